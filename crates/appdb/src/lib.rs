@@ -1,0 +1,1 @@
+//! The service's own data on SQLite or PostgreSQL.

@@ -1,0 +1,1 @@
+//! Policies: CEL text to checked expression to predicate, and the reference evaluation.

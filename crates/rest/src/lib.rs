@@ -1,0 +1,1 @@
+//! The REST API: routes, wire types, OpenAPI, cookies, headers.

@@ -1,0 +1,1 @@
+//! Generators, sample traces, a whole application in process, a fault-injecting proxy. Development only.

@@ -1,0 +1,1 @@
+//! The only crate that talks to ClickHouse: predicates to SQL, selection, reading, discovery.

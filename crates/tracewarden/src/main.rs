@@ -1,0 +1,2 @@
+//! The Tracewarden binary.
+fn main() {}
