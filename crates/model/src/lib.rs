@@ -1,1 +1,21 @@
-//! The shared vocabulary of Tracewarden: logical types, field references, access model, filter, window.
+//! The shared vocabulary of Tracewarden: logical types and operators, field references, the access model, filters,
+//! windows, callers. Nothing here does I/O, reads the clock or knows JSON: wire forms live with the transports.
+
+pub mod access_model;
+pub mod ambient;
+pub mod caller;
+pub mod column_type;
+pub mod field;
+pub mod filter;
+pub mod logical;
+pub mod nearest;
+pub mod time;
+
+pub use access_model::{AccessModel, Binding, Display, MarkedField};
+pub use ambient::{Clock, Entropy};
+pub use caller::{AttributeValue, Caller};
+pub use column_type::ColumnType;
+pub use field::FieldRef;
+pub use filter::{Condition, ConditionError, ConditionErrorKind, Filter, RawCondition, Scalar, Test};
+pub use logical::{LogicalType, Number, Operator};
+pub use time::{Timestamp, Window};

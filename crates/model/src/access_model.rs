@@ -1,0 +1,89 @@
+//! The access model: the bound table and the fields that filters and policies may name.
+
+use crate::column_type::ColumnType;
+use crate::field::FieldRef;
+use crate::logical::LogicalType;
+use crate::nearest::nearest;
+
+/// The table that spans are read from, and what its columns mean.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Binding {
+    /// Database of the trace store.
+    pub database: String,
+    /// Table that holds one row a span.
+    pub table: String,
+    /// Column with the trace id.
+    pub trace_id: String,
+    /// Column with the span id.
+    pub span_id: String,
+    /// Column with the span's start.
+    pub timestamp: String,
+    /// Column with the parent's span id, empty on a root span.
+    pub parent_span_id: String,
+    /// Table in the same database with the bounds of each trace in columns `TraceId`, `Start`, `End`.
+    pub trace_index: Option<String>,
+    /// Columns that summaries show.
+    pub display: Display,
+}
+
+impl Binding {
+    /// The four structural columns: trace id, span id, timestamp, parent span id.
+    pub fn structural(&self) -> [&str; 4] {
+        [&self.trace_id, &self.span_id, &self.timestamp, &self.parent_span_id]
+    }
+}
+
+/// Columns that summaries show; each may be absent.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+pub struct Display {
+    /// Operation name of a span.
+    pub name: Option<String>,
+    /// Service name of a span.
+    pub service: Option<String>,
+    /// Duration of a span in nanoseconds.
+    pub duration: Option<String>,
+    /// Status of a span; the texts `Error` and `STATUS_CODE_ERROR` count as errors.
+    pub status: Option<String>,
+    /// Kind of a span.
+    pub kind: Option<String>,
+}
+
+/// A field that filters or policies may name.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct MarkedField {
+    /// How people name it.
+    pub field: FieldRef,
+    /// Its type for filters and policies.
+    pub logical: LogicalType,
+    /// Type of the column, or of the map's values for a key.
+    pub column_type: ColumnType,
+    /// Whether filters may use it.
+    pub filterable: bool,
+    /// Whether policies may use it; never for numbers.
+    pub policy: bool,
+}
+
+/// The binding and the marked fields, as one version.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct AccessModel {
+    /// Increases with every change; 0 before the first.
+    pub version: u64,
+    /// The bound table, if any.
+    pub binding: Option<Binding>,
+    /// The marked fields, in the administrator's order.
+    pub fields: Vec<MarkedField>,
+}
+
+impl AccessModel {
+    /// The marked field with this name.
+    pub fn field(&self, field: &FieldRef) -> Option<&MarkedField> {
+        self.fields.iter().find(|marked| &marked.field == field)
+    }
+
+    /// Names of marked fields for which `visible` holds and which resemble `wanted`.
+    pub fn suggest(&self, wanted: &FieldRef, visible: impl Fn(&MarkedField) -> bool) -> Vec<String> {
+        let known: Vec<String> =
+            self.fields.iter().filter(|field| visible(field)).map(|field| field.field.to_string()).collect();
+        nearest(&wanted.to_string(), known.iter().map(String::as_str))
+    }
+}

@@ -1,0 +1,64 @@
+//! References to fields, as people write them.
+
+use std::fmt;
+
+/// A column, or one key of a map column.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct FieldRef {
+    /// The map column that holds the key; `None` for a column of its own.
+    pub map: Option<String>,
+    /// The key within `map`, or the column's name. A nested column's name holds its dot: `Events.Name`.
+    pub name: String,
+}
+
+impl FieldRef {
+    /// A column of its own.
+    pub fn column(name: impl Into<String>) -> Self {
+        Self { map: None, name: name.into() }
+    }
+
+    /// A key of a map column.
+    pub fn key(map: impl Into<String>, key: impl Into<String>) -> Self {
+        Self { map: Some(map.into()), name: key.into() }
+    }
+}
+
+impl fmt::Display for FieldRef {
+    /// `ServiceName`, or `SpanAttributes["tenant.id"]` with the key escaped as CEL does, so that the text can be
+    /// pasted into a policy.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.map {
+            None => f.write_str(&self.name),
+            Some(map) => write!(f, "{map}[\"{}\"]", escape(&self.name)),
+        }
+    }
+}
+
+/// Escapes text for a double-quoted CEL string literal.
+pub fn escape(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '"' => escaped.push_str("\\\""),
+            '\\' => escaped.push_str("\\\\"),
+            '\n' => escaped.push_str("\\n"),
+            '\r' => escaped.push_str("\\r"),
+            '\t' => escaped.push_str("\\t"),
+            other if other.is_control() => escaped.push_str(&format!("\\u{:04x}", u32::from(other))),
+            other => escaped.push(other),
+        }
+    }
+    escaped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_escaped_as_cel_literals() {
+        assert_eq!(FieldRef::column("Events.Name").to_string(), "Events.Name");
+        assert_eq!(FieldRef::key("SpanAttributes", "tenant.id").to_string(), "SpanAttributes[\"tenant.id\"]");
+        assert_eq!(FieldRef::key("M", "a\"b\\c\n\u{1}").to_string(), "M[\"a\\\"b\\\\c\\n\\u0001\"]");
+    }
+}

@@ -1,0 +1,266 @@
+//! Filters: what callers send, checked against the access model into what selection understands.
+
+use crate::access_model::{AccessModel, MarkedField};
+use crate::field::FieldRef;
+use crate::logical::{LogicalType, Number, Operator};
+
+/// One value of a condition as it was sent.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Scalar {
+    /// A string.
+    String(String),
+    /// A number.
+    Number(Number),
+    /// A boolean.
+    Bool(bool),
+}
+
+/// A condition as it was sent.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RawCondition {
+    /// The field.
+    pub field: FieldRef,
+    /// The operator's wire spelling.
+    pub op: String,
+    /// `value`, if it was sent.
+    pub value: Option<Scalar>,
+    /// `values`, if they were sent.
+    pub values: Option<Vec<Scalar>>,
+}
+
+/// What a condition tests, with operands of the right type.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Test {
+    /// The string equals.
+    StringEq(String),
+    /// The string is present and differs.
+    StringNe(String),
+    /// The string is one of these.
+    StringIn(Vec<String>),
+    /// The string is present and none of these.
+    StringNotIn(Vec<String>),
+    /// The string begins with this.
+    Prefix(String),
+    /// The key is present.
+    Exists,
+    /// The key is absent.
+    NotExists,
+    /// The array holds this.
+    Has(String),
+    /// The array holds at least one of these.
+    HasAny(Vec<String>),
+    /// The array holds all of these.
+    HasAll(Vec<String>),
+    /// The boolean equals.
+    BoolEq(bool),
+    /// The boolean is present and differs.
+    BoolNe(bool),
+    /// The number compares: one of eq, ne, gt, gte, lt, lte.
+    Compare(Operator, Number),
+    /// The number lies in the closed range.
+    Between(Number, Number),
+}
+
+/// A condition that names a filterable field and an operator of its type.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Condition {
+    /// The field.
+    pub field: MarkedField,
+    /// The test.
+    pub test: Test,
+}
+
+/// Conditions that a trace must all match, each by some span.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Filter {
+    /// The conditions.
+    pub conditions: Vec<Condition>,
+}
+
+/// Why a condition was refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ConditionErrorKind {
+    /// No field of this name that the caller may know of; with the nearest names.
+    UnknownField(Vec<String>),
+    /// Known to the caller, yet not filterable; with filterable names like it.
+    NotFilterable(Vec<String>),
+    /// Not an operator of the field's type; with those that are.
+    OperatorNotAllowed(LogicalType),
+    /// A value of another type than the operator takes.
+    ValueType(&'static str),
+    /// `value` or `values` missing, superfluous, or too few.
+    ValueCount(&'static str),
+    /// More values than allowed; with the limit.
+    TooManyValues(usize),
+}
+
+/// A refused condition.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConditionError {
+    /// Position in the list of conditions.
+    pub index: usize,
+    /// The offending member within the condition (`name`, `op`, `value`, `values`), and the position in `values`.
+    pub member: (&'static str, Option<usize>),
+    /// The field as it was named.
+    pub field: FieldRef,
+    /// Why.
+    pub kind: ConditionErrorKind,
+}
+
+impl Filter {
+    /// Checks conditions against the model. `knows_policy_fields` says whether the caller may learn that a field that
+    /// is only a policy input exists (administrators may); to others it is unknown.
+    ///
+    /// # Errors
+    /// One for each condition that is refused.
+    pub fn check(
+        conditions: &[RawCondition],
+        model: &AccessModel,
+        knows_policy_fields: bool,
+        max_values: usize,
+    ) -> Result<Self, Vec<ConditionError>> {
+        let mut checked = Vec::with_capacity(conditions.len());
+        let mut errors = Vec::new();
+        for (index, raw) in conditions.iter().enumerate() {
+            match check_condition(raw, model, knows_policy_fields, max_values) {
+                Ok(condition) => checked.push(condition),
+                Err((member, kind)) => {
+                    errors.push(ConditionError { index, member, field: raw.field.clone(), kind })
+                }
+            }
+        }
+        if errors.is_empty() { Ok(Self { conditions: checked }) } else { Err(errors) }
+    }
+}
+
+type Refusal = ((&'static str, Option<usize>), ConditionErrorKind);
+
+fn check_condition(
+    raw: &RawCondition,
+    model: &AccessModel,
+    knows_policy_fields: bool,
+    max_values: usize,
+) -> Result<Condition, Refusal> {
+    let suggestions = || model.suggest(&raw.field, |field| field.filterable);
+    let field = match model.field(&raw.field) {
+        Some(field) if field.filterable => field,
+        Some(_) if knows_policy_fields => {
+            return Err((("name", None), ConditionErrorKind::NotFilterable(suggestions())));
+        }
+        _ => return Err((("name", None), ConditionErrorKind::UnknownField(suggestions()))),
+    };
+    let operator = Operator::parse(&raw.op)
+        .filter(|operator| field.logical.operators().contains(operator))
+        .ok_or((("op", None), ConditionErrorKind::OperatorNotAllowed(field.logical)))?;
+    let operands = Operands { raw, max_values };
+    let test = match (field.logical, operator) {
+        (_, Operator::Exists | Operator::NotExists) => {
+            operands.none()?;
+            if operator == Operator::Exists { Test::Exists } else { Test::NotExists }
+        }
+        (_, Operator::In) => Test::StringIn(operands.strings()?),
+        (_, Operator::NotIn) => Test::StringNotIn(operands.strings()?),
+        (_, Operator::HasAny) => Test::HasAny(operands.strings()?),
+        (_, Operator::HasAll) => Test::HasAll(operands.strings()?),
+        (_, Operator::Has) => Test::Has(operands.string()?),
+        (_, Operator::Prefix) => Test::Prefix(operands.string()?),
+        (_, Operator::Between) => {
+            let (low, high) = operands.range()?;
+            Test::Between(low, high)
+        }
+        (LogicalType::Boolean, Operator::Eq) => Test::BoolEq(operands.boolean()?),
+        (LogicalType::Boolean, _) => Test::BoolNe(operands.boolean()?),
+        (LogicalType::Number, _) => Test::Compare(operator, operands.number()?),
+        (_, Operator::Ne) => Test::StringNe(operands.string()?),
+        (_, _) => Test::StringEq(operands.string()?),
+    };
+    Ok(Condition { field: field.clone(), test })
+}
+
+struct Operands<'a> {
+    raw: &'a RawCondition,
+    max_values: usize,
+}
+
+impl Operands<'_> {
+    fn none(&self) -> Result<(), Refusal> {
+        let count = |member, message| Err(((member, None), ConditionErrorKind::ValueCount(message)));
+        match self.raw {
+            RawCondition { value: Some(_), .. } => {
+                count("value", "`exists` and `not_exists` take no `value`")
+            }
+            RawCondition { values: Some(_), .. } => {
+                count("values", "`exists` and `not_exists` take no `values`")
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn one(&self) -> Result<&Scalar, Refusal> {
+        let count = |member, message| ((member, None), ConditionErrorKind::ValueCount(message));
+        if self.raw.values.is_some() {
+            return Err(count("values", "the operator takes one `value`, not `values`"));
+        }
+        self.raw.value.as_ref().ok_or_else(|| count("value", "the operator takes one `value`"))
+    }
+
+    fn many(&self) -> Result<&[Scalar], Refusal> {
+        let count = |member, message| ((member, None), ConditionErrorKind::ValueCount(message));
+        if self.raw.value.is_some() {
+            return Err(count("value", "the operator takes `values`, not `value`"));
+        }
+        let values = self.raw.values.as_deref().unwrap_or_default();
+        if values.is_empty() {
+            return Err(count("values", "the operator takes `values` with at least one element"));
+        }
+        if values.len() > self.max_values {
+            return Err((("values", None), ConditionErrorKind::TooManyValues(self.max_values)));
+        }
+        Ok(values)
+    }
+
+    fn string(&self) -> Result<String, Refusal> {
+        match self.one()? {
+            Scalar::String(text) => Ok(text.clone()),
+            _ => Err((("value", None), ConditionErrorKind::ValueType("a string"))),
+        }
+    }
+
+    fn boolean(&self) -> Result<bool, Refusal> {
+        match self.one()? {
+            Scalar::Bool(value) => Ok(*value),
+            _ => Err((("value", None), ConditionErrorKind::ValueType("`true` or `false`"))),
+        }
+    }
+
+    fn number(&self) -> Result<Number, Refusal> {
+        match self.one()? {
+            Scalar::Number(value) => Ok(*value),
+            _ => Err((("value", None), ConditionErrorKind::ValueType("a number"))),
+        }
+    }
+
+    fn strings(&self) -> Result<Vec<String>, Refusal> {
+        self.many()?
+            .iter()
+            .enumerate()
+            .map(|(at, value)| match value {
+                Scalar::String(text) => Ok(text.clone()),
+                _ => Err((("values", Some(at)), ConditionErrorKind::ValueType("a string"))),
+            })
+            .collect()
+    }
+
+    fn range(&self) -> Result<(Number, Number), Refusal> {
+        let number = |at: usize, value: &Scalar| match value {
+            Scalar::Number(value) => Ok(*value),
+            _ => Err((("values", Some(at)), ConditionErrorKind::ValueType("a number"))),
+        };
+        match self.many()? {
+            [low, high] => Ok((number(0, low)?, number(1, high)?)),
+            _ => {
+                Err((("values", None), ConditionErrorKind::ValueCount("`between` takes exactly two numbers")))
+            }
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! Logical types, the operators that each admits, and numbers as filters compare them.
+
+use std::fmt;
+
+/// The type of a field as filters and policies see it, whatever its column's type.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum LogicalType {
+    /// Text.
+    String,
+    /// An array of strings.
+    StringArray,
+    /// `true` or `false`.
+    Boolean,
+    /// An integer or a floating-point number; only filters use it, policies refuse it.
+    Number,
+}
+
+impl LogicalType {
+    /// All logical types.
+    pub const ALL: [Self; 4] = [Self::String, Self::StringArray, Self::Boolean, Self::Number];
+
+    /// The wire spelling.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::String => "string",
+            Self::StringArray => "string_array",
+            Self::Boolean => "boolean",
+            Self::Number => "number",
+        }
+    }
+
+    /// Reads the wire spelling.
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|logical| logical.as_str() == text)
+    }
+
+    /// The operators that a filter may use on a field of this type, in the order in which they are shown.
+    pub fn operators(self) -> &'static [Operator] {
+        use Operator::*;
+        match self {
+            Self::String => &[Eq, Ne, In, NotIn, Prefix, Exists, NotExists],
+            Self::StringArray => &[Has, HasAny, HasAll],
+            Self::Boolean => &[Eq, Ne],
+            Self::Number => &[Eq, Ne, Gt, Gte, Lt, Lte, Between],
+        }
+    }
+}
+
+impl fmt::Display for LogicalType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// A filter operator. The spellings are part of the wire contract and of cursors: they never change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Operator {
+    /// Exact match.
+    Eq,
+    /// Present and not an exact match.
+    Ne,
+    /// One of a list of strings.
+    In,
+    /// Present and none of a list of strings.
+    NotIn,
+    /// Begins with.
+    Prefix,
+    /// The key is present, whatever its value.
+    Exists,
+    /// The key is absent.
+    NotExists,
+    /// The array holds one element.
+    Has,
+    /// The array holds at least one of the elements.
+    HasAny,
+    /// The array holds all of the elements.
+    HasAll,
+    /// Greater than.
+    Gt,
+    /// Greater than or equal.
+    Gte,
+    /// Less than.
+    Lt,
+    /// Less than or equal.
+    Lte,
+    /// Within a closed range.
+    Between,
+}
+
+impl Operator {
+    /// All operators.
+    pub const ALL: [Self; 15] = [
+        Self::Eq,
+        Self::Ne,
+        Self::In,
+        Self::NotIn,
+        Self::Prefix,
+        Self::Exists,
+        Self::NotExists,
+        Self::Has,
+        Self::HasAny,
+        Self::HasAll,
+        Self::Gt,
+        Self::Gte,
+        Self::Lt,
+        Self::Lte,
+        Self::Between,
+    ];
+
+    /// The wire spelling.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Eq => "eq",
+            Self::Ne => "ne",
+            Self::In => "in",
+            Self::NotIn => "not_in",
+            Self::Prefix => "prefix",
+            Self::Exists => "exists",
+            Self::NotExists => "not_exists",
+            Self::Has => "has",
+            Self::HasAny => "has_any",
+            Self::HasAll => "has_all",
+            Self::Gt => "gt",
+            Self::Gte => "gte",
+            Self::Lt => "lt",
+            Self::Lte => "lte",
+            Self::Between => "between",
+        }
+    }
+
+    /// Reads the wire spelling.
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|operator| operator.as_str() == text)
+    }
+}
+
+impl fmt::Display for Operator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// A number of a filter. Integers stay integers, because a nanosecond duration does not survive a trip through `f64`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Number {
+    /// A negative integer, or one that fits both.
+    Int(i64),
+    /// An integer above `i64::MAX`.
+    UInt(u64),
+    /// Any other finite number.
+    Float(f64),
+}

@@ -1,0 +1,143 @@
+//! Points in time and half-open windows, in nanoseconds since the Unix epoch.
+
+use std::fmt;
+
+/// Nanoseconds since the Unix epoch; from the year 1677 to 2262.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Timestamp(i64);
+
+/// Text that is not an RFC 3339 time, or one outside the years 1677 to 2262.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("not an RFC 3339 time such as `2026-01-31T13:45:00Z` between the years 1678 and 2261")]
+pub struct InvalidTimestamp;
+
+impl Timestamp {
+    /// From nanoseconds since the epoch.
+    pub const fn from_nanos(nanos: i64) -> Self {
+        Self(nanos)
+    }
+
+    /// From microseconds since the epoch, saturating.
+    pub const fn from_micros(micros: i64) -> Self {
+        Self(micros.saturating_mul(1_000))
+    }
+
+    /// Nanoseconds since the epoch.
+    pub const fn as_nanos(self) -> i64 {
+        self.0
+    }
+
+    /// Microseconds since the epoch, rounded down.
+    pub const fn as_micros(self) -> i64 {
+        self.0.div_euclid(1_000)
+    }
+
+    /// Later by `nanos`, saturating at the ends of time.
+    pub const fn saturating_add(self, nanos: i64) -> Self {
+        Self(self.0.saturating_add(nanos))
+    }
+
+    /// Earlier by `nanos`, saturating at the ends of time.
+    pub const fn saturating_sub(self, nanos: i64) -> Self {
+        Self(self.0.saturating_sub(nanos))
+    }
+
+    /// Reads RFC 3339.
+    ///
+    /// # Errors
+    /// When the text is anything else, or the time does not fit.
+    pub fn parse(text: &str) -> Result<Self, InvalidTimestamp> {
+        // The library reads several dialects of ISO 8601; the wire contract is RFC 3339 alone.
+        let bytes = text.as_bytes();
+        let shape = bytes.len() >= 20
+            && bytes.get(4) == Some(&b'-')
+            && matches!(bytes.get(10), Some(b'T' | b't'))
+            && bytes.get(13) == Some(&b':')
+            && bytes.get(16) == Some(&b':')
+            && bytes.iter().all(|byte| byte.is_ascii_digit() || b"-+:.TtZz".contains(byte));
+        if !shape {
+            return Err(InvalidTimestamp);
+        }
+        let parsed: jiff::Timestamp = text.parse().map_err(|_| InvalidTimestamp)?;
+        i64::try_from(parsed.as_nanosecond()).map(Self).map_err(|_| InvalidTimestamp)
+    }
+}
+
+impl fmt::Display for Timestamp {
+    /// RFC 3339 in UTC, with as many fractional digits as needed, at most nine.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match jiff::Timestamp::from_nanosecond(i128::from(self.0)) {
+            Ok(timestamp) => timestamp.fmt(f),
+            Err(_) => write!(f, "{}ns", self.0),
+        }
+    }
+}
+
+/// A half-open window `[from, to)` on span timestamps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Window {
+    from: Timestamp,
+    to: Timestamp,
+}
+
+/// `from` was not before `to`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("`from` must be before `to`")]
+pub struct InvalidWindow;
+
+impl Window {
+    /// How far before `to` the window begins when `from` is absent: 24 hours.
+    pub const DEFAULT_NANOS: i64 = 24 * 3_600 * 1_000_000_000;
+
+    /// A window that holds at least one instant.
+    ///
+    /// # Errors
+    /// When `from` is not before `to`.
+    pub fn new(from: Timestamp, to: Timestamp) -> Result<Self, InvalidWindow> {
+        if from < to { Ok(Self { from, to }) } else { Err(InvalidWindow) }
+    }
+
+    /// The first instant inside.
+    pub fn from(&self) -> Timestamp {
+        self.from
+    }
+
+    /// The first instant after.
+    pub fn to(&self) -> Timestamp {
+        self.to
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rfc_3339_and_nothing_else() {
+        let time = Timestamp::parse("2026-11-21T07:33:26.123456789Z").unwrap();
+        assert_eq!(time.as_nanos(), 1_795_246_406_123_456_789);
+        assert_eq!(time.to_string(), "2026-11-21T07:33:26.123456789Z");
+        assert_eq!(Timestamp::parse("2026-11-21T08:33:26.123456789+01:00").unwrap(), time);
+        for wrong in [
+            "",
+            "now",
+            "2026-11-21",
+            "2026-11-21 07:33:26Z",
+            "2026-11-21T07:33Z",
+            "20261121T073326Z",
+            "9999-01-01T00:00:00Z",
+            "2026-13-01T00:00:00Z",
+            "2026-11-21T07:33:26",
+            "2026-11-21T07:33:26Z[UTC]",
+        ] {
+            assert_eq!(Timestamp::parse(wrong), Err(InvalidTimestamp), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn an_empty_window_is_refused() {
+        let at = Timestamp::from_nanos(5);
+        assert_eq!(Window::new(at, at), Err(InvalidWindow));
+        assert!(Window::new(at, at.saturating_add(1)).is_ok());
+    }
+}
