@@ -1,2 +1,46 @@
-//! Development commands.
-fn main() {}
+//! Development commands: `cargo xtask demo`, `test`, `tidy`, `engine`.
+
+mod cache;
+mod engine;
+mod process;
+mod workspace;
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+
+#[derive(Parser)]
+#[command(
+    name = "cargo xtask",
+    about = "Development commands of Tracewarden.",
+    disable_help_subcommand = true
+)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Fetch the ClickHouse engine of the local trace store once, and print the path of its library.
+    Engine,
+}
+
+fn main() -> ExitCode {
+    let outcome = match Arguments::parse().command {
+        Command::Engine => print_engine(),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn print_engine() -> Result<()> {
+    println!("{}", engine::ensure()?.display());
+    Ok(())
+}

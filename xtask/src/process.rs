@@ -1,0 +1,49 @@
+//! Running other programs.
+
+use std::io::ErrorKind;
+use std::process::{Command, ExitStatus, Stdio};
+
+use anyhow::{Context, Result, bail};
+
+/// Runs a program with our own standard streams, and fails unless it exits with success.
+pub fn run(command: &mut Command) -> Result<()> {
+    let shown = shown(command);
+    let status = command.status().with_context(|| format!("cannot run `{shown}`"))?;
+    if !status.success() {
+        bail!("`{shown}` failed ({})", described(status));
+    }
+    Ok(())
+}
+
+/// Runs a program and returns what it prints on standard output; its standard error is shown only on failure.
+pub fn output_of(command: &mut Command) -> Result<String> {
+    let shown = shown(command);
+    let output = command.stdin(Stdio::null()).output().with_context(|| format!("cannot run `{shown}`"))?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        bail!("`{shown}` failed ({}):\n{}", described(output.status), said.trim());
+    }
+    String::from_utf8(output.stdout).with_context(|| format!("`{shown}` printed something that is not UTF-8"))
+}
+
+/// Whether a program can be started at all.
+pub fn is_installed(program: &str) -> bool {
+    let started = Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+    !matches!(started, Err(error) if error.kind() == ErrorKind::NotFound)
+}
+
+/// How a program ended, in words.
+pub fn described(status: ExitStatus) -> String {
+    match status.code() {
+        Some(code) => format!("exit code {code}"),
+        None => status.to_string(),
+    }
+}
+
+/// Arguments, not the environment: that is where passwords travel.
+fn shown(command: &Command) -> String {
+    let program = command.get_program().to_string_lossy();
+    let program = program.rsplit('/').next().unwrap_or_default();
+    let arguments = command.get_args().map(|argument| argument.to_string_lossy());
+    std::iter::once(program.into()).chain(arguments).collect::<Vec<_>>().join(" ")
+}
