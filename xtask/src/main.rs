@@ -3,6 +3,7 @@
 mod cache;
 mod engine;
 mod process;
+mod tidy;
 mod workspace;
 
 use std::process::ExitCode;
@@ -25,11 +26,14 @@ struct Arguments {
 enum Command {
     /// Fetch the ClickHouse engine of the local trace store once, and print the path of its library.
     Engine,
+    /// Check the repository's rules: dependencies between crates, lints, file sizes, formatting.
+    Tidy,
 }
 
 fn main() -> ExitCode {
     let outcome = match Arguments::parse().command {
         Command::Engine => print_engine(),
+        Command::Tidy => tidy::run(),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,0 +1,56 @@
+//! The documents that everybody reads first name what is there.
+
+use super::Source;
+
+const COMMANDS: &[&str] = &["cargo xtask demo", "cargo xtask test"];
+
+pub fn violations(sources: &[Source]) -> Vec<String> {
+    let mut found = Vec::new();
+    let architecture = text(sources, "ARCHITECTURE.md");
+    for name in crates(sources).filter(|name| !architecture.contains(name.as_str())) {
+        found.push(format!("ARCHITECTURE.md: does not name `{name}`"));
+    }
+    let readme = text(sources, "README.md");
+    for command in COMMANDS.iter().filter(|command| !readme.contains(**command)) {
+        found.push(format!("README.md: does not name `{command}`"));
+    }
+    found
+}
+
+fn text<'a>(sources: &'a [Source], path: &str) -> &'a str {
+    sources.iter().find(|source| source.path == path).map_or("", |source| &source.text)
+}
+
+/// `crates/model` for a library of its own name would be found in any sentence about models.
+fn crates(sources: &[Source]) -> impl Iterator<Item = String> {
+    sources.iter().filter_map(|source| {
+        let directory = source.path.strip_suffix("/Cargo.toml")?;
+        Some(
+            directory.strip_prefix("crates/").map_or_else(|| directory.to_owned(), |name| format!("{name}/")),
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tidy::source;
+
+    #[test]
+    fn a_crate_that_is_not_named_is_found() {
+        let readme = source("README.md", "cargo xtask demo, cargo xtask test");
+        let manifests = || [source("crates/model/Cargo.toml", ""), source("xtask/Cargo.toml", "")];
+        let check = |text: &str| {
+            let [model, xtask] = manifests();
+            violations(&[source("ARCHITECTURE.md", text), source("README.md", &readme.text), model, xtask])
+        };
+        assert_eq!(check("  model/  the vocabulary; xtask/"), Vec::<String>::new());
+        assert_eq!(check("a model, xtask/"), ["ARCHITECTURE.md: does not name `model/`"]);
+    }
+
+    #[test]
+    fn a_command_that_is_not_named_is_found() {
+        let found = violations(&[source("ARCHITECTURE.md", ""), source("README.md", "cargo xtask demo")]);
+        assert_eq!(found, ["README.md: does not name `cargo xtask test`"]);
+    }
+}

@@ -1,0 +1,104 @@
+//! Every crate is held to the same lints, and `unsafe` is in one module.
+
+use toml::{Table, Value};
+
+use super::Source;
+
+/// The one crate that calls C. Its table cannot be inherited, because `forbid` cannot be lifted for a module.
+const CALLS_C: &str = "crates/localstore/";
+const CALLS_C_IN: &[&str] = &["crates/localstore/src/engine.rs", "crates/localstore/src/engine/"];
+
+pub fn violations(sources: &[Source]) -> Vec<String> {
+    let mut found = unsafe_code(sources);
+    let Some(workspace) = sources.iter().find(|source| source.path == "Cargo.toml").and_then(lints) else {
+        found.push("Cargo.toml: no [workspace.lints]".to_owned());
+        return found;
+    };
+    let manifests = sources.iter().filter(|source| source.path.ends_with("/Cargo.toml"));
+    found.extend(manifests.filter_map(|manifest| uneven(manifest, &workspace)));
+    found
+}
+
+fn lints(workspace: &Source) -> Option<Table> {
+    let manifest: Table = workspace.text.parse().ok()?;
+    manifest.get("workspace")?.get("lints")?.as_table().cloned()
+}
+
+fn uneven(manifest: &Source, workspace: &Table) -> Option<String> {
+    let parsed = manifest.text.parse::<Table>().unwrap_or_default();
+    let own = parsed.get("lints").and_then(Value::as_table).cloned().unwrap_or_default();
+    if own.get("workspace").and_then(Value::as_bool) == Some(true) {
+        return None;
+    }
+    if !manifest.path.starts_with(CALLS_C) {
+        return Some(format!(
+            "{}: does not inherit the workspace's lints (`[lints] workspace = true`)",
+            manifest.path
+        ));
+    }
+    let mut expected = workspace.clone();
+    if let Some(rust) = expected.get_mut("rust").and_then(Value::as_table_mut) {
+        rust.insert("unsafe_code".to_owned(), Value::String("deny".to_owned()));
+    }
+    (own != expected).then(|| {
+        format!(
+            "{}: its lints differ from the workspace's in more than `unsafe_code = \"deny\"`",
+            manifest.path
+        )
+    })
+}
+
+/// The compiler refuses it everywhere but in the crate that calls C; there it is kept in one module by this.
+fn unsafe_code(sources: &[Source]) -> Vec<String> {
+    let mut found = Vec::new();
+    let rust =
+        sources.iter().filter(|source| source.path.starts_with(CALLS_C) && source.path.ends_with(".rs"));
+    for source in rust.filter(|source| !CALLS_C_IN.iter().any(|module| source.path.starts_with(module))) {
+        for (index, line) in source.text.lines().enumerate() {
+            let code = line.split("//").next().unwrap_or_default();
+            let forms = ["unsafe {", "unsafe fn", "unsafe impl", "unsafe trait", "unsafe extern"];
+            if forms.iter().any(|form| code.contains(form)) {
+                found.push(format!("{}:{}: `unsafe` outside the engine module", source.path, index + 1));
+            }
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tidy::source;
+
+    const WORKSPACE: &str =
+        "[workspace.lints.rust]\nunsafe_code = \"forbid\"\n[workspace.lints.clippy]\npanic = \"deny\"";
+
+    fn check(path: &str, text: &str) -> Vec<String> {
+        violations(&[source("Cargo.toml", WORKSPACE), source(path, text)])
+    }
+
+    #[test]
+    fn a_crate_that_does_not_inherit_is_found() {
+        assert!(check("crates/model/Cargo.toml", "[lints]\nworkspace = true").is_empty());
+        assert_eq!(check("crates/model/Cargo.toml", "[package]").len(), 1);
+        assert_eq!(check("crates/model/Cargo.toml", "[lints.rust]\nunsafe_code = \"forbid\"").len(), 1);
+        assert_eq!(violations(&[source("Cargo.toml", "[workspace]")]).len(), 1);
+    }
+
+    #[test]
+    fn the_crate_that_calls_c_lists_the_same_lints() {
+        let same = "[lints.rust]\nunsafe_code = \"deny\"\n[lints.clippy]\npanic = \"deny\"";
+        assert!(check("crates/localstore/Cargo.toml", same).is_empty());
+        assert_eq!(check("crates/localstore/Cargo.toml", &same.replace("panic", "todo")).len(), 1);
+        assert_eq!(check("crates/localstore/Cargo.toml", "[lints.rust]\nunsafe_code = \"deny\"").len(), 1);
+    }
+
+    #[test]
+    fn unsafe_code_outside_the_engine_module_is_found() {
+        let text = "fn f() { unsafe { g() } }";
+        assert_eq!(check("crates/localstore/src/http.rs", text).len(), 1);
+        assert!(check("crates/localstore/src/http.rs", "// unsafe { } is elsewhere").is_empty());
+        assert!(check("crates/localstore/src/engine/library.rs", text).is_empty());
+        assert!(check("crates/localstore/src/engine.rs", text).is_empty());
+    }
+}

@@ -1,0 +1,67 @@
+//! The rules of the repository that no compiler checks. Each is a pure function from what it looks at to the violations
+//! that it finds, so that each has a test that feeds it one.
+
+mod architecture;
+mod dependencies;
+mod formatting;
+mod lints;
+mod privacy;
+mod sources;
+
+use anyhow::{Context, Result, bail};
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use crate::{process, workspace};
+
+/// One tracked text file.
+pub struct Source {
+    /// Relative to the workspace's root, with `/`.
+    pub path: String,
+    pub text: String,
+}
+
+/// Checks every rule and reports every violation.
+pub fn run() -> Result<()> {
+    let root = workspace::root();
+    let sources = tracked(&root)?;
+    let metadata = workspace::metadata()?;
+    let mut violations = Vec::new();
+    violations.extend(dependencies::violations(&metadata)?);
+    violations.extend(sources::violations(&sources));
+    violations.extend(lints::violations(&sources));
+    violations.extend(architecture::violations(&sources));
+    violations.extend(privacy::violations(&sources));
+    violations.extend(formatting::violations()?);
+    if violations.is_empty() {
+        return Ok(());
+    }
+    for violation in &violations {
+        eprintln!("{violation}");
+    }
+    bail!("{} violations of the repository's rules", violations.len())
+}
+
+/// Files that git tracks or would track, so that a rule speaks up before the commit. Binary ones are left out.
+fn tracked(root: &Path) -> Result<Vec<Source>> {
+    let mut git = Command::new("git");
+    git.current_dir(root).args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]);
+    let listed = process::output_of(&mut git).context("tidy looks at what git tracks")?;
+    let mut sources = Vec::new();
+    for path in listed.split('\0').filter(|path| !path.is_empty()) {
+        // A file may be listed and already gone.
+        let Ok(bytes) = fs::read(root.join(path)) else { continue };
+        if let Ok(text) = String::from_utf8(bytes) {
+            sources.push(Source { path: path.to_owned(), text });
+        }
+    }
+    sources.sort_by(|a, b| a.path.cmp(&b.path));
+    sources.dedup_by(|a, b| a.path == b.path);
+    Ok(sources)
+}
+
+#[cfg(test)]
+pub fn source(path: &str, text: &str) -> Source {
+    Source { path: path.to_owned(), text: text.to_owned() }
+}

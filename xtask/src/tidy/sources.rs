@@ -1,0 +1,86 @@
+//! Files are short enough to be read in one sitting, and nothing in them is left for later.
+
+use super::Source;
+
+const MAX_LINES: usize = 600;
+
+/// Longer files, each with the reason.
+const LONG_FILES: &[&str] = &[];
+
+/// What people write and read. Lock files, snapshots and generated documents are neither.
+const WRITTEN: &[&str] = &["rs", "ts", "tsx", "css", "py", "sh", "sql", "md", "toml"];
+
+/// Put together from halves, so that this file does not break its own rule.
+const LEFT_FOR_LATER: &[&str] =
+    &[concat!("TO", "DO"), concat!("FIX", "ME"), concat!("unimplemented", "!"), concat!("#[ig", "nore")];
+
+/// Tests that are passed over, in languages other than Rust, where the name is an iterator's.
+const SKIPPED: &str = concat!(".sk", "ip(");
+
+pub fn violations(sources: &[Source]) -> Vec<String> {
+    sources
+        .iter()
+        .filter(|source| WRITTEN.contains(&extension(source)))
+        .flat_map(|source| {
+            let mut found = Vec::new();
+            found.extend(too_long(source, LONG_FILES));
+            found.extend(left_for_later(source));
+            found
+        })
+        .collect()
+}
+
+fn extension(source: &Source) -> &str {
+    source.path.rsplit_once('.').map_or("", |(_, extension)| extension)
+}
+
+fn too_long(source: &Source, allowed: &[&str]) -> Option<String> {
+    let lines = source.text.lines().count();
+    let fine = lines <= MAX_LINES || allowed.contains(&source.path.as_str());
+    (!fine).then(|| {
+        format!("{}: {lines} lines, and {MAX_LINES} are allowed; split it by what it holds", source.path)
+    })
+}
+
+fn left_for_later(source: &Source) -> Vec<String> {
+    let mut found = Vec::new();
+    // Documents may speak of the words; sources must not use them.
+    if extension(source) == "md" {
+        return found;
+    }
+    let skipped: &[&str] = if extension(source) == "rs" { &[] } else { &[SKIPPED] };
+    for (index, line) in source.text.lines().enumerate() {
+        for word in LEFT_FOR_LATER.iter().chain(skipped).filter(|word| line.contains(**word)) {
+            found.push(format!(
+                "{}:{}: `{word}`; do it now, or write down why it is not needed",
+                source.path,
+                index + 1
+            ));
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tidy::source;
+
+    #[test]
+    fn long_files_are_found_unless_allowed() {
+        let long = source("a.rs", &"\n".repeat(MAX_LINES + 1));
+        assert!(too_long(&long, &[]).is_some());
+        assert!(too_long(&long, &["a.rs"]).is_none());
+        assert!(too_long(&source("a.rs", &"\n".repeat(MAX_LINES)), &[]).is_none());
+        assert!(violations(&[source("Cargo.lock", &"\n".repeat(MAX_LINES + 1))]).is_empty());
+    }
+
+    #[test]
+    fn work_left_for_later_is_found() {
+        for word in LEFT_FOR_LATER {
+            assert_eq!(violations(&[source("a.rs", &format!("one\n{word}"))]).len(), 1, "{word}");
+        }
+        assert_eq!(violations(&[source("a.test.ts", &format!("it{SKIPPED}'works')"))]).len(), 1);
+        assert!(violations(&[source("a.rs", &format!("lines{SKIPPED}1)"))]).is_empty());
+    }
+}
