@@ -1,1 +1,29 @@
-//! Policies: CEL text to checked expression to predicate, and the reference evaluation.
+//! Policies: from CEL text to a checked expression, from that and a caller to a predicate over spans.
+//!
+//! A span satisfies a policy when its expression evaluates to `true`; `false` and an error both mean that it does not,
+//! and the difference matters under negation. So every expression is lowered to two ordinary two-valued predicates,
+//! "it is true" and "it is false"; an error is neither. See [`lower`](crate::lower).
+//!
+//! Pure: no async, no I/O, no clock.
+
+mod authorise;
+mod check;
+mod condition;
+mod diagnostics;
+mod evaluate;
+mod expression;
+mod lint;
+mod lower;
+mod parse;
+mod pattern;
+pub mod predicate;
+mod tokens;
+
+pub use authorise::{AccessScope, BrokenPolicy, RolePolicy, authorise};
+pub use check::{Checked, check};
+pub use condition::lower_condition;
+pub use diagnostics::Diagnostic;
+pub use evaluate::{FieldValue, Outcome, evaluate};
+pub use pattern::Pattern;
+pub use predicate::Predicate;
+pub use tokens::{MAX_BYTES, MAX_DEPTH, MAX_TOKENS};

@@ -1,0 +1,55 @@
+//! Filter conditions, lowered through the same predicates as policies, so that the two can never disagree about what
+//! an operator means. Only "is true" matters: a filter has no negation of its own.
+
+use std::sync::Arc;
+
+use tracewarden_model::{Condition, Operator, Test};
+
+use crate::lower::{defined, present};
+use crate::predicate::{Array, Atom, Predicate, Relation, Text, TextFunction};
+
+/// The predicate that a span must satisfy to match the condition.
+pub fn lower_condition(condition: &Condition) -> Predicate {
+    let field = Arc::new(condition.field.clone());
+    let text = || Text::Field(Arc::clone(&field));
+    let array = || Array::Field(Arc::clone(&field));
+    let number =
+        |relation, number| Predicate::atom(Atom::CompareNumber(relation, Arc::clone(&field), number));
+    let test = match &condition.test {
+        Test::Exists => return present(&field),
+        Test::NotExists => return present(&field).negate(),
+        Test::StringEq(value) => {
+            Predicate::atom(Atom::CompareText(Relation::Eq, text(), Text::Literal(value.clone())))
+        }
+        Test::StringNe(value) => {
+            Predicate::atom(Atom::CompareText(Relation::Ne, text(), Text::Literal(value.clone())))
+        }
+        Test::StringIn(values) => Predicate::atom(Atom::TextIn(text(), values.clone(), false)),
+        Test::StringNotIn(values) => Predicate::atom(Atom::TextIn(text(), values.clone(), true)),
+        Test::Prefix(value) => {
+            Predicate::atom(Atom::TextCall(TextFunction::StartsWith, text(), Text::Literal(value.clone())))
+        }
+        Test::Has(value) => Predicate::atom(Atom::ArrayHas(array(), Text::Literal(value.clone()))),
+        Test::HasAny(values) => Predicate::atom(Atom::ArrayHasAny(array(), values.clone())),
+        Test::HasAll(values) => Predicate::atom(Atom::ArrayHasAll(array(), values.clone())),
+        Test::BoolEq(value) | Test::BoolNe(value) => {
+            let wanted = *value == matches!(condition.test, Test::BoolEq(_));
+            let flag = Predicate::atom(Atom::Flag(Arc::clone(&field)));
+            if wanted { flag } else { flag.negate() }
+        }
+        Test::Compare(operator, value) => number(relation(*operator), *value),
+        Test::Between(low, high) => number(Relation::Ge, *low).and(number(Relation::Le, *high)),
+    };
+    defined(&field).and(test)
+}
+
+fn relation(operator: Operator) -> Relation {
+    match operator {
+        Operator::Ne => Relation::Ne,
+        Operator::Gt => Relation::Gt,
+        Operator::Gte => Relation::Ge,
+        Operator::Lt => Relation::Lt,
+        Operator::Lte => Relation::Le,
+        _ => Relation::Eq,
+    }
+}

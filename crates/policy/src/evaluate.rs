@@ -1,0 +1,215 @@
+//! The reference evaluation: the CEL library decides, on one span at a time. Lowering is tested against it.
+//!
+//! The library knows neither NULL columns, nor map values of chosen types, nor strings that are not UTF-8. They are
+//! put to it as what the language says of them: a value that is an error becomes a name that is not declared.
+
+mod span_values;
+
+use std::collections::{BTreeMap, HashMap};
+
+use cel::common::ast::{CallExpr, Expr, LiteralValue, operators};
+use cel::{Context, ExecutionError, IdedExpr, Value};
+use tracewarden_model::{AccessModel, AttributeValue, Caller};
+
+use crate::check::check_here;
+use crate::diagnostics::{Diagnostic, Span};
+use crate::expression::Kind;
+use crate::parse::{on_deep_stack, parse_expanded};
+use crate::pattern::Pattern;
+
+use span_values::SpanValues;
+
+/// The value of one column of a span. Strings are bytes: a span's text need not be UTF-8.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FieldValue {
+    /// NULL.
+    Null,
+    /// A string.
+    String(Vec<u8>),
+    /// An array of strings.
+    Strings(Vec<Vec<u8>>),
+    /// A boolean.
+    Bool(bool),
+    /// A map with string values, in the order of the column, perhaps with repeated keys; `None` is NULL.
+    Map(Vec<(Vec<u8>, Option<Vec<u8>>)>),
+}
+
+/// What an expression evaluates to on one span. Only `True` satisfies a policy.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// It is true.
+    True,
+    /// It is false.
+    False,
+    /// It is an error, with the reason.
+    Error(String),
+}
+
+/// Evaluates a policy on one span, given by column; a column that is missing counts as NULL, a map as empty.
+///
+/// # Errors
+/// When the policy is not valid under the model.
+pub fn evaluate(
+    expression: &str,
+    model: &AccessModel,
+    caller: &Caller,
+    span: &BTreeMap<String, FieldValue>,
+) -> Result<Outcome, Vec<Diagnostic>> {
+    on_deep_stack(|| evaluate_here(expression, model, caller, span)).unwrap_or_else(|| {
+        let message = "the policy could not be evaluated: no thread could be started";
+        Err(vec![Diagnostic::new(expression, Span::default(), "unavailable", message)])
+    })
+}
+
+fn evaluate_here(
+    expression: &str,
+    model: &AccessModel,
+    caller: &Caller,
+    span: &BTreeMap<String, FieldValue>,
+) -> Result<Outcome, Vec<Diagnostic>> {
+    let checked = check_here(expression, model)?;
+    let fields: Vec<_> = checked
+        .root
+        .walk()
+        .into_iter()
+        .filter_map(|node| match &node.kind {
+            Kind::Field(field) | Kind::HasKey(field) => Some(field.as_ref()),
+            _ => None,
+        })
+        .collect();
+    let values = SpanValues::new(expression, caller, &fields, span);
+    let mut root = parse_expanded(expression)?;
+    rewrite(&mut root, &values);
+
+    let mut context = Context::default();
+    context.add_variable_from_value("user", user_value(caller));
+    for (name, value) in values.variables() {
+        context.add_variable_from_value(name, value);
+    }
+    let utf8 = values.invalid_block();
+    if context.add_function(UTF8_ONLY, move |value: Value| utf8_only(value, utf8.clone())).is_err() {
+        return Ok(Outcome::Error("the evaluator could not be set up".to_owned()));
+    }
+    Ok(match context.resolve(&root) {
+        Ok(Value::Bool(true)) => Outcome::True,
+        Ok(Value::Bool(false)) => Outcome::False,
+        Ok(_) => Outcome::Error("the result is not a boolean".to_owned()),
+        Err(error) => Outcome::Error(reason(&error)),
+    })
+}
+
+/// A name that no policy can write and no context declares.
+const UNDEFINED: &str = "@undefined";
+/// Passes a value through unless it is a string that is not UTF-8.
+const UTF8_ONLY: &str = "@utf8";
+
+fn utf8_only(value: Value, invalid: Option<std::ops::Range<u32>>) -> Result<Value, ExecutionError> {
+    if let (Value::String(text), Some(block)) = (&value, invalid)
+        && text.chars().any(|character| block.contains(&u32::from(character)))
+    {
+        return Err(ExecutionError::function_error("utf8", "the string is not UTF-8"));
+    }
+    Ok(value)
+}
+
+fn reason(error: &ExecutionError) -> String {
+    match error {
+        ExecutionError::UndeclaredReference(_) => "a field is absent, NULL or not of its type".to_owned(),
+        other => other.to_string(),
+    }
+}
+
+fn user_value(caller: &Caller) -> HashMap<String, Value> {
+    let list = |values: &mut dyn Iterator<Item = &String>| -> Value {
+        values.map(|text| Value::from(text.as_str())).collect::<Vec<Value>>().into()
+    };
+    let attributes: HashMap<String, Value> = caller
+        .attributes
+        .iter()
+        .map(|(name, value)| {
+            let value = match value {
+                AttributeValue::String(text) => Value::from(text.as_str()),
+                AttributeValue::Bool(value) => Value::Bool(*value),
+                AttributeValue::Strings(values) => list(&mut values.iter()),
+            };
+            (name.clone(), value)
+        })
+        .collect();
+    HashMap::from([
+        ("username".to_owned(), Value::from(caller.username.as_str())),
+        ("roles".to_owned(), list(&mut caller.roles.iter())),
+        ("attributes".to_owned(), attributes.into()),
+    ])
+}
+
+/// Puts to the library what it cannot know: values that are errors, RE2's meaning of patterns, strings without order.
+fn rewrite(node: &mut IdedExpr, values: &SpanValues) {
+    if let Some((map, key)) = key_reference(node)
+        && values.is_erroneous(&map, &key)
+    {
+        node.expr = Expr::Ident(UNDEFINED.to_owned());
+        return;
+    }
+    match &mut node.expr {
+        Expr::Call(call) => {
+            call.target.iter_mut().for_each(|target| rewrite(target, values));
+            call.args.iter_mut().for_each(|argument| rewrite(argument, values));
+            rewrite_call(call, values);
+        }
+        Expr::List(list) => list.elements.iter_mut().for_each(|element| rewrite(element, values)),
+        Expr::Select(select) => rewrite(&mut select.operand, values),
+        Expr::Comprehension(comprehension) => {
+            rewrite(&mut comprehension.iter_range, values);
+            rewrite(&mut comprehension.loop_cond, values);
+            rewrite(&mut comprehension.loop_step, values);
+            rewrite(&mut comprehension.result, values);
+        }
+        _ => {}
+    }
+}
+
+fn rewrite_call(call: &mut CallExpr, values: &SpanValues) {
+    let name = call.func_name.as_str();
+    if name == "matches"
+        && let Some(IdedExpr { expr: Expr::Literal(LiteralValue::String(text)), .. }) = call.args.last_mut()
+        && let Ok(pattern) = Pattern::parse(text.inner())
+    {
+        *text = pattern.reference.into();
+    }
+    let needs_utf8 = matches!(
+        name,
+        "matches"
+            | "size"
+            | operators::LESS
+            | operators::LESS_EQUALS
+            | operators::GREATER
+            | operators::GREATER_EQUALS
+    );
+    if needs_utf8 && values.invalid_block().is_some() {
+        let operands = call.target.iter_mut().map(|target| &mut **target).chain(call.args.iter_mut());
+        for operand in operands {
+            let inner = std::mem::take(operand);
+            operand.id = inner.id;
+            operand.expr =
+                Expr::Call(CallExpr { func_name: UTF8_ONLY.to_owned(), target: None, args: vec![inner] });
+        }
+    }
+}
+
+/// `M["k"]` or `M.k`, but not `has(M.k)`.
+fn key_reference(node: &IdedExpr) -> Option<(String, String)> {
+    match &node.expr {
+        Expr::Call(call) if call.func_name == operators::INDEX => match call.args.as_slice() {
+            [
+                IdedExpr { expr: Expr::Ident(map), .. },
+                IdedExpr { expr: Expr::Literal(LiteralValue::String(key)), .. },
+            ] => Some((map.clone(), key.inner().to_owned())),
+            _ => None,
+        },
+        Expr::Select(select) if !select.test => match &select.operand.expr {
+            Expr::Ident(map) => Some((map.clone(), select.field.clone())),
+            _ => None,
+        },
+        _ => None,
+    }
+}

@@ -1,0 +1,130 @@
+//! Checked expressions: every name resolved, every type known as far as it can be before the caller is.
+
+use std::sync::Arc;
+
+use tracewarden_model::MarkedField;
+
+use crate::diagnostics::Span;
+use crate::pattern::Pattern;
+use crate::predicate::{Quantifier, Relation, TextFunction};
+
+/// A value that does not depend on the span.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Known {
+    Bool(bool),
+    Text(String),
+    Int(i64),
+    List(Vec<Known>),
+}
+
+/// The static type of an expression.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Type {
+    Bool,
+    Text,
+    Int,
+    /// A list or an array.
+    List,
+    /// A user attribute or a list's element, whose type only the request shows.
+    Dynamic,
+}
+
+impl Type {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Bool => "a boolean",
+            Self::Text => "a string",
+            Self::Int => "an integer",
+            Self::List => "a list",
+            Self::Dynamic => "a value of the caller",
+        }
+    }
+
+    /// Whether a value of this type may turn out to be one of `other`.
+    pub(crate) fn may_be(self, other: Self) -> bool {
+        self == other || self == Self::Dynamic || other == Self::Dynamic
+    }
+}
+
+/// A checked expression with its place in the text.
+#[derive(Debug, Clone)]
+pub(crate) struct Node {
+    pub(crate) kind: Kind,
+    pub(crate) ty: Type,
+    pub(crate) span: Span,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) enum Kind {
+    Known(Known),
+    List(Vec<Node>),
+    Username,
+    Roles,
+    /// `user.attributes.k`, an error when the caller lacks it.
+    Attribute(String),
+    /// `"k" in user.attributes`, `has(user.attributes.k)`.
+    HasAttribute(String),
+    /// A column or a map's key.
+    Field(Arc<MarkedField>),
+    /// `"k" in M`, `has(M.k)`.
+    HasKey(Arc<MarkedField>),
+    /// The variable of an enclosing macro.
+    Variable(u32),
+    Not(Box<Node>),
+    And(Box<Node>, Box<Node>),
+    Or(Box<Node>, Box<Node>),
+    Conditional(Box<Node>, Box<Node>, Box<Node>),
+    Compare(Relation, Box<Node>, Box<Node>),
+    In(Box<Node>, Box<Node>),
+    TextCall(TextFunction, Box<Node>, Box<Node>),
+    Matches(Box<Node>, Pattern),
+    Size(Box<Node>),
+    Macro {
+        quantifier: Quantifier,
+        range: Box<Node>,
+        variable: u32,
+        body: Box<Node>,
+    },
+}
+
+impl Node {
+    /// The direct children.
+    pub(crate) fn children(&self) -> Vec<&Node> {
+        match &self.kind {
+            Kind::List(elements) => elements.iter().collect(),
+            Kind::Not(a) | Kind::Matches(a, _) | Kind::Size(a) => vec![a],
+            Kind::And(a, b)
+            | Kind::Or(a, b)
+            | Kind::Compare(_, a, b)
+            | Kind::In(a, b)
+            | Kind::TextCall(_, a, b)
+            | Kind::Macro { range: a, body: b, .. } => vec![a, b],
+            Kind::Conditional(a, b, c) => vec![a, b, c],
+            _ => Vec::new(),
+        }
+    }
+
+    /// The node and all below it.
+    pub(crate) fn walk(&self) -> Vec<&Node> {
+        let mut found = Vec::new();
+        let mut stack = vec![self];
+        while let Some(node) = stack.pop() {
+            stack.extend(node.children());
+            found.push(node);
+        }
+        found
+    }
+
+    /// The marked fields that are named, without repetition, in no particular order.
+    pub(crate) fn fields(&self) -> Vec<&Arc<MarkedField>> {
+        let mut found: Vec<&Arc<MarkedField>> = Vec::new();
+        for node in self.walk() {
+            if let Kind::Field(field) | Kind::HasKey(field) = &node.kind
+                && !found.contains(&field)
+            {
+                found.push(field);
+            }
+        }
+        found
+    }
+}

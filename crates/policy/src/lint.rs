@@ -1,0 +1,47 @@
+//! Warnings: policies that are valid and probably not what was meant.
+
+use crate::diagnostics::Diagnostic;
+use crate::expression::{Kind, Known, Node};
+use crate::predicate::Relation;
+
+/// Everything worth a second look.
+pub(crate) fn warnings(text: &str, root: &Node) -> Vec<Diagnostic> {
+    let mut found = Vec::new();
+    negated_keys(text, root, false, &mut found);
+    constant(text, root, &mut found);
+    found.sort_by_key(|warning| (warning.line, warning.column));
+    found
+}
+
+/// A negation over a key that may be absent: on a span without the key it is an error, so the span does not match.
+fn negated_keys(text: &str, node: &Node, negated: bool, found: &mut Vec<Diagnostic>) {
+    let negated_here = match &node.kind {
+        Kind::Not(_) => !negated,
+        Kind::Compare(Relation::Ne, ..) => true,
+        _ => negated,
+    };
+    if let Kind::Field(field) = &node.kind
+        && negated
+        && let Some(map) = &field.field.map
+    {
+        let key = tracewarden_model::field::escape(&field.field.name);
+        let message = format!("spans without `{}` do not match this negation", field.field);
+        found.push(
+            Diagnostic::new(text, node.span, "negated_absent_key", message)
+                .with_hint(format!("if they should, write `!(\"{key}\" in {map}) || …`")),
+        );
+    }
+    for child in node.children() {
+        negated_keys(text, child, negated_here, found);
+    }
+}
+
+fn constant(text: &str, root: &Node, found: &mut Vec<Diagnostic>) {
+    if let Kind::Known(Known::Bool(value)) = &root.kind {
+        let message = if *value { "this policy opens every trace" } else { "this policy opens nothing" };
+        found.push(Diagnostic::new(text, root.span, "constant", message));
+    } else if root.fields().is_empty() {
+        let message = "this policy does not look at the span: it opens every trace or none";
+        found.push(Diagnostic::new(text, root.span, "constant", message));
+    }
+}

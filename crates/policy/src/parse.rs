@@ -1,0 +1,184 @@
+//! The one place where the CEL library parses and evaluates text.
+
+use std::sync::LazyLock;
+
+use cel::common::ast::{EntryExpr, Expr, SourceInfo};
+use cel::{Env, IdedExpr};
+
+use crate::diagnostics::{Diagnostic, Span};
+use crate::tokens::{MAX_DEPTH, tokens, too_deep};
+
+/// Enough for the parser's recursion over the deepest text that the caps let through, in a debug build. The pages
+/// are only touched when they are needed.
+const STACK_BYTES: usize = 256 * 1024 * 1024;
+
+/// Without macros: `exists`, `all` and `has` stay the calls that were written, with their places in the text.
+static UNEXPANDED: LazyLock<Env> =
+    LazyLock::new(|| Env::default().with_optional_support(false).with_stdlib());
+
+/// With the standard macros, for evaluation.
+static EXPANDED: LazyLock<Env> = LazyLock::new(Env::stdlib);
+
+/// Runs `work` where deep recursion cannot overflow the stack. No thread to be had counts as a refusal.
+pub(crate) fn on_deep_stack<T: Send>(work: impl FnOnce() -> T + Send) -> Option<T> {
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().name("policy".to_owned()).stack_size(STACK_BYTES);
+        thread.spawn_scoped(scope, work).ok()?.join().ok()
+    })
+}
+
+/// A parsed policy: the syntax tree as it was written and the places of its nodes.
+pub(crate) struct Parsed<'a> {
+    pub(crate) text: &'a str,
+    pub(crate) root: IdedExpr,
+    source: SourceInfo,
+    tokens: Vec<Span>,
+}
+
+/// Parses a policy within the caps. Call it inside [`on_deep_stack`].
+///
+/// # Errors
+/// Where the text is no CEL, or exceeds a cap.
+pub(crate) fn parse(text: &str) -> Result<Parsed<'_>, Vec<Diagnostic>> {
+    let tokens = tokens(text).map_err(|error| vec![error])?;
+    if tokens.is_empty() {
+        return Err(vec![
+            Diagnostic::new(text, Span::new(0, 0), "syntax", "the expression is empty")
+                .with_hint("write a condition such as `ServiceName == \"checkout\"`"),
+        ]);
+    }
+    let (root, source) = UNEXPANDED.parser().parse_with_source_info(text).map_err(|errors| {
+        let mut diagnostics: Vec<Diagnostic> =
+            errors.errors.iter().map(|error| syntax_error(text, &tokens, error.pos, &error.msg)).collect();
+        diagnostics.dedup_by(|a, b| (a.line, a.column) == (b.line, b.column));
+        diagnostics.truncate(5);
+        diagnostics
+    })?;
+    let parsed = Parsed { text, root, source, tokens };
+    parsed.refuse_deep_trees()?;
+    Ok(parsed)
+}
+
+/// Parses text that [`parse`] accepted, with macros expanded, for evaluation.
+///
+/// # Errors
+/// When the library refuses after all.
+pub(crate) fn parse_expanded(text: &str) -> Result<IdedExpr, Vec<Diagnostic>> {
+    EXPANDED
+        .parser()
+        .parse(text)
+        .map_err(|_| vec![Diagnostic::new(text, Span::default(), "syntax", "not valid CEL")])
+}
+
+fn syntax_error(text: &str, tokens: &[Span], (line, column): (isize, isize), message: &str) -> Diagnostic {
+    let line = usize::try_from(line).unwrap_or(1).max(1);
+    let column = usize::try_from(column).unwrap_or(0);
+    let line_start: usize = text.split_inclusive('\n').take(line - 1).map(str::len).sum();
+    // The parser counts code points within the line, from 0 in its own errors and from 1 in those of macros.
+    let offset: usize =
+        text.get(line_start..).unwrap_or_default().chars().take(column).map(char::len_utf8).sum();
+    let at = (line_start + offset).min(text.len());
+    let span = tokens
+        .iter()
+        .find(|token| token.end > at)
+        .copied()
+        .unwrap_or_else(|| tokens.last().copied().unwrap_or_default());
+    let message = message.trim_start_matches("Syntax error: ");
+    let mut diagnostic = Diagnostic::new(text, span, "syntax", format!("not valid CEL: {message}"));
+    if text.get(span.start..span.end) == Some("=") {
+        diagnostic = diagnostic.with_hint("write `==` to compare");
+    } else if matches!(text.get(span.start..span.end), Some("&" | "|")) {
+        diagnostic = diagnostic.with_hint("write `&&` and `||`");
+    }
+    diagnostic
+}
+
+impl Parsed<'_> {
+    /// The text that a node covers, brackets included.
+    pub(crate) fn span(&self, node: &IdedExpr) -> Span {
+        let mut low = usize::MAX;
+        let mut high = 0;
+        let mut stack = vec![node];
+        while let Some(node) = stack.pop() {
+            if let Some((start, stop)) = self.source.offset_for(node.id) {
+                let own = self.token_at(start as usize, stop as usize);
+                low = low.min(own.start);
+                high = high.max(own.end);
+            }
+            stack.extend(children(node));
+        }
+        if low > high {
+            return Span::default();
+        }
+        self.balanced(Span::new(low, high))
+    }
+
+    fn token_at(&self, start: usize, stop: usize) -> Span {
+        self.tokens
+            .iter()
+            .find(|token| token.start <= start && start < token.end)
+            .copied()
+            .unwrap_or_else(|| Span::new(start.min(self.text.len()), (stop + 1).min(self.text.len())))
+    }
+
+    /// Extends a span to the right until the brackets that it opens are closed: the parser places an index or a call
+    /// at its opening bracket.
+    fn balanced(&self, span: Span) -> Span {
+        let mut open = 0_i32;
+        let mut end = span.end;
+        for token in self.tokens.iter().filter(|token| token.start >= span.start) {
+            if token.start >= span.end && open <= 0 {
+                break;
+            }
+            match self.text.as_bytes().get(token.start) {
+                Some(b'(' | b'[' | b'{') => open += 1,
+                Some(b')' | b']' | b'}') => open -= 1,
+                _ => {}
+            }
+            end = end.max(token.end);
+        }
+        Span::new(span.start, end)
+    }
+
+    /// A tree deeper than the cap is refused here, with an explicit stack; whatever walks the tree later may recurse.
+    fn refuse_deep_trees(&self) -> Result<(), Vec<Diagnostic>> {
+        let mut stack = vec![(&self.root, 1_usize)];
+        while let Some((node, depth)) = stack.pop() {
+            if depth > MAX_DEPTH {
+                let span = self
+                    .source
+                    .offset_for(node.id)
+                    .map_or(Span::default(), |(start, stop)| self.token_at(start as usize, stop as usize));
+                return Err(vec![too_deep(self.text, span)]);
+            }
+            stack.extend(children(node).into_iter().map(|child| (child, depth + 1)));
+        }
+        Ok(())
+    }
+}
+
+/// The direct children of a node.
+pub(crate) fn children(node: &IdedExpr) -> Vec<&IdedExpr> {
+    match &node.expr {
+        Expr::Call(call) => call.target.as_deref().into_iter().chain(&call.args).collect(),
+        Expr::List(list) => list.elements.iter().collect(),
+        Expr::Select(select) => vec![&select.operand],
+        Expr::Map(map) => map.entries.iter().flat_map(|entry| entry_children(&entry.expr)).collect(),
+        Expr::Struct(fields) => fields.entries.iter().flat_map(|entry| entry_children(&entry.expr)).collect(),
+        Expr::Comprehension(comprehension) => vec![
+            &comprehension.iter_range,
+            &comprehension.accu_init,
+            &comprehension.loop_cond,
+            &comprehension.loop_step,
+            &comprehension.result,
+        ],
+        Expr::Ident(_) | Expr::Literal(_) | Expr::Unspecified => Vec::new(),
+    }
+}
+
+fn entry_children(entry: &EntryExpr) -> Vec<&IdedExpr> {
+    match entry {
+        EntryExpr::StructField(field) => vec![&field.value],
+        EntryExpr::MapEntry(entry) => vec![&entry.key, &entry.value],
+    }
+}

@@ -1,0 +1,301 @@
+//! Patterns of `matches`: what ClickHouse's RE2 and the reference's engine both take to mean the same.
+//!
+//! The pattern is parsed and written again from its syntax tree, in a form for each engine. CEL's meaning is RE2's, so
+//! `\d \w \s \b` are those of ASCII. Everything that the engines could read differently is refused.
+
+use regex_syntax::ast::{
+    Assertion, AssertionKind, Ast, ClassAsciiKind, ClassPerl, ClassPerlKind, ClassSet, ClassSetItem, Flag,
+    Flags, FlagsItemKind, GroupKind, Literal, RepetitionKind, RepetitionRange, parse::ParserBuilder,
+};
+
+/// The largest bound of a repetition, RE2's own.
+const MAX_REPEAT: u32 = 1_000;
+/// How many positions the pattern may have with its repetitions written out. Both engines compile far more than this,
+/// so a pattern that was accepted never fails to compile later.
+const MAX_EXPANDED: u64 = 5_000;
+
+/// A pattern in the two dialects.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Pattern {
+    /// For ClickHouse's `match`.
+    pub re2: String,
+    /// For the reference evaluator.
+    pub(crate) reference: String,
+}
+
+impl Pattern {
+    /// Reads a pattern.
+    ///
+    /// # Errors
+    /// Why it is refused: lower case, no final period.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let ast = ParserBuilder::new()
+            .nest_limit(32)
+            .build()
+            .parse(text)
+            .map_err(|error| format!("not a valid pattern: {}", error.kind()))?;
+        if expanded(&ast) > MAX_EXPANDED {
+            return Err(format!(
+                "the pattern is too large: written out it has more than {MAX_EXPANDED} positions"
+            ));
+        }
+        // `.` crosses newlines in ClickHouse unless told otherwise.
+        let mut re2 = Writer { out: "(?-s)".to_owned(), boundary: ("\\b", "\\B"), folded: false };
+        re2.write(&ast)?;
+        let mut reference =
+            Writer { out: String::new(), boundary: ("(?-u:\\b)", "(?-u:\\B)"), folded: false };
+        reference.write(&ast)?;
+        Ok(Self { re2: re2.out, reference: reference.out })
+    }
+}
+
+/// The number of positions with counted repetitions written out, saturating.
+fn expanded(ast: &Ast) -> u64 {
+    match ast {
+        Ast::Repetition(repetition) => {
+            let inner = expanded(&repetition.ast);
+            let times = match &repetition.op.kind {
+                RepetitionKind::Range(RepetitionRange::Exactly(n) | RepetitionRange::AtLeast(n)) => *n,
+                RepetitionKind::Range(RepetitionRange::Bounded(_, n)) => *n,
+                _ => 1,
+            };
+            inner.saturating_mul(u64::from(times.max(1)))
+        }
+        Ast::Group(group) => expanded(&group.ast),
+        Ast::Alternation(alternation) => alternation.asts.iter().map(expanded).fold(1, u64::saturating_add),
+        Ast::Concat(concat) => concat.asts.iter().map(expanded).fold(1, u64::saturating_add),
+        _ => 1,
+    }
+}
+
+struct Writer {
+    out: String,
+    boundary: (&'static str, &'static str),
+    folded: bool,
+}
+
+impl Writer {
+    fn write(&mut self, ast: &Ast) -> Result<(), String> {
+        match ast {
+            Ast::Empty(_) => {}
+            Ast::Flags(set) => {
+                let flags = self.flags(&set.flags)?;
+                self.out.push_str(&format!("(?{flags})"));
+            }
+            Ast::Literal(literal) => self.literal(literal)?,
+            Ast::Dot(_) => self.out.push('.'),
+            Ast::Assertion(assertion) => self.assertion(assertion)?,
+            Ast::ClassPerl(class) => self.out.push_str(&format!("[{}]", perl(class, true)?)),
+            Ast::ClassBracketed(class) => {
+                self.out.push_str(if class.negated { "[^" } else { "[" });
+                match &class.kind {
+                    ClassSet::Item(item) => self.item(item)?,
+                    ClassSet::BinaryOp(_) => {
+                        return Err("set operations in classes are not supported".to_owned());
+                    }
+                }
+                self.out.push(']');
+            }
+            Ast::ClassUnicode(_) => {
+                return Err(
+                    "Unicode classes such as `\\p{L}` are not supported: list the characters".to_owned()
+                );
+            }
+            Ast::Repetition(repetition) => {
+                self.out.push_str("(?:");
+                self.write(&repetition.ast)?;
+                self.out.push(')');
+                let bounded = |n: u32| {
+                    if n > MAX_REPEAT { Err(format!("a repetition is at most {MAX_REPEAT}")) } else { Ok(n) }
+                };
+                match &repetition.op.kind {
+                    RepetitionKind::ZeroOrOne => self.out.push('?'),
+                    RepetitionKind::ZeroOrMore => self.out.push('*'),
+                    RepetitionKind::OneOrMore => self.out.push('+'),
+                    RepetitionKind::Range(RepetitionRange::Exactly(n)) => {
+                        self.out.push_str(&format!("{{{}}}", bounded(*n)?));
+                    }
+                    RepetitionKind::Range(RepetitionRange::AtLeast(n)) => {
+                        self.out.push_str(&format!("{{{},}}", bounded(*n)?));
+                    }
+                    RepetitionKind::Range(RepetitionRange::Bounded(low, high)) => {
+                        self.out.push_str(&format!("{{{},{}}}", bounded(*low)?, bounded(*high)?));
+                    }
+                }
+                if !repetition.greedy {
+                    self.out.push('?');
+                }
+            }
+            Ast::Group(group) => {
+                let outside = self.folded;
+                match &group.kind {
+                    GroupKind::NonCapturing(flags) if !flags.items.is_empty() => {
+                        let flags = self.flags(flags)?;
+                        self.out.push_str(&format!("(?{flags}:"));
+                    }
+                    _ => self.out.push_str("(?:"),
+                }
+                self.write(&group.ast)?;
+                self.out.push(')');
+                self.folded = outside;
+            }
+            Ast::Alternation(alternation) => {
+                for (at, branch) in alternation.asts.iter().enumerate() {
+                    if at > 0 {
+                        self.out.push('|');
+                    }
+                    self.write(branch)?;
+                }
+            }
+            Ast::Concat(concat) => {
+                for part in &concat.asts {
+                    self.write(part)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn flags(&mut self, flags: &Flags) -> Result<String, String> {
+        let mut written = String::new();
+        let mut negated = false;
+        for item in &flags.items {
+            match &item.kind {
+                FlagsItemKind::Negation => {
+                    negated = true;
+                    written.push('-');
+                }
+                FlagsItemKind::Flag(Flag::CaseInsensitive) => {
+                    self.folded = !negated;
+                    written.push('i');
+                }
+                FlagsItemKind::Flag(Flag::MultiLine) => written.push('m'),
+                FlagsItemKind::Flag(Flag::DotMatchesNewLine) => written.push('s'),
+                FlagsItemKind::Flag(_) => {
+                    return Err("only the flags `i`, `m` and `s` are supported".to_owned());
+                }
+            }
+        }
+        Ok(written)
+    }
+
+    fn literal(&mut self, literal: &Literal) -> Result<(), String> {
+        let character = literal.c;
+        // The engines' tables of letter case are of different ages.
+        if self.folded && !character.is_ascii() {
+            return Err(format!("`{character}` cannot be matched without regard to case: only ASCII can"));
+        }
+        self.out.push_str(&written(character));
+        Ok(())
+    }
+
+    fn assertion(&mut self, assertion: &Assertion) -> Result<(), String> {
+        let text = match assertion.kind {
+            AssertionKind::StartLine => "^",
+            AssertionKind::EndLine => "$",
+            AssertionKind::StartText => "\\A",
+            AssertionKind::EndText => "\\z",
+            AssertionKind::WordBoundary => self.boundary.0,
+            AssertionKind::NotWordBoundary => self.boundary.1,
+            _ => return Err("only `^ $ \\A \\z \\b \\B` are supported as assertions".to_owned()),
+        };
+        self.out.push_str(text);
+        Ok(())
+    }
+
+    fn item(&mut self, item: &ClassSetItem) -> Result<(), String> {
+        match item {
+            ClassSetItem::Empty(_) => {}
+            ClassSetItem::Literal(literal) => self.literal(literal)?,
+            ClassSetItem::Range(range) => {
+                self.literal(&range.start)?;
+                self.out.push('-');
+                self.literal(&range.end)?;
+            }
+            ClassSetItem::Perl(class) => self.out.push_str(&perl(class, false)?),
+            ClassSetItem::Ascii(class) if !class.negated && class.kind != ClassAsciiKind::Word => {
+                self.out.push_str(&format!("[:{}:]", ascii_name(&class.kind)));
+            }
+            ClassSetItem::Union(union) => {
+                for item in &union.items {
+                    self.item(item)?;
+                }
+            }
+            _ => return Err("this kind of class is not supported: list the characters".to_owned()),
+        }
+        Ok(())
+    }
+}
+
+/// The ASCII meaning of `\d \s \w`, as the inside of a class; negated ones only where they are a class of their own.
+fn perl(class: &ClassPerl, alone: bool) -> Result<String, String> {
+    let inside = match class.kind {
+        ClassPerlKind::Digit => "0-9",
+        ClassPerlKind::Space => "\\t\\n\\x0C\\r ",
+        ClassPerlKind::Word => "0-9A-Za-z_",
+    };
+    match (class.negated, alone) {
+        (false, _) => Ok(inside.to_owned()),
+        (true, true) => Ok(format!("^{inside}")),
+        (true, false) => Err("`\\D`, `\\S` and `\\W` are not supported within brackets".to_owned()),
+    }
+}
+
+fn ascii_name(kind: &ClassAsciiKind) -> &'static str {
+    match kind {
+        ClassAsciiKind::Alnum => "alnum",
+        ClassAsciiKind::Alpha => "alpha",
+        ClassAsciiKind::Ascii => "ascii",
+        ClassAsciiKind::Blank => "blank",
+        ClassAsciiKind::Cntrl => "cntrl",
+        ClassAsciiKind::Digit => "digit",
+        ClassAsciiKind::Graph => "graph",
+        ClassAsciiKind::Lower => "lower",
+        ClassAsciiKind::Print => "print",
+        ClassAsciiKind::Punct => "punct",
+        ClassAsciiKind::Space => "space",
+        ClassAsciiKind::Upper => "upper",
+        ClassAsciiKind::Word => "word",
+        ClassAsciiKind::Xdigit => "xdigit",
+    }
+}
+
+/// A character that neither engine reads as anything but itself.
+fn written(character: char) -> String {
+    if character.is_ascii_alphanumeric() {
+        character.to_string()
+    } else {
+        format!("\\x{{{:X}}}", u32::from(character))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn perl_classes_are_those_of_ascii() {
+        let pattern = Pattern::parse("^v\\d+\\.[\\w-]*$").unwrap();
+        assert_eq!(pattern.re2, "(?-s)^v(?:[0-9])+\\x{2E}(?:[0-9A-Za-z_\\x{2D}])*$");
+        assert_eq!(Pattern::parse("\\bx").unwrap().reference, "(?-u:\\b)x");
+    }
+
+    #[test]
+    fn what_the_engines_may_read_differently_is_refused() {
+        for text in [
+            "\\p{L}",
+            "a{1001}",
+            "(?x) a",
+            "[a&&b]",
+            "(?i)ä",
+            "(",
+            "[\\D]",
+            "(?u)a",
+            "((a{90}){90})",
+            "\\b{start}",
+        ] {
+            assert!(Pattern::parse(text).is_err(), "{text}");
+        }
+        assert!(Pattern::parse(&"(".repeat(4_000)).is_err());
+    }
+}

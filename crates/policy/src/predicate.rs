@@ -1,0 +1,288 @@
+//! Two-valued predicates over one span: what expressions and filter conditions are lowered to, and what the trace
+//! store writes as SQL.
+//!
+//! Every atom is true or false on every span, never NULL and never an error: a value is only looked at behind the
+//! [`Atom::Defined`] of its field. Nodes are shared, since "is true" and "is false" have most of their parts in
+//! common; [`Predicate::size`] is the size of the tree as it will be written.
+
+use std::sync::Arc;
+
+use tracewarden_model::{MarkedField, Number};
+
+/// How two values compare.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Relation {
+    /// Equal.
+    Eq,
+    /// Unequal.
+    Ne,
+    /// Less.
+    Lt,
+    /// Less or equal.
+    Le,
+    /// Greater.
+    Gt,
+    /// Greater or equal.
+    Ge,
+}
+
+impl Relation {
+    /// The relation that holds exactly when this one does not, for values that are ordered.
+    pub fn negated(self) -> Self {
+        match self {
+            Self::Eq => Self::Ne,
+            Self::Ne => Self::Eq,
+            Self::Lt => Self::Ge,
+            Self::Le => Self::Gt,
+            Self::Gt => Self::Le,
+            Self::Ge => Self::Lt,
+        }
+    }
+
+    /// Whether the relation holds for values that compare like this.
+    pub fn holds(self, ordering: std::cmp::Ordering) -> bool {
+        match self {
+            Self::Eq => ordering.is_eq(),
+            Self::Ne => ordering.is_ne(),
+            Self::Lt => ordering.is_lt(),
+            Self::Le => ordering.is_le(),
+            Self::Gt => ordering.is_gt(),
+            Self::Ge => ordering.is_ge(),
+        }
+    }
+}
+
+/// Functions of two strings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum TextFunction {
+    /// The first begins with the second.
+    StartsWith,
+    /// The first ends with the second.
+    EndsWith,
+    /// The first contains the second.
+    Contains,
+}
+
+/// How many elements must satisfy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Quantifier {
+    /// At least one.
+    Exists,
+    /// Every one.
+    All,
+    /// Exactly one.
+    ExistsOne,
+}
+
+/// A string of the span, or one given.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Text {
+    /// Given.
+    Literal(String),
+    /// The value of a field of type string.
+    Field(Arc<MarkedField>),
+    /// An element of the array that an enclosing [`Atom::Quantified`] goes through.
+    Element(u32),
+}
+
+/// An array of strings.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Array {
+    /// The value of a field of type string_array.
+    Field(Arc<MarkedField>),
+    /// Made of these.
+    List(Vec<Text>),
+}
+
+/// An integer.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Int {
+    /// Given.
+    Literal(i64),
+    /// Code points of a string.
+    TextSize(Text),
+    /// Elements of an array.
+    ArraySize(Array),
+}
+
+/// A test that is true or false on every span.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Atom {
+    /// The key is in the map and not NULL; the column is not NULL.
+    Present(Arc<MarkedField>),
+    /// Present, and a value of the field's logical type.
+    Defined(Arc<MarkedField>),
+    /// The string is UTF-8.
+    Utf8(Text),
+    /// Strings compare by bytes, which for UTF-8 is by code points.
+    CompareText(Relation, Text, Text),
+    /// The string is one of these; or none of these, when negated.
+    TextIn(Text, Vec<String>, bool),
+    /// A function of two strings.
+    TextCall(TextFunction, Text, Text),
+    /// The pattern, in RE2's dialect, matches somewhere.
+    Matches(Text, String),
+    /// The array has this element.
+    ArrayHas(Array, Text),
+    /// The array has one of these elements.
+    ArrayHasAny(Array, Vec<String>),
+    /// The array has all of these elements.
+    ArrayHasAll(Array, Vec<String>),
+    /// The arrays are equal.
+    ArrayEq(Array, Array),
+    /// Integers compare.
+    CompareInt(Relation, Int, Int),
+    /// The boolean field is true.
+    Flag(Arc<MarkedField>),
+    /// The numeric field compares with a number.
+    CompareNumber(Relation, Arc<MarkedField>, Number),
+    /// So many elements satisfy `body`, in which they are `Text::Element(variable)`.
+    Quantified {
+        /// How many.
+        quantifier: Quantifier,
+        /// Of which array.
+        array: Array,
+        /// The name of the element in `body`.
+        variable: u32,
+        /// What they must satisfy.
+        body: Predicate,
+    },
+}
+
+/// A two-valued predicate over one span.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Predicate {
+    /// Always true.
+    True,
+    /// Always false.
+    False,
+    /// All of these.
+    And(Arc<Junction>),
+    /// At least one of these.
+    Or(Arc<Junction>),
+    /// Not this.
+    Not(Arc<Junction>),
+    /// A test.
+    Atom(Arc<Atom>),
+}
+
+/// Predicates that belong together. A negation has exactly one.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Junction {
+    parts: Vec<Predicate>,
+    size: u64,
+}
+
+impl Junction {
+    fn new(parts: Vec<Predicate>) -> Arc<Self> {
+        let size = parts.iter().map(Predicate::size).fold(1, u64::saturating_add);
+        Arc::new(Self { parts, size })
+    }
+
+    /// The parts.
+    pub fn parts(&self) -> &[Predicate] {
+        &self.parts
+    }
+}
+
+impl Predicate {
+    /// A test.
+    pub fn atom(atom: Atom) -> Self {
+        Self::Atom(Arc::new(atom))
+    }
+
+    /// True or false.
+    pub fn constant(value: bool) -> Self {
+        if value { Self::True } else { Self::False }
+    }
+
+    /// All of `parts`, simplified.
+    pub fn all(parts: impl IntoIterator<Item = Self>) -> Self {
+        Self::join(parts, true)
+    }
+
+    /// At least one of `parts`, simplified.
+    pub fn any(parts: impl IntoIterator<Item = Self>) -> Self {
+        Self::join(parts, false)
+    }
+
+    /// `self` and `other`, simplified.
+    pub fn and(self, other: Self) -> Self {
+        Self::all([self, other])
+    }
+
+    /// `self` or `other`, simplified.
+    pub fn or(self, other: Self) -> Self {
+        Self::any([self, other])
+    }
+
+    /// The opposite. Sound because predicates have two values.
+    pub fn negate(self) -> Self {
+        match self {
+            Self::True => Self::False,
+            Self::False => Self::True,
+            Self::Not(inner) => inner.parts.first().cloned().unwrap_or(Self::False),
+            other => Self::Not(Junction::new(vec![other])),
+        }
+    }
+
+    /// Size of the tree when it is written out, in nodes and operands; saturating.
+    pub fn size(&self) -> u64 {
+        match self {
+            Self::True | Self::False => 1,
+            Self::And(junction) | Self::Or(junction) | Self::Not(junction) => junction.size,
+            Self::Atom(atom) => atom.size(),
+        }
+    }
+
+    fn join(parts: impl IntoIterator<Item = Self>, conjunction: bool) -> Self {
+        let neutral = Self::constant(conjunction);
+        let absorbing = Self::constant(!conjunction);
+        let mut kept: Vec<Self> = Vec::new();
+        for part in parts {
+            if part == absorbing {
+                return absorbing;
+            }
+            let flattened = match (&part, conjunction) {
+                (Self::And(junction), true) | (Self::Or(junction), false) => junction.parts.clone(),
+                _ => vec![part],
+            };
+            for part in flattened {
+                if part != neutral && !kept.iter().any(|known| known.is_same(&part)) {
+                    kept.push(part);
+                }
+            }
+        }
+        match kept.len() {
+            0 => neutral,
+            1 => kept.pop().unwrap_or(absorbing),
+            _ if conjunction => Self::And(Junction::new(kept)),
+            _ => Self::Or(Junction::new(kept)),
+        }
+    }
+
+    /// Equality that never costs more than one comparison of atoms, since shared trees can be large.
+    fn is_same(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Atom(a), Self::Atom(b)) => Arc::ptr_eq(a, b) || a == b,
+            (Self::And(a), Self::And(b)) | (Self::Or(a), Self::Or(b)) | (Self::Not(a), Self::Not(b)) => {
+                Arc::ptr_eq(a, b) || (a.size <= 64 && a == b)
+            }
+            _ => false,
+        }
+    }
+}
+
+impl Atom {
+    fn size(&self) -> u64 {
+        let list = |values: &[String]| 1 + values.len() as u64;
+        match self {
+            Self::TextIn(_, values, _) | Self::ArrayHasAny(_, values) | Self::ArrayHasAll(_, values) => {
+                list(values)
+            }
+            Self::ArrayEq(_, Array::List(values)) => 1 + values.len() as u64,
+            Self::Quantified { body, .. } => body.size().saturating_mul(2),
+            _ => 1,
+        }
+    }
+}

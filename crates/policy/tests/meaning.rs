@@ -1,0 +1,150 @@
+//! What expressions mean on one span, by the reference evaluation.
+
+mod support;
+
+use std::collections::BTreeMap;
+
+use support::{caller, model};
+use tracewarden_policy::{FieldValue, Outcome, check, evaluate};
+
+fn span() -> BTreeMap<String, FieldValue> {
+    let text = |text: &str| text.as_bytes().to_vec();
+    let entry = |key: &str, value: &str| (text(key), Some(text(value)));
+    BTreeMap::from([
+        ("ServiceName".to_owned(), FieldValue::String(text("checkout"))),
+        ("Sampled".to_owned(), FieldValue::Bool(false)),
+        ("Nick".to_owned(), FieldValue::Null),
+        ("Events.Name".to_owned(), FieldValue::Strings(vec![text("start"), text("exception")])),
+        (
+            "SpanAttributes".to_owned(),
+            FieldValue::Map(vec![
+                entry("tenant.id", "t1"),
+                entry("tenant.id", "t9"),
+                entry("flag", "yes"),
+                entry("tags", "[\"a\",\"b\"]"),
+            ]),
+        ),
+    ])
+}
+
+#[track_caller]
+fn is(expression: &str, expected: &str) {
+    let outcome = match evaluate(expression, &model(), &caller(), &span()) {
+        Ok(Outcome::True) => "true".to_owned(),
+        Ok(Outcome::False) => "false".to_owned(),
+        Ok(Outcome::Error(_)) => "error".to_owned(),
+        Err(diagnostics) => format!("refused: {diagnostics:?}"),
+    };
+    assert_eq!(outcome, expected, "{expression}");
+}
+
+#[test]
+fn values_and_errors() {
+    is("ServiceName == \"checkout\"", "true");
+    is("SpanAttributes[\"tenant.id\"] == \"t1\"", "true");
+    is("SpanAttributes[\"env\"] != \"prod\"", "error");
+    is("!(SpanAttributes[\"env\"] == \"prod\")", "error");
+    is("\"env\" in SpanAttributes", "false");
+    is("has(SpanAttributes.flag)", "true");
+    is("SpanAttributes[\"flag\"]", "error");
+    is("SpanAttributes.flag == true", "error");
+    is("Nick == \"x\"", "error");
+    is("SpanAttributes[\"tags\"].exists(t, t == \"b\")", "true");
+    is("Events.Name.all(n, n.startsWith(\"e\"))", "false");
+    is("Sampled", "false");
+}
+
+#[test]
+fn errors_are_absorbed() {
+    is("SpanAttributes[\"env\"] == \"prod\" || true", "true");
+    is("true || SpanAttributes[\"env\"] == \"prod\"", "true");
+    is("SpanAttributes[\"env\"] == \"prod\" && false", "false");
+    is("SpanAttributes[\"env\"] == \"prod\" || false", "error");
+    is("user.attributes.team || true", "true");
+    is("user.attributes.missing == \"x\" || ServiceName == \"checkout\"", "true");
+}
+
+#[test]
+fn the_caller() {
+    is("\"dev\" in user.roles && user.username == \"ada\"", "true");
+    is("SpanAttributes[\"tenant.id\"] in user.attributes.tenants", "true");
+    is("user.attributes.tenants.exists(t, SpanAttributes[\"tenant.id\"].startsWith(t))", "true");
+    is("ServiceName == user.attributes.tenants", "false");
+    is("ServiceName in user.attributes.team", "error");
+    is("has(user.attributes.team) && !(\"x\" in user.attributes)", "true");
+    is("user.attributes[\"lead\"] ? ServiceName.contains(\"eck\") : false", "true");
+}
+
+#[test]
+fn refusals_have_places_and_hints() {
+    let refused = |text: &str| {
+        let errors = check(text, &model()).unwrap_err();
+        let first = &errors[0];
+        (first.code, first.line, first.column, first.length, first.hint.is_some())
+    };
+    assert_eq!(refused("ServiceNam == \"x\""), ("unmarked_field", 1, 1, 10, true));
+    assert_eq!(refused("true &&\n  SpanAttributes[\"secret\"] == \"x\""), ("unmarked_field", 2, 3, 24, true));
+    assert_eq!(refused("SpanAttributes[\"nope\"] == \"x\"").0, "unmarked_field");
+    assert_eq!(refused("Duration > 5"), ("number_field", 1, 1, 8, true));
+    assert_eq!(refused("\"status\" in SpanAttributes").0, "number_field");
+    assert_eq!(refused("ServiceName = \"x\"").0, "syntax");
+    assert_eq!(refused("").0, "syntax");
+    assert_eq!(refused("ServiceName"), ("type_mismatch", 1, 1, 11, true));
+    assert_eq!(refused("ServiceName == 3").0, "type_mismatch");
+    assert_eq!(refused("ServiceName + \"x\" == \"y\"").0, "unsupported");
+    assert_eq!(refused("ServiceName.matches(\"(\")").0, "invalid_pattern");
+    assert_eq!(refused("ServiceName.matches(user.username)").0, "unsupported");
+    assert_eq!(refused("\"größe\" == ServiceNam"), ("unmarked_field", 1, 12, 10, true));
+    assert_eq!(refused("user.role == \"x\"").0, "unknown_name");
+    assert_eq!(refused("Events.Name.exists(user, user == \"x\")").0, "unsupported");
+    assert_eq!(refused("ServiceName.lowerAscii() == \"x\"").0, "unknown_function");
+    assert_eq!(refused("Events.Name.map(n, n) == []").0, "unknown_function");
+    assert_eq!(refused("SpanAttributes == SpanAttributes").0, "type_mismatch");
+    assert_eq!(refused("null == ServiceName").0, "unsupported");
+    assert_eq!(check("A == \"x\" || B == \"y\"", &model()).unwrap_err().len(), 2);
+}
+
+#[test]
+fn hostile_text_is_refused_quickly() {
+    let chains = [
+        "a".to_owned() + &".b".repeat(4_000),
+        "a".to_owned() + &".b".repeat(490),
+        "1".to_owned() + &"+1".repeat(490),
+        "-".repeat(990) + "1",
+        "(".repeat(400) + "true" + &")".repeat(400),
+        "[".repeat(63) + &"]".repeat(63) + " == []",
+        "true ? ".repeat(240) + "true" + &" : true".repeat(240),
+        "true".to_owned() + &" == true".repeat(490),
+        "ServiceName".to_owned() + &"[0]".repeat(300),
+        "Events.Name.exists(x, ".repeat(60) + "true" + &")".repeat(60),
+        "\"".to_owned() + &"\\".repeat(8_000),
+        "'''".to_owned() + &"x".repeat(8_000),
+        "\u{202e}\u{0}\u{feff} == 1".to_owned(),
+        "ServiceName.matches(\"(((((((((((a{10}){10}){10}){10}){10}){10}){10})))))\")".to_owned(),
+        "true".to_owned() + &" && true ?".repeat(100),
+        "{".repeat(64),
+        "? : ".repeat(200),
+    ];
+    for text in chains {
+        let started = std::time::Instant::now();
+        let outcome = check(&text, &model());
+        let took = started.elapsed();
+        assert!(took.as_secs_f64() < 1.0, "{took:?} for {text:.40}");
+        assert!(outcome.is_err(), "{text:.40}");
+    }
+    // The parser folds negations, and a long flat chain is no deep tree.
+    assert!(check(&("!".repeat(990) + "true"), &model()).is_ok());
+    let flat = "ServiceName == \"a\"".to_owned() + &" || ServiceName == \"b\"".repeat(200);
+    assert!(check(&flat, &model()).is_ok());
+}
+
+#[test]
+fn warnings_are_given() {
+    let codes = |text: &str| -> Vec<&'static str> {
+        check(text, &model()).unwrap().warnings().iter().map(|warning| warning.code).collect()
+    };
+    assert_eq!(codes("SpanAttributes[\"env\"] != \"prod\""), ["negated_absent_key"]);
+    assert_eq!(codes("!(SpanAttributes[\"env\"] == \"prod\")"), ["negated_absent_key"]);
+    assert_eq!(codes("SpanAttributes[\"env\"] == \"prod\""), [""; 0]);
+    assert_eq!(codes("true"), ["constant"]);
+}
