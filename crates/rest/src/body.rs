@@ -1,0 +1,162 @@
+//! Request bodies: JSON only, of bounded size, depth and duration, with a pointer to what is wrong.
+
+use std::time::Duration;
+
+use axum::extract::{FromRequest, Request};
+use http::{HeaderMap, header};
+use http_body_util::{BodyExt, Limited};
+use serde::de::DeserializeOwned;
+use serde_path_to_error::Segment;
+
+use crate::code::Code;
+use crate::problem::Problem;
+
+/// Bodies above this size are refused.
+pub const MAX_BODY_BYTES: usize = 1024 * 1024;
+
+/// A body must have arrived after this time, so that slow senders do not pile up.
+const BODY_DEADLINE: Duration = Duration::from_secs(30);
+
+/// A JSON body, read into `T`. `T` refuses unknown members.
+pub struct Json<T>(pub T);
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Json<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, _state: &S) -> Result<Self, Problem> {
+        require_json(request.headers())?;
+        let too_large =
+            || Problem::new(Code::PayloadTooLarge, format!("bodies are limited to {MAX_BODY_BYTES} bytes"));
+        let declared = request.headers().get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok());
+        if declared.and_then(|length| length.parse::<u64>().ok()).is_some_and(|n| n > MAX_BODY_BYTES as u64) {
+            return Err(too_large());
+        }
+        let body = Limited::new(request.into_body(), MAX_BODY_BYTES);
+        let bytes = match tokio::time::timeout(BODY_DEADLINE, body.collect()).await {
+            Ok(Ok(collected)) => collected.to_bytes(),
+            Ok(Err(error)) if error.is::<http_body_util::LengthLimitError>() => return Err(too_large()),
+            Ok(Err(_)) => return Err(Problem::new(Code::InvalidRequest, "the body broke off")),
+            Err(_) => return Err(Problem::new(Code::RequestTimeout, "the body did not arrive in time")),
+        };
+        parse(&bytes).map(Json)
+    }
+}
+
+/// A form, or text that happens to be JSON, is what a foreign page can send without asking first; only a body that
+/// says that it is JSON is read.
+fn require_json(headers: &HeaderMap) -> Result<(), Problem> {
+    let unsupported =
+        || Problem::new(Code::UnsupportedMediaType, "send the body as `Content-Type: application/json`");
+    let value = headers.get(header::CONTENT_TYPE).ok_or_else(unsupported)?;
+    let text = value.to_str().map_err(|_| unsupported())?;
+    let (essence, parameters) = text.split_once(';').unwrap_or((text, ""));
+    let charset = parameters.trim().to_ascii_lowercase().replace('"', "");
+    if !essence.trim().eq_ignore_ascii_case("application/json") || !["", "charset=utf-8"].contains(&&*charset)
+    {
+        return Err(unsupported());
+    }
+    match headers.get(header::CONTENT_ENCODING) {
+        None => Ok(()),
+        Some(encoding) if encoding == "identity" => Ok(()),
+        Some(_) => Err(Problem::new(Code::UnsupportedMediaType, "send the body without `Content-Encoding`")),
+    }
+}
+
+/// Reads JSON. The parser refuses more than 128 levels by itself.
+pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
+    let mut deserializer = serde_json::Deserializer::from_slice(bytes);
+    let value = serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
+        let pointer = pointer(error.path());
+        let inner = error.into_inner();
+        let detail = if inner.is_data() {
+            without_position(&inner.to_string())
+        } else {
+            format!("the body is not JSON: {inner}")
+        };
+        Problem::invalid(pointer, detail)
+    })?;
+    deserializer
+        .end()
+        .map_err(|error| Problem::invalid("", format!("the body is not JSON: {error}")))?;
+    Ok(value)
+}
+
+/// The parser appends its position, which says nothing that the pointer does not.
+fn without_position(message: &str) -> String {
+    message.rsplit_once(" at line ").map_or(message, |(message, _)| message).to_owned()
+}
+
+/// A path within a document as JSON Pointer (RFC 6901).
+pub(crate) fn pointer(path: &serde_path_to_error::Path) -> String {
+    let mut pointer = String::new();
+    for segment in path {
+        match segment {
+            Segment::Seq { index } => pointer.push_str(&format!("/{index}")),
+            Segment::Map { key } => pointer.push_str(&format!("/{}", escape(key))),
+            Segment::Enum { .. } | Segment::Unknown => {}
+        }
+    }
+    pointer
+}
+
+/// Escapes one reference token of a JSON Pointer.
+pub(crate) fn escape(token: &str) -> String {
+    token.replace('~', "~0").replace('/', "~1")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::Deserialize;
+    use serde_json::value::RawValue;
+
+    use super::*;
+
+    #[derive(Debug, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    #[allow(dead_code, reason = "only the errors matter")]
+    struct Outer {
+        name: String,
+        list: Option<Vec<Inner>>,
+    }
+
+    #[derive(Debug, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    #[allow(dead_code, reason = "only the errors matter")]
+    struct Inner {
+        count: u32,
+        value: Option<Box<RawValue>>,
+    }
+
+    fn refusal(text: &str) -> String {
+        let problem = parse::<Outer>(text.as_bytes()).unwrap_err();
+        format!("{problem:?}").split_once("errors: ").unwrap().1.to_owned()
+    }
+
+    #[track_caller]
+    fn check(text: &str, pointer: &str, detail: &str) {
+        let refusal = refusal(text);
+        assert!(refusal.contains(&format!("pointer: {pointer:?}")), "{refusal}");
+        assert!(refusal.contains(detail), "{refusal}");
+    }
+
+    #[test]
+    fn errors_point_at_the_member() {
+        check(r#"{"name": 1}"#, "/name", "invalid type: integer `1`, expected a string");
+        check(r#"{"name": "a", "list": [{"count": 1}, {"count": -1}]}"#, "/list/1/count", "-1");
+        check(r#"{"name": "a", "list": [{"count": 1, "x": 1}]}"#, "/list/0/x", "unknown field `x`");
+        check(r#"{"nam": "a"}"#, "/nam", "unknown field `nam`, expected `name` or `list`");
+        check("{}", "", "missing field `name`");
+        check("[", "", "not JSON");
+        check("{\"name\": \"a\"} x", "", "");
+    }
+
+    #[test]
+    fn raw_values_pass_and_depth_does_not() {
+        let outer: Outer = parse(br#"{"name": "a", "list": [{"count": 1, "value": 1e999}]}"#).unwrap();
+        assert_eq!(outer.list.unwrap()[0].value.as_ref().unwrap().get(), "1e999");
+        let deep = "[".repeat(100_000);
+        assert!(parse::<serde_json::Value>(deep.as_bytes()).is_err());
+        let deep = format!(r#"{{"name": "a", "list": [{{"count": 1, "value": {deep}"#);
+        assert!(parse::<Outer>(deep.as_bytes()).is_err());
+    }
+}

@@ -1,0 +1,84 @@
+//! Who is at the other end of the connection.
+
+use std::net::{IpAddr, SocketAddr};
+
+use axum::extract::ConnectInfo;
+use http::{Extensions, HeaderMap, HeaderName, header};
+use ipnet::IpNet;
+
+const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+
+/// More of a user agent is not kept.
+const MAX_USER_AGENT_CHARS: usize = 256;
+
+/// The client's address: the connection's peer, or, when that is a configured proxy, the last address in
+/// `X-Forwarded-For` that is not one. Whatever stands further left was written by the client and can be anything.
+pub(crate) fn address(extensions: &Extensions, headers: &HeaderMap, trusted: &[IpNet]) -> Option<IpAddr> {
+    let is_proxy = |address: &IpAddr| trusted.iter().any(|network| network.contains(address));
+    let peer = extensions.get::<ConnectInfo<SocketAddr>>().map(|peer| peer.0.ip().to_canonical())?;
+    if !is_proxy(&peer) {
+        return Some(peer);
+    }
+    let mut client = peer;
+    let forwarded: Vec<&str> = headers
+        .get_all(X_FORWARDED_FOR)
+        .iter()
+        .flat_map(|value| value.to_str().unwrap_or_default().split(','))
+        .collect();
+    for text in forwarded.into_iter().rev() {
+        match parse(text.trim()) {
+            Some(address) => client = address,
+            None => break,
+        }
+        if !is_proxy(&client) {
+            break;
+        }
+    }
+    Some(client)
+}
+
+/// An address, with or without a port.
+fn parse(text: &str) -> Option<IpAddr> {
+    let address = text
+        .parse::<IpAddr>()
+        .ok()
+        .or_else(|| text.parse::<SocketAddr>().ok().map(|address| address.ip()))
+        .or_else(|| text.strip_prefix('[')?.strip_suffix(']')?.parse().ok())?;
+    Some(address.to_canonical())
+}
+
+/// What the client calls itself, cut to a length that the audit can keep.
+pub(crate) fn user_agent(headers: &HeaderMap) -> Option<String> {
+    let text = headers.get(header::USER_AGENT)?.to_str().ok()?;
+    Some(text.chars().take(MAX_USER_AGENT_CHARS).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+
+    use super::*;
+
+    #[track_caller]
+    fn check(peer: &str, forwarded: &[&'static str], expected: &str) {
+        let mut extensions = Extensions::new();
+        extensions.insert(ConnectInfo(SocketAddr::new(peer.parse().unwrap(), 1)));
+        let mut headers = HeaderMap::new();
+        for value in forwarded {
+            headers.append(X_FORWARDED_FOR, HeaderValue::from_static(value));
+        }
+        let trusted = ["10.0.0.0/8".parse().unwrap(), "::1/128".parse().unwrap()];
+        assert_eq!(address(&extensions, &headers, &trusted), Some(expected.parse().unwrap()));
+    }
+
+    #[test]
+    fn only_configured_proxies_are_believed() {
+        check("203.0.113.9", &["198.51.100.1"], "203.0.113.9");
+        check("10.0.0.1", &[], "10.0.0.1");
+        check("10.0.0.1", &["198.51.100.1"], "198.51.100.1");
+        check("10.0.0.1", &["1.2.3.4, 198.51.100.1, 10.0.0.2"], "198.51.100.1");
+        check("10.0.0.1", &["1.2.3.4", "198.51.100.1:443"], "198.51.100.1");
+        check("::ffff:10.0.0.1", &["[2001:db8::1]"], "2001:db8::1");
+        check("::1", &["1.2.3.4, nonsense"], "::1");
+    }
+}

@@ -1,0 +1,125 @@
+//! The stable codes of problem details: one table with status and title, so that a code cannot go out under two statuses.
+
+use http::StatusCode;
+
+macro_rules! codes {
+    ($($(#[$doc:meta])* $name:ident $text:literal $status:ident $title:literal;)*) => {
+        /// A stable, machine-readable kind of problem. The spellings never change.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        pub enum Code { $($(#[$doc])* $name,)* }
+
+        impl Code {
+            /// All codes, in the order of their statuses.
+            pub const ALL: &'static [Self] = &[$(Self::$name,)*];
+
+            /// The wire spelling.
+            pub fn as_str(self) -> &'static str {
+                match self { $(Self::$name => $text,)* }
+            }
+
+            /// The status that a problem of this kind is answered with.
+            pub fn status(self) -> StatusCode {
+                match self { $(Self::$name => StatusCode::$status,)* }
+            }
+
+            /// What this kind of problem is called; the same for every occurrence.
+            pub fn title(self) -> &'static str {
+                match self { $(Self::$name => $title,)* }
+            }
+        }
+    };
+}
+
+codes! {
+    /// Not JSON, an unknown member, a wrong type, a malformed parameter.
+    InvalidRequest "invalid_request" BAD_REQUEST "The request is not valid";
+    /// The cursor belongs to another filter.
+    CursorFilterMismatch "cursor_filter_mismatch" BAD_REQUEST "The cursor belongs to another filter";
+    /// The cursor cannot be read, or belongs to another window, caller or binding.
+    InvalidCursor "invalid_cursor" BAD_REQUEST "The cursor is not valid here";
+    /// No valid session and no valid key.
+    Unauthenticated "unauthenticated" UNAUTHORIZED "A session or an API key is required";
+    /// A log-in was refused; the answer does not say why.
+    InvalidCredentials "invalid_credentials" UNAUTHORIZED "User name or password is wrong";
+    /// Known, yet not an administrator.
+    Forbidden "forbidden" FORBIDDEN "An administrator is required";
+    /// The password must be changed before anything else.
+    PasswordChangeRequired "password_change_required" FORBIDDEN "The password must be changed first";
+    /// A browser sent the request on behalf of another site.
+    CrossSite "cross_site" FORBIDDEN "The request comes from another site";
+    /// Not with an API key.
+    SessionRequired "session_required" FORBIDDEN "A session is required, not an API key";
+    /// Absent or not authorised; nobody can tell which.
+    TraceNotFound "trace_not_found" NOT_FOUND "No such trace";
+    /// Any other resource that is absent.
+    NotFound "not_found" NOT_FOUND "No such resource";
+    /// The resource exists, yet not with this method.
+    MethodNotAllowed "method_not_allowed" METHOD_NOT_ALLOWED "The method is not served here";
+    /// Nothing that `Accept` asks for is served here.
+    NotAcceptable "not_acceptable" NOT_ACCEPTABLE "No acceptable representation";
+    /// The request's body did not arrive in time.
+    RequestTimeout "request_timeout" REQUEST_TIMEOUT "The request took too long to arrive";
+    /// A name is taken, or the state does not permit the change.
+    Conflict "conflict" CONFLICT "The request conflicts with what exists";
+    /// The last administrator cannot go.
+    LastAdmin "last_admin" CONFLICT "The last administrator must stay";
+    /// No table is bound as trace source.
+    NotBound "not_bound" CONFLICT "No trace source is bound";
+    /// `If-Match` does not hold.
+    PreconditionFailed "precondition_failed" PRECONDITION_FAILED "The resource has changed";
+    /// The body is larger than the limit.
+    PayloadTooLarge "payload_too_large" PAYLOAD_TOO_LARGE "The body is too large";
+    /// The body is not declared to be JSON.
+    UnsupportedMediaType "unsupported_media_type" UNSUPPORTED_MEDIA_TYPE "The body must be JSON";
+    /// No such field that the caller may know of.
+    UnknownField "unknown_field" UNPROCESSABLE_ENTITY "No such field";
+    /// The field cannot be used in filters.
+    NotFilterable "not_filterable" UNPROCESSABLE_ENTITY "The field is not filterable";
+    /// The operator is not one of the field's type.
+    OperatorNotAllowed "operator_not_allowed" UNPROCESSABLE_ENTITY "The operator is not allowed for the field";
+    /// The value has another type than the operator takes.
+    ValueType "value_type" UNPROCESSABLE_ENTITY "The value has the wrong type";
+    /// `value` or `values` missing, superfluous or of the wrong number.
+    ValueCount "value_count" UNPROCESSABLE_ENTITY "The operator takes another number of values";
+    /// More conditions than the limit.
+    TooManyConditions "too_many_conditions" UNPROCESSABLE_ENTITY "The filter has too many conditions";
+    /// More values than the limit.
+    TooManyValues "too_many_values" UNPROCESSABLE_ENTITY "A condition has too many values";
+    /// A policy does not compile against the access model.
+    PolicyInvalid "policy_invalid" UNPROCESSABLE_ENTITY "The policy is not valid";
+    /// `from` is not before `to`.
+    InvalidWindow "invalid_window" UNPROCESSABLE_ENTITY "The time window is empty";
+    /// The new password is not good enough.
+    PasswordRejected "password_rejected" UNPROCESSABLE_ENTITY "The new password is refused";
+    /// No role of this name.
+    UnknownRole "unknown_role" UNPROCESSABLE_ENTITY "No such role";
+    /// Well-formed, yet a member's value is not allowed.
+    InvalidValue "invalid_value" UNPROCESSABLE_ENTITY "A value is not allowed";
+    /// `If-Match` is required here.
+    PreconditionRequired "precondition_required" PRECONDITION_REQUIRED "`If-Match` is required";
+    /// Too many attempts; `Retry-After` says how long to wait.
+    TooManyAttempts "too_many_attempts" TOO_MANY_REQUESTS "Too many attempts";
+    /// A stored policy no longer compiles; no spans are given out.
+    PolicyBroken "policy_broken" INTERNAL_SERVER_ERROR "A stored policy no longer compiles";
+    /// A fault of ours.
+    Internal "internal" INTERNAL_SERVER_ERROR "Something went wrong";
+    /// The trace store failed.
+    TraceStoreError "trace_store_error" BAD_GATEWAY "The trace store failed";
+    /// The trace store or the service's own database is not reachable.
+    Unavailable "unavailable" SERVICE_UNAVAILABLE "Temporarily unavailable";
+    /// The query ran over its time limit.
+    QueryTimeout "query_timeout" GATEWAY_TIMEOUT "The query took too long";
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_spelling_is_used_once() {
+        let mut spellings: Vec<_> = Code::ALL.iter().map(|code| code.as_str()).collect();
+        spellings.sort_unstable();
+        spellings.dedup();
+        assert_eq!(spellings.len(), Code::ALL.len());
+    }
+}

@@ -1,0 +1,99 @@
+//! The session cookie.
+
+use http::{HeaderMap, HeaderValue, header};
+
+/// Name of the cookie over https. Browsers accept the `__Host-` prefix only with `Secure`, `Path=/` and without
+/// `Domain`, so a sibling domain cannot plant one.
+const SECURE_NAME: &str = "__Host-tracewarden";
+
+/// Name of the cookie over http on a loopback name.
+const LOOPBACK_NAME: &str = "tracewarden";
+
+/// How the session cookie is read and written; the scheme of the public URL decides.
+#[derive(Debug, Clone, Copy)]
+pub struct SessionCookie {
+    secure: bool,
+}
+
+impl SessionCookie {
+    /// The cookie for a public URL with or without https.
+    pub fn new(secure: bool) -> Self {
+        Self { secure }
+    }
+
+    /// The cookie's name.
+    pub fn name(self) -> &'static str {
+        if self.secure { SECURE_NAME } else { LOOPBACK_NAME }
+    }
+
+    /// The token that the request carries. With https only the `__Host-` cookie is looked at. Of several cookies of
+    /// the name none counts: one of them was planted.
+    pub fn read(self, headers: &HeaderMap) -> Option<&str> {
+        let mut found = None;
+        for value in headers.get_all(header::COOKIE) {
+            for pair in value.to_str().ok()?.split(';') {
+                if let Some((name, token)) = pair.trim().split_once('=')
+                    && name == self.name()
+                {
+                    if found.is_some() {
+                        return None;
+                    }
+                    found = Some(token);
+                }
+            }
+        }
+        found.filter(|token| !token.is_empty())
+    }
+
+    /// `Set-Cookie` for a new session; lives until the browser is told otherwise, the session's end is ours to decide.
+    pub fn set(self, token: &str) -> Option<HeaderValue> {
+        // 400 days is the most that browsers keep a cookie.
+        self.value(token, "; Max-Age=34560000")
+    }
+
+    /// `Set-Cookie` that makes the browser forget the session.
+    pub fn clear(self) -> Option<HeaderValue> {
+        self.value("", "; Max-Age=0")
+    }
+
+    fn value(self, token: &str, age: &str) -> Option<HeaderValue> {
+        let name = self.name();
+        let secure = if self.secure { "; Secure" } else { "" };
+        let text = format!("{name}={token}{secure}; HttpOnly; SameSite=Lax; Path=/{age}");
+        let mut value = HeaderValue::from_str(&text).ok()?;
+        value.set_sensitive(true);
+        Some(value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cookies(values: &[&'static str]) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        for value in values {
+            headers.append(header::COOKIE, HeaderValue::from_static(value));
+        }
+        headers
+    }
+
+    #[test]
+    fn over_https_only_the_host_cookie_counts() {
+        let cookie = SessionCookie::new(true);
+        assert_eq!(cookie.read(&cookies(&["tracewarden=abc"])), None);
+        assert_eq!(cookie.read(&cookies(&["a=b; __Host-tracewarden=abc; c=d"])), Some("abc"));
+        let set = cookie.set("t").unwrap();
+        assert_eq!(set, "__Host-tracewarden=t; Secure; HttpOnly; SameSite=Lax; Path=/; Max-Age=34560000");
+    }
+
+    #[test]
+    fn two_cookies_of_the_name_are_none() {
+        let cookie = SessionCookie::new(false);
+        assert_eq!(cookie.read(&cookies(&["tracewarden=abc"])), Some("abc"));
+        assert_eq!(cookie.read(&cookies(&["tracewarden=abc; tracewarden=def"])), None);
+        assert_eq!(cookie.read(&cookies(&["tracewarden=abc", "tracewarden=def"])), None);
+        assert_eq!(cookie.read(&cookies(&["tracewarden="])), None);
+        assert_eq!(cookie.clear().unwrap(), "tracewarden=; HttpOnly; SameSite=Lax; Path=/; Max-Age=0");
+    }
+}

@@ -1,0 +1,146 @@
+//! The wrapper around every answer: request id, client, cross-site check, problem details, security headers, timing.
+//! It stands outside the router, so no route can leave it out.
+
+use std::any::Any;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Instant;
+
+use axum::extract::{FromRequestParts, Request, State};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use http::request::Parts;
+use http::{HeaderName, HeaderValue, StatusCode, header};
+use ipnet::IpNet;
+use tracewarden_model::Entropy;
+use tracing::Instrument;
+
+use crate::code::Code;
+use crate::cookies::SessionCookie;
+use crate::problem::Problem;
+use crate::{client, cross_site, headers};
+
+/// Our request id; never taken from the client, so that two requests cannot share one.
+const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+
+/// What the outer wrapper knows about the installation.
+pub struct Edge {
+    /// Scheme, host and port under which browsers reach the service, without a trailing slash.
+    pub public_origin: String,
+    /// Addresses whose `X-Forwarded-For` is believed.
+    pub trusted_proxies: Vec<IpNet>,
+    /// Source of request ids.
+    pub entropy: Arc<dyn Entropy>,
+}
+
+impl Edge {
+    /// Whether browsers reach the service over https.
+    pub(crate) fn over_https(&self) -> bool {
+        self.public_origin.starts_with("https://")
+    }
+
+    pub(crate) fn cookie(&self) -> SessionCookie {
+        SessionCookie::new(self.over_https())
+    }
+}
+
+/// What the wrapper found out about a request, for audit and log.
+#[derive(Debug, Clone)]
+pub(crate) struct RequestInfo {
+    pub(crate) request_id: String,
+    pub(crate) client_ip: Option<IpAddr>,
+    pub(crate) user_agent: Option<String>,
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for RequestInfo {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Problem> {
+        parts
+            .extensions
+            .get::<Self>()
+            .cloned()
+            .ok_or_else(|| Problem::new(Code::Internal, "the request was not prepared"))
+    }
+}
+
+/// Wraps every request and answer.
+pub(crate) async fn wrap(State(edge): State<Arc<Edge>>, mut request: Request, next: Next) -> Response {
+    let started = Instant::now();
+    let mut id = [0_u8; 16];
+    let mut response = match edge.entropy.fill(&mut id) {
+        Err(error) => {
+            tracing::error!(%error, "no request id");
+            Problem::new(Code::Internal, "no randomness").into_response()
+        }
+        Ok(()) => {
+            let info = RequestInfo {
+                request_id: hex::encode(id),
+                client_ip: client::address(request.extensions(), request.headers(), &edge.trusted_proxies),
+                user_agent: client::user_agent(request.headers()),
+            };
+            let span = tracing::info_span!("request", id = %info.request_id);
+            request.extensions_mut().insert(info);
+            answer(&edge, request, next, started).instrument(span).await
+        }
+    };
+    let id = hex::encode(id);
+    if let Some(problem) = problem_of(&mut response) {
+        let status_headers = std::mem::take(response.headers_mut());
+        response = problem.render(&id);
+        // `Allow` of the router's own 405 answers.
+        if let Some(allow) = status_headers.get(header::ALLOW) {
+            response.headers_mut().insert(header::ALLOW, allow.clone());
+        }
+    }
+    headers::secure(response.headers_mut(), edge.over_https());
+    if let Ok(value) = HeaderValue::from_str(&id) {
+        response.headers_mut().insert(X_REQUEST_ID, value);
+    }
+    response
+}
+
+async fn answer(edge: &Edge, request: Request, next: Next, started: Instant) -> Response {
+    let method = request.method().clone();
+    // The path alone: query parameters may hold what a log must not.
+    let path = request.uri().path().to_owned();
+    let response = match cross_site::check(&method, &path, request.headers(), &edge.public_origin) {
+        Err(problem) => problem.into_response(),
+        Ok(()) => next.run(request).await,
+    };
+    let milliseconds = started.elapsed().as_millis();
+    tracing::info!(%method, path, status = response.status().as_u16(), milliseconds, "answered");
+    response
+}
+
+/// The problem that an answer stands for: the one that a handler returned, or one made from the bare status with
+/// which the router or an extractor refused.
+fn problem_of(response: &mut Response) -> Option<Problem> {
+    if let Some(problem) = response.extensions_mut().remove::<Problem>() {
+        return Some(problem);
+    }
+    let (code, detail) = match response.status() {
+        status if !status.is_client_error() && !status.is_server_error() => return None,
+        StatusCode::NOT_FOUND => (Code::NotFound, "there is nothing at this path"),
+        StatusCode::METHOD_NOT_ALLOWED => {
+            (Code::MethodNotAllowed, "`Allow` lists the methods that are served here")
+        }
+        StatusCode::PAYLOAD_TOO_LARGE => (Code::PayloadTooLarge, "the body is too large"),
+        StatusCode::UNSUPPORTED_MEDIA_TYPE => (Code::UnsupportedMediaType, "the body must be JSON"),
+        status if status.is_client_error() => (Code::InvalidRequest, "the request cannot be read"),
+        _ => (Code::Internal, "something went wrong; the log has more under the request's id"),
+    };
+    Some(Problem::new(code, detail))
+}
+
+/// The answer to a request whose handler panicked.
+pub(crate) fn panicked(cause: Box<dyn Any + Send + 'static>) -> Response {
+    let text = cause
+        .downcast_ref::<String>()
+        .map(String::as_str)
+        .or_else(|| cause.downcast_ref::<&str>().copied())
+        .unwrap_or("unknown");
+    tracing::error!(cause = text, "a handler panicked");
+    Problem::new(Code::Internal, "something went wrong; the log has more under the request's id")
+        .into_response()
+}

@@ -1,0 +1,145 @@
+//! Framing of a page: rows pass through as the trace store delivered them, without being parsed again.
+//!
+//! A page is complete if and only if the document closes. When the rows break off, the body ends in an error: the
+//! connection is then closed without the final chunk, and no client can take the part for the whole.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use futures::Stream;
+use serde::Serialize;
+
+/// Text of a serialisable value. Wire types hold strings, numbers, lists and objects with string keys, which always
+/// serialise; were it to fail, `null` keeps the document well-formed.
+pub(crate) fn text(value: &impl Serialize) -> String {
+    serde_json::to_string(value).unwrap_or_else(|_| "null".to_owned())
+}
+
+/// How rows are put into a document.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Frame {
+    /// Elements of a JSON array.
+    Elements,
+    /// One line a row: an object whose only member has this name.
+    Lines(&'static str),
+}
+
+impl Frame {
+    /// Rows as they stand in the document. `lines` are whole lines; `first` says that none went before.
+    fn rows(self, lines: &[u8], first: bool) -> Bytes {
+        let lines = lines.strip_suffix(b"\n").unwrap_or(lines);
+        if lines.is_empty() {
+            return Bytes::new();
+        }
+        match self {
+            Self::Elements => {
+                let mut framed = Vec::with_capacity(lines.len() + 1);
+                if !first {
+                    framed.push(b',');
+                }
+                framed.extend(lines.iter().map(|&byte| if byte == b'\n' { b',' } else { byte }));
+                framed.into()
+            }
+            Self::Lines(member) => {
+                let mut framed = Vec::with_capacity(lines.len() + lines.len() / 8 + 64);
+                for line in lines.split(|&byte| byte == b'\n') {
+                    framed.extend_from_slice(b"{\"");
+                    framed.extend_from_slice(member.as_bytes());
+                    framed.extend_from_slice(b"\":");
+                    framed.extend_from_slice(line);
+                    framed.extend_from_slice(b"}\n");
+                }
+                framed.into()
+            }
+        }
+    }
+}
+
+/// A document around a stream of rows: head, rows, tail. The tail comes only after the last row arrived.
+pub(crate) struct Document<S, T> {
+    frame: Frame,
+    head: Option<Bytes>,
+    rows: Option<S>,
+    tail: Option<T>,
+    first: bool,
+}
+
+impl<S, T> Document<S, T> {
+    pub(crate) fn new(frame: Frame, head: String, rows: S, tail: T) -> Self {
+        Self { frame, head: Some(head.into()), rows: Some(rows), tail: Some(tail), first: true }
+    }
+}
+
+impl<S, T, E> Stream for Document<S, T>
+where
+    S: Stream<Item = Result<Bytes, E>> + Unpin,
+    T: FnOnce() -> String + Unpin,
+{
+    type Item = Result<Bytes, E>;
+
+    fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let this = self.get_mut();
+        if let Some(head) = this.head.take() {
+            return Poll::Ready(Some(Ok(head)));
+        }
+        while let Some(rows) = this.rows.as_mut() {
+            match Pin::new(rows).poll_next(context) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(Some(Ok(lines))) => {
+                    let framed = this.frame.rows(&lines, this.first);
+                    if !framed.is_empty() {
+                        this.first = false;
+                        return Poll::Ready(Some(Ok(framed)));
+                    }
+                }
+                Poll::Ready(Some(Err(error))) => {
+                    // Nothing may follow, the tail least of all.
+                    this.rows = None;
+                    this.tail = None;
+                    return Poll::Ready(Some(Err(error)));
+                }
+                Poll::Ready(None) => this.rows = None,
+            }
+        }
+        Poll::Ready(this.tail.take().map(|tail| Ok(tail().into())))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::{StreamExt, executor, stream};
+
+    use super::*;
+
+    fn frame(frame: Frame, chunks: Vec<Result<&'static str, &'static str>>) -> (String, bool) {
+        let rows = stream::iter(chunks).map(|chunk| chunk.map(|text| Bytes::from_static(text.as_bytes())));
+        let document = Document::new(frame, "<".to_owned(), rows, || ">".to_owned());
+        let items: Vec<_> = executor::block_on(document.collect());
+        let broken = items.iter().any(Result::is_err);
+        let text =
+            items.into_iter().flatten().map(|bytes| String::from_utf8(bytes.to_vec()).unwrap()).collect();
+        (text, broken)
+    }
+
+    #[test]
+    fn rows_become_elements_however_they_are_cut() {
+        for chunks in [vec!["1\n2\n3\n"], vec!["1\n", "", "2\n3\n"], vec!["1\n2\n", "3\n"]] {
+            let chunks = chunks.into_iter().map(Ok).collect();
+            assert_eq!(frame(Frame::Elements, chunks), ("<1,2,3>".to_owned(), false));
+        }
+        assert_eq!(frame(Frame::Elements, vec![]), ("<>".to_owned(), false));
+    }
+
+    #[test]
+    fn rows_become_lines() {
+        let (text, _) = frame(Frame::Lines("span"), vec![Ok("1\n2\n"), Ok("3\n")]);
+        assert_eq!(text, "<{\"span\":1}\n{\"span\":2}\n{\"span\":3}\n>");
+    }
+
+    #[test]
+    fn a_broken_page_never_closes() {
+        assert_eq!(frame(Frame::Elements, vec![Ok("1\n"), Err("cut"), Ok("2\n")]), ("<1".to_owned(), true));
+        assert_eq!(frame(Frame::Elements, vec![Err("cut")]), ("<".to_owned(), true));
+    }
+}

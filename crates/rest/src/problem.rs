@@ -1,0 +1,149 @@
+//! Problem details (RFC 9457): the one shape of every error that leaves the service.
+
+use axum::response::{IntoResponse, Response};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::code::Code;
+
+/// The media type of problem details.
+pub const PROBLEM_JSON: &str = "application/problem+json";
+
+/// An error on its way out. It never holds SQL, another user's data or text of the trace store: those go to the log.
+#[derive(Debug, Clone)]
+pub struct Problem {
+    code: Code,
+    detail: String,
+    errors: Vec<InvalidMember>,
+    headers: HeaderMap,
+}
+
+/// One member of the input that is not valid.
+#[derive(Debug, Clone, Serialize, ToSchema, Default)]
+pub struct InvalidMember {
+    /// JSON Pointer to the member within the body, or within the query parameters seen as an object.
+    #[schema(examples("/filter/conditions/0/name"))]
+    pub pointer: String,
+    /// Machine-readable kind.
+    #[schema(examples("unknown_field"))]
+    pub code: String,
+    /// What is wrong, for people.
+    pub detail: String,
+    /// Names that were perhaps meant.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(required = false)]
+    pub suggestions: Vec<String>,
+    /// Line within a policy's expression, from 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub line: Option<u32>,
+    /// Column within a policy's expression, from 1, in code points.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub column: Option<u32>,
+    /// Length within a policy's expression, in code points.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub length: Option<u32>,
+    /// What to do about it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
+}
+
+impl InvalidMember {
+    /// A member that is not valid.
+    pub fn new(pointer: impl Into<String>, code: impl Into<String>, detail: impl Into<String>) -> Self {
+        Self { pointer: pointer.into(), code: code.into(), detail: detail.into(), ..Self::default() }
+    }
+}
+
+/// Problem details (RFC 9457).
+#[derive(Debug, Serialize, ToSchema)]
+pub struct ProblemDetails {
+    /// A URI for the kind of problem, made of `code`.
+    #[serde(rename = "type")]
+    #[schema(examples("urn:tracewarden:problem:unknown_field"))]
+    kind: String,
+    /// The kind of problem, for people.
+    title: &'static str,
+    /// The status of the answer.
+    status: u16,
+    /// What happened this time, for people.
+    detail: String,
+    /// The kind of problem, for programs; never changes.
+    #[schema(examples("unknown_field"))]
+    code: &'static str,
+    /// Identifies the request in the log and in the audit; also in `X-Request-Id`.
+    request_id: String,
+    /// The members of the input that are not valid.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(required = false)]
+    errors: Vec<InvalidMember>,
+}
+
+impl Problem {
+    /// A problem with what happened this time.
+    pub fn new(code: Code, detail: impl Into<String>) -> Self {
+        let mut headers = HeaderMap::new();
+        if code.status() == StatusCode::UNAUTHORIZED {
+            headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        Self { code, detail: detail.into(), errors: Vec::new(), headers }
+    }
+
+    /// A malformed request with the member that is wrong.
+    pub fn invalid(pointer: impl Into<String>, detail: impl Into<String>) -> Self {
+        Self::member(Code::InvalidRequest, pointer, detail)
+    }
+
+    /// A problem with one member of the input.
+    pub fn member(code: Code, pointer: impl Into<String>, detail: impl Into<String>) -> Self {
+        let detail = detail.into();
+        Self::new(code, detail.clone()).with(InvalidMember::new(pointer, code.as_str(), detail))
+    }
+
+    /// Adds a member that is not valid.
+    #[must_use]
+    pub fn with(mut self, member: InvalidMember) -> Self {
+        self.errors.push(member);
+        self
+    }
+
+    /// Adds a header.
+    #[must_use]
+    pub fn with_header(mut self, name: HeaderName, value: HeaderValue) -> Self {
+        self.headers.insert(name, value);
+        self
+    }
+
+    /// Kind of the problem.
+    pub fn code(&self) -> Code {
+        self.code
+    }
+
+    /// Renders the answer. Only the wrapper around all routes calls this: it alone knows the request's id.
+    pub(crate) fn render(self, request_id: &str) -> Response {
+        let details = ProblemDetails {
+            kind: format!("urn:tracewarden:problem:{}", self.code.as_str()),
+            title: self.code.title(),
+            status: self.code.status().as_u16(),
+            detail: self.detail,
+            code: self.code.as_str(),
+            request_id: request_id.to_owned(),
+            errors: self.errors,
+        };
+        // Strings and numbers alone: serialising cannot fail, and an empty body would still carry the status.
+        let body = serde_json::to_vec(&details).unwrap_or_default();
+        let mut response = (self.code.status(), body).into_response();
+        response.headers_mut().extend(self.headers);
+        response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(PROBLEM_JSON));
+        response
+    }
+}
+
+impl IntoResponse for Problem {
+    /// The status with the problem beside it; the wrapper around all routes renders the body.
+    fn into_response(self) -> Response {
+        let mut response = self.code.status().into_response();
+        response.extensions_mut().insert(self);
+        response
+    }
+}

@@ -1,0 +1,119 @@
+//! The table of settings: name, default, meaning. Parsing, `check-config` and the documentation all read it.
+
+/// One setting. Its file key is `name`; its environment variable is `TRACEWARDEN_` and the name in capitals.
+#[derive(Debug)]
+pub struct Setting {
+    /// Key in the configuration file.
+    pub name: &'static str,
+    /// Never shown, and also accepted as the path of a file that holds it, under the name with `_file`.
+    pub secret: bool,
+    /// What applies when it is not given, written as it would be given.
+    pub default: Option<&'static str>,
+    /// What it does, for the documentation.
+    pub help: &'static str,
+}
+
+impl Setting {
+    /// The environment variable.
+    pub fn variable(&self) -> String {
+        format!("{PREFIX}{}", self.name.to_ascii_uppercase())
+    }
+}
+
+/// Every environment variable of ours begins with this.
+pub const PREFIX: &str = "TRACEWARDEN_";
+
+/// Variables with our prefix that belong to the local trace store, the development commands and the command line.
+pub const FOREIGN_VARIABLES: &[&str] = &["TRACEWARDEN_LIBCHDB", "TRACEWARDEN_PYTHON", "TRACEWARDEN_CONFIG"];
+
+/// Variables with our prefix that belong to the local trace store.
+pub const FOREIGN_PREFIX: &str = "TRACEWARDEN_LOCALSTORE_";
+
+const fn plain(name: &'static str, default: Option<&'static str>, help: &'static str) -> Setting {
+    Setting { name, secret: false, default, help }
+}
+
+const fn secret(name: &'static str, default: Option<&'static str>, help: &'static str) -> Setting {
+    Setting { name, secret: true, default, help }
+}
+
+/// All settings.
+pub const SETTINGS: &[Setting] = &[
+    plain("listen", Some("127.0.0.1:8080"), "Address and port to listen on. Port 0 takes a free one."),
+    plain(
+        "public_url",
+        None,
+        "Scheme, host and port under which browsers reach the service, such as `https://traces.example.com`. \
+         It decides on the session cookie and on which requests are from this site. Plain `http` is accepted for loopback \
+         names only. Derived from `listen` when that is a loopback address; required otherwise.",
+    ),
+    plain(
+        "trusted_proxies",
+        Some(""),
+        "Addresses or networks (`10.0.0.0/8`) of reverse proxies whose `X-Forwarded-For` is believed. From anybody \
+         else the header is ignored.",
+    ),
+    secret(
+        "database_url",
+        Some("sqlite:tracewarden.db"),
+        "The service's own database: `sqlite:PATH`, relative to the working directory.",
+    ),
+    plain(
+        "clickhouse_url",
+        Some("http://127.0.0.1:8123"),
+        "HTTP addresses of the trace store. With several, one that does not answer is skipped.",
+    ),
+    plain(
+        "clickhouse_user",
+        Some("default"),
+        "User of the trace store. It needs to read the bound table and `system.columns`.",
+    ),
+    secret("clickhouse_password", Some(""), "Password of that user."),
+    plain("admin_username", Some("admin"), "Name of the administrator that is created at the first start."),
+    secret(
+        "admin_password_hash",
+        None,
+        "Argon2id hash made by `tracewarden hash-password`. At the first start it is the administrator's; later a value \
+         that was never used before replaces the administrator's password and ends the administrator's sessions.",
+    ),
+    plain("audit_retention", Some("unlimited"), "How long audit records are kept."),
+    plain(
+        "max_trace_duration",
+        Some("1h"),
+        "How far outside the window a query looks for the rest of a trace while it decides, when the trace source has no \
+         trace index. A query may miss a longer trace; it never cuts one.",
+    ),
+    plain("max_conditions", Some("20"), "Most conditions in a filter."),
+    plain("max_values", Some("100"), "Most values in a condition."),
+    plain("query_timeout", Some("30s"), "A query of the trace store that takes longer is stopped."),
+    plain(
+        "query_memory",
+        Some("4GiB"),
+        "A query of the trace store that needs more memory there is stopped.",
+    ),
+    plain("session_lifetime", Some("unlimited"), "A session ends this long after the log-in."),
+    plain("session_idle", Some("unlimited"), "A session ends when it was not used for this long."),
+    plain(
+        "discovery_samples",
+        Some("true"),
+        "Whether discovery shows administrators example values of map keys: the one place where span data shows without \
+         a policy.",
+    ),
+    plain(
+        "shutdown_grace",
+        Some("30s"),
+        "How long running answers may take to finish after the signal to stop.",
+    ),
+    plain(
+        "log",
+        Some("info"),
+        "What is logged, on standard error: `error`, `warn`, `info`, `debug`, `trace`, or directives such as \
+         `info,tracewarden_tracestore=debug`.",
+    ),
+    plain("log_format", Some("text"), "`text` or `json`."),
+];
+
+/// The setting of this file key.
+pub fn find(name: &str) -> Option<&'static Setting> {
+    SETTINGS.iter().find(|setting| setting.name == name)
+}

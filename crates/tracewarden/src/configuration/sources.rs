@@ -1,0 +1,161 @@
+//! Where settings come from: a TOML file and environment variables, which win. Anything that is not known stops the
+//! start: a misspelt limit that is silently ignored is a limit that does not hold.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use tracewarden_model::nearest::nearest;
+
+use super::settings::{FOREIGN_PREFIX, FOREIGN_VARIABLES, PREFIX, SETTINGS, Setting, find};
+
+/// A setting that was given, before it is understood.
+#[derive(Debug, Clone)]
+pub struct Given {
+    /// Its text.
+    pub text: String,
+    /// The variable or file key that it came from, for messages.
+    pub origin: String,
+}
+
+/// All settings that were given.
+#[derive(Debug, Default)]
+pub struct Sources {
+    given: BTreeMap<&'static str, Given>,
+    errors: Vec<String>,
+}
+
+impl Sources {
+    /// Reads the file, if one is named, and the environment.
+    pub fn read(file: Option<&Path>, environment: impl IntoIterator<Item = (String, String)>) -> Self {
+        let mut sources = Self::default();
+        if let Some(path) = file {
+            match std::fs::read_to_string(path) {
+                Ok(text) => sources.add_file(&path.display().to_string(), &text),
+                Err(error) => {
+                    sources.errors.push(format!("the configuration file {}: {error}", path.display()))
+                }
+            }
+        }
+        sources.add_environment(environment);
+        sources
+    }
+
+    /// What was given for a setting.
+    pub fn get(&self, name: &str) -> Option<&Given> {
+        self.given.get(name)
+    }
+
+    /// Everything that could not be read so far.
+    pub fn into_errors(self) -> Vec<String> {
+        self.errors
+    }
+
+    fn add_file(&mut self, path: &str, text: &str) {
+        let table: toml::Table = match text.parse() {
+            Ok(table) => table,
+            // The library's message quotes the line, which may hold a secret.
+            Err(error) => {
+                let error: toml::de::Error = error;
+                let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
+                let line = before.matches('\n').count() + 1;
+                self.errors.push(format!("{path}, line {line}: not TOML: {}", error.message()));
+                return;
+            }
+        };
+        let mut found = Vec::new();
+        for (key, value) in table {
+            match plain_text(&value) {
+                Some(text) => found.push((key.clone(), text, format!("`{key}` in {path}"))),
+                None => self.errors.push(format!(
+                    "`{key}` in {path}: takes a string, a number, a boolean or a list of strings"
+                )),
+            }
+        }
+        self.add(found, |setting| setting.name.to_owned(), "setting");
+    }
+
+    fn add_environment(&mut self, environment: impl IntoIterator<Item = (String, String)>) {
+        let ours = environment.into_iter().filter(|(name, value)| {
+            name.starts_with(PREFIX)
+                && !FOREIGN_VARIABLES.contains(&name.as_str())
+                && !name.starts_with(FOREIGN_PREFIX)
+                // Container set-ups pass variables that nobody filled in.
+                && !value.is_empty()
+        });
+        let found = ours.map(|(name, value)| (name.clone(), value, format!("`{name}`"))).collect();
+        self.add(found, Setting::variable, "environment variable");
+    }
+
+    /// Takes the settings of one source, which replace those of the source before.
+    fn add(&mut self, found: Vec<(String, String, String)>, spell: impl Fn(&Setting) -> String, what: &str) {
+        let mut origins: BTreeMap<&'static str, String> = BTreeMap::new();
+        for (key, text, origin) in found {
+            let lower = key.to_ascii_lowercase();
+            let suffix = if key == lower { "_file" } else { "_FILE" };
+            let exact = SETTINGS.iter().find(|setting| spell(setting) == key);
+            let by_file = key
+                .strip_suffix(suffix)
+                .and_then(|stem| SETTINGS.iter().find(|setting| setting.secret && spell(setting) == stem));
+            let (setting, text) = match (exact, by_file) {
+                (Some(setting), _) => (setting, Ok(text)),
+                (None, Some(setting)) => (setting, read_secret(&text)),
+                (None, None) => {
+                    self.unknown(&key, &origin, &spell, what);
+                    continue;
+                }
+            };
+            if let Some(other) = origins.insert(setting.name, origin.clone()) {
+                self.errors.push(format!("{other} and {origin} both give `{}`; keep one", setting.name));
+            }
+            match text {
+                Ok(text) => {
+                    self.given.insert(setting.name, Given { text, origin });
+                }
+                Err(error) => self.errors.push(format!("{origin}: {error}")),
+            }
+        }
+    }
+
+    fn unknown(&mut self, key: &str, origin: &str, spell: impl Fn(&Setting) -> String, what: &str) {
+        let known: Vec<String> = SETTINGS
+            .iter()
+            .flat_map(|setting| {
+                let name = spell(setting);
+                let suffix = if name.starts_with(PREFIX) { "_FILE" } else { "_file" };
+                let by_file = setting.secret.then(|| format!("{name}{suffix}"));
+                [Some(name), by_file]
+            })
+            .flatten()
+            .collect();
+        let hint = match nearest(key, known.iter().map(String::as_str)).first() {
+            Some(name) => format!("; did you mean `{name}`?"),
+            None => String::new(),
+        };
+        self.errors.push(format!("{origin}: no such {what}{hint}"));
+    }
+}
+
+fn plain_text(value: &toml::Value) -> Option<String> {
+    match value {
+        toml::Value::String(text) => Some(text.clone()),
+        toml::Value::Integer(number) => Some(number.to_string()),
+        toml::Value::Boolean(value) => Some(value.to_string()),
+        toml::Value::Array(items) => {
+            let items: Option<Vec<&str>> = items.iter().map(toml::Value::as_str).collect();
+            Some(items?.join(","))
+        }
+        _ => None,
+    }
+}
+
+fn read_secret(path: &str) -> Result<String, String> {
+    match std::fs::read_to_string(path) {
+        Ok(text) => Ok(text.trim_end_matches(['\r', '\n']).to_owned()),
+        Err(error) => Err(format!("the file {path} cannot be read: {error}")),
+    }
+}
+
+/// The setting's default, if it has one.
+pub fn default_of(name: &str) -> Option<&'static str> {
+    find(name).and_then(|setting| setting.default)
+}

@@ -1,0 +1,69 @@
+//! Reading a password: from the terminal without echo, twice, or from standard input when that is no terminal.
+
+use std::io::{self, BufRead, IsTerminal, Write};
+
+use anyhow::{Context, bail};
+use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
+
+/// More than any password may have, so that a wrong pipe does not fill the memory.
+const MAX_LINE_BYTES: u64 = 4096;
+
+/// Reads a password.
+///
+/// # Errors
+/// When nothing can be read, or the two entries differ.
+pub fn password() -> anyhow::Result<String> {
+    if !io::stdin().is_terminal() {
+        return line();
+    }
+    let echo = EchoOff::new()?;
+    let first = ask("Password: ")?;
+    let second = ask("Again: ")?;
+    drop(echo);
+    if first != second {
+        bail!("the two passwords differ");
+    }
+    Ok(first)
+}
+
+fn ask(prompt: &str) -> anyhow::Result<String> {
+    let mut terminal = io::stderr();
+    terminal.write_all(prompt.as_bytes()).context("cannot write the prompt")?;
+    terminal.flush().context("cannot write the prompt")?;
+    let line = line();
+    // The line break that was typed was not echoed.
+    terminal.write_all(b"\n").context("cannot write the prompt")?;
+    line
+}
+
+fn line() -> anyhow::Result<String> {
+    let mut line = String::new();
+    let mut limited = io::Read::take(io::stdin().lock(), MAX_LINE_BYTES);
+    limited.read_line(&mut line).context("cannot read the password")?;
+    let password = line.trim_end_matches(['\r', '\n']);
+    if password.is_empty() {
+        bail!("no password was given");
+    }
+    Ok(password.to_owned())
+}
+
+/// The terminal without echo; restored when dropped.
+struct EchoOff(Termios);
+
+impl EchoOff {
+    fn new() -> anyhow::Result<Self> {
+        let before = tcgetattr(io::stdin()).context("cannot read the terminal's state")?;
+        let mut silent = before.clone();
+        silent.local_modes.remove(LocalModes::ECHO);
+        tcsetattr(io::stdin(), OptionalActions::Flush, &silent).context("cannot turn off the echo")?;
+        Ok(Self(before))
+    }
+}
+
+impl Drop for EchoOff {
+    fn drop(&mut self) {
+        if tcsetattr(io::stdin(), OptionalActions::Flush, &self.0).is_err() {
+            tracing::error!("the terminal's echo could not be turned on again; `stty echo` does");
+        }
+    }
+}
