@@ -1,0 +1,149 @@
+//! Traces that tests and demos point at: each is there in every sample, under an id that depends on the seed only.
+
+use super::assistant::converse;
+use super::chance::{Chance, HOUR, MINUTE};
+use super::checkout::{Provider, buy};
+use super::logistics::{ship, stock_sync};
+use super::payments::{settlement, webhook};
+use super::people::{OTHER_TENANT, SUPPORTED_TENANTS, Visitor, visitor_of};
+use super::reindex::reindex;
+use super::services::Environment::{self, Production, Staging};
+use super::span::{Trace, TraceId};
+use super::storefront::{Browsing, browse};
+use super::timeline::Timeline;
+
+const SETTLEMENT_DURATION: u64 = 95 * MINUTE;
+
+/// The ids of the landmarks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Landmarks {
+    /// A product page in production, of [`OTHER_TENANT`]: storefront only.
+    pub storefront: TraceId,
+    /// A webhook in production, of [`OTHER_TENANT`]: payments only.
+    pub payments: TraceId,
+    /// A stock count in production, of [`OTHER_TENANT`]: logistics only.
+    pub logistics: TraceId,
+    /// A purchase in production, of [`OTHER_TENANT`]: all three teams.
+    pub checkout: TraceId,
+    /// What the order of [`Landmarks::checkout`] led to, linked with it: logistics only.
+    pub fulfilment: TraceId,
+    /// A purchase during the incident, of the first of [`SUPPORTED_TENANTS`]: three time-outs, then 503.
+    pub incident: TraceId,
+    /// A conversation with the assistant in production, of [`OTHER_TENANT`].
+    pub agent: TraceId,
+    /// A search in staging, of [`OTHER_TENANT`]: storefront only.
+    pub staging: TraceId,
+    /// A search in production, of the second of [`SUPPORTED_TENANTS`]: storefront only.
+    pub supported_tenant: TraceId,
+    /// The nightly reindex with [`super::REINDEX_SPANS`] spans, without tenant: storefront only.
+    pub reindex: TraceId,
+    /// The nightly settlement, longer than an hour, without tenant: payments only.
+    pub settlement: TraceId,
+    /// The id of no trace.
+    pub absent: TraceId,
+}
+
+impl Landmarks {
+    pub(super) fn of(seed: u64) -> Self {
+        let id = |name| Chance::named(seed, name).trace_id();
+        Self {
+            storefront: id("storefront"),
+            payments: id("payments"),
+            logistics: id("logistics"),
+            checkout: id("checkout"),
+            fulfilment: id("fulfilment"),
+            incident: id("incident"),
+            agent: id("agent"),
+            staging: id("staging"),
+            supported_tenant: id("supported tenant"),
+            reindex: id("reindex"),
+            settlement: id("settlement"),
+            absent: id("absent"),
+        }
+    }
+
+    /// Every landmark that exists, with its name.
+    pub fn named(&self) -> [(&'static str, TraceId); 11] {
+        [
+            ("storefront", self.storefront),
+            ("payments", self.payments),
+            ("logistics", self.logistics),
+            ("checkout", self.checkout),
+            ("fulfilment", self.fulfilment),
+            ("incident", self.incident),
+            ("agent", self.agent),
+            ("staging", self.staging),
+            ("supported tenant", self.supported_tenant),
+            ("reindex", self.reindex),
+            ("settlement", self.settlement),
+        ]
+    }
+}
+
+type Make = fn(&mut Chance, Landmarks, Timeline) -> Vec<Trace>;
+
+/// The landmarks, the ordinary ones within the last hour.
+pub(super) fn traces(seed: u64, timeline: Timeline) -> impl Iterator<Item = Trace> {
+    // One after the other, so that the largest is not held while the others are sent.
+    let makers: [(&str, Make); 4] = [
+        ("small landmarks", small),
+        ("purchases", purchases),
+        ("nightly reindex", nightly_reindex),
+        ("nightly settlement", nightly_settlement),
+    ];
+    makers
+        .into_iter()
+        .flat_map(move |(name, make)| make(&mut Chance::named(seed, name), Landmarks::of(seed), timeline))
+}
+
+fn other(chance: &mut Chance, environment: Environment) -> Visitor {
+    visitor_of(chance, environment, OTHER_TENANT.to_owned())
+}
+
+fn small(chance: &mut Chance, ids: Landmarks, timeline: Timeline) -> Vec<Trace> {
+    let minutes = |minutes: u64| timeline.before(minutes * MINUTE);
+    let [_, supported] = SUPPORTED_TENANTS;
+    let (visitor, tester) = (other(chance, Production), other(chance, Staging));
+    let customer = visitor_of(chance, Production, supported.to_owned());
+    vec![
+        browse(chance, &visitor, Browsing::Product, Some(ids.storefront), minutes(45)),
+        webhook(chance, &visitor, Some(ids.payments), minutes(40)),
+        stock_sync(chance, &visitor, Some(ids.logistics), minutes(35)),
+        browse(chance, &tester, Browsing::Search, Some(ids.staging), minutes(30)),
+        browse(chance, &customer, Browsing::Search, Some(ids.supported_tenant), minutes(28)),
+        converse(chance, &visitor, Some(ids.agent), minutes(25)),
+    ]
+}
+
+fn purchases(chance: &mut Chance, ids: Landmarks, timeline: Timeline) -> Vec<Trace> {
+    let visitor = other(chance, Production);
+    // A purchase may fail for want of stock; the landmark is one that led to an order.
+    let (checkout, fulfilment) = loop {
+        let at = timeline.before(50 * MINUTE);
+        if let (checkout, Some(order)) = buy(chance, &visitor, Provider::Authorises, Some(ids.checkout), at) {
+            break (checkout, ship(chance, &order, Some(ids.fulfilment)));
+        }
+    };
+    let [supported, _] = SUPPORTED_TENANTS;
+    let customer = visitor_of(chance, Production, supported.to_owned());
+    let at = timeline.before(5 * HOUR);
+    let incident = loop {
+        let (trace, _) = buy(chance, &customer, Provider::TimesOut, Some(ids.incident), at);
+        // Out of stock again: the visitor was turned away before the payment was tried.
+        if trace.spans.len() > 20 {
+            break trace;
+        }
+    };
+    vec![checkout, fulfilment, incident]
+}
+
+fn nightly_reindex(chance: &mut Chance, ids: Landmarks, timeline: Timeline) -> Vec<Trace> {
+    // Ten minutes are ample for ten thousand spans.
+    let at = timeline.nightly(130, 10 * MINUTE);
+    vec![reindex(chance, ids.reindex, at)]
+}
+
+fn nightly_settlement(chance: &mut Chance, ids: Landmarks, timeline: Timeline) -> Vec<Trace> {
+    let at = timeline.nightly(180, SETTLEMENT_DURATION);
+    vec![settlement(chance, ids.settlement, at, SETTLEMENT_DURATION)]
+}

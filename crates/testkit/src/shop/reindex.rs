@@ -1,0 +1,61 @@
+//! The nightly rebuild of the search index: one trace with very many spans.
+
+use super::builder::Builder;
+use super::calls::Statement;
+use super::chance::{Chance, MILLISECOND};
+use super::services::Environment;
+use super::services::Service::{Catalog, Search};
+use super::span::{Kind, Trace, TraceId};
+
+/// How many spans the trace has.
+pub const REINDEX_SPANS: usize = 10_000;
+
+const READ: Statement = Statement {
+    system: "postgresql",
+    namespace: "catalog",
+    operation: "SELECT",
+    collection: "products",
+    text: "SELECT id, title, body, price FROM products WHERE id > $1 ORDER BY id LIMIT 500",
+    median_micros: 6_500,
+};
+const WRITE: Statement = Statement {
+    system: "elasticsearch",
+    namespace: "search",
+    operation: "bulk",
+    collection: "products",
+    text: "",
+    median_micros: 38_000,
+};
+
+/// Chunk after chunk, each read, turned into documents and written, until the trace is full.
+pub(super) fn reindex(chance: &mut Chance, id: TraceId, at: u64) -> Trace {
+    let mut builder = Builder::with_id(chance, Environment::Production, id);
+    let root = builder.begin(None, Catalog, "reindex catalogue", Kind::Internal, at);
+    builder.set(root, "app.job.name", "reindex");
+    builder.set(root, "app.job.scheduled", true);
+    let mut time = at;
+    let mut chunk: i64 = 0;
+    while builder.len() < REINDEX_SPANS {
+        let start = time;
+        let node = builder.begin(Some(root), Catalog, "reindex chunk", Kind::Internal, start);
+        builder.set(node, "app.job.batch", chunk);
+        chunk += 1;
+        time = step(&mut builder, time, |builder, at| builder.query(node, Catalog, &READ, at));
+        for _ in 0..16 {
+            time = step(&mut builder, time, |builder, at| {
+                builder.work(node, Catalog, "build document", 900, at)
+            });
+        }
+        time = step(&mut builder, time, |builder, at| builder.query(node, Search, &WRITE, at));
+        builder.end(node, time);
+        time += MILLISECOND;
+    }
+    builder.succeed(root);
+    builder.end(root, time);
+    builder.finish()
+}
+
+/// The last chunk stops short, so that the count is exact.
+fn step(builder: &mut Builder<'_>, at: u64, step: impl FnOnce(&mut Builder<'_>, u64) -> u64) -> u64 {
+    if builder.len() < REINDEX_SPANS { step(builder, at) } else { at }
+}

@@ -1,0 +1,137 @@
+//! Ordinary traffic: who does what, minute by minute.
+
+use std::collections::VecDeque;
+
+use super::assistant::converse;
+use super::chance::{Chance, MINUTE, cumulative};
+use super::checkout::{Provider, buy};
+use super::logistics::{ship, stock_sync, thank, tracking};
+use super::payments::{refund, webhook};
+use super::people::{People, Visitor};
+use super::services::Environment;
+use super::span::Trace;
+use super::storefront::{Browsing, browse};
+use super::timeline::{MINUTES, Timeline};
+
+#[derive(Clone, Copy)]
+enum Activity {
+    Browse(Browsing),
+    Buy,
+    Webhook,
+    Refund,
+    Track,
+    CountStock,
+    AskAssistant,
+}
+
+/// Most traces belong to one team only; a purchase belongs to all three.
+const ACTIVITIES: [(Activity, u64); 11] = [
+    (Activity::Browse(Browsing::Home), 14),
+    (Activity::Browse(Browsing::Product), 28),
+    (Activity::Browse(Browsing::Search), 14),
+    (Activity::Browse(Browsing::AddToCart), 9),
+    (Activity::Browse(Browsing::SignIn), 4),
+    (Activity::Buy, 7),
+    (Activity::Webhook, 8),
+    (Activity::Refund, 2),
+    (Activity::Track, 7),
+    (Activity::CountStock, 5),
+    (Activity::AskAssistant, 2),
+];
+
+const STAGING_PERCENT: u64 = 12;
+
+pub(super) struct Traffic {
+    chance: Chance,
+    people: People,
+    activities: Vec<u64>,
+    timeline: Timeline,
+    /// How many spans there must be at the end of each minute.
+    quota: Vec<u64>,
+    minute: usize,
+    spans: u64,
+    /// A purchase has traces of its own for what follows from it.
+    ready: VecDeque<Trace>,
+}
+
+impl Traffic {
+    pub fn new(seed: u64, timeline: Timeline, spans: usize) -> Self {
+        let weights = cumulative((0..MINUTES).map(|minute| timeline.weight(minute)));
+        let total = weights.last().copied().unwrap_or(1);
+        let quota = weights.iter().map(|weight| (weight * spans as u64).div_ceil(total)).collect();
+        Self {
+            chance: Chance::named(seed, "traffic"),
+            people: People::new(),
+            activities: cumulative(ACTIVITIES.iter().map(|(_, weight)| *weight)),
+            timeline,
+            quota,
+            minute: 0,
+            spans: 0,
+            ready: VecDeque::new(),
+        }
+    }
+
+    fn happen(&mut self) {
+        let at = self.timeline.minute(self.minute as u64) + self.chance.between(0, MINUTE);
+        let environment =
+            if self.chance.percent(STAGING_PERCENT) { Environment::Staging } else { Environment::Production };
+        let visitor = self.people.visitor(&mut self.chance, environment);
+        let drawn = self.chance.weighted(&self.activities);
+        let activity = ACTIVITIES.get(drawn).map_or(Activity::Buy, |(activity, _)| *activity);
+        let chance = &mut self.chance;
+        match activity {
+            Activity::Browse(what) => self.ready.push_back(browse(chance, &visitor, what, None, at)),
+            Activity::Webhook => self.ready.push_back(webhook(chance, &visitor, None, at)),
+            Activity::Refund => self.ready.push_back(refund(chance, &visitor, at)),
+            Activity::Track => self.ready.push_back(tracking(chance, &visitor, at)),
+            Activity::CountStock => self.ready.push_back(stock_sync(chance, &visitor, None, at)),
+            Activity::AskAssistant => self.ready.push_back(converse(chance, &visitor, None, at)),
+            Activity::Buy => self.purchase(&visitor, at),
+        }
+    }
+
+    /// People who are turned away by the incident try again, some of them several times.
+    fn purchase(&mut self, visitor: &Visitor, mut at: u64) {
+        for _ in 0..5 {
+            let provider = self.provider(visitor.environment, at);
+            let (trace, order) = buy(&mut self.chance, visitor, provider, None, at);
+            self.ready.push_back(trace);
+            if let Some(order) = order {
+                self.ready.push_back(ship(&mut self.chance, &order, None));
+                self.ready.push_back(thank(&mut self.chance, &order));
+            }
+            if provider != Provider::TimesOut || self.chance.percent(15) {
+                return;
+            }
+            at += self.chance.between(MINUTE / 4, MINUTE);
+        }
+    }
+
+    fn provider(&mut self, environment: Environment, at: u64) -> Provider {
+        let (from, to) = self.timeline.incident();
+        if environment == Environment::Production && (from..to).contains(&at) && self.chance.percent(85) {
+            Provider::TimesOut
+        } else if self.chance.percent(4) {
+            Provider::Declines
+        } else {
+            Provider::Authorises
+        }
+    }
+}
+
+impl Iterator for Traffic {
+    type Item = Trace;
+
+    fn next(&mut self) -> Option<Trace> {
+        loop {
+            if let Some(trace) = self.ready.pop_front() {
+                self.spans += trace.spans.len() as u64;
+                return Some(trace);
+            }
+            while self.spans >= *self.quota.get(self.minute)? {
+                self.minute += 1;
+            }
+            self.happen();
+        }
+    }
+}
