@@ -1,1 +1,32 @@
-//! The service's own data on SQLite or PostgreSQL.
+//! The service's own data on SQLite (PostgreSQL will use the same statements): users, roles, sessions, keys, the
+//! access model, audit.
+//!
+//! A repository value is a transaction: [`ReadTx`] is one consistent snapshot, [`WriteTx`] changes nothing until it is
+//! committed. A row that cannot be read in full is an error, never a default: whoever decides about access denies.
+
+mod access_models;
+mod api_keys;
+mod audit;
+mod audit_chain;
+mod audit_query;
+mod database;
+mod documents;
+mod error;
+mod migrations;
+mod records;
+mod roles;
+mod rows;
+mod secrets;
+mod sessions;
+mod throttles;
+mod users;
+
+pub use audit::NewAuditRecord;
+pub use audit_chain::{ChainFault, GENESIS_HASH};
+pub use audit_query::{AuditFilter, AuditRecord};
+pub use database::{AppDb, ReadTx, WriteTx};
+pub use error::DbError;
+pub use records::{
+    ADMIN_ROLE, ApiKey, NewApiKey, NewSession, NewUser, PasswordHash, Policy, Preview, Role, Session,
+    Throttle, TokenDigest, User, fold_username,
+};

@@ -1,0 +1,88 @@
+//! Appending to the audit log.
+
+use tracewarden_model::Timestamp;
+
+use crate::audit_chain;
+use crate::database::WriteTx;
+use crate::error::DbError;
+use crate::rows;
+
+/// An audit record before it has its place in the chain.
+#[derive(Debug, Clone)]
+pub struct NewAuditRecord<'a> {
+    /// The record that this one completes: a record of something that takes time is written before it begins, with the
+    /// outcome `unknown`, and is completed by a second one.
+    pub completes: Option<u64>,
+    /// Now.
+    pub at: Timestamp,
+    /// The user's id.
+    pub actor_id: Option<&'a str>,
+    /// The user's name at the time.
+    pub actor_name: Option<&'a str>,
+    /// Id of the session or key.
+    pub credential_id: Option<&'a str>,
+    /// `session`, `api_key`, `mcp`, or `service` for what the service does by itself.
+    pub via: &'a str,
+    /// What was done, such as `role.put`.
+    pub action: &'a str,
+    /// `success`, `failed`, `denied`, `aborted` or `unknown`.
+    pub outcome: &'a str,
+    /// The request.
+    pub request_id: &'a str,
+    /// Address of the client.
+    pub client_ip: Option<&'a str>,
+    /// User agent of the client.
+    pub user_agent: Option<&'a str>,
+    /// What it was done to.
+    pub target: Option<&'a str>,
+    /// Details, a JSON object as text. Never span data, never secrets.
+    pub detail: &'a str,
+}
+
+impl WriteTx {
+    /// Appends a record at the end of the chain and gives its sequence number, from 1.
+    ///
+    /// # Errors
+    /// [`DbError`] when the database fails; [`DbError::Conflict`] when the record to complete was completed before.
+    pub async fn append_audit(&mut self, record: &NewAuditRecord<'_>) -> Result<u64, DbError> {
+        // The row lock that this takes is what serialises appends on a database that has row locks: without it two
+        // records would follow the same one, and the chain would fork.
+        sqlx::query("UPDATE audit_head SET sequence = sequence + 1 WHERE id = 1")
+            .execute(self.connection())
+            .await?;
+        let head = sqlx::query("SELECT sequence, hash FROM audit_head WHERE id = 1")
+            .fetch_one(self.connection())
+            .await?;
+        let sequence = rows::unsigned(&head, "sequence")?;
+        let previous = rows::text(&head, "hash")?;
+        let hash = audit_chain::hash(&previous, sequence, record);
+        sqlx::query(
+            "INSERT INTO audit (sequence, completes, at, actor_id, actor_name, credential_id, via, action, outcome, \
+             request_id, client_ip, user_agent, target, detail, previous_hash, hash) \
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)",
+        )
+        .bind(rows::signed(sequence)?)
+        .bind(record.completes.map(rows::signed).transpose()?)
+        .bind(record.at.as_micros())
+        .bind(record.actor_id)
+        .bind(record.actor_name)
+        .bind(record.credential_id)
+        .bind(record.via)
+        .bind(record.action)
+        .bind(record.outcome)
+        .bind(record.request_id)
+        .bind(record.client_ip)
+        .bind(record.user_agent)
+        .bind(record.target)
+        .bind(record.detail)
+        .bind(previous.as_str())
+        .bind(hash.as_str())
+        .execute(self.connection())
+        .await?;
+        sqlx::query("UPDATE audit_head SET hash = $1 WHERE id = 1")
+            .bind(hash.as_str())
+            .execute(self.connection())
+            .await?;
+        Ok(sequence)
+    }
+}

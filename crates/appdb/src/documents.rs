@@ -1,0 +1,188 @@
+//! The JSON documents that rows hold. Their shapes are private to this crate and refuse members that they do not know:
+//! a document of a newer version must not be read as less than it says.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+use tracewarden_model::{
+    AccessModel, AttributeValue, Binding, ColumnType, Display, FieldRef, LogicalType, MarkedField,
+};
+
+use crate::error::DbError;
+use crate::records::Preview;
+
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+enum AttributeDocument {
+    String(String),
+    Bool(bool),
+    Strings(Vec<String>),
+}
+
+type AttributesDocument = BTreeMap<String, AttributeDocument>;
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PreviewDocument {
+    roles: BTreeSet<String>,
+    attributes: AttributesDocument,
+    username: Option<String>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct BindingDocument {
+    database: String,
+    table: String,
+    trace_id: String,
+    span_id: String,
+    timestamp: String,
+    parent_span_id: String,
+    trace_index: Option<String>,
+    display: DisplayDocument,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct DisplayDocument {
+    name: Option<String>,
+    service: Option<String>,
+    duration: Option<String>,
+    status: Option<String>,
+    kind: Option<String>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FieldDocument {
+    map: Option<String>,
+    name: String,
+    logical: String,
+    column_type: String,
+    filterable: bool,
+    policy: bool,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ModelDocument {
+    binding: Option<BindingDocument>,
+    fields: Vec<FieldDocument>,
+}
+
+fn corrupt(what: &str, error: impl std::fmt::Display) -> DbError {
+    DbError::Corrupt(format!("{what}: {error}"))
+}
+
+fn attributes_to_document(attributes: &BTreeMap<String, AttributeValue>) -> AttributesDocument {
+    let value = |value: &AttributeValue| match value {
+        AttributeValue::String(text) => AttributeDocument::String(text.clone()),
+        AttributeValue::Bool(value) => AttributeDocument::Bool(*value),
+        AttributeValue::Strings(texts) => AttributeDocument::Strings(texts.clone()),
+    };
+    attributes.iter().map(|(name, attribute)| (name.clone(), value(attribute))).collect()
+}
+
+fn attributes_from_document(document: AttributesDocument) -> BTreeMap<String, AttributeValue> {
+    let value = |value| match value {
+        AttributeDocument::String(text) => AttributeValue::String(text),
+        AttributeDocument::Bool(value) => AttributeValue::Bool(value),
+        AttributeDocument::Strings(texts) => AttributeValue::Strings(texts),
+    };
+    document.into_iter().map(|(name, attribute)| (name, value(attribute))).collect()
+}
+
+pub(crate) fn write_attributes(attributes: &BTreeMap<String, AttributeValue>) -> Result<String, DbError> {
+    serde_json::to_string(&attributes_to_document(attributes)).map_err(|error| corrupt("attributes", error))
+}
+
+pub(crate) fn read_attributes(text: &str) -> Result<BTreeMap<String, AttributeValue>, DbError> {
+    serde_json::from_str(text).map(attributes_from_document).map_err(|error| corrupt("attributes", error))
+}
+
+pub(crate) fn write_preview(preview: &Preview) -> Result<String, DbError> {
+    let document = PreviewDocument {
+        roles: preview.roles.clone(),
+        attributes: attributes_to_document(&preview.attributes),
+        username: preview.username.clone(),
+    };
+    serde_json::to_string(&document).map_err(|error| corrupt("preview", error))
+}
+
+pub(crate) fn read_preview(text: &str) -> Result<Preview, DbError> {
+    let document: PreviewDocument = serde_json::from_str(text).map_err(|error| corrupt("preview", error))?;
+    Ok(Preview {
+        roles: document.roles,
+        attributes: attributes_from_document(document.attributes),
+        username: document.username,
+    })
+}
+
+pub(crate) fn write_model(model: &AccessModel) -> Result<String, DbError> {
+    let binding = model.binding.as_ref().map(|binding| BindingDocument {
+        database: binding.database.clone(),
+        table: binding.table.clone(),
+        trace_id: binding.trace_id.clone(),
+        span_id: binding.span_id.clone(),
+        timestamp: binding.timestamp.clone(),
+        parent_span_id: binding.parent_span_id.clone(),
+        trace_index: binding.trace_index.clone(),
+        display: DisplayDocument {
+            name: binding.display.name.clone(),
+            service: binding.display.service.clone(),
+            duration: binding.display.duration.clone(),
+            status: binding.display.status.clone(),
+            kind: binding.display.kind.clone(),
+        },
+    });
+    let fields = model
+        .fields
+        .iter()
+        .map(|marked| FieldDocument {
+            map: marked.field.map.clone(),
+            name: marked.field.name.clone(),
+            logical: marked.logical.as_str().to_owned(),
+            column_type: marked.column_type.to_string(),
+            filterable: marked.filterable,
+            policy: marked.policy,
+        })
+        .collect();
+    serde_json::to_string(&ModelDocument { binding, fields }).map_err(|error| corrupt("access model", error))
+}
+
+pub(crate) fn read_model(version: u64, text: &str) -> Result<AccessModel, DbError> {
+    let document: ModelDocument =
+        serde_json::from_str(text).map_err(|error| corrupt("access model", error))?;
+    let binding = document.binding.map(|binding| Binding {
+        database: binding.database,
+        table: binding.table,
+        trace_id: binding.trace_id,
+        span_id: binding.span_id,
+        timestamp: binding.timestamp,
+        parent_span_id: binding.parent_span_id,
+        trace_index: binding.trace_index,
+        display: Display {
+            name: binding.display.name,
+            service: binding.display.service,
+            duration: binding.display.duration,
+            status: binding.display.status,
+            kind: binding.display.kind,
+        },
+    });
+    let fields = document
+        .fields
+        .into_iter()
+        .map(|field| {
+            let logical = LogicalType::parse(&field.logical)
+                .ok_or_else(|| corrupt("access model", format!("no logical type `{}`", field.logical)))?;
+            Ok(MarkedField {
+                field: FieldRef { map: field.map, name: field.name },
+                logical,
+                column_type: ColumnType::parse(&field.column_type),
+                filterable: field.filterable,
+                policy: field.policy,
+            })
+        })
+        .collect::<Result<Vec<_>, DbError>>()?;
+    Ok(AccessModel { version, binding, fields })
+}

@@ -1,0 +1,173 @@
+//! Roles and their policies.
+
+use std::collections::BTreeMap;
+
+use sqlx::any::AnyRow;
+use tracewarden_model::Timestamp;
+
+use crate::database::{ReadTx, WriteTx};
+use crate::error::DbError;
+use crate::records::{Policy, Role};
+use crate::rows;
+
+fn role(row: &AnyRow) -> Result<Role, DbError> {
+    Ok(Role {
+        name: rows::text(row, "name")?,
+        policies: Vec::new(),
+        revision: rows::unsigned(row, "revision")?,
+        created_at: rows::time(row, "created_at")?,
+        updated_at: rows::time(row, "updated_at")?,
+    })
+}
+
+fn policy(row: &AnyRow) -> Result<Policy, DbError> {
+    Ok(Policy {
+        title: rows::text(row, "title")?,
+        expression: rows::text(row, "expression")?,
+        description: rows::optional_text(row, "description")?,
+    })
+}
+
+fn assemble(roles: &[AnyRow], policies: &[AnyRow]) -> Result<Vec<Role>, DbError> {
+    let mut by_role: BTreeMap<String, Vec<Policy>> = BTreeMap::new();
+    for row in policies {
+        by_role.entry(rows::text(row, "role")?).or_default().push(policy(row)?);
+    }
+    roles
+        .iter()
+        .map(|row| {
+            let mut role = role(row)?;
+            role.policies = by_role.remove(&role.name).unwrap_or_default();
+            Ok(role)
+        })
+        .collect()
+}
+
+impl ReadTx {
+    /// All roles by name.
+    ///
+    /// # Errors
+    /// [`DbError`] when the database fails or a row cannot be read.
+    pub async fn roles(&mut self) -> Result<Vec<Role>, DbError> {
+        let roles = sqlx::query("SELECT name, revision, created_at, updated_at FROM roles ORDER BY name")
+            .fetch_all(self.connection())
+            .await?;
+        let policies = sqlx::query(
+            "SELECT role, title, expression, description FROM role_policies ORDER BY role, position",
+        )
+        .fetch_all(self.connection())
+        .await?;
+        assemble(&roles, &policies)
+    }
+
+    /// The roles that a user holds, by name.
+    ///
+    /// # Errors
+    /// [`DbError`] when the database fails or a row cannot be read.
+    pub async fn roles_of_user(&mut self, user_id: &str) -> Result<Vec<Role>, DbError> {
+        let roles = sqlx::query(
+            "SELECT roles.name, roles.revision, roles.created_at, roles.updated_at FROM roles \
+             JOIN user_roles ON user_roles.role = roles.name WHERE user_roles.user_id = $1 ORDER BY roles.name",
+        )
+        .bind(user_id)
+        .fetch_all(self.connection())
+        .await?;
+        let policies = sqlx::query(
+            "SELECT role_policies.role, role_policies.title, role_policies.expression, role_policies.description \
+             FROM role_policies JOIN user_roles ON user_roles.role = role_policies.role \
+             WHERE user_roles.user_id = $1 ORDER BY role_policies.role, role_policies.position",
+        )
+        .bind(user_id)
+        .fetch_all(self.connection())
+        .await?;
+        assemble(&roles, &policies)
+    }
+
+    /// One role.
+    ///
+    /// # Errors
+    /// [`DbError`] when the database fails or a row cannot be read.
+    pub async fn role(&mut self, name: &str) -> Result<Option<Role>, DbError> {
+        let Some(found) =
+            sqlx::query("SELECT name, revision, created_at, updated_at FROM roles WHERE name = $1")
+                .bind(name)
+                .fetch_optional(self.connection())
+                .await?
+        else {
+            return Ok(None);
+        };
+        let policies = sqlx::query(
+            "SELECT role, title, expression, description FROM role_policies WHERE role = $1 ORDER BY position",
+        )
+        .bind(name)
+        .fetch_all(self.connection())
+        .await?;
+        let mut role = role(&found)?;
+        role.policies = policies.iter().map(policy).collect::<Result<_, _>>()?;
+        Ok(Some(role))
+    }
+
+    /// Names of the users who hold a role, in order.
+    ///
+    /// # Errors
+    /// [`DbError`] when the database fails.
+    pub async fn role_members(&mut self, name: &str) -> Result<Vec<String>, DbError> {
+        let members = sqlx::query(
+            "SELECT users.username FROM users JOIN user_roles ON user_roles.user_id = users.id \
+             WHERE user_roles.role = $1 ORDER BY users.username_folded",
+        )
+        .bind(name)
+        .fetch_all(self.connection())
+        .await?;
+        members.iter().map(|row| rows::text(row, "username")).collect()
+    }
+}
+
+impl WriteTx {
+    /// Creates or replaces a role and gives its new revision.
+    ///
+    /// # Errors
+    /// [`DbError`] when the database fails.
+    pub async fn put_role(&mut self, name: &str, policies: &[Policy], at: Timestamp) -> Result<u64, DbError> {
+        sqlx::query(
+            "INSERT INTO roles (name, revision, created_at, updated_at) VALUES ($1, 1, $2, $2) \
+             ON CONFLICT (name) DO UPDATE SET revision = roles.revision + 1, updated_at = excluded.updated_at",
+        )
+        .bind(name)
+        .bind(at.as_micros())
+        .execute(self.connection())
+        .await?;
+        sqlx::query("DELETE FROM role_policies WHERE role = $1")
+            .bind(name)
+            .execute(self.connection())
+            .await?;
+        for (position, policy) in (0_i64..).zip(policies) {
+            sqlx::query(
+                "INSERT INTO role_policies (role, position, title, expression, description) \
+                 VALUES ($1, $2, $3, $4, $5)",
+            )
+            .bind(name)
+            .bind(position)
+            .bind(policy.title.as_str())
+            .bind(policy.expression.as_str())
+            .bind(policy.description.as_deref())
+            .execute(self.connection())
+            .await?;
+        }
+        let row = sqlx::query("SELECT revision FROM roles WHERE name = $1")
+            .bind(name)
+            .fetch_one(self.connection())
+            .await?;
+        rows::unsigned(&row, "revision")
+    }
+
+    /// Deletes a role with its assignments; whether it existed.
+    ///
+    /// # Errors
+    /// [`DbError`] when the database fails.
+    pub async fn delete_role(&mut self, name: &str) -> Result<bool, DbError> {
+        let done =
+            sqlx::query("DELETE FROM roles WHERE name = $1").bind(name).execute(self.connection()).await?;
+        Ok(done.rows_affected() > 0)
+    }
+}

@@ -1,0 +1,39 @@
+//! Secrets that all replicas share and the first one makes.
+
+use crate::database::{ReadTx, WriteTx};
+use crate::error::DbError;
+use crate::rows;
+
+impl ReadTx {
+    /// The secret of this name.
+    ///
+    /// # Errors
+    /// [`DbError`] when the database fails or the value cannot be read.
+    pub async fn secret(&mut self, name: &str) -> Result<Option<Vec<u8>>, DbError> {
+        let row = sqlx::query("SELECT value FROM secrets WHERE name = $1")
+            .bind(name)
+            .fetch_optional(self.connection())
+            .await?;
+        row.map(|row| {
+            hex::decode(rows::text(&row, "value")?)
+                .map_err(|error| DbError::Corrupt(format!("secret `{name}`: {error}")))
+        })
+        .transpose()
+    }
+}
+
+impl WriteTx {
+    /// Stores `candidate` unless another replica was first, and gives what is stored.
+    ///
+    /// # Errors
+    /// [`DbError`] when the database fails or the value cannot be read.
+    pub async fn secret_or_insert(&mut self, name: &str, candidate: &[u8]) -> Result<Vec<u8>, DbError> {
+        sqlx::query("INSERT INTO secrets (name, value) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING")
+            .bind(name)
+            .bind(hex::encode(candidate))
+            .execute(self.connection())
+            .await?;
+        let stored = self.secret(name).await?;
+        stored.ok_or_else(|| DbError::Corrupt(format!("secret `{name}` vanished while it was stored")))
+    }
+}

@@ -1,0 +1,135 @@
+//! Browser sessions.
+
+use sqlx::any::AnyRow;
+use tracewarden_model::Timestamp;
+
+use crate::database::{ReadTx, WriteTx};
+use crate::documents;
+use crate::error::DbError;
+use crate::records::{NewSession, Preview, Session, TokenDigest};
+use crate::rows;
+
+macro_rules! select_sessions {
+    ($rest:literal) => {
+        concat!(
+            "SELECT id, user_id, created_at, last_seen_at, client_ip, user_agent, preview FROM sessions ",
+            $rest
+        )
+    };
+}
+
+fn session(row: &AnyRow) -> Result<Session, DbError> {
+    Ok(Session {
+        id: rows::text(row, "id")?,
+        user_id: rows::text(row, "user_id")?,
+        created_at: rows::time(row, "created_at")?,
+        last_seen_at: rows::time(row, "last_seen_at")?,
+        client_ip: rows::optional_text(row, "client_ip")?,
+        user_agent: rows::optional_text(row, "user_agent")?,
+        preview: rows::optional_text(row, "preview")?.as_deref().map(documents::read_preview).transpose()?,
+    })
+}
+
+impl ReadTx {
+    /// The session that a token opens.
+    ///
+    /// # Errors
+    /// [`DbError`] when the database fails or the row cannot be read.
+    pub async fn session_by_token(&mut self, token: TokenDigest) -> Result<Option<Session>, DbError> {
+        let row = sqlx::query(select_sessions!("WHERE token_sha256 = $1"))
+            .bind(token.to_hex())
+            .fetch_optional(self.connection())
+            .await?;
+        row.as_ref().map(session).transpose()
+    }
+
+    /// A user's sessions, newest first.
+    ///
+    /// # Errors
+    /// [`DbError`] when the database fails or a row cannot be read.
+    pub async fn sessions_of_user(&mut self, user_id: &str) -> Result<Vec<Session>, DbError> {
+        let found = sqlx::query(select_sessions!("WHERE user_id = $1 ORDER BY created_at DESC, id"))
+            .bind(user_id)
+            .fetch_all(self.connection())
+            .await?;
+        found.iter().map(session).collect()
+    }
+}
+
+impl WriteTx {
+    /// Creates a session.
+    ///
+    /// # Errors
+    /// [`DbError`] when the database fails.
+    pub async fn insert_session(&mut self, session: &NewSession<'_>) -> Result<(), DbError> {
+        sqlx::query(
+            "INSERT INTO sessions (id, token_sha256, user_id, created_at, last_seen_at, client_ip, user_agent, \
+             preview) VALUES ($1, $2, $3, $4, $4, $5, $6, NULL)",
+        )
+        .bind(session.id)
+        .bind(session.token.to_hex())
+        .bind(session.user_id)
+        .bind(session.created_at.as_micros())
+        .bind(session.client_ip)
+        .bind(session.user_agent)
+        .execute(self.connection())
+        .await?;
+        Ok(())
+    }
+
+    /// Records that a session was used.
+    ///
+    /// # Errors
+    /// [`DbError`] when the database fails.
+    pub async fn touch_session(&mut self, id: &str, at: Timestamp) -> Result<(), DbError> {
+        sqlx::query("UPDATE sessions SET last_seen_at = $2 WHERE id = $1 AND last_seen_at < $2")
+            .bind(id)
+            .bind(at.as_micros())
+            .execute(self.connection())
+            .await?;
+        Ok(())
+    }
+
+    /// Sets or clears a session's preview.
+    ///
+    /// # Errors
+    /// [`DbError`] when the database fails.
+    pub async fn set_session_preview(&mut self, id: &str, preview: Option<&Preview>) -> Result<(), DbError> {
+        sqlx::query("UPDATE sessions SET preview = $2 WHERE id = $1")
+            .bind(id)
+            .bind(preview.map(documents::write_preview).transpose()?)
+            .execute(self.connection())
+            .await?;
+        Ok(())
+    }
+
+    /// Ends one session of a user; whether it existed.
+    ///
+    /// # Errors
+    /// [`DbError`] when the database fails.
+    pub async fn delete_session(&mut self, user_id: &str, id: &str) -> Result<bool, DbError> {
+        let done = sqlx::query("DELETE FROM sessions WHERE user_id = $1 AND id = $2")
+            .bind(user_id)
+            .bind(id)
+            .execute(self.connection())
+            .await?;
+        Ok(done.rows_affected() > 0)
+    }
+
+    /// Ends a user's sessions but `keep`, and says how many.
+    ///
+    /// # Errors
+    /// [`DbError`] when the database fails.
+    pub async fn delete_sessions_of_user(
+        &mut self,
+        user_id: &str,
+        keep: Option<&str>,
+    ) -> Result<u64, DbError> {
+        let done = sqlx::query("DELETE FROM sessions WHERE user_id = $1 AND id <> $2")
+            .bind(user_id)
+            .bind(keep.unwrap_or_default())
+            .execute(self.connection())
+            .await?;
+        Ok(done.rows_affected())
+    }
+}

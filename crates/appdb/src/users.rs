@@ -1,0 +1,257 @@
+//! Users and their roles.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use sqlx::any::AnyRow;
+use tracewarden_model::{AttributeValue, Timestamp};
+
+use crate::database::{ReadTx, WriteTx};
+use crate::documents;
+use crate::error::DbError;
+use crate::records::{ADMIN_ROLE, NewUser, PasswordHash, User, fold_username};
+use crate::rows;
+
+macro_rules! select_users {
+    ($rest:literal) => {
+        concat!(
+            "SELECT id, username, password_hash, must_change_password, disabled, created_at, last_login_at, ",
+            "attributes FROM users ",
+            $rest
+        )
+    };
+}
+
+fn user(row: &AnyRow) -> Result<User, DbError> {
+    Ok(User {
+        id: rows::text(row, "id")?,
+        username: rows::text(row, "username")?,
+        password_hash: PasswordHash(rows::text(row, "password_hash")?),
+        must_change_password: rows::boolean(row, "must_change_password")?,
+        disabled: rows::boolean(row, "disabled")?,
+        created_at: rows::time(row, "created_at")?,
+        last_login_at: rows::optional_time(row, "last_login_at")?,
+        attributes: documents::read_attributes(&rows::text(row, "attributes")?)?,
+        roles: BTreeSet::new(),
+    })
+}
+
+impl ReadTx {
+    /// The user with this id.
+    ///
+    /// # Errors
+    /// [`DbError`] when the database fails or the row cannot be read.
+    pub async fn user_by_id(&mut self, id: &str) -> Result<Option<User>, DbError> {
+        let row =
+            sqlx::query(select_users!("WHERE id = $1")).bind(id).fetch_optional(self.connection()).await?;
+        self.with_roles(row).await
+    }
+
+    /// The user with this name, without regard to case.
+    ///
+    /// # Errors
+    /// [`DbError`] when the database fails or the row cannot be read.
+    pub async fn user_by_name(&mut self, username: &str) -> Result<Option<User>, DbError> {
+        let row = sqlx::query(select_users!("WHERE username_folded = $1"))
+            .bind(fold_username(username))
+            .fetch_optional(self.connection())
+            .await?;
+        self.with_roles(row).await
+    }
+
+    async fn with_roles(&mut self, row: Option<AnyRow>) -> Result<Option<User>, DbError> {
+        let Some(row) = row else { return Ok(None) };
+        let mut user = user(&row)?;
+        let roles = sqlx::query("SELECT role FROM user_roles WHERE user_id = $1")
+            .bind(&user.id)
+            .fetch_all(self.connection())
+            .await?;
+        user.roles = roles.iter().map(|row| rows::text(row, "role")).collect::<Result<_, _>>()?;
+        Ok(Some(user))
+    }
+
+    /// At most `limit` users by folded name, from after the folded name `after`.
+    ///
+    /// # Errors
+    /// [`DbError`] when the database fails or a row cannot be read.
+    pub async fn users(&mut self, after: &str, limit: u32) -> Result<Vec<User>, DbError> {
+        let found =
+            sqlx::query(select_users!("WHERE username_folded > $1 ORDER BY username_folded LIMIT $2"))
+                .bind(after)
+                .bind(i64::from(limit))
+                .fetch_all(self.connection())
+                .await?;
+        let mut users = found.iter().map(user).collect::<Result<Vec<_>, _>>()?;
+        let Some(last) = users.last() else { return Ok(users) };
+        let assigned = sqlx::query(
+            "SELECT user_roles.user_id, user_roles.role FROM user_roles JOIN users ON users.id = user_roles.user_id \
+             WHERE users.username_folded > $1 AND users.username_folded <= $2",
+        )
+        .bind(after)
+        .bind(fold_username(&last.username))
+        .fetch_all(self.connection())
+        .await?;
+        let mut roles: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        for row in &assigned {
+            roles.entry(rows::text(row, "user_id")?).or_default().insert(rows::text(row, "role")?);
+        }
+        for user in &mut users {
+            user.roles = roles.remove(&user.id).unwrap_or_default();
+        }
+        Ok(users)
+    }
+
+    /// How many users that are not disabled hold the role `admin`.
+    ///
+    /// # Errors
+    /// [`DbError`] when the database fails.
+    pub async fn enabled_administrators(&mut self) -> Result<u64, DbError> {
+        let row = sqlx::query(
+            "SELECT COUNT(*) AS administrators FROM users JOIN user_roles ON user_roles.user_id = users.id \
+             WHERE users.disabled = 0 AND user_roles.role = $1",
+        )
+        .bind(ADMIN_ROLE)
+        .fetch_one(self.connection())
+        .await?;
+        rows::unsigned(&row, "administrators")
+    }
+
+    /// Whether this password hash was taken from the configuration before; `digest` is its SHA-256 in hex.
+    ///
+    /// # Errors
+    /// [`DbError`] when the database fails.
+    pub async fn password_hash_used(&mut self, digest: &str) -> Result<bool, DbError> {
+        let row = sqlx::query("SELECT sha256 FROM used_password_hashes WHERE sha256 = $1")
+            .bind(digest)
+            .fetch_optional(self.connection())
+            .await?;
+        Ok(row.is_some())
+    }
+}
+
+impl WriteTx {
+    /// Creates a user with roles that exist.
+    ///
+    /// # Errors
+    /// [`DbError::Conflict`] when the name is taken.
+    pub async fn insert_user(&mut self, user: &NewUser<'_>) -> Result<(), DbError> {
+        sqlx::query(
+            "INSERT INTO users (id, username, username_folded, password_hash, must_change_password, disabled, \
+             created_at, last_login_at, attributes) VALUES ($1, $2, $3, $4, $5, 0, $6, NULL, $7)",
+        )
+        .bind(user.id)
+        .bind(user.username)
+        .bind(fold_username(user.username))
+        .bind(user.password_hash.0.as_str())
+        .bind(i64::from(user.must_change_password))
+        .bind(user.created_at.as_micros())
+        .bind(documents::write_attributes(user.attributes)?)
+        .execute(self.connection())
+        .await?;
+        self.set_user_roles(user.id, user.roles).await
+    }
+
+    /// Replaces a user's roles; they must exist.
+    ///
+    /// # Errors
+    /// [`DbError`] when the database fails.
+    pub async fn set_user_roles(&mut self, user_id: &str, roles: &BTreeSet<String>) -> Result<(), DbError> {
+        sqlx::query("DELETE FROM user_roles WHERE user_id = $1")
+            .bind(user_id)
+            .execute(self.connection())
+            .await?;
+        for role in roles {
+            sqlx::query("INSERT INTO user_roles (user_id, role) VALUES ($1, $2)")
+                .bind(user_id)
+                .bind(role.as_str())
+                .execute(self.connection())
+                .await?;
+        }
+        Ok(())
+    }
+
+    /// Replaces a user's attributes.
+    ///
+    /// # Errors
+    /// [`DbError`] when the database fails.
+    pub async fn set_user_attributes(
+        &mut self,
+        user_id: &str,
+        attributes: &BTreeMap<String, AttributeValue>,
+    ) -> Result<(), DbError> {
+        sqlx::query("UPDATE users SET attributes = $2 WHERE id = $1")
+            .bind(user_id)
+            .bind(documents::write_attributes(attributes)?)
+            .execute(self.connection())
+            .await?;
+        Ok(())
+    }
+
+    /// Disables or enables a user.
+    ///
+    /// # Errors
+    /// [`DbError`] when the database fails.
+    pub async fn set_user_disabled(&mut self, user_id: &str, disabled: bool) -> Result<(), DbError> {
+        sqlx::query("UPDATE users SET disabled = $2 WHERE id = $1")
+            .bind(user_id)
+            .bind(i64::from(disabled))
+            .execute(self.connection())
+            .await?;
+        Ok(())
+    }
+
+    /// Replaces a user's password.
+    ///
+    /// # Errors
+    /// [`DbError`] when the database fails.
+    pub async fn set_user_password(
+        &mut self,
+        user_id: &str,
+        hash: &PasswordHash,
+        must_change: bool,
+    ) -> Result<(), DbError> {
+        sqlx::query("UPDATE users SET password_hash = $2, must_change_password = $3 WHERE id = $1")
+            .bind(user_id)
+            .bind(hash.0.as_str())
+            .bind(i64::from(must_change))
+            .execute(self.connection())
+            .await?;
+        Ok(())
+    }
+
+    /// Records a log-in.
+    ///
+    /// # Errors
+    /// [`DbError`] when the database fails.
+    pub async fn set_user_last_login(&mut self, user_id: &str, at: Timestamp) -> Result<(), DbError> {
+        sqlx::query("UPDATE users SET last_login_at = $2 WHERE id = $1")
+            .bind(user_id)
+            .bind(at.as_micros())
+            .execute(self.connection())
+            .await?;
+        Ok(())
+    }
+
+    /// Deletes a user with sessions, keys and assignments.
+    ///
+    /// # Errors
+    /// [`DbError`] when the database fails.
+    pub async fn delete_user(&mut self, user_id: &str) -> Result<(), DbError> {
+        sqlx::query("DELETE FROM users WHERE id = $1").bind(user_id).execute(self.connection()).await?;
+        Ok(())
+    }
+
+    /// Remembers a password hash that came from the configuration; `digest` is its SHA-256 in hex.
+    ///
+    /// # Errors
+    /// [`DbError`] when the database fails.
+    pub async fn remember_password_hash(&mut self, digest: &str, at: Timestamp) -> Result<(), DbError> {
+        sqlx::query(
+            "INSERT INTO used_password_hashes (sha256, used_at) VALUES ($1, $2) ON CONFLICT (sha256) DO NOTHING",
+        )
+        .bind(digest)
+        .bind(at.as_micros())
+        .execute(self.connection())
+        .await?;
+        Ok(())
+    }
+}
