@@ -12,6 +12,9 @@ pub(super) const MINUTES: u64 = (REACH - 2 * MARGIN) / MINUTE;
 const DAY_CURVE: [u64; 24] =
     [20, 14, 10, 8, 8, 12, 22, 38, 56, 70, 78, 84, 90, 86, 80, 78, 82, 90, 104, 120, 116, 92, 60, 36];
 
+/// People reload and try again: whatever the hour, the incident has at least this much traffic, so that it shows.
+const INCIDENT_WEIGHT: u64 = 7_000;
+
 /// The moments of one sample.
 #[derive(Clone, Copy)]
 pub(super) struct Timeline {
@@ -41,7 +44,9 @@ impl Timeline {
         let second_of_day = self.minute(index) / SECOND % 86_400;
         let (hour, within) = ((second_of_day / 3_600) as usize, second_of_day % 3_600);
         let at = |hour: usize| DAY_CURVE.get(hour % DAY_CURVE.len()).copied().unwrap_or(1);
-        (at(hour) * (3_600 - within) + at(hour + 1) * within) / 36
+        let usual = (at(hour) * (3_600 - within) + at(hour + 1) * within) / 36;
+        let (from, to) = self.incident();
+        if (from..to).contains(&self.minute(index)) { usual.max(INCIDENT_WEIGHT) } else { usual }
     }
 
     /// Forty minutes, about five hours ago, in which the provider of card payments does not answer.
