@@ -3,6 +3,7 @@
 mod cache;
 mod engine;
 mod process;
+mod test;
 mod tidy;
 mod workspace;
 
@@ -28,12 +29,19 @@ enum Command {
     Engine,
     /// Check the repository's rules: dependencies between crates, lints, file sizes, formatting.
     Tidy,
+    /// Run every check and test; with arguments after `--`, only the tests that cargo-nextest selects by them.
+    Test {
+        /// Arguments for cargo-nextest, or for `cargo test` where it is not installed.
+        #[arg(last = true)]
+        filters: Vec<String>,
+    },
 }
 
 fn main() -> ExitCode {
     let outcome = match Arguments::parse().command {
         Command::Engine => print_engine(),
         Command::Tidy => tidy::run(),
+        Command::Test { filters } => test::run(&filters),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

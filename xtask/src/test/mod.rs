@@ -1,0 +1,124 @@
+//! `cargo xtask test`: everything that must hold before a change goes in. A part that cannot run is a failure, never a
+//! part that is left out.
+
+mod prerequisite;
+mod python;
+mod suite;
+
+use std::fmt::Display;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail};
+
+use crate::{process, tidy, workspace};
+use prerequisite::{Engine, Prerequisite, Python};
+
+/// What the tests find in their environment.
+pub type Environment = Vec<(&'static str, String)>;
+
+const BINARIES: &[&str] = &["tracewarden", "tracewarden-localstore"];
+
+/// Runs everything, or only the tests that `filters` select.
+pub fn run(filters: &[String]) -> Result<()> {
+    let mut environment = Environment::new();
+    let prerequisites: [&dyn Prerequisite; 2] = [&Engine, &Python];
+    let mut steps = Steps::default();
+    for prerequisite in prerequisites {
+        steps.run(prerequisite.name(), || prerequisite.prepare(&mut environment));
+    }
+    // Without what they need, tests would fail in ways that hide the one reason.
+    steps.finish()?;
+
+    if filters.is_empty() {
+        steps.run("tidy", tidy::run);
+        steps.run("clippy", clippy);
+    } else {
+        println!("tidy, clippy and doc tests are left out: a filter was given");
+    }
+    steps.run("build", build);
+    if steps.failed.iter().any(|step| step == "build") {
+        return steps.finish();
+    }
+    if process::is_installed("cargo-nextest") {
+        if filters.is_empty() {
+            steps.run("doc tests", || suite::doc_tests(&environment));
+        }
+        steps.run("tests", || suite::nextest(filters, &environment));
+    } else {
+        println!("cargo-nextest is not installed: using `cargo test`, which runs the same tests more slowly");
+        steps.run("tests", || suite::cargo_test(filters, &environment));
+    }
+    steps.finish()
+}
+
+fn clippy() -> Result<()> {
+    let mut command = workspace::cargo();
+    command.args(["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"]);
+    process::run(&mut command)
+}
+
+fn build() -> Result<()> {
+    let mut command = workspace::cargo();
+    command.arg("build");
+    for binary in BINARIES {
+        command.args(["--package", binary]);
+    }
+    process::run(&mut command)
+}
+
+/// Goes on after a failure: one run shows everything that is wrong.
+#[derive(Default)]
+struct Steps {
+    failed: Vec<String>,
+}
+
+impl Steps {
+    fn run(&mut self, name: &str, step: impl FnOnce() -> Result<()>) {
+        let begun = Instant::now();
+        let outcome = step();
+        println!("{}", line(name, outcome.as_ref().err().map(|error| format!("{error:#}")), begun.elapsed()));
+        if outcome.is_err() {
+            self.failed.push(name.to_owned());
+        }
+    }
+
+    fn finish(&self) -> Result<()> {
+        if !self.failed.is_empty() {
+            bail!("failed: {}", self.failed.join(", "));
+        }
+        Ok(())
+    }
+}
+
+fn line(name: &str, error: Option<impl Display>, duration: Duration) -> String {
+    let seconds = duration.as_secs_f64();
+    match error {
+        None => format!("ok      {name:<12} {seconds:>7.1} s"),
+        Some(error) => format!("FAILED  {name:<12} {seconds:>7.1} s  {error}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failed_step_fails_the_run_and_the_others_still_run() {
+        let mut steps = Steps::default();
+        let mut ran = false;
+        steps.run("first", || bail!("broken"));
+        steps.run("second", || {
+            ran = true;
+            Ok(())
+        });
+        assert!(ran);
+        assert_eq!(steps.finish().unwrap_err().to_string(), "failed: first");
+    }
+
+    #[test]
+    fn lines_name_step_duration_and_error() {
+        let second = Duration::from_secs(1);
+        assert_eq!(line("tidy", None::<&str>, second), "ok      tidy             1.0 s");
+        assert_eq!(line("tidy", Some("why"), second), "FAILED  tidy             1.0 s  why");
+    }
+}

@@ -1,0 +1,115 @@
+//! A virtual environment with pinned packages, kept in the user's cache.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+use crate::{cache, process};
+
+const REQUIREMENTS: &str = include_str!("../../python-requirements.txt");
+
+/// Returns the interpreter of the virtual environment, building it when it is absent or its list has changed.
+pub fn ensure() -> Result<PathBuf> {
+    let version = version()?;
+    let directory = cache::directory("python")?;
+    let _lock = cache::Lock::acquire(&directory)?;
+    let (environment, stamp) = (directory.join("venv"), directory.join("stamp"));
+    let python = environment.join("bin/python");
+    // A virtual environment belongs to one interpreter as well as to one list.
+    let wanted = format!("{version}\n{REQUIREMENTS}");
+    if fs::read_to_string(&stamp).is_ok_and(|built| built == wanted) && python.exists() {
+        return Ok(python);
+    }
+    eprintln!("building a Python environment with the packages that the tests use");
+    ensure_venv_module(&version)?;
+    for old in [&environment, &stamp] {
+        let removed = if old.is_dir() { fs::remove_dir_all(old) } else { fs::remove_file(old) };
+        if let Err(error) = removed.or_else(|error| if old.exists() { Err(error) } else { Ok(()) }) {
+            return Err(error).with_context(|| format!("cannot remove `{}`", old.display()));
+        }
+    }
+    build(&environment, &python)?;
+    // Written last, so that an interrupted installation is done again.
+    fs::write(&stamp, wanted).with_context(|| format!("cannot write `{}`", stamp.display()))?;
+    Ok(python)
+}
+
+fn build(environment: &Path, python: &Path) -> Result<()> {
+    process::output_of(Command::new("python3").args(["-m", "venv"]).arg(environment))?;
+    let list = tempfile::NamedTempFile::new().context("cannot create a temporary file")?;
+    fs::write(list.path(), REQUIREMENTS).context("cannot write a temporary file")?;
+    let mut pip = Command::new(python);
+    pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--requirement"])
+        .arg(list.path());
+    process::output_of(&mut pip).context(
+        "cannot install the Python packages; check the network and pip's configuration (`pip config list`)",
+    )?;
+    Ok(())
+}
+
+fn version() -> Result<String> {
+    if !process::is_installed("python3") {
+        bail!("python3 is not installed; install it (Debian: `apt-get install python3 python3-venv`)");
+    }
+    let print = "import sys; print('%d.%d' % sys.version_info[:2])";
+    Ok(process::output_of(Command::new("python3").args(["-c", print]))?.trim().to_owned())
+}
+
+/// Debian has the module in a package of its own, and `python3 -m venv` fails half-way without it.
+fn ensure_venv_module(version: &str) -> Result<()> {
+    let present =
+        || process::output_of(Command::new("python3").args(["-c", "import ensurepip, venv"])).is_ok();
+    if present() {
+        return Ok(());
+    }
+    let package = format!("python{version}-venv");
+    let debian = Path::new("/etc/debian_version").exists();
+    if debian && rustix::process::geteuid().is_root() {
+        eprintln!("installing {package}");
+        install(&package)?;
+    }
+    if !present() {
+        bail!("{}", missing(&package, debian));
+    }
+    Ok(())
+}
+
+fn install(package: &str) -> Result<()> {
+    let apt = |arguments: &[&str]| {
+        process::output_of(Command::new("apt-get").env("DEBIAN_FRONTEND", "noninteractive").args(arguments))
+            .map(drop)
+    };
+    let install: &[&str] = &["install", "--yes", "--no-install-recommends", package];
+    // The lists may be absent, as in a fresh container, or old.
+    apt(install).or_else(|_| apt(&["update"]).and_then(|()| apt(install)))
+}
+
+fn missing(package: &str, debian: bool) -> String {
+    let what = "python3 has no `venv` module";
+    if debian {
+        format!("{what}; install it with `apt-get install {package}` and run the command again")
+    } else {
+        format!("{what}; install your system's package for it and run the command again")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_requirement_is_pinned_exactly() {
+        let lines = REQUIREMENTS.lines().filter(|line| !line.starts_with('#'));
+        let pinned: Vec<(&str, &str)> = lines.map(|line| line.split_once("==").unwrap()).collect();
+        assert!(pinned.len() >= 3);
+        assert!(pinned.iter().all(|(_, version)| version.starts_with(|first: char| first.is_ascii_digit())));
+    }
+
+    #[test]
+    fn the_error_names_the_exact_package() {
+        assert!(missing("python3.11-venv", true).contains("apt-get install python3.11-venv"));
+        assert!(!missing("python3.11-venv", false).contains("apt-get"));
+    }
+}

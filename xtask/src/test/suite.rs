@@ -1,0 +1,93 @@
+//! Running the tests themselves.
+
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
+
+use anyhow::{Context, Result, bail};
+
+use super::Environment;
+use crate::process::{described, run};
+use crate::workspace;
+
+/// nextest's last line is the count of what passed and failed.
+pub fn nextest(filters: &[String], environment: &Environment) -> Result<()> {
+    let mut command = workspace::cargo();
+    command.args(["nextest", "run", "--no-fail-fast"]).args(scope(filters)).args(filters);
+    run(command.envs(environment.iter().map(|(name, value)| (name, value))))
+}
+
+/// nextest does not run them.
+pub fn doc_tests(environment: &Environment) -> Result<()> {
+    let mut command = workspace::cargo();
+    command.args(["test", "--quiet", "--workspace", "--doc"]);
+    run(command.envs(environment.iter().map(|(name, value)| (name, value))))
+}
+
+/// Doc tests included. cargo counts for each binary; the sum is ours.
+pub fn cargo_test(filters: &[String], environment: &Environment) -> Result<()> {
+    let mut command = workspace::cargo();
+    command.args(["test", "--no-fail-fast"]).args(scope(filters)).args(filters).stdout(Stdio::piped());
+    command.envs(environment.iter().map(|(name, value)| (name, value)));
+    let mut child = command.spawn().context("cannot run `cargo test`")?;
+    let stdout = child.stdout.take().context("`cargo test` has no standard output")?;
+    let mut total = Count::default();
+    for line in BufReader::new(stdout).lines() {
+        let line = line.context("cannot read what `cargo test` prints")?;
+        println!("{line}");
+        total.add(&line);
+    }
+    let status = child.wait().context("cannot wait for `cargo test`")?;
+    println!("{} passed, {} failed", total.passed, total.failed);
+    if !status.success() {
+        bail!("`cargo test` failed ({})", described(status));
+    }
+    Ok(())
+}
+
+/// cargo lets `--workspace` win over a package that is chosen by name.
+fn scope(filters: &[String]) -> Option<&'static str> {
+    let chosen = filters.iter().any(|filter| filter.starts_with("-p") || filter.starts_with("--package"));
+    (!chosen).then_some("--workspace")
+}
+
+#[derive(Default, PartialEq, Debug)]
+struct Count {
+    passed: u64,
+    failed: u64,
+}
+
+impl Count {
+    fn add(&mut self, line: &str) {
+        let Some(result) = line.strip_prefix("test result: ") else { return };
+        let number = |what: &str| {
+            let part = result.split([';', '.']).find_map(|part| part.trim().strip_suffix(what));
+            part.and_then(|number| number.trim().parse::<u64>().ok()).unwrap_or_default()
+        };
+        self.passed += number("passed");
+        self.failed += number("failed");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_chosen_package_is_not_drowned_in_the_workspace() {
+        assert_eq!(scope(&[]), Some("--workspace"));
+        assert_eq!(scope(&["some_test".to_owned()]), Some("--workspace"));
+        assert_eq!(scope(&["-p".to_owned(), "xtask".to_owned()]), None);
+        assert_eq!(scope(&["--package=xtask".to_owned()]), None);
+    }
+
+    #[test]
+    fn results_of_all_binaries_are_added() {
+        let mut count = Count::default();
+        count.add(
+            "test result: ok. 16 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.62s",
+        );
+        count.add("test result: FAILED. 2 passed; 3 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.62s");
+        count.add("running 5 tests");
+        assert_eq!(count, Count { passed: 18, failed: 3 });
+    }
+}
