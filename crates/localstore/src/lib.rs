@@ -1,1 +1,13 @@
 //! A ClickHouse engine in its own process, speaking ClickHouse's HTTP protocol, with an OTLP receiver.
+
+pub mod engine;
+pub mod entropy;
+pub mod error;
+pub mod execute;
+pub mod http;
+pub mod lexer;
+pub mod options;
+pub mod running;
+pub mod serve;
+pub mod session;
+pub mod statement;

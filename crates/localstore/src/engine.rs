@@ -1,0 +1,452 @@
+//! The ClickHouse engine: `libchdb.so`, loaded at run time, behind safe types.
+//!
+//! Invariants that this module keeps, so that nobody else has to know them:
+//! - signal handlers of the engine are switched off before its first connection, so that ours stay;
+//! - connections are opened and closed under one lock;
+//! - a connection runs one statement at a time (`&mut self`), because a second statement silently ends the first one's stream;
+//! - the error of *every* result is looked at, also of the empty one that ends a stream: a query that fails late ends with an empty result;
+//! - one connection is kept open for as long as the engine lives, because closing the last one stops the engine.
+//!
+//! A further connection costs about 0.2 ms, which is why every statement gets a fresh one: settings cannot leak.
+#![allow(unsafe_code)] // The engine is a C library; this is the only module that calls it.
+
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::error::EngineError;
+
+type RawConnection = *mut c_void;
+type RawResult = *mut c_void;
+type RawInsert = *mut c_void;
+type QueryWithParams = unsafe extern "C" fn(
+    RawConnection,
+    *const c_char,
+    usize,
+    *const c_char,
+    usize,
+    *const *const c_char,
+    *const usize,
+    *const *const c_char,
+    *const usize,
+    usize,
+) -> RawResult;
+
+/// The functions of the library that are used, with the signatures of its C header.
+struct Api {
+    connect: unsafe extern "C" fn(c_int, *mut *mut c_char) -> *mut RawConnection,
+    close: unsafe extern "C" fn(*mut RawConnection),
+    query: QueryWithParams,
+    stream_query: QueryWithParams,
+    stream_fetch: unsafe extern "C" fn(RawConnection, RawResult) -> RawResult,
+    stream_cancel: unsafe extern "C" fn(RawConnection, RawResult),
+    destroy_result: unsafe extern "C" fn(RawResult),
+    stream_insert: QueryWithParams,
+    stream_append: unsafe extern "C" fn(RawInsert, *const c_void, usize) -> c_int,
+    stream_done: unsafe extern "C" fn(RawInsert) -> RawResult,
+    insert_error: unsafe extern "C" fn(RawInsert) -> *const c_char,
+    destroy_insert: unsafe extern "C" fn(RawInsert),
+    result_buffer: unsafe extern "C" fn(RawResult) -> *mut c_char,
+    result_length: unsafe extern "C" fn(RawResult) -> usize,
+    result_error: unsafe extern "C" fn(RawResult) -> *const c_char,
+    rows_read: unsafe extern "C" fn(RawResult) -> u64,
+    bytes_read: unsafe extern "C" fn(RawResult) -> u64,
+    storage_rows_read: unsafe extern "C" fn(RawResult) -> u64,
+    storage_bytes_read: unsafe extern "C" fn(RawResult) -> u64,
+    rows_written: unsafe extern "C" fn(RawResult) -> u64,
+    bytes_written: unsafe extern "C" fn(RawResult) -> u64,
+    set_signal_handlers: unsafe extern "C" fn(c_int),
+    shutdown: unsafe extern "C" fn() -> c_int,
+}
+
+macro_rules! symbols {
+    ($library:ident, $($field:ident = $name:literal),+ $(,)?) => {
+        Api { $($field: {
+            // SAFETY: the field's type is the signature that the library's header declares for this name.
+            *unsafe { $library.get(concat!($name, "\0").as_bytes()) }
+                .map_err(|error| EngineError::local(format!("the engine library has no `{}`: {error}", $name)))?
+        }),+ }
+    };
+}
+
+impl Api {
+    fn load(path: &Path) -> Result<Self, EngineError> {
+        // SAFETY: the library's initialisers are those of the ClickHouse engine; its version is pinned and checked by whoever fetched it.
+        let library = unsafe { libloading::Library::new(path) }.map_err(|error| {
+            EngineError::local(format!("cannot load the engine from {}: {error}", path.display()))
+        })?;
+        // Never unloaded: the engine's threads run in its code until the process ends.
+        let library: &'static libloading::Library = Box::leak(Box::new(library));
+        Ok(symbols!(
+            library,
+            connect = "chdb_connect",
+            close = "chdb_close_conn",
+            query = "chdb_query_with_params_n",
+            stream_query = "chdb_stream_query_with_params_n",
+            stream_fetch = "chdb_stream_fetch_result",
+            stream_cancel = "chdb_stream_cancel_query",
+            destroy_result = "chdb_destroy_query_result",
+            stream_insert = "chdb_stream_insert_with_params_n",
+            stream_append = "chdb_stream_append",
+            stream_done = "chdb_stream_done",
+            insert_error = "chdb_stream_insert_error",
+            destroy_insert = "chdb_destroy_insert_stream",
+            result_buffer = "chdb_result_buffer",
+            result_length = "chdb_result_length",
+            result_error = "chdb_result_error",
+            rows_read = "chdb_result_rows_read",
+            bytes_read = "chdb_result_bytes_read",
+            storage_rows_read = "chdb_result_storage_rows_read",
+            storage_bytes_read = "chdb_result_storage_bytes_read",
+            rows_written = "chdb_result_rows_written",
+            bytes_written = "chdb_result_bytes_written",
+            set_signal_handlers = "chdb_set_signal_handlers_enabled",
+            shutdown = "chdb_shutdown",
+        ))
+    }
+}
+
+/// What a statement has read, written and returned so far.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Rows and uncompressed bytes read from tables.
+    pub read_rows: u64,
+    /// See `read_rows`.
+    pub read_bytes: u64,
+    /// Rows and bytes written to tables, materialized views included.
+    pub written_rows: u64,
+    /// See `written_rows`.
+    pub written_bytes: u64,
+    /// Rows and bytes (in the engine's memory format) of the answer.
+    pub result_rows: u64,
+    /// See `result_rows`.
+    pub result_bytes: u64,
+}
+
+impl Progress {
+    /// Adds another part of the same statement.
+    pub fn add(&mut self, other: Self) {
+        self.read_rows = self.read_rows.saturating_add(other.read_rows);
+        self.read_bytes = self.read_bytes.saturating_add(other.read_bytes);
+        self.written_rows = self.written_rows.saturating_add(other.written_rows);
+        self.written_bytes = self.written_bytes.saturating_add(other.written_bytes);
+        self.result_rows = self.result_rows.saturating_add(other.result_rows);
+        self.result_bytes = self.result_bytes.saturating_add(other.result_bytes);
+    }
+}
+
+/// One result of the engine, freed on drop. Its bytes stay in the engine's memory.
+pub struct Chunk {
+    raw: RawResult,
+    api: &'static Api,
+}
+
+// SAFETY: a result is immutable once returned and tied to no thread; only `drop` changes it.
+unsafe impl Send for Chunk {}
+// SAFETY: as above.
+unsafe impl Sync for Chunk {}
+
+impl Chunk {
+    /// Takes over a result, and turns one that carries an error into that error.
+    fn checked(raw: RawResult, api: &'static Api) -> Result<Self, EngineError> {
+        if raw.is_null() {
+            return Err(EngineError::local("the engine returned no result"));
+        }
+        let chunk = Self { raw, api };
+        // SAFETY: `raw` is a live result; the message lives as long as it.
+        let message = unsafe { (api.result_error)(raw) };
+        if message.is_null() {
+            return Ok(chunk);
+        }
+        // SAFETY: a non-null message is NUL-terminated.
+        let message = unsafe { CStr::from_ptr(message) };
+        if message.is_empty() {
+            return Ok(chunk);
+        }
+        Err(EngineError::from_message(&message.to_string_lossy()))
+    }
+
+    /// The counters of this part.
+    pub fn progress(&self) -> Progress {
+        // SAFETY: `raw` is a live result.
+        unsafe {
+            Progress {
+                read_rows: (self.api.storage_rows_read)(self.raw),
+                read_bytes: (self.api.storage_bytes_read)(self.raw),
+                written_rows: (self.api.rows_written)(self.raw),
+                written_bytes: (self.api.bytes_written)(self.raw),
+                result_rows: (self.api.rows_read)(self.raw),
+                result_bytes: (self.api.bytes_read)(self.raw),
+            }
+        }
+    }
+}
+
+impl AsRef<[u8]> for Chunk {
+    fn as_ref(&self) -> &[u8] {
+        // SAFETY: the engine guarantees `length` readable bytes at `buffer` until the result is destroyed.
+        unsafe {
+            let length = (self.api.result_length)(self.raw);
+            let buffer = (self.api.result_buffer)(self.raw);
+            if buffer.is_null() || length == 0 {
+                &[]
+            } else {
+                std::slice::from_raw_parts(buffer.cast::<u8>(), length)
+            }
+        }
+    }
+}
+
+impl Drop for Chunk {
+    fn drop(&mut self) {
+        // SAFETY: destroyed exactly once.
+        unsafe { (self.api.destroy_result)(self.raw) }
+    }
+}
+
+/// A statement's text with what is bound to its `{name:Type}` placeholders.
+#[derive(Debug, Clone, Copy)]
+pub struct Query<'a> {
+    /// The statement; need not be UTF-8.
+    pub text: &'a [u8],
+    /// Output or input format that holds if the text names none.
+    pub format: &'a str,
+    /// Names (without `param_`) and values in ClickHouse's escaped text form.
+    pub params: &'a [(String, Vec<u8>)],
+}
+
+impl Query<'_> {
+    fn call(&self, function: QueryWithParams, connection: RawConnection) -> RawResult {
+        let names: Vec<*const c_char> = self.params.iter().map(|(name, _)| name.as_ptr().cast()).collect();
+        let name_lengths: Vec<usize> = self.params.iter().map(|(name, _)| name.len()).collect();
+        let values: Vec<*const c_char> = self.params.iter().map(|(_, value)| value.as_ptr().cast()).collect();
+        let value_lengths: Vec<usize> = self.params.iter().map(|(_, value)| value.len()).collect();
+        // SAFETY: every pointer is paired with its length and outlives the call; the connection is live.
+        unsafe {
+            function(
+                connection,
+                self.text.as_ptr().cast(),
+                self.text.len(),
+                self.format.as_ptr().cast(),
+                self.format.len(),
+                names.as_ptr(),
+                name_lengths.as_ptr(),
+                values.as_ptr(),
+                value_lengths.as_ptr(),
+                self.params.len(),
+            )
+        }
+    }
+}
+
+/// The running engine. There is one per process, with one data directory.
+pub struct Engine {
+    api: &'static Api,
+    arguments: Vec<CString>,
+    /// Opening and closing connections is not safe at the same time; the kept connection is inside.
+    gate: Mutex<Option<RawKept>>,
+}
+
+struct RawKept(*mut RawConnection);
+// SAFETY: the pointer is only used to close the connection, under the gate's lock.
+unsafe impl Send for RawKept {}
+
+impl Engine {
+    /// Loads the library and starts the engine on a data directory.
+    ///
+    /// `memory_limit` is in bytes and holds for all queries together; 0 leaves it to the engine.
+    pub fn start(library: &Path, data: &Path, memory_limit: u64) -> Result<Arc<Self>, EngineError> {
+        let api: &'static Api = Box::leak(Box::new(Api::load(library)?));
+        // SAFETY: called before the first connection, as the header asks.
+        unsafe { (api.set_signal_handlers)(0) };
+        let data =
+            data.to_str().ok_or_else(|| EngineError::local("the data directory's path is not UTF-8"))?;
+        let mut arguments = vec![
+            "tracewarden-localstore".to_owned(),
+            format!("--path={data}"),
+            "--mark_cache_size=134217728".to_owned(),
+            "--index_mark_cache_size=33554432".to_owned(),
+            "--logger.level=none".to_owned(),
+        ];
+        if memory_limit > 0 {
+            arguments.push(format!("--max_server_memory_usage={memory_limit}"));
+        }
+        let arguments = arguments
+            .into_iter()
+            .map(|argument| {
+                CString::new(argument)
+                    .map_err(|_| EngineError::local("the data directory's path holds a NUL byte"))
+            })
+            .collect::<Result<Vec<_>, _>>()?;
+        let engine = Arc::new(Self { api, arguments, gate: Mutex::new(None) });
+        let kept = engine.connect_raw(&mut engine.lock())?;
+        *engine.lock() = Some(RawKept(kept));
+        Ok(engine)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<RawKept>> {
+        self.gate.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn connect_raw(
+        &self,
+        _gate: &mut MutexGuard<'_, Option<RawKept>>,
+    ) -> Result<*mut RawConnection, EngineError> {
+        let mut pointers: Vec<*mut c_char> =
+            self.arguments.iter().map(|argument| argument.as_ptr().cast_mut()).collect();
+        let count = c_int::try_from(pointers.len()).unwrap_or(0);
+        // SAFETY: `count` NUL-terminated strings that outlive the call; the engine does not write to them.
+        let raw = unsafe { (self.api.connect)(count, pointers.as_mut_ptr()) };
+        // SAFETY: a non-null answer points to a connection handle.
+        if raw.is_null() || unsafe { *raw }.is_null() {
+            return Err(EngineError::local("the engine refused a connection"));
+        }
+        Ok(raw)
+    }
+
+    /// Opens a connection: a session of its own with default settings and the database `default`.
+    pub fn connect(self: &Arc<Self>) -> Result<Connection, EngineError> {
+        let raw = self.connect_raw(&mut self.lock())?;
+        Ok(Connection { raw, engine: Arc::clone(self) })
+    }
+
+    /// Closes the kept connection and stops the engine's threads, so that the tables are closed in order.
+    /// Does nothing while another connection is open.
+    pub fn shutdown(&self) {
+        let mut gate = self.lock();
+        if let Some(RawKept(raw)) = gate.take() {
+            // SAFETY: closed exactly once; `shutdown` itself checks for open connections.
+            unsafe {
+                (self.api.close)(raw);
+                (self.api.shutdown)();
+            }
+        }
+    }
+}
+
+/// One session of the engine. Closed on drop, which also stops what still runs in it.
+pub struct Connection {
+    raw: *mut RawConnection,
+    engine: Arc<Engine>,
+}
+
+// SAFETY: the engine lets any thread use a connection, one at a time, which `&mut self` ensures.
+unsafe impl Send for Connection {}
+
+impl Connection {
+    fn handle(&self) -> RawConnection {
+        // SAFETY: checked to be non-null when opened.
+        unsafe { *self.raw }
+    }
+
+    /// Runs one or several statements to their end and returns the whole output.
+    pub fn query(&mut self, query: Query<'_>) -> Result<Chunk, EngineError> {
+        Chunk::checked(query.call(self.engine.api.query, self.handle()), self.engine.api)
+    }
+
+    /// As [`Self::query`], for a statement of ours without parameters.
+    pub fn run(&mut self, text: &str) -> Result<Chunk, EngineError> {
+        self.query(Query { text: text.as_bytes(), format: "TabSeparated", params: &[] })
+    }
+
+    /// Starts a `SELECT` whose output is then fetched part by part. Parses, but refuses several statements and everything that is no `SELECT`.
+    pub fn stream(&mut self, query: Query<'_>) -> Result<Stream<'_>, EngineError> {
+        let api = self.engine.api;
+        let handle = Chunk::checked(query.call(api.stream_query, self.handle()), api)?;
+        Ok(Stream { connection: self, handle, done: false })
+    }
+
+    /// Starts an `INSERT` (without its `FORMAT` clause) whose data follows in parts.
+    pub fn insert(&mut self, query: Query<'_>) -> Result<Insert<'_>, EngineError> {
+        let api = self.engine.api;
+        let raw = query.call(api.stream_insert, self.handle());
+        if raw.is_null() {
+            return Err(EngineError::local("the engine returned no insert stream"));
+        }
+        let insert = Insert { raw, api, _connection: self };
+        // SAFETY: `raw` is a live insert stream; its message is null or NUL-terminated.
+        let message = unsafe { (api.insert_error)(raw) };
+        if message.is_null() {
+            return Ok(insert);
+        }
+        // SAFETY: as above.
+        let message = unsafe { CStr::from_ptr(message) }.to_string_lossy().into_owned();
+        Err(EngineError::from_message(&message))
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        let _gate = self.engine.lock();
+        // SAFETY: closed exactly once, and nothing borrows the connection any more.
+        unsafe { (self.engine.api.close)(self.raw) }
+    }
+}
+
+/// The output of a `SELECT` that is being read. Dropping it early cancels the query.
+pub struct Stream<'a> {
+    connection: &'a mut Connection,
+    handle: Chunk,
+    done: bool,
+}
+
+impl Stream<'_> {
+    /// The next part of the output, `None` at its end. Blocks while the engine computes.
+    pub fn fetch(&mut self) -> Result<Option<Chunk>, EngineError> {
+        if self.done {
+            return Ok(None);
+        }
+        let api = self.connection.engine.api;
+        // SAFETY: connection and stream handle are live, and `&mut self` keeps other threads out.
+        let raw = unsafe { (api.stream_fetch)(self.connection.handle(), self.handle.raw) };
+        match Chunk::checked(raw, api) {
+            Ok(chunk) if !chunk.as_ref().is_empty() => Ok(Some(chunk)),
+            Ok(_) => {
+                self.done = true;
+                Ok(None)
+            }
+            Err(error) => {
+                self.done = true;
+                Err(error)
+            }
+        }
+    }
+}
+
+impl Drop for Stream<'_> {
+    fn drop(&mut self) {
+        if !self.done {
+            // SAFETY: as in `fetch`; cancelling an unfinished stream is what the function is for.
+            unsafe { (self.connection.engine.api.stream_cancel)(self.connection.handle(), self.handle.raw) }
+        }
+    }
+}
+
+/// An `INSERT` that is being fed. Dropping it without [`Insert::finish`] cancels it.
+pub struct Insert<'a> {
+    raw: RawInsert,
+    api: &'static Api,
+    _connection: &'a mut Connection,
+}
+
+impl Insert<'_> {
+    /// Hands over a part of the data, blocking while the engine is behind. False means that the insert has failed; `finish` says why.
+    pub fn append(&mut self, data: &[u8]) -> bool {
+        // SAFETY: the engine copies `data` during the call.
+        unsafe { (self.api.stream_append)(self.raw, data.as_ptr().cast(), data.len()) == 0 }
+    }
+
+    /// Says that the data is complete, waits until it is written and returns the counters.
+    pub fn finish(self) -> Result<Progress, EngineError> {
+        // SAFETY: `raw` is live until `drop`, which runs after this.
+        let raw = unsafe { (self.api.stream_done)(self.raw) };
+        Ok(Chunk::checked(raw, self.api)?.progress())
+    }
+}
+
+impl Drop for Insert<'_> {
+    fn drop(&mut self) {
+        // SAFETY: destroyed exactly once; cancels first if it was not finished.
+        unsafe { (self.api.destroy_insert)(self.raw) }
+    }
+}

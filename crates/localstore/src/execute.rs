@@ -1,0 +1,312 @@
+//! Runs one statement, from the bytes of the request to the bytes of the answer. Blocks; runs on a thread of its own.
+
+use std::io::{self, Read};
+use std::sync::Arc;
+
+use crate::engine::{Progress, Query, Stream};
+use crate::error::{EngineError, code};
+use crate::http::output::Output;
+use crate::http::request::Request;
+use crate::running::{self, Entry, MARK_COLUMN, PROCESSES_VIEW, Registry, Running, Stop};
+use crate::session::{Checkout, Sessions};
+use crate::statement::{self, Analysis, InsertHeader, MAX_INSERT_HEADER_BYTES, Shape};
+
+/// The most bytes of a statement that is no `INSERT` with data.
+const MAX_STATEMENT_BYTES: usize = 64 << 20;
+const INSERT_PART_BYTES: usize = 256 << 10;
+/// Words that make the engine's built-in command line client end instead of parsing a statement.
+const CLIENT_WORDS: [&str; 12] =
+    ["exit", "quit", "logout", "учшеж", "йгше", "дщпщгеж", "exit;", "quit;", "logout;", "q", "й", "\\q"];
+
+/// One statement with everything that it needs.
+pub struct Job {
+    /// What the request says.
+    pub request: Request,
+    /// The decoded body.
+    pub body: Box<dyn Read + Send>,
+    /// The sessions of the process.
+    pub sessions: Arc<Sessions>,
+    /// The running queries of the process.
+    pub registry: Arc<Registry>,
+    /// The statement's own entry there.
+    pub entry: Entry,
+}
+
+impl Job {
+    /// Runs the statement; errors go into the output as well.
+    pub fn run(mut self, mut output: Output) {
+        let result = self.execute(&mut output);
+        let stopped = self.entry.running.stopped();
+        // A client that reads the end may use the same query id again.
+        drop(self);
+        match stopped.map_or(result, Err) {
+            Ok(progress) => output.finish(progress),
+            Err(error) => output.fail(error),
+        }
+    }
+
+    fn execute(&mut self, output: &mut Output) -> Result<Progress, EngineError> {
+        let (text, complete) = self.read_statement(MAX_INSERT_HEADER_BYTES)?;
+        let mut analysis = statement::analyse(&text);
+        let mut text = text;
+        if !complete && !matches!(analysis.shape, Shape::InsertData(_)) {
+            let rest = self.read_rest()?;
+            text.extend_from_slice(&rest);
+            analysis = statement::analyse(&text);
+        }
+        self.refuse_client_features(&text, &analysis)?;
+        let mut checkout = self.sessions.checkout(self.request.session.as_ref())?;
+        checkout.prepare(&self.settings(), self.request.database.as_deref())?;
+        for role in &self.request.roles {
+            let mut set_role = b"SET ROLE ".to_vec();
+            crate::session::quote_identifier(&mut set_role, role);
+            checkout.connection()?.query(Query { text: &set_role, format: "Null", params: &[] })?;
+        }
+        output.set_format(analysis.format.clone().or_else(|| self.request.default_format.clone()));
+        if let Some(error) = self.entry.running.stopped() {
+            return Err(error);
+        }
+        match &analysis.shape {
+            Shape::InsertData(header) => self.insert(&mut checkout, &text, header),
+            Shape::KillQuery => self.kill(&mut checkout, &text, output),
+            Shape::Select | Shape::Other => self.select_or_other(&mut checkout, &text, &analysis, output),
+        }
+    }
+
+    /// The text of the query parameter and the body, up to `limit` bytes of the body, and whether the body ended there.
+    fn read_statement(&mut self, limit: usize) -> Result<(Vec<u8>, bool), EngineError> {
+        let mut text = std::mem::take(&mut self.request.query);
+        let mut body = Vec::new();
+        (&mut self.body).take(limit as u64).read_to_end(&mut body).map_err(|error| body_error(&error))?;
+        let complete = body.len() < limit;
+        if !text.is_empty() && !body.is_empty() {
+            text.push(b'\n');
+        }
+        text.extend_from_slice(&body);
+        Ok((text, complete))
+    }
+
+    fn read_rest(&mut self) -> Result<Vec<u8>, EngineError> {
+        let mut rest = Vec::new();
+        (&mut self.body)
+            .take(MAX_STATEMENT_BYTES as u64)
+            .read_to_end(&mut rest)
+            .map_err(|error| body_error(&error))?;
+        if rest.len() >= MAX_STATEMENT_BYTES {
+            return Err(EngineError::new(
+                code::QUERY_IS_TOO_LARGE,
+                "QUERY_IS_TOO_LARGE",
+                "The statement is too large",
+            ));
+        }
+        Ok(rest)
+    }
+
+    /// What the engine's built-in command line client would do and a server does not.
+    fn refuse_client_features(&self, text: &[u8], analysis: &Analysis) -> Result<(), EngineError> {
+        if let Some(clause) = analysis.file_clause {
+            return Err(EngineError::new(
+                code::INTO_OUTFILE_NOT_ALLOWED,
+                "INTO_OUTFILE_NOT_ALLOWED",
+                format_args!("{clause} is not allowed"),
+            ));
+        }
+        let trimmed = String::from_utf8_lossy(text.get(..64).unwrap_or(text)).trim().to_lowercase();
+        if CLIENT_WORDS.contains(&trimmed.trim_end_matches(';').trim_end()) {
+            return Err(EngineError::new(
+                code::SYNTAX_ERROR,
+                "SYNTAX_ERROR",
+                format_args!("Syntax error: failed at position 1 ({trimmed})"),
+            ));
+        }
+        if analysis.first_keyword == "SET"
+            && self.request.setting("readonly").is_some_and(|value| value == b"1")
+        {
+            return Err(EngineError::new(
+                code::READONLY,
+                "READONLY",
+                "Cannot modify settings in readonly mode",
+            ));
+        }
+        Ok(())
+    }
+
+    /// The request's settings, before them those that make the engine behave as a server does.
+    fn settings(&self) -> Vec<(String, Vec<u8>)> {
+        let comment = self.request.setting("log_comment").unwrap_or_default();
+        let mut settings = vec![
+            ("implicit_select".to_owned(), b"0".to_vec()),
+            ("allow_introspection_functions".to_owned(), b"0".to_vec()),
+            ("log_comment".to_owned(), running::log_comment(&self.entry.running, comment)),
+        ];
+        settings.extend(self.request.settings.iter().filter(|(name, _)| name != "log_comment").cloned());
+        settings
+    }
+
+    fn select_or_other(
+        &self,
+        checkout: &mut Checkout,
+        text: &[u8],
+        analysis: &Analysis,
+        output: &mut Output,
+    ) -> Result<Progress, EngineError> {
+        let rewritten = statement::replace_processes_table(text, PROCESSES_VIEW);
+        let query = Query {
+            text: rewritten.as_deref().unwrap_or(text),
+            format: self.format(),
+            params: &self.request.params,
+        };
+        // Starting a stream parses the text, refuses more than one statement, and does nothing else for what is no SELECT.
+        let refused = match checkout.connection()?.stream(query) {
+            Ok(stream) => return copy_stream(stream, output, &self.entry.running),
+            Err(error) => error,
+        };
+        if !(refused.code == code::BAD_ARGUMENTS
+            && refused.message.contains("Streaming query is not supported for query"))
+        {
+            return Err(refused);
+        }
+        let answer = checkout.connection()?.query(query)?;
+        let mut progress = answer.progress();
+        output.set_progress(progress);
+        progress.result_bytes = progress.result_bytes.max(answer.as_ref().len() as u64);
+        output.write(answer.as_ref());
+        drop(answer);
+        if analysis.first_keyword == "USE" {
+            checkout.used()?;
+        }
+        Ok(progress)
+    }
+
+    fn format(&self) -> &str {
+        self.request.default_format.as_deref().unwrap_or("TabSeparated")
+    }
+
+    fn insert(
+        &mut self,
+        checkout: &mut Checkout,
+        text: &[u8],
+        header: &InsertHeader,
+    ) -> Result<Progress, EngineError> {
+        let statement = text.get(..header.header_length).unwrap_or_default();
+        let query = Query { text: statement, format: &header.format, params: &self.request.params };
+        let mut insert = checkout.connection()?.insert(query)?;
+        let mut accepted = insert.append(text.get(header.data_start..).unwrap_or_default());
+        let mut part = vec![0_u8; INSERT_PART_BYTES];
+        while accepted {
+            // A body that breaks off must not be taken for one that ended: dropping the insert cancels it.
+            let read = fill(&mut self.body, &mut part).map_err(|error| body_error(&error))?;
+            if read == 0 {
+                break;
+            }
+            if let Some(error) = self.entry.running.stopped() {
+                return Err(error);
+            }
+            accepted = insert.append(part.get(..read).unwrap_or_default());
+        }
+        insert.finish()
+    }
+
+    /// Answers with the queries that are stopped, as ClickHouse does, and stops them.
+    fn kill(
+        &self,
+        checkout: &mut Checkout,
+        text: &[u8],
+        output: &mut Output,
+    ) -> Result<Progress, EngineError> {
+        let Some((condition, only_test)) = statement::kill_condition(text) else {
+            return Err(EngineError::new(
+                code::SYNTAX_ERROR,
+                "SYNTAX_ERROR",
+                "Syntax error: expected KILL QUERY WHERE <condition>",
+            ));
+        };
+        let mine = &self.entry.running.mark;
+        let mut find = format!(
+            "SELECT {MARK_COLUMN} AS mark FROM {PROCESSES_VIEW} WHERE mark NOT IN ('', '{mine}') AND ("
+        )
+        .into_bytes();
+        find.extend_from_slice(condition);
+        find.extend_from_slice(b")");
+        let params = self.request.params.as_slice();
+        let mut marks = Vec::new();
+        let mut stream = checkout.connection()?.stream(Query { text: &find, format: "TSVRaw", params })?;
+        while let Some(chunk) = stream.fetch()? {
+            marks.extend(String::from_utf8_lossy(chunk.as_ref()).lines().map(str::to_owned));
+        }
+        drop(stream);
+        if marks.is_empty() {
+            return Ok(Progress::default());
+        }
+        let list: Vec<String> = marks.iter().map(|mark| format!("'{mark}'")).collect();
+        let list = list.join(", ");
+        let status = if only_test { "" } else { "waiting" };
+        let answer = format!(
+            "SELECT '{status}' AS kill_status, query_id, user, query FROM {PROCESSES_VIEW} WHERE {MARK_COLUMN} IN ({list})"
+        );
+        let stream = checkout.connection()?.stream(Query {
+            text: answer.as_bytes(),
+            format: self.format(),
+            params: &[],
+        })?;
+        let progress = copy_stream(stream, output, &self.entry.running)?;
+        if !only_test {
+            self.registry.stop(&marks, Stop::Cancelled);
+        }
+        Ok(progress)
+    }
+}
+
+fn copy_stream(
+    mut stream: Stream<'_>,
+    output: &mut Output,
+    running: &Running,
+) -> Result<Progress, EngineError> {
+    let mut progress = Progress::default();
+    loop {
+        let fetched = stream.fetch();
+        // A stopped query may end without an error, so this is asked before the end is believed.
+        if let Some(error) = running.stopped() {
+            return Err(error);
+        }
+        let Some(chunk) = fetched? else { return Ok(progress) };
+        progress.add(chunk.progress());
+        output.set_progress(progress);
+        if !output.write_chunk(chunk) {
+            return Err(EngineError::new(
+                code::QUERY_WAS_CANCELLED,
+                "QUERY_WAS_CANCELLED",
+                "The client has gone",
+            ));
+        }
+    }
+}
+
+/// Reads until the buffer is full or the body ends.
+fn fill(reader: &mut dyn Read, buffer: &mut [u8]) -> io::Result<usize> {
+    let mut filled = 0;
+    while let Some(free) = buffer.get_mut(filled..).filter(|free| !free.is_empty()) {
+        match reader.read(free) {
+            Ok(0) => break,
+            Ok(read) => filled += read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(filled)
+}
+
+fn body_error(error: &io::Error) -> EngineError {
+    match error.kind() {
+        io::ErrorKind::UnexpectedEof => EngineError::new(
+            code::CANNOT_READ_ALL_DATA,
+            "CANNOT_READ_ALL_DATA",
+            format_args!("Cannot read all data of the body: {error}"),
+        ),
+        _ => EngineError::new(
+            code::CANNOT_DECOMPRESS,
+            "CANNOT_DECOMPRESS",
+            format_args!("Cannot read the body: {error}"),
+        ),
+    }
+}

@@ -1,0 +1,225 @@
+//! Turns the frames of an answer into an HTTP answer: status and headers as late as possible, and a broken connection after a late error.
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::Response;
+use bytes::Bytes;
+use futures::stream;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, timeout_at};
+
+use super::output::{Frame, State, exception_text};
+use crate::error::EngineError;
+
+/// An answer begins when this much of it is there, so that an early error still gets its own status ...
+const HOLD_BACK_BYTES: usize = 1 << 20;
+/// ... or when its first part has waited this long.
+const HOLD_BACK_TIME: Duration = Duration::from_millis(50);
+/// After a late error the connection breaks, but the text before it must get out first.
+const LINGER: Duration = Duration::from_millis(100);
+
+/// What the headers need to know beforehand.
+#[derive(Debug, Clone)]
+pub struct Head {
+    /// `X-ClickHouse-Query-Id`
+    pub query_id: String,
+    /// `X-ClickHouse-Exception-Tag`
+    pub tag: String,
+    /// The engine's version.
+    pub version: String,
+    /// `X-ClickHouse-Timezone`
+    pub timezone: String,
+    /// `Content-Encoding` of a successful answer.
+    pub content_encoding: Option<&'static str>,
+    /// Bytes to hold back; `None` for the default, which also has a time limit.
+    pub buffer_size: Option<usize>,
+    /// The answer is already complete when its first frame comes.
+    pub waited: bool,
+    /// The running time, for the summary.
+    pub started: std::time::Instant,
+}
+
+/// Waits for the beginning of the answer. `guard` is dropped when the client has the whole answer or has gone.
+pub async fn answer<G: Send + 'static>(mut frames: mpsc::Receiver<Frame>, head: Head, guard: G) -> Response {
+    let mut held: Vec<Bytes> = Vec::new();
+    let mut held_bytes = 0_usize;
+    let mut state = State::default();
+    let mut deadline = None;
+    let limit = head.buffer_size.unwrap_or(HOLD_BACK_BYTES);
+    loop {
+        let received = match deadline {
+            None => Ok(frames.recv().await),
+            Some(deadline) => timeout_at(deadline, frames.recv()).await,
+        };
+        match received {
+            Ok(Some(Frame::Data(bytes, now))) => {
+                held_bytes = held_bytes.saturating_add(bytes.len());
+                held.push(bytes);
+                state = now;
+                if held_bytes >= limit || head.waited {
+                    break;
+                }
+                if head.buffer_size.is_none() {
+                    deadline.get_or_insert_with(|| Instant::now() + HOLD_BACK_TIME);
+                }
+            }
+            Ok(Some(Frame::End(now))) => {
+                drop(guard);
+                return with_headers(Body::from(held.concat()), &head, &now);
+            }
+            Ok(Some(Frame::Failed { error, .. })) => return failure(&error, &head),
+            Ok(None) => {
+                return failure(
+                    &EngineError::local("the statement's thread has ended without an answer"),
+                    &head,
+                );
+            }
+            Err(_waited_long_enough) => break,
+        }
+    }
+    let rest = Rest { held: held.into_iter(), frames, guard, at: At::Data };
+    let body = Body::from_stream(stream::unfold(rest, |mut rest| async move {
+        let item = rest.next().await?;
+        Some((item, rest))
+    }));
+    with_headers(body, &head, &state)
+}
+
+struct Rest<G> {
+    held: std::vec::IntoIter<Bytes>,
+    frames: mpsc::Receiver<Frame>,
+    #[allow(dead_code)] // Held for its `drop`.
+    guard: G,
+    at: At,
+}
+
+enum At {
+    Data,
+    AfterTail,
+    End,
+}
+
+impl<G> Rest<G> {
+    async fn next(&mut self) -> Option<Result<Bytes, BrokenOff>> {
+        if let Some(bytes) = self.held.next() {
+            return Some(Ok(bytes));
+        }
+        match self.at {
+            At::End => None,
+            At::AfterTail => {
+                self.at = At::End;
+                tokio::time::sleep(LINGER).await;
+                Some(Err(BrokenOff))
+            }
+            At::Data => match self.frames.recv().await {
+                Some(Frame::Data(bytes, _)) => Some(Ok(bytes)),
+                Some(Frame::End(_)) => {
+                    self.at = At::End;
+                    None
+                }
+                Some(Frame::Failed { tail, .. }) => {
+                    self.at = At::AfterTail;
+                    Some(Ok(tail))
+                }
+                None => {
+                    self.at = At::End;
+                    Some(Err(BrokenOff))
+                }
+            },
+        }
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("the statement failed after its answer had begun")]
+struct BrokenOff;
+
+impl From<Infallible> for BrokenOff {
+    fn from(never: Infallible) -> Self {
+        match never {}
+    }
+}
+
+fn with_headers(body: Body, head: &Head, state: &State) -> Response {
+    let mut response = Response::new(body);
+    let format = state.format.as_deref().unwrap_or("TabSeparated");
+    common_headers(&mut response, head, state);
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type(format)));
+    if let Ok(format) = HeaderValue::from_str(format) {
+        headers.insert("x-clickhouse-format", format);
+    }
+    if let Some(encoding) = head.content_encoding {
+        headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static(encoding));
+    }
+    response
+}
+
+/// An answer that is an error from the start.
+pub fn failure(error: &EngineError, head: &Head) -> Response {
+    let mut response = Response::new(Body::from(exception_text(error, &head.version)));
+    *response.status_mut() =
+        StatusCode::from_u16(error.http_status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    common_headers(&mut response, head, &State::default());
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=UTF-8"));
+    headers.insert("x-clickhouse-exception-code", HeaderValue::from(error.code));
+    response
+}
+
+fn common_headers(response: &mut Response, head: &Head, state: &State) {
+    let progress = state.progress;
+    let elapsed = head.started.elapsed().as_nanos();
+    let summary = format!(
+        "{{\"read_rows\":\"{}\",\"read_bytes\":\"{}\",\"written_rows\":\"{}\",\"written_bytes\":\"{}\",\"total_rows_to_read\":\"0\",\
+         \"result_rows\":\"{}\",\"result_bytes\":\"{}\",\"elapsed_ns\":\"{elapsed}\",\"memory_usage\":\"0\"}}",
+        progress.read_rows,
+        progress.read_bytes,
+        progress.written_rows,
+        progress.written_bytes,
+        progress.result_rows,
+        progress.result_bytes
+    );
+    let headers = response.headers_mut();
+    for (name, value) in [
+        ("x-clickhouse-query-id", head.query_id.as_str()),
+        ("x-clickhouse-timezone", &head.timezone),
+        ("x-clickhouse-server-display-name", "tracewarden-localstore"),
+        ("x-clickhouse-exception-tag", &head.tag),
+        ("x-clickhouse-summary", &summary),
+    ] {
+        if let Ok(value) = HeaderValue::from_bytes(value.as_bytes()) {
+            headers.insert(name, value);
+        }
+    }
+}
+
+fn content_type(format: &str) -> &'static str {
+    match format {
+        "TabSeparated"
+        | "TSV"
+        | "TabSeparatedRaw"
+        | "TSVRaw"
+        | "TabSeparatedWithNames"
+        | "TSVWithNames"
+        | "TabSeparatedWithNamesAndTypes"
+        | "TSVWithNamesAndTypes" => "text/tab-separated-values; charset=UTF-8",
+        "CSV" | "CSVWithNames" | "CSVWithNamesAndTypes" => "text/csv; charset=UTF-8; header=absent",
+        "JSONEachRow" | "JSONLines" | "NDJSON" | "JSONCompactEachRow" => {
+            "application/x-ndjson; charset=UTF-8"
+        }
+        "JSON" | "JSONCompact" | "JSONStrings" | "JSONColumns" => "application/json; charset=UTF-8",
+        "RowBinary"
+        | "RowBinaryWithNames"
+        | "RowBinaryWithNamesAndTypes"
+        | "Native"
+        | "Parquet"
+        | "Arrow"
+        | "ArrowStream" => "application/octet-stream",
+        "XML" => "application/xml; charset=UTF-8",
+        _ => "text/plain; charset=UTF-8",
+    }
+}

@@ -1,0 +1,67 @@
+//! The way of a request's body from the connection to the thread that runs the statement.
+
+use std::io::{self, Read};
+
+use axum::body::Body;
+use bytes::{Buf, Bytes};
+use futures::StreamExt;
+use tokio::sync::mpsc;
+
+/// Parts of a body on their way; the connection waits when the engine is behind.
+const PARTS: usize = 8;
+
+/// Reads a body that arrives through a channel. The end must be said: a channel that just closes is a body that broke off.
+pub struct BodyReader {
+    parts: mpsc::Receiver<io::Result<Option<Bytes>>>,
+    current: Bytes,
+    ended: bool,
+}
+
+impl BodyReader {
+    /// A body of these bytes.
+    pub fn complete(bytes: Bytes) -> Self {
+        let (_, parts) = mpsc::channel(1);
+        Self { parts, current: bytes, ended: true }
+    }
+}
+
+/// Begins to read a body. The task ends with the body, or when the reader is dropped.
+pub fn receive(body: Body) -> BodyReader {
+    let (sender, parts) = mpsc::channel(PARTS);
+    tokio::spawn(async move {
+        let mut stream = body.into_data_stream();
+        loop {
+            let part = match stream.next().await {
+                Some(Ok(bytes)) => Ok(Some(bytes)),
+                Some(Err(error)) => Err(io::Error::new(io::ErrorKind::UnexpectedEof, error.to_string())),
+                None => Ok(None),
+            };
+            let last = !matches!(part, Ok(Some(_)));
+            if sender.send(part).await.is_err() || last {
+                return;
+            }
+        }
+    });
+    BodyReader { parts, current: Bytes::new(), ended: false }
+}
+
+impl Read for BodyReader {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        while self.current.is_empty() {
+            if self.ended {
+                return Ok(0);
+            }
+            match self.parts.blocking_recv() {
+                Some(Ok(Some(bytes))) => self.current = bytes,
+                Some(Ok(None)) => self.ended = true,
+                Some(Err(error)) => return Err(error),
+                None => return Err(io::ErrorKind::UnexpectedEof.into()),
+            }
+        }
+        let length = self.current.len().min(out.len());
+        if let Some(out) = out.get_mut(..length) {
+            self.current.copy_to_slice(out);
+        }
+        Ok(length)
+    }
+}

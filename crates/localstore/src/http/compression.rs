@@ -1,0 +1,287 @@
+//! Compression of bodies: HTTP's content encodings, and ClickHouse's own blocks (`compress=1`, `decompress=1`).
+//!
+//! A block is: CityHash128 (its old variant) of what follows, a method byte, the compressed size with these nine bytes,
+//! the uncompressed size, and the data; all numbers little-endian.
+
+use std::io::{self, Read, Write};
+
+use cityhash_rs::cityhash_102_128;
+
+const CHECKSUM_BYTES: usize = 16;
+const HEADER_BYTES: usize = 9;
+const METHOD_NONE: u8 = 0x02;
+const METHOD_LZ4: u8 = 0x82;
+const METHOD_ZSTD: u8 = 0x90;
+/// ClickHouse's own limit is 1 GiB; clients send blocks of about 1 MiB.
+const MAX_BLOCK_BYTES: usize = 128 << 20;
+const WRITE_BLOCK_BYTES: usize = 1 << 20;
+
+/// An encoding of a request's or an answer's body.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Encoding {
+    /// As it is.
+    Identity,
+    /// RFC 1952.
+    Gzip,
+    /// RFC 1950.
+    Deflate,
+    /// Zstandard frames.
+    Zstd,
+    /// LZ4 frames.
+    Lz4,
+    /// ClickHouse's own blocks, with LZ4.
+    Native,
+}
+
+impl Encoding {
+    /// The encoding with this name in `Content-Encoding`.
+    pub fn named(name: &str) -> Option<Self> {
+        Some(match name.trim().to_ascii_lowercase().as_str() {
+            "" | "identity" => Self::Identity,
+            "gzip" | "x-gzip" => Self::Gzip,
+            "deflate" => Self::Deflate,
+            "zstd" => Self::Zstd,
+            "lz4" => Self::Lz4,
+            _ => return None,
+        })
+    }
+
+    /// The first encoding of an `Accept-Encoding` header that is known here.
+    pub fn accepted(header: &str) -> Self {
+        header
+            .split(',')
+            .filter(|part| !part.replace(' ', "").ends_with(";q=0"))
+            .filter_map(|part| Self::named(part.split(';').next().unwrap_or_default()))
+            .find(|encoding| *encoding != Self::Identity)
+            .unwrap_or(Self::Identity)
+    }
+
+    /// The value for `Content-Encoding`.
+    pub fn header(self) -> Option<&'static str> {
+        match self {
+            Self::Identity | Self::Native => None,
+            Self::Gzip => Some("gzip"),
+            Self::Deflate => Some("deflate"),
+            Self::Zstd => Some("zstd"),
+            Self::Lz4 => Some("lz4"),
+        }
+    }
+
+    /// Wraps a reader of encoded bytes.
+    pub fn decode<'a>(self, reader: impl Read + Send + 'a) -> io::Result<Box<dyn Read + Send + 'a>> {
+        Ok(match self {
+            Self::Identity => Box::new(reader),
+            Self::Gzip => Box::new(flate2::read::MultiGzDecoder::new(reader)),
+            Self::Deflate => Box::new(flate2::read::ZlibDecoder::new(reader)),
+            Self::Zstd => Box::new(zstd::Decoder::new(reader)?),
+            Self::Lz4 => Box::new(lz4_flex::frame::FrameDecoder::new(reader)),
+            Self::Native => Box::new(NativeReader { inner: reader, block: Vec::new(), at: 0 }),
+        })
+    }
+}
+
+/// Encodes an answer part by part; what is ready is taken out after each step.
+pub enum Encoder {
+    /// Nothing is done.
+    Identity(Vec<u8>),
+    /// RFC 1952.
+    Gzip(flate2::write::GzEncoder<Vec<u8>>),
+    /// RFC 1950.
+    Deflate(flate2::write::ZlibEncoder<Vec<u8>>),
+    /// Zstandard.
+    Zstd(zstd::Encoder<'static, Vec<u8>>),
+    /// LZ4 frames.
+    Lz4(Box<lz4_flex::frame::FrameEncoder<Vec<u8>>>),
+    /// ClickHouse's own blocks.
+    Native(Vec<u8>),
+}
+
+impl Encoder {
+    /// An encoder that writes into memory.
+    pub fn new(encoding: Encoding) -> io::Result<Self> {
+        Ok(match encoding {
+            Encoding::Identity => Self::Identity(Vec::new()),
+            Encoding::Gzip => {
+                Self::Gzip(flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast()))
+            }
+            Encoding::Deflate => {
+                Self::Deflate(flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::fast()))
+            }
+            Encoding::Zstd => Self::Zstd(zstd::Encoder::new(Vec::new(), 1)?),
+            Encoding::Lz4 => Self::Lz4(Box::new(lz4_flex::frame::FrameEncoder::new(Vec::new()))),
+            Encoding::Native => Self::Native(Vec::new()),
+        })
+    }
+
+    /// Encodes `data` so that the reader can decode all of it from what this returns and what came before.
+    pub fn push(&mut self, data: &[u8]) -> io::Result<Vec<u8>> {
+        match self {
+            Self::Identity(out) => out.extend_from_slice(data),
+            Self::Gzip(encoder) => encoder.write_all(data).and_then(|()| encoder.flush())?,
+            Self::Deflate(encoder) => encoder.write_all(data).and_then(|()| encoder.flush())?,
+            Self::Zstd(encoder) => encoder.write_all(data).and_then(|()| encoder.flush())?,
+            Self::Lz4(encoder) => encoder.write_all(data).and_then(|()| encoder.flush())?,
+            Self::Native(out) => {
+                for block in data.chunks(WRITE_BLOCK_BYTES) {
+                    write_native_block(out, block);
+                }
+            }
+        }
+        Ok(std::mem::take(self.buffer()))
+    }
+
+    fn buffer(&mut self) -> &mut Vec<u8> {
+        match self {
+            Self::Identity(out) | Self::Native(out) => out,
+            Self::Gzip(encoder) => encoder.get_mut(),
+            Self::Deflate(encoder) => encoder.get_mut(),
+            Self::Zstd(encoder) => encoder.get_mut(),
+            Self::Lz4(encoder) => encoder.get_mut(),
+        }
+    }
+
+    /// The bytes that end the encoding.
+    pub fn finish(self) -> io::Result<Vec<u8>> {
+        match self {
+            Self::Identity(out) | Self::Native(out) => Ok(out),
+            Self::Gzip(encoder) => encoder.finish(),
+            Self::Deflate(encoder) => encoder.finish(),
+            Self::Zstd(encoder) => encoder.finish(),
+            Self::Lz4(encoder) => encoder.finish().map_err(io::Error::other),
+        }
+    }
+}
+
+fn write_native_block(out: &mut Vec<u8>, data: &[u8]) {
+    let compressed = lz4_flex::block::compress(data);
+    let size = |length: usize| u32::try_from(length).unwrap_or(u32::MAX).to_le_bytes();
+    let mut block = Vec::with_capacity(HEADER_BYTES + compressed.len());
+    block.push(METHOD_LZ4);
+    block.extend_from_slice(&size(HEADER_BYTES + compressed.len()));
+    block.extend_from_slice(&size(data.len()));
+    block.extend_from_slice(&compressed);
+    let checksum = cityhash_102_128(&block);
+    out.extend_from_slice(&checksum_bytes(checksum));
+    out.extend_from_slice(&block);
+}
+
+/// ClickHouse writes the high half first.
+fn checksum_bytes(checksum: u128) -> [u8; CHECKSUM_BYTES] {
+    checksum.rotate_left(64).to_le_bytes()
+}
+
+/// Reads ClickHouse's own blocks.
+struct NativeReader<R> {
+    inner: R,
+    block: Vec<u8>,
+    at: usize,
+}
+
+impl<R: Read> NativeReader<R> {
+    /// Reads the next block; false at the end of the stream.
+    fn next_block(&mut self) -> io::Result<bool> {
+        let mut checksum = [0_u8; CHECKSUM_BYTES];
+        let mut filled = 0;
+        while filled < CHECKSUM_BYTES {
+            let read = self.inner.read(checksum.get_mut(filled..).unwrap_or_default())?;
+            if read == 0 {
+                return if filled == 0 { Ok(false) } else { Err(io::ErrorKind::UnexpectedEof.into()) };
+            }
+            filled += read;
+        }
+        let mut block = vec![0_u8; HEADER_BYTES];
+        self.inner.read_exact(&mut block)?;
+        let number = |range: std::ops::Range<usize>| {
+            block
+                .get(range)
+                .and_then(|bytes| bytes.try_into().ok())
+                .map_or(0, |bytes| u32::from_le_bytes(bytes) as usize)
+        };
+        let (method, compressed, uncompressed) =
+            (block.first().copied().unwrap_or(0), number(1..5), number(5..9));
+        if compressed < HEADER_BYTES || compressed > MAX_BLOCK_BYTES || uncompressed > MAX_BLOCK_BYTES {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                "a compressed block has an impossible size",
+            ));
+        }
+        block.resize(compressed, 0);
+        self.inner.read_exact(block.get_mut(HEADER_BYTES..).unwrap_or_default())?;
+        if checksum_bytes(cityhash_102_128(&block)) != checksum {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                "a compressed block's checksum does not match",
+            ));
+        }
+        let data = block.get(HEADER_BYTES..).unwrap_or_default();
+        self.block = match method {
+            METHOD_NONE => data.to_vec(),
+            METHOD_LZ4 => lz4_flex::block::decompress(data, uncompressed).map_err(io::Error::other)?,
+            METHOD_ZSTD => zstd::bulk::decompress(data, uncompressed)?,
+            other => {
+                let text = format!("unknown compression method {other:#x}");
+                return Err(io::Error::new(io::ErrorKind::InvalidData, text));
+            }
+        };
+        self.at = 0;
+        Ok(true)
+    }
+}
+
+impl<R: Read> Read for NativeReader<R> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        while self.at >= self.block.len() {
+            if !self.next_block()? {
+                return Ok(0);
+            }
+        }
+        let read = self.block.get(self.at..).unwrap_or_default().read(out)?;
+        self.at += read;
+        Ok(read)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_encoding_reads_back_what_it_wrote() {
+        let data: Vec<u8> = (0..3_000_000_u32).map(|number| (number / 7) as u8).collect();
+        for encoding in [
+            Encoding::Identity,
+            Encoding::Gzip,
+            Encoding::Deflate,
+            Encoding::Zstd,
+            Encoding::Lz4,
+            Encoding::Native,
+        ] {
+            let mut encoder = Encoder::new(encoding).unwrap();
+            let mut encoded = encoder.push(&data[..1_000_000]).unwrap();
+            let mut first = Vec::new();
+            encoding.decode(encoded.as_slice()).unwrap().take(1_000_000).read_to_end(&mut first).unwrap();
+            assert_eq!(first, data[..1_000_000], "{encoding:?} after one push");
+            encoded.extend(encoder.push(&data[1_000_000..]).unwrap());
+            encoded.extend(encoder.finish().unwrap());
+            let mut back = Vec::new();
+            encoding.decode(encoded.as_slice()).unwrap().read_to_end(&mut back).unwrap();
+            assert!(back == data, "{encoding:?}");
+        }
+    }
+
+    #[test]
+    fn damaged_blocks_are_refused() {
+        let mut encoded = Encoder::new(Encoding::Native).unwrap().push(b"some data").unwrap();
+        encoded[20] ^= 1;
+        assert!(Encoding::Native.decode(encoded.as_slice()).unwrap().read_to_end(&mut Vec::new()).is_err());
+        assert!(
+            Encoding::Native.decode([1_u8; 40].as_slice()).unwrap().read_to_end(&mut Vec::new()).is_err()
+        );
+    }
+
+    #[test]
+    fn the_clients_order_decides() {
+        assert_eq!(Encoding::accepted("br, lz4;q=0.5, gzip"), Encoding::Lz4);
+        assert_eq!(Encoding::accepted("gzip;q=0, identity"), Encoding::Identity);
+    }
+}

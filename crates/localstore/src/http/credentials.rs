@@ -1,0 +1,110 @@
+//! Who may send statements: one user with one password, given in one of ClickHouse's three ways.
+
+use axum::http::{HeaderMap, header};
+use base64::Engine as _;
+use subtle::ConstantTimeEq;
+
+use super::request::Parameter;
+use crate::error::{EngineError, code};
+
+/// The configured user.
+#[derive(Clone)]
+pub struct Credentials {
+    /// Name; ClickHouse's default is `default`.
+    pub user: String,
+    /// Password; ClickHouse's default is empty.
+    pub password: String,
+}
+
+impl std::fmt::Debug for Credentials {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Credentials").field("user", &self.user).finish_non_exhaustive()
+    }
+}
+
+impl Credentials {
+    /// Checks what a request brings: headers, basic authentication, or URL parameters, but not two of them.
+    pub fn check(&self, headers: &HeaderMap, parameters: &[Parameter]) -> Result<(), EngineError> {
+        let header = |name: &str| headers.get(name).map(axum::http::HeaderValue::as_bytes);
+        let parameter = |name: &str| {
+            parameters.iter().rev().find(|(found, _)| found == name).map(|(_, value)| value.as_slice())
+        };
+        let from_headers = (header("x-clickhouse-user"), header("x-clickhouse-key"));
+        let from_parameters = (parameter("user"), parameter("password"));
+        let basic = match headers.get(header::AUTHORIZATION) {
+            None => None,
+            Some(value) => Some(
+                basic_credentials(value.as_bytes())
+                    .ok_or_else(|| failed("the `Authorization` header is not basic authentication"))?,
+            ),
+        };
+        let given = |pair: &(Option<&[u8]>, Option<&[u8]>)| pair.0.is_some() || pair.1.is_some();
+        let ways = usize::from(given(&from_headers))
+            + usize::from(given(&from_parameters))
+            + usize::from(basic.is_some());
+        if ways > 1 {
+            return Err(failed(
+                "Invalid authentication: it is not allowed to use several ways of authentication simultaneously",
+            ));
+        }
+        let (user, password) = match &basic {
+            Some((user, password)) => (Some(user.as_slice()), Some(password.as_slice())),
+            None if given(&from_headers) => from_headers,
+            None => from_parameters,
+        };
+        let user = user.filter(|user| !user.is_empty()).unwrap_or(b"default");
+        let same_user = user.ct_eq(self.user.as_bytes());
+        let same_password = password.unwrap_or_default().ct_eq(self.password.as_bytes());
+        if bool::from(same_user & same_password) {
+            return Ok(());
+        }
+        let user: String =
+            String::from_utf8_lossy(user).chars().take(64).flat_map(char::escape_default).collect();
+        Err(failed(format_args!(
+            "{user}: Authentication failed: password is incorrect, or there is no user with such name"
+        )))
+    }
+}
+
+fn failed(text: impl std::fmt::Display) -> EngineError {
+    EngineError::new(code::AUTHENTICATION_FAILED, "AUTHENTICATION_FAILED", text)
+}
+
+fn basic_credentials(header: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
+    let (scheme, encoded) = header.split_at_checked(6)?;
+    if !scheme.eq_ignore_ascii_case(b"basic ") {
+        return None;
+    }
+    let decoded = base64::engine::general_purpose::STANDARD.decode(encoded.trim_ascii()).ok()?;
+    let colon = decoded.iter().position(|byte| *byte == b':')?;
+    Some((decoded.get(..colon)?.to_vec(), decoded.get(colon + 1..)?.to_vec()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(pairs: &[(&'static str, &str)], parameters: &[(&str, &str)]) -> bool {
+        let mut headers = HeaderMap::new();
+        for (name, value) in pairs {
+            headers.append(*name, value.parse().unwrap());
+        }
+        let parameters: Vec<Parameter> =
+            parameters.iter().map(|(name, value)| ((*name).to_owned(), value.as_bytes().to_vec())).collect();
+        Credentials { user: "u".into(), password: "p:q".into() }.check(&headers, &parameters).is_ok()
+    }
+
+    #[test]
+    fn three_ways_but_only_one_at_a_time() {
+        let basic = ("authorization", "Basic dTpwOnE=");
+        assert!(check(&[("x-clickhouse-user", "u"), ("x-clickhouse-key", "p:q")], &[]));
+        assert!(check(&[basic], &[]));
+        assert!(check(&[], &[("user", "u"), ("password", "p:q")]));
+        assert!(!check(&[basic, ("x-clickhouse-user", "u")], &[]));
+        assert!(!check(&[basic], &[("user", "u")]));
+        assert!(!check(&[], &[]));
+        assert!(!check(&[("authorization", "Bearer x")], &[]));
+        assert!(!check(&[("authorization", "Basic !")], &[]));
+        assert!(!check(&[("x-clickhouse-user", "u"), ("x-clickhouse-key", "p:r")], &[]));
+    }
+}

@@ -1,0 +1,210 @@
+//! ClickHouse's HTTP protocol.
+
+pub mod answer;
+pub mod body;
+pub mod compression;
+pub mod credentials;
+pub mod guard;
+pub mod output;
+pub mod request;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{FromRequest, Multipart, State};
+use axum::http::{Method, StatusCode, header};
+use axum::middleware;
+use axum::response::{IntoResponse, Response};
+use axum::routing::any;
+use bytes::Bytes;
+use tokio::sync::mpsc;
+
+use self::answer::Head;
+use self::compression::Encoding;
+use self::credentials::Credentials;
+use self::output::Output;
+use self::request::{Parameter, Request};
+use crate::error::{EngineError, code};
+use crate::execute::Job;
+use crate::running::{Registry, Stop};
+use crate::session::Sessions;
+
+/// The most bytes of a form with a query and its parameters.
+const MAX_FORM_BYTES: usize = 16 << 20;
+/// Parts of an answer on their way; the engine waits when the client is behind.
+const ANSWER_PARTS: usize = 4;
+/// The engine stops a query at `max_execution_time` itself; this much later we do.
+const TIMEOUT_GRACE: Duration = Duration::from_millis(500);
+
+/// What every request needs.
+pub struct Server {
+    /// Who may send statements.
+    pub credentials: Credentials,
+    /// Sessions that are kept between requests.
+    pub sessions: Arc<Sessions>,
+    /// The running queries.
+    pub registry: Arc<Registry>,
+    /// The engine's version.
+    pub version: String,
+    /// The engine's time zone.
+    pub timezone: String,
+}
+
+/// The routes of the ClickHouse port.
+pub fn router(server: Arc<Server>, listen: SocketAddr) -> Router {
+    Router::new()
+        .route("/ping", any(ping))
+        .route("/", any(statement))
+        .fallback(not_found)
+        .with_state(server)
+        .layer(middleware::from_fn_with_state(listen, guard::refuse_browsers))
+}
+
+async fn ping() -> &'static str {
+    "Ok.\n"
+}
+
+async fn not_found() -> Response {
+    (StatusCode::NOT_FOUND, "There is no handle for this path\n").into_response()
+}
+
+async fn statement(State(server): State<Arc<Server>>, http_request: axum::extract::Request) -> Response {
+    let started = Instant::now();
+    let (parts, body) = http_request.into_parts();
+    if !matches!(parts.method, Method::GET | Method::POST | Method::HEAD) {
+        return (StatusCode::NOT_IMPLEMENTED, "Only GET and POST are supported\n").into_response();
+    }
+    let mut parameters = request::url_parameters(&parts.uri);
+    let mut head = Head {
+        query_id: String::new(),
+        tag: crate::entropy::exception_tag(),
+        version: server.version.clone(),
+        timezone: server.timezone.clone(),
+        content_encoding: None,
+        buffer_size: None,
+        waited: false,
+        started,
+    };
+    if parts.method != Method::POST && !parameters.iter().any(|(name, _)| name == "query") {
+        return "Ok.\n".into_response();
+    }
+    // Before the body is looked at: a stranger's bytes are not worth parsing.
+    if let Err(error) = server.credentials.check(&parts.headers, &parameters) {
+        return answer::failure(&error, &head);
+    }
+    let is_form = parts
+        .headers
+        .get(header::CONTENT_TYPE)
+        .is_some_and(|value| value.as_bytes().to_ascii_lowercase().starts_with(b"multipart/form-data"));
+    let headers = parts.headers.clone();
+    let method = parts.method.clone();
+    let reader = if is_form {
+        match form_parameters(axum::extract::Request::from_parts(parts, body)).await {
+            Ok(form) => parameters.extend(form),
+            Err(error) => return answer::failure(&error, &head),
+        }
+        body::BodyReader::complete(Bytes::new())
+    } else {
+        body::receive(body)
+    };
+    match start(&server, &method, &headers, parameters, reader, &mut head) {
+        Ok((frames, guard)) => answer::answer(frames, head, guard).await,
+        Err(error) => answer::failure(&error, &head),
+    }
+}
+
+fn start(
+    server: &Arc<Server>,
+    method: &Method,
+    headers: &axum::http::HeaderMap,
+    parameters: Vec<Parameter>,
+    reader: body::BodyReader,
+    head: &mut Head,
+) -> Result<(mpsc::Receiver<output::Frame>, CancelOnDrop), EngineError> {
+    let request = Request::read(method, headers, parameters)?;
+    head.query_id.clone_from(&request.query_id);
+    head.content_encoding = request.accept_encoding.header();
+    head.buffer_size = request.buffer_size;
+    head.waited = request.wait_end_of_query;
+    let entry = server.registry.enter(&request.query_id)?;
+    let io_error =
+        |error: std::io::Error| EngineError::local(format_args!("cannot set up compression: {error}"));
+    let (sender, frames) = mpsc::channel(ANSWER_PARTS);
+    let output = Output::new(
+        sender,
+        request.accept_encoding,
+        request.wait_end_of_query,
+        head.tag.clone(),
+        server.version.clone(),
+    )
+    .map_err(io_error)?;
+    let mut body: Box<dyn std::io::Read + Send> =
+        request.content_encoding.decode(reader).map_err(io_error)?;
+    if request.native_blocks {
+        body = Encoding::Native.decode(body).map_err(io_error)?;
+    }
+    let mark = entry.running.mark.clone();
+    let guard = CancelOnDrop { registry: Arc::clone(&server.registry), marks: vec![mark.clone()] };
+    watch_time(&server.registry, mark, request.setting("max_execution_time"));
+    let job = Job {
+        request,
+        body,
+        sessions: Arc::clone(&server.sessions),
+        registry: Arc::clone(&server.registry),
+        entry,
+    };
+    tokio::task::spawn_blocking(move || job.run(output));
+    Ok((frames, guard))
+}
+
+/// Stops a query that the engine itself does not stop in time.
+fn watch_time(registry: &Arc<Registry>, mark: String, limit: Option<&[u8]>) {
+    let seconds = limit
+        .and_then(|value| std::str::from_utf8(value).ok())
+        .and_then(|value| value.trim().parse::<f64>().ok());
+    let Some(limit) = seconds
+        .filter(|seconds| *seconds > 0.0)
+        .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
+    else {
+        return;
+    };
+    let registry = Arc::downgrade(registry);
+    tokio::spawn(async move {
+        tokio::time::sleep(limit.saturating_add(TIMEOUT_GRACE)).await;
+        if let Some(registry) = registry.upgrade() {
+            registry.stop(&[mark], Stop::TimedOut);
+        }
+    });
+}
+
+/// Stops the query when the client has gone: the connection's task drops this with the answer.
+struct CancelOnDrop {
+    registry: Arc<Registry>,
+    marks: Vec<String>,
+}
+
+impl Drop for CancelOnDrop {
+    fn drop(&mut self) {
+        self.registry.stop(&self.marks, Stop::Cancelled);
+    }
+}
+
+async fn form_parameters(request: axum::extract::Request) -> Result<Vec<Parameter>, EngineError> {
+    let bad = |text: String| {
+        EngineError::new(code::BAD_ARGUMENTS, "BAD_ARGUMENTS", format_args!("Cannot read the form: {text}"))
+    };
+    let (parts, body) = request.into_parts();
+    let limited = Body::new(http_body_util::Limited::new(body, MAX_FORM_BYTES));
+    let request = axum::extract::Request::from_parts(parts, limited);
+    let mut form = Multipart::from_request(request, &()).await.map_err(|error| bad(error.body_text()))?;
+    let mut parameters = Vec::new();
+    while let Some(field) = form.next_field().await.map_err(|error| bad(error.body_text()))? {
+        let name = field.name().unwrap_or_default().to_owned();
+        let value = field.bytes().await.map_err(|error| bad(error.body_text()))?;
+        parameters.push((name, value.to_vec()));
+    }
+    Ok(parameters)
+}

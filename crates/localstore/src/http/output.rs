@@ -1,0 +1,179 @@
+//! The way of an answer from the thread that runs the statement to the connection.
+
+use std::io::{self, Read, Seek, SeekFrom, Write};
+
+use bytes::Bytes;
+use tokio::sync::mpsc;
+
+use super::compression::{Encoder, Encoding};
+use crate::engine::{Chunk, Progress};
+use crate::error::EngineError;
+
+/// With `wait_end_of_query`, this much of an answer is held in memory before it goes to a temporary file.
+const SPOOL_MEMORY_BYTES: usize = 32 << 20;
+const SPOOL_PART_BYTES: usize = 1 << 20;
+
+/// A part of an answer.
+#[derive(Debug)]
+pub enum Frame {
+    /// Encoded bytes, with the format that the answer has and what was read so far.
+    Data(Bytes, State),
+    /// The answer is complete.
+    End(State),
+    /// The statement failed; `tail` is the exception block for an answer that has begun.
+    Failed {
+        /// The error.
+        error: EngineError,
+        /// Encoded, so that it can follow the data.
+        tail: Bytes,
+    },
+}
+
+/// What the headers say about an answer.
+#[derive(Debug, Clone, Default)]
+pub struct State {
+    /// The output format, if the statement or the request names one.
+    pub format: Option<String>,
+    /// The counters.
+    pub progress: Progress,
+}
+
+/// The sending side.
+pub struct Output {
+    frames: mpsc::Sender<Frame>,
+    encoding: Encoding,
+    encoder: Option<Encoder>,
+    spool: Option<tempfile::SpooledTempFile>,
+    tag: String,
+    server: String,
+    state: State,
+    broken: Option<EngineError>,
+}
+
+impl Output {
+    /// `tag` is that of the answer's `X-ClickHouse-Exception-Tag`, `server` the engine's version.
+    pub fn new(
+        frames: mpsc::Sender<Frame>,
+        encoding: Encoding,
+        wait: bool,
+        tag: String,
+        server: String,
+    ) -> io::Result<Self> {
+        let spool = wait.then(|| tempfile::SpooledTempFile::new(SPOOL_MEMORY_BYTES));
+        Ok(Self {
+            frames,
+            encoding,
+            encoder: Some(Encoder::new(encoding)?),
+            spool,
+            tag,
+            server,
+            state: State::default(),
+            broken: None,
+        })
+    }
+
+    /// The format for `X-ClickHouse-Format`.
+    pub fn set_format(&mut self, format: Option<String>) {
+        self.state.format = format;
+    }
+
+    /// The counters for `X-ClickHouse-Summary`.
+    pub fn set_progress(&mut self, progress: Progress) {
+        self.state.progress = progress;
+    }
+
+    /// Sends a part. False means that nobody reads any more.
+    pub fn write(&mut self, data: &[u8]) -> bool {
+        if data.is_empty() {
+            return true;
+        }
+        let encoded = match self.encoder.as_mut().map(|encoder| encoder.push(data)) {
+            Some(Ok(encoded)) => encoded,
+            Some(Err(error)) => return self.break_off(&error),
+            None => return false,
+        };
+        self.send(Bytes::from(encoded))
+    }
+
+    /// As [`Self::write`], without a copy where nothing is encoded.
+    pub fn write_chunk(&mut self, chunk: Chunk) -> bool {
+        if self.encoding == Encoding::Identity && self.spool.is_none() {
+            return self.send(Bytes::from_owner(chunk));
+        }
+        self.write(chunk.as_ref())
+    }
+
+    fn send(&mut self, bytes: Bytes) -> bool {
+        if bytes.is_empty() {
+            return true;
+        }
+        match &mut self.spool {
+            Some(spool) => match spool.write_all(&bytes) {
+                Ok(()) => true,
+                Err(error) => self.break_off(&error),
+            },
+            None => self.frames.blocking_send(Frame::Data(bytes, self.state.clone())).is_ok(),
+        }
+    }
+
+    fn break_off(&mut self, error: &io::Error) -> bool {
+        self.broken = Some(EngineError::local(format_args!("cannot write the answer: {error}")));
+        false
+    }
+
+    /// Ends the answer.
+    pub fn finish(mut self, progress: Progress) {
+        if let Some(error) = self.broken.take() {
+            return self.fail(error);
+        }
+        self.state.progress = progress;
+        let end = match self.encoder.take().map(Encoder::finish) {
+            Some(Ok(end)) => end,
+            Some(Err(error)) => {
+                return self.fail(EngineError::local(format_args!("cannot write the answer: {error}")));
+            }
+            None => Vec::new(),
+        };
+        if !self.send(Bytes::from(end)) {
+            return;
+        }
+        if let Some(mut spool) = self.spool.take() {
+            let sent = spool.seek(SeekFrom::Start(0)).and_then(|_| self.send_spooled(&mut spool));
+            if let Err(error) = sent {
+                return self.fail(EngineError::local(format_args!("cannot read the answer back: {error}")));
+            }
+        }
+        let _ = self.frames.blocking_send(Frame::End(self.state));
+    }
+
+    fn send_spooled(&self, spool: &mut tempfile::SpooledTempFile) -> io::Result<()> {
+        loop {
+            let mut part = Vec::with_capacity(SPOOL_PART_BYTES);
+            spool.take(SPOOL_PART_BYTES as u64).read_to_end(&mut part)?;
+            if part.is_empty()
+                || self.frames.blocking_send(Frame::Data(Bytes::from(part), self.state.clone())).is_err()
+            {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Ends the answer with an error.
+    pub fn fail(mut self, error: EngineError) {
+        let error = self.broken.take().unwrap_or(error);
+        let block = exception_block(&self.tag, &exception_text(&error, &self.server));
+        let tail =
+            self.encoder.as_mut().and_then(|encoder| encoder.push(block.as_bytes()).ok()).unwrap_or_default();
+        let _ = self.frames.blocking_send(Frame::Failed { error, tail: Bytes::from(tail) });
+    }
+}
+
+/// An error's text as ClickHouse sends it, with the version and a line break.
+pub fn exception_text(error: &EngineError, server: &str) -> String {
+    format!("{} (version {server} (embedded engine))\n", error.message.replace(['\0', '\r'], " "))
+}
+
+/// What follows the data of an answer that fails after it has begun, since ClickHouse 25.11. The length counts the message with its line break.
+pub fn exception_block(tag: &str, text: &str) -> String {
+    format!("\r\n__exception__\r\n{tag}\r\n{text}{} {tag}\r\n__exception__\r\n", text.len())
+}

@@ -1,0 +1,212 @@
+//! What a request says: its parameters, settings and headers, in ClickHouse's terms.
+
+use axum::http::{HeaderMap, Method, Uri};
+use percent_encoding::percent_decode;
+
+use super::compression::Encoding;
+use crate::error::{EngineError, code};
+use crate::session::SessionRequest;
+
+/// Everything of a request but its body and its credentials.
+#[derive(Debug, Clone)]
+pub struct Request {
+    /// `query` of the URL or of a form; what is in the body follows it.
+    pub query: Vec<u8>,
+    /// `query_id`, or a generated one.
+    pub query_id: String,
+    /// `database` or `X-ClickHouse-Database`.
+    pub database: Option<String>,
+    /// The output format if the text names none.
+    pub default_format: Option<String>,
+    /// `param_<name>`
+    pub params: Vec<(String, Vec<u8>)>,
+    /// All other parameters: settings, with `readonly` last.
+    pub settings: Vec<(String, Vec<u8>)>,
+    /// `role`
+    pub roles: Vec<String>,
+    /// `session_id` and what belongs to it.
+    pub session: Option<SessionRequest>,
+    /// Answer only when the query is done.
+    pub wait_end_of_query: bool,
+    /// Hold back this many bytes before the answer begins.
+    pub buffer_size: Option<usize>,
+    /// The encoding of the body.
+    pub content_encoding: Encoding,
+    /// ClickHouse's own blocks inside the body (`decompress=1`).
+    pub native_blocks: bool,
+    /// The encoding of the answer.
+    pub accept_encoding: Encoding,
+}
+
+/// A decoded URL parameter.
+pub type Parameter = (String, Vec<u8>);
+
+/// The parameters of a URL, in order. Names that are not UTF-8 become unknown settings.
+pub fn url_parameters(uri: &Uri) -> Vec<Parameter> {
+    let decode = |text: &str| -> Vec<u8> { percent_decode(text.replace('+', " ").as_bytes()).collect() };
+    uri.query()
+        .unwrap_or_default()
+        .split('&')
+        .filter(|part| !part.is_empty())
+        .map(|part| {
+            let (name, value) = part.split_once('=').unwrap_or((part, ""));
+            (String::from_utf8_lossy(&decode(name)).into_owned(), decode(value))
+        })
+        .collect()
+}
+
+impl Request {
+    /// Sorts the parameters. Errors are those that ClickHouse gives.
+    pub fn read(
+        method: &Method,
+        headers: &HeaderMap,
+        parameters: Vec<Parameter>,
+    ) -> Result<Self, EngineError> {
+        let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
+        let mut request = Self {
+            query: Vec::new(),
+            query_id: String::new(),
+            database: header("x-clickhouse-database"),
+            default_format: header("x-clickhouse-format"),
+            params: Vec::new(),
+            settings: Vec::new(),
+            roles: Vec::new(),
+            session: None,
+            wait_end_of_query: false,
+            buffer_size: None,
+            content_encoding: Encoding::Identity,
+            native_blocks: false,
+            accept_encoding: Encoding::Identity,
+        };
+        let (mut compress, mut session_id, mut session_check, mut session_timeout) =
+            (false, None, false, None);
+        for (name, value) in parameters {
+            let text = || String::from_utf8_lossy(&value).into_owned();
+            match name.as_str() {
+                "query" => request.query = value,
+                "query_id" => request.query_id = text(),
+                "database" => request.database = Some(text()),
+                "default_format" => request.default_format = Some(text()),
+                "role" => request.roles.push(text()),
+                "session_id" => session_id = Some(text()),
+                "session_check" => session_check = is_on(&value),
+                "session_timeout" => session_timeout = text().parse().ok(),
+                "wait_end_of_query" => request.wait_end_of_query = is_on(&value),
+                "buffer_size" => request.buffer_size = text().parse().ok(),
+                "compress" => compress = is_on(&value),
+                "decompress" => request.native_blocks = is_on(&value),
+                // Credentials were checked before; the protocol version only adds block details that clients do without.
+                "user"
+                | "password"
+                | "quota_key"
+                | "client_protocol_version"
+                | "stacktrace"
+                | "close_session"
+                | "http_method" => {}
+                _ => match name.strip_prefix("param_") {
+                    Some(parameter) => request.params.push((parameter.to_owned(), value)),
+                    None => request.settings.push((checked_setting_name(name)?, value)),
+                },
+            }
+        }
+        request.database = request.database.filter(|database| !database.is_empty());
+        request.default_format = request.default_format.filter(|format| !format.is_empty());
+        if let Some(format) = &request.default_format
+            && !format.bytes().all(|byte| byte.is_ascii_alphanumeric())
+        {
+            return Err(EngineError::new(73, "UNKNOWN_FORMAT", format_args!("Unknown format {format}")));
+        }
+        request.session = session_id.map(|id| SessionRequest {
+            id,
+            must_exist: session_check,
+            timeout_seconds: session_timeout,
+        });
+        if request.query_id.is_empty() {
+            request.query_id = header("x-clickhouse-query-id")
+                .filter(|id| !id.is_empty())
+                .unwrap_or_else(crate::entropy::uuid);
+        }
+        if request.query_id.len() > 256 || request.query_id.chars().any(char::is_control) {
+            return Err(EngineError::new(
+                code::BAD_ARGUMENTS,
+                "BAD_ARGUMENTS",
+                "The query id is too long or holds control characters",
+            ));
+        }
+        request.finish_settings(method);
+        request.content_encoding = match header("content-encoding") {
+            None => Encoding::Identity,
+            Some(name) => Encoding::named(&name).ok_or_else(|| {
+                EngineError::new(48, "NOT_IMPLEMENTED", format_args!("Unknown compression method: {name}"))
+            })?,
+        };
+        let http_compression = request.setting("enable_http_compression").is_none_or(is_on);
+        request.accept_encoding = match (compress, header("accept-encoding")) {
+            (true, _) => Encoding::Native,
+            (false, Some(accepted)) if http_compression => Encoding::accepted(&accepted),
+            _ => Encoding::Identity,
+        };
+        Ok(request)
+    }
+
+    /// `GET` reads only; `readonly` goes last, because it forbids changing the others.
+    fn finish_settings(&mut self, method: &Method) {
+        if *method == Method::GET && self.setting("readonly").is_none_or(|value| value == b"0") {
+            self.settings.push(("readonly".to_owned(), b"2".to_vec()));
+        }
+        self.settings.sort_by_key(|(name, _)| name == "readonly");
+        // The last of several readonly values wins, as with any other setting.
+    }
+
+    /// The value of a setting of this request.
+    pub fn setting(&self, name: &str) -> Option<&[u8]> {
+        self.settings.iter().rev().find(|(found, _)| found == name).map(|(_, value)| value.as_slice())
+    }
+}
+
+fn is_on(value: &[u8]) -> bool {
+    matches!(value, b"1" | b"true")
+}
+
+/// A setting's name goes into a statement, so it must be a plain word; ClickHouse has no others.
+fn checked_setting_name(name: String) -> Result<String, EngineError> {
+    let plain = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+        && name.bytes().next().is_some_and(|byte| !byte.is_ascii_digit())
+        && name.len() <= 128;
+    if plain {
+        return Ok(name);
+    }
+    let shown: String = name.chars().take(128).flat_map(char::escape_default).collect();
+    Err(EngineError::new(code::UNKNOWN_SETTING, "UNKNOWN_SETTING", format_args!("Unknown setting '{shown}'")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(query: &str) -> Result<Request, EngineError> {
+        let uri: Uri = format!("http://localhost/?{query}").parse().unwrap();
+        Request::read(&Method::POST, &HeaderMap::new(), url_parameters(&uri))
+    }
+
+    #[test]
+    fn parameters_are_sorted_and_decoded() {
+        let request =
+            read("readonly=1&max_threads=2&param_a=b%27+c&query=SELECT%201&query_id=q&database=d").unwrap();
+        assert_eq!(request.query, b"SELECT 1");
+        assert_eq!(request.params, [("a".to_owned(), b"b' c".to_vec())]);
+        assert_eq!(
+            request.settings,
+            [("max_threads".to_owned(), b"2".to_vec()), ("readonly".to_owned(), b"1".to_vec())]
+        );
+        assert_eq!((request.query_id.as_str(), request.database.as_deref()), ("q", Some("d")));
+    }
+
+    #[test]
+    fn names_that_are_no_words_are_unknown_settings() {
+        for name in ["a%20b", "x%3D1%2C%20readonly", "1a", "%60a%60", "", "a.b", "%27"] {
+            let result = read(&format!("{name}=1"));
+            assert!(result.is_err_and(|error| error.code == code::UNKNOWN_SETTING), "{name}");
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! ClickHouse's tokens, as far as it takes to tell statements apart. The engine's parser has the last word; nothing here decides what may run,
+//! only how it is handed over.
+
+/// What a token is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A keyword, identifier or number.
+    Word,
+    /// A quoted identifier or a string, heredocs included.
+    Quoted,
+    /// Any other single byte.
+    Punctuation(u8),
+}
+
+/// A token with its place in the text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Token {
+    /// What it is.
+    pub kind: Kind,
+    /// Offset of its first byte.
+    pub start: usize,
+    /// Offset after its last byte.
+    pub end: usize,
+}
+
+impl Token {
+    /// Whether this is the keyword, in any case.
+    pub fn is(&self, text: &[u8], keyword: &str) -> bool {
+        self.kind == Kind::Word
+            && text
+                .get(self.start..self.end)
+                .is_some_and(|word| word.eq_ignore_ascii_case(keyword.as_bytes()))
+    }
+
+    /// The text of a word or of an unescaped quoted identifier.
+    pub fn name<'a>(&self, text: &'a [u8]) -> Option<&'a str> {
+        let (start, end) = match self.kind {
+            Kind::Word => (self.start, self.end),
+            Kind::Quoted => (self.start.checked_add(1)?, self.end.checked_sub(1)?),
+            Kind::Punctuation(_) => return None,
+        };
+        std::str::from_utf8(text.get(start..end)?).ok()
+    }
+}
+
+/// Iterates over the tokens of a text, leaving out blanks and comments. An unclosed quote or comment reaches to the end.
+#[derive(Debug, Clone)]
+pub struct Lexer<'a> {
+    text: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Lexer<'a> {
+    /// Starts at the beginning of `text`.
+    pub fn new(text: &'a [u8]) -> Self {
+        Self { text, at: 0 }
+    }
+
+    fn peek(&self, ahead: usize) -> Option<u8> {
+        self.text.get(self.at.checked_add(ahead)?).copied()
+    }
+
+    fn rest(&self) -> &'a [u8] {
+        self.text.get(self.at..).unwrap_or_default()
+    }
+
+    /// Moves behind the next occurrence of `needle`, or to the end.
+    fn skip_past(&mut self, needle: &[u8]) {
+        let found = self.rest().windows(needle.len().max(1)).position(|window| window == needle);
+        self.at = found.map_or(self.text.len(), |offset| self.at + offset + needle.len());
+    }
+
+    fn skip_blanks_and_comments(&mut self) {
+        loop {
+            match (self.peek(0), self.peek(1)) {
+                (Some(byte), _) if byte.is_ascii_whitespace() || byte == 0x0b => self.at += 1,
+                (Some(b'-'), Some(b'-')) | (Some(b'#'), Some(b' ' | b'!')) => self.skip_past(b"\n"),
+                (Some(b'/'), Some(b'*')) => {
+                    self.at += 2;
+                    self.skip_past(b"*/");
+                }
+                _ => return,
+            }
+        }
+    }
+
+    /// Moves behind a quoted token; a backslash or a doubled quote keeps it open.
+    fn skip_quoted(&mut self, quote: u8) {
+        self.at += 1;
+        while let Some(byte) = self.peek(0) {
+            if byte == b'\\' {
+                self.at += 2;
+            } else if byte == quote {
+                self.at += 1;
+                if self.peek(0) != Some(quote) {
+                    return;
+                }
+                self.at += 1;
+            } else {
+                self.at += 1;
+            }
+        }
+        self.at = self.text.len();
+    }
+
+    /// The opening tag of a heredoc here: `$$` or `$name$`.
+    fn heredoc_tag(&self) -> Option<&'a [u8]> {
+        let rest = self.rest();
+        let length = rest.iter().skip(1).position(|byte| *byte == b'$')?;
+        let tag = rest.get(..length + 2)?;
+        tag.get(1..=length)?.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'_').then_some(tag)
+    }
+}
+
+fn is_word_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'_' || byte >= 0x80
+}
+
+impl Iterator for Lexer<'_> {
+    type Item = Token;
+
+    fn next(&mut self) -> Option<Token> {
+        self.skip_blanks_and_comments();
+        let start = self.at;
+        let first = self.peek(0)?;
+        let kind = match first {
+            b'\'' | b'"' | b'`' => {
+                self.skip_quoted(first);
+                Kind::Quoted
+            }
+            b'$' if self.heredoc_tag().is_some() => {
+                let tag = self.heredoc_tag().unwrap_or_default();
+                self.at += tag.len();
+                self.skip_past(tag);
+                Kind::Quoted
+            }
+            byte if is_word_byte(byte) => {
+                while self.peek(0).is_some_and(is_word_byte) {
+                    self.at += 1;
+                }
+                Kind::Word
+            }
+            byte => {
+                self.at += 1;
+                Kind::Punctuation(byte)
+            }
+        };
+        self.at = self.at.min(self.text.len());
+        Some(Token { kind, start, end: self.at })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn texts(text: &str) -> Vec<&str> {
+        Lexer::new(text.as_bytes()).map(|token| &text[token.start..token.end]).collect()
+    }
+
+    #[test]
+    fn splits_words_strings_and_comments() {
+        assert_eq!(
+            texts("SELECT 'a''b\\'c' -- x\n, `d` /* ; */ FROM t1"),
+            ["SELECT", "'a''b\\'c'", ",", "`d`", "FROM", "t1"]
+        );
+        assert_eq!(texts("select $x$ ' ; $x$ , $$;$$"), ["select", "$x$ ' ; $x$", ",", "$$;$$"]);
+    }
+
+    #[test]
+    fn never_runs_past_the_end() {
+        for text in ["'", "'\\", "`a", "/*", "--", "$a$", "$", "", "\u{e9}", "'a''"] {
+            assert!(
+                Lexer::new(text.as_bytes()).all(|token| token.start < token.end && token.end <= text.len()),
+                "{text}"
+            );
+        }
+    }
+}

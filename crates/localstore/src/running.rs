@@ -1,0 +1,177 @@
+//! The queries that run now: their names, and how they are stopped.
+//!
+//! The engine names its queries itself, so each gets a mark in its setting `log_comment`, by which it is found in `system.processes` and killed.
+//! A killed `SELECT` may end like a finished one. So whoever reads it looks at the reason kept here before it says "end".
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::engine::Engine;
+use crate::error::{EngineError, code};
+
+const MARK_PREFIX: &str = "tracewarden:";
+
+/// The `log_comment` under which a query runs: the mark, the client's query id, and the client's own comment.
+pub fn log_comment(running: &Running, comment: &[u8]) -> Vec<u8> {
+    let mut marked =
+        format!("{MARK_PREFIX}{}:{}:", running.mark, hex::encode(&running.query_id)).into_bytes();
+    marked.extend_from_slice(comment);
+    marked
+}
+
+/// `system.processes` as clients expect it, with their own query ids.
+pub const PROCESSES_VIEW: &str = "(SELECT * REPLACE (if(startsWith(Settings['log_comment'], 'tracewarden:'), \
+     unhex(splitByChar(':', Settings['log_comment'])[3]), query_id) AS query_id) FROM system.processes)";
+
+/// The mark in a row of [`PROCESSES_VIEW`], empty for what the engine runs for itself.
+pub const MARK_COLUMN: &str = "if(startsWith(Settings['log_comment'], 'tracewarden:'), splitByChar(':', Settings['log_comment'])[2], '')";
+
+/// Why a query was stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Stop {
+    /// `KILL QUERY`, or the client went away.
+    Cancelled = 1,
+    /// It ran longer than `max_execution_time`.
+    TimedOut = 2,
+}
+
+/// One running query.
+#[derive(Debug)]
+pub struct Running {
+    /// The client's name for it.
+    pub query_id: String,
+    /// Our mark.
+    pub mark: String,
+    /// Start, for the running time.
+    pub started: Instant,
+    stop: AtomicU8,
+}
+
+impl Running {
+    /// The error that the query must end with, if it was stopped.
+    pub fn stopped(&self) -> Option<EngineError> {
+        match self.stop.load(Ordering::SeqCst) {
+            0 => None,
+            1 => Some(EngineError::new(
+                code::QUERY_WAS_CANCELLED,
+                "QUERY_WAS_CANCELLED",
+                "Query was cancelled",
+            )),
+            _ => Some(EngineError::new(
+                code::TIMEOUT_EXCEEDED,
+                "TIMEOUT_EXCEEDED",
+                format_args!("Timeout exceeded: elapsed {} ms", self.started.elapsed().as_millis()),
+            )),
+        }
+    }
+}
+
+/// All running queries of the process.
+pub struct Registry {
+    engine: Arc<Engine>,
+    limit: usize,
+    next_mark: AtomicU64,
+    queries: Mutex<HashMap<String, Arc<Running>>>,
+}
+
+impl Registry {
+    /// `limit` is the number of queries that may run at once.
+    pub fn new(engine: Arc<Engine>, limit: usize) -> Arc<Self> {
+        Arc::new(Self { engine, limit, next_mark: AtomicU64::new(1), queries: Mutex::default() })
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<String, Arc<Running>>> {
+        self.queries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Enters a query. Errors: its id is in use (216), or too many run already (202).
+    pub fn enter(self: &Arc<Self>, query_id: &str) -> Result<Entry, EngineError> {
+        let mut queries = self.lock();
+        if queries.values().any(|running| running.query_id == query_id) {
+            return Err(EngineError::new(
+                code::QUERY_WITH_SAME_ID_IS_ALREADY_RUNNING,
+                "QUERY_WITH_SAME_ID_IS_ALREADY_RUNNING",
+                format_args!("Query with id = {query_id} is already running"),
+            ));
+        }
+        if queries.len() >= self.limit {
+            return Err(EngineError::new(
+                code::TOO_MANY_SIMULTANEOUS_QUERIES,
+                "TOO_MANY_SIMULTANEOUS_QUERIES",
+                format_args!("Too many simultaneous queries. Maximum: {}", self.limit),
+            ));
+        }
+        let mark = self.next_mark.fetch_add(1, Ordering::Relaxed).to_string();
+        let running = Arc::new(Running {
+            query_id: query_id.to_owned(),
+            mark: mark.clone(),
+            started: Instant::now(),
+            stop: AtomicU8::new(0),
+        });
+        queries.insert(mark, Arc::clone(&running));
+        Ok(Entry { registry: Arc::clone(self), running })
+    }
+
+    /// Whether the query with this mark has not left yet.
+    pub fn is_running(&self, mark: &str) -> bool {
+        self.lock().contains_key(mark)
+    }
+
+    /// Stops the queries with these marks. Returns at once; a thread insists until they are gone.
+    pub fn stop(self: &Arc<Self>, marks: &[String], reason: Stop) {
+        let found: Vec<Arc<Running>> = {
+            let queries = self.lock();
+            marks.iter().filter_map(|mark| queries.get(mark).cloned()).collect()
+        };
+        if found.is_empty() {
+            return;
+        }
+        for running in &found {
+            // The first reason stays.
+            let _ = running.stop.compare_exchange(0, reason as u8, Ordering::SeqCst, Ordering::SeqCst);
+        }
+        let registry = Arc::clone(self);
+        std::thread::spawn(move || registry.insist(&found));
+    }
+
+    /// A query that has not reached the engine's list yet cannot be killed, so this repeats until it has left ours.
+    fn insist(&self, queries: &[Arc<Running>]) {
+        loop {
+            let marks: Vec<&str> = queries
+                .iter()
+                .map(|running| running.mark.as_str())
+                .filter(|mark| self.is_running(mark))
+                .collect();
+            if marks.is_empty() {
+                return;
+            }
+            let conditions: Vec<String> = marks
+                .iter()
+                .map(|mark| format!("startsWith(Settings['log_comment'], '{MARK_PREFIX}{mark}:')"))
+                .collect();
+            let kill = format!("KILL QUERY WHERE {} ASYNC FORMAT Null", conditions.join(" OR "));
+            if let Err(error) =
+                self.engine.connect().and_then(|mut connection| connection.run(&kill).map(drop))
+            {
+                tracing::warn!(%error, "cannot stop a query");
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+}
+
+/// A query's place in the registry, given up on drop.
+pub struct Entry {
+    registry: Arc<Registry>,
+    /// The query.
+    pub running: Arc<Running>,
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        self.registry.lock().remove(&self.running.mark);
+    }
+}

@@ -1,0 +1,150 @@
+//! The process: data directory, engine, ports, and when it ends.
+
+use std::fs::File;
+use std::io::Write;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+
+use crate::engine::Engine;
+use crate::http::credentials::Credentials;
+use crate::http::{self, Server};
+use crate::options::Options;
+use crate::running::Registry;
+use crate::session::Sessions;
+
+/// Requests get this long to finish after the signal to end.
+const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
+const PARENT_CHECK: Duration = Duration::from_millis(500);
+
+/// Why the process cannot run.
+pub type StartError = Box<dyn std::error::Error>;
+
+/// Runs until a signal, the end of standard input, or the end of the parent, as the options say.
+pub fn run(options: &Options) -> Result<(), StartError> {
+    let library = options.engine_path()?;
+    let _lock = lock_data_directory(&options.data)?;
+    let engine = Engine::start(&library, &options.data.join("clickhouse"), options.memory_limit)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .max_blocking_threads(options.max_queries.saturating_mul(2).saturating_add(16))
+        .build()?;
+    let result = runtime.block_on(serve(options, &engine));
+    runtime.shutdown_timeout(SHUTDOWN_GRACE);
+    engine.shutdown();
+    result
+}
+
+/// Takes the directory for this process. The lock ends with the process, however it ends.
+fn lock_data_directory(data: &Path) -> Result<File, StartError> {
+    std::fs::create_dir_all(data)
+        .map_err(|error| format!("cannot create the data directory {}: {error}", data.display()))?;
+    let path = data.join("tracewarden-localstore.lock");
+    let file = File::options()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .open(&path)
+        .map_err(|error| format!("cannot open {}: {error}", path.display()))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(std::fs::TryLockError::WouldBlock) => {
+            Err(format!("the data directory {} is in use by another tracewarden-localstore", data.display())
+                .into())
+        }
+        Err(std::fs::TryLockError::Error(error)) => {
+            Err(format!("cannot lock {}: {error}", path.display()).into())
+        }
+    }
+}
+
+async fn serve(options: &Options, engine: &Arc<Engine>) -> Result<(), StartError> {
+    let answer = engine.connect()?.run("SELECT version(), timezone() FORMAT TSVRaw")?;
+    let answer = String::from_utf8_lossy(answer.as_ref()).into_owned();
+    let (version, timezone) =
+        answer.trim_end().split_once('\t').ok_or("the engine does not say its version")?;
+    let sessions = Sessions::new(Arc::clone(engine));
+    let server = Arc::new(Server {
+        credentials: Credentials { user: options.user.clone(), password: options.password.clone() },
+        sessions: Arc::clone(&sessions),
+        registry: Registry::new(Arc::clone(engine), options.max_queries),
+        version: version.to_owned(),
+        timezone: timezone.to_owned(),
+    });
+    let listener = bind(options.listen).await?;
+    let address = listener.local_addr()?;
+    let (stop, stopped) = watch::channel(false);
+    let mut ports = tokio::task::JoinSet::new();
+    ports.spawn(serve_port(listener, http::router(server, address), stopped.clone()));
+    println!("listening http://{address}");
+    std::io::stdout().flush()?;
+    tokio::select! {
+        () = told_to_end(options) => {}
+        Some(ended) = ports.join_next() => ended??,
+    }
+    let _ = stop.send(true);
+    let _ = tokio::time::timeout(SHUTDOWN_GRACE, async { while ports.join_next().await.is_some() {} }).await;
+    sessions.close_all();
+    Ok(())
+}
+
+async fn bind(address: SocketAddr) -> Result<TcpListener, StartError> {
+    TcpListener::bind(address).await.map_err(|error| format!("cannot listen on {address}: {error}").into())
+}
+
+async fn serve_port(
+    listener: TcpListener,
+    router: axum::Router,
+    mut stopped: watch::Receiver<bool>,
+) -> std::io::Result<()> {
+    axum::serve(listener, router)
+        .with_graceful_shutdown(async move {
+            let _ = stopped.wait_for(|stop| *stop).await;
+        })
+        .await
+}
+
+/// Waits for whatever ends the process first.
+async fn told_to_end(options: &Options) {
+    tokio::select! {
+        () = signalled(SignalKind::terminate()) => {}
+        () = signalled(SignalKind::interrupt()) => {}
+        () = stdin_closed(), if options.exit_with_stdin => {}
+        () = parent_gone(options.parent_pid), if options.parent_pid.is_some() => {}
+    }
+}
+
+async fn signalled(kind: SignalKind) {
+    match signal(kind) {
+        Ok(mut signals) => {
+            signals.recv().await;
+        }
+        Err(error) => {
+            tracing::warn!(%error, "cannot wait for a signal");
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+async fn stdin_closed() {
+    // A thread of its own: a blocking read cannot be cancelled, and the process must not wait for it.
+    let (sender, receiver) = tokio::sync::oneshot::channel();
+    std::thread::spawn(move || {
+        let _ = std::io::copy(&mut std::io::stdin().lock(), &mut std::io::sink());
+        let _ = sender.send(());
+    });
+    let _ = receiver.await;
+}
+
+async fn parent_gone(pid: Option<u32>) {
+    // A process that has ended but was not waited for still has its directory; its command line is then empty.
+    let alive = |pid: u32| std::fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| !line.is_empty());
+    while pid.is_some_and(alive) {
+        tokio::time::sleep(PARENT_CHECK).await;
+    }
+}

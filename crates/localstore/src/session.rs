@@ -1,0 +1,275 @@
+//! The connection that a statement runs on: a fresh one, or that of the client's session (`session_id`).
+//!
+//! Settings in a request's URL hold for that request only. On a fresh connection they vanish with it. On a session's connection they are
+//! read before and put back after, and the session is closed if that fails.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::engine::{Connection, Engine};
+use crate::error::{EngineError, code};
+
+/// ClickHouse's default for `session_timeout`.
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);
+/// ClickHouse's default for its limit.
+const MAX_TIMEOUT: Duration = Duration::from_secs(3600);
+const MAX_SESSIONS: usize = 1024;
+
+/// The database of a session that has not said `USE`.
+const DEFAULT_DATABASE: &str = "default";
+
+/// Which session a request wants.
+#[derive(Debug, Clone)]
+pub struct SessionRequest {
+    /// `session_id`
+    pub id: String,
+    /// `session_check=1`: the session must exist.
+    pub must_exist: bool,
+    /// `session_timeout` in seconds.
+    pub timeout_seconds: Option<u64>,
+}
+
+struct Kept {
+    connection: Connection,
+    database: String,
+    unused_since: Instant,
+    timeout: Duration,
+}
+
+/// The sessions that are kept between requests.
+pub struct Sessions {
+    engine: Arc<Engine>,
+    /// `None` while a request uses the session.
+    kept: Mutex<HashMap<String, Option<Kept>>>,
+}
+
+impl Sessions {
+    /// No sessions yet.
+    pub fn new(engine: Arc<Engine>) -> Arc<Self> {
+        Arc::new(Self { engine, kept: Mutex::default() })
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<String, Option<Kept>>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Closes the sessions whose time is over.
+    pub fn close_expired(&self) {
+        self.lock()
+            .retain(|_, kept| kept.as_ref().is_none_or(|kept| kept.unused_since.elapsed() < kept.timeout));
+    }
+
+    /// Closes all sessions that are not in use.
+    pub fn close_all(&self) {
+        self.lock().clear();
+    }
+
+    /// A connection for one statement. Errors: the session is in use (373) or does not exist (372).
+    pub fn checkout(self: &Arc<Self>, request: Option<&SessionRequest>) -> Result<Checkout, EngineError> {
+        let Some(request) = request else {
+            return Ok(Checkout {
+                connection: Some(self.engine.connect()?),
+                database: DEFAULT_DATABASE.to_owned(),
+                home: None,
+                settings: Vec::new(),
+            });
+        };
+        self.close_expired();
+        let kept = match self.lock().get_mut(&request.id) {
+            Some(slot) => Some(slot.take().ok_or_else(|| {
+                EngineError::new(
+                    code::SESSION_IS_LOCKED,
+                    "SESSION_IS_LOCKED",
+                    format_args!("Session {} is locked by a concurrent client", request.id),
+                )
+            })?),
+            None if request.must_exist => {
+                return Err(EngineError::new(
+                    code::SESSION_NOT_FOUND,
+                    "SESSION_NOT_FOUND",
+                    format_args!("Session {} not found", request.id),
+                ));
+            }
+            None => None,
+        };
+        let timeout = request
+            .timeout_seconds
+            .map_or(DEFAULT_TIMEOUT, |seconds| Duration::from_secs(seconds).min(MAX_TIMEOUT));
+        let (connection, database) = match kept {
+            Some(kept) => (kept.connection, kept.database),
+            None => {
+                let mut sessions = self.lock();
+                if sessions.len() >= MAX_SESSIONS {
+                    return Err(EngineError::new(
+                        code::TOO_MANY_SIMULTANEOUS_QUERIES,
+                        "TOO_MANY_SIMULTANEOUS_QUERIES",
+                        "Too many sessions",
+                    ));
+                }
+                sessions.insert(request.id.clone(), None);
+                drop(sessions);
+                let connection = self.engine.connect().inspect_err(|_| {
+                    self.lock().remove(&request.id);
+                })?;
+                (connection, DEFAULT_DATABASE.to_owned())
+            }
+        };
+        let home = Some(Home { sessions: Arc::clone(self), id: request.id.clone(), timeout });
+        Ok(Checkout { connection: Some(connection), database, home, settings: Vec::new() })
+    }
+}
+
+struct Home {
+    sessions: Arc<Sessions>,
+    id: String,
+    timeout: Duration,
+}
+
+/// A connection in use. On drop, a session's connection goes back with its settings as they were.
+pub struct Checkout {
+    connection: Option<Connection>,
+    database: String,
+    home: Option<Home>,
+    /// Statements that put a session's settings back.
+    settings: Vec<Vec<u8>>,
+}
+
+impl Checkout {
+    /// The connection.
+    pub fn connection(&mut self) -> Result<&mut Connection, EngineError> {
+        self.connection.as_mut().ok_or_else(|| EngineError::local("the connection is closed"))
+    }
+
+    /// Applies a request's settings and database. The settings' names must have been checked to be plain words.
+    pub fn prepare(
+        &mut self,
+        settings: &[(String, Vec<u8>)],
+        database: Option<&str>,
+    ) -> Result<(), EngineError> {
+        if self.home.is_some() {
+            self.remember(settings)?;
+        }
+        if !settings.is_empty() {
+            let mut statement = b"SET ".to_vec();
+            for (index, (name, value)) in settings.iter().enumerate() {
+                if index > 0 {
+                    statement.extend_from_slice(b", ");
+                }
+                statement.extend_from_slice(name.as_bytes());
+                statement.extend_from_slice(b" = ");
+                quote_string(&mut statement, value);
+            }
+            self.run(&statement)?;
+        }
+        if let Some(database) = database.filter(|database| *database != self.database) {
+            self.use_database(database)?;
+            if self.home.is_some() {
+                let mut back = b"USE ".to_vec();
+                quote_identifier(&mut back, &self.database);
+                self.settings.push(back);
+            }
+        }
+        Ok(())
+    }
+
+    /// Notes a `USE` of the client's, which holds for the rest of the session.
+    pub fn used(&mut self) -> Result<(), EngineError> {
+        if self.home.is_some() {
+            let current = self.connection()?.run("SELECT currentDatabase() FORMAT TSVRaw")?;
+            self.database = String::from_utf8_lossy(current.as_ref()).trim_end().to_owned();
+            self.settings.retain(|statement| !statement.starts_with(b"USE "));
+        }
+        Ok(())
+    }
+
+    fn use_database(&mut self, database: &str) -> Result<(), EngineError> {
+        let mut statement = b"USE ".to_vec();
+        quote_identifier(&mut statement, database);
+        self.run(&statement)
+    }
+
+    fn run(&mut self, statement: &[u8]) -> Result<(), EngineError> {
+        self.connection()?
+            .query(crate::engine::Query { text: statement, format: "Null", params: &[] })
+            .map(drop)
+    }
+
+    /// Reads what the settings are now, so that they can be put back.
+    fn remember(&mut self, settings: &[(String, Vec<u8>)]) -> Result<(), EngineError> {
+        if settings.is_empty() {
+            return Ok(());
+        }
+        let names: Vec<String> = settings.iter().map(|(name, _)| format!("'{name}'")).collect();
+        // `readonly` first: the others cannot be changed before it is back. Unknown names are left out; applying them will fail.
+        let query = format!(
+            "SELECT name, changed, hex(value) FROM system.settings WHERE name IN ({}) ORDER BY name != 'readonly' FORMAT TSV",
+            names.join(", ")
+        );
+        let answer = self.connection()?.run(&query)?;
+        for line in String::from_utf8_lossy(answer.as_ref()).lines() {
+            let mut columns = line.split('\t');
+            let (Some(name), Some(changed), Some(value)) = (columns.next(), columns.next(), columns.next())
+            else {
+                continue;
+            };
+            let mut statement = format!("SET {name} = ").into_bytes();
+            if changed == "1" {
+                quote_string(&mut statement, &hex::decode(value).unwrap_or_default());
+            } else {
+                statement.extend_from_slice(b"DEFAULT");
+            }
+            self.settings.push(statement);
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Checkout {
+    fn drop(&mut self) {
+        let Some(home) = self.home.take() else { return };
+        let statements = std::mem::take(&mut self.settings);
+        let restored = statements.iter().try_for_each(|statement| self.run(statement));
+        let mut sessions = home.sessions.lock();
+        match (restored, self.connection.take()) {
+            (Ok(()), Some(connection)) => {
+                let kept = Kept {
+                    connection,
+                    database: std::mem::take(&mut self.database),
+                    unused_since: Instant::now(),
+                    timeout: home.timeout,
+                };
+                sessions.insert(home.id, Some(kept));
+            }
+            (result, _) => {
+                sessions.remove(&home.id);
+                if let Err(error) = result {
+                    tracing::warn!(%error, "closed a session whose settings could not be put back");
+                }
+            }
+        }
+    }
+}
+
+/// Appends a string literal that the engine reads back byte for byte.
+fn quote_string(out: &mut Vec<u8>, value: &[u8]) {
+    quote(out, value, b'\'');
+}
+
+/// Appends an identifier that the engine reads back as it is.
+pub fn quote_identifier(out: &mut Vec<u8>, name: &str) {
+    quote(out, name.as_bytes(), b'`');
+}
+
+fn quote(out: &mut Vec<u8>, value: &[u8], mark: u8) {
+    out.push(mark);
+    for byte in value {
+        match byte {
+            0 => out.extend_from_slice(b"\\0"),
+            b'\\' => out.extend_from_slice(b"\\\\"),
+            byte if *byte == mark => out.extend_from_slice(&[b'\\', *byte]),
+            byte => out.push(*byte),
+        }
+    }
+    out.push(mark);
+}

@@ -1,0 +1,280 @@
+//! What kind of statement a text is, and where an `INSERT`'s own text ends and its data begins.
+
+use crate::lexer::{Kind, Lexer, Token};
+
+/// How a statement is handed to the engine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Shape {
+    /// Returns rows and may be long: streamed.
+    Select,
+    /// `INSERT` with data behind it.
+    InsertData(InsertHeader),
+    /// `KILL QUERY WHERE ...`.
+    KillQuery,
+    /// Any other statement.
+    Other,
+}
+
+/// The parts of `INSERT INTO t (a, b) FORMAT RowBinary <data>`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InsertHeader {
+    /// Length of the text before `FORMAT` or `VALUES`.
+    pub header_length: usize,
+    /// The format of the data.
+    pub format: String,
+    /// Offset of the data in the text.
+    pub data_start: usize,
+}
+
+/// What could be read off a text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Analysis {
+    /// How to run it.
+    pub shape: Shape,
+    /// The format named in a trailing `FORMAT` clause.
+    pub format: Option<String>,
+    /// The first keyword, in upper case.
+    pub first_keyword: String,
+    /// `INTO OUTFILE` or `FROM INFILE`, which make the engine write or read any file on this machine.
+    pub file_clause: Option<&'static str>,
+}
+
+/// The first bytes of a request that can hold the text of an `INSERT` before its data (ClickHouse's `max_query_size`).
+pub const MAX_INSERT_HEADER_BYTES: usize = 262_144;
+
+/// Looks at a whole statement, or at the beginning of an `INSERT`.
+pub fn analyse(text: &[u8]) -> Analysis {
+    let mut tokens = Lexer::new(text).skip_while(|token| token.kind == Kind::Punctuation(b'('));
+    let first = tokens.next();
+    let first_keyword = first.and_then(|token| token.name(text)).unwrap_or_default().to_ascii_uppercase();
+    let mut analysis = Analysis { shape: Shape::Other, format: None, first_keyword, file_clause: None };
+    match analysis.first_keyword.as_str() {
+        "INSERT" => {
+            if let Some(header) = insert_header(text) {
+                analysis.file_clause = file_clause(text.get(..header.header_length).unwrap_or_default());
+                analysis.shape = Shape::InsertData(header);
+                return analysis;
+            }
+        }
+        "SELECT" | "WITH" | "FROM" => analysis.shape = Shape::Select,
+        "KILL" if tokens.next().is_some_and(|token| token.is(text, "QUERY")) => {
+            analysis.shape = Shape::KillQuery
+        }
+        _ => {}
+    }
+    analysis.format = trailing_format(text);
+    analysis.file_clause = file_clause(text);
+    analysis
+}
+
+fn file_clause(text: &[u8]) -> Option<&'static str> {
+    let mut previous: Option<Token> = None;
+    for token in Lexer::new(text) {
+        if let Some(before) = previous {
+            if before.is(text, "INTO") && token.is(text, "OUTFILE") {
+                return Some("INTO OUTFILE");
+            }
+            if before.is(text, "FROM") && token.is(text, "INFILE") {
+                return Some("FROM INFILE");
+            }
+        }
+        previous = Some(token);
+    }
+    None
+}
+
+/// The name after the last `FORMAT` outside brackets that something may only follow as `SETTINGS`.
+fn trailing_format(text: &[u8]) -> Option<String> {
+    let mut depth = 0_i64;
+    let mut format = None;
+    let mut tokens = Lexer::new(text).peekable();
+    while let Some(token) = tokens.next() {
+        match token.kind {
+            Kind::Punctuation(b'(' | b'[') => depth += 1,
+            Kind::Punctuation(b')' | b']') => depth -= 1,
+            Kind::Word if depth == 0 && token.is(text, "FORMAT") => {
+                format = tokens
+                    .peek()
+                    .filter(|next| next.kind == Kind::Word)
+                    .and_then(|next| next.name(text))
+                    .map(str::to_owned);
+            }
+            _ => {}
+        }
+    }
+    format
+}
+
+/// Finds `FORMAT <name>` or `VALUES` of an `INSERT`; `None` for `INSERT ... SELECT` and for a text that does not go that far.
+fn insert_header(text: &[u8]) -> Option<InsertHeader> {
+    let mut depth = 0_i64;
+    // The word after `INTO`, `TABLE`, `FUNCTION` or a dot is a name, whatever it looks like.
+    let mut name_follows = false;
+    let mut opened = false;
+    let mut tokens = Lexer::new(text).skip(1);
+    while let Some(token) = tokens.next() {
+        let was_opened = std::mem::replace(&mut opened, false);
+        let is_name = std::mem::replace(&mut name_follows, false);
+        match token.kind {
+            Kind::Punctuation(b'(') => {
+                depth += 1;
+                opened = depth == 1;
+            }
+            Kind::Punctuation(b')') => depth -= 1,
+            Kind::Punctuation(b'.') => name_follows = true,
+            Kind::Word if was_opened && (token.is(text, "SELECT") || token.is(text, "WITH")) => return None,
+            Kind::Word if depth == 0 && !is_name => {
+                if token.is(text, "INTO") || token.is(text, "TABLE") || token.is(text, "FUNCTION") {
+                    name_follows = true;
+                } else if token.is(text, "SELECT")
+                    || token.is(text, "WITH")
+                    || token.is(text, "FROM")
+                    || token.is(text, "WATCH")
+                {
+                    return None;
+                } else if token.is(text, "VALUES") {
+                    return Some(InsertHeader {
+                        header_length: token.start,
+                        format: "Values".to_owned(),
+                        data_start: token.end,
+                    });
+                } else if token.is(text, "FORMAT") {
+                    let name = tokens.next().filter(|next| next.kind == Kind::Word)?;
+                    let format = name.name(text)?.to_owned();
+                    return Some(InsertHeader {
+                        header_length: token.start,
+                        format,
+                        data_start: data_start(text, name.end),
+                    });
+                }
+            }
+            _ => {}
+        }
+    }
+    None
+}
+
+/// The data begins after the blanks behind the format's name and at most one line break.
+fn data_start(text: &[u8], after_format: usize) -> usize {
+    let mut at = after_format;
+    while matches!(text.get(at), Some(b' ' | b'\t' | 0x0c)) {
+        at += 1;
+    }
+    if text.get(at) == Some(&b'\r') {
+        at += 1;
+    }
+    if text.get(at) == Some(&b'\n') {
+        at += 1;
+    }
+    at
+}
+
+/// The condition of `KILL QUERY WHERE <condition> [SYNC|ASYNC|TEST] [FORMAT name]` and whether it only tests.
+pub fn kill_condition(text: &[u8]) -> Option<(&[u8], bool)> {
+    let tokens: Vec<Token> = Lexer::new(text).collect();
+    let position = tokens.iter().position(|token| token.is(text, "WHERE"))?;
+    let start = tokens.get(position)?.end;
+    let tail = tokens.iter().skip(position).find(|token| {
+        token.kind == Kind::Punctuation(b';')
+            || ["SYNC", "ASYNC", "TEST", "FORMAT", "SETTINGS"].iter().any(|word| token.is(text, word))
+    });
+    let condition = text.get(start..tail.map_or(text.len(), |token| token.start))?;
+    Some((condition, tail.is_some_and(|token| token.is(text, "TEST"))))
+}
+
+/// Replaces every table name `system.processes` by `replacement`.
+pub fn replace_processes_table(text: &[u8], replacement: &str) -> Option<Vec<u8>> {
+    let tokens: Vec<Token> = Lexer::new(text).collect();
+    let mut out = Vec::with_capacity(text.len());
+    let mut copied = 0;
+    for (index, window) in tokens.windows(3).enumerate() {
+        let [schema, dot, table] = window else { continue };
+        let after_from = index.checked_sub(1).and_then(|before| tokens.get(before)).is_some_and(|token| {
+            token.is(text, "FROM") || token.is(text, "JOIN") || token.kind == Kind::Punctuation(b',')
+        });
+        let named = |token: &Token, name: &str| token.name(text).is_some_and(|found| found == name);
+        if after_from
+            && named(schema, "system")
+            && dot.kind == Kind::Punctuation(b'.')
+            && named(table, "processes")
+            && schema.start >= copied
+        {
+            out.extend_from_slice(text.get(copied..schema.start)?);
+            out.extend_from_slice(replacement.as_bytes());
+            copied = table.end;
+        }
+    }
+    if copied == 0 {
+        return None;
+    }
+    out.extend_from_slice(text.get(copied..)?);
+    Some(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn insert(text: &str) -> Option<(&str, String, &str)> {
+        match analyse(text.as_bytes()).shape {
+            Shape::InsertData(header) => {
+                Some((&text[..header.header_length], header.format, &text[header.data_start..]))
+            }
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn inserts_are_split_from_their_data() {
+        assert_eq!(
+            insert("INSERT INTO t (a, format) FORMAT RowBinary\nXY"),
+            Some(("INSERT INTO t (a, format) ", "RowBinary".into(), "XY"))
+        );
+        assert_eq!(
+            insert("insert into values values (1)"),
+            Some(("insert into values ", "Values".into(), " (1)"))
+        );
+        assert_eq!(
+            insert("INSERT INTO db.format SETTINGS x='format y' FORMAT CSV  \r\n1"),
+            Some(("INSERT INTO db.format SETTINGS x='format y' ", "CSV".into(), "1"))
+        );
+        assert_eq!(insert("INSERT INTO t FORMAT CSV\n\n1").map(|parts| parts.2), Some("\n1"));
+        for other in [
+            "INSERT INTO t SELECT 1",
+            "INSERT INTO t (a) SELECT 'FORMAT x'",
+            "INSERT INTO t (SELECT 1)",
+            "INSERT INTO t",
+            "INSERT INTO t WITH 1 AS x SELECT x",
+        ] {
+            assert_eq!(insert(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn formats_and_kinds_are_recognised() {
+        let analysis =
+            analyse(b"-- c\n(SELECT format(a) FROM (SELECT 1 FORMAT CSV)) FORMAT JSON SETTINGS x=1");
+        assert_eq!((analysis.shape, analysis.format.as_deref()), (Shape::Select, Some("JSON")));
+        assert_eq!(analyse(b"kill /* */ query where 1").shape, Shape::KillQuery);
+        assert_eq!(analyse(b"select 1 into  outfile 'x'").file_clause, Some("INTO OUTFILE"));
+        assert_eq!(analyse(b"select 'into outfile'").file_clause, None);
+    }
+
+    #[test]
+    fn kill_conditions_end_before_the_mode() {
+        assert_eq!(
+            kill_condition(b"KILL QUERY WHERE query_id = 'a' SYNC"),
+            Some((b" query_id = 'a' ".as_slice(), false))
+        );
+        assert_eq!(kill_condition(b"KILL QUERY WHERE user='x' TEST"), Some((b" user='x' ".as_slice(), true)));
+        assert_eq!(kill_condition(b"KILL QUERY"), None);
+    }
+
+    #[test]
+    fn only_the_processes_table_is_replaced() {
+        let replaced =
+            replace_processes_table(b"SELECT 'system.processes' FROM system.processes AS p", "(X)").unwrap();
+        assert_eq!(replaced, b"SELECT 'system.processes' FROM (X) AS p");
+        assert_eq!(replace_processes_table(b"SELECT 1 FROM system.one", "(X)"), None);
+    }
+}
