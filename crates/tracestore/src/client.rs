@@ -1,0 +1,190 @@
+//! ClickHouse's HTTP protocol, as far as reading needs it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::{Stream, StreamExt};
+use secrecy::ExposeSecret;
+use serde::de::DeserializeOwned;
+use tracewarden_model::Entropy;
+use url::Url;
+
+use crate::settings::settings;
+use crate::sql::Statement;
+use crate::{StoreConfig, StoreError};
+
+/// How long connecting may take before the next endpoint is tried.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
+/// How much longer than its time limit a statement may keep silent before it is given up: the store enforces the
+/// limit itself, so this only catches a store that hangs.
+const SILENCE_GRACE: Duration = Duration::from_secs(15);
+/// Most of an error's text that is kept.
+const MAX_ERROR_BYTES: usize = 16 * 1024;
+/// Most of an answer that is collected rather than streamed.
+const MAX_COLLECTED_BYTES: usize = 256 * 1024 * 1024;
+
+#[derive(Clone)]
+pub(crate) struct Client {
+    http: reqwest::Client,
+    endpoints: Arc<[Url]>,
+    /// The endpoint that answered last.
+    preferred: Arc<AtomicUsize>,
+    config: Arc<StoreConfig>,
+    entropy: Arc<dyn Entropy>,
+}
+
+/// An answer that is still arriving.
+pub(crate) struct Answer {
+    response: reqwest::Response,
+}
+
+impl Client {
+    pub(crate) fn new(config: Arc<StoreConfig>, entropy: Arc<dyn Entropy>) -> Result<Self, StoreError> {
+        let endpoints = config
+            .endpoints
+            .iter()
+            .map(|endpoint| {
+                Url::parse(endpoint)
+                    .map_err(|error| StoreError::Internal(format!("`{endpoint}` is not an address: {error}")))
+            })
+            .collect::<Result<Arc<[Url]>, _>>()?;
+        if endpoints.is_empty() {
+            return Err(StoreError::Internal("no endpoint of the trace store is configured".to_owned()));
+        }
+        let silence = Duration::from_secs(u64::from(config.max_execution_time_seconds)) + SILENCE_GRACE;
+        let http = reqwest::Client::builder()
+            .connect_timeout(CONNECT_TIMEOUT)
+            .read_timeout(silence)
+            .no_proxy()
+            .redirect(reqwest::redirect::Policy::none())
+            .build()
+            .map_err(|error| StoreError::Internal(format!("no HTTP client: {error}")))?;
+        Ok(Self { http, endpoints, preferred: Arc::default(), config, entropy })
+    }
+
+    /// Sends a statement and waits for the head of its answer. An endpoint that cannot be reached is passed over; one
+    /// that has taken the statement is not.
+    pub(crate) async fn send(&self, statement: Statement, format: &str) -> Result<Answer, StoreError> {
+        let first = self.preferred.load(Ordering::Relaxed);
+        let mut failure = None;
+        for step in 0..self.endpoints.len() {
+            let at = (first + step) % self.endpoints.len();
+            let Some(endpoint) = self.endpoints.get(at) else { continue };
+            match self.request(endpoint, &statement, format)?.send().await {
+                Ok(response) => {
+                    self.preferred.store(at, Ordering::Relaxed);
+                    return Answer { response }.checked().await;
+                }
+                Err(error) if error.is_connect() => failure = Some(text(&error)),
+                Err(error) if error.is_timeout() => return Err(StoreError::Timeout(text(&error))),
+                Err(error) => return Err(StoreError::Unavailable(text(&error))),
+            }
+        }
+        Err(StoreError::Unavailable(failure.unwrap_or_default()))
+    }
+
+    fn request(
+        &self,
+        endpoint: &Url,
+        statement: &Statement,
+        format: &str,
+    ) -> Result<reqwest::RequestBuilder, StoreError> {
+        let mut id = [0_u8; 16];
+        self.entropy.fill(&mut id).map_err(|error| StoreError::Internal(error.to_string()))?;
+        let id: String = id.iter().map(|byte| format!("{byte:02x}")).collect();
+        let mut url = endpoint.clone();
+        url.query_pairs_mut()
+            .append_pair("query_id", &format!("tracewarden-{id}"))
+            .append_pair("default_format", format)
+            .extend_pairs(settings(&self.config));
+        // Values can be long, and addresses are logged: both speak for the body.
+        let mut form = reqwest::multipart::Form::new().text("query", statement.text.clone());
+        for (at, value) in statement.parameters.iter().enumerate() {
+            form = form.text(format!("param_p{at}"), value.clone());
+        }
+        Ok(self
+            .http
+            .post(url)
+            .header("X-ClickHouse-User", &self.config.user)
+            .header("X-ClickHouse-Key", self.config.password.expose_secret())
+            .multipart(form))
+    }
+
+    /// All rows of a small answer, each a JSON array.
+    pub(crate) async fn rows<T: DeserializeOwned>(&self, statement: Statement) -> Result<Vec<T>, StoreError> {
+        let answer = self.send(statement, "JSONCompactEachRow").await?;
+        let mut body = Vec::new();
+        let mut stream = Box::pin(answer.into_stream());
+        while let Some(chunk) = stream.next().await {
+            body.extend_from_slice(&chunk?);
+            if body.len() > MAX_COLLECTED_BYTES {
+                return Err(StoreError::Internal("an answer is too large to be collected".to_owned()));
+            }
+        }
+        body.split(|byte| *byte == b'\n')
+            .filter(|line| !line.is_empty())
+            .map(|line| {
+                // An exception after the first byte stands where a row should.
+                serde_json::from_slice(line).map_err(|error| {
+                    let shown = String::from_utf8_lossy(line);
+                    let shown: String = shown.chars().take(500).collect();
+                    StoreError::Store { code: None, message: format!("unexpected row ({error}): {shown}") }
+                })
+            })
+            .collect()
+    }
+}
+
+impl Answer {
+    async fn checked(self) -> Result<Self, StoreError> {
+        let header = |name: &str| self.response.headers().get(name).and_then(|value| value.to_str().ok());
+        let code = header("X-ClickHouse-Exception-Code").and_then(|code| code.parse::<i32>().ok());
+        if self.response.status().is_success() && code.is_none() {
+            return Ok(self);
+        }
+        let status = self.response.status();
+        let mut message = Vec::new();
+        let mut body = self.response.bytes_stream();
+        while let Some(Ok(chunk)) = body.next().await {
+            message.extend_from_slice(&chunk);
+            if message.len() > MAX_ERROR_BYTES {
+                message.truncate(MAX_ERROR_BYTES);
+                break;
+            }
+        }
+        let message = format!("status {status}: {}", String::from_utf8_lossy(&message));
+        match code {
+            None if matches!(status.as_u16(), 502..=504) => Err(StoreError::Unavailable(message)),
+            code => Err(StoreError::from_exception(code, message)),
+        }
+    }
+
+    /// The body. A connection that breaks off is an error: ClickHouse ends a failed answer without its final chunk.
+    pub(crate) fn into_stream(self) -> impl Stream<Item = Result<Bytes, StoreError>> + Send + use<> {
+        self.response.bytes_stream().map(|chunk| {
+            chunk.map_err(|error| {
+                if error.is_timeout() {
+                    StoreError::Timeout(text(&error))
+                } else {
+                    StoreError::Short(text(&error))
+                }
+            })
+        })
+    }
+}
+
+/// An error with its causes and without the address, which holds every setting.
+fn text(error: &reqwest::Error) -> String {
+    let mut text = String::new();
+    let mut cause: Option<&dyn std::error::Error> = std::error::Error::source(error);
+    while let Some(error) = cause {
+        if !text.is_empty() {
+            text.push_str(": ");
+        }
+        text.push_str(&error.to_string());
+        cause = error.source();
+    }
+    if text.is_empty() { "the connection failed".to_owned() } else { text }
+}

@@ -1,0 +1,207 @@
+//! Predicates as SQL.
+//!
+//! Every expression here has the value 0 or 1 on every row, never NULL, and none can raise on any data: one malformed
+//! span must never fail other people's queries. Presence stands before the value, in the form that lets ClickHouse
+//! use the skip indexes on a map's keys and values.
+
+use tracewarden_model::{ColumnType, LogicalType, MarkedField};
+use tracewarden_policy::Predicate;
+use tracewarden_policy::predicate::{Array, Atom, Int, Quantifier, Relation, Text, TextFunction};
+
+use crate::sql::{Statement, quote};
+
+/// The predicate as people can read it: SQL with its values in place. For showing, never for sending.
+pub fn readable(predicate: &Predicate) -> String {
+    let mut statement = Statement::default();
+    let mut text = render(predicate, &mut statement);
+    for (at, value) in statement.parameters.iter().enumerate().rev() {
+        let shown = format!("'{}'", value.replace('\'', "\\'"));
+        text = text.replace(&format!("{{p{at}:String}}"), &shown);
+        for kind in ["Int64", "UInt64", "Float64"] {
+            text = text.replace(&format!("{{p{at}:{kind}}}"), value);
+        }
+    }
+    text
+}
+
+/// The predicate as SQL, its values as parameters of `statement`.
+pub(crate) fn render(predicate: &Predicate, statement: &mut Statement) -> String {
+    match predicate {
+        Predicate::True => "1".to_owned(),
+        Predicate::False => "0".to_owned(),
+        Predicate::And(junction) => joined(junction.parts(), " AND ", statement),
+        Predicate::Or(junction) => joined(junction.parts(), " OR ", statement),
+        Predicate::Not(junction) => format!("NOT {}", joined(junction.parts(), " AND ", statement)),
+        Predicate::Atom(atom) => render_atom(atom, statement),
+    }
+}
+
+fn joined(parts: &[Predicate], separator: &str, statement: &mut Statement) -> String {
+    let parts: Vec<String> = parts.iter().map(|part| render(part, statement)).collect();
+    format!("({})", parts.join(separator))
+}
+
+fn render_atom(atom: &Atom, statement: &mut Statement) -> String {
+    match atom {
+        Atom::Present(field) => present(field, statement),
+        Atom::Defined(field) => defined(field, statement),
+        Atom::Utf8(value) => format!("isValidUTF8({})", text(value, statement)),
+        Atom::CompareText(relation, left, right) => {
+            format!("({} {} {})", text(left, statement), operator(*relation), text(right, statement))
+        }
+        Atom::TextIn(needle, values, negated) => {
+            let needle = text(needle, statement);
+            let values = strings(values, statement);
+            format!("({needle} {} ({values}))", if *negated { "NOT IN" } else { "IN" })
+        }
+        Atom::TextCall(function, subject, argument) => {
+            let (subject, argument) = (text(subject, statement), text(argument, statement));
+            match function {
+                TextFunction::StartsWith => format!("startsWith({subject}, {argument})"),
+                TextFunction::EndsWith => format!("endsWith({subject}, {argument})"),
+                TextFunction::Contains => format!("(position({subject}, {argument}) > 0)"),
+            }
+        }
+        Atom::Matches(subject, pattern) => {
+            let subject = text(subject, statement);
+            format!("match({subject}, {})", statement.string(pattern))
+        }
+        Atom::ArrayHas(haystack, needle) => {
+            format!("has({}, {})", array(haystack, statement), text(needle, statement))
+        }
+        Atom::ArrayHasAny(haystack, values) => {
+            format!("hasAny({}, [{}])", array(haystack, statement), strings(values, statement))
+        }
+        Atom::ArrayHasAll(haystack, values) => {
+            format!("hasAll({}, [{}])", array(haystack, statement), strings(values, statement))
+        }
+        Atom::ArrayEq(left, Array::List(values)) if values.is_empty() => {
+            format!("empty({})", array(left, statement))
+        }
+        Atom::ArrayEq(left, right) => format!("({} = {})", array(left, statement), array(right, statement)),
+        Atom::CompareInt(relation, left, right) => {
+            format!("({} {} {})", int(left, statement), operator(*relation), int(right, statement))
+        }
+        Atom::Flag(field) => flag(field, statement),
+        Atom::CompareNumber(relation, field, value) => {
+            let field = number(field, statement);
+            format!("({field} {} {})", operator(*relation), statement.number(*value))
+        }
+        Atom::Quantified { quantifier, array: range, variable, body } => {
+            let range = array(range, statement);
+            let body = render(body, statement);
+            match quantifier {
+                Quantifier::Exists => format!("arrayExists(x{variable} -> {body}, {range})"),
+                Quantifier::All => format!("arrayAll(x{variable} -> {body}, {range})"),
+                Quantifier::ExistsOne => format!("(arrayCount(x{variable} -> {body}, {range}) = 1)"),
+            }
+        }
+    }
+}
+
+fn operator(relation: Relation) -> &'static str {
+    match relation {
+        Relation::Eq => "=",
+        Relation::Ne => "!=",
+        Relation::Lt => "<",
+        Relation::Le => "<=",
+        Relation::Gt => ">",
+        Relation::Ge => ">=",
+    }
+}
+
+fn strings(values: &[String], statement: &mut Statement) -> String {
+    values.iter().map(|value| statement.string(value)).collect::<Vec<_>>().join(", ")
+}
+
+/// The column, or the value under the key: NULL stays NULL.
+fn raw(field: &MarkedField, statement: &mut Statement) -> String {
+    match &field.field.map {
+        None => quote(&field.field.name),
+        Some(map) => format!("{}[{}]", quote(map), statement.string(&field.field.name)),
+    }
+}
+
+/// The value where the field is present; anything elsewhere.
+fn value(field: &MarkedField, statement: &mut Statement) -> String {
+    let raw = raw(field, statement);
+    if field.column_type.is_nullable() { format!("assumeNotNull({raw})") } else { raw }
+}
+
+fn present(field: &MarkedField, statement: &mut Statement) -> String {
+    let not_null = field.column_type.is_nullable().then(|| format!("isNotNull({})", raw(field, statement)));
+    let in_map = field
+        .field
+        .map
+        .as_ref()
+        .map(|map| format!("mapContains({}, {})", quote(map), statement.string(&field.field.name)));
+    match (in_map, not_null) {
+        (Some(in_map), Some(not_null)) => format!("({in_map} AND {not_null})"),
+        (Some(one), None) | (None, Some(one)) => one,
+        (None, None) => "1".to_owned(),
+    }
+}
+
+fn defined(field: &MarkedField, statement: &mut Statement) -> String {
+    let present = present(field, statement);
+    if field.field.map.is_none() {
+        return present;
+    }
+    let value = value(field, statement);
+    let typed = match field.logical {
+        LogicalType::String => return present,
+        LogicalType::Boolean => format!("({value} IN ('true', 'false'))"),
+        LogicalType::Number => format!("isNotNull(toFloat64OrNull({value}))"),
+        // The parser passes over a byte order mark, which is no JSON: hence the first character.
+        LogicalType::StringArray => format!(
+            "isValidUTF8({value}) AND isValidJSON({value}) AND match({value}, '^[ \\\\t\\\\n\\\\r]*\\\\[') \
+             AND arrayAll(element -> JSONType(element) = 'String', JSONExtractArrayRaw({value}))"
+        ),
+    };
+    format!("({present} AND {typed})")
+}
+
+fn text(term: &Text, statement: &mut Statement) -> String {
+    match term {
+        Text::Literal(literal) => statement.string(literal),
+        Text::Field(field) => value(field, statement),
+        Text::Element(variable) => format!("x{variable}"),
+    }
+}
+
+fn array(term: &Array, statement: &mut Statement) -> String {
+    match term {
+        Array::Field(field) if field.field.map.is_some() => {
+            format!("JSONExtract({}, 'Array(String)')", value(field, statement))
+        }
+        Array::Field(field) => value(field, statement),
+        Array::List(values) => {
+            let values: Vec<String> = values.iter().map(|value| text(value, statement)).collect();
+            format!("[{}]", values.join(", "))
+        }
+    }
+}
+
+fn int(term: &Int, statement: &mut Statement) -> String {
+    match term {
+        Int::Literal(value) => statement.int(*value),
+        Int::TextSize(value) => format!("lengthUTF8({})", text(value, statement)),
+        Int::ArraySize(value) => format!("length({})", array(value, statement)),
+    }
+}
+
+fn flag(field: &MarkedField, statement: &mut Statement) -> String {
+    let value = value(field, statement);
+    if field.field.map.is_some() { format!("({value} = 'true')") } else { value }
+}
+
+/// A number: times are seconds since the epoch, strings are parsed.
+fn number(field: &MarkedField, statement: &mut Statement) -> String {
+    let value = value(field, statement);
+    match field.column_type.bare() {
+        ColumnType::String => format!("assumeNotNull(toFloat64OrNull({value}))"),
+        ColumnType::DateTime => format!("toUnixTimestamp({value})"),
+        ColumnType::DateTime64 { .. } => format!("toFloat64({value})"),
+        _ => value,
+    }
+}

@@ -1,0 +1,65 @@
+//! Every ClickHouse setting that is sent, in one place. Nothing relies on a server's default: a profile that lets
+//! answers end early would otherwise turn a limit into a silently shorter answer.
+
+use crate::StoreConfig;
+
+/// Settings of every statement, as name and value.
+pub(crate) fn settings(config: &StoreConfig) -> Vec<(&'static str, String)> {
+    let mut settings = vec![
+        ("max_execution_time", config.max_execution_time_seconds.to_string()),
+        ("max_memory_usage", config.max_memory_bytes.to_string()),
+    ];
+    settings.extend(FIXED.iter().map(|(name, value)| (*name, (*value).to_owned())));
+    settings
+}
+
+const FIXED: [(&str, &str); 43] = [
+    ("readonly", "1"),
+    // Every limit is an error, never a shorter answer.
+    ("timeout_overflow_mode", "throw"),
+    ("read_overflow_mode", "throw"),
+    ("read_overflow_mode_leaf", "throw"),
+    ("result_overflow_mode", "throw"),
+    ("group_by_overflow_mode", "throw"),
+    ("sort_overflow_mode", "throw"),
+    ("distinct_overflow_mode", "throw"),
+    ("set_overflow_mode", "throw"),
+    ("join_overflow_mode", "throw"),
+    ("transfer_overflow_mode", "throw"),
+    ("max_result_rows", "0"),
+    ("max_result_bytes", "0"),
+    ("max_rows_to_read", "0"),
+    ("max_rows_to_group_by", "0"),
+    ("limit", "0"),
+    ("offset", "0"),
+    ("extremes", "0"),
+    ("partial_result_on_first_cancel", "0"),
+    // A shard or a replica that is missing or behind is an error too.
+    ("skip_unavailable_shards", "0"),
+    ("fallback_to_stale_replicas_for_distributed_queries", "0"),
+    ("use_query_cache", "0"),
+    // A client that goes takes its query with it.
+    ("cancel_http_readonly_queries_on_client_close", "1"),
+    ("http_write_exception_in_output_format", "0"),
+    ("send_progress_in_http_headers", "0"),
+    ("enable_http_compression", "0"),
+    // The meaning of statements.
+    ("join_use_nulls", "0"),
+    ("transform_null_in", "0"),
+    ("aggregate_functions_null_for_empty", "0"),
+    ("prefer_column_name_to_alias", "0"),
+    ("joined_subquery_requires_alias", "1"),
+    ("final", "0"),
+    ("max_query_size", "4194304"),
+    ("max_ast_depth", "2000"),
+    ("max_ast_elements", "500000"),
+    ("max_expanded_ast_elements", "2000000"),
+    ("max_parser_depth", "2000"),
+    // The form of answers: JSON that is always UTF-8, integers as numbers, times as RFC 3339.
+    ("output_format_json_quote_64bit_integers", "0"),
+    ("output_format_json_quote_decimals", "0"),
+    ("output_format_json_quote_denormals", "0"),
+    ("output_format_json_escape_forward_slashes", "0"),
+    ("output_format_json_validate_utf8", "1"),
+    ("date_time_output_format", "iso"),
+];

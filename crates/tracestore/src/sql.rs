@@ -1,0 +1,118 @@
+//! Statements: text with parameters. The one place that quotes identifiers and encodes values.
+
+use std::fmt::Write as _;
+
+use tracewarden_model::{Number, Timestamp};
+
+/// A statement with its server-side parameters.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Statement {
+    pub(crate) text: String,
+    /// Values of `p0`, `p1`, …, encoded.
+    pub(crate) parameters: Vec<String>,
+}
+
+impl Statement {
+    pub(crate) fn new(text: &str) -> Self {
+        Self { text: text.to_owned(), parameters: Vec::new() }
+    }
+
+    pub(crate) fn push(&mut self, text: &str) -> &mut Self {
+        self.text.push_str(text);
+        self
+    }
+
+    /// A string value. Equal values share a parameter.
+    pub(crate) fn string(&mut self, value: &str) -> String {
+        self.parameter("String", encode(value))
+    }
+
+    pub(crate) fn int(&mut self, value: i64) -> String {
+        self.parameter("Int64", value.to_string())
+    }
+
+    pub(crate) fn number(&mut self, value: Number) -> String {
+        match value {
+            Number::Int(value) => self.int(value),
+            Number::UInt(value) => self.parameter("UInt64", value.to_string()),
+            Number::Float(value) => self.parameter("Float64", value.to_string()),
+        }
+    }
+
+    /// A point in time, clamped to what `DateTime64(9)` can hold.
+    pub(crate) fn time(&mut self, value: Timestamp) -> String {
+        // The years 1900 to 2262.
+        let nanos = value.as_nanos().max(-2_208_988_800_000_000_000);
+        let parameter = self.int(nanos);
+        format!("fromUnixTimestamp64Nano({parameter})")
+    }
+
+    fn parameter(&mut self, kind: &str, encoded: String) -> String {
+        let at = match self.parameters.iter().position(|known| *known == encoded) {
+            Some(at) => at,
+            None => {
+                self.parameters.push(encoded);
+                self.parameters.len() - 1
+            }
+        };
+        format!("{{p{at}:{kind}}}")
+    }
+}
+
+/// A value as the server unescapes it again.
+fn encode(value: &str) -> String {
+    let mut encoded = String::with_capacity(value.len());
+    for character in value.chars() {
+        match character {
+            '\\' => encoded.push_str("\\\\"),
+            '\t' => encoded.push_str("\\t"),
+            '\n' => encoded.push_str("\\n"),
+            '\r' => encoded.push_str("\\r"),
+            '\0' => encoded.push_str("\\0"),
+            other => encoded.push(other),
+        }
+    }
+    encoded
+}
+
+/// Quotes an identifier.
+pub(crate) fn quote(identifier: &str) -> String {
+    let mut quoted = String::with_capacity(identifier.len() + 2);
+    quoted.push('`');
+    for character in identifier.chars() {
+        match character {
+            '`' => quoted.push_str("\\`"),
+            '\\' => quoted.push_str("\\\\"),
+            '\0' => quoted.push_str("\\0"),
+            other => quoted.push(other),
+        }
+    }
+    quoted.push('`');
+    quoted
+}
+
+/// A table's full name, quoted.
+pub(crate) fn quote_table(database: &str, table: &str) -> String {
+    let mut quoted = quote(database);
+    let _ = write!(quoted, ".{}", quote(table));
+    quoted
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hostile_identifiers_stay_identifiers() {
+        assert_eq!(quote("a`; DROP TABLE x; --\\"), "`a\\`; DROP TABLE x; --\\\\`");
+    }
+
+    #[test]
+    fn equal_values_share_a_parameter() {
+        let mut statement = Statement::default();
+        assert_eq!(statement.string("a\tb"), "{p0:String}");
+        assert_eq!(statement.string("a\tb"), "{p0:String}");
+        assert_eq!(statement.int(5), "{p1:Int64}");
+        assert_eq!(statement.parameters, ["a\\tb", "5"]);
+    }
+}

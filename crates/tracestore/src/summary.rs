@@ -1,0 +1,121 @@
+//! One line about each chosen trace.
+
+use std::collections::HashMap;
+
+use tracewarden_model::{Binding, Filter, Timestamp};
+use tracewarden_policy::{Predicate, lower_condition};
+
+use crate::predicate_sql::render;
+use crate::select::{Selection, id_list, known_column};
+use crate::sql::Statement;
+use crate::table::plain_text;
+use crate::{StoreError, TraceStore};
+
+/// Most ids of matched spans that a summary names.
+const MAX_MATCHED: u32 = 20;
+/// Most services that a summary names.
+const MAX_SERVICES: u32 = 100;
+
+/// What a list of traces shows of one. Parts that need a display column that is not bound are absent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Summary {
+    /// The trace id.
+    pub trace_id: String,
+    /// Operation of the root span, or of the earliest when the root is missing.
+    pub root_name: Option<String>,
+    /// Its service.
+    pub root_service: Option<String>,
+    /// Start of the earliest span.
+    pub start: Timestamp,
+    /// From the start to the end of the span that ends last, in nanoseconds.
+    pub duration_nanos: Option<i64>,
+    /// Spans of the trace.
+    pub span_count: u64,
+    /// Spans whose status is an error.
+    pub error_count: Option<u64>,
+    /// Services that took part, sorted; at most 100.
+    pub services: Vec<String>,
+    /// Spans that match a condition of the filter, earliest first; at most 20.
+    pub matched_span_ids: Vec<String>,
+}
+
+type Row = (String, u64, i64, i64, u64, String, String, Vec<String>, Vec<String>);
+
+impl TraceStore {
+    /// Summarises chosen traces, in the selection's order.
+    ///
+    /// # Errors
+    /// When the store fails, or delivers less than was selected.
+    pub async fn summarise(
+        &self,
+        binding: &Binding,
+        selection: &Selection,
+        filter: &Filter,
+    ) -> Result<Vec<Summary>, StoreError> {
+        if selection.is_empty() {
+            return Ok(Vec::new());
+        }
+        let table = self.bound_table(binding).await?;
+        let display = &binding.display;
+        let column = |name: &Option<String>| known_column(&table, name.as_deref());
+        let text = |name: &Option<String>| {
+            column(name).map(|(column, quoted)| plain_text(&quoted, &column.column_type))
+        };
+        let (name, service) = (text(&display.name), text(&display.service));
+        let status = text(&display.status);
+        let duration = column(&display.duration).map(|(_, quoted)| quoted);
+
+        let mut statement = Statement::default();
+        let matched = Predicate::any(filter.conditions.iter().map(lower_condition));
+        let matched = render(&matched, &mut statement);
+        let ids = id_list(&selection.traces, &mut statement);
+        let ticks = &table.ticks;
+        let per_tick = table.nanos_per_tick;
+        let end = match &duration {
+            // A float holds every duration that occurs to the microsecond, and no hostile one overflows it.
+            Some(duration) => format!("toFloat64({ticks}) * {per_tick} + toFloat64({duration})"),
+            None => format!("toFloat64({ticks}) * {per_tick}"),
+        };
+        let empty = || "''".to_owned();
+        let root = format!("({} != '', {ticks}, {})", table.parent_span_id, table.span_id);
+        statement.push(&format!(
+            "SELECT {id} AS tw_trace, count(), min({ticks}), \
+             toInt64(least(greatest(max({end}) - toFloat64(min({ticks})) * {per_tick}, 0), 9e18)), \
+             countIf({status} IN ('Error', 'STATUS_CODE_ERROR', 'ERROR')), \
+             argMin({name}, {root}), argMin({service}, {root}), \
+             arraySort(groupUniqArray({MAX_SERVICES})({service})), \
+             arrayMap(pair -> pair.2, arraySlice(arraySort(groupArraySortedIf({MAX_MATCHED})(({ticks}, {span}), {matched})), 1, {MAX_MATCHED})) \
+             FROM {table} WHERE {column} IN ({ids}) GROUP BY tw_trace",
+            id = table.trace_id,
+            status = status.clone().unwrap_or_else(empty),
+            name = name.clone().unwrap_or_else(empty),
+            service = service.clone().unwrap_or_else(empty),
+            span = table.span_id,
+            table = table.name,
+            column = table.trace_id_column,
+        ));
+        let rows: Vec<Row> = self.client.rows(statement).await?;
+        let mut by_id: HashMap<String, Row> = rows.into_iter().map(|row| (row.0.clone(), row)).collect();
+        selection
+            .traces
+            .iter()
+            .map(|trace| {
+                let row = by_id.remove(&trace.id).filter(|row| row.1 >= trace.spans);
+                let row = row.ok_or_else(|| StoreError::Short("a trace lost spans".to_owned()))?;
+                let (trace_id, span_count, start, nanos, errors, root_name, root_service, services, matched) =
+                    row;
+                Ok(Summary {
+                    trace_id,
+                    root_name: name.is_some().then_some(root_name),
+                    root_service: service.is_some().then_some(root_service),
+                    start: Timestamp::from_nanos(start.saturating_mul(per_tick)),
+                    duration_nanos: duration.is_some().then_some(nanos),
+                    span_count,
+                    error_count: status.is_some().then_some(errors),
+                    services: if service.is_some() { services } else { Vec::new() },
+                    matched_span_ids: matched,
+                })
+            })
+            .collect()
+    }
+}

@@ -1,0 +1,126 @@
+//! Columns of tables, as the store has them now.
+
+use tracewarden_model::{Binding, ColumnType};
+
+use crate::sql::{Statement, quote};
+use crate::{StoreError, TraceStore};
+
+/// A column of a table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Column {
+    /// Its name; nested columns have a dot in it.
+    pub name: String,
+    /// Its type, as far as fields can be made of it.
+    pub column_type: ColumnType,
+    /// Its type as the store writes it.
+    pub type_text: String,
+    /// Whether `SELECT *` leaves it out (materialized and alias columns).
+    pub derived: bool,
+}
+
+impl TraceStore {
+    /// The columns of a table, in its order; none when there is no such table.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn columns(&self, database: &str, table: &str) -> Result<Vec<Column>, StoreError> {
+        let mut statement = Statement::default();
+        let (database, table) = (statement.string(database), statement.string(table));
+        statement.push(&format!(
+            "SELECT name, type, default_kind FROM system.columns \
+             WHERE database = {database} AND table = {table} AND default_kind != 'EPHEMERAL' ORDER BY position"
+        ));
+        let rows: Vec<(String, String, String)> = self.client.rows(statement).await?;
+        Ok(rows
+            .into_iter()
+            .map(|(name, type_text, kind)| Column {
+                column_type: ColumnType::parse(&type_text),
+                derived: matches!(kind.as_str(), "MATERIALIZED" | "ALIAS"),
+                name,
+                type_text,
+            })
+            .collect())
+    }
+}
+
+/// The bound table as statements see it: quoted names and expressions by type.
+pub(crate) struct BoundTable {
+    pub(crate) columns: Vec<Column>,
+    /// The table's quoted name.
+    pub(crate) name: String,
+    /// The trace id as a plain string, empty for NULL.
+    pub(crate) trace_id: String,
+    /// The trace id's column, for conditions that an index serves.
+    pub(crate) trace_id_column: String,
+    pub(crate) span_id: String,
+    pub(crate) parent_span_id: String,
+    pub(crate) timestamp: String,
+    /// The timestamp as an integer that orders spans, in [`BoundTable::nanos_per_tick`].
+    pub(crate) ticks: String,
+    /// Nanoseconds that one tick lasts.
+    pub(crate) nanos_per_tick: i64,
+}
+
+impl BoundTable {
+    /// Describes the bound table from its columns.
+    ///
+    /// # Errors
+    /// When the table no longer has a structural column, or with an unusable type.
+    pub(crate) fn new(binding: &Binding, columns: Vec<Column>) -> Result<Self, StoreError> {
+        let find = |name: &str| {
+            columns.iter().find(|column| column.name == name).ok_or_else(|| StoreError::Store {
+                code: None,
+                message: format!(
+                    "the bound table {}.{} has no column `{name}`",
+                    binding.database, binding.table
+                ),
+            })
+        };
+        let text = |name: &str| -> Result<String, StoreError> {
+            let column = find(name)?;
+            Ok(plain_text(&quote(name), &column.column_type))
+        };
+        let timestamp = quote(&binding.timestamp);
+        let (ticks, nanos_per_tick) = match find(&binding.timestamp)?.column_type.bare() {
+            ColumnType::DateTime => (format!("toInt64(toUnixTimestamp({timestamp}))"), 1_000_000_000),
+            ColumnType::DateTime64 { precision: 0..=3 } => {
+                (format!("toUnixTimestamp64Milli(toDateTime64({timestamp}, 3))"), 1_000_000)
+            }
+            ColumnType::DateTime64 { precision: 4..=6 } => {
+                (format!("toUnixTimestamp64Micro(toDateTime64({timestamp}, 6))"), 1_000)
+            }
+            ColumnType::DateTime64 { .. } => {
+                (format!("toUnixTimestamp64Nano(toDateTime64({timestamp}, 9))"), 1)
+            }
+            _ => {
+                let message = format!("`{}` is not a time", binding.timestamp);
+                return Err(StoreError::Store { code: None, message });
+            }
+        };
+        Ok(Self {
+            name: crate::sql::quote_table(&binding.database, &binding.table),
+            trace_id: text(&binding.trace_id)?,
+            trace_id_column: quote(&binding.trace_id),
+            span_id: text(&binding.span_id)?,
+            parent_span_id: text(&binding.parent_span_id)?,
+            timestamp,
+            ticks,
+            nanos_per_tick,
+            columns,
+        })
+    }
+
+    /// Whether the timestamp is in a window.
+    pub(crate) fn within(&self, from: &str, to: &str) -> String {
+        format!("({timestamp} >= {from} AND {timestamp} < {to})", timestamp = self.timestamp)
+    }
+}
+
+/// A string column as a plain `String`, empty for NULL.
+pub(crate) fn plain_text(expression: &str, column_type: &ColumnType) -> String {
+    match column_type {
+        ColumnType::String => expression.to_owned(),
+        other if other.is_nullable() => format!("ifNull(toString({expression}), '')"),
+        _ => format!("toString({expression})"),
+    }
+}
