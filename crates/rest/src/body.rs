@@ -75,9 +75,7 @@ pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
         };
         Problem::invalid(pointer, detail)
     })?;
-    deserializer
-        .end()
-        .map_err(|error| Problem::invalid("", format!("the body is not JSON: {error}")))?;
+    deserializer.end().map_err(|error| Problem::invalid("", format!("the body is not JSON: {error}")))?;
     Ok(value)
 }
 

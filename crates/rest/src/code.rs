@@ -17,6 +17,11 @@ macro_rules! codes {
                 match self { $(Self::$name => $text,)* }
             }
 
+            /// Reads the wire spelling.
+            pub fn parse(text: &str) -> Option<Self> {
+                Self::ALL.iter().copied().find(|code| code.as_str() == text)
+            }
+
             /// The status that a problem of this kind is answered with.
             pub fn status(self) -> StatusCode {
                 match self { $(Self::$name => StatusCode::$status,)* }

@@ -2,17 +2,16 @@
 //! It stands outside the router, so no route can leave it out.
 
 use std::any::Any;
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
-use axum::extract::{FromRequestParts, Request, State};
+use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use http::request::Parts;
 use http::{HeaderName, HeaderValue, StatusCode, header};
 use ipnet::IpNet;
 use tracewarden_model::Entropy;
+use tracewarden_service::{RequestInfo, Transport};
 use tracing::Instrument;
 
 use crate::code::Code;
@@ -44,26 +43,6 @@ impl Edge {
     }
 }
 
-/// What the wrapper found out about a request, for audit and log.
-#[derive(Debug, Clone)]
-pub(crate) struct RequestInfo {
-    pub(crate) request_id: String,
-    pub(crate) client_ip: Option<IpAddr>,
-    pub(crate) user_agent: Option<String>,
-}
-
-impl<S: Send + Sync> FromRequestParts<S> for RequestInfo {
-    type Rejection = Problem;
-
-    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Problem> {
-        parts
-            .extensions
-            .get::<Self>()
-            .cloned()
-            .ok_or_else(|| Problem::new(Code::Internal, "the request was not prepared"))
-    }
-}
-
 /// Wraps every request and answer.
 pub(crate) async fn wrap(State(edge): State<Arc<Edge>>, mut request: Request, next: Next) -> Response {
     let started = Instant::now();
@@ -78,6 +57,7 @@ pub(crate) async fn wrap(State(edge): State<Arc<Edge>>, mut request: Request, ne
                 request_id: hex::encode(id),
                 client_ip: client::address(request.extensions(), request.headers(), &edge.trusted_proxies),
                 user_agent: client::user_agent(request.headers()),
+                via: Transport::Rest,
             };
             let span = tracing::info_span!("request", id = %info.request_id);
             request.extensions_mut().insert(info);

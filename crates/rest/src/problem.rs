@@ -30,10 +30,6 @@ pub struct InvalidMember {
     pub code: String,
     /// What is wrong, for people.
     pub detail: String,
-    /// Names that were perhaps meant.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schema(required = false)]
-    pub suggestions: Vec<String>,
     /// Line within a policy's expression, from 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub line: Option<u32>,

@@ -1,0 +1,135 @@
+//! `/audit`.
+
+use axum::Json as Answer;
+use axum::extract::State;
+use serde::{Deserialize, Serialize};
+use tracewarden_service::{AuditEntry, AuditQuery};
+use utoipa::{IntoParams, ToSchema};
+
+use crate::App;
+use crate::problem::Problem;
+use crate::query::Query;
+use crate::routes::Caller;
+use crate::wire::Time;
+
+/// Which records.
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct ListRequest {
+    /// Not before.
+    #[param(inline)]
+    from: Option<Time>,
+    /// Before.
+    #[param(inline)]
+    to: Option<Time>,
+    /// Name of the user.
+    actor: Option<String>,
+    /// What was done.
+    #[param(example = "traces.query")]
+    action: Option<String>,
+    /// How it ended.
+    #[param(example = "success")]
+    outcome: Option<String>,
+    /// `next_cursor` of the page before.
+    cursor: Option<String>,
+    /// Most records in a page.
+    limit: Option<i64>,
+}
+
+/// Who did something, as far as it is known.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct Actor {
+    /// Id of the user.
+    id: Option<String>,
+    /// Name of the user at that time.
+    username: Option<String>,
+    /// Id of the session or key.
+    credential_id: Option<String>,
+    /// `session`, `api_key` or `mcp`.
+    via: Option<String>,
+}
+
+/// Something that was done, or tried.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct AuditRecord {
+    /// Opaque id.
+    id: String,
+    /// When it began.
+    at: Time,
+    /// When it was complete; null when it never was.
+    completed_at: Option<Time>,
+    /// Who.
+    actor: Actor,
+    /// What.
+    action: String,
+    /// How it ended.
+    outcome: String,
+    /// The request.
+    request_id: Option<String>,
+    /// Address of the client.
+    client_ip: Option<String>,
+    /// What the client calls itself.
+    user_agent: Option<String>,
+    /// What it was done to.
+    target: Option<String>,
+    /// More, depending on the action; never span data, never a secret.
+    #[schema(value_type = Object)]
+    detail: serde_json::Value,
+}
+
+impl From<AuditEntry> for AuditRecord {
+    fn from(entry: AuditEntry) -> Self {
+        Self {
+            id: entry.id,
+            at: entry.at.into(),
+            completed_at: entry.completed_at.map(Time),
+            actor: Actor {
+                id: entry.actor_id,
+                username: entry.actor_name,
+                credential_id: entry.credential_id,
+                via: entry.via,
+            },
+            action: entry.action,
+            outcome: entry.outcome,
+            request_id: entry.request_id,
+            client_ip: entry.client_ip,
+            user_agent: entry.user_agent,
+            target: entry.target,
+            detail: entry.detail,
+        }
+    }
+}
+
+/// A page of audit records.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct AuditList {
+    /// Newest first.
+    records: Vec<AuditRecord>,
+    /// Absent on the last page.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_cursor: Option<String>,
+}
+
+/// Authentication, trace queries and configuration changes.
+#[utoipa::path(get, path = "/audit", tag = "audit", params(ListRequest), responses(
+    (status = 200, description = "Records", body = AuditList),
+))]
+pub(crate) async fn list(
+    State(app): State<App>,
+    caller: Caller,
+    Query(request): Query<ListRequest>,
+) -> Result<Answer<AuditList>, Problem> {
+    let query = AuditQuery {
+        from: request.from.map(|time| time.0),
+        to: request.to.map(|time| time.0),
+        actor: request.actor,
+        action: request.action,
+        outcome: request.outcome,
+        cursor: request.cursor,
+        limit: request.limit,
+    };
+    let page = app.service.audit(&caller.require_admin()?, query).await?;
+    let records = page.records.into_iter().map(AuditRecord::from).collect();
+    Ok(Answer(AuditList { records, next_cursor: page.next_cursor }))
+}

@@ -1,0 +1,55 @@
+//! The frame of the OpenAPI document; the routes fill it.
+
+use axum::extract::State;
+use http::{HeaderValue, header};
+use utoipa::openapi::security::{ApiKey, ApiKeyValue, Http, HttpAuthScheme, SecurityScheme};
+use utoipa::openapi::tag::Tag;
+use utoipa::openapi::{Components, Info, License, OpenApi, OpenApiBuilder};
+use utoipa::{PartialSchema, ToSchema};
+
+use crate::App;
+use crate::problem::{InvalidMember, ProblemDetails};
+
+/// Title, version, sign-in and shared shapes.
+pub(crate) fn frame() -> OpenApi {
+    let mut info = Info::new("Tracewarden", env!("CARGO_PKG_VERSION"));
+    info.description = Some("Policy-controlled read access to OpenTelemetry traces.".to_owned());
+    info.license = Some(License::new("Apache-2.0"));
+    let mut components = Components::new();
+    components.add_security_scheme(
+        "session",
+        SecurityScheme::ApiKey(ApiKey::Cookie(ApiKeyValue::with_description(
+            "__Host-tracewarden",
+            "Set by `POST /login`; called `tracewarden` when the service is reached over http on a loopback name.",
+        ))),
+    );
+    let mut bearer = Http::new(HttpAuthScheme::Bearer);
+    bearer.description = Some("A personal API key, which begins with `twk_`.".to_owned());
+    components.add_security_scheme("api_key", SecurityScheme::Http(bearer));
+    components.schemas.insert(ProblemDetails::name().into_owned(), ProblemDetails::schema());
+    components.schemas.insert(InvalidMember::name().into_owned(), InvalidMember::schema());
+    let tags = [
+        ("self", "The caller: log-in, password, sessions, API keys"),
+        ("traces", "Reading traces"),
+        ("users", "Users (administrators)"),
+        ("roles", "Roles and policies (administrators)"),
+        ("trace source", "The bound table and its marked fields (administrators)"),
+        ("audit", "The audit log (administrators)"),
+        ("operation", "Health and this document"),
+    ];
+    let tags = tags.map(|(name, description)| {
+        let mut tag = Tag::new(name);
+        tag.description = Some(description.to_owned());
+        tag
+    });
+    OpenApiBuilder::new().info(info).components(Some(components)).tags(Some(tags)).build()
+}
+
+/// This document.
+#[utoipa::path(get, path = "/openapi.json", tag = "operation", responses((status = 200, description = "OpenAPI 3.1")))]
+pub(crate) async fn get(State(app): State<App>) -> impl axum::response::IntoResponse {
+    (
+        [(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))],
+        app.document.get().cloned().unwrap_or_default(),
+    )
+}

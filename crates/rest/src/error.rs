@@ -1,0 +1,37 @@
+//! Errors of the service as problem details.
+
+use http::{HeaderValue, header};
+use tracewarden_service::{Diagnostic, ServiceError};
+
+use crate::code::Code;
+use crate::problem::{InvalidMember, Problem};
+
+impl From<ServiceError> for Problem {
+    /// What may leave goes out; the rest goes to the log, where the request's id finds it.
+    fn from(error: ServiceError) -> Self {
+        let code = Code::parse(error.code()).unwrap_or(Code::Internal);
+        if let Some(inside) = error.inside() {
+            tracing::error!(code = code.as_str(), inside, "the request failed");
+        }
+        let mut problem = Self::new(code, error.detail());
+        for member in error.errors() {
+            let mut invalid = InvalidMember::new(&member.pointer, member.code, &member.detail);
+            if let Some(diagnostic) = &member.diagnostic {
+                locate(&mut invalid, diagnostic);
+            }
+            problem = problem.with(invalid);
+        }
+        match error.retry_after_seconds() {
+            Some(seconds) => problem.with_header(header::RETRY_AFTER, HeaderValue::from(seconds)),
+            None => problem,
+        }
+    }
+}
+
+/// Where in a policy's expression the fault is, and what to do about it.
+fn locate(invalid: &mut InvalidMember, diagnostic: &Diagnostic) {
+    invalid.line = Some(diagnostic.line);
+    invalid.column = Some(diagnostic.column);
+    invalid.length = Some(diagnostic.length);
+    invalid.hint = diagnostic.hint.clone();
+}

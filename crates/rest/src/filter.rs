@@ -1,0 +1,93 @@
+//! `/filter`.
+
+use axum::Json as Answer;
+use axum::extract::State;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::App;
+use crate::problem::Problem;
+use crate::routes::Caller;
+use crate::schema_wire::LogicalType;
+
+/// A field that the caller may name.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = FieldDescriptor)]
+pub(crate) struct WireField {
+    /// The map column; empty for a column of its own.
+    map: String,
+    /// The key within the map, or the column's name.
+    name: String,
+    /// How policies name the field.
+    #[serde(rename = "ref")]
+    #[schema(examples("SpanAttributes[\"http.route\"]"))]
+    reference: String,
+    /// Its type.
+    #[serde(rename = "type")]
+    logical: LogicalType,
+    /// Operators that a condition on it may have; only when it is filterable.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    operators: Option<Vec<&'static str>>,
+    /// Whether filters may use it; administrators only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    filterable: Option<bool>,
+    /// Whether policies may use it; administrators only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    policy: Option<bool>,
+}
+
+/// Limits on filters and pages.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Limits)]
+pub(crate) struct WireLimits {
+    /// Conditions in a filter.
+    max_conditions: usize,
+    /// Values in a condition.
+    max_values: usize,
+    /// Traces in a page.
+    max_limit: u32,
+}
+
+/// What a filter may say.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = FilterSchema)]
+pub(crate) struct WireFilterSchema {
+    /// Fields that the caller may name.
+    fields: Vec<WireField>,
+    /// Version of the access model.
+    version: u64,
+    /// Limits.
+    limits: WireLimits,
+    /// How filters work, in plain English.
+    description: &'static str,
+}
+
+/// The fields that the caller may name in the filter of `POST /traces/query`.
+#[utoipa::path(get, path = "/filter/schema", tag = "traces", responses(
+    (status = 200, description = "What a filter may say", body = WireFilterSchema),
+))]
+pub(crate) async fn schema(
+    State(app): State<App>,
+    caller: Caller,
+) -> Result<Answer<WireFilterSchema>, Problem> {
+    let schema = app.service.filter_schema(&caller).await?;
+    let fields = schema.fields.into_iter().map(|field| WireField {
+        map: field.map,
+        name: field.name,
+        reference: field.reference,
+        logical: field.logical.into(),
+        operators: field.operators.map(|list| list.iter().map(|operator| operator.as_str()).collect()),
+        filterable: field.filterable,
+        policy: field.policy,
+    });
+    Ok(Answer(WireFilterSchema {
+        fields: fields.collect(),
+        version: schema.version,
+        limits: WireLimits {
+            max_conditions: schema.limits.max_conditions,
+            max_values: schema.limits.max_values,
+            max_limit: schema.limits.max_limit,
+        },
+        description: schema.description,
+    }))
+}

@@ -1,0 +1,32 @@
+//! `/healthz` and `/readyz`.
+
+use axum::Json as Answer;
+use axum::extract::State;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::App;
+use crate::problem::{Problem, ProblemDetails};
+
+/// How the service is.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct Health {
+    /// `ok`.
+    status: &'static str,
+}
+
+/// Whether the process answers.
+#[utoipa::path(get, path = "/healthz", tag = "operation", responses((status = 200, description = "It does", body = Health)))]
+pub(crate) async fn healthz() -> Answer<Health> {
+    Answer(Health { status: "ok" })
+}
+
+/// Whether the service's own database and the trace store answer.
+#[utoipa::path(get, path = "/readyz", tag = "operation", responses(
+    (status = 200, description = "They do", body = Health),
+    (status = 503, description = "One of them does not", body = ProblemDetails, content_type = "application/problem+json"),
+))]
+pub(crate) async fn readyz(State(app): State<App>) -> Result<Answer<Health>, Problem> {
+    app.service.ready().await?;
+    Ok(Answer(Health { status: "ok" }))
+}

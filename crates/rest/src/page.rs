@@ -1,0 +1,195 @@
+//! Pages of traces and single traces as answers. Spans are streamed; the first of them is awaited before the status goes
+//! out, so that a store that fails at once is answered with a status that says so.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use axum::body::Body;
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use futures::stream::{self, StreamExt};
+use http::{HeaderValue, header};
+use serde::Serialize;
+use tracewarden_service::{
+    AnswerBody, QueryAnswer, RequestInfo, SchemaEcho, ServiceError, SpanStream, Summary, TraceAnswer,
+};
+use utoipa::ToSchema;
+
+use crate::accept::Representation;
+use crate::framing::{Document, Frame, text};
+use crate::problem::Problem;
+use crate::schema_wire::SchemaBinding;
+use crate::wire::Time;
+
+/// A page of traces. The view decides which of the three lists is there.
+#[derive(ToSchema)]
+#[allow(dead_code, reason = "describes what is streamed")]
+pub(crate) struct SpanPage {
+    /// The bound table and its structural columns.
+    schema: SchemaBinding,
+    /// Spans of whole traces, with the columns of the bound table.
+    #[schema(value_type = Option<Vec<Object>>)]
+    spans: Option<Vec<serde_json::Value>>,
+    /// One object a trace.
+    traces: Option<Vec<TraceSummary>>,
+    /// The ids alone.
+    trace_ids: Option<Vec<String>>,
+    /// Absent on the last page.
+    next_cursor: Option<String>,
+}
+
+/// One trace.
+#[derive(ToSchema)]
+#[allow(dead_code, reason = "describes what is streamed")]
+pub(crate) struct TraceSpans {
+    /// The bound table and its structural columns.
+    schema: SchemaBinding,
+    /// All spans, by timestamp.
+    #[schema(value_type = Vec<Object>)]
+    spans: Vec<serde_json::Value>,
+}
+
+/// One trace in short.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct TraceSummary {
+    /// Trace id.
+    trace_id: String,
+    /// Name of the root span.
+    root_name: Option<String>,
+    /// Service of the root span.
+    root_service: Option<String>,
+    /// Start of the earliest span.
+    start: Time,
+    /// From the earliest start to the latest end.
+    duration_nanos: Option<i64>,
+    /// Spans.
+    span_count: u64,
+    /// Spans with an error.
+    error_count: Option<u64>,
+    /// Services that took part.
+    services: Vec<String>,
+    /// Spans that satisfy a condition of the filter.
+    matched_span_ids: Vec<String>,
+}
+
+impl From<Summary> for TraceSummary {
+    fn from(summary: Summary) -> Self {
+        Self {
+            trace_id: summary.trace_id,
+            root_name: summary.root_name,
+            root_service: summary.root_service,
+            start: summary.start.into(),
+            duration_nanos: summary.duration_nanos,
+            span_count: summary.span_count,
+            error_count: summary.error_count,
+            services: summary.services,
+            matched_span_ids: summary.matched_span_ids,
+        }
+    }
+}
+
+/// The last line of a page in lines.
+#[derive(Serialize)]
+struct End {
+    end: EndOfPage,
+}
+
+#[derive(Serialize)]
+struct EndOfPage {
+    next_cursor: Option<String>,
+    traces: u64,
+    spans: u64,
+}
+
+/// A page as an answer.
+pub(crate) async fn answer(
+    answer: QueryAnswer,
+    representation: Representation,
+    info: &RequestInfo,
+) -> Result<Response, Problem> {
+    let QueryAnswer { schema, next_cursor, traces, body } = answer;
+    let (list, member, rows) = match body {
+        AnswerBody::Spans(spans) => ("spans", "span", spans_of(spans, info).await?),
+        AnswerBody::Summaries(summaries) => {
+            let summaries = summaries.into_iter().map(|summary| text(&TraceSummary::from(summary)));
+            ("traces", "trace", ready(summaries))
+        }
+        AnswerBody::Ids(ids) => ("trace_ids", "trace_id", ready(ids.iter().map(text))),
+    };
+    let Rows { stream, spans } = rows;
+    let schema = schema_of(&schema);
+    let body = match representation {
+        Representation::Json => {
+            let tail = move || match next_cursor {
+                Some(cursor) => format!("],\"next_cursor\":{}}}\n", text(&cursor)),
+                None => "]}\n".to_owned(),
+            };
+            let head = format!("{{\"schema\":{schema},\"{list}\":[");
+            Body::from_stream(Document::new(Frame::Elements, head, stream, tail))
+        }
+        Representation::Lines => {
+            let tail = move || {
+                let end = EndOfPage { next_cursor, traces, spans: spans.load(Ordering::Relaxed) };
+                text(&End { end }) + "\n"
+            };
+            let head = format!("{{\"schema\":{schema}}}\n");
+            Body::from_stream(Document::new(Frame::Lines(member), head, stream, tail))
+        }
+    };
+    Ok(respond(body, representation))
+}
+
+/// One trace as an answer.
+pub(crate) async fn trace(answer: TraceAnswer, info: &RequestInfo) -> Result<Response, Problem> {
+    let rows = spans_of(answer.spans, info).await?;
+    let head = format!("{{\"schema\":{},\"spans\":[", schema_of(&answer.schema));
+    let document = Document::new(Frame::Elements, head, rows.stream, || "]}\n".to_owned());
+    Ok(respond(Body::from_stream(document), Representation::Json))
+}
+
+fn schema_of(schema: &SchemaEcho) -> String {
+    text(&SchemaBinding::new(&schema.binding, schema.version))
+}
+
+fn respond(body: Body, representation: Representation) -> Response {
+    let kind = HeaderValue::from_static(representation.media_type());
+    ([(header::CONTENT_TYPE, kind)], body).into_response()
+}
+
+/// Lines on their way, and the number of spans that passed so far.
+struct Rows {
+    stream: stream::BoxStream<'static, Result<Bytes, io::Error>>,
+    spans: Arc<AtomicU64>,
+}
+
+/// Rows that are all there.
+fn ready(rows: impl Iterator<Item = String>) -> Rows {
+    let lines: String = rows.map(|row| row + "\n").collect();
+    let stream = stream::once(async move { Ok(Bytes::from(lines)) }).boxed();
+    Rows { stream, spans: Arc::default() }
+}
+
+/// Spans as they come, once the first of them came or it is known that none will.
+async fn spans_of(spans: SpanStream, info: &RequestInfo) -> Result<Rows, Problem> {
+    let mut spans = spans.fuse();
+    let first = spans.next().await.transpose()?;
+    let counter = Arc::new(AtomicU64::new(0));
+    let count = Arc::clone(&counter);
+    let request_id = info.request_id.clone();
+    let stream = stream::iter(first.map(Ok)).chain(spans).map(move |chunk| match chunk {
+        Ok(chunk) => {
+            count.fetch_add(chunk.spans, Ordering::Relaxed);
+            Ok(chunk.lines)
+        }
+        Err(error) => Err(broken_off(&error, &request_id)),
+    });
+    Ok(Rows { stream: stream.boxed(), spans: counter })
+}
+
+/// The status has gone out; all that is left is to break the connection off and to write down why.
+fn broken_off(error: &ServiceError, request_id: &str) -> io::Error {
+    let inside = error.inside().unwrap_or_default();
+    tracing::error!(request_id, code = error.code(), inside, "the answer was broken off");
+    io::Error::other("the answer was broken off")
+}

@@ -1,0 +1,195 @@
+//! `/roles`.
+
+use axum::Json as Answer;
+use axum::extract::State;
+use axum::response::IntoResponse;
+use http::StatusCode;
+use serde::{Deserialize, Serialize};
+use tracewarden_service::{Policy, PutRole, Role, RoleDetail};
+use utoipa::ToSchema;
+
+use crate::App;
+use crate::body::Json;
+use crate::policies::{WireDiagnostic, diagnostics};
+use crate::preconditions::{IfMatch, etag};
+use crate::problem::{Problem, ProblemDetails};
+use crate::query::Path;
+use crate::routes::Caller;
+use crate::wire::Time;
+
+/// A CEL expression over the fields of a span and the attributes of the caller.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = Policy)]
+pub(crate) struct WirePolicy {
+    /// What it is for.
+    #[schema(examples("Own team"))]
+    title: String,
+    /// CEL; a trace is readable when any of its spans makes it true.
+    #[schema(examples("SpanAttributes[\"team\"] == user.attributes.team"))]
+    expression: String,
+    /// More about it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    description: Option<String>,
+}
+
+impl From<Policy> for WirePolicy {
+    fn from(Policy { title, expression, description }: Policy) -> Self {
+        Self { title, expression, description }
+    }
+}
+
+impl From<WirePolicy> for Policy {
+    fn from(WirePolicy { title, expression, description }: WirePolicy) -> Self {
+        Self { title, expression, description }
+    }
+}
+
+/// A role.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Role)]
+pub(crate) struct WireRole {
+    /// Name.
+    name: String,
+    /// Its policies; each opens traces of its own.
+    policies: Vec<WirePolicy>,
+    /// Increases with each change; the `ETag` of the role.
+    revision: u64,
+    /// When it was last changed.
+    updated_at: Time,
+}
+
+impl From<Role> for WireRole {
+    fn from(role: Role) -> Self {
+        Self {
+            name: role.name,
+            policies: role.policies.into_iter().map(WirePolicy::from).collect(),
+            revision: role.revision,
+            updated_at: role.updated_at.into(),
+        }
+    }
+}
+
+/// Roles.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct RoleList {
+    /// By name.
+    roles: Vec<WireRole>,
+}
+
+/// The roles.
+#[utoipa::path(get, path = "/roles", tag = "roles", responses((status = 200, description = "Roles", body = RoleList)))]
+pub(crate) async fn list(State(app): State<App>, caller: Caller) -> Result<Answer<RoleList>, Problem> {
+    let roles = app.service.roles(&caller.require_admin()?).await?;
+    Ok(Answer(RoleList { roles: roles.into_iter().map(WireRole::from).collect() }))
+}
+
+/// A role with who holds it.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = RoleDetail)]
+pub(crate) struct WireRoleDetail {
+    /// The role.
+    #[serde(flatten)]
+    role: WireRole,
+    /// Names of the users who hold it.
+    members: Vec<String>,
+}
+
+/// One role.
+#[utoipa::path(get, path = "/roles/{name}", tag = "roles", params(("name" = String, Path, description = "The role's name")), responses(
+    (status = 200, description = "The role", body = WireRoleDetail, headers(("ETag" = String, description = "The revision"))),
+    (status = 404, description = "No such role"),
+))]
+pub(crate) async fn get(
+    State(app): State<App>,
+    caller: Caller,
+    Path(name): Path<String>,
+) -> Result<impl IntoResponse, Problem> {
+    let RoleDetail { role, members } = app.service.role(&caller.require_admin()?, &name).await?;
+    Ok((etag(role.revision), Answer(WireRoleDetail { role: role.into(), members })))
+}
+
+/// The policies of a role.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct PutRequest {
+    /// One or more; `admin` alone may have none.
+    policies: Vec<WirePolicy>,
+}
+
+/// A stored policy with what is perhaps not meant.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct StoredPolicy {
+    /// The policy.
+    #[serde(flatten)]
+    policy: WirePolicy,
+    /// What is allowed, yet perhaps not meant.
+    warnings: Vec<WireDiagnostic>,
+}
+
+/// A stored role.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct StoredRole {
+    /// Name.
+    name: String,
+    /// Its policies, each with warnings.
+    policies: Vec<StoredPolicy>,
+    /// Increases with each change; the `ETag` of the role.
+    revision: u64,
+    /// When it was last changed.
+    updated_at: Time,
+}
+
+/// Makes or replaces a role. It holds at the next request of everybody who has it.
+#[utoipa::path(put, path = "/roles/{name}", tag = "roles", request_body = PutRequest, params(
+    ("name" = String, Path, description = "1 to 64 of `a-z 0-9 . _ -`, starting with a letter or digit"),
+    ("If-Match" = Option<String>, Header, description = "The `ETag` of the role that is to be replaced")), responses(
+    (status = 201, description = "Made", body = StoredRole),
+    (status = 200, description = "Replaced", body = StoredRole),
+    (status = 412, description = "The role was changed since", body = ProblemDetails, content_type = "application/problem+json"),
+    (status = 422, description = "A policy is not valid", body = ProblemDetails, content_type = "application/problem+json"),
+))]
+pub(crate) async fn put(
+    State(app): State<App>,
+    caller: Caller,
+    Path(name): Path<String>,
+    IfMatch(if_match): IfMatch,
+    Json(request): Json<PutRequest>,
+) -> Result<impl IntoResponse, Problem> {
+    let policies = request.policies.into_iter().map(Policy::from).collect();
+    let stored = app.service.put_role(&caller.require_admin()?, &name, policies, if_match).await?;
+    let status = if stored.created { StatusCode::CREATED } else { StatusCode::OK };
+    Ok((status, etag(stored.role.revision), Answer(StoredRole::from(stored))))
+}
+
+impl From<PutRole> for StoredRole {
+    fn from(stored: PutRole) -> Self {
+        let WireRole { name, policies, revision, updated_at } = stored.role.into();
+        let mut warnings = stored.warnings.into_iter();
+        let policies = policies
+            .into_iter()
+            .map(|policy| {
+                let warnings = diagnostics(warnings.next().unwrap_or_default());
+                StoredPolicy { policy, warnings }
+            })
+            .collect();
+        Self { name, policies, revision, updated_at }
+    }
+}
+
+/// Deletes a role and takes it from everybody who has it.
+#[utoipa::path(delete, path = "/roles/{name}", tag = "roles", params(
+    ("name" = String, Path, description = "The role's name"),
+    ("If-Match" = Option<String>, Header, description = "The `ETag` of the role that is to be deleted")), responses(
+    (status = 204, description = "Deleted"),
+    (status = 404, description = "No such role"),
+))]
+pub(crate) async fn delete(
+    State(app): State<App>,
+    caller: Caller,
+    Path(name): Path<String>,
+    IfMatch(if_match): IfMatch,
+) -> Result<StatusCode, Problem> {
+    app.service.delete_role(&caller.require_admin()?, &name, if_match).await?;
+    Ok(StatusCode::NO_CONTENT)
+}

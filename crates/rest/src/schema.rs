@@ -1,0 +1,248 @@
+//! `/schema`: the trace source.
+
+use axum::Json as Answer;
+use axum::extract::State;
+use axum::response::IntoResponse;
+use serde::{Deserialize, Serialize};
+use tracewarden_service::{Column, FieldMark, MapKeys, TableSummary};
+use utoipa::ToSchema;
+
+use crate::App;
+use crate::body::Json;
+use crate::preconditions::{IfMatch, etag};
+use crate::problem::{Problem, ProblemDetails};
+use crate::query::Path;
+use crate::routes::Caller;
+use crate::schema_wire::{LogicalType, WireAccessModel, WireBinding};
+
+/// The binding and the marked fields.
+#[utoipa::path(get, path = "/schema", tag = "trace source", responses(
+    (status = 200, description = "The access model", body = WireAccessModel, headers(("ETag" = String, description = "The version"))),
+))]
+pub(crate) async fn get(State(app): State<App>, caller: Caller) -> Result<impl IntoResponse, Problem> {
+    let model = app.service.access_model(&caller.require_admin()?).await?;
+    Ok((etag(model.version), Answer(WireAccessModel::from(model))))
+}
+
+/// A table of the trace store.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct Table {
+    /// Database.
+    database: String,
+    /// Name.
+    name: String,
+    /// Engine.
+    engine: String,
+    /// Rows, where the engine knows.
+    rows: Option<u64>,
+    /// Bytes on disk, where the engine knows.
+    bytes: Option<u64>,
+    /// The structural columns that we would propose; null when the table does not look like one of spans.
+    proposal: Option<WireBinding>,
+}
+
+impl From<TableSummary> for Table {
+    fn from(table: TableSummary) -> Self {
+        Self {
+            database: table.database,
+            name: table.name,
+            engine: table.engine,
+            rows: table.rows,
+            bytes: table.bytes,
+            proposal: table.proposal.map(WireBinding::from),
+        }
+    }
+}
+
+/// Tables of the trace store.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct TableList {
+    /// Without the trace store's own.
+    tables: Vec<Table>,
+}
+
+/// Tables of the trace store that could be bound.
+#[utoipa::path(get, path = "/schema/tables", tag = "trace source", responses(
+    (status = 200, description = "Tables", body = TableList),
+))]
+pub(crate) async fn tables(State(app): State<App>, caller: Caller) -> Result<Answer<TableList>, Problem> {
+    let tables = app.service.tables(&caller.require_admin()?).await?;
+    Ok(Answer(TableList { tables: tables.into_iter().map(Table::from).collect() }))
+}
+
+/// A column.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct TableColumn {
+    /// Name.
+    name: String,
+    /// Type in the trace store.
+    #[serde(rename = "type")]
+    column_type: String,
+    /// The types that it can be marked as; empty when it cannot.
+    logical_types: Vec<LogicalType>,
+    /// For a map, the types that its keys can be marked as.
+    key_logical_types: Vec<LogicalType>,
+}
+
+impl From<Column> for TableColumn {
+    fn from(column: Column) -> Self {
+        let wire =
+            |list: &[tracewarden_model::LogicalType]| list.iter().copied().map(LogicalType::from).collect();
+        Self {
+            logical_types: wire(column.column_type.logical_types()),
+            key_logical_types: wire(column.column_type.map_key_logical_types()),
+            name: column.name,
+            column_type: column.type_text,
+        }
+    }
+}
+
+/// Keys that were found in a map column.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct SampledMap {
+    /// The column.
+    map: String,
+    /// Rows that were looked at.
+    sampled_rows: u64,
+    /// Keys, the most frequent first.
+    keys: Vec<SampledKey>,
+}
+
+/// A key that was found in a map column.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct SampledKey {
+    /// The key.
+    name: String,
+    /// Rows that have it, of those that were looked at.
+    rows: u64,
+    /// Some of its values.
+    examples: Vec<String>,
+}
+
+impl From<MapKeys> for SampledMap {
+    fn from(map: MapKeys) -> Self {
+        let keys = map.keys.into_iter().map(|key| SampledKey {
+            name: key.name,
+            rows: key.rows,
+            examples: key.examples,
+        });
+        Self { map: map.map, sampled_rows: map.sampled_rows, keys: keys.collect() }
+    }
+}
+
+/// What a table holds.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = TableDetail)]
+pub(crate) struct WireTableDetail {
+    /// Columns in order.
+    columns: Vec<TableColumn>,
+    /// Keys of map columns, found in a bounded sample.
+    maps: Vec<SampledMap>,
+    /// Whether rows were looked at; the setting `discovery_samples` can forbid it.
+    sampled: bool,
+}
+
+/// Columns of a table, and keys of its maps with example values. Looking at them is audited.
+#[utoipa::path(get, path = "/schema/tables/{database}/{table}", tag = "trace source", params(
+    ("database" = String, Path, description = "Database"), ("table" = String, Path, description = "Table")), responses(
+    (status = 200, description = "What the table holds", body = WireTableDetail),
+    (status = 404, description = "No such table"),
+))]
+pub(crate) async fn table(
+    State(app): State<App>,
+    caller: Caller,
+    Path((database, table)): Path<(String, String)>,
+) -> Result<Answer<WireTableDetail>, Problem> {
+    let detail = app.service.table(&caller.require_admin()?, &database, &table).await?;
+    Ok(Answer(WireTableDetail {
+        columns: detail.columns.into_iter().map(TableColumn::from).collect(),
+        maps: detail.maps.into_iter().map(SampledMap::from).collect(),
+        sampled: detail.sampled,
+    }))
+}
+
+/// The access model after a table was bound.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct BoundSchema {
+    /// The access model.
+    #[serde(flatten)]
+    model: WireAccessModel,
+    /// What works, yet perhaps not as expected.
+    warnings: Vec<String>,
+}
+
+/// Binds a table as trace source, after checking its columns and their types.
+#[utoipa::path(put, path = "/schema/binding", tag = "trace source", request_body = WireBinding, params(
+    ("If-Match" = Option<String>, Header, description = "The version; required when a table is bound")), responses(
+    (status = 200, description = "Bound", body = BoundSchema, headers(("ETag" = String, description = "The version"))),
+    (status = 409, description = "A stored policy would break", body = ProblemDetails, content_type = "application/problem+json"),
+    (status = 412, description = "Changed since", body = ProblemDetails, content_type = "application/problem+json"),
+    (status = 428, description = "`If-Match` is missing", body = ProblemDetails, content_type = "application/problem+json"),
+))]
+pub(crate) async fn put_binding(
+    State(app): State<App>,
+    caller: Caller,
+    IfMatch(if_match): IfMatch,
+    Json(binding): Json<WireBinding>,
+) -> Result<impl IntoResponse, Problem> {
+    let bound = app.service.put_binding(&caller.require_admin()?, binding.into(), if_match).await?;
+    let tag = etag(bound.model.version);
+    Ok((tag, Answer(BoundSchema { model: bound.model.into(), warnings: bound.warnings })))
+}
+
+/// The marked fields, all of them.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct FieldsRequest {
+    /// What is not here is no longer marked.
+    fields: Vec<WireFieldMark>,
+}
+
+/// A field to be marked.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = FieldMark)]
+pub(crate) struct WireFieldMark {
+    /// The map column; absent or empty for a column of its own.
+    map: Option<String>,
+    /// The key within the map, or the column's name.
+    name: String,
+    /// Its type; absent for the natural one of the column.
+    #[serde(rename = "type")]
+    logical: Option<LogicalType>,
+    /// Whether filters may use it.
+    filterable: bool,
+    /// Whether policies may use it; never for numbers.
+    policy: bool,
+}
+
+impl From<WireFieldMark> for FieldMark {
+    fn from(mark: WireFieldMark) -> Self {
+        Self {
+            map: mark.map.filter(|map| !map.is_empty()),
+            name: mark.name,
+            logical: mark.logical.map(tracewarden_model::LogicalType::from),
+            filterable: mark.filterable,
+            policy: mark.policy,
+        }
+    }
+}
+
+/// Replaces the marked fields in one step. A change that would break a stored policy is refused.
+#[utoipa::path(put, path = "/schema/fields", tag = "trace source", request_body = FieldsRequest, params(
+    ("If-Match" = String, Header, description = "The version")), responses(
+    (status = 200, description = "Marked", body = WireAccessModel, headers(("ETag" = String, description = "The version"))),
+    (status = 409, description = "A stored policy would break, or nothing is bound", body = ProblemDetails, content_type = "application/problem+json"),
+    (status = 412, description = "Changed since", body = ProblemDetails, content_type = "application/problem+json"),
+    (status = 428, description = "`If-Match` is missing", body = ProblemDetails, content_type = "application/problem+json"),
+))]
+pub(crate) async fn put_fields(
+    State(app): State<App>,
+    caller: Caller,
+    IfMatch(if_match): IfMatch,
+    Json(request): Json<FieldsRequest>,
+) -> Result<impl IntoResponse, Problem> {
+    let marks = request.fields.into_iter().map(FieldMark::from).collect();
+    let model = app.service.put_fields(&caller.require_admin()?, marks, if_match).await?;
+    Ok((etag(model.version), Answer(WireAccessModel::from(model))))
+}

@@ -1,0 +1,212 @@
+//! The access model as it is sent and answered.
+
+use serde::{Deserialize, Serialize};
+use tracewarden_model::{AccessModel, Binding, Display, MarkedField};
+use utoipa::ToSchema;
+
+/// The bound table with its structural columns, as every answer with spans repeats it.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct SchemaBinding {
+    /// Database of the trace store.
+    #[schema(examples("otel"))]
+    database: String,
+    /// Table with one row a span.
+    #[schema(examples("otel_traces"))]
+    table: String,
+    /// Column with the trace id.
+    #[schema(examples("TraceId"))]
+    trace_id: String,
+    /// Column with the span id.
+    #[schema(examples("SpanId"))]
+    span_id: String,
+    /// Column with the span's start.
+    #[schema(examples("Timestamp"))]
+    timestamp: String,
+    /// Column with the parent's span id.
+    #[schema(examples("ParentSpanId"))]
+    parent_span_id: String,
+    /// Version of the access model.
+    version: u64,
+}
+
+impl SchemaBinding {
+    pub(crate) fn new(binding: &Binding, version: u64) -> Self {
+        Self {
+            database: binding.database.clone(),
+            table: binding.table.clone(),
+            trace_id: binding.trace_id.clone(),
+            span_id: binding.span_id.clone(),
+            timestamp: binding.timestamp.clone(),
+            parent_span_id: binding.parent_span_id.clone(),
+            version,
+        }
+    }
+}
+
+/// A table as trace source.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = Binding)]
+pub(crate) struct WireBinding {
+    /// Database of the trace store.
+    database: String,
+    /// Table with one row a span.
+    table: String,
+    /// Column with the trace id.
+    trace_id: String,
+    /// Column with the span id.
+    span_id: String,
+    /// Column with the span's start.
+    timestamp: String,
+    /// Column with the parent's span id, empty on a root span.
+    parent_span_id: String,
+    /// Table in the same database with the bounds of each trace, in columns `TraceId`, `Start`, `End`.
+    trace_index: Option<String>,
+    /// Columns that summaries show.
+    #[serde(default)]
+    #[schema(required = false)]
+    display: WireDisplay,
+}
+
+/// Columns that summaries show.
+#[derive(Debug, Serialize, Deserialize, ToSchema, Default)]
+#[serde(deny_unknown_fields)]
+#[schema(as = Display)]
+pub(crate) struct WireDisplay {
+    /// Operation name of a span.
+    name: Option<String>,
+    /// Service name of a span.
+    service: Option<String>,
+    /// Duration of a span in nanoseconds.
+    duration: Option<String>,
+    /// Status of a span.
+    status: Option<String>,
+    /// Kind of a span.
+    kind: Option<String>,
+}
+
+impl From<WireBinding> for Binding {
+    fn from(wire: WireBinding) -> Self {
+        let WireDisplay { name, service, duration, status, kind } = wire.display;
+        Self {
+            database: wire.database,
+            table: wire.table,
+            trace_id: wire.trace_id,
+            span_id: wire.span_id,
+            timestamp: wire.timestamp,
+            parent_span_id: wire.parent_span_id,
+            trace_index: wire.trace_index,
+            display: Display { name, service, duration, status, kind },
+        }
+    }
+}
+
+impl From<Binding> for WireBinding {
+    fn from(binding: Binding) -> Self {
+        let Display { name, service, duration, status, kind } = binding.display;
+        Self {
+            database: binding.database,
+            table: binding.table,
+            trace_id: binding.trace_id,
+            span_id: binding.span_id,
+            timestamp: binding.timestamp,
+            parent_span_id: binding.parent_span_id,
+            trace_index: binding.trace_index,
+            display: WireDisplay { name, service, duration, status, kind },
+        }
+    }
+}
+
+/// The logical type of a field.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum LogicalType {
+    /// Text.
+    String,
+    /// A list of strings.
+    StringArray,
+    /// `true` or `false`.
+    Boolean,
+    /// A number; filters only.
+    Number,
+}
+
+impl From<tracewarden_model::LogicalType> for LogicalType {
+    fn from(logical: tracewarden_model::LogicalType) -> Self {
+        match logical {
+            tracewarden_model::LogicalType::String => Self::String,
+            tracewarden_model::LogicalType::StringArray => Self::StringArray,
+            tracewarden_model::LogicalType::Boolean => Self::Boolean,
+            tracewarden_model::LogicalType::Number => Self::Number,
+        }
+    }
+}
+
+impl From<LogicalType> for tracewarden_model::LogicalType {
+    fn from(logical: LogicalType) -> Self {
+        match logical {
+            LogicalType::String => Self::String,
+            LogicalType::StringArray => Self::StringArray,
+            LogicalType::Boolean => Self::Boolean,
+            LogicalType::Number => Self::Number,
+        }
+    }
+}
+
+/// A marked field as administrators see it.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = MarkedField)]
+pub(crate) struct WireMarkedField {
+    /// The map column; empty for a column of its own.
+    map: String,
+    /// The key within the map, or the column's name.
+    name: String,
+    /// How policies name the field.
+    #[serde(rename = "ref")]
+    reference: String,
+    /// Its type for filters and policies.
+    #[serde(rename = "type")]
+    logical: LogicalType,
+    /// Type of the column, or of the map's values, in the trace store.
+    column_type: String,
+    /// Whether filters may use it.
+    filterable: bool,
+    /// Whether policies may use it.
+    policy: bool,
+}
+
+impl From<&MarkedField> for WireMarkedField {
+    fn from(field: &MarkedField) -> Self {
+        Self {
+            map: field.field.map.clone().unwrap_or_default(),
+            name: field.field.name.clone(),
+            reference: field.field.to_string(),
+            logical: field.logical.into(),
+            column_type: field.column_type.to_string(),
+            filterable: field.filterable,
+            policy: field.policy,
+        }
+    }
+}
+
+/// The binding and the marked fields, as one version.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = AccessModel)]
+pub(crate) struct WireAccessModel {
+    /// Increases with every change.
+    version: u64,
+    /// The bound table; null before the first.
+    binding: Option<WireBinding>,
+    /// The marked fields.
+    fields: Vec<WireMarkedField>,
+}
+
+impl From<AccessModel> for WireAccessModel {
+    fn from(model: AccessModel) -> Self {
+        Self {
+            version: model.version,
+            fields: model.fields.iter().map(WireMarkedField::from).collect(),
+            binding: model.binding.map(WireBinding::from),
+        }
+    }
+}

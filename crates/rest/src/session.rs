@@ -1,0 +1,59 @@
+//! `/login` and `/logout`.
+
+use axum::extract::State;
+use axum::response::{AppendHeaders, IntoResponse};
+use axum::{Extension, Json as Answer};
+use http::{HeaderName, HeaderValue, StatusCode, header};
+use secrecy::ExposeSecret;
+use serde::Deserialize;
+use tracewarden_service::{Login, RequestInfo, Secret};
+use utoipa::ToSchema;
+
+use crate::App;
+use crate::body::Json;
+use crate::code::Code;
+use crate::me::Me;
+use crate::problem::{Problem, ProblemDetails};
+use crate::routes::Account;
+
+/// User name and password.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct LoginRequest {
+    /// User name.
+    username: String,
+    /// Password.
+    #[schema(value_type = String, format = Password)]
+    password: Secret,
+}
+
+/// Signs a browser user in. The session is valid until logout or password change.
+#[utoipa::path(post, path = "/login", tag = "self", request_body = LoginRequest, responses(
+    (status = 200, description = "Signed in; the cookie carries the session", body = Me,
+        headers(("Set-Cookie" = String, description = "The session"))),
+    (status = 401, description = "User name or password is wrong", body = ProblemDetails,
+        content_type = "application/problem+json"),
+    (status = 429, description = "Too many attempts; `Retry-After` says when to try again", body = ProblemDetails,
+        content_type = "application/problem+json"),
+))]
+pub(crate) async fn login(
+    State(app): State<App>,
+    Extension(info): Extension<RequestInfo>,
+    Json(LoginRequest { username, password }): Json<LoginRequest>,
+) -> Result<impl IntoResponse, Problem> {
+    let signed_in = app.service.login(Login { username, password }, info).await?;
+    let cookie = set_cookie(app.edge.cookie().set(signed_in.token.expose_secret()))?;
+    Ok((cookie, Answer(Me::from(signed_in.me))))
+}
+
+/// Ends the session that the request carries.
+#[utoipa::path(post, path = "/logout", tag = "self", responses((status = 204, description = "Signed out")))]
+pub(crate) async fn logout(State(app): State<App>, account: Account) -> Result<impl IntoResponse, Problem> {
+    app.service.logout(&account).await?;
+    Ok((StatusCode::NO_CONTENT, set_cookie(app.edge.cookie().clear())?))
+}
+
+fn set_cookie(value: Option<HeaderValue>) -> Result<AppendHeaders<[(HeaderName, HeaderValue); 1]>, Problem> {
+    let value = value.ok_or_else(|| Problem::new(Code::Internal, "the session cannot be given out"))?;
+    Ok(AppendHeaders([(header::SET_COOKIE, value)]))
+}

@@ -1,0 +1,123 @@
+//! `/traces`.
+
+use axum::extract::State;
+use axum::response::Response;
+use serde::Deserialize;
+use tracewarden_service::{QueryRequest, View};
+use utoipa::{IntoParams, ToSchema};
+
+use crate::App;
+use crate::accept::Representation;
+use crate::body::Json;
+use crate::filter_wire::{WireFilter, conditions};
+use crate::page::{self, SpanPage, TraceSpans};
+use crate::problem::{Problem, ProblemDetails};
+use crate::query::{Path, Query};
+use crate::routes::Caller;
+use crate::wire::Time;
+
+/// Which traces, and what of them.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct TraceQuery {
+    /// Start of the window; 24 hours before `to` when absent.
+    from: Option<Time>,
+    /// End of the window, which does not belong to it; now when absent.
+    to: Option<Time>,
+    /// Absent or empty matches everything that the caller may see.
+    filter: Option<WireFilter>,
+    /// Most traces in the page; 50 when absent, and never more than 200.
+    #[schema(minimum = 1)]
+    limit: Option<i64>,
+    /// `next_cursor` of the page before, with the same filter.
+    cursor: Option<String>,
+    /// Columns that spans shall have beside the structural ones; all when absent.
+    columns: Option<Vec<String>>,
+    /// What of each trace.
+    #[serde(default)]
+    #[schema(required = false)]
+    view: WireView,
+}
+
+/// What of each trace.
+#[derive(Clone, Copy, Default, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+#[schema(as = View)]
+pub(crate) enum WireView {
+    /// All spans, under `spans`.
+    #[default]
+    Spans,
+    /// One object a trace, under `traces`.
+    Summary,
+    /// The ids alone, under `trace_ids`.
+    Ids,
+}
+
+impl TraceQuery {
+    fn into_request(self) -> Result<QueryRequest, Problem> {
+        Ok(QueryRequest {
+            from: self.from.map(|time| time.0),
+            to: self.to.map(|time| time.0),
+            conditions: conditions(self.filter)?,
+            limit: self.limit,
+            cursor: self.cursor,
+            columns: self.columns,
+            view: match self.view {
+                WireView::Spans => View::Spans,
+                WireView::Summary => View::Summary,
+                WireView::Ids => View::Ids,
+            },
+        })
+    }
+}
+
+/// A page of the traces that match and that the caller may read, newest first, each whole.
+///
+/// The page is complete if and only if the document closes; when the trace store fails midway, the connection is broken
+/// off. With `Accept: application/x-ndjson` the page comes as lines: `{"schema": …}`, one `{"span": …}` a line, and last
+/// `{"end": {"next_cursor": …, "traces": n, "spans": n}}`.
+#[utoipa::path(post, path = "/traces/query", tag = "traces", request_body = TraceQuery, responses(
+    (status = 200, description = "The page", content((SpanPage = "application/json"), (String = "application/x-ndjson"))),
+    (status = 400, description = "Not readable, or a cursor that does not fit", body = ProblemDetails, content_type = "application/problem+json"),
+    (status = 409, description = "No trace source is bound", body = ProblemDetails, content_type = "application/problem+json"),
+    (status = 422, description = "A filter that is not allowed", body = ProblemDetails, content_type = "application/problem+json"),
+))]
+pub(crate) async fn query(
+    State(app): State<App>,
+    caller: Caller,
+    representation: Representation,
+    Json(query): Json<TraceQuery>,
+) -> Result<Response, Problem> {
+    let answer = app.service.query(&caller, query.into_request()?).await?;
+    page::answer(answer, representation, caller.request_info()).await
+}
+
+/// Hints that clients may send. They never change an answer.
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct Hints {
+    /// The trace began not before.
+    #[param(inline)]
+    #[serde(rename = "from")]
+    _from: Option<Time>,
+    /// The trace began before.
+    #[param(inline)]
+    #[serde(rename = "to")]
+    _to: Option<Time>,
+}
+
+/// One trace, if the caller may read it. Absent and not authorised are the same answer.
+#[utoipa::path(get, path = "/traces/{id}", tag = "traces", params(("id" = String, Path, description = "Trace id"), Hints), responses(
+    (status = 200, description = "The trace", body = TraceSpans),
+    (status = 404, description = "No such trace that the caller may read", body = ProblemDetails, content_type = "application/problem+json"),
+))]
+pub(crate) async fn get(
+    State(app): State<App>,
+    caller: Caller,
+    Path(id): Path<String>,
+    Query(_): Query<Hints>,
+) -> Result<Response, Problem> {
+    let answer = app.service.trace(&caller, &id).await?;
+    page::trace(answer, caller.request_info()).await
+}

@@ -1,0 +1,96 @@
+//! `/users/{username}/sessions` and `/users/{username}/api-keys`.
+
+use axum::Json as Answer;
+use axum::extract::State;
+use http::StatusCode;
+
+use crate::App;
+use crate::api_keys::ApiKeyList;
+use crate::me::SessionList;
+use crate::problem::Problem;
+use crate::query::Path;
+use crate::routes::Caller;
+
+/// A user's sessions.
+#[utoipa::path(get, path = "/users/{username}/sessions", tag = "users", params(("username" = String, Path, description = "User name")), responses(
+    (status = 200, description = "Sessions", body = SessionList),
+    (status = 404, description = "No such user"),
+))]
+pub(crate) async fn sessions(
+    State(app): State<App>,
+    caller: Caller,
+    Path(username): Path<String>,
+) -> Result<Answer<SessionList>, Problem> {
+    Ok(Answer(app.service.user_sessions(&caller.require_admin()?, &username).await?.into()))
+}
+
+/// Ends all sessions of a user.
+#[utoipa::path(delete, path = "/users/{username}/sessions", tag = "users", params(("username" = String, Path, description = "User name")), responses(
+    (status = 204, description = "Ended"),
+    (status = 404, description = "No such user"),
+))]
+pub(crate) async fn end_sessions(
+    State(app): State<App>,
+    caller: Caller,
+    Path(username): Path<String>,
+) -> Result<StatusCode, Problem> {
+    app.service.end_user_sessions(&caller.require_admin()?, &username).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Ends one session of a user.
+#[utoipa::path(delete, path = "/users/{username}/sessions/{id}", tag = "users", params(
+    ("username" = String, Path, description = "User name"), ("id" = String, Path, description = "The session's id")), responses(
+    (status = 204, description = "Ended"),
+    (status = 404, description = "No such user or session"),
+))]
+pub(crate) async fn end_session(
+    State(app): State<App>,
+    caller: Caller,
+    Path((username, id)): Path<(String, String)>,
+) -> Result<StatusCode, Problem> {
+    app.service.end_user_session(&caller.require_admin()?, &username, &id).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// A user's API keys.
+#[utoipa::path(get, path = "/users/{username}/api-keys", tag = "users", params(("username" = String, Path, description = "User name")), responses(
+    (status = 200, description = "Keys", body = ApiKeyList),
+    (status = 404, description = "No such user"),
+))]
+pub(crate) async fn api_keys(
+    State(app): State<App>,
+    caller: Caller,
+    Path(username): Path<String>,
+) -> Result<Answer<ApiKeyList>, Problem> {
+    Ok(Answer(app.service.user_api_keys(&caller.require_admin()?, &username).await?.into()))
+}
+
+/// Revokes all keys of a user.
+#[utoipa::path(delete, path = "/users/{username}/api-keys", tag = "users", params(("username" = String, Path, description = "User name")), responses(
+    (status = 204, description = "Revoked"),
+    (status = 404, description = "No such user"),
+))]
+pub(crate) async fn revoke_api_keys(
+    State(app): State<App>,
+    caller: Caller,
+    Path(username): Path<String>,
+) -> Result<StatusCode, Problem> {
+    app.service.revoke_user_api_keys(&caller.require_admin()?, &username).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Revokes one key of a user.
+#[utoipa::path(delete, path = "/users/{username}/api-keys/{id}", tag = "users", params(
+    ("username" = String, Path, description = "User name"), ("id" = String, Path, description = "The key's id")), responses(
+    (status = 204, description = "Revoked"),
+    (status = 404, description = "No such user or key"),
+))]
+pub(crate) async fn revoke_api_key(
+    State(app): State<App>,
+    caller: Caller,
+    Path((username, id)): Path<(String, String)>,
+) -> Result<StatusCode, Problem> {
+    app.service.revoke_user_api_key(&caller.require_admin()?, &username, &id).await?;
+    Ok(StatusCode::NO_CONTENT)
+}

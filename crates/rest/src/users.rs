@@ -1,0 +1,236 @@
+//! `/users`.
+
+use std::collections::BTreeSet;
+
+use axum::Json as Answer;
+use axum::extract::State;
+use http::StatusCode;
+use secrecy::ExposeSecret;
+use serde::{Deserialize, Serialize};
+use tracewarden_service::{NewUser, UserChange, UserInfo};
+use utoipa::{IntoParams, ToSchema};
+
+use crate::App;
+use crate::body::Json;
+use crate::problem::Problem;
+use crate::query::{Path, Query};
+use crate::roles::WireRole;
+use crate::routes::Caller;
+use crate::wire::{Attributes, Time, to_values, to_wire};
+
+/// A user to be made.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = NewUser)]
+pub(crate) struct CreateRequest {
+    /// User name, unique without regard to case.
+    username: String,
+    /// Existing roles.
+    #[serde(default)]
+    #[schema(required = false)]
+    roles: BTreeSet<String>,
+    /// Attributes that policies may read.
+    #[serde(default)]
+    #[schema(required = false)]
+    attributes: Attributes,
+}
+
+/// A user.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = User)]
+pub(crate) struct WireUser {
+    /// Opaque id.
+    id: String,
+    /// User name.
+    username: String,
+    /// Roles.
+    roles: BTreeSet<String>,
+    /// Attributes that policies may read.
+    attributes: Attributes,
+    /// Whether the user can neither sign in nor use keys.
+    disabled: bool,
+    /// Whether the password must be changed before anything else.
+    must_change_password: bool,
+    /// When the user was made.
+    created_at: Time,
+    /// When the user last signed in.
+    last_login_at: Option<Time>,
+}
+
+impl From<UserInfo> for WireUser {
+    fn from(user: UserInfo) -> Self {
+        Self {
+            id: user.id,
+            username: user.username,
+            roles: user.roles,
+            attributes: to_wire(user.attributes),
+            disabled: user.disabled,
+            must_change_password: user.must_change_password,
+            created_at: user.created_at.into(),
+            last_login_at: user.last_login_at.map(Time),
+        }
+    }
+}
+
+/// A new user. The password is shown this once.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct CreatedUser {
+    /// The user.
+    #[serde(flatten)]
+    user: WireUser,
+    /// The generated password, which must be changed at the first log-in.
+    initial_password: String,
+}
+
+/// Makes a user with a generated password.
+#[utoipa::path(post, path = "/users", tag = "users", request_body = CreateRequest, responses(
+    (status = 201, description = "Made", body = CreatedUser),
+))]
+pub(crate) async fn create(
+    State(app): State<App>,
+    caller: Caller,
+    Json(new): Json<CreateRequest>,
+) -> Result<(StatusCode, Answer<CreatedUser>), Problem> {
+    let CreateRequest { username, roles, attributes } = new;
+    let new = NewUser { username, roles, attributes: to_values(attributes) };
+    let created = app.service.create_user(&caller.require_admin()?, new).await?;
+    let initial_password = created.initial_password.expose_secret().to_owned();
+    Ok((StatusCode::CREATED, Answer(CreatedUser { user: created.user.into(), initial_password })))
+}
+
+/// Which users.
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct ListRequest {
+    /// `next_cursor` of the page before.
+    cursor: Option<String>,
+    /// Most users in a page.
+    limit: Option<u32>,
+}
+
+/// A page of users.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct UserList {
+    /// By name.
+    users: Vec<WireUser>,
+    /// Absent on the last page.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_cursor: Option<String>,
+}
+
+/// The users.
+#[utoipa::path(get, path = "/users", tag = "users", params(ListRequest), responses(
+    (status = 200, description = "Users", body = UserList),
+))]
+pub(crate) async fn list(
+    State(app): State<App>,
+    caller: Caller,
+    Query(request): Query<ListRequest>,
+) -> Result<Answer<UserList>, Problem> {
+    let page = app.service.users(&caller.require_admin()?, request.cursor.as_deref(), request.limit).await?;
+    let users = page.users.into_iter().map(WireUser::from).collect();
+    Ok(Answer(UserList { users, next_cursor: page.next_cursor }))
+}
+
+/// One user.
+#[utoipa::path(get, path = "/users/{username}", tag = "users", params(("username" = String, Path, description = "User name")), responses(
+    (status = 200, description = "The user", body = WireUser),
+    (status = 404, description = "No such user"),
+))]
+pub(crate) async fn get(
+    State(app): State<App>,
+    caller: Caller,
+    Path(username): Path<String>,
+) -> Result<Answer<WireUser>, Problem> {
+    Ok(Answer(app.service.user(&caller.require_admin()?, &username).await?.into()))
+}
+
+/// A change of a user; what is absent stays.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = UserChange)]
+pub(crate) struct ChangeRequest {
+    /// All roles.
+    roles: Option<BTreeSet<String>>,
+    /// All attributes.
+    attributes: Option<Attributes>,
+    /// Whether the user can neither sign in nor use keys.
+    disabled: Option<bool>,
+}
+
+/// Changes a user. Roles and attributes hold at the user's next request.
+#[utoipa::path(patch, path = "/users/{username}", tag = "users", params(("username" = String, Path, description = "User name")),
+    request_body = ChangeRequest, responses(
+    (status = 200, description = "The user as changed", body = WireUser),
+    (status = 404, description = "No such user"),
+))]
+pub(crate) async fn change(
+    State(app): State<App>,
+    caller: Caller,
+    Path(username): Path<String>,
+    Json(change): Json<ChangeRequest>,
+) -> Result<Answer<WireUser>, Problem> {
+    let ChangeRequest { roles, attributes, disabled } = change;
+    let change = UserChange { roles, attributes: attributes.map(to_values), disabled };
+    Ok(Answer(app.service.update_user(&caller.require_admin()?, &username, change).await?.into()))
+}
+
+/// Deletes a user with their sessions and keys.
+#[utoipa::path(delete, path = "/users/{username}", tag = "users", params(("username" = String, Path, description = "User name")), responses(
+    (status = 204, description = "Deleted"),
+    (status = 404, description = "No such user"),
+))]
+pub(crate) async fn delete(
+    State(app): State<App>,
+    caller: Caller,
+    Path(username): Path<String>,
+) -> Result<StatusCode, Problem> {
+    app.service.delete_user(&caller.require_admin()?, &username).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// A generated password, shown this once.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct GeneratedPassword {
+    /// The password, which must be changed at the next log-in.
+    initial_password: String,
+}
+
+/// Gives a user a new generated password; all their sessions end.
+#[utoipa::path(post, path = "/users/{username}/password", tag = "users", params(("username" = String, Path, description = "User name")), responses(
+    (status = 200, description = "The new password", body = GeneratedPassword),
+    (status = 404, description = "No such user"),
+))]
+pub(crate) async fn rotate_password(
+    State(app): State<App>,
+    caller: Caller,
+    Path(username): Path<String>,
+) -> Result<Answer<GeneratedPassword>, Problem> {
+    let password = app.service.rotate_password(&caller.require_admin()?, &username).await?;
+    Ok(Answer(GeneratedPassword { initial_password: password.expose_secret().to_owned() }))
+}
+
+/// What a user's access is made of as it applies now.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct UserAccess {
+    /// The user, with attributes.
+    user: WireUser,
+    /// The user's roles with their policies.
+    roles: Vec<WireRole>,
+}
+
+/// What a user's access is made of.
+#[utoipa::path(get, path = "/users/{username}/access", tag = "users", params(("username" = String, Path, description = "User name")), responses(
+    (status = 200, description = "Roles, policies, attributes as they apply now", body = UserAccess),
+    (status = 404, description = "No such user"),
+))]
+pub(crate) async fn access(
+    State(app): State<App>,
+    caller: Caller,
+    Path(username): Path<String>,
+) -> Result<Answer<UserAccess>, Problem> {
+    let access = app.service.user_access(&caller.require_admin()?, &username).await?;
+    let roles = access.roles.into_iter().map(WireRole::from).collect();
+    Ok(Answer(UserAccess { user: access.user.into(), roles }))
+}
