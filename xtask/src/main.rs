@@ -1,6 +1,7 @@
 //! Development commands: `cargo xtask demo`, `test`, `tidy`, `engine`.
 
 mod cache;
+mod demo;
 mod engine;
 mod process;
 mod test;
@@ -25,6 +26,8 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Run the service with sample traces on this machine, and say how to look at it.
+    Demo(demo::Options),
     /// Fetch the ClickHouse engine of the local trace store once, and print the path of its library.
     Engine,
     /// Check the repository's rules: dependencies between crates, lints, file sizes, formatting.
@@ -39,6 +42,7 @@ enum Command {
 
 fn main() -> ExitCode {
     let outcome = match Arguments::parse().command {
+        Command::Demo(options) => demo::run(&options),
         Command::Engine => print_engine(),
         Command::Tidy => tidy::run(),
         Command::Test { filters } => test::run(&filters),

@@ -1,0 +1,165 @@
+//! The people of the demo, their roles, and what the roles open.
+//!
+//! Each policy stands here twice: as the CEL expression that the service is given, and as a function on the generated
+//! spans. The check compares the service's answers with what the functions say.
+
+use serde_json::{Value, json};
+use tracewarden_testkit::shop::{Environment, SUPPORTED_TENANTS, Service, Span, Team, Trace};
+
+/// One policy of a role.
+pub struct Policy {
+    pub title: &'static str,
+    pub expression: &'static str,
+    /// Whether a span satisfies it.
+    pub satisfied: fn(&Trace, &Span) -> bool,
+}
+
+/// A role with its policies.
+pub struct Role {
+    pub name: &'static str,
+    pub policies: &'static [Policy],
+}
+
+/// A user with one role.
+pub struct Person {
+    pub username: &'static str,
+    pub title: &'static str,
+    /// What this user sees, and why.
+    pub sees: &'static str,
+    /// `None` for the administrator, who configures and sees nothing.
+    pub role: Option<&'static Role>,
+    /// What the role's policies compare with.
+    pub attributes: fn() -> Value,
+}
+
+impl Person {
+    /// Whether this user may see the trace because of this span.
+    pub fn is_granted_by(&self, trace: &Trace, span: &Span) -> bool {
+        let policies = self.role.map(|role| role.policies).unwrap_or_default();
+        policies.iter().any(|policy| (policy.satisfied)(trace, span))
+    }
+}
+
+pub static PAYMENTS_ON_CALL: Role = Role {
+    name: "payments-on-call",
+    policies: &[
+        Policy {
+            title: "Whatever the own team takes part in",
+            expression: r#"ResourceAttributes["team"] == user.attributes.team"#,
+            satisfied: |_, span| span.service.team() == Team::Payments,
+        },
+        Policy {
+            title: "Pages that broke",
+            expression: r#"ServiceName == "frontend" && Events.Name.exists(name, name == "exception")"#,
+            satisfied: |_, span| {
+                span.service == Service::Frontend && span.events.iter().any(|event| event.name == "exception")
+            },
+        },
+        Policy {
+            title: "Express orders, from the cart to the parcel",
+            expression: r#"SpanAttributes["app.order.express"]"#,
+            satisfied: |_, span| span.attribute("app.order.express").is_some_and(|value| value == "true"),
+        },
+    ],
+};
+
+pub static STOREFRONT_PRODUCTION: Role = Role {
+    name: "storefront-production",
+    policies: &[Policy {
+        title: "The storefront's services, in production only",
+        expression: r#"ResourceAttributes["team"] == "storefront" && ResourceAttributes["deployment.environment.name"] == "production""#,
+        satisfied: |trace, span| {
+            span.service.team() == Team::Storefront && trace.environment == Environment::Production
+        },
+    }],
+};
+
+pub static SUPPORT: Role = Role {
+    name: "support",
+    policies: &[Policy {
+        title: "Tenants that the user looks after",
+        expression: r#"SpanAttributes["tenant.id"] in user.attributes.tenants"#,
+        satisfied: |_, span| {
+            span.attribute("tenant.id").is_some_and(|tenant| SUPPORTED_TENANTS.contains(&tenant.as_ref()))
+        },
+    }],
+};
+
+pub static ASSISTANT_QUALITY: Role = Role {
+    name: "assistant-quality",
+    policies: &[Policy {
+        title: "Conversations with a model",
+        expression: r#""gen_ai.operation.name" in SpanAttributes"#,
+        satisfied: |_, span| span.attribute("gen_ai.operation.name").is_some(),
+    }],
+};
+
+pub static ROLES: [&Role; 4] = [&PAYMENTS_ON_CALL, &STOREFRONT_PRODUCTION, &SUPPORT, &ASSISTANT_QUALITY];
+
+pub const ADMINISTRATOR: &str = "admin";
+/// The user whose API key an agent is given.
+pub const AGENTS_OWNER: &str = "paula";
+
+pub static PEOPLE: [Person; 5] = [
+    Person {
+        username: "paula",
+        title: "payments, on call",
+        sees: "traces in which a payments service takes part, broken pages, express orders",
+        role: Some(&PAYMENTS_ON_CALL),
+        attributes: || json!({"team": "payments"}),
+    },
+    Person {
+        username: "stefan",
+        title: "storefront engineer",
+        sees: "traces of storefront services, but nothing from staging",
+        role: Some(&STOREFRONT_PRODUCTION),
+        attributes: || json!({"team": "storefront"}),
+    },
+    Person {
+        username: "sam",
+        title: "support",
+        sees: "traces of the two tenants listed in his attributes, whatever the service",
+        role: Some(&SUPPORT),
+        attributes: || json!({"tenants": SUPPORTED_TENANTS}),
+    },
+    Person {
+        username: "mira",
+        title: "machine learning",
+        sees: "conversations with the shopping assistant, prompts included, and nothing else",
+        role: Some(&ASSISTANT_QUALITY),
+        attributes: || json!({}),
+    },
+    Person {
+        username: ADMINISTRATOR,
+        title: "administrator",
+        sees: "configuration, users and the audit log, but no trace: administration opens none",
+        role: None,
+        attributes: || json!({}),
+    },
+];
+
+/// The marked fields: what people may filter by, and what policies may read.
+pub fn fields() -> Value {
+    let column = |name: &str, kind: &str, policy: bool| json!({"name": name, "type": kind, "filterable": true, "policy": policy});
+    let key = |map: &str, name: &str, kind: &str, policy: bool| json!({"map": map, "name": name, "type": kind, "filterable": true, "policy": policy});
+    json!([
+        column("TraceId", "string", false),
+        column("Timestamp", "number", false),
+        column("ServiceName", "string", true),
+        column("SpanName", "string", true),
+        column("SpanKind", "string", true),
+        column("StatusCode", "string", true),
+        column("Duration", "number", false),
+        column("Events.Name", "string_array", true),
+        key("ResourceAttributes", "team", "string", true),
+        key("ResourceAttributes", "deployment.environment.name", "string", true),
+        key("SpanAttributes", "tenant.id", "string", true),
+        key("SpanAttributes", "user.id", "string", true),
+        key("SpanAttributes", "http.route", "string", true),
+        key("SpanAttributes", "http.response.status_code", "number", false),
+        key("SpanAttributes", "app.order.express", "boolean", true),
+        key("SpanAttributes", "app.order.categories", "string_array", true),
+        key("SpanAttributes", "gen_ai.operation.name", "string", true),
+        key("SpanAttributes", "gen_ai.request.model", "string", true),
+    ])
+}

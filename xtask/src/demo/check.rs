@@ -1,0 +1,98 @@
+//! `cargo xtask demo --check`: every answer against what the generated spans say.
+
+mod audit;
+mod changes;
+mod traces;
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail};
+use tracewarden_testkit::shop::TraceId;
+
+use super::api::Client;
+use super::cast::PEOPLE;
+use super::expectations::Expectations;
+use super::interrupt::{self, Interrupted};
+use super::report::table;
+use super::seed::Accounts;
+
+/// What was found so far.
+#[derive(Default)]
+pub struct Findings {
+    passed: usize,
+    failures: Vec<String>,
+}
+
+impl Findings {
+    /// Notes an assertion; `explain` is asked only when it does not hold.
+    pub fn assert(&mut self, holds: bool, explain: impl FnOnce() -> String) {
+        if holds {
+            self.passed += 1;
+        } else {
+            self.failures.push(explain());
+        }
+    }
+
+    /// An answer that could not be had is a failed assertion too, but for an interruption, which ends the check.
+    pub fn take<T>(&mut self, outcome: Result<T>, what: impl FnOnce() -> String) -> Result<Option<T>> {
+        match outcome {
+            Ok(value) => Ok(Some(value)),
+            Err(error) if error.is::<Interrupted>() => Err(error),
+            Err(error) => {
+                self.failures.push(format!("{}: {error:#}", what()));
+                Ok(None)
+            }
+        }
+    }
+}
+
+/// What the parts of the check look at.
+pub struct Subject<'a> {
+    pub expectations: &'a Expectations,
+    pub accounts: &'a Accounts,
+    pub anonymous: &'a Client,
+    pub absent: TraceId,
+}
+
+type Part = fn(&Subject<'_>, &mut Findings) -> Result<()>;
+
+const PARTS: [(&str, Part); 6] = [
+    ("single traces by id, allowed and not", traces::by_id),
+    ("queries, page by page, in order", traces::by_question),
+    ("whole traces, counts and summaries", traces::whole),
+    ("nobody, and an API key", changes::credentials),
+    ("changes apply at the next request", changes::take_effect),
+    ("the audit log has them all", audit::complete),
+];
+
+/// Asks everything; an error when an assertion failed.
+pub fn run(subject: &Subject<'_>, first_answer: Duration) -> Result<()> {
+    let mut findings = Findings::default();
+    let mut timings = Vec::new();
+    for (name, part) in PARTS {
+        let begun = Instant::now();
+        let outcome = part(subject, &mut findings);
+        findings.take(outcome, || name.to_owned())?;
+        timings.push((name, begun.elapsed()));
+        interrupt::check()?;
+    }
+    let landmarks = &subject.expectations.landmarks;
+    println!("\nWho may see what, as worked out from the generated spans and confirmed by the service:\n");
+    print!("{}", table(landmarks));
+    println!("\n{:>8} traces in all; visible:", subject.expectations.traces);
+    for (person, visible) in PEOPLE.iter().zip(&subject.expectations.visible) {
+        println!("{visible:>8} to {} ({})", person.username, person.title);
+    }
+    println!("\n{:>8.1} s  from the start to the first answered query", first_answer.as_secs_f64());
+    for (name, duration) in timings {
+        println!("{:>8.1} s  {name}", duration.as_secs_f64());
+    }
+    for failure in &findings.failures {
+        println!("\nFAILED  {failure}");
+    }
+    println!("\n{} assertions hold, {} do not", findings.passed, findings.failures.len());
+    if !findings.failures.is_empty() {
+        bail!("the service does not answer as the sample traces and the policies say");
+    }
+    Ok(())
+}

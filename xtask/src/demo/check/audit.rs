@@ -1,0 +1,70 @@
+//! Every request that touched traces or configuration has its record.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
+
+use anyhow::{Result, bail};
+use serde_json::Value;
+
+use super::{Findings, Subject};
+use crate::demo::api::{Client, list};
+use crate::demo::cast::ADMINISTRATOR;
+
+/// As many records as requests, for each user: none left out, none made up.
+pub fn complete(subject: &Subject<'_>, findings: &mut Findings) -> Result<()> {
+    let administrator = &subject.accounts.of(ADMINISTRATOR)?.client;
+    let records = all_records(administrator)?;
+    for account in &subject.accounts.all {
+        let actor = account.person.username;
+        let actions = actions_of(&records, actor);
+        let count = |belongs: fn(&str) -> bool| -> u64 {
+            actions.iter().filter(|(action, _)| belongs(action)).map(|(_, count)| count).sum()
+        };
+        let tally = &account.client.tally;
+        let sent = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
+        for (what, sent, recorded) in [
+            ("queries", sent(&tally.queries), count(|action| action == "traces.query")),
+            ("traces by id", sent(&tally.fetches), count(|action| action == "traces.get")),
+            ("log-ins", sent(&tally.log_ins), count(|action| action == "login")),
+            (
+                "changes",
+                sent(&tally.changes),
+                count(|action| !action.starts_with("traces.") && action != "login"),
+            ),
+        ] {
+            findings.assert(sent == recorded, || {
+                format!("{actor} sent {sent} {what}, and the audit log has {recorded}; all of the records: {actions:?}")
+            });
+        }
+    }
+    let unnamed =
+        records.iter().filter(|record| record.get("outcome").and_then(Value::as_str).is_none()).count();
+    findings.assert(unnamed == 0, || format!("{unnamed} audit records have no outcome"));
+    Ok(())
+}
+
+fn actions_of(records: &[Value], actor: &str) -> BTreeMap<String, u64> {
+    let mut actions = BTreeMap::new();
+    for record in records {
+        let text = |pointer: &str| record.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+        if text("/actor/username") == actor {
+            *actions.entry(text("/action").to_owned()).or_default() += 1;
+        }
+    }
+    actions
+}
+
+/// Newest first, page by page, to the beginning.
+fn all_records(administrator: &Client) -> Result<Vec<Value>> {
+    let mut records = Vec::new();
+    let mut cursor = String::new();
+    for _ in 0..1_000 {
+        let page = administrator.get(&format!("/audit?limit=200{cursor}"))?;
+        records.extend(list(&page, "/records")?.iter().cloned());
+        match page.get("next_cursor").and_then(Value::as_str) {
+            Some(next) => cursor = format!("&cursor={next}"),
+            None => return Ok(records),
+        }
+    }
+    bail!("the audit log does not come to an end: {} records so far", records.len())
+}

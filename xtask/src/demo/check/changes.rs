@@ -1,0 +1,99 @@
+//! Credentials, and changes that must show at the next request.
+
+use anyhow::{Context, Result};
+use serde_json::{Value, json};
+use tracewarden_testkit::shop::SUPPORTED_TENANTS;
+
+use super::{Findings, Subject};
+use crate::demo::api::{Client, list};
+use crate::demo::cast::{ADMINISTRATOR, AGENTS_OWNER, PEOPLE};
+use crate::demo::expectations::Landmark;
+
+/// Without a credential nothing is answered; with a key exactly what its owner sees.
+pub fn credentials(subject: &Subject<'_>, findings: &mut Findings) -> Result<()> {
+    let owner = PEOPLE.iter().position(|person| person.username == AGENTS_OWNER).unwrap_or_default();
+    let agent = subject.accounts.of(AGENTS_OWNER)?.client.with_key(&subject.accounts.key);
+    let stranger = subject.anonymous.with_key("twk_thisisnotakeyofanybody0000000000000000");
+    for landmark in &subject.expectations.landmarks {
+        for (who, client, expected) in [
+            ("nobody", subject.anonymous, 401),
+            ("a made-up key", &stranger, 401),
+            ("the agent's key", &agent, status(landmark, owner)),
+        ] {
+            let got = fetch(client, landmark)?;
+            findings.assert(got == expected, || {
+                format!("{who} got {got} for `{}`, must get {expected}", landmark.name)
+            });
+        }
+    }
+    let answer = subject.anonymous.send("POST", "/traces/query", None, Some(&json!({})))?;
+    findings.assert(answer.status == 401, || format!("nobody's query got {}, must get 401", answer.status));
+    Ok(())
+}
+
+/// A user's attribute, a role's policies, a user's roles, a key: each is changed, and changed back.
+pub fn take_effect(subject: &Subject<'_>, findings: &mut Findings) -> Result<()> {
+    let administrator = &subject.accounts.of(ADMINISTRATOR)?.client;
+    let support = &subject.accounts.of("sam")?.client;
+    let incident = named(subject, "incident")?;
+    let mut expect = |client: &Client, landmark: &Landmark, status: u16, when: &str| -> Result<()> {
+        let got = fetch(client, landmark)?;
+        findings.assert(got == status, || {
+            format!("{when}: got {got} for `{}`, must get {status}", landmark.name)
+        });
+        Ok(())
+    };
+    let [_, second] = SUPPORTED_TENANTS;
+    let tenants = |tenants: Value| json!({"attributes": {"tenants": tenants}});
+    administrator.call("PATCH", "/users/sam", Some(&tenants(json!([second]))))?;
+    expect(support, incident, 404, "after a tenant was taken from sam's attributes")?;
+    administrator.call("PATCH", "/users/sam", Some(&tenants(json!(SUPPORTED_TENANTS))))?;
+    expect(support, incident, 200, "after it was given back")?;
+
+    administrator.call("PATCH", "/users/sam", Some(&json!({"roles": []})))?;
+    expect(support, incident, 404, "after sam's role was taken away")?;
+    administrator.call("PATCH", "/users/sam", Some(&json!({"roles": ["support"]})))?;
+    expect(support, incident, 200, "after it was given back")?;
+
+    let logistics = named(subject, "logistics")?;
+    let wide = json!({"policies": [
+        {"title": "Two teams", "expression": r#"ResourceAttributes["team"] in ["storefront", "logistics"]"#}]});
+    let storefront = &subject.accounts.of("stefan")?.client;
+    let path = "/roles/storefront-production";
+    expect(storefront, logistics, 404, "before his role was widened")?;
+    let before = administrator.get(path)?;
+    administrator.call("PUT", path, Some(&wide))?;
+    expect(storefront, logistics, 200, "after his role was widened")?;
+    administrator.call("PUT", path, Some(&policies_of(&before)?))?;
+    expect(storefront, logistics, 404, "after it was narrowed again")?;
+
+    let owner = &subject.accounts.of(AGENTS_OWNER)?.client;
+    let created = owner.call("POST", "/me/api-keys", Some(&json!({"name": "for a moment"})))?;
+    let member = |name: &str| created.get(name).and_then(Value::as_str).context("the new key lacks a member");
+    let agent = owner.with_key(member("token")?);
+    expect(&agent, incident, 200, "with a new key")?;
+    owner.call("DELETE", &format!("/me/api-keys/{}", member("id")?), None)?;
+    expect(&agent, incident, 401, "after the key was revoked")
+}
+
+fn fetch(client: &Client, landmark: &Landmark) -> Result<u16> {
+    Ok(client.send("GET", &format!("/traces/{}", landmark.id), None, None)?.status)
+}
+
+fn status(landmark: &Landmark, person: usize) -> u16 {
+    if landmark.visible.get(person).copied().unwrap_or_default() { 200 } else { 404 }
+}
+
+fn named<'a>(subject: &'a Subject<'_>, name: &str) -> Result<&'a Landmark> {
+    let found = subject.expectations.landmarks.iter().find(|landmark| landmark.name == name);
+    found.with_context(|| format!("there is no landmark `{name}`"))
+}
+
+/// What a role is, as it is put.
+fn policies_of(role: &Value) -> Result<Value> {
+    let policies: Vec<Value> = list(role, "/policies")?
+        .iter()
+        .map(|policy| json!({"title": policy.get("title"), "expression": policy.get("expression")}))
+        .collect();
+    Ok(json!({ "policies": policies }))
+}

@@ -1,0 +1,155 @@
+//! The two programs that the demo runs. Whatever happens to the demo, they do not outlive it.
+
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader};
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Receiver, TryRecvError, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::interrupt;
+use crate::process::described;
+
+/// How long a program may take to end when it is asked to.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A program that runs until this is dropped.
+pub struct Running {
+    name: &'static str,
+    child: Child,
+    /// Closing it ends the local store.
+    stdin: Option<ChildStdin>,
+    lines: Receiver<String>,
+    log: PathBuf,
+}
+
+impl Running {
+    /// Starts a program, with what it says in a log file; its standard output is read here as well.
+    pub fn start(name: &'static str, command: &mut Command, logs: &Path) -> Result<Self> {
+        let log = logs.join(format!("{name}.log"));
+        let file = File::create(&log).with_context(|| format!("cannot create `{}`", log.display()))?;
+        // In a process group of its own, the program does not get the terminal's Ctrl-C: the order of ending is ours.
+        command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(file);
+        let mut child = command.spawn().with_context(|| format!("cannot start {name}"))?;
+        let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
+        let (sender, lines) = channel();
+        if let Some(stdout) = stdout {
+            // Ends with the program; a program whose output nobody reads would block.
+            thread::spawn(move || {
+                for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+                    // Nobody listens any more once it is ready.
+                    let _ = sender.send(line);
+                }
+            });
+        }
+        Ok(Self { name, child, stdin, lines, log })
+    }
+
+    /// Waits for a line of standard output that begins so, and returns the rest of it.
+    pub fn wait_for_line(&mut self, beginning: &str) -> Result<String> {
+        let found = interrupt::poll(Duration::from_secs(60), || match self.lines.try_recv() {
+            Ok(line) => Ok(line.strip_prefix(beginning).map(|rest| rest.trim().to_owned())),
+            Err(TryRecvError::Empty | TryRecvError::Disconnected) => self.check().map(|()| None),
+        })?;
+        found.with_context(|| {
+            format!("{} did not become ready within a minute; its log is `{}`", self.name, self.log.display())
+        })
+    }
+
+    /// An error, with the end of its log, when the program has ended.
+    pub fn check(&mut self) -> Result<()> {
+        let status = self.child.try_wait().with_context(|| format!("cannot look after {}", self.name))?;
+        let Some(status) = status else { return Ok(()) };
+        bail!("{} has ended ({}); the end of its log:\n{}", self.name, described(status), self.end_of_log());
+    }
+
+    fn end_of_log(&self) -> String {
+        let log = fs::read_to_string(&self.log).unwrap_or_default();
+        let lines: Vec<&str> = log.lines().collect();
+        let last: Vec<&str> = lines.iter().rev().take(20).rev().copied().collect();
+        last.iter().map(|line| format!("  {line}\n")).collect()
+    }
+
+    /// Asks the program to end, and waits; returns whether it ended by itself and with success.
+    pub fn stop(&mut self) -> Result<()> {
+        // Already gone: nothing to ask.
+        if let Ok(Some(status)) = self.child.try_wait() {
+            return if status.success() {
+                Ok(())
+            } else {
+                bail!("{} ended ({})", self.name, described(status))
+            };
+        }
+        drop(self.stdin.take());
+        if let Some(pid) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) {
+            // It may end in between; waiting for it tells.
+            let _ = kill_process(pid, Signal::TERM);
+        }
+        let begun = Instant::now();
+        while begun.elapsed() < PATIENCE {
+            if let Ok(Some(status)) = self.child.try_wait() {
+                return if status.success() {
+                    Ok(())
+                } else {
+                    bail!("{} ended ({})", self.name, described(status))
+                };
+            }
+            thread::sleep(Duration::from_millis(10));
+        }
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        bail!("{} did not end within {} seconds, and was killed", self.name, PATIENCE.as_secs())
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // On every way out, panics included. An ordinary end has called it and has seen its result.
+        let _ = self.stop();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str) -> (Running, tempfile::TempDir) {
+        let logs = tempfile::tempdir().unwrap();
+        (Running::start("example", Command::new("sh").args(["-c", script]), logs.path()).unwrap(), logs)
+    }
+
+    fn exists(pid: u32) -> bool {
+        Path::new(&format!("/proc/{pid}/stat")).exists()
+    }
+
+    #[test]
+    fn a_program_is_asked_to_end() {
+        let (mut program, _logs) =
+            shell("trap 'exit 0' TERM; echo ready http://x; while :; do sleep 0.01; done");
+        assert_eq!(program.wait_for_line("ready").unwrap(), "http://x");
+        program.check().unwrap();
+        program.stop().unwrap();
+    }
+
+    #[test]
+    fn a_program_that_dies_is_reported_with_its_last_words() {
+        let (mut program, _logs) = shell("echo 'the port is taken' >&2; exit 3");
+        let error = program.wait_for_line("ready").unwrap_err().to_string();
+        assert!(error.contains("exit code 3") && error.contains("the port is taken"), "{error}");
+    }
+
+    #[test]
+    fn dropping_ends_the_program() {
+        let (mut program, _logs) = shell("echo ready; exec cat");
+        program.wait_for_line("ready").unwrap();
+        let pid = program.child.id();
+        assert!(exists(pid));
+        drop(program);
+        assert!(!exists(pid));
+    }
+}

@@ -1,0 +1,188 @@
+//! What a newcomer reads in the terminal, 100 columns wide.
+
+use std::fmt::Write as _;
+
+use anyhow::Result;
+use serde_json::json;
+
+use super::api::Client;
+use super::cast::{AGENTS_OWNER, PEOPLE};
+use super::expectations::Landmark;
+use super::seed::Accounts;
+
+/// Everything that the report tells.
+pub struct Report<'a> {
+    pub base: &'a str,
+    pub otlp: &'a str,
+    pub accounts: &'a Accounts,
+    pub landmarks: &'a [Landmark],
+    /// Where the data are, and whether they stay.
+    pub directory: &'a str,
+    pub kept: bool,
+    /// Whether the MCP interface answers.
+    pub mcp: bool,
+    /// Whether the web application is there.
+    pub web: bool,
+}
+
+impl Report<'_> {
+    pub fn render(&self) -> String {
+        // Writing to a string does not fail.
+        let mut out = String::new();
+        let _ = self.write(&mut out);
+        out
+    }
+
+    fn write(&self, out: &mut String) -> std::fmt::Result {
+        let Self { base, otlp, directory, .. } = self;
+        writeln!(out, "\nTracewarden runs at  {base}{}\n", if self.web { "/ui/" } else { "" })?;
+        writeln!(out, "Log-ins. Each user sees whole traces, or nothing of them:\n")?;
+        for account in &self.accounts.all {
+            let person = account.person;
+            writeln!(
+                out,
+                "  {:<8} {:<20} {:<18} {}",
+                person.username,
+                account.password,
+                person.title,
+                reason(account.person.role)
+            )?;
+            writeln!(out, "           sees {}", person.sees)?;
+        }
+        writeln!(out, "\nWho sees which of the traces that the sample is known for:\n")?;
+        out.push_str(&table(self.landmarks));
+        let incident =
+            self.landmarks.iter().find(|landmark| landmark.name == "incident").map(|landmark| landmark.id);
+        let key = &self.accounts.key;
+        writeln!(
+            out,
+            "\nAsk as {AGENTS_OWNER}'s coding agent, with an API key. Checkouts that failed in the last 24 hours:\n"
+        )?;
+        let query = json!({"view": "summary", "limit": 3, "filter": {"conditions": [
+            {"map": "SpanAttributes", "name": "http.response.status_code", "op": "gte", "value": 500},
+            {"map": "SpanAttributes", "name": "http.route", "op": "eq", "value": "/checkout"}]}});
+        writeln!(out, "  curl -s {base}/traces/query -H 'Authorization: Bearer {key}' \\")?;
+        writeln!(out, "    -H 'Content-Type: application/json' -d '{}'", wrapped(&query.to_string()))?;
+        if let Some(incident) = incident {
+            writeln!(out, "\nOne of them, whole:\n")?;
+            writeln!(out, "  curl -s {base}/traces/{incident} \\")?;
+            writeln!(out, "    -H 'Authorization: Bearer {key}'")?;
+        }
+        if self.mcp {
+            let server = json!({"type": "http", "url": format!("{base}/mcp"), "headers": {"Authorization": format!("Bearer {key}")}});
+            let client = json!({"mcpServers": {"tracewarden": server}});
+            writeln!(out, "\nThe same for an MCP client:\n")?;
+            let text = serde_json::to_string_pretty(&client).unwrap_or_default();
+            for line in text.lines() {
+                writeln!(out, "  {line}")?;
+            }
+        }
+        let otlp = otlp.strip_suffix("/v1/traces").unwrap_or(otlp);
+        writeln!(out, "\nSend spans of your own:\n")?;
+        writeln!(
+            out,
+            "  OTEL_EXPORTER_OTLP_ENDPOINT={otlp} OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf your-program"
+        )?;
+        let kept =
+            if self.kept { "and stay there" } else { "and are removed at the end (--keep DIR keeps them)" };
+        writeln!(out, "\nData and logs are in {directory}, {kept}.")?;
+        writeln!(out, "Ctrl-C stops everything.")
+    }
+}
+
+fn reason(role: Option<&super::cast::Role>) -> String {
+    role.map_or_else(|| "role admin".to_owned(), |role| format!("role {}", role.name))
+}
+
+/// Breaks a JSON document between members, so that the line can still be pasted.
+fn wrapped(json: &str) -> String {
+    json.replace("\"filter\":", "\n      \"filter\":")
+        .replace(",{\"map\"", ",\n      {\"map\"")
+        .replace("[{\"map\"", "[\n      {\"map\"")
+}
+
+/// User by landmark: ✓ where the user sees it, – where not.
+pub fn table(landmarks: &[Landmark]) -> String {
+    let mut out = String::new();
+    let width = landmarks.iter().map(|landmark| landmark.name.len()).max().unwrap_or_default();
+    let mut row = |first: &str, spans: &str, id: &str, cells: &mut dyn Iterator<Item = &str>| {
+        let mut line = format!("  {first:<width$} {spans:>6}");
+        for cell in cells {
+            let _ = write!(line, " {cell:^7}");
+        }
+        let _ = writeln!(out, "{}  {id}", line);
+    };
+    row("trace", "spans", "id", &mut PEOPLE.iter().map(|person| person.username));
+    for landmark in landmarks {
+        let cells = landmark.visible.iter().map(|visible| if *visible { "✓" } else { "–" });
+        row(
+            landmark.name,
+            &landmark.spans.len().to_string(),
+            &landmark.id.to_string(),
+            &mut cells.into_iter(),
+        );
+    }
+    out
+}
+
+/// Whether the MCP interface is there at all.
+pub fn mcp_answers(anonymous: &Client) -> Result<bool> {
+    Ok(anonymous.send("POST", "/mcp", None, Some(&json!({})))?.status != 404)
+}
+
+/// Whether the web application is there.
+pub fn web_answers(anonymous: &Client) -> Result<bool> {
+    Ok(anonymous.send("GET", "/ui/", None, None)?.status == 200)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tracewarden_testkit::shop::TraceId;
+
+    fn landmark() -> Landmark {
+        Landmark {
+            name: "supported tenant",
+            id: TraceId([0xab; 16]),
+            start_unix_nanos: 0,
+            spans: vec![String::new(); 10_000],
+            visible: vec![true, false, true, false, false],
+        }
+    }
+
+    fn report(mcp: bool) -> String {
+        let accounts =
+            Accounts { all: Vec::new(), key: "twk_0123456789012345678901234567890123456789".to_owned() };
+        let report = Report {
+            base: "http://127.0.0.1:8080",
+            otlp: "http://127.0.0.1:4318/v1/traces",
+            accounts: &accounts,
+            landmarks: &[Landmark { name: "incident", ..landmark() }],
+            directory: "/tmp/tracewarden-demo-abcdef",
+            kept: false,
+            mcp,
+            web: false,
+        };
+        report.render()
+    }
+
+    #[test]
+    fn everything_fits_into_100_columns() {
+        for line in report(true).lines().chain(table(&[landmark()]).lines()) {
+            assert!(line.chars().count() <= 100, "{line}");
+        }
+    }
+
+    #[test]
+    fn the_query_can_be_pasted() {
+        let text = report(false);
+        let body = text.split("-d '").nth(1).and_then(|rest| rest.split('\'').next()).unwrap();
+        assert!(serde_json::from_str::<serde_json::Value>(body).is_ok(), "{body}");
+    }
+
+    #[test]
+    fn mcp_is_left_out_until_it_answers() {
+        assert!(!report(false).contains("mcpServers"));
+        assert!(report(true).contains("mcpServers"));
+    }
+}

@@ -1,0 +1,37 @@
+//! Passwords of the demo: made up anew each time.
+
+use anyhow::{Result, anyhow};
+
+/// Letters and digits that are not taken for one another when read from a terminal.
+const ALPHABET: &[u8; 32] = b"abcdefghijkmnpqrstuvwxyz23456789";
+
+/// Four groups of four: 80 bits, typed without pain.
+#[allow(clippy::disallowed_methods, reason = "a development command has no ambient sources to be passed")]
+pub fn password() -> Result<String> {
+    let mut bytes = [0; 16];
+    getrandom::fill(&mut bytes).map_err(|error| anyhow!("the system gives no random bytes: {error}"))?;
+    Ok(grouped(bytes))
+}
+
+fn grouped(bytes: [u8; 16]) -> String {
+    let letters = bytes.iter().filter_map(|byte| ALPHABET.get(usize::from(byte % 32)).copied());
+    let mut text = String::new();
+    for (index, letter) in letters.enumerate() {
+        if index > 0 && index % 4 == 0 {
+            text.push('-');
+        }
+        text.push(char::from(letter));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn passwords_are_grouped_and_differ() {
+        assert_eq!(grouped([0; 16]), "aaaa-aaaa-aaaa-aaaa");
+        assert_ne!(password().unwrap(), password().unwrap());
+    }
+}
