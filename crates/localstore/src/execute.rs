@@ -3,8 +3,12 @@
 use std::io::{self, Read};
 use std::sync::Arc;
 
+use bytes::Bytes;
+
 use crate::engine::{Progress, Query, Stream};
 use crate::error::{EngineError, code};
+use crate::http::body::BodyReader;
+use crate::http::compression::Encoding;
 use crate::http::output::Output;
 use crate::http::request::Request;
 use crate::running::{self, Entry, MARK_COLUMN, PROCESSES_VIEW, Registry, Running, Stop};
@@ -22,8 +26,8 @@ const CLIENT_WORDS: [&str; 12] =
 pub struct Job {
     /// What the request says.
     pub request: Request,
-    /// The decoded body.
-    pub body: Box<dyn Read + Send>,
+    /// The body as it came.
+    pub body: BodyReader,
     /// The sessions of the process.
     pub sessions: Arc<Sessions>,
     /// The running queries of the process.
@@ -35,7 +39,10 @@ pub struct Job {
 impl Job {
     /// Runs the statement; errors go into the output as well.
     pub fn run(mut self, mut output: Output) {
-        let result = self.execute(&mut output);
+        let result = match self.decoded_body() {
+            Ok(mut body) => self.execute(&mut *body, &mut output),
+            Err(error) => Err(body_error(&error)),
+        };
         let stopped = self.entry.running.stopped();
         // A client that reads the end may use the same query id again.
         drop(self);
@@ -45,12 +52,19 @@ impl Job {
         }
     }
 
-    fn execute(&mut self, output: &mut Output) -> Result<Progress, EngineError> {
-        let (text, complete) = self.read_statement(MAX_INSERT_HEADER_BYTES)?;
+    /// The body without its encodings. Reads from it already, so it belongs on this thread.
+    fn decoded_body(&mut self) -> io::Result<Box<dyn Read + Send>> {
+        let raw = std::mem::replace(&mut self.body, BodyReader::complete(Bytes::new()));
+        let decoded = self.request.content_encoding.decode(raw)?;
+        if self.request.native_blocks { Encoding::Native.decode(decoded) } else { Ok(decoded) }
+    }
+
+    fn execute(&mut self, body: &mut dyn Read, output: &mut Output) -> Result<Progress, EngineError> {
+        let (text, complete) = self.read_statement(body, MAX_INSERT_HEADER_BYTES)?;
         let mut analysis = statement::analyse(&text);
         let mut text = text;
         if !complete && !matches!(analysis.shape, Shape::InsertData(_)) {
-            let rest = self.read_rest()?;
+            let rest = read_rest(body)?;
             text.extend_from_slice(&rest);
             analysis = statement::analyse(&text);
         }
@@ -67,39 +81,27 @@ impl Job {
             return Err(error);
         }
         match &analysis.shape {
-            Shape::InsertData(header) => self.insert(&mut checkout, &text, header),
+            Shape::InsertData(header) => self.insert(&mut checkout, &text, header, body),
             Shape::KillQuery => self.kill(&mut checkout, &text, output),
             Shape::Select | Shape::Other => self.select_or_other(&mut checkout, &text, &analysis, output),
         }
     }
 
     /// The text of the query parameter and the body, up to `limit` bytes of the body, and whether the body ended there.
-    fn read_statement(&mut self, limit: usize) -> Result<(Vec<u8>, bool), EngineError> {
+    fn read_statement(
+        &mut self,
+        source: &mut dyn Read,
+        limit: usize,
+    ) -> Result<(Vec<u8>, bool), EngineError> {
         let mut text = std::mem::take(&mut self.request.query);
         let mut body = Vec::new();
-        (&mut self.body).take(limit as u64).read_to_end(&mut body).map_err(|error| body_error(&error))?;
+        source.take(limit as u64).read_to_end(&mut body).map_err(|error| body_error(&error))?;
         let complete = body.len() < limit;
         if !text.is_empty() && !body.is_empty() {
             text.push(b'\n');
         }
         text.extend_from_slice(&body);
         Ok((text, complete))
-    }
-
-    fn read_rest(&mut self) -> Result<Vec<u8>, EngineError> {
-        let mut rest = Vec::new();
-        (&mut self.body)
-            .take(MAX_STATEMENT_BYTES as u64)
-            .read_to_end(&mut rest)
-            .map_err(|error| body_error(&error))?;
-        if rest.len() >= MAX_STATEMENT_BYTES {
-            return Err(EngineError::new(
-                code::QUERY_IS_TOO_LARGE,
-                "QUERY_IS_TOO_LARGE",
-                "The statement is too large",
-            ));
-        }
-        Ok(rest)
     }
 
     /// What the engine's built-in command line client would do and a server does not.
@@ -183,10 +185,11 @@ impl Job {
     }
 
     fn insert(
-        &mut self,
+        &self,
         checkout: &mut Checkout,
         text: &[u8],
         header: &InsertHeader,
+        body: &mut dyn Read,
     ) -> Result<Progress, EngineError> {
         let statement = text.get(..header.header_length).unwrap_or_default();
         let query = Query { text: statement, format: &header.format, params: &self.request.params };
@@ -195,7 +198,7 @@ impl Job {
         let mut part = vec![0_u8; INSERT_PART_BYTES];
         while accepted {
             // A body that breaks off must not be taken for one that ended: dropping the insert cancels it.
-            let read = fill(&mut self.body, &mut part).map_err(|error| body_error(&error))?;
+            let read = fill(body, &mut part).map_err(|error| body_error(&error))?;
             if read == 0 {
                 break;
             }
@@ -280,6 +283,19 @@ fn copy_stream(
             ));
         }
     }
+}
+
+fn read_rest(body: &mut dyn Read) -> Result<Vec<u8>, EngineError> {
+    let mut rest = Vec::new();
+    body.take(MAX_STATEMENT_BYTES as u64).read_to_end(&mut rest).map_err(|error| body_error(&error))?;
+    if rest.len() >= MAX_STATEMENT_BYTES {
+        return Err(EngineError::new(
+            code::QUERY_IS_TOO_LARGE,
+            "QUERY_IS_TOO_LARGE",
+            "The statement is too large",
+        ));
+    }
+    Ok(rest)
 }
 
 /// Reads until the buffer is full or the body ends.

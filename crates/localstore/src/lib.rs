@@ -7,6 +7,7 @@ pub mod execute;
 pub mod http;
 pub mod lexer;
 pub mod options;
+pub mod otlp;
 pub mod running;
 pub mod serve;
 pub mod session;

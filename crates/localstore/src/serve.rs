@@ -7,6 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::serve::ListenerExt as _;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
@@ -15,6 +16,7 @@ use crate::engine::Engine;
 use crate::http::credentials::Credentials;
 use crate::http::{self, Server};
 use crate::options::Options;
+use crate::otlp::{self, Receiver, commit::Committer};
 use crate::running::Registry;
 use crate::session::Sessions;
 
@@ -81,7 +83,22 @@ async fn serve(options: &Options, engine: &Arc<Engine>) -> Result<(), StartError
     let (stop, stopped) = watch::channel(false);
     let mut ports = tokio::task::JoinSet::new();
     ports.spawn(serve_port(listener, http::router(server, address), stopped.clone()));
+    let otlp_address = match options.otlp {
+        None => None,
+        Some(otlp) => {
+            otlp::table::create(engine, &options.otlp_database)?;
+            let listener = bind(otlp).await?;
+            let address = listener.local_addr()?;
+            let receiver = Receiver::new(Committer::start(Arc::clone(engine), &options.otlp_database));
+            ports.spawn(serve_port(listener, otlp::router(receiver, address), stopped));
+            Some(address)
+        }
+    };
+    // Read by whoever started this process; everything else goes to standard error.
     println!("listening http://{address}");
+    if let Some(address) = otlp_address {
+        println!("otlp http://{address}/v1/traces");
+    }
     std::io::stdout().flush()?;
     tokio::select! {
         () = told_to_end(options) => {}
@@ -102,6 +119,12 @@ async fn serve_port(
     router: axum::Router,
     mut stopped: watch::Receiver<bool>,
 ) -> std::io::Result<()> {
+    // Answers are written in few pieces, so waiting for more only costs the client time.
+    let listener = listener.tap_io(|stream| {
+        if let Err(error) = stream.set_nodelay(true) {
+            tracing::debug!(%error, "cannot switch off Nagle's algorithm");
+        }
+    });
     axum::serve(listener, router)
         .with_graceful_shutdown(async move {
             let _ = stopped.wait_for(|stop| *stop).await;

@@ -28,7 +28,7 @@ fn refusal(headers: &HeaderMap, uri: &Uri, listen: IpAddr) -> Option<&'static st
     let mut hosts = headers.get_all(header::HOST).iter();
     let named = match (hosts.next(), hosts.next()) {
         (None, _) => uri.authority().cloned(),
-        (Some(host), None) => match host.to_str().ok().and_then(|host| Authority::from_str(host).ok()) {
+        (Some(host), None) => match host.to_str().ok().and_then(plain_authority) {
             Some(authority) => Some(authority),
             None => return Some("the `Host` header is malformed"),
         },
@@ -39,6 +39,13 @@ fn refusal(headers: &HeaderMap, uri: &Uri, listen: IpAddr) -> Option<&'static st
         return Some("the `Host` header names neither this machine's loopback nor the listen address");
     }
     None
+}
+
+/// A host with or without a port, and nothing else.
+fn plain_authority(host: &str) -> Option<Authority> {
+    let authority = Authority::from_str(host).ok()?;
+    let has_port = authority.as_str().len() > authority.host().len();
+    (!host.contains('@') && (!has_port || authority.port_u16().is_some())).then_some(authority)
 }
 
 fn is_own_host(host: &str, listen: IpAddr) -> bool {

@@ -23,7 +23,6 @@ use bytes::Bytes;
 use tokio::sync::mpsc;
 
 use self::answer::Head;
-use self::compression::Encoding;
 use self::credentials::Credentials;
 use self::output::Output;
 use self::request::{Parameter, Request};
@@ -141,17 +140,12 @@ fn start(
         server.version.clone(),
     )
     .map_err(io_error)?;
-    let mut body: Box<dyn std::io::Read + Send> =
-        request.content_encoding.decode(reader).map_err(io_error)?;
-    if request.native_blocks {
-        body = Encoding::Native.decode(body).map_err(io_error)?;
-    }
     let mark = entry.running.mark.clone();
     let guard = CancelOnDrop { registry: Arc::clone(&server.registry), marks: vec![mark.clone()] };
     watch_time(&server.registry, mark, request.setting("max_execution_time"));
     let job = Job {
         request,
-        body,
+        body: reader,
         sessions: Arc::clone(&server.sessions),
         registry: Arc::clone(&server.registry),
         entry,

@@ -1,0 +1,188 @@
+//! Attribute values as text, as the Collector's ClickHouse exporter writes them.
+
+use std::collections::BTreeMap;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use opentelemetry_proto::tonic::common::v1::any_value::Value;
+use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue};
+
+/// A value as text: strings as they are, numbers and truth values as in JSON, bytes as base64, lists and maps as JSON.
+pub fn as_text(value: Option<&AnyValue>) -> String {
+    match value.and_then(|value| value.value.as_ref()) {
+        None | Some(Value::StringValueStrindex(_)) => String::new(),
+        Some(Value::StringValue(text)) => text.clone(),
+        Some(Value::BoolValue(value)) => value.to_string(),
+        Some(Value::IntValue(value)) => value.to_string(),
+        Some(Value::DoubleValue(value)) if value.is_finite() => number(*value),
+        Some(Value::DoubleValue(value)) => {
+            let name = if value.is_nan() {
+                "NaN"
+            } else if *value > 0.0 {
+                "+Inf"
+            } else {
+                "-Inf"
+            };
+            format!("json: unsupported value: {name}")
+        }
+        Some(Value::BytesValue(bytes)) => STANDARD.encode(bytes),
+        // JSON cannot say NaN: the exporter then writes nothing at all.
+        Some(value @ (Value::ArrayValue(_) | Value::KvlistValue(_))) => {
+            let mut out = String::new();
+            if write_json(&mut out, Some(value)).is_some() { out } else { String::new() }
+        }
+    }
+}
+
+/// Appends a value as JSON; `None` if it holds a number that JSON does not have.
+fn write_json(out: &mut String, value: Option<&Value>) -> Option<()> {
+    match value {
+        None | Some(Value::StringValueStrindex(_)) => out.push_str("null"),
+        Some(Value::StringValue(text)) => write_json_string(out, text),
+        Some(Value::BoolValue(value)) => out.push_str(if *value { "true" } else { "false" }),
+        Some(Value::IntValue(value)) => out.push_str(&value.to_string()),
+        Some(Value::DoubleValue(value)) => out.push_str(&value.is_finite().then(|| number(*value))?),
+        Some(Value::BytesValue(bytes)) => write_json_string(out, &STANDARD.encode(bytes)),
+        Some(Value::ArrayValue(array)) => {
+            out.push('[');
+            for (index, item) in array.values.iter().enumerate() {
+                if index > 0 {
+                    out.push(',');
+                }
+                write_json(out, item.value.as_ref())?;
+            }
+            out.push(']');
+        }
+        Some(Value::KvlistValue(list)) => {
+            // Sorted, and the last of several values for a key.
+            let entries: BTreeMap<&str, Option<&Value>> = list
+                .values
+                .iter()
+                .map(|entry| {
+                    (entry.key.as_str(), entry.value.as_ref().and_then(|value| value.value.as_ref()))
+                })
+                .collect();
+            out.push('{');
+            for (index, (key, value)) in entries.into_iter().enumerate() {
+                if index > 0 {
+                    out.push(',');
+                }
+                write_json_string(out, key);
+                out.push(':');
+                write_json(out, value)?;
+            }
+            out.push('}');
+        }
+    }
+    Some(())
+}
+
+/// A number as ECMAScript writes it.
+fn number(value: f64) -> String {
+    let magnitude = value.abs();
+    if magnitude != 0.0 && !(1e-6..1e21).contains(&magnitude) {
+        let text = format!("{value:e}");
+        return match text.split_once('e') {
+            Some((digits, exponent)) if !exponent.starts_with('-') => format!("{digits}e+{exponent}"),
+            _ => text,
+        };
+    }
+    value.to_string()
+}
+
+/// A JSON string with the escapes of Go's encoder, which is the exporter's.
+fn write_json_string(out: &mut String, text: &str) {
+    out.push('"');
+    for character in text.chars() {
+        match character {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            '\u{8}' => out.push_str("\\b"),
+            '\u{c}' => out.push_str("\\f"),
+            '\0'..='\u{1f}' | '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => {
+                out.push_str(&format!("\\u{:04x}", u32::from(character)))
+            }
+            other => out.push(other),
+        }
+    }
+    out.push('"');
+}
+
+/// The attributes in order; the last value for a key takes the place of the first.
+pub fn deduplicated(attributes: &[KeyValue]) -> Vec<&KeyValue> {
+    let mut places: std::collections::HashMap<&str, usize> =
+        std::collections::HashMap::with_capacity(attributes.len());
+    let mut kept: Vec<&KeyValue> = Vec::with_capacity(attributes.len());
+    for attribute in attributes {
+        match places.get(attribute.key.as_str()).and_then(|place| kept.get_mut(*place)) {
+            Some(slot) => *slot = attribute,
+            None => {
+                places.insert(&attribute.key, kept.len());
+                kept.push(attribute);
+            }
+        }
+    }
+    kept
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use opentelemetry_proto::tonic::common::v1::{ArrayValue, KeyValueList};
+
+    fn any(value: Value) -> AnyValue {
+        AnyValue { value: Some(value) }
+    }
+
+    fn text(value: Value) -> String {
+        as_text(Some(&any(value)))
+    }
+
+    #[test]
+    fn scalars() {
+        assert_eq!(text(Value::StringValue("a\"b".into())), "a\"b");
+        assert_eq!(text(Value::BoolValue(true)), "true");
+        assert_eq!(text(Value::IntValue(-5)), "-5");
+        assert_eq!(text(Value::BytesValue(vec![255, 0])), "/wA=");
+        assert_eq!(as_text(None), "");
+        for (value, expected) in [
+            (1.0, "1"),
+            (0.1, "0.1"),
+            (1e20, "100000000000000000000"),
+            (1e21, "1e+21"),
+            (1.5e-7, "1.5e-7"),
+            (-2.5e300, "-2.5e+300"),
+            (0.0, "0"),
+        ] {
+            assert_eq!(text(Value::DoubleValue(value)), expected);
+        }
+        assert_eq!(text(Value::DoubleValue(f64::NEG_INFINITY)), "json: unsupported value: -Inf");
+    }
+
+    #[test]
+    fn lists_and_maps() {
+        let list = Value::ArrayValue(ArrayValue {
+            values: vec![
+                any(Value::IntValue(1)),
+                AnyValue::default(),
+                any(Value::StringValue("<é\u{1}".into())),
+            ],
+        });
+        assert_eq!(text(list.clone()), "[1,null,\"\\u003cé\\u0001\"]");
+        let entry =
+            |key: &str, value| KeyValue { key: key.into(), value: Some(any(value)), ..KeyValue::default() };
+        let map = Value::KvlistValue(KeyValueList {
+            values: vec![
+                entry("b", Value::DoubleValue(0.5)),
+                entry("a", list),
+                entry("b", Value::BoolValue(false)),
+            ],
+        });
+        assert_eq!(text(map), "{\"a\":[1,null,\"\\u003cé\\u0001\"],\"b\":false}");
+        let not_json = Value::ArrayValue(ArrayValue { values: vec![any(Value::DoubleValue(f64::NAN))] });
+        assert_eq!(text(not_json), "");
+    }
+}

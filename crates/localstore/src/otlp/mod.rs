@@ -1,0 +1,143 @@
+//! The OTLP/HTTP receiver for traces.
+
+pub mod attributes;
+pub mod commit;
+pub mod request;
+pub mod rows;
+pub mod table;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::middleware;
+use axum::response::Response;
+use axum::routing::post;
+use http_body_util::BodyExt;
+use opentelemetry_proto::tonic::collector::trace::v1::{
+    ExportTracePartialSuccess, ExportTraceServiceResponse,
+};
+use prost::Message;
+use tokio::sync::Semaphore;
+
+use self::commit::Committer;
+use self::request::{Encoding, Refusal};
+use crate::http::guard;
+
+/// Requests that are decoded at once; the others wait.
+const DECODED_AT_ONCE: usize = 8;
+
+/// What every request needs.
+pub struct Receiver {
+    committer: Committer,
+    decoding: Semaphore,
+}
+
+impl Receiver {
+    /// Writes through `committer`.
+    pub fn new(committer: Committer) -> Arc<Self> {
+        Arc::new(Self { committer, decoding: Semaphore::new(DECODED_AT_ONCE) })
+    }
+}
+
+/// The routes of the OTLP port.
+pub fn router(receiver: Arc<Receiver>, listen: SocketAddr) -> Router {
+    Router::new()
+        .route("/v1/traces", post(receive))
+        .with_state(receiver)
+        .layer(middleware::from_fn_with_state(listen, guard::refuse_browsers))
+}
+
+async fn receive(State(receiver): State<Arc<Receiver>>, http_request: axum::extract::Request) -> Response {
+    let (parts, body) = http_request.into_parts();
+    let encoding = match Encoding::of_request(&parts.headers) {
+        Ok(encoding) => encoding,
+        Err(refusal) => return refused(Encoding::Json, &refusal),
+    };
+    match store(&receiver, &parts.headers, encoding, body).await {
+        Ok(partial) => respond(StatusCode::OK, encoding, &encode_success(encoding, partial)),
+        Err(refusal) => refused(encoding, &refusal),
+    }
+}
+
+async fn store(
+    receiver: &Receiver,
+    headers: &axum::http::HeaderMap,
+    encoding: Encoding,
+    body: Body,
+) -> Result<Option<ExportTracePartialSuccess>, Refusal> {
+    let gzip = request::is_gzip(headers)?;
+    let limited = http_body_util::Limited::new(body, request::MAX_BODY_BYTES);
+    let body = limited.collect().await.map_err(|error| {
+        if error.is::<http_body_util::LengthLimitError>() {
+            Refusal::too_large()
+        } else {
+            Refusal::new(StatusCode::BAD_REQUEST, format!("the body broke off: {error}"))
+        }
+    })?;
+    let body = body.to_bytes();
+    let permit = receiver.decoding.acquire().await;
+    let rows = tokio::task::spawn_blocking(move || {
+        request::decode(encoding, gzip, &body).map(|request| rows::write(&request))
+    })
+    .await
+    .map_err(|error| {
+        Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, format!("cannot decode the request: {error}"))
+    })??;
+    drop(permit);
+    if rows.accepted > 0 {
+        // Senders repeat after this status.
+        receiver
+            .committer
+            .commit(rows.data)
+            .await
+            .map_err(|error| Refusal::new(StatusCode::SERVICE_UNAVAILABLE, error.message))?;
+    }
+    Ok(rows.reason.map(|reason| ExportTracePartialSuccess {
+        rejected_spans: rows.rejected,
+        error_message: reason.to_owned(),
+    }))
+}
+
+fn encode_success(encoding: Encoding, partial: Option<ExportTracePartialSuccess>) -> Vec<u8> {
+    match (encoding, partial) {
+        (Encoding::Protobuf, partial_success) => ExportTraceServiceResponse { partial_success }.encode_to_vec(),
+        (Encoding::Json, None) => b"{}".to_vec(),
+        (Encoding::Json, Some(partial)) => serde_json::json!({
+            "partialSuccess": { "rejectedSpans": partial.rejected_spans.to_string(), "errorMessage": partial.error_message }
+        })
+        .to_string()
+        .into_bytes(),
+    }
+}
+
+/// An error's body, as OTLP asks for: `google.rpc.Status`.
+#[derive(Clone, PartialEq, Message)]
+struct RpcStatus {
+    #[prost(int32, tag = "1")]
+    code: i32,
+    #[prost(string, tag = "2")]
+    message: String,
+}
+
+fn refused(encoding: Encoding, refusal: &Refusal) -> Response {
+    let body = match encoding {
+        Encoding::Protobuf => {
+            RpcStatus { code: refusal.rpc_code(), message: refusal.message.clone() }.encode_to_vec()
+        }
+        Encoding::Json => serde_json::json!({ "code": refusal.rpc_code(), "message": refusal.message })
+            .to_string()
+            .into_bytes(),
+    };
+    respond(refusal.status, encoding, &body)
+}
+
+fn respond(status: StatusCode, encoding: Encoding, body: &[u8]) -> Response {
+    let mut response = Response::new(Body::from(body.to_vec()));
+    *response.status_mut() = status;
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(encoding.content_type()));
+    response
+}
