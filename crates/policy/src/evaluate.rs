@@ -12,8 +12,7 @@ use cel::{Context, ExecutionError, IdedExpr, Value};
 use tracewarden_model::{AccessModel, AttributeValue, Caller};
 
 use crate::check::check_here;
-use crate::diagnostics::{Diagnostic, Span};
-use crate::expression::Kind;
+use crate::diagnostics::{Diagnostic, Span as Place};
 use crate::parse::{on_deep_stack, parse_expanded};
 use crate::pattern::Pattern;
 
@@ -45,7 +44,10 @@ pub enum Outcome {
     Error(String),
 }
 
-/// Evaluates a policy on one span, given by column; a column that is missing counts as NULL, a map as empty.
+/// One span, by column; a column that is missing counts as NULL, a map as empty.
+pub type Span = BTreeMap<String, FieldValue>;
+
+/// Evaluates a policy on spans, one by one.
 ///
 /// # Errors
 /// When the policy is not valid under the model.
@@ -53,11 +55,11 @@ pub fn evaluate(
     expression: &str,
     model: &AccessModel,
     caller: &Caller,
-    span: &BTreeMap<String, FieldValue>,
-) -> Result<Outcome, Vec<Diagnostic>> {
-    on_deep_stack(|| evaluate_here(expression, model, caller, span)).unwrap_or_else(|| {
+    spans: &[Span],
+) -> Result<Vec<Outcome>, Vec<Diagnostic>> {
+    on_deep_stack(|| evaluate_here(expression, model, caller, spans)).unwrap_or_else(|| {
         let message = "the policy could not be evaluated: no thread could be started";
-        Err(vec![Diagnostic::new(expression, Span::default(), "unavailable", message)])
+        Err(vec![Diagnostic::new(expression, Place::default(), "unavailable", message)])
     })
 }
 
@@ -65,37 +67,39 @@ fn evaluate_here(
     expression: &str,
     model: &AccessModel,
     caller: &Caller,
-    span: &BTreeMap<String, FieldValue>,
-) -> Result<Outcome, Vec<Diagnostic>> {
+    spans: &[Span],
+) -> Result<Vec<Outcome>, Vec<Diagnostic>> {
     let checked = check_here(expression, model)?;
-    let fields: Vec<_> = checked
-        .root
-        .walk()
-        .into_iter()
-        .filter_map(|node| match &node.kind {
-            Kind::Field(field) | Kind::HasKey(field) => Some(field.as_ref()),
-            _ => None,
+    let fields: Vec<_> = checked.root.fields().into_iter().map(AsRef::as_ref).collect();
+    let root = parse_expanded(expression)?;
+    let user = user_value(caller);
+    Ok(spans
+        .iter()
+        .map(|span| {
+            let values = SpanValues::new(expression, caller, &fields, span);
+            let mut root = root.clone();
+            rewrite(&mut root, &values);
+            resolve(&root, &user, &values)
         })
-        .collect();
-    let values = SpanValues::new(expression, caller, &fields, span);
-    let mut root = parse_expanded(expression)?;
-    rewrite(&mut root, &values);
+        .collect())
+}
 
+fn resolve(root: &IdedExpr, user: &HashMap<String, Value>, values: &SpanValues) -> Outcome {
     let mut context = Context::default();
-    context.add_variable_from_value("user", user_value(caller));
+    context.add_variable_from_value("user", user.clone());
     for (name, value) in values.variables() {
         context.add_variable_from_value(name, value);
     }
-    let utf8 = values.invalid_block();
-    if context.add_function(UTF8_ONLY, move |value: Value| utf8_only(value, utf8.clone())).is_err() {
-        return Ok(Outcome::Error("the evaluator could not be set up".to_owned()));
+    let invalid = values.invalid_block();
+    if context.add_function(UTF8_ONLY, move |value: Value| utf8_only(value, invalid.clone())).is_err() {
+        return Outcome::Error("the evaluator could not be set up".to_owned());
     }
-    Ok(match context.resolve(&root) {
+    match context.resolve(root) {
         Ok(Value::Bool(true)) => Outcome::True,
         Ok(Value::Bool(false)) => Outcome::False,
         Ok(_) => Outcome::Error("the result is not a boolean".to_owned()),
         Err(error) => Outcome::Error(reason(&error)),
-    })
+    }
 }
 
 /// A name that no policy can write and no context declares.

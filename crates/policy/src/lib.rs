@@ -23,7 +23,7 @@ pub use authorise::{AccessScope, BrokenPolicy, RolePolicy, authorise};
 pub use check::{Checked, check};
 pub use condition::lower_condition;
 pub use diagnostics::Diagnostic;
-pub use evaluate::{FieldValue, Outcome, evaluate};
+pub use evaluate::{FieldValue, Outcome, Span, evaluate};
 pub use pattern::Pattern;
 pub use predicate::Predicate;
 pub use tokens::{MAX_BYTES, MAX_DEPTH, MAX_TOKENS};

@@ -29,10 +29,10 @@ fn span() -> BTreeMap<String, FieldValue> {
 
 #[track_caller]
 fn is(expression: &str, expected: &str) {
-    let outcome = match evaluate(expression, &model(), &caller(), &span()) {
-        Ok(Outcome::True) => "true".to_owned(),
-        Ok(Outcome::False) => "false".to_owned(),
-        Ok(Outcome::Error(_)) => "error".to_owned(),
+    let outcome = match evaluate(expression, &model(), &caller(), &[span()]).as_deref() {
+        Ok([Outcome::True]) => "true".to_owned(),
+        Ok([Outcome::False]) => "false".to_owned(),
+        Ok(_) => "error".to_owned(),
         Err(diagnostics) => format!("refused: {diagnostics:?}"),
     };
     assert_eq!(outcome, expected, "{expression}");

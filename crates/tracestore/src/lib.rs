@@ -6,6 +6,8 @@
 
 mod binding;
 mod client;
+#[cfg(test)]
+mod differential;
 mod discovery;
 mod error;
 mod predicate_sql;

@@ -6,7 +6,7 @@ use std::ops::Range;
 use cel::Value;
 use tracewarden_model::{AttributeValue, Caller, LogicalType, MarkedField};
 
-use crate::evaluate::FieldValue;
+use crate::evaluate::{FieldValue, Span};
 
 /// The span's columns as variables, and which map keys have a value that is an error.
 pub(super) struct SpanValues {
@@ -16,12 +16,7 @@ pub(super) struct SpanValues {
 }
 
 impl SpanValues {
-    pub(super) fn new(
-        expression: &str,
-        caller: &Caller,
-        fields: &[&MarkedField],
-        span: &BTreeMap<String, FieldValue>,
-    ) -> Self {
+    pub(super) fn new(expression: &str, caller: &Caller, fields: &[&MarkedField], span: &Span) -> Self {
         let invalid = free_block(expression, caller, span);
         let mut values = Self { variables: BTreeMap::new(), erroneous: BTreeSet::new(), invalid };
         for field in fields {
@@ -121,7 +116,7 @@ pub(crate) fn string_array(text: &str) -> Option<Vec<String>> {
 }
 
 /// A block of 256 private code points that neither policy, caller nor span uses; `None` when all strings are UTF-8.
-fn free_block(expression: &str, caller: &Caller, span: &BTreeMap<String, FieldValue>) -> Option<Range<u32>> {
+fn free_block(expression: &str, caller: &Caller, span: &Span) -> Option<Range<u32>> {
     let mut strings: Vec<&[u8]> = vec![expression.as_bytes(), caller.username.as_bytes()];
     strings.extend(caller.roles.iter().map(String::as_bytes));
     for value in caller.attributes.values() {

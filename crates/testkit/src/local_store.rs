@@ -1,0 +1,90 @@
+//! A real `tracewarden-localstore` process on free ports, with a data directory of its own that goes with it.
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// The running process; ends when dropped, and also when this process ends without dropping it.
+pub struct LocalStore {
+    child: Child,
+    directory: PathBuf,
+    /// Base address of ClickHouse's HTTP protocol.
+    pub url: String,
+    /// Address for OTLP traces.
+    pub otlp: String,
+    /// The user's password; the user is `default`.
+    pub password: String,
+}
+
+impl LocalStore {
+    /// Starts the binary that was built beside the current one and waits until it answers.
+    ///
+    /// # Errors
+    /// When it is not built or does not start; with what to do about it.
+    pub fn start() -> Result<Self, String> {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let binary = sibling_binary("tracewarden-localstore")?;
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let directory =
+            std::env::temp_dir().join(format!("tracewarden-test-{}-{number}", std::process::id()));
+        let password = "a password, with 'quotes'".to_owned();
+        let mut child = Command::new(&binary)
+            .args(["--listen", "127.0.0.1:0", "--otlp", "127.0.0.1:0", "--exit-with-stdin", "--data"])
+            .arg(&directory)
+            .env("TRACEWARDEN_LOCALSTORE_PASSWORD", &password)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .map_err(|error| format!("cannot start {}: {error}", binary.display()))?;
+        let output = child.stdout.take().ok_or("no output of the local store")?;
+        let mut store = Self { child, directory, url: String::new(), otlp: String::new(), password };
+        let mut lines = BufReader::new(output).lines();
+        while store.url.is_empty() || store.otlp.is_empty() {
+            let line =
+                lines.next().and_then(Result::ok).ok_or("the local store ended before it was ready")?;
+            if let Some(url) = line.strip_prefix("listening ") {
+                store.url = url.to_owned();
+            } else if let Some(url) = line.strip_prefix("otlp ") {
+                store.otlp = url.to_owned();
+            }
+        }
+        // Keeps the pipe open, so that the process never fails to write.
+        std::thread::spawn(move || lines.for_each(drop));
+        Ok(store)
+    }
+
+    /// The process id.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+}
+
+impl Drop for LocalStore {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let _ = std::fs::remove_dir_all(&self.directory);
+    }
+}
+
+/// The path of another binary of this workspace, built into the same directory as the current one.
+///
+/// # Errors
+/// When it is not there; with the command that builds it.
+pub fn sibling_binary(name: &str) -> Result<PathBuf, String> {
+    let current =
+        std::env::current_exe().map_err(|error| format!("the current binary is unknown: {error}"))?;
+    let found =
+        current.ancestors().skip(1).take(2).map(|directory| directory.join(name)).find(|path| is_file(path));
+    found.ok_or_else(|| {
+        format!(
+            "there is no `{name}` beside {}: run `cargo build -p {name}`, or `cargo xtask test`",
+            current.display()
+        )
+    })
+}
+
+fn is_file(path: &Path) -> bool {
+    path.is_file()
+}
