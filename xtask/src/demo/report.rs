@@ -61,8 +61,9 @@ impl Report<'_> {
         let query = json!({"view": "summary", "limit": 3, "filter": {"conditions": [
             {"map": "SpanAttributes", "name": "http.response.status_code", "op": "gte", "value": 500},
             {"map": "SpanAttributes", "name": "http.route", "op": "eq", "value": "/checkout"}]}});
-        writeln!(out, "  curl -s {base}/traces/query -H 'Authorization: Bearer {key}' \\")?;
-        writeln!(out, "    -H 'Content-Type: application/json' -d '{}'", wrapped(&query.to_string()))?;
+        writeln!(out, "  curl -s {base}/traces/query -H 'Content-Type: application/json' \\")?;
+        writeln!(out, "    -H 'Authorization: Bearer {key}' \\")?;
+        writeln!(out, "    -d '{}'", wrapped(&query.to_string()))?;
         if let Some(incident) = incident {
             writeln!(out, "\nOne of them, whole:\n")?;
             writeln!(out, "  curl -s {base}/traces/{incident} \\")?;
