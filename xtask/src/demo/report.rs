@@ -139,6 +139,7 @@ pub fn web_answers(anonymous: &Client) -> Result<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::demo::seed::Account;
     use tracewarden_testkit::shop::TraceId;
 
     fn landmark() -> Landmark {
