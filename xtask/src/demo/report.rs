@@ -79,10 +79,13 @@ impl Report<'_> {
             }
         }
         let otlp = otlp.strip_suffix("/v1/traces").unwrap_or(otlp);
-        writeln!(out, "\nSend spans of your own:\n")?;
         writeln!(
             out,
-            "  OTEL_EXPORTER_OTLP_ENDPOINT={otlp} OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf your-program"
+            "\nSend spans of your own (who sees them is up to the policies, as with all others):\n"
+        )?;
+        writeln!(
+            out,
+            "  export OTEL_EXPORTER_OTLP_ENDPOINT={otlp} OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf"
         )?;
         let kept =
             if self.kept { "and stay there" } else { "and are removed at the end (--keep DIR keeps them)" };
@@ -153,8 +156,13 @@ mod tests {
     }
 
     fn report(mcp: bool) -> String {
-        let accounts =
-            Accounts { all: Vec::new(), key: "twk_0123456789012345678901234567890123456789".to_owned() };
+        let account = |person| Account {
+            person,
+            password: "aaaa-bbbb-cccc-dddd".to_owned(),
+            client: Client::anonymous("http://127.0.0.1:8080"),
+        };
+        let all = PEOPLE.iter().map(account).collect();
+        let accounts = Accounts { all, key: "twk_0123456789012345678901234567890123456789".to_owned() };
         let report = Report {
             base: "http://127.0.0.1:8080",
             otlp: "http://127.0.0.1:4318/v1/traces",
