@@ -87,9 +87,8 @@ impl Report<'_> {
             out,
             "  export OTEL_EXPORTER_OTLP_ENDPOINT={otlp} OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf"
         )?;
-        let kept =
-            if self.kept { "and stay there" } else { "and are removed at the end (--keep DIR keeps them)" };
-        writeln!(out, "\nData and logs are in {directory}, {kept}.")?;
+        let kept = if self.kept { "kept at the end" } else { "removed at the end; --keep DIR keeps them" };
+        writeln!(out, "\nData and logs ({kept}): {directory}")?;
         writeln!(out, "Ctrl-C stops everything.")
     }
 }
