@@ -53,12 +53,12 @@ pub(crate) async fn execute(local: &LocalStore, statement: String) {
     assert!(status.is_success(), "{text}\n{statement:.2000}");
 }
 
-fn hex_literal(bytes: &[u8]) -> String {
+pub(crate) fn hex_literal(bytes: &[u8]) -> String {
     let hex: String = bytes.iter().map(|byte| format!("{byte:02X}")).collect();
     format!("unhex('{hex}')")
 }
 
-fn value_sql(value: &FieldValue) -> String {
+pub(crate) fn value_sql(value: &FieldValue) -> String {
     match value {
         FieldValue::Null => "NULL".to_owned(),
         FieldValue::Bool(value) => value.to_string(),

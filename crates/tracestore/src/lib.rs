@@ -17,6 +17,8 @@ mod settings;
 mod sql;
 mod summary;
 mod table;
+#[cfg(test)]
+mod worlds;
 
 use std::sync::Arc;
 

@@ -66,6 +66,11 @@ fn render_atom(atom: &Atom, statement: &mut Statement) -> String {
             let subject = text(subject, statement);
             format!("match({subject}, {})", statement.string(pattern))
         }
+        // Seen with 26.7: `has` does not find a constant empty string in an array of LowCardinality(String); `hasAny`
+        // does, and is served by the same skip indexes.
+        Atom::ArrayHas(haystack, Text::Literal(needle)) => {
+            format!("hasAny({}, [{}])", array(haystack, statement), statement.string(needle))
+        }
         Atom::ArrayHas(haystack, needle) => {
             format!("has({}, {})", array(haystack, statement), text(needle, statement))
         }

@@ -1,0 +1,482 @@
+//! Selection and reading against a plain reading of their definitions, on small random worlds.
+
+use std::collections::BTreeMap;
+
+use futures::StreamExt;
+use rand::{RngExt, SeedableRng, seq::IndexedRandom};
+use rand_chacha::ChaCha8Rng;
+use tracewarden_model::{
+    AccessModel, Binding, Caller, ColumnType, Condition, Display, FieldRef, Filter, LogicalType, MarkedField,
+    Number, Operator, Test, Timestamp, Window,
+};
+use tracewarden_policy::{FieldValue, Outcome, RolePolicy, Span, authorise, evaluate};
+use tracewarden_testkit::local_store::LocalStore;
+use tracewarden_testkit::policies::{COLUMNS, Generator, texts};
+
+use crate::differential::{connect, execute, hex_literal, value_sql};
+use crate::{SelectRequest, TraceStore};
+
+const SECOND: i64 = 1_000_000_000;
+const HOUR: i64 = 3_600 * SECOND;
+/// As `connect` configures it.
+const MAX_TRACE_DURATION: i64 = HOUR;
+const NOON: i64 = 1_790_000_000 * SECOND;
+const NUMBERS: [&str; 7] = ["1", "2.5", "-3", "x", "", "1e3", "10"];
+
+struct StoredSpan {
+    trace: Vec<u8>,
+    id: String,
+    at: i64,
+    duration: u64,
+    values: Span,
+}
+
+struct World {
+    spans: Vec<StoredSpan>,
+    /// Bounds in whole seconds, for the traces that the index knows.
+    index: Option<BTreeMap<Vec<u8>, (i64, i64)>>,
+}
+
+fn model() -> AccessModel {
+    let mut model = Generator::model();
+    let number = |field: FieldRef, column_type: &str| MarkedField {
+        field,
+        logical: LogicalType::Number,
+        column_type: ColumnType::parse(column_type),
+        filterable: true,
+        policy: false,
+    };
+    model.fields.push(number(FieldRef::column("Duration"), "UInt64"));
+    model.fields.push(number(FieldRef::column("Timestamp"), "DateTime64(9)"));
+    model.fields.push(number(FieldRef::key("SpanAttributes", "size"), "String"));
+    model
+}
+
+fn binding(index: bool) -> Binding {
+    Binding {
+        database: "default".to_owned(),
+        table: "spans".to_owned(),
+        trace_id: "TraceId".to_owned(),
+        span_id: "SpanId".to_owned(),
+        timestamp: "Timestamp".to_owned(),
+        parent_span_id: "ParentSpanId".to_owned(),
+        trace_index: index.then(|| "spans_trace_id_ts".to_owned()),
+        display: Display {
+            service: Some("ServiceName".to_owned()),
+            duration: Some("Duration".to_owned()),
+            ..Display::default()
+        },
+    }
+}
+
+fn make_world(random: &mut ChaCha8Rng, generator: &mut Generator) -> World {
+    let mut spans = Vec::new();
+    for trace in 0..random.random_range(1..40) {
+        let id: Vec<u8> = match random.random_range(0..40) {
+            0 => Vec::new(),
+            1 => b"00000000000000000000000000000000".to_vec(),
+            2 => format!("not utf-8 {trace} ").into_bytes().into_iter().chain([0xff]).collect(),
+            3 => format!("it's \"{trace}\" \\ \n").into_bytes(),
+            _ => format!("{:032x}", trace * 7919 + 1).into_bytes(),
+        };
+        // Whole seconds and few of them, so that edges and equal times are common.
+        let start = NOON + random.random_range(-4..=4) * HOUR / 2;
+        for number in 0..random.random_range(1..5) {
+            let apart = *[0, 1, SECOND, 600 * SECOND, HOUR, 3 * HOUR].choose(random).unwrap();
+            let mut values = generator.span();
+            if let Some(FieldValue::Map(entries)) = values.get_mut("SpanAttributes")
+                && random.random_bool(0.6)
+            {
+                let size = NUMBERS.choose(random).unwrap();
+                entries.push((b"size".to_vec(), Some(size.as_bytes().to_vec())));
+            }
+            spans.push(StoredSpan {
+                trace: id.clone(),
+                id: format!("{number:016x}"),
+                at: start + apart * random.random_range(0..3),
+                duration: *[0, 1, 5, 1_000, u64::MAX].choose(random).unwrap(),
+                values,
+            });
+        }
+    }
+    let index = random.random_bool(0.5).then(|| {
+        let mut bounds: BTreeMap<Vec<u8>, (i64, i64)> = BTreeMap::new();
+        for span in &spans {
+            let second = span.at.div_euclid(SECOND);
+            let entry = bounds.entry(span.trace.clone()).or_insert((second, second));
+            *entry = (entry.0.min(second), entry.1.max(second));
+        }
+        // The index has nothing from before it was made.
+        bounds.retain(|_, _| random.random_bool(0.8));
+        bounds
+    });
+    World { spans, index }
+}
+
+async fn load(local: &LocalStore, world: &World) {
+    let columns: Vec<String> = COLUMNS.iter().map(|(name, kind)| format!("`{name}` {kind}")).collect();
+    execute(
+        local,
+        format!(
+            "CREATE OR REPLACE TABLE default.spans (Timestamp DateTime64(9), TraceId String, SpanId String, ParentSpanId String, \
+             Duration UInt64, {}, `select` UInt8 DEFAULT 1, derived String MATERIALIZED 'd') ENGINE = MergeTree ORDER BY (ServiceName, Timestamp)",
+            columns.join(", ")
+        ),
+    )
+    .await;
+    let names: Vec<String> = COLUMNS.iter().map(|(name, _)| format!("`{name}`")).collect();
+    let rows: Vec<String> = world
+        .spans
+        .iter()
+        .map(|span| {
+            let values: Vec<String> =
+                COLUMNS.iter().map(|(name, _)| value_sql(&span.values[*name])).collect();
+            let trace = hex_literal(&span.trace);
+            format!("({}, {trace}, '{}', '', {}, {})", span.at, span.id, span.duration, values.join(", "))
+        })
+        .collect();
+    // Integers become DateTime64(9) ticks in `VALUES`.
+    let names = names.join(", ");
+    execute(
+        local,
+        format!(
+            "INSERT INTO default.spans (Timestamp, TraceId, SpanId, ParentSpanId, Duration, {names}) VALUES {}",
+            rows.join(", ")
+        ),
+    )
+    .await;
+    if let Some(index) = &world.index {
+        execute(
+            local,
+            "CREATE OR REPLACE TABLE default.spans_trace_id_ts (TraceId String, Start DateTime, End DateTime) \
+             ENGINE = MergeTree ORDER BY TraceId"
+                .to_owned(),
+        )
+        .await;
+        let rows: Vec<String> = index
+            .iter()
+            .flat_map(|(trace, (start, end))| {
+                // Several rows a trace, as the exporter's batches make them.
+                let trace = hex_literal(trace);
+                [format!("({trace}, {start}, {start})"), format!("({trace}, {end}, {end})")]
+            })
+            .collect();
+        if !rows.is_empty() {
+            execute(local, format!("INSERT INTO default.spans_trace_id_ts VALUES {}", rows.join(", "))).await;
+        }
+    }
+}
+
+fn some_text(random: &mut ChaCha8Rng) -> String {
+    let all: Vec<&str> = texts().collect();
+    (*all.choose(random).unwrap()).to_owned()
+}
+
+fn some_number(random: &mut ChaCha8Rng) -> Number {
+    match random.random_range(0..5) {
+        0 => Number::Float(2.5),
+        1 => Number::UInt(u64::MAX),
+        2 => Number::Int(NOON / SECOND),
+        _ => Number::Int(random.random_range(-5..12)),
+    }
+}
+
+fn some_condition(random: &mut ChaCha8Rng, model: &AccessModel) -> Condition {
+    let field = model.fields.choose(random).unwrap().clone();
+    let operator = *field.logical.operators().choose(random).unwrap();
+    let text = some_text(random);
+    let several: Vec<String> = (0..random.random_range(1..4)).map(|_| some_text(random)).collect();
+    let test = match (field.logical, operator) {
+        (_, Operator::Exists) => Test::Exists,
+        (_, Operator::NotExists) => Test::NotExists,
+        (_, Operator::In) => Test::StringIn(several),
+        (_, Operator::NotIn) => Test::StringNotIn(several),
+        (_, Operator::Prefix) => Test::Prefix(text),
+        (_, Operator::Has) => Test::Has(text),
+        (_, Operator::HasAny) => Test::HasAny(several),
+        (_, Operator::HasAll) => Test::HasAll(several),
+        (_, Operator::Between) => Test::Between(some_number(random), some_number(random)),
+        (LogicalType::Boolean, Operator::Eq) => Test::BoolEq(random.random_bool(0.5)),
+        (LogicalType::Boolean, _) => Test::BoolNe(random.random_bool(0.5)),
+        (LogicalType::Number, operator) => Test::Compare(operator, some_number(random)),
+        (_, Operator::Ne) => Test::StringNe(text),
+        _ => Test::StringEq(text),
+    };
+    Condition { field, test }
+}
+
+/// A value as the specification describes it; `None` where the field is absent or not of its type.
+enum Found {
+    Text(Vec<u8>),
+    Texts(Vec<Vec<u8>>),
+    Bool(bool),
+    Number(f64),
+}
+
+fn raw(span: &StoredSpan, field: &MarkedField) -> Option<FieldValue> {
+    let value = match &field.field.map {
+        None => span.values.get(&field.field.name).cloned(),
+        Some(map) => match span.values.get(map) {
+            Some(FieldValue::Map(entries)) => entries
+                .iter()
+                .find(|(key, _)| key == field.field.name.as_bytes())
+                .and_then(|(_, value)| value.clone().map(FieldValue::String)),
+            _ => None,
+        },
+    };
+    value.filter(|value| *value != FieldValue::Null)
+}
+
+fn found(span: &StoredSpan, field: &MarkedField) -> Option<Found> {
+    match field.field.to_string().as_str() {
+        "Duration" => return Some(Found::Number(span.duration as f64)),
+        "Timestamp" => return Some(Found::Number(span.at as f64 / 1e9)),
+        _ => {}
+    }
+    let text = |bytes: &[u8]| std::str::from_utf8(bytes).ok().map(str::to_owned);
+    Some(match (raw(span, field)?, field.logical) {
+        (FieldValue::Bool(value), _) => Found::Bool(value),
+        (FieldValue::Strings(list), _) => Found::Texts(list),
+        (FieldValue::String(bytes), LogicalType::String) => Found::Text(bytes),
+        (FieldValue::String(bytes), LogicalType::Boolean) => match bytes.as_slice() {
+            b"true" => Found::Bool(true),
+            b"false" => Found::Bool(false),
+            _ => return None,
+        },
+        (FieldValue::String(bytes), LogicalType::Number) => Found::Number(text(&bytes)?.parse().ok()?),
+        (FieldValue::String(bytes), LogicalType::StringArray) => {
+            let list: Vec<String> = serde_json::from_str(&text(&bytes)?).ok()?;
+            Found::Texts(list.into_iter().map(String::into_bytes).collect())
+        }
+        _ => return None,
+    })
+}
+
+fn matches(span: &StoredSpan, condition: &Condition) -> bool {
+    let present = raw(span, &condition.field).is_some();
+    match &condition.test {
+        Test::Exists => return present,
+        Test::NotExists => return !present,
+        _ => {}
+    }
+    let number = |number: &Number| match number {
+        Number::Int(value) => *value as f64,
+        Number::UInt(value) => *value as f64,
+        Number::Float(value) => *value,
+    };
+    match (found(span, &condition.field), &condition.test) {
+        (Some(Found::Text(text)), test) => match test {
+            Test::StringEq(wanted) => text == wanted.as_bytes(),
+            Test::StringNe(wanted) => text != wanted.as_bytes(),
+            Test::StringIn(wanted) => wanted.iter().any(|wanted| text == wanted.as_bytes()),
+            Test::StringNotIn(wanted) => !wanted.iter().any(|wanted| text == wanted.as_bytes()),
+            Test::Prefix(wanted) => text.starts_with(wanted.as_bytes()),
+            _ => unreachable!(),
+        },
+        (Some(Found::Texts(list)), test) => {
+            let has = |wanted: &String| list.iter().any(|text| text == wanted.as_bytes());
+            match test {
+                Test::Has(wanted) => has(wanted),
+                Test::HasAny(wanted) => wanted.iter().any(has),
+                Test::HasAll(wanted) => wanted.iter().all(has),
+                _ => unreachable!(),
+            }
+        }
+        (Some(Found::Bool(value)), Test::BoolEq(wanted)) => value == *wanted,
+        (Some(Found::Bool(value)), Test::BoolNe(wanted)) => value != *wanted,
+        (Some(Found::Number(value)), Test::Between(low, high)) => {
+            number(low) <= value && value <= number(high)
+        }
+        (Some(Found::Number(value)), Test::Compare(operator, wanted)) => {
+            let wanted = number(wanted);
+            match operator {
+                Operator::Eq => value == wanted,
+                Operator::Ne => value != wanted,
+                Operator::Gt => value > wanted,
+                Operator::Gte => value >= wanted,
+                Operator::Lt => value < wanted,
+                _ => value <= wanted,
+            }
+        }
+        _ => false,
+    }
+}
+
+/// The ids of all traces that the definitions select, in order.
+fn expected(world: &World, granted: &[bool], filter: &Filter, window: Window) -> Vec<String> {
+    let mut traces: BTreeMap<&[u8], Vec<usize>> = BTreeMap::new();
+    for (at, span) in world.spans.iter().enumerate() {
+        traces.entry(&span.trace).or_default().push(at);
+    }
+    let (from, to) = (window.from().as_nanos(), window.to().as_nanos());
+    let mut selected = Vec::new();
+    for (trace, spans) in traces {
+        let Ok(id) = std::str::from_utf8(trace) else { continue };
+        if id.bytes().all(|byte| byte == b'0') {
+            continue;
+        }
+        let (low, high) = match world.index.as_ref().and_then(|index| index.get(trace)) {
+            Some((start, end)) => (start * SECOND, (end + 1) * SECOND),
+            None => (from - MAX_TRACE_DURATION, to + MAX_TRACE_DURATION),
+        };
+        let seen: Vec<usize> =
+            spans.into_iter().filter(|at| (low..high).contains(&world.spans[*at].at)).collect();
+        let inside = |at: &&usize| (from..to).contains(&world.spans[**at].at);
+        let newest = |chosen: &dyn Fn(usize) -> bool| {
+            seen.iter().filter(inside).filter(|at| chosen(**at)).map(|at| world.spans[*at].at).max()
+        };
+        let any_match = |at: usize| {
+            if filter.conditions.is_empty() {
+                granted[at]
+            } else {
+                filter.conditions.iter().any(|condition| matches(&world.spans[at], condition))
+            }
+        };
+        let authorised = seen.iter().any(|at| granted[*at]);
+        let all_match = filter
+            .conditions
+            .iter()
+            .all(|condition| seen.iter().any(|at| matches(&world.spans[*at], condition)));
+        let Some(latest) = newest(&|_| true) else { continue };
+        if authorised && all_match {
+            let key = match newest(&any_match) {
+                Some(at) => (1, at),
+                None => (0, latest),
+            };
+            selected.push((std::cmp::Reverse(key), id.to_owned()));
+        }
+    }
+    selected.sort();
+    selected.into_iter().map(|(_, id)| id).collect()
+}
+
+struct Query<'a> {
+    binding: &'a Binding,
+    scope: &'a tracewarden_policy::AccessScope,
+    filter: &'a Filter,
+    window: Window,
+}
+
+/// All pages of a query, read whole.
+async fn pages(store: &TraceStore, world: &World, query: &Query<'_>, limit: u32) -> Vec<String> {
+    let mut ids = Vec::new();
+    let mut after = None;
+    loop {
+        let Query { binding, scope, filter, window } = *query;
+        let request = SelectRequest { binding, scope, filter, window, limit, after };
+        let page = store.select(request).await.unwrap();
+        assert!(page.len() <= limit as usize);
+        let mut stream = store.read(binding, &page, None).await.unwrap();
+        let mut read: Vec<(String, i64, String)> = Vec::new();
+        while let Some(chunk) = stream.next().await {
+            for line in chunk.unwrap().lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+                let span: serde_json::Value = serde_json::from_slice(line).unwrap();
+                assert!(span.get("derived").is_none() && span["select"] == 1, "{span}");
+                let at = Timestamp::parse(span["Timestamp"].as_str().unwrap()).unwrap().as_nanos();
+                read.push((
+                    span["TraceId"].as_str().unwrap().to_owned(),
+                    at,
+                    span["SpanId"].as_str().unwrap().to_owned(),
+                ));
+            }
+        }
+        let whole: Vec<(String, i64, String)> = page
+            .trace_ids()
+            .flat_map(|id| {
+                let mut spans: Vec<_> = world
+                    .spans
+                    .iter()
+                    .filter(|span| span.trace == id.as_bytes())
+                    .map(|span| (id.to_owned(), span.at, span.id.clone()))
+                    .collect();
+                spans.sort();
+                spans
+            })
+            .collect();
+        assert_eq!(read, whole, "a page is not whole");
+        let summaries = store.summarise(binding, &page, filter).await.unwrap();
+        for (summary, id) in summaries.iter().zip(page.trace_ids()) {
+            let spans: Vec<_> = world.spans.iter().filter(|span| span.trace == id.as_bytes()).collect();
+            assert_eq!((summary.trace_id.as_str(), summary.span_count), (id, spans.len() as u64));
+            let mut matched: Vec<_> = spans
+                .iter()
+                .filter(|span| filter.conditions.iter().any(|condition| matches(span, condition)))
+                .map(|span| (span.at, span.id.clone()))
+                .collect();
+            matched.sort();
+            let matched: Vec<String> = matched.into_iter().map(|(_, id)| id).collect();
+            assert_eq!(summary.matched_span_ids, matched);
+        }
+        ids.extend(page.trace_ids().map(str::to_owned));
+        after = page.next().cloned();
+        if after.is_none() {
+            return ids;
+        }
+    }
+}
+
+#[tokio::test]
+async fn selection_follows_its_definitions() {
+    let seed =
+        std::env::var("TRACEWARDEN_TEST_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(20_261_121);
+    let worlds =
+        std::env::var("TRACEWARDEN_TEST_WORLDS").ok().and_then(|text| text.parse().ok()).unwrap_or(40);
+    println!("seed {seed}, {worlds} worlds");
+    let mut random = ChaCha8Rng::seed_from_u64(seed);
+    let mut generator = Generator::new(seed);
+    let local = LocalStore::start().unwrap();
+    let store = connect(&local);
+    let model = model();
+    let mut selected = 0;
+    for world_number in 0..worlds {
+        let world = make_world(&mut random, &mut generator);
+        load(&local, &world).await;
+        let binding = binding(world.index.is_some());
+        for _ in 0..8 {
+            let caller: Caller = generator.caller();
+            let expressions: Vec<String> =
+                (0..random.random_range(0..4)).map(|_| generator.expression()).collect();
+            let policies =
+                expressions.iter().map(|expression| RolePolicy { role: "r", title: "t", expression });
+            let scope = authorise(policies, &caller, &model).unwrap();
+            let spans: Vec<Span> = world.spans.iter().map(|span| span.values.clone()).collect();
+            let mut granted = vec![false; spans.len()];
+            for expression in &expressions {
+                for (at, outcome) in
+                    evaluate(expression, &model, &caller, &spans).unwrap().into_iter().enumerate()
+                {
+                    granted[at] |= outcome == Outcome::True;
+                }
+            }
+            let conditions =
+                (0..random.random_range(0..3)).map(|_| some_condition(&mut random, &model)).collect();
+            let filter = Filter { conditions };
+            let from = NOON + random.random_range(-4..4) * HOUR / 2 + random.random_range(-1..=1);
+            let length = *[1, SECOND, HOUR, 24 * HOUR].choose(&mut random).unwrap();
+            let window =
+                Window::new(Timestamp::from_nanos(from), Timestamp::from_nanos(from + length)).unwrap();
+            let expected = expected(&world, &granted, &filter, window);
+            let query = Query { binding: &binding, scope: &scope, filter: &filter, window };
+            for limit in [1, 3, 200] {
+                let found = pages(&store, &world, &query, limit).await;
+                assert_eq!(found, expected, "world {world_number}, {window:?}, {filter:?}, {expressions:?}");
+            }
+            selected += expected.len();
+            let ids: std::collections::BTreeSet<&[u8]> =
+                world.spans.iter().map(|span| span.trace.as_slice()).collect();
+            for id in ids {
+                let Ok(id) = std::str::from_utf8(id) else { continue };
+                let open = !id.bytes().all(|byte| byte == b'0')
+                    && world
+                        .spans
+                        .iter()
+                        .zip(&granted)
+                        .any(|(span, granted)| *granted && span.trace == id.as_bytes());
+                let found = store.find(&binding, &scope, id).await.unwrap();
+                assert_eq!(found.is_some(), open, "{id:?} {expressions:?}");
+            }
+        }
+    }
+    println!("{selected} traces selected");
+    assert!(selected > worlds * 10, "the worlds are too empty to show anything");
+}
