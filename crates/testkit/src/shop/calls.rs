@@ -96,6 +96,7 @@ impl Builder<'_> {
 
     /// Ends a call whose server ends at `at`; returns when the client has the answer.
     pub fn answer(&mut self, call: Call, status: &'static str, at: u64) -> u64 {
+        let at = at + self.gap();
         let arrived = at + self.chance.latency(200);
         for (node, end) in [(call.server, at), (call.client, arrived)] {
             self.set(node, "rpc.response.status_code", status);
@@ -117,14 +118,14 @@ impl Builder<'_> {
 
     /// One statement; returns its end.
     pub fn query(&mut self, parent: Node, service: Service, statement: &Statement, at: u64) -> u64 {
+        let at = at + self.gap();
         let node = self.statement(parent, service, statement, at);
         let end = at + self.chance.latency(statement.median_micros);
         self.end(node, end);
         end
     }
 
-    /// A statement that the caller ends.
-    pub fn statement(&mut self, parent: Node, service: Service, statement: &Statement, at: u64) -> Node {
+    fn statement(&mut self, parent: Node, service: Service, statement: &Statement, at: u64) -> Node {
         let summary = format!("{} {}", statement.operation, statement.collection);
         let node = self.begin(Some(parent), service, summary.clone(), Kind::Client, at);
         self.set(node, "db.system.name", statement.system);
@@ -146,6 +147,7 @@ impl Builder<'_> {
         hit: bool,
         at: u64,
     ) -> u64 {
+        let at = at + self.gap();
         let node = self.begin(Some(parent), service, command, Kind::Client, at);
         self.set(node, "db.system.name", "redis");
         self.set(node, "db.operation.name", command);
@@ -215,10 +217,16 @@ impl Builder<'_> {
         median_micros: u64,
         at: u64,
     ) -> u64 {
+        let at = at + self.gap();
         let node = self.begin(Some(parent), service, name, Kind::Internal, at);
         let end = at + self.chance.latency(median_micros);
         self.end(node, end);
         end
+    }
+
+    /// What a service does between two spans that it reports.
+    fn gap(&mut self) -> u64 {
+        self.chance.between(MILLISECOND / 60, MILLISECOND / 6)
     }
 
     /// A short pause between two steps.
