@@ -111,7 +111,8 @@ impl Problem {
     }
 
     /// Kind of the problem.
-    pub fn code(&self) -> Code {
+    #[cfg(test)]
+    pub(crate) fn code(&self) -> Code {
         self.code
     }
 

@@ -40,6 +40,10 @@ pub enum LogFormat {
     Json,
 }
 
+/// Without end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Forever;
+
 /// Everything that the service can be told.
 #[derive(Debug, Clone)]
 pub struct Configuration {
@@ -61,8 +65,8 @@ pub struct Configuration {
     pub admin_username: String,
     /// PHC string for the administrator.
     pub admin_password_hash: Option<Secret>,
-    /// How long audit records are kept; `None`: forever.
-    pub audit_retention: Option<Duration>,
+    /// Audit records are kept forever; the setting exists so that nobody believes otherwise.
+    pub audit_retention: Forever,
     /// How far a query looks outside its window; `None`: everywhere.
     pub max_trace_duration: Option<Duration>,
     /// Most conditions in a filter.
@@ -159,7 +163,7 @@ impl Reader {
         let clickhouse_password = self.value("clickhouse_password", secret);
         let admin_username = self.value("admin_username", any);
         let admin_password_hash = self.optional("admin_password_hash", password_hash);
-        let audit_retention = self.value("audit_retention", values::duration);
+        let audit_retention = self.value("audit_retention", audit_retention);
         let max_trace_duration = self.value("max_trace_duration", values::duration);
         let max_conditions = self.value("max_conditions", |text| values::count(text, 1, 1_000));
         let max_values = self.value("max_values", |text| values::count(text, 2, 10_000));
@@ -225,6 +229,15 @@ fn password_hash(text: &str) -> Result<Secret, String> {
     }
 }
 
+fn audit_retention(text: &str) -> Result<Forever, String> {
+    match values::duration(text)? {
+        None => Ok(Forever),
+        Some(_) => {
+            Err("only `unlimited` is supported: this version does not remove audit records".to_owned())
+        }
+    }
+}
+
 fn log_directives(text: &str) -> Result<String, String> {
     match text.parse::<tracing_subscriber::filter::Targets>() {
         Ok(_) => Ok(text.to_owned()),
@@ -285,7 +298,7 @@ mod tests {
         let configuration = Configuration::load(None, []).unwrap();
         assert_eq!(configuration.listen, "127.0.0.1:8080".parse().unwrap());
         assert_eq!(configuration.max_trace_duration, Some(Duration::from_secs(3_600)));
-        assert_eq!(configuration.audit_retention, None);
+        assert_eq!(configuration.audit_retention, Forever);
         assert!(configuration.discovery_samples);
     }
 
@@ -318,6 +331,7 @@ mod tests {
         refused("", &[("TRACEWARDEN_LISTEN", "0.0.0.0:80")], "`public_url` is required");
         refused("", &[("TRACEWARDEN_PUBLIC_URL", "http://example.com")], "loopback names only");
         refused("", &[("TRACEWARDEN_LOG", "info,nonsense=loud")], "`TRACEWARDEN_LOG`");
+        refused("", &[("TRACEWARDEN_AUDIT_RETENTION", "90d")], "does not remove audit records");
         let both = load("", &[("TRACEWARDEN_MAX_VALUES", "x"), ("TRACEWARDEN_LOG_FORMAT", "y")]).unwrap_err();
         assert_eq!(both.lines().count(), 2, "{both}");
     }

@@ -1,10 +1,60 @@
 //! The binary: command line, configuration, wiring.
 
 mod ambient;
+mod check_config;
 mod command_line;
 mod configuration;
+mod first_start;
 mod logging;
 mod prompt;
+mod serve;
 mod server;
 
-fn main() {}
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::anyhow;
+use clap::Parser;
+use tracewarden_service::Settings;
+
+use crate::command_line::{Command, CommandLine};
+use crate::configuration::Configuration;
+
+fn main() -> ExitCode {
+    let result = match CommandLine::parse().command {
+        Command::Serve(file) => load(file.config.as_deref()).and_then(|settings| serve::run(&settings)),
+        Command::HashPassword => hash_password(),
+        Command::CheckConfig(file) => {
+            load(file.config.as_deref()).map(|settings| check_config::print(&settings))
+        }
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("tracewarden: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn load(file: Option<&Path>) -> anyhow::Result<Configuration> {
+    // A name or value that is not Unicode cannot be one of ours that is right; shown with replacement characters, it is
+    // refused like any other wrong one.
+    let environment = std::env::vars_os()
+        .map(|(name, value)| (name.to_string_lossy().into_owned(), value.to_string_lossy().into_owned()));
+    Configuration::load(file, environment)
+        .map_err(|errors| anyhow!("the configuration is not valid\n  {}", errors.join("\n  ")))
+}
+
+fn hash_password() -> anyhow::Result<()> {
+    let password = prompt::password()?;
+    let hash = tracewarden_service::hash_password_phc(
+        &password,
+        None,
+        &Settings::default(),
+        &ambient::SystemEntropy,
+    )
+    .map_err(|error| anyhow!(error.detail()))?;
+    println!("{hash}");
+    Ok(())
+}

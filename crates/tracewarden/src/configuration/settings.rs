@@ -76,7 +76,11 @@ pub const SETTINGS: &[Setting] = &[
         "Argon2id hash made by `tracewarden hash-password`. At the first start it is the administrator's; later a value \
          that was never used before replaces the administrator's password and ends the administrator's sessions.",
     ),
-    plain("audit_retention", Some("unlimited"), "How long audit records are kept."),
+    plain(
+        "audit_retention",
+        Some("unlimited"),
+        "How long audit records are kept. This version keeps them all and accepts no other value.",
+    ),
     plain(
         "max_trace_duration",
         Some("1h"),

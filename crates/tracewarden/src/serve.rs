@@ -1,0 +1,148 @@
+//! `tracewarden serve`: puts the parts together and runs them.
+
+use std::io::Write;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, anyhow};
+use secrecy::ExposeSecret;
+use tokio::net::TcpListener;
+use tracewarden_model::{Clock, Entropy};
+use tracewarden_rest::Edge;
+use tracewarden_service::{AdminSettings, AppDb, Bootstrap, Limits, Service, ServiceError, Settings};
+use tracewarden_tracestore::{StoreConfig, TraceStore};
+
+use crate::ambient::{SystemClock, SystemEntropy};
+use crate::configuration::Configuration;
+use crate::{first_start, logging, server};
+
+/// Runs the service until it is told to stop.
+///
+/// # Errors
+/// When it cannot start.
+pub fn run(configuration: &Configuration) -> anyhow::Result<()> {
+    logging::start(&configuration.log, configuration.log_format);
+    rustls::crypto::ring::default_provider()
+        .install_default()
+        .map_err(|_| anyhow!("another cryptography provider is installed"))?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .context("cannot start the runtime")?;
+    let result = runtime.block_on(serve(configuration));
+    // Whatever still runs had its time.
+    runtime.shutdown_timeout(Duration::from_secs(1));
+    result
+}
+
+async fn serve(configuration: &Configuration) -> anyhow::Result<()> {
+    let stop = server::stop_signal().context("cannot watch for the signal to stop")?;
+    // First, so that an address in use is found before anything is created.
+    let listener = TcpListener::bind(configuration.listen)
+        .await
+        .with_context(|| format!("cannot listen on {}", configuration.listen))?;
+    let address = listener.local_addr().context("no address to listen on")?;
+
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let entropy: Arc<dyn Entropy> = Arc::new(SystemEntropy);
+    let db = AppDb::open(configuration.database_url.expose(), clock.now())
+        .await
+        .context("cannot open the service's own database")?;
+    let store = TraceStore::new(store_config(configuration), Arc::clone(&entropy))
+        .context("cannot set up the trace store's client")?;
+    let service = Service::new(db.clone(), store, clock, Arc::clone(&entropy), settings(configuration))
+        .await
+        .map_err(|error| explain("cannot start", &error))?;
+    bootstrap(&service, configuration).await?;
+
+    let public_origin = configuration.public_origin.clone().unwrap_or_else(|| format!("http://{address}"));
+    let edge = Edge { public_origin, trusted_proxies: configuration.trusted_proxies.clone(), entropy };
+    announce(address, &edge.public_origin)?;
+    server::serve(listener, tracewarden_rest::router(service, edge), stop, configuration.shutdown_grace)
+        .await;
+    db.close().await;
+    tracing::info!("stopped");
+    Ok(())
+}
+
+/// Says where the service listens: on standard output for programs that started it, in the log for people.
+fn announce(address: SocketAddr, public_origin: &str) -> anyhow::Result<()> {
+    let reachable = match address.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),
+        IpAddr::V6(ip) if ip.is_unspecified() => IpAddr::V6(Ipv6Addr::LOCALHOST),
+        ip => ip,
+    };
+    let url = format!("http://{}", SocketAddr::new(reachable, address.port()));
+    let mut output = std::io::stdout();
+    writeln!(output, "listening {url}").context("cannot write to standard output")?;
+    output.flush().context("cannot write to standard output")?;
+    tracing::info!(public_origin, "listening on {url}");
+    Ok(())
+}
+
+async fn bootstrap(service: &Service, configuration: &Configuration) -> anyhow::Result<()> {
+    let admin = AdminSettings {
+        username: configuration.admin_username.clone(),
+        password_hash: configuration.admin_password_hash.as_ref().map(|hash| hash.expose().to_owned()),
+    };
+    match service
+        .bootstrap(admin)
+        .await
+        .map_err(|error| explain("cannot set up the administrator", &error))?
+    {
+        Bootstrap::Unchanged => {}
+        Bootstrap::Created { username, password: None } => {
+            tracing::info!(username, "created the administrator with the configured password hash");
+        }
+        Bootstrap::Created { username, password: Some(password) } => {
+            first_start::announce(&username, password.expose_secret(), configuration.database_url.expose())?;
+        }
+        Bootstrap::HashReplaced { username } => {
+            tracing::warn!(
+                username,
+                "replaced the administrator's password by the configured hash; sessions ended"
+            );
+        }
+    }
+    Ok(())
+}
+
+fn store_config(configuration: &Configuration) -> StoreConfig {
+    StoreConfig {
+        endpoints: configuration.clickhouse_endpoints.clone(),
+        user: configuration.clickhouse_user.clone(),
+        password: configuration.clickhouse_password.expose().into(),
+        max_execution_time_seconds: u32::try_from(configuration.query_timeout.as_secs()).unwrap_or(u32::MAX),
+        max_memory_bytes: configuration.query_memory_bytes,
+        max_trace_duration_nanos: configuration.max_trace_duration.map(nanos),
+    }
+}
+
+fn settings(configuration: &Configuration) -> Settings {
+    let limits = Limits {
+        max_conditions: configuration.max_conditions,
+        max_values: configuration.max_values,
+        ..Limits::default()
+    };
+    Settings {
+        limits,
+        discovery_samples: configuration.discovery_samples,
+        session_absolute_nanos: configuration.session_lifetime.map(nanos),
+        session_idle_nanos: configuration.session_idle.map(nanos),
+        ..Settings::default()
+    }
+}
+
+/// Nanoseconds; the longest configurable duration fits.
+fn nanos(duration: Duration) -> i64 {
+    i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX)
+}
+
+/// The operator may see what no client may.
+fn explain(what: &str, error: &ServiceError) -> anyhow::Error {
+    match error.inside() {
+        Some(inside) => anyhow!("{what}: {}: {inside}", error.detail()),
+        None => anyhow!("{what}: {}", error.detail()),
+    }
+}

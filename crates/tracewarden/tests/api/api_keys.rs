@@ -1,0 +1,112 @@
+//! `/me/api-keys`.
+
+use serde_json::json;
+
+use crate::support::{ADMIN_PASSWORD, Service, USER_PASSWORD};
+
+#[tokio::test]
+async fn a_key_carries_its_creators_roles_as_they_are() {
+    let service = Service::start();
+    let admin = service.admin().await;
+    let ada = service.user(&admin, "ada", &[]).await;
+    let created = ada.post("/me/api-keys", json!({"name": "nightly"})).await.expect(201).body;
+    let token = created["token"].as_str().unwrap();
+    assert!(token.starts_with("twk_"));
+    assert!(token.starts_with(created["token_hint"].as_str().unwrap().trim_end_matches('…')), "{created}");
+    let key = service.anonymous().with_key(token);
+    assert_eq!(key.get("/me").await.expect(200).body["auth"], "api_key");
+    key.get("/users").await.problem(403, "forbidden");
+
+    admin.patch("/users/ada", json!({"roles": ["admin"]})).await.expect(200);
+    key.get("/users").await.expect(200);
+    admin.patch("/users/ada", json!({"disabled": true})).await.expect(200);
+    key.get("/me").await.problem(401, "unauthenticated");
+}
+
+#[tokio::test]
+async fn the_token_is_shown_once() {
+    let service = Service::start();
+    let admin = service.admin().await;
+    let created = admin.post("/me/api-keys", json!({"name": "nightly"})).await.expect(201).body;
+    let token = created["token"].as_str().unwrap();
+    service.anonymous().with_key(token).get("/me").await.expect(200);
+    let list = admin.get("/me/api-keys").await.expect(200);
+    assert!(!String::from_utf8_lossy(&list.bytes).contains(token));
+    let key = &list.body["api_keys"][0];
+    assert_eq!(key["name"], "nightly");
+    assert_eq!(key["id"], created["id"]);
+    assert!(key["last_used_at"].is_string(), "{key}");
+    assert!(key["expires_at"].is_null(), "{key}");
+}
+
+#[tokio::test]
+async fn a_revoked_key_is_dead() {
+    let service = Service::start();
+    let admin = service.admin().await;
+    let created = admin.post("/me/api-keys", json!({"name": "nightly"})).await.expect(201).body;
+    let key = service.anonymous().with_key(created["token"].as_str().unwrap());
+    let path = format!("/me/api-keys/{}", created["id"].as_str().unwrap());
+    admin.delete(&path).await.expect(204);
+    key.get("/me").await.problem(401, "unauthenticated");
+    admin.delete(&path).await.problem(404, "not_found");
+}
+
+#[tokio::test]
+async fn what_a_stolen_key_must_not_do_needs_a_session() {
+    let service = Service::start();
+    let admin = service.admin().await;
+    let created = admin.post("/me/api-keys", json!({"name": "nightly"})).await.expect(201).body;
+    let key = service.anonymous().with_key(created["token"].as_str().unwrap());
+    key.post("/me/api-keys", json!({"name": "more"})).await.problem(403, "session_required");
+    let change = json!({"current_password": ADMIN_PASSWORD, "new_password": "another long sentence"});
+    key.post("/me/password", change).await.problem(403, "session_required");
+    key.send(reqwest::Method::POST, "/logout", None).await.problem(403, "session_required");
+    service.user(&admin, "ada", &[]).await;
+    key.patch("/users/ada", json!({"roles": ["admin"]})).await.problem(403, "session_required");
+    let eve = json!({"username": "eve", "roles": ["admin"]});
+    key.post("/users", eve).await.problem(403, "session_required");
+    key.send(reqwest::Method::POST, "/users/admin/password", None).await.problem(403, "session_required");
+    // Provisioning others is what an administrator's key is for.
+    key.post("/users", json!({"username": "bob"})).await.expect(201);
+    key.send(reqwest::Method::POST, "/users/ada/password", None).await.expect(200);
+}
+
+#[tokio::test]
+async fn keys_of_others_are_out_of_reach() {
+    let service = Service::start();
+    let admin = service.admin().await;
+    let ada = service.user(&admin, "ada", &[]).await;
+    let created = admin.post("/me/api-keys", json!({"name": "nightly"})).await.expect(201).body;
+    ada.delete(&format!("/me/api-keys/{}", created["id"].as_str().unwrap())).await.problem(404, "not_found");
+    assert_eq!(ada.get("/me/api-keys").await.expect(200).body["api_keys"], json!([]));
+}
+
+#[tokio::test]
+async fn keys_live_on_after_a_password_change_and_end_with_their_user() {
+    let service = Service::start();
+    let admin = service.admin().await;
+    let ada = service.user(&admin, "ada", &[]).await;
+    let created = ada.post("/me/api-keys", json!({"name": "nightly"})).await.expect(201).body;
+    let key = service.anonymous().with_key(created["token"].as_str().unwrap());
+    let change = json!({"current_password": USER_PASSWORD, "new_password": "another long sentence"});
+    ada.post("/me/password", change).await.expect(204);
+    key.get("/me").await.expect(200);
+    admin.delete("/users/ada").await.expect(204);
+    key.get("/me").await.problem(401, "unauthenticated");
+}
+
+#[tokio::test]
+async fn an_expiry_in_the_past_is_refused() {
+    let service = Service::start();
+    let admin = service.admin().await;
+    let past = json!({"name": "nightly", "expires_at": "2020-01-01T00:00:00Z"});
+    assert_eq!(admin.post("/me/api-keys", past).await.expect(422).first_error()["pointer"], "/expires_at");
+    let wrong = json!({"name": "nightly", "expires_at": "tomorrow"});
+    let answer = admin.post("/me/api-keys", wrong).await.problem(400, "invalid_request");
+    assert_eq!(answer.first_error()["pointer"], "/expires_at");
+    let future = json!({"name": "nightly", "expires_at": "2200-01-01T00:00:00Z"});
+    assert_eq!(
+        admin.post("/me/api-keys", future).await.expect(201).body["expires_at"],
+        "2200-01-01T00:00:00Z"
+    );
+}

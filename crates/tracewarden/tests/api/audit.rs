@@ -1,0 +1,96 @@
+//! `/audit`.
+
+use serde_json::{Value, json};
+
+use crate::support::{ADMIN_PASSWORD, Service};
+
+fn actions(answer: &Value) -> Vec<&str> {
+    answer["records"].as_array().unwrap().iter().map(|record| record["action"].as_str().unwrap()).collect()
+}
+
+#[tokio::test]
+async fn changes_and_log_ins_are_recorded_newest_first() {
+    let service = Service::start();
+    let admin = service.admin().await;
+    let created =
+        admin.with("user-agent", "tests/1").post("/users", json!({"username": "ada"})).await.expect(201);
+    let answer = admin.get("/audit").await.expect(200).body;
+    let records = answer["records"].as_array().unwrap();
+    let record = &records[0];
+    assert_eq!(record["actor"]["username"], "admin", "{record}");
+    assert_eq!(record["actor"]["via"], "session", "{record}");
+    assert_eq!(record["outcome"], "success", "{record}");
+    assert_eq!(record["request_id"], created.headers["x-request-id"].to_str().unwrap());
+    assert_eq!(record["client_ip"], "127.0.0.1");
+    assert_eq!(record["user_agent"], "tests/1");
+    assert!(record["at"].is_string() && record["id"].is_string());
+    assert!(actions(&answer).iter().any(|action| action.contains("login")), "{:?}", actions(&answer));
+    let secret = created.body["initial_password"].as_str().unwrap();
+    assert!(!answer.to_string().contains(secret));
+}
+
+#[tokio::test]
+async fn a_refused_log_in_does_not_record_what_was_typed_as_the_name() {
+    let service = Service::start();
+    let wrong = json!({"username": "my-secret-password", "password": "x"});
+    service.anonymous().post("/login", wrong).await.problem(401, "invalid_credentials");
+    let wrong = json!({"username": "admin", "password": "my-secret-password"});
+    service.anonymous().post("/login", wrong).await.problem(401, "invalid_credentials");
+    let answer = service.admin().await.get("/audit").await.expect(200).body;
+    assert!(!answer.to_string().contains("my-secret-password"), "{answer}");
+    let refused =
+        answer["records"].as_array().unwrap().iter().filter(|record| record["outcome"] != "success").count();
+    assert!(refused >= 2, "{answer}");
+}
+
+#[tokio::test]
+async fn records_are_filtered_and_paged() {
+    let service = Service::start();
+    let admin = service.admin().await;
+    for name in ["a1", "b2", "c3"] {
+        admin.post("/users", json!({"username": name})).await.expect(201);
+    }
+    let all = admin.get("/audit").await.expect(200).body;
+    let created = actions(&all)[0].to_owned();
+    let only =
+        admin.get(&format!("/audit?action={created}&actor=admin&outcome=success")).await.expect(200).body;
+    assert_eq!(actions(&only), [created.as_str(); 3]);
+    let nobody = admin.get("/audit?actor=nobody").await.expect(200).body;
+    assert_eq!(nobody["records"], json!([]));
+    let later = admin.get("/audit?from=2200-01-01T00:00:00Z").await.expect(200).body;
+    assert_eq!(later["records"], json!([]));
+
+    let first = admin.get(&format!("/audit?action={created}&limit=2")).await.expect(200).body;
+    assert_eq!(first["records"].as_array().unwrap().len(), 2);
+    let cursor = first["next_cursor"].as_str().unwrap();
+    let second =
+        admin.get(&format!("/audit?action={created}&limit=2&cursor={cursor}")).await.expect(200).body;
+    assert_eq!(second["records"].as_array().unwrap().len(), 1);
+    assert!(second.get("next_cursor").is_none());
+    assert!(second["records"][0]["target"].to_string().contains("a1"), "{second}");
+}
+
+#[tokio::test]
+async fn parameters_are_checked() {
+    let service = Service::start();
+    let admin = service.admin().await;
+    for (query, pointer) in [("from=yesterday", "/from"), ("limit=x", "/limit"), ("actr=admin", "/actr")] {
+        let answer = admin.get(&format!("/audit?{query}")).await.problem(400, "invalid_request");
+        assert_eq!(answer.first_error()["pointer"], pointer, "{}", answer.body);
+    }
+    admin.get("/audit?limit=1&limit=2").await.problem(400, "invalid_request");
+    admin.get("/audit?cursor=nonsense").await.problem(400, "invalid_cursor");
+}
+
+#[tokio::test]
+async fn key_use_is_recorded_as_such() {
+    let service = Service::start();
+    let admin = service.admin().await;
+    let created = admin.post("/me/api-keys", json!({"name": "x"})).await.expect(201).body;
+    let key = service.anonymous().with_key(created["token"].as_str().unwrap());
+    key.post("/users", json!({"username": "ada"})).await.expect(201);
+    let answer = admin.get("/audit?limit=1").await.expect(200).body;
+    assert_eq!(answer["records"][0]["actor"]["via"], "api_key");
+    assert_eq!(answer["records"][0]["actor"]["credential_id"], created["id"]);
+    assert!(!answer.to_string().contains(ADMIN_PASSWORD));
+}

@@ -1,0 +1,147 @@
+//! Requests that cannot be read, and what cannot be reached. Every code has a test here or with its resource.
+
+use reqwest::Method;
+use serde_json::json;
+
+use crate::support::{Answer, Client, Service};
+
+async fn raw(client: &Client, body: impl Into<reqwest::Body>) -> Answer {
+    let request =
+        client.request(Method::POST, "/users").header("content-type", "application/json").body(body);
+    Answer::read("POST /users".to_owned(), request).await
+}
+
+#[tokio::test]
+async fn a_body_that_is_not_json_is_refused() {
+    let service = Service::start();
+    let admin = service.admin().await;
+    for body in [
+        "",
+        "{",
+        "nonsense",
+        "{\"username\": \"ada\"} x",
+        "{\"username\": \"ada\",}",
+        "\u{feff}{}",
+        "[]",
+        "null",
+    ] {
+        raw(&admin, body).await.problem(400, "invalid_request");
+    }
+    raw(&admin, b"{\"username\": \"\xff\"}".to_vec()).await.problem(400, "invalid_request");
+    raw(&admin, "[".repeat(500_000)).await.problem(400, "invalid_request");
+    raw(&admin, format!("{{\"attributes\": {}", "{\"a\":".repeat(100_000)))
+        .await
+        .problem(400, "invalid_request");
+}
+
+#[tokio::test]
+async fn refusals_point_at_the_member() {
+    let service = Service::start();
+    let admin = service.admin().await;
+    for (body, pointer) in [
+        (r#"{"username": "ada", "rolls": []}"#, "/rolls"),
+        (r#"{"username": 1}"#, "/username"),
+        (r#"{"username": "ada", "roles": ["a", 2]}"#, "/roles/1"),
+        (r#"{"username": "ada", "username": "bob"}"#, "/username"),
+        ("{}", ""),
+    ] {
+        let answer = raw(&admin, body).await.problem(400, "invalid_request");
+        assert_eq!(answer.first_error()["pointer"], pointer, "{}", answer.body);
+        assert_eq!(answer.first_error()["code"], "invalid_request");
+    }
+}
+
+#[tokio::test]
+async fn a_body_has_a_limit() {
+    let service = Service::start();
+    let admin = service.admin().await;
+    let large = format!("{{\"username\": \"{}\"}}", "x".repeat(1024 * 1024));
+    raw(&admin, large.clone()).await.problem(413, "payload_too_large");
+    // Without a declared length.
+    let pieces: Vec<Result<String, std::io::Error>> =
+        large.as_bytes().chunks(1000).map(|piece| Ok(String::from_utf8(piece.to_vec()).unwrap())).collect();
+    let body = reqwest::Body::wrap_stream(futures::stream::iter(pieces));
+    raw(&admin, body).await.problem(413, "payload_too_large");
+    admin.get("/me").await.expect(200);
+}
+
+#[tokio::test]
+async fn a_body_must_say_that_it_is_json() {
+    let service = Service::start();
+    let admin = service.admin().await;
+    let request = admin.request(Method::POST, "/users").body("{}");
+    Answer::read("no type".to_owned(), request).await.problem(415, "unsupported_media_type");
+    let request = admin
+        .request(Method::POST, "/users")
+        .header("content-type", "application/json")
+        .header("content-encoding", "gzip")
+        .body("{}");
+    Answer::read("gzip".to_owned(), request).await.problem(415, "unsupported_media_type");
+    for kind in ["application/json; charset=utf-8", "APPLICATION/JSON", "application/json;charset=\"UTF-8\""]
+    {
+        let request = admin
+            .request(Method::POST, "/policies/check")
+            .header("content-type", kind)
+            .body(r#"{"expression": "true"}"#);
+        Answer::read(kind.to_owned(), request).await.expect(200);
+    }
+}
+
+#[tokio::test]
+async fn unknown_paths_and_methods_are_problems_too() {
+    let service = Service::start();
+    let anonymous = service.anonymous();
+    for path in
+        ["/", "/nothing", "/ui/", "/mcp", "/users/a/b/c", "/me/", "//me", "/traces/", "/%00", "/me%2f"]
+    {
+        anonymous.get(path).await.problem(404, "not_found");
+    }
+    let answer = anonymous.send(Method::PUT, "/users", None).await.problem(405, "method_not_allowed");
+    assert!(answer.headers["allow"].to_str().unwrap().contains("POST"));
+    anonymous.send(Method::OPTIONS, "/me", None).await.problem(405, "method_not_allowed");
+    service.admin().await.get("/users/%ff").await.problem(400, "invalid_request");
+}
+
+#[tokio::test]
+async fn large_heads_are_refused_and_the_service_goes_on() {
+    let service = Service::start();
+    let anonymous = service.anonymous().with("x-large", &"x".repeat(200_000));
+    let answer = anonymous.request(Method::GET, "/healthz").send().await;
+    assert!(answer.is_err() || answer.unwrap().status() == 431);
+    service.anonymous().get("/healthz").await.expect(200);
+}
+
+#[tokio::test]
+async fn an_unreachable_trace_store_is_said() {
+    let service = Service::start();
+    let admin = service.admin().await;
+    admin.get("/schema/tables").await.problem(503, "unavailable");
+    admin.get("/schema/tables/otel/otel_traces").await.problem(503, "unavailable");
+    admin.put("/schema/binding", crate::support::store::binding()).await.problem(503, "unavailable");
+    service.anonymous().get("/readyz").await.problem(503, "unavailable");
+    service.anonymous().get("/healthz").await.expect(200);
+}
+
+#[tokio::test]
+async fn a_lost_own_database_is_said_and_nothing_is_given_out() {
+    let service = Service::start();
+    let admin = service.admin().await;
+    // The file is opened anew by each connection, but those that are open keep it: overwrite what is in it.
+    let path = service.directory.path().join("tracewarden.db");
+    for suffix in ["", "-wal", "-shm"] {
+        let file = std::path::PathBuf::from(format!("{}{suffix}", path.display()));
+        if let Ok(metadata) = file.metadata() {
+            std::fs::write(&file, vec![0xaa; metadata.len() as usize]).unwrap();
+        }
+    }
+    let answer = admin.get("/me").await;
+    assert!([500, 503].contains(&answer.status), "{} {}", answer.status, answer.body);
+    assert!(
+        !answer.body.to_string().contains("SQL") && !answer.body.to_string().contains("sql"),
+        "{}",
+        answer.body
+    );
+    let login = json!({"username": "admin", "password": crate::support::ADMIN_PASSWORD});
+    assert!([500, 503].contains(&service.anonymous().post("/login", login).await.status));
+    assert!(service.anonymous().get("/readyz").await.status >= 500);
+}

@@ -1,0 +1,19 @@
+//! The API over HTTP, against the program itself. Modules mirror the URLs.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod access;
+mod api_keys;
+mod audit;
+mod command_line;
+mod cross_site;
+mod document;
+mod errors;
+mod headers;
+mod me;
+mod roles;
+mod schema;
+mod session;
+mod traces;
+mod users;

@@ -1,0 +1,116 @@
+//! `/roles` and `/policies`. What needs marked fields is with the trace source.
+
+use serde_json::json;
+
+use crate::support::Service;
+
+#[tokio::test]
+async fn a_role_is_made_and_replaced() {
+    let service = Service::start();
+    let admin = service.admin().await;
+    let policies = json!({"policies": [{"title": "All", "expression": "true", "description": "for now"}]});
+    let created = admin.put("/roles/readers", policies).await.expect(201);
+    assert_eq!(created.body["name"], "readers");
+    assert_eq!(created.body["policies"][0]["description"], "for now");
+    assert!(created.body["policies"][0]["warnings"].is_array(), "{}", created.body);
+    let tag = created.headers["etag"].to_str().unwrap().to_owned();
+
+    let policies = json!({"policies": [{"title": "None", "expression": "false"}]});
+    let replaced = admin.put("/roles/readers", policies.clone()).await.expect(200);
+    assert_ne!(replaced.headers["etag"], tag.as_str());
+    let stale = admin.with("if-match", &tag);
+    stale.put("/roles/readers", policies.clone()).await.problem(412, "precondition_failed");
+    stale.delete("/roles/readers").await.problem(412, "precondition_failed");
+    admin
+        .with("if-match", "nonsense")
+        .put("/roles/readers", policies.clone())
+        .await
+        .problem(412, "precondition_failed");
+    let current = admin.get("/roles/readers").await.expect(200);
+    assert_eq!(current.headers["etag"], replaced.headers["etag"]);
+    admin
+        .with("if-match", current.headers["etag"].to_str().unwrap())
+        .put("/roles/readers", policies)
+        .await
+        .expect(200);
+}
+
+#[tokio::test]
+async fn a_role_lists_its_members_and_leaves_them() {
+    let service = Service::start();
+    let admin = service.admin().await;
+    let policies = json!({"policies": [{"title": "All", "expression": "true"}]});
+    admin.put("/roles/readers", policies).await.expect(201);
+    admin.post("/users", json!({"username": "ada", "roles": ["readers"]})).await.expect(201);
+    assert_eq!(admin.get("/roles/readers").await.expect(200).body["members"], json!(["ada"]));
+    admin.delete("/roles/readers").await.expect(204);
+    assert_eq!(admin.get("/users/ada").await.expect(200).body["roles"], json!([]));
+    admin.get("/roles/readers").await.problem(404, "not_found");
+    admin.delete("/roles/readers").await.problem(404, "not_found");
+}
+
+#[tokio::test]
+async fn the_built_in_role_stays() {
+    let service = Service::start();
+    let admin = service.admin().await;
+    let names: Vec<_> = admin.get("/roles").await.expect(200).body["roles"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|role| role["name"].clone())
+        .collect();
+    assert_eq!(names, ["admin"]);
+    admin.delete("/roles/admin").await.problem(409, "conflict");
+    admin.put("/roles/admin", json!({"policies": []})).await.expect(200);
+}
+
+#[tokio::test]
+async fn invalid_policies_are_refused_before_storage() {
+    let service = Service::start();
+    let admin = service.admin().await;
+    let policies = json!({"policies": [
+        {"title": "Fine", "expression": "true"},
+        {"title": "Not CEL", "expression": "true &&\n  &&"},
+    ]});
+    let answer = admin.put("/roles/readers", policies).await.problem(422, "policy_invalid");
+    let error = answer.first_error();
+    assert_eq!(error["pointer"], "/policies/1/expression");
+    assert_eq!(error["line"], 2, "{error}");
+    assert!(error["column"].is_u64() && error["length"].is_u64(), "{error}");
+    admin.get("/roles/readers").await.problem(404, "not_found");
+
+    let unmarked = json!({"policies": [{"title": "Unmarked", "expression": "ServiceName == 'shop'"}]});
+    admin.put("/roles/readers", unmarked).await.expect(422);
+    admin.get("/roles/readers").await.problem(404, "not_found");
+}
+
+#[tokio::test]
+async fn names_and_counts_are_checked() {
+    let service = Service::start();
+    let admin = service.admin().await;
+    let policies = json!({"policies": [{"title": "All", "expression": "true"}]});
+    for name in ["Readers", "-readers", "a%20b", "%C3%A4", &"a".repeat(65), "a%2Fb"] {
+        admin.put(&format!("/roles/{name}"), policies.clone()).await.expect(422);
+    }
+    admin.put("/roles/readers", json!({"policies": []})).await.expect(422);
+    for name in ["a", "0", "a.b_c-d", &"a".repeat(64)] {
+        admin.put(&format!("/roles/{name}"), policies.clone()).await.expect(201);
+    }
+}
+
+#[tokio::test]
+async fn an_expression_is_checked_without_being_stored() {
+    let service = Service::start();
+    let admin = service.admin().await;
+    let valid =
+        admin.post("/policies/check", json!({"expression": "'a' in user.roles"})).await.expect(200).body;
+    assert_eq!(valid["valid"], true);
+    assert_eq!(valid["errors"], json!([]));
+    let invalid = admin.post("/policies/check", json!({"expression": "1 +"})).await.expect(200).body;
+    assert_eq!(invalid["valid"], false);
+    let error = &invalid["errors"][0];
+    assert!(error["line"] == 1 && error["message"].is_string() && error["code"].is_string(), "{error}");
+    let huge = "a.".repeat(100_000);
+    let answer = admin.post("/policies/check", json!({"expression": huge})).await.expect(200).body;
+    assert_eq!(answer["valid"], false);
+}

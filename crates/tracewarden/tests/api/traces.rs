@@ -1,0 +1,246 @@
+//! `/traces`: form, errors and framing. What is matched and who may see it has tests of its own.
+
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::support::store::{Store, bound_service};
+use crate::support::{Answer, Client, Service};
+
+const BLUE: &str = "11111111111111111111111111111111";
+const RED: &str = "22222222222222222222222222222222";
+
+/// A service with two traces, and a user who may see one of them.
+async fn two_teams(store: &Store) -> (Service, Client, Client) {
+    store.insert_two_traces().await;
+    let (service, admin) = bound_service(store, &[]).await;
+    let policies =
+        json!({"policies": [{"title": "Blue", "expression": "SpanAttributes[\"team\"] == \"blue\""}]});
+    admin.put("/roles/blue", policies).await.expect(201);
+    let ada = service.user(&admin, "ada", &["blue"]).await;
+    (service, admin, ada)
+}
+
+#[tokio::test]
+async fn a_page_has_schema_spans_and_cursor() {
+    let store = Store::start();
+    let (_service, admin, ada) = two_teams(&store).await;
+    let page = ada.post("/traces/query", json!({})).await.expect(200);
+    assert_eq!(page.headers["content-type"], "application/json");
+    let schema = &page.body["schema"];
+    assert_eq!(schema["table"], "otel_traces");
+    assert_eq!(schema["version"], admin.get("/schema").await.expect(200).body["version"]);
+    let spans = page.body["spans"].as_array().unwrap();
+    assert_eq!(spans.len(), 3);
+    assert!(spans.iter().all(|span| span["TraceId"] == BLUE), "{spans:?}");
+    assert!(page.body.get("next_cursor").is_none());
+    // The administrator administers and sees nothing by that.
+    assert_eq!(admin.post("/traces/query", json!({})).await.expect(200).body["spans"], json!([]));
+
+    let columns = json!({"columns": ["ServiceName"]});
+    let page = ada.post("/traces/query", columns).await.expect(200).body;
+    let mut names: Vec<_> = page["spans"][0].as_object().unwrap().keys().cloned().collect();
+    names.sort();
+    assert_eq!(names, ["ParentSpanId", "ServiceName", "SpanId", "Timestamp", "TraceId"]);
+}
+
+#[tokio::test]
+async fn the_same_page_comes_as_lines() {
+    let store = Store::start();
+    let (_service, _admin, ada) = two_teams(&store).await;
+    let lines = ada.with("accept", "application/x-ndjson");
+    let page = lines.post("/traces/query", json!({})).await.expect(200);
+    assert_eq!(page.headers["content-type"], "application/x-ndjson");
+    let text = String::from_utf8(page.bytes).unwrap();
+    assert!(text.ends_with('\n'));
+    let values: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(values.first().unwrap()["schema"]["trace_id"], "TraceId");
+    assert_eq!(values.last().unwrap(), &json!({"end": {"next_cursor": null, "traces": 1, "spans": 3}}));
+    let spans = values.iter().filter(|value| value.get("span").is_some()).count();
+    assert_eq!(spans, 3);
+    lines.post("/traces/query", json!({"limit": 0})).await.problem(400, "invalid_request");
+}
+
+#[tokio::test]
+async fn other_views_are_short() {
+    let store = Store::start();
+    let (_service, _admin, ada) = two_teams(&store).await;
+    let ids = ada.post("/traces/query", json!({"view": "ids"})).await.expect(200).body;
+    assert_eq!(ids["trace_ids"], json!([BLUE]));
+    let summary = ada.post("/traces/query", json!({"view": "summary"})).await.expect(200).body;
+    assert_eq!(summary["traces"][0]["trace_id"], BLUE);
+    assert_eq!(summary["traces"][0]["span_count"], 3);
+    let wrong = ada.post("/traces/query", json!({"view": "spam"})).await.problem(400, "invalid_request");
+    assert_eq!(wrong.first_error()["pointer"], "/view");
+}
+
+#[tokio::test]
+async fn compressed_pages_are_the_same_pages() {
+    let store = Store::start();
+    let (_service, _admin, ada) = two_teams(&store).await;
+    for encoding in ["gzip", "zstd"] {
+        let page = ada.with("accept-encoding", encoding).post("/traces/query", json!({})).await.expect(200);
+        assert_eq!(page.headers["content-encoding"], encoding);
+    }
+}
+
+#[tokio::test]
+async fn absent_and_forbidden_are_one_answer() {
+    let store = Store::start();
+    let (_service, _admin, ada) = two_teams(&store).await;
+    assert_eq!(
+        ada.get(&format!("/traces/{BLUE}")).await.expect(200).body["spans"].as_array().unwrap().len(),
+        3
+    );
+    let hinted = format!("/traces/{BLUE}?from=2020-01-01T00:00:00Z&to=2020-01-02T00:00:00Z");
+    ada.get(&hinted).await.expect(200);
+    let mut answers = Vec::new();
+    for id in [RED, "33333333333333333333333333333333", "nonsense", "%27%20OR%201=1", &"x".repeat(5000)] {
+        let mut answer = ada.get(&format!("/traces/{id}")).await.problem(404, "trace_not_found");
+        answer.body["request_id"] = Value::Null;
+        for name in ["x-request-id", "date"] {
+            answer.headers.remove(name);
+        }
+        answers.push(format!("{:?} {}", answer.headers, answer.body));
+    }
+    answers.dedup();
+    assert_eq!(answers.len(), 1, "{answers:#?}");
+}
+
+#[tokio::test]
+async fn filters_that_are_not_allowed_say_why() {
+    let store = Store::start();
+    let (_service, admin, ada) = two_teams(&store).await;
+    let condition = |condition: Value| json!({"filter": {"conditions": [condition]}});
+    let team = |op: &str, value: Value| {
+        condition(json!({"map": "SpanAttributes", "name": "team", "op": op, "value": value}))
+    };
+    let cases = [
+        (condition(json!({"name": "Servicename", "op": "eq", "value": "x"})), "unknown_field", "/name"),
+        (team("gt", json!("x")), "operator_not_allowed", "/op"),
+        (team("equals", json!("x")), "operator_not_allowed", "/op"),
+        (team("eq", json!(1)), "value_type", "/value"),
+        (
+            condition(json!({"name": "ServiceName", "op": "in", "values": ["a", 1]})),
+            "value_type",
+            "/values/1",
+        ),
+        (condition(json!({"name": "ServiceName", "op": "eq"})), "value_count", "/value"),
+        (condition(json!({"name": "ServiceName", "op": "exists", "value": "x"})), "value_count", "/value"),
+        (
+            condition(json!({"name": "Duration", "op": "between", "values": [1, 2, 3]})),
+            "value_count",
+            "/values",
+        ),
+        (
+            condition(json!({"name": "ServiceName", "op": "in", "values": vec!["x"; 101]})),
+            "too_many_values",
+            "/values",
+        ),
+    ];
+    for (body, code, member) in cases {
+        let answer = ada.post("/traces/query", body.clone()).await.problem(422, code);
+        assert_eq!(answer.first_error()["pointer"], format!("/filter/conditions/0{member}"), "{body}");
+        assert_eq!(answer.first_error()["code"], code);
+    }
+    let many = vec![json!({"name": "ServiceName", "op": "exists"}); 21];
+    let answer = ada
+        .post("/traces/query", json!({"filter": {"conditions": many}}))
+        .await
+        .problem(422, "too_many_conditions");
+    assert_eq!(answer.first_error()["pointer"], "/filter/conditions");
+    // A field that is only a policy input exists for administrators alone.
+    let hidden =
+        condition(json!({"map": "SpanAttributes", "name": "secret.label", "op": "eq", "value": "x"}));
+    ada.post("/traces/query", hidden.clone()).await.problem(422, "unknown_field");
+    admin.post("/traces/query", hidden).await.problem(422, "not_filterable");
+    let near = condition(json!({"name": "Servicename", "op": "eq", "value": "x"}));
+    let answer = ada.post("/traces/query", near).await.problem(422, "unknown_field");
+    assert!(answer.body.to_string().contains("ServiceName"), "{}", answer.body);
+    assert!(!answer.body.to_string().contains("secret.label"), "{}", answer.body);
+    let columns = json!({"columns": ["ServiceNam"]});
+    let answer = ada.post("/traces/query", columns).await.problem(422, "unknown_field");
+    assert!(answer.body.to_string().contains("ServiceName"), "{}", answer.body);
+}
+
+#[tokio::test]
+async fn numbers_are_exact_and_finite() {
+    let store = Store::start();
+    let (_service, _admin, ada) = two_teams(&store).await;
+    let raw = async |value: &str| {
+        let body = format!(
+            r#"{{"filter": {{"conditions": [{{"name": "Duration", "op": "lt", "value": {value}}}]}}}}"#
+        );
+        let request =
+            ada.request(Method::POST, "/traces/query").header("content-type", "application/json").body(body);
+        Answer::read(value.to_owned(), request).await
+    };
+    let answer = raw("1e999").await.problem(422, "value_type");
+    assert_eq!(answer.first_error()["pointer"], "/filter/conditions/0/value");
+    for wrong in ["NaN", "Infinity", "01", "null,", "{}", "[1]"] {
+        raw(wrong).await.problem(400, "invalid_request");
+    }
+    for fine in ["18446744073709551615", "-9223372036854775808", "1e3", "1000.5", "1e300"] {
+        raw(fine).await.expect(200);
+    }
+}
+
+#[tokio::test]
+async fn windows_limits_and_cursors_are_checked() {
+    let store = Store::start();
+    let (_service, _admin, ada) = two_teams(&store).await;
+    let window = json!({"from": "2026-01-02T00:00:00Z", "to": "2026-01-01T00:00:00Z"});
+    ada.post("/traces/query", window).await.problem(422, "invalid_window");
+    let wrong = ada.post("/traces/query", json!({"from": "yesterday"})).await.problem(400, "invalid_request");
+    assert_eq!(wrong.first_error()["pointer"], "/from");
+    for limit in [json!(0), json!(-1), json!("5"), json!(1.5)] {
+        let answer = ada.post("/traces/query", json!({"limit": limit})).await.problem(400, "invalid_request");
+        assert_eq!(answer.first_error()["pointer"], "/limit");
+    }
+    ada.post("/traces/query", json!({"limit": 1_000_000})).await.expect(200);
+    ada.post("/traces/query", json!({"cursor": "nonsense"})).await.problem(400, "invalid_cursor");
+    ada.post("/traces/query", json!({"cursor": ""})).await.problem(400, "invalid_cursor");
+}
+
+#[tokio::test]
+async fn a_cursor_belongs_to_filter_and_caller() {
+    let store = Store::start();
+    let (service, admin, _ada) = two_teams(&store).await;
+    let policies = json!({"policies": [{"title": "All", "expression": "true"}]});
+    admin.put("/roles/all", policies).await.expect(201);
+    let (eve, bob) =
+        (service.user(&admin, "eve", &["all"]).await, service.user(&admin, "bob", &["all"]).await);
+    let first = eve.post("/traces/query", json!({"limit": 1, "view": "ids"})).await.expect(200).body;
+    let cursor = first["next_cursor"].as_str().unwrap();
+    let next = json!({"limit": 1, "view": "ids", "cursor": cursor});
+    let second = eve.post("/traces/query", next.clone()).await.expect(200).body;
+    assert_ne!(first["trace_ids"], second["trace_ids"]);
+    assert!(second.get("next_cursor").is_none(), "{second}");
+    bob.post("/traces/query", next).await.problem(400, "invalid_cursor");
+    let other =
+        json!({"cursor": cursor, "filter": {"conditions": [{"name": "ServiceName", "op": "exists"}]}});
+    eve.post("/traces/query", other).await.problem(400, "cursor_filter_mismatch");
+    let tampered = format!("{}A", &cursor[..cursor.len() - 1]);
+    eve.post("/traces/query", json!({"cursor": tampered})).await.problem(400, "invalid_cursor");
+}
+
+#[tokio::test]
+async fn without_a_trace_source_there_is_nothing_to_query() {
+    let service = Service::start();
+    let admin = service.admin().await;
+    admin.post("/traces/query", json!({})).await.problem(409, "not_bound");
+    admin.get(&format!("/traces/{BLUE}")).await.problem(409, "not_bound");
+}
+
+#[tokio::test]
+async fn a_store_that_fails_is_an_error_and_not_an_empty_page() {
+    let mut store = Store::start();
+    let (_service, _admin, ada) = two_teams(&store).await;
+    // The bound table is gone: the store answers, with a failure.
+    store.run("RENAME TABLE otel.otel_traces TO otel.gone").await;
+    let answer = ada.post("/traces/query", json!({})).await.problem(502, "trace_store_error");
+    assert!(!answer.body.to_string().contains("otel"), "{}", answer.body);
+    ada.get(&format!("/traces/{BLUE}")).await.problem(502, "trace_store_error");
+    store.kill();
+    ada.post("/traces/query", json!({})).await.problem(503, "unavailable");
+    ada.get(&format!("/traces/{BLUE}")).await.problem(503, "unavailable");
+}

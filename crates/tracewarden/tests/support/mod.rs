@@ -1,0 +1,308 @@
+//! Starts the service as its users do, as a process with a database of its own on a free port, and talks to it over HTTP.
+#![allow(dead_code, reason = "each test binary uses a part")]
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
+
+use reqwest::Method;
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+use serde_json::{Value, json};
+
+pub mod store;
+
+/// The administrator's password in every test.
+pub const ADMIN_PASSWORD: &str = "correct horse battery staple";
+
+/// A password that is good enough for a user.
+pub const USER_PASSWORD: &str = "a rather long sentence";
+
+/// A running service; killed when dropped.
+pub struct Service {
+    child: Child,
+    /// Where it listens.
+    pub base: String,
+    /// Its working directory, with the database `tracewarden.db` and the log `log`.
+    pub directory: tempfile::TempDir,
+    environment: Vec<(String, String)>,
+}
+
+impl Service {
+    /// With a trace store that does not answer.
+    pub fn start() -> Self {
+        Self::start_with(&[])
+    }
+
+    /// With further settings.
+    pub fn start_with(environment: &[(&str, &str)]) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let mut all = vec![
+            ("TRACEWARDEN_LISTEN".to_owned(), "127.0.0.1:0".to_owned()),
+            // Discard: nothing listens there.
+            ("TRACEWARDEN_CLICKHOUSE_URL".to_owned(), "http://127.0.0.1:9".to_owned()),
+            ("TRACEWARDEN_ADMIN_PASSWORD_HASH".to_owned(), admin_password_hash().to_owned()),
+        ];
+        for (name, value) in environment {
+            all.retain(|(known, _)| known != name);
+            all.push(((*name).to_owned(), (*value).to_owned()));
+        }
+        let (child, base) = launch(directory.path(), &all);
+        Self { child, base, directory, environment: all }
+    }
+
+    /// Stops the process and starts another on the same database.
+    pub fn restart_with(&mut self, environment: &[(&str, &str)]) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+        for (name, value) in environment {
+            self.environment.retain(|(known, _)| known != name);
+            self.environment.push(((*name).to_owned(), (*value).to_owned()));
+        }
+        (self.child, self.base) = launch(self.directory.path(), &self.environment);
+    }
+
+    /// The process.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Waits until the process ended by itself.
+    pub fn wait(&mut self) -> std::process::ExitStatus {
+        self.child.wait().unwrap()
+    }
+
+    /// Everything that was logged so far.
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(self.directory.path().join("log")).unwrap()
+    }
+
+    /// A client without credentials.
+    pub fn anonymous(&self) -> Client {
+        Client::new(&self.base)
+    }
+
+    /// A client with a session of this user.
+    pub async fn sign_in(&self, username: &str, password: &str) -> Client {
+        let client = self.anonymous();
+        let answer =
+            client.post("/login", json!({"username": username, "password": password})).await.expect(200);
+        let cookie = answer.headers.get("set-cookie").unwrap().to_str().unwrap();
+        client.with("cookie", cookie.split(';').next().unwrap())
+    }
+
+    /// A client with a session of the administrator.
+    pub async fn admin(&self) -> Client {
+        self.sign_in("admin", ADMIN_PASSWORD).await
+    }
+
+    /// Creates a user with these roles and signs them in with a password of their own.
+    pub async fn user(&self, admin: &Client, username: &str, roles: &[&str]) -> Client {
+        let created = admin.post("/users", json!({"username": username, "roles": roles})).await.expect(201);
+        let initial = created.body["initial_password"].as_str().unwrap().to_owned();
+        let client = self.sign_in(username, &initial).await;
+        let change = json!({"current_password": initial, "new_password": USER_PASSWORD});
+        client.post("/me/password", change).await.expect(204);
+        client
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        if std::thread::panicking() {
+            eprintln!("--- log of the service ---\n{}", self.log());
+        }
+    }
+}
+
+/// The program under test.
+pub fn program() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tracewarden"));
+    // Settings of whoever runs the tests must not reach the program.
+    for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("TRACEWARDEN_")) {
+        command.env_remove(name);
+    }
+    command
+}
+
+fn launch(directory: &Path, environment: &[(String, String)]) -> (Child, String) {
+    let log = std::fs::OpenOptions::new().create(true).append(true).open(directory.join("log")).unwrap();
+    let mut child = program()
+        .arg("serve")
+        .current_dir(directory)
+        .envs(environment.iter().filter(|(_, value)| !value.is_empty()).map(|(name, value)| (name, value)))
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(log)
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let base = lines
+        .by_ref()
+        .map_while(Result::ok)
+        .find_map(|line| line.strip_prefix("listening ").map(str::to_owned));
+    let Some(base) = base else {
+        let log = std::fs::read_to_string(directory.join("log")).unwrap();
+        panic!("the service did not start: {:?}\n{log}", child.wait());
+    };
+    (child, base)
+}
+
+/// Runs `tracewarden hash-password`; once in a test process, since hashing is slow on purpose.
+pub fn admin_password_hash() -> &'static str {
+    static HASH: OnceLock<String> = OnceLock::new();
+    HASH.get_or_init(|| hash_password(ADMIN_PASSWORD))
+}
+
+/// Runs `tracewarden hash-password`.
+pub fn hash_password(password: &str) -> String {
+    let mut child =
+        program().arg("hash-password").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    writeln!(child.stdin.take().unwrap(), "{password}").unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success());
+    String::from_utf8(output.stdout).unwrap().trim().to_owned()
+}
+
+/// An HTTP client with fixed headers.
+#[derive(Clone)]
+pub struct Client {
+    base: String,
+    http: reqwest::Client,
+    headers: HeaderMap,
+}
+
+/// An answer, read to its end.
+#[derive(Debug)]
+pub struct Answer {
+    /// Method and path that were asked, for messages.
+    pub asked: String,
+    /// Status.
+    pub status: u16,
+    /// Headers.
+    pub headers: HeaderMap,
+    /// The body as it came.
+    pub bytes: Vec<u8>,
+    /// The body as JSON; null when it is none.
+    pub body: Value,
+}
+
+impl Client {
+    /// A client without credentials.
+    pub fn new(base: &str) -> Self {
+        // The client is built without a provider of its own; a second installation in one process is refused, rightly.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let http = reqwest::Client::builder().no_proxy().build().unwrap();
+        Self { base: base.to_owned(), http, headers: HeaderMap::new() }
+    }
+
+    /// The same client with a further header.
+    pub fn with(&self, name: &str, value: &str) -> Self {
+        let mut client = self.clone();
+        client.headers.insert(HeaderName::try_from(name).unwrap(), HeaderValue::from_str(value).unwrap());
+        client
+    }
+
+    /// The same client without a header.
+    pub fn without(&self, name: &str) -> Self {
+        let mut client = self.clone();
+        client.headers.remove(name);
+        client
+    }
+
+    /// The same client with an API key instead of its session.
+    pub fn with_key(&self, token: &str) -> Self {
+        self.without("cookie").with("authorization", &format!("Bearer {token}"))
+    }
+
+    /// The client's session token.
+    pub fn cookie(&self) -> &str {
+        self.headers.get("cookie").unwrap().to_str().unwrap()
+    }
+
+    /// A request that the caller finishes.
+    pub fn request(&self, method: Method, path: &str) -> reqwest::RequestBuilder {
+        self.http.request(method, format!("{}{path}", self.base)).headers(self.headers.clone())
+    }
+
+    /// Sends a request with or without a JSON body.
+    pub async fn send(&self, method: Method, path: &str, body: Option<Value>) -> Answer {
+        let mut request = self.request(method.clone(), path);
+        if let Some(body) = body {
+            request = request.json(&body);
+        }
+        Answer::read(format!("{method} {path}"), request).await
+    }
+
+    /// GET.
+    pub async fn get(&self, path: &str) -> Answer {
+        self.send(Method::GET, path, None).await
+    }
+
+    /// POST with a JSON body.
+    pub async fn post(&self, path: &str, body: Value) -> Answer {
+        self.send(Method::POST, path, Some(body)).await
+    }
+
+    /// PUT with a JSON body.
+    pub async fn put(&self, path: &str, body: Value) -> Answer {
+        self.send(Method::PUT, path, Some(body)).await
+    }
+
+    /// PATCH with a JSON body.
+    pub async fn patch(&self, path: &str, body: Value) -> Answer {
+        self.send(Method::PATCH, path, Some(body)).await
+    }
+
+    /// DELETE.
+    pub async fn delete(&self, path: &str) -> Answer {
+        self.send(Method::DELETE, path, None).await
+    }
+}
+
+impl Answer {
+    /// Sends the request and reads the answer to its end.
+    pub async fn read(asked: String, request: reqwest::RequestBuilder) -> Self {
+        let response = request.send().await.unwrap();
+        let (status, headers) = (response.status().as_u16(), response.headers().clone());
+        let bytes = response.bytes().await.unwrap().to_vec();
+        let body = serde_json::from_slice(&bytes).unwrap_or(Value::Null);
+        Self { asked, status, headers, bytes, body }
+    }
+
+    /// The answer, which must have this status.
+    #[track_caller]
+    pub fn expect(self, status: u16) -> Self {
+        assert_eq!(self.status, status, "{}: {}", self.asked, String::from_utf8_lossy(&self.bytes));
+        self
+    }
+
+    /// The answer, which must be problem details with this status and code, of the shape that all have.
+    #[track_caller]
+    pub fn problem(self, status: u16, code: &str) -> Self {
+        let answer = self.expect(status);
+        assert_eq!(answer.body["code"], code, "{}: {}", answer.asked, answer.body);
+        assert_eq!(answer.body["status"], status);
+        assert_eq!(answer.headers["content-type"], "application/problem+json");
+        for member in ["type", "title", "detail", "request_id"] {
+            assert!(answer.body[member].is_string(), "{}: {}", answer.asked, answer.body);
+        }
+        assert_eq!(answer.headers["x-request-id"].to_str().unwrap(), answer.body["request_id"]);
+        answer
+    }
+
+    /// The first of the invalid members that the problem names.
+    #[track_caller]
+    pub fn first_error(&self) -> &Value {
+        let error = &self.body["errors"][0];
+        assert!(error.is_object(), "{}: {}", self.asked, self.body);
+        error
+    }
+}
+
+/// Where cargo puts programs of the workspace.
+pub fn target_directory() -> PathBuf {
+    Path::new(env!("CARGO_BIN_EXE_tracewarden")).parent().unwrap().to_owned()
+}
