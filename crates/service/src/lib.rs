@@ -1,1 +1,66 @@
-//! The use cases: authenticates, authorises, audits.
+//! The use cases: who asks (authentication), what they may do (authorisation), and what is written down about it
+//! (audit). The only caller of `policy::authorise`. No HTTP and no JSON on the wire.
+//!
+//! Invariants:
+//! - A use case takes the right that it needs as a value: [`Identity`] for the few things that a user with a pending
+//!   password change may do, [`Principal`] for what any user may, [`Administrator`] for the rest. None of them can be
+//!   made but by [`Service::identify`], [`Service::authenticate`] and [`Principal::require_admin`].
+//! - Nothing about authority is kept between requests: credential, user, roles and access model are read in each one.
+//! - A change and its audit record are one transaction. A read of traces is recorded durably before the first byte.
+
+mod access;
+mod api_keys;
+mod audit;
+mod audit_log;
+mod authentication;
+mod binding;
+mod bootstrap;
+mod cursor;
+mod error;
+mod fields;
+mod filter_schema;
+mod login;
+mod model_change;
+mod own_password;
+mod passwords;
+mod pending;
+mod preview;
+mod principal;
+mod query_input;
+mod roles;
+mod service;
+mod sessions;
+mod settings;
+mod throttle;
+mod tokens;
+mod trace_source;
+mod traces;
+mod user_credentials;
+mod users;
+mod validate;
+
+pub use api_keys::{ApiKeyInfo, CreatedApiKey, NewApiKey};
+pub use audit_log::{AuditEntry, AuditPage, AuditQuery};
+pub use binding::BoundModel;
+pub use bootstrap::{AdminSettings, Bootstrap};
+pub use error::{FieldError, ServiceError};
+pub use fields::FieldMark;
+pub use filter_schema::{FieldDescriptor, FilterSchema};
+pub use login::{LoggedIn, Login};
+pub use passwords::hash_password_phc;
+pub use preview::PreviewRequest;
+pub use principal::{Administrator, AuthKind, Credential, Identity, Me, Principal, RequestInfo, Transport};
+pub use roles::{PolicyCheck, PutRole, RoleDetail};
+pub use service::Service;
+pub use sessions::SessionInfo;
+pub use settings::{Limits, PasswordCost, Settings};
+pub use trace_source::TableDetail;
+pub use traces::{AnswerBody, QueryAnswer, QueryRequest, SchemaEcho, SpanStream, TraceAnswer, View};
+pub use users::{CreatedUser, NewUser, UserAccess, UserChange, UserInfo, UserPage};
+
+pub use tracewarden_appdb::{AppDb, ChainFault, DbError, Policy, Preview, Role};
+pub use tracewarden_policy::Diagnostic;
+pub use tracewarden_tracestore::{Column, MapKey, MapKeys, SpanChunk, Summary, TableSummary, TraceStore};
+
+/// A token or password that is given out or taken in; `Debug` does not show it.
+pub type Secret = secrecy::SecretString;

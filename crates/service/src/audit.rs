@@ -1,0 +1,198 @@
+//! Writing audit records.
+
+use serde_json::Value;
+use tracewarden_appdb::{NewAuditRecord, WriteTx};
+use tracewarden_model::Timestamp;
+
+use crate::error::ServiceError;
+use crate::principal::{Identity, RequestInfo, Transport};
+use crate::service::Service;
+
+/// How something ended, as the audit log spells it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// Done.
+    Success,
+    /// Refused to this caller.
+    Denied,
+    /// Not done, for a fault in the request or in a system.
+    Failed,
+    /// The trace is absent or not authorised; the log does not say which, because nobody looked.
+    NotFound,
+    /// The client went away before the end.
+    Aborted,
+    /// Begun; a record that keeps this outcome was never completed.
+    Unknown,
+}
+
+impl Outcome {
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Success => "success",
+            Self::Denied => "denied",
+            Self::Failed => "failed",
+            Self::NotFound => "not_found",
+            Self::Aborted => "aborted",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+/// Who and from where, for all records of one request.
+#[derive(Debug, Clone)]
+pub(crate) struct AuditContext {
+    pub(crate) actor_id: Option<String>,
+    pub(crate) actor_name: Option<String>,
+    credential_id: Option<String>,
+    via: &'static str,
+    request_id: String,
+    client_ip: Option<String>,
+    user_agent: Option<String>,
+}
+
+/// What was done.
+#[derive(Debug, Clone)]
+pub(crate) struct Event<'a> {
+    pub(crate) action: &'static str,
+    pub(crate) outcome: Outcome,
+    pub(crate) target: Option<&'a str>,
+    pub(crate) detail: Value,
+}
+
+const TEXT_MAX_CHARS: usize = 256;
+
+/// Text from outside, bounded, and without characters that would forge lines or reverse the direction of a listing.
+pub(crate) fn tame(text: &str) -> String {
+    text.chars().filter(|character| !is_deceptive(*character)).take(TEXT_MAX_CHARS).collect()
+}
+
+/// Control characters, and those that are invisible or change the direction of text.
+pub(crate) fn is_deceptive(character: char) -> bool {
+    character.is_control()
+        || matches!(u32::from(character), 0x200B..=0x200F | 0x2028..=0x202E | 0x2060..=0x2069 | 0xFEFF)
+}
+
+impl AuditContext {
+    /// For a request whose caller is known.
+    pub(crate) fn of(identity: &Identity) -> Self {
+        Self {
+            actor_id: Some(identity.user.id.clone()),
+            actor_name: Some(identity.user.username.clone()),
+            credential_id: Some(identity.credential_id().to_owned()),
+            via: match identity.info.via {
+                Transport::Mcp => "mcp",
+                Transport::Rest => identity.auth().as_str(),
+            },
+            ..Self::anonymous(&identity.info)
+        }
+    }
+
+    /// For a request whose caller is not known, or not yet.
+    pub(crate) fn anonymous(info: &RequestInfo) -> Self {
+        Self {
+            actor_id: None,
+            actor_name: None,
+            credential_id: None,
+            via: "session",
+            request_id: tame(&info.request_id),
+            client_ip: info.client_ip.map(|address| address.to_canonical().to_string()),
+            user_agent: info.user_agent.as_deref().map(tame),
+        }
+    }
+
+    /// For what the service does by itself at its start.
+    pub(crate) fn service() -> Self {
+        Self {
+            actor_id: None,
+            actor_name: None,
+            credential_id: None,
+            via: "service",
+            request_id: String::new(),
+            client_ip: None,
+            user_agent: None,
+        }
+    }
+
+    pub(crate) async fn append(
+        &self,
+        tx: &mut WriteTx,
+        at: Timestamp,
+        completes: Option<u64>,
+        event: &Event<'_>,
+    ) -> Result<u64, ServiceError> {
+        let detail = event.detail.to_string();
+        let sequence = tx
+            .append_audit(&NewAuditRecord {
+                completes,
+                at,
+                actor_id: self.actor_id.as_deref(),
+                actor_name: self.actor_name.as_deref(),
+                credential_id: self.credential_id.as_deref(),
+                via: self.via,
+                action: event.action,
+                outcome: event.outcome.as_str(),
+                request_id: &self.request_id,
+                client_ip: self.client_ip.as_deref(),
+                user_agent: self.user_agent.as_deref(),
+                target: event.target,
+                detail: &detail,
+            })
+            .await?;
+        Ok(sequence)
+    }
+}
+
+impl Service {
+    /// Records, within the transaction of the change itself, that it was made.
+    pub(crate) async fn record(
+        &self,
+        tx: &mut WriteTx,
+        identity: &Identity,
+        action: &'static str,
+        target: Option<&str>,
+        detail: Value,
+    ) -> Result<(), ServiceError> {
+        let event = Event { action, outcome: Outcome::Success, target, detail };
+        AuditContext::of(identity).append(tx, self.now(), None, &event).await?;
+        Ok(())
+    }
+
+    /// Records one event in a transaction of its own.
+    pub(crate) async fn record_alone(
+        &self,
+        context: &AuditContext,
+        event: &Event<'_>,
+    ) -> Result<(), ServiceError> {
+        let mut tx = self.db().begin_write().await?;
+        context.append(&mut tx, self.now(), None, event).await?;
+        Ok(tx.commit().await?)
+    }
+
+    /// Passes `result` on; a refusal is recorded too. The refusal stands whether or not its record can be written:
+    /// nothing has been changed or shown.
+    pub(crate) async fn note_refusal<T>(
+        &self,
+        identity: &Identity,
+        action: &'static str,
+        target: Option<&str>,
+        result: Result<T, ServiceError>,
+    ) -> Result<T, ServiceError> {
+        if let Err(error) = &result {
+            let outcome = match error {
+                ServiceError::SessionRequired | ServiceError::Forbidden => Outcome::Denied,
+                _ => Outcome::Failed,
+            };
+            let detail = serde_json::json!({ "code": error.code() });
+            let target = target.map(tame);
+            let event = Event { action, outcome, target: target.as_deref(), detail };
+            if let Err(failure) = self.record_alone(&AuditContext::of(identity), &event).await {
+                tracing::warn!(
+                    code = failure.code(),
+                    inside = failure.inside(),
+                    "a refusal was not recorded"
+                );
+            }
+        }
+        result
+    }
+}

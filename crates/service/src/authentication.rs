@@ -1,0 +1,116 @@
+//! From a token to the caller, afresh in each request.
+
+use secrecy::ExposeSecret as _;
+use tracewarden_appdb::{ApiKey, ReadTx, Session, User};
+use tracewarden_model::Timestamp;
+
+use crate::error::ServiceError;
+use crate::principal::{Credential, Identity, Principal, Proof, RequestInfo};
+use crate::service::Service;
+use crate::tokens;
+
+/// How exactly the last use of a session or key is known.
+const LAST_USE_NANOS: i64 = 60 * 1_000_000_000;
+
+impl Service {
+    /// Who asks, if they may use the service.
+    ///
+    /// # Errors
+    /// [`ServiceError::Unauthenticated`], [`ServiceError::PasswordChangeRequired`], or a failure of the own database.
+    pub async fn authenticate(
+        &self,
+        credential: &Credential,
+        info: RequestInfo,
+    ) -> Result<Principal, ServiceError> {
+        let identity = self.identify(credential, info).await?;
+        if identity.user.must_change_password {
+            return Err(ServiceError::PasswordChangeRequired);
+        }
+        Ok(Principal(identity))
+    }
+
+    /// Who asks, even when they must change their password first.
+    ///
+    /// # Errors
+    /// [`ServiceError::Unauthenticated`] or a failure of the own database.
+    pub async fn identify(
+        &self,
+        credential: &Credential,
+        info: RequestInfo,
+    ) -> Result<Identity, ServiceError> {
+        let now = self.now();
+        let mut tx = self.db().begin_read().await?;
+        let (proof, user_id, last_use) = match credential {
+            Credential::Session(token) => {
+                let session = self.live_session(&mut tx, token.expose_secret(), now).await?;
+                let (user_id, last_use) = (session.user_id.clone(), Some(session.last_seen_at));
+                (Proof::Session(session), user_id, last_use)
+            }
+            Credential::ApiKey(token) => {
+                let key = live_key(&mut tx, token.expose_secret(), now).await?;
+                let (user_id, last_use) = (key.user_id.clone(), key.last_used_at);
+                (Proof::ApiKey(key), user_id, last_use)
+            }
+        };
+        let user = enabled_user(&mut tx, &user_id).await?;
+        drop(tx);
+        if last_use.is_none_or(|at| at.saturating_add(LAST_USE_NANOS) <= now) {
+            // A use that cannot be noted is no reason to refuse it; what needs the database to be writable fails there.
+            if let Err(error) = self.note_use(&proof, now).await {
+                tracing::warn!(code = error.code(), inside = error.inside(), "last use was not noted");
+            }
+        }
+        Ok(Identity { user, proof, info })
+    }
+
+    async fn live_session(
+        &self,
+        tx: &mut ReadTx,
+        token: &str,
+        now: Timestamp,
+    ) -> Result<Session, ServiceError> {
+        // Found by its digest: how long the look-up takes depends on bits that nobody can choose.
+        let session = tx.session_by_token(tokens::digest(token)).await?;
+        let session = session.ok_or(ServiceError::Unauthenticated { inside: "no such session" })?;
+        let settings = self.settings();
+        let ended = |since: Timestamp, limit: Option<i64>| {
+            limit.is_some_and(|nanos| since.saturating_add(nanos) <= now)
+        };
+        if ended(session.created_at, settings.session_absolute_nanos)
+            || ended(session.last_seen_at, settings.session_idle_nanos)
+        {
+            return Err(ServiceError::Unauthenticated { inside: "the session is over its time" });
+        }
+        Ok(session)
+    }
+
+    async fn note_use(&self, proof: &Proof, now: Timestamp) -> Result<(), ServiceError> {
+        let mut tx = self.db().begin_write().await?;
+        match proof {
+            Proof::Session(session) => tx.touch_session(&session.id, now).await?,
+            Proof::ApiKey(key) => tx.touch_api_key(&key.id, now).await?,
+        }
+        Ok(tx.commit().await?)
+    }
+}
+
+async fn live_key(tx: &mut ReadTx, token: &str, now: Timestamp) -> Result<ApiKey, ServiceError> {
+    if !tokens::is_api_key(token) {
+        return Err(ServiceError::Unauthenticated { inside: "not the form of a key" });
+    }
+    let key = tx.api_key_by_token(tokens::digest(token)).await?;
+    let key = key.ok_or(ServiceError::Unauthenticated { inside: "no such key" })?;
+    if key.expires_at.is_some_and(|expiry| expiry <= now) {
+        return Err(ServiceError::Unauthenticated { inside: "the key has expired" });
+    }
+    Ok(key)
+}
+
+/// The user behind a credential or a request under way; gone and disabled are the same.
+pub(crate) async fn enabled_user(tx: &mut ReadTx, id: &str) -> Result<User, ServiceError> {
+    match tx.user_by_id(id).await? {
+        Some(user) if !user.disabled => Ok(user),
+        Some(_) => Err(ServiceError::Unauthenticated { inside: "the user is disabled" }),
+        None => Err(ServiceError::Unauthenticated { inside: "the user is gone" }),
+    }
+}

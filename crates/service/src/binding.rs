@@ -1,0 +1,95 @@
+//! Binding a table as the trace source.
+
+use serde_json::json;
+use tracewarden_model::{AccessModel, Binding, MarkedField};
+use tracewarden_tracestore::BindingError;
+
+use crate::error::{FieldError, ServiceError};
+use crate::model_change::{check_version, resolve};
+use crate::principal::Administrator;
+use crate::service::Service;
+use crate::trace_source::refuse_system_database;
+
+/// The access model after a change of the binding.
+#[derive(Debug, Clone)]
+pub struct BoundModel {
+    /// The model now in force.
+    pub model: AccessModel,
+    /// What works, but not as well as it could.
+    pub warnings: Vec<String>,
+}
+
+impl Service {
+    /// Binds a table. The marked fields stay marked when the new table has them.
+    ///
+    /// # Errors
+    /// [`ServiceError::PreconditionRequired`] without `if_match` when a table is bound,
+    /// [`ServiceError::PreconditionFailed`], [`ServiceError::Refused`] with pointers to members of the binding,
+    /// [`ServiceError::Conflict`] when a marked field or a stored policy would break, or a failure of the trace store.
+    pub async fn put_binding(
+        &self,
+        admin: &Administrator<'_>,
+        binding: Binding,
+        if_match: Option<u64>,
+    ) -> Result<BoundModel, ServiceError> {
+        let result = self.put_binding_in(admin, binding, if_match).await;
+        self.note_refusal(admin, "schema.put_binding", None, result).await
+    }
+
+    async fn put_binding_in(
+        &self,
+        admin: &Administrator<'_>,
+        binding: Binding,
+        if_match: Option<u64>,
+    ) -> Result<BoundModel, ServiceError> {
+        let current = self.db().begin_read().await?.access_model().await?;
+        if current.binding.is_some() || if_match.is_some() {
+            check_version(if_match, &current)?;
+        }
+        refuse_system_database(&binding.database, "/database")?;
+        let warnings = self.store().check_binding(&binding).await.map_err(|error| match error {
+            BindingError::Store(error) => ServiceError::from(error),
+            BindingError::Invalid(members) => ServiceError::Refused(
+                members
+                    .into_iter()
+                    // Members of `display` are named `display.name`.
+                    .map(|(member, detail)| {
+                        FieldError::new(format!("/{}", member.replace('.', "/")), "invalid_value", detail)
+                    })
+                    .collect(),
+            ),
+        })?;
+        let columns = self.store().columns(&binding.database, &binding.table).await?;
+        let mut errors = Vec::new();
+        let mut fields = Vec::with_capacity(current.fields.len());
+        for marked in &current.fields {
+            match resolve(&marked.field, Some(marked.logical), &columns) {
+                Ok((logical, column_type)) => {
+                    fields.push(MarkedField { logical, column_type, ..marked.clone() })
+                }
+                Err((_, code, detail)) => {
+                    let detail = format!("marked field `{}`: {detail}", marked.field);
+                    errors.push(FieldError::new("/table", code, detail));
+                }
+            }
+        }
+        if !errors.is_empty() {
+            let detail = "the table lacks fields that are marked; unmark them first, or choose another table";
+            return Err(ServiceError::Conflict { detail: detail.to_owned(), errors });
+        }
+        let next = AccessModel { version: current.version, binding: Some(binding.clone()), fields };
+        let model = self
+            .put_model(admin, "schema.put_binding", &current, next, |next| {
+                let [trace_id, span_id, timestamp, parent_span_id] = binding.structural();
+                json!({
+                    "version": next.version,
+                    "database": binding.database,
+                    "table": binding.table,
+                    "columns": [trace_id, span_id, timestamp, parent_span_id],
+                    "trace_index": binding.trace_index,
+                })
+            })
+            .await?;
+        Ok(BoundModel { model, warnings })
+    }
+}

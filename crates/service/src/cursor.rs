@@ -1,0 +1,219 @@
+//! Cursors of trace queries: where a page ended, encrypted and authenticated.
+//!
+//! A cursor carries no authority: every page authorises anew. It is sealed because its position tells about traces
+//! that the caller may have lost access to, and so that clients cannot come to depend on what is in it.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use chacha20poly1305::aead::{Aead as _, KeyInit as _, Payload};
+use chacha20poly1305::{XChaCha20Poly1305, XNonce};
+use sha2::{Digest as _, Sha256};
+use tracewarden_model::{Binding, Entropy, Number, RawCondition, Scalar, Timestamp, Window};
+use tracewarden_tracestore::Position;
+
+use crate::error::ServiceError;
+use crate::principal::Principal;
+
+/// What the pages of one query have in common, as digests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Fingerprint {
+    filter: [u8; 32],
+    binding: [u8; 32],
+    caller: [u8; 32],
+}
+
+/// A cursor's content.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Cursor {
+    pub(crate) fingerprint: Fingerprint,
+    pub(crate) window: Window,
+    pub(crate) position: Position,
+}
+
+/// The key that all replicas share.
+pub(crate) struct CursorKey(XChaCha20Poly1305);
+
+const VERSION: u8 = 1;
+const PURPOSE: &[u8] = b"tracewarden trace cursor";
+const NONCE_BYTES: usize = 24;
+/// Far above any real cursor; what is longer is not worth decoding.
+const TEXT_MAX_BYTES: usize = 4_096;
+
+impl CursorKey {
+    pub(crate) const BYTES: usize = 32;
+
+    pub(crate) fn new(key: &[u8]) -> Result<Self, ServiceError> {
+        XChaCha20Poly1305::new_from_slice(key)
+            .map(Self)
+            .map_err(|_| ServiceError::internal("the stored key of cursors has the wrong length"))
+    }
+
+    /// The cursor as text for the client.
+    pub(crate) fn seal(&self, cursor: &Cursor, entropy: &dyn Entropy) -> Result<String, ServiceError> {
+        // 24 random bytes: replicas need not agree on a counter, and a repetition is out of reach.
+        let mut nonce = [0_u8; NONCE_BYTES];
+        entropy.fill(&mut nonce)?;
+        let payload = Payload { msg: &encode(cursor), aad: PURPOSE };
+        let sealed = self
+            .0
+            .encrypt(&XNonce::from(nonce), payload)
+            .map_err(|_| ServiceError::internal("a cursor could not be sealed"))?;
+        Ok(URL_SAFE_NO_PAD.encode([nonce.as_slice(), sealed.as_slice()].concat()))
+    }
+
+    /// The content of a text that [`CursorKey::seal`] made.
+    pub(crate) fn open(&self, text: &str) -> Result<Cursor, ServiceError> {
+        let invalid = |inside| ServiceError::InvalidCursor { inside };
+        if text.len() > TEXT_MAX_BYTES {
+            return Err(invalid("too long"));
+        }
+        let bytes = URL_SAFE_NO_PAD.decode(text).map_err(|_| invalid("not base64url"))?;
+        let (nonce, sealed) = bytes.split_first_chunk::<NONCE_BYTES>().ok_or(invalid("too short"))?;
+        let payload = Payload { msg: sealed, aad: PURPOSE };
+        let plain =
+            self.0.decrypt(&XNonce::from(*nonce), payload).map_err(|_| invalid("not sealed with our key"))?;
+        decode(&plain).ok_or(invalid("of another version"))
+    }
+}
+
+impl Fingerprint {
+    /// Of a query by this caller. The caller's preview counts: what one preview has paged through says nothing about
+    /// where another one is.
+    pub(crate) fn new(conditions: &[RawCondition], binding: &Binding, principal: &Principal) -> Self {
+        let Binding { database, table, trace_id, span_id, timestamp, parent_span_id, trace_index, .. } =
+            binding;
+        let mut bound = Canonical::new("binding");
+        for text in [database, table, trace_id, span_id, timestamp, parent_span_id] {
+            bound.text(text);
+        }
+        bound.optional(trace_index.as_deref());
+        let mut caller = Canonical::new("caller");
+        caller.text(principal.user_id());
+        caller.optional(principal.preview().map(|preview| format!("{preview:?}")).as_deref());
+        Self { filter: filter_digest(conditions), binding: bound.finish(), caller: caller.finish() }
+    }
+}
+
+impl Cursor {
+    /// Whether this cursor continues the query with this fingerprint.
+    pub(crate) fn check(&self, query: &Fingerprint) -> Result<(), ServiceError> {
+        if self.fingerprint.filter != query.filter {
+            return Err(ServiceError::CursorFilterMismatch);
+        }
+        if self.fingerprint != *query {
+            return Err(ServiceError::InvalidCursor { inside: "of another caller, preview or binding" });
+        }
+        Ok(())
+    }
+}
+
+/// Conditions are ANDed: their order means nothing, so it does not count.
+fn filter_digest(conditions: &[RawCondition]) -> [u8; 32] {
+    let mut digests: Vec<[u8; 32]> = conditions.iter().map(condition_digest).collect();
+    digests.sort_unstable();
+    let mut filter = Canonical::new("filter");
+    for digest in &digests {
+        filter.bytes(digest);
+    }
+    filter.finish()
+}
+
+fn condition_digest(condition: &RawCondition) -> [u8; 32] {
+    let mut canonical = Canonical::new("condition");
+    canonical.optional(condition.field.map.as_deref());
+    canonical.text(&condition.field.name);
+    canonical.text(&condition.op);
+    canonical.optional(condition.value.as_ref().map(scalar).as_deref());
+    match &condition.values {
+        None => canonical.optional(None),
+        Some(values) => {
+            canonical.text(&values.len().to_string());
+            for value in values {
+                canonical.text(&scalar(value));
+            }
+        }
+    }
+    canonical.finish()
+}
+
+/// `1` and `1.0` are one number of JSON, and clients may send back either.
+fn scalar(value: &Scalar) -> String {
+    match value {
+        Scalar::String(text) => format!("s{text}"),
+        Scalar::Bool(value) => format!("b{value}"),
+        Scalar::Number(Number::Int(value)) => format!("n{value}"),
+        Scalar::Number(Number::UInt(value)) => format!("n{value}"),
+        // `Display` of a float never uses an exponent and leaves out `.0`.
+        Scalar::Number(Number::Float(value)) => format!("n{}", if *value == 0.0 { 0.0 } else { *value }),
+    }
+}
+
+/// A hash over members with their lengths, so that no two different lists of members have the same input.
+struct Canonical(Sha256);
+
+impl Canonical {
+    fn new(kind: &str) -> Self {
+        let mut canonical = Self(Sha256::new());
+        canonical.text(kind);
+        canonical
+    }
+
+    fn bytes(&mut self, bytes: &[u8]) {
+        self.0.update([1]);
+        self.0.update((bytes.len() as u64).to_be_bytes());
+        self.0.update(bytes);
+    }
+
+    fn text(&mut self, text: &str) {
+        self.bytes(text.as_bytes());
+    }
+
+    fn optional(&mut self, text: Option<&str>) {
+        match text {
+            None => self.0.update([0]),
+            Some(text) => self.text(text),
+        }
+    }
+
+    fn finish(self) -> [u8; 32] {
+        self.0.finalize().into()
+    }
+}
+
+fn encode(cursor: &Cursor) -> Vec<u8> {
+    let mut bytes = vec![VERSION];
+    bytes.extend(cursor.fingerprint.filter);
+    bytes.extend(cursor.fingerprint.binding);
+    bytes.extend(cursor.fingerprint.caller);
+    bytes.extend(cursor.window.from().as_nanos().to_be_bytes());
+    bytes.extend(cursor.window.to().as_nanos().to_be_bytes());
+    bytes.push(cursor.position.tier);
+    bytes.extend(cursor.position.key.to_be_bytes());
+    bytes.extend(cursor.position.trace_id.as_bytes());
+    bytes
+}
+
+fn decode(bytes: &[u8]) -> Option<Cursor> {
+    let ([VERSION], rest) = bytes.split_first_chunk::<1>()? else { return None };
+    let (filter, rest) = rest.split_first_chunk::<32>()?;
+    let (binding, rest) = rest.split_first_chunk::<32>()?;
+    let (caller, rest) = rest.split_first_chunk::<32>()?;
+    let (from, rest) = rest.split_first_chunk::<8>()?;
+    let (to, rest) = rest.split_first_chunk::<8>()?;
+    let ([tier], rest) = rest.split_first_chunk::<1>()?;
+    let (key, trace_id) = rest.split_first_chunk::<8>()?;
+    let at = |bytes: &[u8; 8]| Timestamp::from_nanos(i64::from_be_bytes(*bytes));
+    Some(Cursor {
+        fingerprint: Fingerprint { filter: *filter, binding: *binding, caller: *caller },
+        window: Window::new(at(from), at(to)).ok()?,
+        position: Position {
+            tier: *tier,
+            key: i64::from_be_bytes(*key),
+            trace_id: String::from_utf8(trace_id.to_vec()).ok()?,
+        },
+    })
+}
+
+#[cfg(test)]
+#[path = "cursor_tests.rs"]
+mod tests;

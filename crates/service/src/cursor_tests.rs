@@ -1,0 +1,90 @@
+use tracewarden_model::FieldRef;
+use tracewarden_model::ambient::EntropyError;
+
+use super::*;
+
+struct Fixed;
+
+impl Entropy for Fixed {
+    fn fill(&self, bytes: &mut [u8]) -> Result<(), EntropyError> {
+        bytes.fill(7);
+        Ok(())
+    }
+}
+
+fn cursor() -> Cursor {
+    Cursor {
+        fingerprint: Fingerprint { filter: [1; 32], binding: [2; 32], caller: [3; 32] },
+        window: Window::new(Timestamp::from_nanos(-5), Timestamp::from_nanos(9)).unwrap(),
+        position: Position { tier: 1, key: i64::MIN, trace_id: "ab\"ü".to_owned() },
+    }
+}
+
+fn key() -> CursorKey {
+    CursorKey::new(&[9; 32]).unwrap()
+}
+
+fn condition(name: &str, value: Scalar) -> RawCondition {
+    RawCondition { field: FieldRef::column(name), op: "eq".to_owned(), value: Some(value), values: None }
+}
+
+#[test]
+fn what_was_sealed_opens_and_nothing_else_does() {
+    let text = key().seal(&cursor(), &Fixed).unwrap();
+    assert_eq!(key().open(&text).unwrap(), cursor());
+    let other_key = CursorKey::new(&[8; 32]).unwrap();
+    assert_eq!(other_key.open(&text).unwrap_err().code(), "invalid_cursor");
+    for at in 0..text.len() {
+        let mut changed = text.clone().into_bytes();
+        changed[at] = if changed[at] == b'A' { b'B' } else { b'A' };
+        let changed = String::from_utf8(changed).unwrap();
+        assert!(changed == text || key().open(&changed).is_err(), "byte {at}");
+    }
+    for other in ["", "A", "!!!", &text[..text.len() - 4], &"A".repeat(5_000)] {
+        assert_eq!(key().open(other).unwrap_err().code(), "invalid_cursor");
+    }
+}
+
+#[test]
+fn another_filter_is_told_apart_from_everything_else() {
+    let fingerprint = cursor().fingerprint;
+    assert!(cursor().check(&fingerprint).is_ok());
+    let other = |change: fn(&mut Fingerprint)| {
+        let mut fingerprint = fingerprint;
+        change(&mut fingerprint);
+        cursor().check(&fingerprint).unwrap_err().code()
+    };
+    assert_eq!(other(|fingerprint| fingerprint.filter = [0; 32]), "cursor_filter_mismatch");
+    assert_eq!(other(|fingerprint| fingerprint.binding = [0; 32]), "invalid_cursor");
+    assert_eq!(other(|fingerprint| fingerprint.caller = [0; 32]), "invalid_cursor");
+}
+
+#[test]
+fn filters_that_mean_the_same_have_one_digest() {
+    let text = |text: &str| Scalar::String(text.to_owned());
+    let number = Scalar::Number;
+    let (a, b) = (condition("a", text("x")), condition("b", number(Number::Int(1))));
+    let same = filter_digest(&[a.clone(), b.clone()]);
+    assert_eq!(filter_digest(&[b.clone(), a.clone()]), same, "order");
+    assert_eq!(filter_digest(&[a.clone(), condition("b", number(Number::Float(1.0)))]), same, "1 and 1.0");
+    let mut different = vec![
+        filter_digest(&[]),
+        filter_digest(std::slice::from_ref(&a)),
+        filter_digest(&[a.clone(), a.clone()]),
+        filter_digest(&[condition("a", text("y"))]),
+        filter_digest(&[condition("a", Scalar::Bool(true))]),
+        filter_digest(&[condition("a", text("true"))]),
+        filter_digest(&[condition("a", number(Number::Int(1)))]),
+        filter_digest(&[condition("a", text("1"))]),
+        filter_digest(&[RawCondition { field: FieldRef::key("m", "a"), ..a.clone() }]),
+        filter_digest(&[RawCondition { op: "ne".to_owned(), ..a.clone() }]),
+        filter_digest(&[RawCondition { value: None, values: Some(vec![text("x")]), ..a.clone() }]),
+        filter_digest(&[RawCondition { value: None, values: Some(vec![]), ..a.clone() }]),
+        filter_digest(&[RawCondition { value: None, ..a.clone() }]),
+        same,
+    ];
+    let count = different.len();
+    different.sort_unstable();
+    different.dedup();
+    assert_eq!(different.len(), count);
+}

@@ -1,0 +1,123 @@
+//! Marking fields for filters and policies.
+
+use std::collections::HashSet;
+
+use serde_json::json;
+use tracewarden_model::{AccessModel, FieldRef, LogicalType, MarkedField};
+
+use crate::error::{FieldError, ServiceError};
+use crate::model_change::{check_version, resolve};
+use crate::principal::Administrator;
+use crate::service::Service;
+use crate::validate;
+
+/// A field to mark.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FieldMark {
+    /// The map column that holds the key; `None` for a column of its own.
+    pub map: Option<String>,
+    /// The key, or the column.
+    pub name: String,
+    /// Its type; the natural one of the column when absent.
+    pub logical: Option<LogicalType>,
+    /// Whether filters may use it.
+    pub filterable: bool,
+    /// Whether policies may use it.
+    pub policy: bool,
+}
+
+const FIELDS_MAX: usize = 1_000;
+const NAME_MAX_CHARS: usize = 512;
+
+impl Service {
+    /// Replaces the marked fields in one step.
+    ///
+    /// # Errors
+    /// [`ServiceError::NotBound`], [`ServiceError::PreconditionRequired`], [`ServiceError::PreconditionFailed`],
+    /// [`ServiceError::Refused`] with pointers into `/fields`, [`ServiceError::Conflict`] naming stored policies that
+    /// would break, or a failure of the trace store.
+    pub async fn put_fields(
+        &self,
+        admin: &Administrator<'_>,
+        marks: Vec<FieldMark>,
+        if_match: Option<u64>,
+    ) -> Result<AccessModel, ServiceError> {
+        let result = self.put_fields_in(admin, marks, if_match).await;
+        self.note_refusal(admin, "schema.put_fields", None, result).await
+    }
+
+    async fn put_fields_in(
+        &self,
+        admin: &Administrator<'_>,
+        marks: Vec<FieldMark>,
+        if_match: Option<u64>,
+    ) -> Result<AccessModel, ServiceError> {
+        let current = self.db().begin_read().await?.access_model().await?;
+        check_version(if_match, &current)?;
+        let binding = current.binding.clone().ok_or(ServiceError::NotBound)?;
+        if marks.len() > FIELDS_MAX {
+            let detail = format!("at most {FIELDS_MAX} fields");
+            return Err(ServiceError::refused("/fields", "invalid_value", detail));
+        }
+        let columns = self.store().columns(&binding.database, &binding.table).await?;
+        if columns.is_empty() {
+            let detail = "the bound table is gone".to_owned();
+            return Err(ServiceError::Conflict { detail, errors: Vec::new() });
+        }
+        let mut errors = Vec::new();
+        let mut fields: Vec<MarkedField> = Vec::with_capacity(marks.len());
+        let mut seen = HashSet::new();
+        for (index, mark) in marks.into_iter().enumerate() {
+            let field = FieldRef { map: mark.map, name: mark.name };
+            let pointer = |member: &str| format!("/fields/{index}/{member}");
+            let mut refuse = |member: &str, code: &'static str, detail: String| {
+                errors.push(FieldError::new(pointer(member), code, detail));
+            };
+            if field.name.is_empty() || field.name.chars().count() > NAME_MAX_CHARS {
+                refuse("name", "invalid_value", format!("a name has 1 to {NAME_MAX_CHARS} characters"));
+                continue;
+            }
+            if !seen.insert(field.clone()) {
+                refuse("name", "invalid_value", format!("`{field}` is listed twice"));
+                continue;
+            }
+            if !mark.filterable && !mark.policy {
+                let detail = format!("`{field}` is marked neither for filters nor for policies");
+                refuse("filterable", "invalid_value", detail);
+                continue;
+            }
+            match resolve(&field, mark.logical, &columns) {
+                Err((member, code, detail)) => refuse(member, code, detail),
+                Ok((LogicalType::Number, _)) if mark.policy => {
+                    let detail = format!("`{field}` is a number, which policies cannot use");
+                    refuse("policy", "invalid_value", detail);
+                }
+                Ok((logical, column_type)) => fields.push(MarkedField {
+                    field,
+                    logical,
+                    column_type,
+                    filterable: mark.filterable,
+                    policy: mark.policy,
+                }),
+            }
+        }
+        validate::no_errors(errors)?;
+        let next = AccessModel { version: current.version, binding: Some(binding), fields };
+        self.put_model(admin, "schema.put_fields", &current, next, |next| {
+            let fields: Vec<_> = next
+                .fields
+                .iter()
+                .map(|marked| {
+                    json!({
+                        "ref": marked.field.to_string(),
+                        "type": marked.logical.as_str(),
+                        "filterable": marked.filterable,
+                        "policy": marked.policy,
+                    })
+                })
+                .collect();
+            json!({ "version": next.version, "fields": fields })
+        })
+        .await
+    }
+}

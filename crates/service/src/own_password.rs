@@ -1,0 +1,65 @@
+//! Changing one's own password.
+
+use secrecy::ExposeSecret as _;
+use serde_json::json;
+
+use crate::Secret;
+use crate::error::ServiceError;
+use crate::passwords::check_strength;
+use crate::principal::Identity;
+use crate::service::Service;
+use crate::throttle::{self, Attempt};
+
+const ACTION: &str = "password.change";
+
+impl Service {
+    /// Replaces the caller's password, ends the caller's other sessions, and lifts a pending password change.
+    ///
+    /// # Errors
+    /// [`ServiceError::SessionRequired`] for a key, [`ServiceError::InvalidCredentials`] when `current` is wrong,
+    /// [`ServiceError::Refused`] with `password_rejected`, [`ServiceError::TooManyAttempts`].
+    pub async fn change_password(
+        &self,
+        identity: &Identity,
+        current: Secret,
+        new: Secret,
+    ) -> Result<(), ServiceError> {
+        let result = self.change_password_in(identity, current, new).await;
+        self.note_refusal(identity, ACTION, None, result).await
+    }
+
+    async fn change_password_in(
+        &self,
+        identity: &Identity,
+        current: Secret,
+        new: Secret,
+    ) -> Result<(), ServiceError> {
+        let session = identity.require_session()?;
+        // A stolen session must not be a way to guess the password faster than log-in allows.
+        let attempt = Attempt::new(identity.username(), identity.info.client_ip);
+        self.reserve_attempt(&attempt).await?;
+        let stored = &identity.user.password_hash;
+        if !self.passwords().verify(current.clone(), Some(stored)).await? {
+            return Err(ServiceError::InvalidCredentials);
+        }
+        let pointer = "/new_password";
+        check_strength(new.expose_secret(), identity.username(), &self.settings().service_name, pointer)?;
+        if new.expose_secret() == current.expose_secret() {
+            let detail = "the new password is the current one";
+            return Err(ServiceError::refused(pointer, "password_rejected", detail));
+        }
+        let hash = self.passwords().hash(new).await?;
+
+        let mut tx = self.db().begin_write().await?;
+        let user = crate::authentication::enabled_user(&mut tx, identity.user_id()).await?;
+        if user.password_hash != *stored {
+            // Changed or rotated while this request was hashing: the proof above was of a password that is none now.
+            return Err(ServiceError::InvalidCredentials);
+        }
+        tx.set_user_password(&user.id, &hash, false).await?;
+        let ended = tx.delete_sessions_of_user(&user.id, Some(&session.id)).await?;
+        throttle::succeeded(&mut tx, &attempt, self.now()).await?;
+        self.record(&mut tx, identity, ACTION, None, json!({ "sessions_ended": ended })).await?;
+        Ok(tx.commit().await?)
+    }
+}

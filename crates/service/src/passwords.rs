@@ -1,0 +1,235 @@
+//! Password hashes, and which passwords are good enough.
+
+use std::sync::Arc;
+
+use argon2::password_hash::phc::PasswordHash as Phc;
+use argon2::password_hash::{PasswordHasher as _, PasswordVerifier as _};
+use argon2::{Algorithm, Argon2, Params, Version};
+use secrecy::ExposeSecret as _;
+use tokio::sync::Semaphore;
+use tracewarden_appdb::PasswordHash;
+use tracewarden_model::Entropy;
+
+use crate::Secret;
+use crate::error::ServiceError;
+use crate::service::blocking;
+use crate::settings::{PasswordCost, Settings};
+
+const SALT_BYTES: usize = 16;
+const LENGTH_MIN_CHARS: usize = 12;
+const LENGTH_MAX_CHARS: usize = 256;
+/// Shorter names are not looked for in passwords: nearly every password holds an `a`.
+const NAME_MIN_CHARS: usize = 3;
+
+/// The most common passwords of twelve characters or more, one a line; shorter ones are too short anyway.
+const COMMON: &str = include_str!("common_passwords.txt");
+
+/// Hashes and verifies off the async threads, a bounded number at a time: each hash takes 19 MiB or more, and a burst
+/// of log-ins must not exhaust the memory.
+pub(crate) struct Passwords {
+    cost: PasswordCost,
+    entropy: Arc<dyn Entropy>,
+    permits: Arc<Semaphore>,
+    /// A hash that no password has, against which log-ins with unknown names are verified so that they take as long.
+    decoy: PasswordHash,
+}
+
+impl Passwords {
+    pub(crate) fn new(settings: &Settings, entropy: Arc<dyn Entropy>) -> Result<Self, ServiceError> {
+        let mut unguessable = [0_u8; 32];
+        entropy.fill(&mut unguessable)?;
+        let decoy = hash(&hex::encode(unguessable), settings.password, entropy.as_ref())?;
+        let permits = Arc::new(Semaphore::new(settings.max_parallel_hashes.max(1)));
+        Ok(Self { cost: settings.password, entropy, permits, decoy })
+    }
+
+    /// A new hash.
+    pub(crate) async fn hash(&self, password: Secret) -> Result<PasswordHash, ServiceError> {
+        let (cost, entropy) = (self.cost, Arc::clone(&self.entropy));
+        self.bounded(move || hash(password.expose_secret(), cost, entropy.as_ref())).await?
+    }
+
+    /// Whether the password has this hash. Without a hash the answer is no, and takes one hash's time all the same.
+    pub(crate) async fn verify(
+        &self,
+        password: Secret,
+        stored: Option<&PasswordHash>,
+    ) -> Result<bool, ServiceError> {
+        let known = stored.is_some();
+        let stored = stored.unwrap_or(&self.decoy).clone();
+        let matches = self.bounded(move || verify(password.expose_secret(), &stored)).await??;
+        Ok(matches && known)
+    }
+
+    async fn bounded<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, ServiceError> {
+        // The permit moves into the work: a client that goes away must not let the next hash begin beside this one.
+        let permit = Arc::clone(&self.permits)
+            .acquire_owned()
+            .await
+            .map_err(|error| ServiceError::internal(error.to_string()))?;
+        blocking(move || {
+            let result = work();
+            drop(permit);
+            result
+        })
+        .await
+    }
+}
+
+fn hash(password: &str, cost: PasswordCost, entropy: &dyn Entropy) -> Result<PasswordHash, ServiceError> {
+    if !cost.is_enough() {
+        return Err(ServiceError::internal("the cost of password hashes is below 19 MiB, 2 passes, 1 lane"));
+    }
+    let fail = |error: &dyn std::fmt::Display| ServiceError::internal(format!("password hash: {error}"));
+    let params = Params::new(cost.memory_kib, cost.iterations, cost.parallelism, None)
+        .map_err(|error| fail(&error))?;
+    let mut salt = [0_u8; SALT_BYTES];
+    entropy.fill(&mut salt)?;
+    let argon2 = Argon2::new(Algorithm::Argon2id, Version::V0x13, params);
+    let phc = argon2.hash_password_with_salt(password.as_bytes(), &salt).map_err(|error| fail(&error))?;
+    Ok(PasswordHash(phc.to_string()))
+}
+
+/// An unreadable hash is an error, so that it shows in the log; it opens nothing either way.
+fn verify(password: &str, stored: &PasswordHash) -> Result<bool, ServiceError> {
+    use argon2::password_hash::Error;
+    let fail = |error: Error| ServiceError::internal(format!("stored password hash: {error}"));
+    let phc = Phc::new(&stored.0)
+        .map_err(|error| ServiceError::internal(format!("stored password hash: {error}")))?;
+    match Argon2::default().verify_password(password.as_bytes(), &phc) {
+        Ok(()) => Ok(true),
+        Err(Error::PasswordInvalid) => Ok(false),
+        Err(error) => Err(fail(error)),
+    }
+}
+
+/// Whether a configured text is an Argon2id hash of at least the least cost.
+pub(crate) fn check_phc(text: &str) -> Result<(), String> {
+    let phc = Phc::new(text).map_err(|error| format!("not a PHC string: {error}"))?;
+    if Algorithm::try_from(phc.algorithm.as_str()) != Ok(Algorithm::Argon2id) {
+        return Err("not an Argon2id hash".to_owned());
+    }
+    if phc.salt.is_none() || phc.hash.is_none() {
+        return Err("the salt or the hash is missing".to_owned());
+    }
+    let params = Params::try_from(&phc).map_err(|error| error.to_string())?;
+    let cost = PasswordCost {
+        memory_kib: params.m_cost(),
+        iterations: params.t_cost(),
+        parallelism: params.p_cost(),
+    };
+    if cost.is_enough() { Ok(()) } else { Err("weaker than 19 MiB, 2 passes, 1 lane".to_owned()) }
+}
+
+/// Checks a password and gives its hash, a PHC string, for the configuration. Takes a thread's time: not for async
+/// threads.
+///
+/// # Errors
+/// [`ServiceError::Refused`] with `password_rejected`.
+pub fn hash_password_phc(
+    password: &str,
+    username: Option<&str>,
+    settings: &Settings,
+    entropy: &dyn Entropy,
+) -> Result<String, ServiceError> {
+    check_strength(password, username.unwrap_or_default(), &settings.service_name, "")?;
+    Ok(hash(password, settings.password, entropy)?.0)
+}
+
+/// Whether a new password is good enough: long, not common, not made of the user's or the service's name. What it is
+/// composed of does not matter.
+pub(crate) fn check_strength(
+    password: &str,
+    username: &str,
+    service_name: &str,
+    pointer: &str,
+) -> Result<(), ServiceError> {
+    let reject = |detail: String| Err(ServiceError::refused(pointer, "password_rejected", detail));
+    let length = password.chars().count();
+    if !(LENGTH_MIN_CHARS..=LENGTH_MAX_CHARS).contains(&length) {
+        return reject(format!(
+            "a password has {LENGTH_MIN_CHARS} to {LENGTH_MAX_CHARS} characters, this one has {length}"
+        ));
+    }
+    let folded = password.to_lowercase();
+    for (what, name) in [("your user name", username), ("the service's name", service_name)] {
+        if name.chars().count() >= NAME_MIN_CHARS && folded.contains(&name.to_lowercase()) {
+            return reject(format!("the password must not contain {what}"));
+        }
+    }
+    if is_common(&folded) {
+        return reject("the password is one of the first that an attacker tries".to_owned());
+    }
+    Ok(())
+}
+
+/// Listed, a short piece over and over, or a listed password or piece with digits and marks at its end.
+fn is_common(folded: &str) -> bool {
+    let listed = |text: &str| COMMON.lines().any(|line| line == text);
+    let stem = folded.trim_end_matches(|character: char| !character.is_alphabetic());
+    if listed(folded) || (stem.chars().count() >= 8 && listed(stem)) {
+        return true;
+    }
+    let characters: Vec<char> = folded.chars().collect();
+    (1..=characters.len() / 2).any(|period| {
+        period <= 6 && characters.iter().zip(characters.iter().skip(period)).all(|(a, b)| a == b)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn verdict(password: &str) -> bool {
+        check_strength(password, "Marvin", "tracewarden", "/new_password").is_ok()
+    }
+
+    #[test]
+    fn length_counts_characters_and_composition_does_not_matter() {
+        for good in ["nothing much here", "🦉🦉🦊🦊🦝🦝🐻🐼🐨🐯🦁🐮", &"ab cd! ef".repeat(25), "zqjxkvwypbgh"]
+        {
+            assert!(verdict(good), "{good}");
+        }
+        for bad in ["", "short", "elevenchars", &"ab cd! ef".repeat(29)] {
+            assert!(!verdict(bad), "{bad}");
+        }
+    }
+
+    #[test]
+    fn what_an_attacker_tries_first_is_refused() {
+        for bad in [
+            "password1234",
+            "Password12345!",
+            "qwertyuiop12",
+            "administrator",
+            "aaaaaaaaaaaaaaa",
+            "abcabcabcabc",
+            "123412341234",
+            "123456789012",
+            "i am marvin, hi",
+            "TraceWarden-2026",
+            "correcthorsebatterystaple",
+        ] {
+            assert!(!verdict(bad), "{bad}");
+        }
+    }
+
+    #[test]
+    fn only_strong_argon2id_hashes_are_configured() {
+        let strong = "$argon2id$v=19$m=19456,t=2,p=1$c2FsdHNhbHRzYWx0c2FsdA$\
+                      hvdPN9gs5h4Ve5VDnkHyWWzCfFcUMYEYjJKpWUFdHV8";
+        assert_eq!(check_phc(strong), Ok(()));
+        for weak in [
+            "hunter2",
+            &strong.replace("argon2id", "argon2i"),
+            &strong.replace("m=19456", "m=1024"),
+            &strong.replace("t=2", "t=1"),
+            "$argon2id$v=19$m=19456,t=2,p=1",
+        ] {
+            assert!(check_phc(weak).is_err(), "{weak}");
+        }
+    }
+}

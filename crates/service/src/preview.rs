@@ -1,0 +1,86 @@
+//! Preview: for a while, an administrator reads traces with the roles and attributes of somebody else. It lives in the
+//! session's row and ends with the session or with the role `admin`.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::json;
+use tracewarden_appdb::Preview;
+use tracewarden_model::AttributeValue;
+
+use crate::error::ServiceError;
+use crate::principal::{Administrator, Me};
+use crate::service::Service;
+use crate::validate;
+
+/// What to preview.
+#[derive(Debug, Clone)]
+pub enum PreviewRequest {
+    /// These roles and attributes.
+    As {
+        /// Roles that exist.
+        roles: BTreeSet<String>,
+        /// Attributes; none when absent.
+        attributes: Option<BTreeMap<String, AttributeValue>>,
+    },
+    /// The roles and attributes that this user has now.
+    User(String),
+}
+
+impl Service {
+    /// Begins a preview in the caller's session.
+    ///
+    /// # Errors
+    /// [`ServiceError::SessionRequired`] for a key, `unknown_role`, [`ServiceError::NotFound`] for an unknown user.
+    pub async fn set_preview(
+        &self,
+        admin: &Administrator<'_>,
+        request: PreviewRequest,
+    ) -> Result<Me, ServiceError> {
+        let result = self.set_preview_in(admin, request).await;
+        self.note_refusal(admin, "preview.begin", None, result).await
+    }
+
+    async fn set_preview_in(
+        &self,
+        admin: &Administrator<'_>,
+        request: PreviewRequest,
+    ) -> Result<Me, ServiceError> {
+        let session = admin.require_session()?;
+        let mut tx = self.db().begin_write().await?;
+        let preview = match request {
+            PreviewRequest::As { roles, attributes } => {
+                let attributes = attributes.unwrap_or_default();
+                let mut errors = Vec::new();
+                validate::roles(&mut tx, &roles, &mut errors).await?;
+                validate::attributes(&attributes, &mut errors);
+                validate::no_errors(errors)?;
+                Preview { roles, attributes, username: None }
+            }
+            PreviewRequest::User(name) => {
+                let user = tx.user_by_name(&name).await?;
+                let user = user.ok_or(ServiceError::NotFound { what: "user" })?;
+                Preview { roles: user.roles, attributes: user.attributes, username: Some(user.username) }
+            }
+        };
+        tx.set_session_preview(&session.id, Some(&preview)).await?;
+        let detail = json!({ "roles": preview.roles });
+        self.record(&mut tx, admin, "preview.begin", preview.username.as_deref(), detail).await?;
+        tx.commit().await?;
+        Ok(Me { preview: Some(preview), ..admin.me() })
+    }
+
+    /// Ends the preview of the caller's session; without one it does nothing.
+    ///
+    /// # Errors
+    /// [`ServiceError::SessionRequired`] for a key, or a failure of the own database.
+    pub async fn clear_preview(&self, admin: &Administrator<'_>) -> Result<Me, ServiceError> {
+        let session = admin.require_session()?;
+        if session.preview.is_some() {
+            let mut tx = self.db().begin_write().await?;
+            tx.set_session_preview(&session.id, None).await?;
+            self.record(&mut tx, admin, "preview.end", None, json!({})).await?;
+            tx.commit().await?;
+        }
+        Ok(Me { preview: None, ..admin.me() })
+    }
+}

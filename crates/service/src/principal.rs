@@ -1,0 +1,199 @@
+//! Who asks. These types are witnesses: whoever holds one has gone through the check that makes it, and a use case
+//! that takes one cannot be called without it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use std::ops::Deref;
+
+use tracewarden_appdb::{ADMIN_ROLE, ApiKey, Preview, Session, User};
+use tracewarden_model::AttributeValue;
+
+use crate::Secret;
+use crate::error::ServiceError;
+
+/// What a request presents.
+#[derive(Debug, Clone)]
+pub enum Credential {
+    /// The token of the session cookie.
+    Session(Secret),
+    /// The token of an `Authorization: Bearer` header.
+    ApiKey(Secret),
+}
+
+/// The way by which a request came in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Transport {
+    /// The REST API.
+    Rest,
+    /// The MCP interface.
+    Mcp,
+}
+
+/// What the audit log says about a request.
+#[derive(Debug, Clone)]
+pub struct RequestInfo {
+    /// Opaque id, also told to the client.
+    pub request_id: String,
+    /// Address of the client, as far as it can be trusted.
+    pub client_ip: Option<IpAddr>,
+    /// `User-Agent`.
+    pub user_agent: Option<String>,
+    /// The way in.
+    pub via: Transport,
+}
+
+/// How the caller proved who they are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AuthKind {
+    /// By a browser session.
+    Session,
+    /// By an API key.
+    ApiKey,
+}
+
+impl AuthKind {
+    /// The wire spelling.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Session => "session",
+            Self::ApiKey => "api_key",
+        }
+    }
+}
+
+#[derive(Debug, Clone)]
+pub(crate) enum Proof {
+    Session(Session),
+    ApiKey(ApiKey),
+}
+
+/// A known, enabled user, whose password may still have to be changed.
+#[derive(Debug, Clone)]
+pub struct Identity {
+    pub(crate) user: User,
+    pub(crate) proof: Proof,
+    pub(crate) info: RequestInfo,
+}
+
+/// A known, enabled user who may use the service.
+#[derive(Debug, Clone)]
+pub struct Principal(pub(crate) Identity);
+
+/// A principal who holds the role `admin`.
+#[derive(Debug, Clone, Copy)]
+pub struct Administrator<'a>(&'a Principal);
+
+/// The caller as they see themselves.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Me {
+    /// Opaque id.
+    pub id: String,
+    /// Name.
+    pub username: String,
+    /// Roles.
+    pub roles: BTreeSet<String>,
+    /// Attributes.
+    pub attributes: BTreeMap<String, AttributeValue>,
+    /// Whether the roles include `admin`.
+    pub is_admin: bool,
+    /// Whether the password must be changed before anything else.
+    pub must_change_password: bool,
+    /// The preview that is on, if any.
+    pub preview: Option<Preview>,
+    /// How the caller proved who they are.
+    pub auth: AuthKind,
+}
+
+impl Identity {
+    /// The user's id.
+    pub fn user_id(&self) -> &str {
+        &self.user.id
+    }
+
+    /// The user's name.
+    pub fn username(&self) -> &str {
+        &self.user.username
+    }
+
+    /// Whether the user holds the role `admin`.
+    pub fn is_admin(&self) -> bool {
+        self.user.roles.contains(ADMIN_ROLE)
+    }
+
+    /// The request.
+    pub fn request_info(&self) -> &RequestInfo {
+        &self.info
+    }
+
+    /// How the caller proved who they are.
+    pub fn auth(&self) -> AuthKind {
+        match self.proof {
+            Proof::Session(_) => AuthKind::Session,
+            Proof::ApiKey(_) => AuthKind::ApiKey,
+        }
+    }
+
+    /// Id of the session or key.
+    pub fn credential_id(&self) -> &str {
+        match &self.proof {
+            Proof::Session(session) => &session.id,
+            Proof::ApiKey(key) => &key.id,
+        }
+    }
+
+    /// The preview that is on. Only an administrator has one: losing the role ends it at the same request, whatever
+    /// the session's row still says.
+    pub fn preview(&self) -> Option<&Preview> {
+        match &self.proof {
+            Proof::Session(session) if self.is_admin() => session.preview.as_ref(),
+            _ => None,
+        }
+    }
+
+    /// What a stolen key must not be able to do asks for a session.
+    pub(crate) fn require_session(&self) -> Result<&Session, ServiceError> {
+        match &self.proof {
+            Proof::Session(session) => Ok(session),
+            Proof::ApiKey(_) => Err(ServiceError::SessionRequired),
+        }
+    }
+
+    pub(crate) fn me(&self) -> Me {
+        Me {
+            id: self.user.id.clone(),
+            username: self.user.username.clone(),
+            roles: self.user.roles.clone(),
+            attributes: self.user.attributes.clone(),
+            is_admin: self.is_admin(),
+            must_change_password: self.user.must_change_password,
+            preview: self.preview().cloned(),
+            auth: self.auth(),
+        }
+    }
+}
+
+impl Principal {
+    /// The right to administer.
+    ///
+    /// # Errors
+    /// [`ServiceError::Forbidden`] without the role `admin`.
+    pub fn require_admin(&self) -> Result<Administrator<'_>, ServiceError> {
+        if self.is_admin() { Ok(Administrator(self)) } else { Err(ServiceError::Forbidden) }
+    }
+}
+
+impl Deref for Principal {
+    type Target = Identity;
+
+    fn deref(&self) -> &Identity {
+        &self.0
+    }
+}
+
+impl Deref for Administrator<'_> {
+    type Target = Principal;
+
+    fn deref(&self) -> &Principal {
+        self.0
+    }
+}

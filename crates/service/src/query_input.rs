@@ -1,0 +1,175 @@
+//! Reading what a query asks for, with errors that point to the offending member.
+
+use serde_json::{Value, json};
+use tracewarden_model::{
+    AccessModel, ConditionError, ConditionErrorKind, Filter, Number, RawCondition, Scalar, Timestamp, Window,
+};
+use tracewarden_tracestore::StoreError;
+
+use crate::error::{FieldError, ServiceError, unknown};
+use crate::settings::Limits;
+
+const TRACE_ID_MAX_BYTES: usize = 256;
+
+/// Whether text may be the id of a trace at all; ids of other systems than OpenTelemetry are welcome.
+pub(crate) fn is_trace_id(text: &str) -> bool {
+    (1..=TRACE_ID_MAX_BYTES).contains(&text.len()) && !text.bytes().all(|byte| byte == b'0')
+}
+
+pub(crate) fn limit(wanted: Option<i64>, limits: &Limits) -> Result<u32, ServiceError> {
+    match wanted {
+        None => Ok(limits.default_limit.min(limits.max_limit)),
+        Some(wanted) if wanted < 1 => Err(ServiceError::InvalidRequest(vec![FieldError::new(
+            "/limit",
+            "invalid_request",
+            "`limit` is at least 1",
+        )])),
+        Some(wanted) => Ok(u32::try_from(wanted).unwrap_or(u32::MAX).min(limits.max_limit)),
+    }
+}
+
+/// The window of a first page.
+pub(crate) fn first_window(
+    from: Option<Timestamp>,
+    to: Option<Timestamp>,
+    now: Timestamp,
+) -> Result<Window, ServiceError> {
+    let to = to.unwrap_or(now);
+    let from = from.unwrap_or_else(|| to.saturating_sub(Window::DEFAULT_NANOS));
+    Window::new(from, to).map_err(|error| ServiceError::refused("/from", "invalid_window", error.to_string()))
+}
+
+/// The window of a later page: the first page fixed it, and a request may only repeat it.
+pub(crate) fn later_window(
+    from: Option<Timestamp>,
+    to: Option<Timestamp>,
+    fixed: Window,
+) -> Result<Window, ServiceError> {
+    if from.is_some_and(|from| from != fixed.from()) || to.is_some_and(|to| to != fixed.to()) {
+        return Err(ServiceError::InvalidCursor { inside: "of another window" });
+    }
+    Ok(fixed)
+}
+
+pub(crate) fn filter(
+    conditions: &[RawCondition],
+    model: &AccessModel,
+    knows_policy_fields: bool,
+    limits: &Limits,
+) -> Result<Filter, ServiceError> {
+    if conditions.len() > limits.max_conditions {
+        let detail = format!("at most {} conditions", limits.max_conditions);
+        return Err(ServiceError::refused("/filter/conditions", "too_many_conditions", detail));
+    }
+    Filter::check(conditions, model, knows_policy_fields, limits.max_values)
+        .map_err(|errors| ServiceError::Refused(errors.into_iter().map(condition_error).collect()))
+}
+
+fn condition_error(error: ConditionError) -> FieldError {
+    let (member, place) = error.member;
+    let mut pointer = format!("/filter/conditions/{}/{member}", error.index);
+    if let Some(place) = place {
+        pointer.push_str(&format!("/{place}"));
+    }
+    let field = error.field.to_string();
+    let (code, detail) = match error.kind {
+        ConditionErrorKind::UnknownField(near) => ("unknown_field", unknown("field", &field, &near)),
+        ConditionErrorKind::NotFilterable(near) => {
+            let detail = format!("`{field}` is for policies only; it is not filterable");
+            let names: Vec<String> = near.iter().map(|name| format!("`{name}`")).collect();
+            let hint =
+                if names.is_empty() { String::new() } else { format!("; filterable: {}", names.join(", ")) };
+            ("not_filterable", detail + &hint)
+        }
+        ConditionErrorKind::OperatorNotAllowed(logical) => {
+            let names: Vec<&str> = logical.operators().iter().map(|operator| operator.as_str()).collect();
+            ("operator_not_allowed", format!("`{field}` is of type {logical}: {}", names.join(", ")))
+        }
+        ConditionErrorKind::ValueType(wanted) => ("value_type", format!("`{field}` takes {wanted} here")),
+        ConditionErrorKind::ValueCount(message) => ("value_count", message.to_owned()),
+        ConditionErrorKind::TooManyValues(most) => ("too_many_values", format!("at most {most} values")),
+    };
+    FieldError::new(pointer, code, detail)
+}
+
+/// The same error with a pointer to the column that is unknown.
+pub(crate) fn point_to_column(error: StoreError, columns: &[String]) -> ServiceError {
+    let place = match &error {
+        StoreError::UnknownColumn { name, .. } => columns.iter().position(|column| column == name),
+        _ => None,
+    };
+    match (ServiceError::from(error), place) {
+        (ServiceError::Refused(mut errors), Some(place)) => {
+            for error in &mut errors {
+                error.pointer = format!("/columns/{place}");
+            }
+            ServiceError::Refused(errors)
+        }
+        (error, _) => error,
+    }
+}
+
+/// The filter as the audit log keeps it.
+pub(crate) fn conditions_detail(conditions: &[RawCondition]) -> Value {
+    let scalar = |value: &Scalar| match value {
+        Scalar::String(text) => json!(text),
+        Scalar::Bool(value) => json!(value),
+        Scalar::Number(Number::Int(value)) => json!(value),
+        Scalar::Number(Number::UInt(value)) => json!(value),
+        Scalar::Number(Number::Float(value)) => json!(value),
+    };
+    let condition = |condition: &RawCondition| {
+        let mut detail = json!({ "field": condition.field.to_string(), "op": condition.op });
+        if let Value::Object(members) = &mut detail {
+            if let Some(value) = &condition.value {
+                members.insert("value".to_owned(), scalar(value));
+            }
+            if let Some(values) = &condition.values {
+                members.insert("values".to_owned(), values.iter().map(scalar).collect());
+            }
+        }
+        detail
+    };
+    conditions.iter().map(condition).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(nanos: i64) -> Timestamp {
+        Timestamp::from_nanos(nanos)
+    }
+
+    #[test]
+    fn windows_default_to_the_day_before() {
+        let day = Window::DEFAULT_NANOS;
+        let window = first_window(None, None, at(3 * day)).unwrap();
+        assert_eq!((window.from(), window.to()), (at(2 * day), at(3 * day)));
+        let window = first_window(None, Some(at(day)), at(3 * day)).unwrap();
+        assert_eq!((window.from(), window.to()), (at(0), at(day)));
+        let error = first_window(Some(at(5)), Some(at(5)), at(9)).unwrap_err();
+        assert_eq!(error.code(), "invalid_window");
+        assert_eq!(later_window(None, Some(at(day)), window).unwrap(), window);
+        assert_eq!(later_window(Some(at(1)), None, window).unwrap_err().code(), "invalid_cursor");
+    }
+
+    #[test]
+    fn limits_are_capped_above_and_refused_below() {
+        let limits = Limits::default();
+        assert_eq!(limit(None, &limits).unwrap(), 50);
+        assert_eq!(limit(Some(1), &limits).unwrap(), 1);
+        assert_eq!(limit(Some(i64::MAX), &limits).unwrap(), 200);
+        for wrong in [0, -1, i64::MIN] {
+            assert_eq!(limit(Some(wrong), &limits).unwrap_err().code(), "invalid_request");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_a_trace_id() {
+        assert!(is_trace_id("4bf92f3577b34da6a3ce929d0e0e4736") && is_trace_id("x"));
+        for wrong in ["", "0", &"0".repeat(32), &"a".repeat(300)] {
+            assert!(!is_trace_id(wrong));
+        }
+    }
+}

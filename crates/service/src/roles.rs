@@ -1,0 +1,233 @@
+//! Roles and their policies.
+
+use serde_json::json;
+use tracewarden_appdb::{ADMIN_ROLE, Policy, Role};
+use tracewarden_model::{AccessModel, Caller};
+use tracewarden_policy::{self as policy, Diagnostic};
+use tracewarden_tracestore::readable;
+
+use crate::error::{FieldError, ServiceError};
+use crate::principal::Administrator;
+use crate::service::{Service, blocking};
+use crate::validate;
+
+const POLICIES_MAX: usize = 100;
+const TITLE_MAX_CHARS: usize = 200;
+const DESCRIPTION_MAX_CHARS: usize = 4_000;
+
+/// A role as stored, with advice about its policies.
+#[derive(Debug, Clone)]
+pub struct PutRole {
+    /// The role.
+    pub role: Role,
+    /// Whether it is new.
+    pub created: bool,
+    /// Advice, one list a policy.
+    pub warnings: Vec<Vec<Diagnostic>>,
+}
+
+/// A role with the users who hold it.
+#[derive(Debug, Clone)]
+pub struct RoleDetail {
+    /// The role.
+    pub role: Role,
+    /// Names of users, in order.
+    pub members: Vec<String>,
+}
+
+/// What a policy would be if it were stored now.
+#[derive(Debug, Clone, Default)]
+pub struct PolicyCheck {
+    /// Why it could not be stored; empty when it could.
+    pub errors: Vec<Diagnostic>,
+    /// The fields that it names.
+    pub fields: Vec<String>,
+    /// Advice.
+    pub warnings: Vec<Diagnostic>,
+    /// Its form in the trace store for the caller, when it is valid.
+    pub predicate: Option<String>,
+}
+
+impl Service {
+    /// Creates or replaces a role; effective from each holder's next request.
+    ///
+    /// # Errors
+    /// [`ServiceError::Refused`] with `policy_invalid` and the place in the text, or for bad members;
+    /// [`ServiceError::PreconditionFailed`] when `if_match` is not the revision.
+    pub async fn put_role(
+        &self,
+        admin: &Administrator<'_>,
+        name: &str,
+        policies: Vec<Policy>,
+        if_match: Option<u64>,
+    ) -> Result<PutRole, ServiceError> {
+        let result = self.put_role_in(admin, name, policies, if_match).await;
+        self.note_refusal(admin, "role.put", Some(name), result).await
+    }
+
+    async fn put_role_in(
+        &self,
+        admin: &Administrator<'_>,
+        name: &str,
+        policies: Vec<Policy>,
+        if_match: Option<u64>,
+    ) -> Result<PutRole, ServiceError> {
+        check_members(name, &policies)?;
+        // Within one write transaction, so that the model cannot change between the check and the store: a policy that
+        // does not compile must never be in force.
+        let mut tx = self.db().begin_write().await?;
+        let stored = tx.role(name).await?;
+        if if_match.is_some() && if_match != stored.as_ref().map(|role| role.revision) {
+            return Err(ServiceError::PreconditionFailed);
+        }
+        let model = tx.access_model().await?;
+        let version = model.version;
+        let (policies, checked) = blocking(move || {
+            let checked = check_all(&policies, &model);
+            (policies, checked)
+        })
+        .await?;
+        let warnings = checked?;
+        let revision = tx.put_role(name, &policies, self.now()).await?;
+        let detail = json!({
+            "revision": revision,
+            "created": stored.is_none(),
+            "model_version": version,
+            "policies": policies
+                .iter()
+                .map(|policy| json!({ "title": policy.title, "expression": policy.expression }))
+                .collect::<Vec<_>>(),
+        });
+        self.record(&mut tx, admin, "role.put", Some(name), detail).await?;
+        let role = tx.role(name).await?.ok_or_else(|| ServiceError::internal("the role vanished"))?;
+        tx.commit().await?;
+        Ok(PutRole { role, created: stored.is_none(), warnings })
+    }
+
+    /// All roles by name.
+    ///
+    /// # Errors
+    /// When the own database fails.
+    pub async fn roles(&self, _admin: &Administrator<'_>) -> Result<Vec<Role>, ServiceError> {
+        Ok(self.db().begin_read().await?.roles().await?)
+    }
+
+    /// One role.
+    ///
+    /// # Errors
+    /// [`ServiceError::NotFound`], or a failure of the own database.
+    pub async fn role(&self, _admin: &Administrator<'_>, name: &str) -> Result<RoleDetail, ServiceError> {
+        let mut tx = self.db().begin_read().await?;
+        let role = tx.role(name).await?.ok_or(ServiceError::NotFound { what: "role" })?;
+        let members = tx.role_members(name).await?;
+        Ok(RoleDetail { role, members })
+    }
+
+    /// Deletes a role and its assignments; effective from each holder's next request.
+    ///
+    /// # Errors
+    /// [`ServiceError::NotFound`], [`ServiceError::Conflict`] for the role `admin`,
+    /// [`ServiceError::PreconditionFailed`] when `if_match` is not the revision.
+    pub async fn delete_role(
+        &self,
+        admin: &Administrator<'_>,
+        name: &str,
+        if_match: Option<u64>,
+    ) -> Result<(), ServiceError> {
+        let result = self.delete_role_in(admin, name, if_match).await;
+        self.note_refusal(admin, "role.delete", Some(name), result).await
+    }
+
+    async fn delete_role_in(
+        &self,
+        admin: &Administrator<'_>,
+        name: &str,
+        if_match: Option<u64>,
+    ) -> Result<(), ServiceError> {
+        if name == ADMIN_ROLE {
+            let detail = "the role `admin` is built in and cannot be deleted".to_owned();
+            return Err(ServiceError::Conflict { detail, errors: Vec::new() });
+        }
+        let mut tx = self.db().begin_write().await?;
+        let role = tx.role(name).await?.ok_or(ServiceError::NotFound { what: "role" })?;
+        if if_match.is_some_and(|revision| revision != role.revision) {
+            return Err(ServiceError::PreconditionFailed);
+        }
+        let members = tx.role_members(name).await?;
+        tx.delete_role(name).await?;
+        let detail = json!({ "revision": role.revision, "members": members });
+        self.record(&mut tx, admin, "role.delete", Some(name), detail).await?;
+        Ok(tx.commit().await?)
+    }
+
+    /// Checks a policy without storing it. A policy that is not valid is an answer here, not an error.
+    ///
+    /// # Errors
+    /// When the own database fails.
+    pub async fn check_policy(
+        &self,
+        admin: &Administrator<'_>,
+        expression: &str,
+    ) -> Result<PolicyCheck, ServiceError> {
+        let model = self.db().begin_read().await?.access_model().await?;
+        let expression = expression.to_owned();
+        let caller = Caller {
+            username: admin.username().to_owned(),
+            roles: admin.user.roles.clone(),
+            attributes: admin.user.attributes.clone(),
+        };
+        blocking(move || match policy::check(&expression, &model) {
+            Ok(checked) => PolicyCheck {
+                errors: Vec::new(),
+                fields: checked.fields(),
+                warnings: checked.warnings().to_vec(),
+                predicate: checked.predicate(&caller).as_ref().map(readable),
+            },
+            Err(errors) => PolicyCheck { errors, ..PolicyCheck::default() },
+        })
+        .await
+    }
+}
+
+fn check_members(name: &str, policies: &[Policy]) -> Result<(), ServiceError> {
+    let mut errors = Vec::new();
+    if !validate::is_role_name(name) {
+        let detail = "a role name has 1 to 64 of `a-z 0-9 . _ -` and begins with a letter or digit";
+        errors.push(FieldError::new("", "invalid_value", detail));
+    }
+    if policies.is_empty() && name != ADMIN_ROLE {
+        errors.push(FieldError::new("/policies", "invalid_value", "a role has at least one policy"));
+    }
+    if policies.len() > POLICIES_MAX {
+        let detail = format!("a role has at most {POLICIES_MAX} policies");
+        errors.push(FieldError::new("/policies", "invalid_value", detail));
+    }
+    for (index, policy) in policies.iter().enumerate() {
+        validate::title(&policy.title, &format!("/policies/{index}/title"), TITLE_MAX_CHARS, &mut errors);
+        let description = policy.description.as_deref().unwrap_or_default();
+        if description.chars().count() > DESCRIPTION_MAX_CHARS {
+            let pointer = format!("/policies/{index}/description");
+            let detail = format!("must have at most {DESCRIPTION_MAX_CHARS} characters");
+            errors.push(FieldError::new(pointer, "invalid_value", detail));
+        }
+    }
+    validate::no_errors(errors)
+}
+
+/// Checks all policies and gives the warnings of each, or the errors of all.
+fn check_all(policies: &[Policy], model: &AccessModel) -> Result<Vec<Vec<Diagnostic>>, ServiceError> {
+    let mut warnings = Vec::with_capacity(policies.len());
+    let mut errors = Vec::new();
+    for (index, stored) in policies.iter().enumerate() {
+        match policy::check(&stored.expression, model) {
+            Ok(checked) => warnings.push(checked.warnings().to_vec()),
+            Err(diagnostics) => errors.extend(diagnostics.into_iter().map(|diagnostic| FieldError {
+                pointer: format!("/policies/{index}/expression"),
+                code: "policy_invalid",
+                detail: diagnostic.message.clone(),
+                diagnostic: Some(diagnostic),
+            })),
+        }
+    }
+    if errors.is_empty() { Ok(warnings) } else { Err(ServiceError::Refused(errors)) }
+}

@@ -1,0 +1,116 @@
+//! The service and what it is wired with.
+
+use std::sync::Arc;
+
+use tracewarden_appdb::{AppDb, ChainFault};
+use tracewarden_model::{Clock, Entropy, Timestamp};
+use tracewarden_tracestore::TraceStore;
+
+use crate::cursor::CursorKey;
+use crate::error::ServiceError;
+use crate::passwords::Passwords;
+use crate::settings::Settings;
+
+/// The use cases. Cheap to clone.
+#[derive(Clone)]
+pub struct Service {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    db: AppDb,
+    store: TraceStore,
+    clock: Arc<dyn Clock>,
+    entropy: Arc<dyn Entropy>,
+    settings: Settings,
+    passwords: Passwords,
+    cursors: CursorKey,
+}
+
+/// Name under which the own database keeps the key of cursors.
+const CURSOR_KEY: &str = "cursor_key";
+
+impl Service {
+    /// Wires the service; makes the key of cursors if no replica has yet.
+    ///
+    /// # Errors
+    /// When a setting is not acceptable or the own database fails.
+    pub async fn new(
+        db: AppDb,
+        store: TraceStore,
+        clock: Arc<dyn Clock>,
+        entropy: Arc<dyn Entropy>,
+        settings: Settings,
+    ) -> Result<Self, ServiceError> {
+        let passwords = Passwords::new(&settings, Arc::clone(&entropy))?;
+        let stored = db.begin_read().await?.secret(CURSOR_KEY).await?;
+        let key = match stored {
+            Some(key) => key,
+            None => {
+                let mut candidate = [0_u8; CursorKey::BYTES];
+                entropy.fill(&mut candidate)?;
+                let mut tx = db.begin_write().await?;
+                let key = tx.secret_or_insert(CURSOR_KEY, &candidate).await?;
+                tx.commit().await?;
+                key
+            }
+        };
+        let cursors = CursorKey::new(&key)?;
+        Ok(Self { inner: Arc::new(Inner { db, store, clock, entropy, settings, passwords, cursors }) })
+    }
+
+    /// Whether the own database and the trace store answer.
+    ///
+    /// # Errors
+    /// [`ServiceError::Unavailable`] or another failure of either.
+    pub async fn ready(&self) -> Result<(), ServiceError> {
+        self.db().ping().await?;
+        Ok(self.store().ping().await?)
+    }
+
+    /// Checks the audit log's hash chain; the first fault, if any.
+    ///
+    /// # Errors
+    /// When the own database fails.
+    pub async fn verify_audit(&self) -> Result<Option<ChainFault>, ServiceError> {
+        Ok(self.db().begin_read().await?.verify_audit().await?)
+    }
+
+    /// The settings.
+    pub fn settings(&self) -> &Settings {
+        &self.inner.settings
+    }
+
+    pub(crate) fn db(&self) -> &AppDb {
+        &self.inner.db
+    }
+
+    pub(crate) fn store(&self) -> &TraceStore {
+        &self.inner.store
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        self.inner.clock.now()
+    }
+
+    pub(crate) fn entropy(&self) -> &dyn Entropy {
+        self.inner.entropy.as_ref()
+    }
+
+    pub(crate) fn passwords(&self) -> &Passwords {
+        &self.inner.passwords
+    }
+
+    pub(crate) fn cursors(&self) -> &CursorKey {
+        &self.inner.cursors
+    }
+}
+
+/// Runs work that keeps a thread busy off the threads that serve requests.
+pub(crate) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, ServiceError> {
+    tokio::task::spawn_blocking(work)
+        .await
+        .map_err(|error| ServiceError::internal(format!("a worker thread died: {error}")))
+}

@@ -1,0 +1,64 @@
+//! A user's sessions, listed and ended.
+
+use serde_json::json;
+use tracewarden_appdb::Session;
+use tracewarden_model::Timestamp;
+
+use crate::error::ServiceError;
+use crate::principal::{Identity, Principal, Proof};
+use crate::service::Service;
+
+/// A session as its user, or an administrator, sees it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SessionInfo {
+    /// Opaque id, not the token.
+    pub id: String,
+    /// Log-in.
+    pub created_at: Timestamp,
+    /// Last request, to about a minute.
+    pub last_seen_at: Timestamp,
+    /// Address at log-in.
+    pub client_ip: Option<String>,
+    /// User agent at log-in.
+    pub user_agent: Option<String>,
+    /// Whether it is the one that asks.
+    pub current: bool,
+}
+
+impl SessionInfo {
+    pub(crate) fn new(session: Session, asking: &Identity) -> Self {
+        let current = matches!(&asking.proof, Proof::Session(own) if own.id == session.id);
+        Self {
+            id: session.id,
+            created_at: session.created_at,
+            last_seen_at: session.last_seen_at,
+            client_ip: session.client_ip,
+            user_agent: session.user_agent,
+            current,
+        }
+    }
+}
+
+impl Service {
+    /// The caller's sessions, newest first.
+    ///
+    /// # Errors
+    /// When the own database fails.
+    pub async fn my_sessions(&self, principal: &Principal) -> Result<Vec<SessionInfo>, ServiceError> {
+        let sessions = self.db().begin_read().await?.sessions_of_user(principal.user_id()).await?;
+        Ok(sessions.into_iter().map(|session| SessionInfo::new(session, principal)).collect())
+    }
+
+    /// Ends one of the caller's sessions.
+    ///
+    /// # Errors
+    /// [`ServiceError::NotFound`], or a failure of the own database.
+    pub async fn end_my_session(&self, principal: &Principal, id: &str) -> Result<(), ServiceError> {
+        let mut tx = self.db().begin_write().await?;
+        if !tx.delete_session(principal.user_id(), id).await? {
+            return Err(ServiceError::NotFound { what: "session" });
+        }
+        self.record(&mut tx, principal, "session.end", Some(id), json!({})).await?;
+        Ok(tx.commit().await?)
+    }
+}

@@ -1,0 +1,143 @@
+//! Random ids, session tokens, API keys and generated passwords.
+
+use sha2::{Digest as _, Sha256};
+use tracewarden_appdb::TokenDigest;
+use tracewarden_model::Entropy;
+use tracewarden_model::ambient::EntropyError;
+
+use crate::Secret;
+
+const BASE62: &[u8] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+/// Without `i`, `l`, `o`, `0` and `1`, which people confuse when they copy a password by hand.
+const READABLE: &[u8] = b"abcdefghjkmnpqrstuvwxyz23456789";
+
+/// What API keys begin with, so that secret scanners can find them.
+const KEY_PREFIX: &str = "twk_";
+/// 30 characters of base62 are 178 bits.
+const KEY_SECRET_CHARS: usize = 30;
+const KEY_CHECKSUM_CHARS: usize = 6;
+const KEY_HINT_CHARS: usize = KEY_PREFIX.len() + 4;
+
+/// A random id; `kind` says in logs what it is the id of.
+pub(crate) fn id(kind: &str, entropy: &dyn Entropy) -> Result<String, EntropyError> {
+    Ok(format!("{kind}_{}", random_text(BASE62, 22, entropy)?))
+}
+
+/// A session's token: 43 characters of base62 are 256 bits.
+pub(crate) fn session_token(entropy: &dyn Entropy) -> Result<Secret, EntropyError> {
+    Ok(random_text(BASE62, 43, entropy)?.into())
+}
+
+/// `twk_`, the secret, and six characters of CRC-32 by which a scanner tells a key from text that looks like one.
+pub(crate) fn api_key(entropy: &dyn Entropy) -> Result<Secret, EntropyError> {
+    let secret = random_text(BASE62, KEY_SECRET_CHARS, entropy)?;
+    let checksum = checksum(secret.as_bytes());
+    Ok(format!("{KEY_PREFIX}{secret}{checksum}").into())
+}
+
+/// The first characters, by which the owner recognises a key.
+pub(crate) fn hint(token: &str) -> String {
+    token.chars().take(KEY_HINT_CHARS).collect()
+}
+
+/// Whether text has the form of a key, checksum included; what has not needs no look into the database.
+pub(crate) fn is_api_key(text: &str) -> bool {
+    let Some(body) = text.strip_prefix(KEY_PREFIX) else { return false };
+    body.len() == KEY_SECRET_CHARS + KEY_CHECKSUM_CHARS
+        && body.bytes().all(|byte| byte.is_ascii_alphanumeric())
+        && body
+            .split_at_checked(KEY_SECRET_CHARS)
+            .is_some_and(|(secret, sum)| sum == checksum(secret.as_bytes()))
+}
+
+/// A password of 20 random characters (99 bits) in groups of four.
+pub(crate) fn password(entropy: &dyn Entropy) -> Result<Secret, EntropyError> {
+    let groups =
+        (0..5).map(|_| random_text(READABLE, 4, entropy)).collect::<Result<Vec<_>, EntropyError>>()?;
+    Ok(groups.join("-").into())
+}
+
+/// What the database keeps of a token.
+pub(crate) fn digest(token: &str) -> TokenDigest {
+    TokenDigest(Sha256::digest(token.as_bytes()).into())
+}
+
+fn random_text(alphabet: &[u8], length: usize, entropy: &dyn Entropy) -> Result<String, EntropyError> {
+    // Bytes at or above the largest multiple of the alphabet's size are thrown away: taking them modulo the size would
+    // make the first letters more frequent.
+    let fair = 256 - 256 % alphabet.len();
+    let mut text = String::with_capacity(length);
+    while text.len() < length {
+        let mut bytes = [0_u8; 32];
+        entropy.fill(&mut bytes)?;
+        let letters = bytes
+            .iter()
+            .map(|byte| usize::from(*byte))
+            .filter(|byte| *byte < fair)
+            .filter_map(|byte| alphabet.get(byte % alphabet.len()));
+        for letter in letters.take(length - text.len()) {
+            text.push(char::from(*letter));
+        }
+    }
+    Ok(text)
+}
+
+/// CRC-32 (IEEE) in six characters of base62.
+fn checksum(bytes: &[u8]) -> String {
+    let mut crc = u32::MAX;
+    for byte in bytes {
+        crc ^= u32::from(*byte);
+        for _ in 0..8 {
+            crc = if crc & 1 == 1 { (crc >> 1) ^ 0xEDB8_8320 } else { crc >> 1 };
+        }
+    }
+    let mut rest = !crc;
+    let mut letters = [b'0'; KEY_CHECKSUM_CHARS];
+    for letter in letters.iter_mut().rev() {
+        *letter = BASE62.get((rest % 62) as usize).copied().unwrap_or(b'0');
+        rest /= 62;
+    }
+    letters.iter().map(|letter| char::from(*letter)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use secrecy::ExposeSecret as _;
+
+    use super::*;
+
+    struct Counting(std::sync::atomic::AtomicU8);
+
+    impl Entropy for Counting {
+        fn fill(&self, bytes: &mut [u8]) -> Result<(), EntropyError> {
+            for byte in bytes {
+                *byte = self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            }
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn keys_have_a_form_that_others_have_not() {
+        let entropy = Counting(0.into());
+        let key = api_key(&entropy).unwrap();
+        let key = key.expose_secret();
+        assert_eq!(key.len(), 40);
+        assert!(is_api_key(key), "{key}");
+        assert!(key.starts_with(&hint(key)) && hint(key).len() == 8);
+        let swapped = key.replacen("01", "10", 1);
+        assert!(swapped != key && !is_api_key(&swapped), "the checksum notices");
+        for other in ["", "twk_", &key[..39], &format!("{key}0"), &key.replace("twk_", "TWK_")] {
+            assert!(!is_api_key(other), "{other}");
+        }
+        assert_eq!(checksum(b"123456789"), "3jZRME", "0xCBF43926, the check value of CRC-32");
+    }
+
+    #[test]
+    fn passwords_can_be_read_out() {
+        let password = password(&Counting(0.into())).unwrap();
+        let password = password.expose_secret();
+        assert_eq!(password.len(), 24);
+        assert!(password.bytes().all(|byte| byte == b'-' || READABLE.contains(&byte)));
+    }
+}

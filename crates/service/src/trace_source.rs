@@ -1,0 +1,97 @@
+//! Looking at the access model and at the tables of the trace store.
+
+use serde_json::json;
+use tracewarden_model::AccessModel;
+use tracewarden_tracestore::{Column, MapKeys, TableSummary};
+
+use crate::audit::{AuditContext, Event, Outcome};
+use crate::error::ServiceError;
+use crate::principal::Administrator;
+use crate::service::Service;
+
+/// What is known about a table of the trace store.
+#[derive(Debug, Clone)]
+pub struct TableDetail {
+    /// Columns.
+    pub columns: Vec<Column>,
+    /// Keys of map columns in a bounded sample; empty when sampling is switched off.
+    pub maps: Vec<MapKeys>,
+    /// Whether a sample was taken.
+    pub sampled: bool,
+}
+
+/// The store's own tables hold everybody's statements and the users' names: they are not for binding or discovery.
+pub(crate) fn refuse_system_database(database: &str, pointer: &str) -> Result<(), ServiceError> {
+    if ["system", "information_schema"].iter().any(|name| database.eq_ignore_ascii_case(name)) {
+        let detail = "the store's own tables cannot be bound";
+        return Err(ServiceError::refused(pointer, "invalid_value", detail));
+    }
+    Ok(())
+}
+
+impl Service {
+    /// The access model in force.
+    ///
+    /// # Errors
+    /// When the own database fails.
+    pub async fn access_model(&self, _admin: &Administrator<'_>) -> Result<AccessModel, ServiceError> {
+        Ok(self.db().begin_read().await?.access_model().await?)
+    }
+
+    /// The tables of the trace store.
+    ///
+    /// # Errors
+    /// When the trace store fails.
+    pub async fn tables(&self, _admin: &Administrator<'_>) -> Result<Vec<TableSummary>, ServiceError> {
+        Ok(self.store().tables().await?)
+    }
+
+    /// Columns of a table, and keys with example values from its maps.
+    ///
+    /// # Errors
+    /// [`ServiceError::NotFound`], or a failure of either store.
+    pub async fn table(
+        &self,
+        admin: &Administrator<'_>,
+        database: &str,
+        table: &str,
+    ) -> Result<TableDetail, ServiceError> {
+        let target = format!("{database}.{table}");
+        let result = self.table_in(admin, database, table, &target).await;
+        self.note_refusal(admin, "schema.discover", Some(&target), result).await
+    }
+
+    async fn table_in(
+        &self,
+        admin: &Administrator<'_>,
+        database: &str,
+        table: &str,
+        target: &str,
+    ) -> Result<TableDetail, ServiceError> {
+        let absent = ServiceError::NotFound { what: "table" };
+        if refuse_system_database(database, "").is_err() {
+            return Err(absent);
+        }
+        let columns = self.store().columns(database, table).await?;
+        if columns.is_empty() {
+            return Err(absent);
+        }
+        let sampled = self.settings().discovery_samples;
+        // The one place where span data shows without a policy: written down before anything is read.
+        let event = Event {
+            action: "schema.discover",
+            outcome: Outcome::Success,
+            target: Some(target),
+            detail: json!({ "sampled": sampled }),
+        };
+        self.record_alone(&AuditContext::of(admin), &event).await?;
+        if !sampled {
+            return Ok(TableDetail { columns, maps: Vec::new(), sampled });
+        }
+        let model = self.db().begin_read().await?.access_model().await?;
+        let bound = model.binding.filter(|binding| binding.database == database && binding.table == table);
+        let timestamp = bound.map(|binding| binding.timestamp);
+        let maps = self.store().sample_map_keys(database, table, &columns, timestamp.as_deref()).await?;
+        Ok(TableDetail { columns, maps, sampled })
+    }
+}

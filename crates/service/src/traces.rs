@@ -1,0 +1,305 @@
+//! Reading traces: what the caller asks for, cut to what their policies open, written down before and after.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use futures::stream::{self, Stream, StreamExt as _};
+use serde_json::json;
+use tracewarden_model::{Binding, Filter, RawCondition, Timestamp, Window};
+use tracewarden_tracestore::{SelectRequest, Selection, SpanChunk, StoreError, Summary};
+
+use crate::access::Access;
+use crate::audit::{Outcome, tame};
+use crate::cursor::{Cursor, Fingerprint};
+use crate::error::ServiceError;
+use crate::pending::Pending;
+use crate::principal::Principal;
+use crate::query_input::{self, conditions_detail};
+use crate::service::Service;
+
+/// What a page shows of its traces.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum View {
+    /// All spans.
+    #[default]
+    Spans,
+    /// One summary a trace.
+    Summary,
+    /// Trace ids alone.
+    Ids,
+}
+
+/// A query as it was sent.
+#[derive(Debug, Clone, Default)]
+pub struct QueryRequest {
+    /// Begin of the window; 24 hours before `to` when absent.
+    pub from: Option<Timestamp>,
+    /// End of the window, exclusive; now when absent.
+    pub to: Option<Timestamp>,
+    /// Conditions, all of which must match.
+    pub conditions: Vec<RawCondition>,
+    /// Traces in a page, at least 1; capped.
+    pub limit: Option<i64>,
+    /// From the page before.
+    pub cursor: Option<String>,
+    /// Columns to show; all when absent.
+    pub columns: Option<Vec<String>>,
+    /// What to show.
+    pub view: View,
+}
+
+/// The binding under which an answer was made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SchemaEcho {
+    /// The binding.
+    pub binding: Binding,
+    /// Version of the access model.
+    pub version: u64,
+}
+
+/// A page.
+#[derive(Debug)]
+pub struct QueryAnswer {
+    /// The binding.
+    pub schema: SchemaEcho,
+    /// For the next page; `None` on the last.
+    pub next_cursor: Option<String>,
+    /// Traces in the page.
+    pub traces: u64,
+    /// The traces.
+    pub body: AnswerBody,
+}
+
+/// The traces of a page, as the view asked.
+#[derive(Debug)]
+pub enum AnswerBody {
+    /// All spans.
+    Spans(SpanStream),
+    /// Summaries.
+    Summaries(Vec<Summary>),
+    /// Trace ids.
+    Ids(Vec<String>),
+}
+
+/// One trace.
+#[derive(Debug)]
+pub struct TraceAnswer {
+    /// The binding.
+    pub schema: SchemaEcho,
+    /// Its spans.
+    pub spans: SpanStream,
+}
+
+/// Spans in chunks of whole lines. It ends with `None` only when every span came and the completing audit record is
+/// durable: write the end of the document then, and break the answer off at an error. Dropped before, the record says
+/// `aborted`.
+pub struct SpanStream(Pin<Box<dyn Stream<Item = Result<SpanChunk, ServiceError>> + Send>>);
+
+impl Stream for SpanStream {
+    type Item = Result<SpanChunk, ServiceError>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.0.as_mut().poll_next(context)
+    }
+}
+
+impl std::fmt::Debug for SpanStream {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("SpanStream(..)")
+    }
+}
+
+fn audited<S>(source: S, pending: Pending) -> SpanStream
+where
+    S: Stream<Item = Result<SpanChunk, StoreError>> + Send + Unpin + 'static,
+{
+    SpanStream(Box::pin(stream::unfold(Some((source, pending)), |state| async move {
+        let (mut source, mut pending) = state?;
+        match source.next().await {
+            Some(Ok(chunk)) => {
+                pending.spans = pending.spans.saturating_add(chunk.spans);
+                Some((Ok(chunk), Some((source, pending))))
+            }
+            Some(Err(error)) => Some((Err(pending.fail(error.into()).await), None)),
+            None => match pending.complete(Outcome::Success, None).await {
+                Ok(()) => None,
+                Err(error) => Some((Err(error), None)),
+            },
+        }
+    })))
+}
+
+impl Service {
+    /// A page of the traces that the caller may see.
+    ///
+    /// # Errors
+    /// Any of the table in the API contract; in each case no span has been shown.
+    pub async fn query(
+        &self,
+        principal: &Principal,
+        request: QueryRequest,
+    ) -> Result<QueryAnswer, ServiceError> {
+        let prepared = self.prepare(principal, request).await;
+        let Prepared { access, plan, detail } =
+            self.note_refusal(principal, "traces.query", None, prepared).await?;
+        // From here on the record exists: durable before anything is looked up, let alone shown.
+        let mut pending = self.begin_record(principal, "traces.query", None, detail).await?;
+        let selection = match self.select(&access, &plan).await {
+            Ok(selection) => selection,
+            Err(error) => return Err(pending.fail(error).await),
+        };
+        pending.traces = selection.len() as u64;
+        let next_cursor = match self.next_cursor(&selection, &plan) {
+            Ok(next_cursor) => next_cursor,
+            Err(error) => return Err(pending.fail(error).await),
+        };
+        let traces = pending.traces;
+        let body = self.body(&access, &plan, selection, pending).await?;
+        Ok(QueryAnswer { schema: access.echo(), next_cursor, traces, body })
+    }
+
+    /// One trace by its id.
+    ///
+    /// # Errors
+    /// [`ServiceError::TraceNotFound`] when it is absent, not authorised, or cannot be an id; and those of
+    /// [`Service::query`].
+    pub async fn trace(&self, principal: &Principal, trace_id: &str) -> Result<TraceAnswer, ServiceError> {
+        const ACTION: &str = "traces.get";
+        let target = tame(trace_id);
+        let access = self.access(principal).await;
+        let access = self.note_refusal(principal, ACTION, Some(&target), access).await?;
+        let mut pending = self.begin_record(principal, ACTION, Some(&target), access.basis.clone()).await?;
+        // Absent, forbidden and impossible take the same way from here, so that neither the answer nor the record
+        // tells them apart. Whoever may see nothing learns nothing from the store not being asked.
+        let found = if access.scope.opens_nothing() || !query_input::is_trace_id(trace_id) {
+            Ok(None)
+        } else {
+            self.store().find(&access.binding, &access.scope, trace_id).await
+        };
+        let selection = match found {
+            Ok(Some(selection)) => selection,
+            Ok(None) => {
+                pending.complete(Outcome::NotFound, None).await?;
+                return Err(ServiceError::TraceNotFound);
+            }
+            Err(error) => return Err(pending.fail(error.into()).await),
+        };
+        pending.traces = 1;
+        match self.store().read(&access.binding, &selection, None).await {
+            Ok(spans) => Ok(TraceAnswer { schema: access.echo(), spans: audited(spans, pending) }),
+            Err(error) => Err(pending.fail(error.into()).await),
+        }
+    }
+
+    /// Everything that can be refused, before anything is looked up.
+    async fn prepare(&self, principal: &Principal, request: QueryRequest) -> Result<Prepared, ServiceError> {
+        let limits = self.settings().limits;
+        let limit = query_input::limit(request.limit, &limits)?;
+        let access = self.access(principal).await?;
+        let filter = query_input::filter(&request.conditions, &access.model, principal.is_admin(), &limits)?;
+        let fingerprint = Fingerprint::new(&request.conditions, &access.binding, principal);
+        let after = match &request.cursor {
+            None => None,
+            Some(text) => {
+                let cursor = self.cursors().open(text)?;
+                cursor.check(&fingerprint)?;
+                Some(cursor)
+            }
+        };
+        let window = match &after {
+            None => query_input::first_window(request.from, request.to, self.now())?,
+            Some(cursor) => query_input::later_window(request.from, request.to, cursor.window)?,
+        };
+        if let Some(columns) = &request.columns {
+            let checked = self.store().check_columns(&access.binding, columns).await;
+            checked.map_err(|error| query_input::point_to_column(error, columns))?;
+        }
+        let mut detail = access.basis.clone();
+        if let serde_json::Value::Object(members) = &mut detail {
+            members.insert("filter".to_owned(), conditions_detail(&request.conditions));
+            members.insert("from".to_owned(), json!(window.from().to_string()));
+            members.insert("to".to_owned(), json!(window.to().to_string()));
+            members.insert("limit".to_owned(), json!(limit));
+            members.insert("view".to_owned(), json!(format!("{:?}", request.view).to_lowercase()));
+            members.insert("columns".to_owned(), json!(request.columns));
+            members.insert("first_page".to_owned(), json!(after.is_none()));
+        }
+        let plan =
+            Plan { filter, fingerprint, window, limit, after, columns: request.columns, view: request.view };
+        Ok(Prepared { access, plan, detail })
+    }
+
+    async fn select(&self, access: &Access, plan: &Plan) -> Result<Selection, ServiceError> {
+        let request = SelectRequest {
+            binding: &access.binding,
+            scope: &access.scope,
+            filter: &plan.filter,
+            window: plan.window,
+            limit: plan.limit,
+            after: plan.after.as_ref().map(|cursor| cursor.position.clone()),
+        };
+        Ok(self.store().select(request).await?)
+    }
+
+    fn next_cursor(&self, selection: &Selection, plan: &Plan) -> Result<Option<String>, ServiceError> {
+        let Some(position) = selection.next() else { return Ok(None) };
+        let cursor =
+            Cursor { fingerprint: plan.fingerprint, window: plan.window, position: position.clone() };
+        self.cursors().seal(&cursor, self.entropy()).map(Some)
+    }
+
+    async fn body(
+        &self,
+        access: &Access,
+        plan: &Plan,
+        selection: Selection,
+        mut pending: Pending,
+    ) -> Result<AnswerBody, ServiceError> {
+        let body = match plan.view {
+            View::Spans if selection.is_empty() => {
+                return Ok(AnswerBody::Spans(audited(stream::empty(), pending)));
+            }
+            View::Spans => {
+                let columns = plan.columns.as_deref();
+                return match self.store().read(&access.binding, &selection, columns).await {
+                    Ok(spans) => Ok(AnswerBody::Spans(audited(spans, pending))),
+                    Err(error) => Err(pending.fail(error.into()).await),
+                };
+            }
+            View::Summary if selection.is_empty() => AnswerBody::Summaries(Vec::new()),
+            View::Summary => {
+                let summaries = self.store().summarise(&access.binding, &selection, &plan.filter).await;
+                match summaries {
+                    Ok(summaries) => AnswerBody::Summaries(summaries),
+                    Err(error) => return Err(pending.fail(error.into()).await),
+                }
+            }
+            View::Ids => AnswerBody::Ids(selection.trace_ids().map(str::to_owned).collect()),
+        };
+        // These answers leave in one piece, so that the second record can come before the first byte too.
+        pending.complete(Outcome::Success, None).await?;
+        Ok(body)
+    }
+}
+
+struct Prepared {
+    access: Access,
+    plan: Plan,
+    detail: serde_json::Value,
+}
+
+struct Plan {
+    filter: Filter,
+    fingerprint: Fingerprint,
+    window: Window,
+    limit: u32,
+    after: Option<Cursor>,
+    columns: Option<Vec<String>>,
+    view: View,
+}
+
+impl Access {
+    fn echo(&self) -> SchemaEcho {
+        SchemaEcho { binding: self.binding.clone(), version: self.model.version }
+    }
+}

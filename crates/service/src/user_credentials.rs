@@ -1,0 +1,115 @@
+//! Other users' sessions and keys, as administrators see and end them.
+
+use serde_json::json;
+
+use crate::api_keys::ApiKeyInfo;
+use crate::error::ServiceError;
+use crate::principal::Administrator;
+use crate::service::Service;
+use crate::sessions::SessionInfo;
+use crate::users::user_named;
+
+impl Service {
+    /// A user's sessions, newest first.
+    ///
+    /// # Errors
+    /// [`ServiceError::NotFound`], or a failure of the own database.
+    pub async fn user_sessions(
+        &self,
+        admin: &Administrator<'_>,
+        username: &str,
+    ) -> Result<Vec<SessionInfo>, ServiceError> {
+        let mut tx = self.db().begin_read().await?;
+        let user = user_named(&mut tx, username).await?;
+        let sessions = tx.sessions_of_user(&user.id).await?;
+        Ok(sessions.into_iter().map(|session| SessionInfo::new(session, admin)).collect())
+    }
+
+    /// Ends one session of a user.
+    ///
+    /// # Errors
+    /// [`ServiceError::NotFound`], or a failure of the own database.
+    pub async fn end_user_session(
+        &self,
+        admin: &Administrator<'_>,
+        username: &str,
+        id: &str,
+    ) -> Result<(), ServiceError> {
+        let mut tx = self.db().begin_write().await?;
+        let user = user_named(&mut tx, username).await?;
+        if !tx.delete_session(&user.id, id).await? {
+            return Err(ServiceError::NotFound { what: "session" });
+        }
+        let detail = json!({ "session": id });
+        self.record(&mut tx, admin, "user.end_sessions", Some(&user.username), detail).await?;
+        Ok(tx.commit().await?)
+    }
+
+    /// Ends all sessions of a user.
+    ///
+    /// # Errors
+    /// [`ServiceError::NotFound`], or a failure of the own database.
+    pub async fn end_user_sessions(
+        &self,
+        admin: &Administrator<'_>,
+        username: &str,
+    ) -> Result<(), ServiceError> {
+        let mut tx = self.db().begin_write().await?;
+        let user = user_named(&mut tx, username).await?;
+        let ended = tx.delete_sessions_of_user(&user.id, None).await?;
+        let detail = json!({ "sessions_ended": ended });
+        self.record(&mut tx, admin, "user.end_sessions", Some(&user.username), detail).await?;
+        Ok(tx.commit().await?)
+    }
+
+    /// A user's keys, newest first.
+    ///
+    /// # Errors
+    /// [`ServiceError::NotFound`], or a failure of the own database.
+    pub async fn user_api_keys(
+        &self,
+        _admin: &Administrator<'_>,
+        username: &str,
+    ) -> Result<Vec<ApiKeyInfo>, ServiceError> {
+        let mut tx = self.db().begin_read().await?;
+        let user = user_named(&mut tx, username).await?;
+        Ok(tx.api_keys_of_user(&user.id).await?.into_iter().map(ApiKeyInfo::from).collect())
+    }
+
+    /// Revokes one key of a user.
+    ///
+    /// # Errors
+    /// [`ServiceError::NotFound`], or a failure of the own database.
+    pub async fn revoke_user_api_key(
+        &self,
+        admin: &Administrator<'_>,
+        username: &str,
+        id: &str,
+    ) -> Result<(), ServiceError> {
+        let mut tx = self.db().begin_write().await?;
+        let user = user_named(&mut tx, username).await?;
+        if !tx.delete_api_key(&user.id, id).await? {
+            return Err(ServiceError::NotFound { what: "API key" });
+        }
+        let detail = json!({ "key": id });
+        self.record(&mut tx, admin, "user.revoke_api_keys", Some(&user.username), detail).await?;
+        Ok(tx.commit().await?)
+    }
+
+    /// Revokes all keys of a user.
+    ///
+    /// # Errors
+    /// [`ServiceError::NotFound`], or a failure of the own database.
+    pub async fn revoke_user_api_keys(
+        &self,
+        admin: &Administrator<'_>,
+        username: &str,
+    ) -> Result<(), ServiceError> {
+        let mut tx = self.db().begin_write().await?;
+        let user = user_named(&mut tx, username).await?;
+        let revoked = tx.delete_api_keys_of_user(&user.id).await?;
+        let detail = json!({ "keys_revoked": revoked });
+        self.record(&mut tx, admin, "user.revoke_api_keys", Some(&user.username), detail).await?;
+        Ok(tx.commit().await?)
+    }
+}

@@ -1,0 +1,365 @@
+//! Users, as administrators manage them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde_json::{Value, json};
+use tracewarden_appdb::{ADMIN_ROLE, DbError, ReadTx, Role, User, WriteTx, fold_username};
+use tracewarden_model::{AttributeValue, Timestamp};
+
+use crate::Secret;
+use crate::error::{FieldError, ServiceError};
+use crate::principal::Administrator;
+use crate::service::Service;
+use crate::tokens;
+use crate::validate;
+
+/// A user to create.
+#[derive(Debug, Clone, Default)]
+pub struct NewUser {
+    /// Name, unique without regard to case.
+    pub username: String,
+    /// Roles that exist.
+    pub roles: BTreeSet<String>,
+    /// Attributes.
+    pub attributes: BTreeMap<String, AttributeValue>,
+}
+
+/// What to change of a user; absent members stay.
+#[derive(Debug, Clone, Default)]
+pub struct UserChange {
+    /// All roles.
+    pub roles: Option<BTreeSet<String>>,
+    /// All attributes.
+    pub attributes: Option<BTreeMap<String, AttributeValue>>,
+    /// Whether the user is kept out.
+    pub disabled: Option<bool>,
+}
+
+/// A user as administrators see them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UserInfo {
+    /// Opaque id.
+    pub id: String,
+    /// Name.
+    pub username: String,
+    /// Roles.
+    pub roles: BTreeSet<String>,
+    /// Attributes.
+    pub attributes: BTreeMap<String, AttributeValue>,
+    /// Whether the user is kept out.
+    pub disabled: bool,
+    /// Whether the password must be changed before anything else.
+    pub must_change_password: bool,
+    /// Creation.
+    pub created_at: Timestamp,
+    /// Last log-in with the password.
+    pub last_login_at: Option<Timestamp>,
+}
+
+impl From<User> for UserInfo {
+    fn from(user: User) -> Self {
+        Self {
+            id: user.id,
+            username: user.username,
+            roles: user.roles,
+            attributes: user.attributes,
+            disabled: user.disabled,
+            must_change_password: user.must_change_password,
+            created_at: user.created_at,
+            last_login_at: user.last_login_at,
+        }
+    }
+}
+
+/// A new user with the generated password, which is never shown again.
+#[derive(Debug, Clone)]
+pub struct CreatedUser {
+    /// The user.
+    pub user: UserInfo,
+    /// The password.
+    pub initial_password: Secret,
+}
+
+/// A page of users by name.
+#[derive(Debug, Clone)]
+pub struct UserPage {
+    /// Users.
+    pub users: Vec<UserInfo>,
+    /// For the next page; `None` on the last.
+    pub next_cursor: Option<String>,
+}
+
+/// What decides about a user's access to traces, as it applies now.
+#[derive(Debug, Clone)]
+pub struct UserAccess {
+    /// The user with attributes.
+    pub user: UserInfo,
+    /// The roles with their policies.
+    pub roles: Vec<Role>,
+}
+
+const PAGE_DEFAULT: u32 = 100;
+const PAGE_MAX: u32 = 500;
+
+pub(crate) async fn user_named(tx: &mut ReadTx, username: &str) -> Result<User, ServiceError> {
+    tx.user_by_name(username).await?.ok_or(ServiceError::NotFound { what: "user" })
+}
+
+/// To be asked after the change and before the commit. Writers come one at a time, so that two administrators cannot
+/// remove each other in the same moment.
+async fn require_an_administrator(tx: &mut WriteTx) -> Result<(), ServiceError> {
+    if tx.enabled_administrators().await? == 0 { Err(ServiceError::LastAdmin) } else { Ok(()) }
+}
+
+impl Service {
+    /// Creates a user with a generated password that must be changed at the first log-in.
+    ///
+    /// # Errors
+    /// [`ServiceError::Conflict`] when the name is taken, [`ServiceError::Refused`] for bad members, `unknown_role`,
+    /// [`ServiceError::SessionRequired`] when a key grants `admin`.
+    pub async fn create_user(
+        &self,
+        admin: &Administrator<'_>,
+        new: NewUser,
+    ) -> Result<CreatedUser, ServiceError> {
+        let username = new.username.clone();
+        let result = self.create_user_in(admin, new).await;
+        self.note_refusal(admin, "user.create", Some(&username), result).await
+    }
+
+    async fn create_user_in(
+        &self,
+        admin: &Administrator<'_>,
+        new: NewUser,
+    ) -> Result<CreatedUser, ServiceError> {
+        let mut errors = Vec::new();
+        validate::username(&new.username, &mut errors);
+        validate::attributes(&new.attributes, &mut errors);
+        validate::no_errors(errors)?;
+        if new.roles.contains(ADMIN_ROLE) {
+            // A key that leaked must not make administrators who outlive it.
+            admin.require_session()?;
+        }
+        let initial_password = tokens::password(self.entropy())?;
+        let hash = self.passwords().hash(initial_password.clone()).await?;
+        let id = tokens::id("usr", self.entropy())?;
+
+        let mut tx = self.db().begin_write().await?;
+        let mut errors = Vec::new();
+        validate::roles(&mut tx, &new.roles, &mut errors).await?;
+        validate::no_errors(errors)?;
+        let taken = || ServiceError::Conflict {
+            detail: "the user name is taken".to_owned(),
+            errors: vec![FieldError::new("/username", "conflict", "the user name is taken")],
+        };
+        if tx.user_by_name(&new.username).await?.is_some() {
+            return Err(taken());
+        }
+        let insert = tracewarden_appdb::NewUser {
+            id: &id,
+            username: &new.username,
+            password_hash: &hash,
+            must_change_password: true,
+            created_at: self.now(),
+            attributes: &new.attributes,
+            roles: &new.roles,
+        };
+        tx.insert_user(&insert).await.map_err(|error| match error {
+            DbError::Conflict(_) => taken(),
+            other => other.into(),
+        })?;
+        let detail = json!({ "id": id, "roles": new.roles, "attributes": attribute_names(&new.attributes) });
+        self.record(&mut tx, admin, "user.create", Some(&new.username), detail).await?;
+        let user = user_named(&mut tx, &new.username).await?;
+        tx.commit().await?;
+        Ok(CreatedUser { user: user.into(), initial_password })
+    }
+
+    /// A page of users by name.
+    ///
+    /// # Errors
+    /// [`ServiceError::InvalidCursor`], or a failure of the own database.
+    pub async fn users(
+        &self,
+        _admin: &Administrator<'_>,
+        cursor: Option<&str>,
+        limit: Option<u32>,
+    ) -> Result<UserPage, ServiceError> {
+        let invalid = ServiceError::InvalidCursor { inside: "not a cursor of users" };
+        let after = match cursor {
+            None => String::new(),
+            Some(cursor) => match URL_SAFE_NO_PAD.decode(cursor).map(String::from_utf8) {
+                Ok(Ok(after)) => after,
+                _ => return Err(invalid),
+            },
+        };
+        let limit = limit.unwrap_or(PAGE_DEFAULT).clamp(1, PAGE_MAX);
+        let mut users = self.db().begin_read().await?.users(&after, limit.saturating_add(1)).await?;
+        let more = users.len() > limit as usize;
+        users.truncate(limit as usize);
+        let last = users.last().filter(|_| more).map(|user| fold_username(&user.username));
+        Ok(UserPage {
+            users: users.into_iter().map(UserInfo::from).collect(),
+            next_cursor: last.map(|name| URL_SAFE_NO_PAD.encode(name)),
+        })
+    }
+
+    /// One user.
+    ///
+    /// # Errors
+    /// [`ServiceError::NotFound`], or a failure of the own database.
+    pub async fn user(&self, _admin: &Administrator<'_>, username: &str) -> Result<UserInfo, ServiceError> {
+        Ok(user_named(&mut self.db().begin_read().await?, username).await?.into())
+    }
+
+    /// Changes a user's roles, attributes, or whether they are kept out; a user kept out loses their sessions.
+    ///
+    /// # Errors
+    /// [`ServiceError::NotFound`], [`ServiceError::LastAdmin`], [`ServiceError::Refused`], and
+    /// [`ServiceError::SessionRequired`] when a key grants `admin` or lets an administrator in again.
+    pub async fn update_user(
+        &self,
+        admin: &Administrator<'_>,
+        username: &str,
+        change: UserChange,
+    ) -> Result<UserInfo, ServiceError> {
+        let result = self.update_user_in(admin, username, change).await;
+        self.note_refusal(admin, "user.update", Some(username), result).await
+    }
+
+    async fn update_user_in(
+        &self,
+        admin: &Administrator<'_>,
+        username: &str,
+        change: UserChange,
+    ) -> Result<UserInfo, ServiceError> {
+        let mut tx = self.db().begin_write().await?;
+        let user = user_named(&mut tx, username).await?;
+        let mut errors = Vec::new();
+        if let Some(roles) = &change.roles {
+            validate::roles(&mut tx, roles, &mut errors).await?;
+        }
+        if let Some(attributes) = &change.attributes {
+            validate::attributes(attributes, &mut errors);
+        }
+        validate::no_errors(errors)?;
+
+        let administers = |roles: &BTreeSet<String>, disabled: bool| !disabled && roles.contains(ADMIN_ROLE);
+        let before = administers(&user.roles, user.disabled);
+        let after = administers(
+            change.roles.as_ref().unwrap_or(&user.roles),
+            change.disabled.unwrap_or(user.disabled),
+        );
+        let grants = change.roles.as_ref().is_some_and(|roles| roles.contains(ADMIN_ROLE))
+            && !user.roles.contains(ADMIN_ROLE);
+        if grants || (after && !before) {
+            admin.require_session()?;
+        }
+
+        let mut detail = json!({});
+        if let Some(roles) = &change.roles {
+            tx.set_user_roles(&user.id, roles).await?;
+            insert(&mut detail, "roles", json!({ "before": user.roles, "after": roles }));
+        }
+        if let Some(attributes) = &change.attributes {
+            tx.set_user_attributes(&user.id, attributes).await?;
+            insert(&mut detail, "attributes", attribute_names(attributes));
+        }
+        if let Some(disabled) = change.disabled {
+            tx.set_user_disabled(&user.id, disabled).await?;
+            insert(&mut detail, "disabled", json!(disabled));
+            if disabled {
+                tx.delete_sessions_of_user(&user.id, None).await?;
+            }
+        }
+        if before && !after {
+            require_an_administrator(&mut tx).await?;
+        }
+        self.record(&mut tx, admin, "user.update", Some(&user.username), detail).await?;
+        let user = user_named(&mut tx, username).await?;
+        tx.commit().await?;
+        Ok(user.into())
+    }
+
+    /// Gives a user a new generated password that must be changed at the next log-in, and ends all their sessions.
+    ///
+    /// # Errors
+    /// [`ServiceError::NotFound`]; [`ServiceError::SessionRequired`] when a key does it to an administrator.
+    pub async fn rotate_password(
+        &self,
+        admin: &Administrator<'_>,
+        username: &str,
+    ) -> Result<Secret, ServiceError> {
+        let result = self.rotate_password_in(admin, username).await;
+        self.note_refusal(admin, "user.rotate_password", Some(username), result).await
+    }
+
+    async fn rotate_password_in(
+        &self,
+        admin: &Administrator<'_>,
+        username: &str,
+    ) -> Result<Secret, ServiceError> {
+        let password = tokens::password(self.entropy())?;
+        let hash = self.passwords().hash(password.clone()).await?;
+        let mut tx = self.db().begin_write().await?;
+        let user = user_named(&mut tx, username).await?;
+        if user.roles.contains(ADMIN_ROLE) {
+            admin.require_session()?;
+        }
+        tx.set_user_password(&user.id, &hash, true).await?;
+        let ended = tx.delete_sessions_of_user(&user.id, None).await?;
+        let detail = json!({ "sessions_ended": ended });
+        self.record(&mut tx, admin, "user.rotate_password", Some(&user.username), detail).await?;
+        tx.commit().await?;
+        Ok(password)
+    }
+
+    /// Deletes a user with their sessions and keys.
+    ///
+    /// # Errors
+    /// [`ServiceError::NotFound`], [`ServiceError::LastAdmin`].
+    pub async fn delete_user(&self, admin: &Administrator<'_>, username: &str) -> Result<(), ServiceError> {
+        let result = self.delete_user_in(admin, username).await;
+        self.note_refusal(admin, "user.delete", Some(username), result).await
+    }
+
+    async fn delete_user_in(&self, admin: &Administrator<'_>, username: &str) -> Result<(), ServiceError> {
+        let mut tx = self.db().begin_write().await?;
+        let user = user_named(&mut tx, username).await?;
+        tx.delete_user(&user.id).await?;
+        if !user.disabled && user.roles.contains(ADMIN_ROLE) {
+            require_an_administrator(&mut tx).await?;
+        }
+        let detail = json!({ "id": user.id, "roles": user.roles });
+        self.record(&mut tx, admin, "user.delete", Some(&user.username), detail).await?;
+        Ok(tx.commit().await?)
+    }
+
+    /// What decides about a user's access, as it applies now.
+    ///
+    /// # Errors
+    /// [`ServiceError::NotFound`], or a failure of the own database.
+    pub async fn user_access(
+        &self,
+        _admin: &Administrator<'_>,
+        username: &str,
+    ) -> Result<UserAccess, ServiceError> {
+        let mut tx = self.db().begin_read().await?;
+        let user = user_named(&mut tx, username).await?;
+        let roles = tx.roles_of_user(&user.id).await?;
+        Ok(UserAccess { user: user.into(), roles })
+    }
+}
+
+fn insert(detail: &mut Value, name: &str, value: Value) {
+    if let Value::Object(members) = detail {
+        members.insert(name.to_owned(), value);
+    }
+}
+
+/// Names alone: values are not needed to know what was changed, and may be personal.
+fn attribute_names(attributes: &BTreeMap<String, AttributeValue>) -> Value {
+    json!(attributes.keys().collect::<Vec<_>>())
+}

@@ -1,0 +1,133 @@
+//! Checks of names, texts and attributes that administrators send.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use tracewarden_appdb::ReadTx;
+use tracewarden_model::AttributeValue;
+use tracewarden_model::nearest::nearest;
+
+use crate::audit::is_deceptive;
+use crate::error::{FieldError, ServiceError, unknown};
+
+const ATTRIBUTES_MAX: usize = 64;
+const ATTRIBUTE_NAME_MAX_CHARS: usize = 128;
+const ATTRIBUTE_VALUE_MAX_CHARS: usize = 1_024;
+const ATTRIBUTE_LIST_MAX: usize = 1_000;
+const USERNAME_MAX_CHARS: usize = 128;
+const ROLE_NAME_MAX_BYTES: usize = 64;
+
+/// All errors at once, or none.
+pub(crate) fn no_errors(errors: Vec<FieldError>) -> Result<(), ServiceError> {
+    if errors.is_empty() { Ok(()) } else { Err(ServiceError::Refused(errors)) }
+}
+
+/// A short line of text that people read.
+pub(crate) fn title(text: &str, pointer: &str, chars_max: usize, errors: &mut Vec<FieldError>) {
+    let problem = if text.trim().is_empty() {
+        "must not be blank".to_owned()
+    } else if text.chars().count() > chars_max {
+        format!("must have at most {chars_max} characters")
+    } else if text.chars().any(is_deceptive) {
+        "must not hold control or invisible characters".to_owned()
+    } else {
+        return;
+    };
+    errors.push(FieldError::new(pointer, "invalid_value", problem));
+}
+
+/// A user's name: anything that can be read, typed, and put into a path.
+pub(crate) fn username(name: &str, errors: &mut Vec<FieldError>) {
+    let before = errors.len();
+    title(name, "/username", USERNAME_MAX_CHARS, errors);
+    let edges = name.starts_with(char::is_whitespace) || name.ends_with(char::is_whitespace);
+    // A lone `.` or `..` disappears from paths, and a slash divides them, in many clients and proxies.
+    if errors.len() == before && (edges || name == "." || name == ".." || name.contains(['/', '\\'])) {
+        let detail = "must not begin or end with a space, hold a slash, or be `.` or `..`";
+        errors.push(FieldError::new("/username", "invalid_value", detail));
+    }
+}
+
+/// Whether text may be a role's name.
+pub(crate) fn is_role_name(name: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    name.len() <= ROLE_NAME_MAX_BYTES
+        && name.bytes().next().is_some_and(plain)
+        && name.bytes().all(|byte| plain(byte) || b"._-".contains(&byte))
+}
+
+/// Attributes within their bounds.
+pub(crate) fn attributes(attributes: &BTreeMap<String, AttributeValue>, errors: &mut Vec<FieldError>) {
+    if attributes.len() > ATTRIBUTES_MAX {
+        let detail = format!("at most {ATTRIBUTES_MAX} attributes");
+        errors.push(FieldError::new("/attributes", "invalid_value", detail));
+    }
+    let long = |text: &str| text.chars().count() > ATTRIBUTE_VALUE_MAX_CHARS;
+    for (name, value) in attributes {
+        let pointer = format!("/attributes/{}", pointer_token(name));
+        title(name, &pointer, ATTRIBUTE_NAME_MAX_CHARS, errors);
+        let too_large = match value {
+            AttributeValue::Bool(_) => false,
+            AttributeValue::String(text) => long(text),
+            AttributeValue::Strings(texts) => {
+                texts.len() > ATTRIBUTE_LIST_MAX || texts.iter().any(|text| long(text))
+            }
+        };
+        if too_large {
+            let detail = format!(
+                "at most {ATTRIBUTE_VALUE_MAX_CHARS} characters in a text, {ATTRIBUTE_LIST_MAX} texts in a list"
+            );
+            errors.push(FieldError::new(pointer, "invalid_value", detail));
+        }
+    }
+}
+
+/// Roles that exist.
+pub(crate) async fn roles(
+    tx: &mut ReadTx,
+    wanted: &BTreeSet<String>,
+    errors: &mut Vec<FieldError>,
+) -> Result<(), ServiceError> {
+    let known: BTreeSet<String> = tx.roles().await?.into_iter().map(|role| role.name).collect();
+    for role in wanted.difference(&known) {
+        let near = nearest(role, known.iter().map(String::as_str));
+        errors.push(FieldError::new("/roles", "unknown_role", unknown("role", role, &near)));
+    }
+    Ok(())
+}
+
+/// A name as a part of a JSON Pointer.
+pub(crate) fn pointer_token(name: &str) -> String {
+    name.replace('~', "~0").replace('/', "~1")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn role_names() {
+        let long = "a".repeat(64);
+        for good in ["a", "0", "team-payments", "a.b_c-d", long.as_str()] {
+            assert!(is_role_name(good), "{good}");
+        }
+        let longer = "a".repeat(65);
+        for bad in ["", "A", "-a", ".a", "a b", "ä", "a/b", longer.as_str(), "a\n"] {
+            assert!(!is_role_name(bad), "{bad}");
+        }
+    }
+
+    #[test]
+    fn usernames_keep_what_people_are_called() {
+        let check = |name: &str| {
+            let mut errors = Vec::new();
+            username(name, &mut errors);
+            errors.is_empty()
+        };
+        for good in ["ada", "Ada Lovelace", "o'brien@example.org", "李雷", "'; DROP TABLE users; --"] {
+            assert!(check(good), "{good}");
+        }
+        for bad in ["", "  ", " ada", "ada ", "a/b", "..", "a\u{202E}b", "a\u{0}b", &"x".repeat(129)] {
+            assert!(!check(bad), "{bad:?}");
+        }
+    }
+}
