@@ -55,11 +55,17 @@ impl Expectations {
     /// Takes a trace of the sample into account.
     pub fn observe(&mut self, trace: &Trace) {
         self.traces += 1;
-        for (person, visible) in PEOPLE.iter().zip(&mut self.visible) {
-            *visible += usize::from(is_visible(person, trace));
+        let visible: Vec<bool> = PEOPLE.iter().map(|person| is_visible(person, trace)).collect();
+        for (count, visible) in self.visible.iter_mut().zip(&visible) {
+            *count += usize::from(*visible);
         }
         for (question, places) in self.questions.iter().zip(&mut self.places) {
-            for (person, places) in PEOPLE.iter().zip(places) {
+            if !answers(question, trace) {
+                continue;
+            }
+            for ((person, places), _) in
+                PEOPLE.iter().zip(places).zip(&visible).filter(|(_, visible)| **visible)
+            {
                 places.extend(place(question, person, trace));
             }
         }
@@ -89,31 +95,91 @@ fn is_visible(person: &Person, trace: &Trace) -> bool {
     trace.spans.iter().any(|span| person.is_granted_by(trace, span))
 }
 
+fn is_inside(question: &Question, span: &Span) -> bool {
+    (question.from..question.to).contains(&span.start_unix_nanos)
+}
+
+/// In the window with any span, and a match of every condition, each perhaps by another span, wherever it is.
+fn answers(question: &Question, trace: &Trace) -> bool {
+    trace.spans.iter().any(|span| is_inside(question, span))
+        && question
+            .conditions
+            .iter()
+            .all(|condition| trace.spans.iter().any(|span| (condition.holds)(trace, span)))
+}
+
+/// Where a trace that answers and is visible stands: with conditions the latest match inside the window decides,
+/// without them the latest span that grants access.
 fn place(question: &Question, person: &Person, trace: &Trace) -> Option<Place> {
-    let inside = |span: &&Span| (question.from..question.to).contains(&span.start_unix_nanos);
-    let latest_inside = trace.spans.iter().filter(inside).map(|span| span.start_unix_nanos).max()?;
-    let matches = |span: &Span| question.conditions.iter().any(|condition| (condition.holds)(trace, span));
-    let all = question
-        .conditions
-        .iter()
-        .all(|condition| trace.spans.iter().any(|span| (condition.holds)(trace, span)));
-    if !all || !is_visible(person, trace) {
-        return None;
-    }
-    // With conditions the latest match decides; without, the latest span that grants access.
-    let decides = |span: &&Span| {
-        if question.conditions.is_empty() { person.is_granted_by(trace, span) } else { matches(span) }
+    let latest = |counts: &dyn Fn(&Span) -> bool| {
+        let inside = trace.spans.iter().filter(|span| is_inside(question, span) && counts(span));
+        inside.map(|span| span.start_unix_nanos).max()
     };
-    let deciding = trace.spans.iter().filter(inside).filter(decides).map(|span| span.start_unix_nanos).max();
-    Some(Place {
-        outside: deciding.is_none(),
-        time: std::cmp::Reverse(deciding.unwrap_or(latest_inside)),
-        id: trace.id.to_string(),
-    })
+    let deciding = if question.conditions.is_empty() {
+        latest(&|span| person.is_granted_by(trace, span))
+    } else {
+        latest(&|span| question.conditions.iter().any(|condition| (condition.holds)(trace, span)))
+    };
+    let time = deciding.or_else(|| latest(&|_| true))?;
+    Some(Place { outside: deciding.is_none(), time: std::cmp::Reverse(time), id: trace.id.to_string() })
 }
 
 /// The filter of a question as the service is asked it.
 pub fn filter(question: &Question) -> Value {
     let conditions: Vec<Value> = question.conditions.iter().map(|condition| condition.wire.clone()).collect();
     serde_json::json!({ "conditions": conditions })
+}
+
+#[cfg(test)]
+mod tests {
+    use tracewarden_testkit::shop::SEED;
+
+    use super::*;
+
+    /// 1 November 2026, 10:00 UTC.
+    const NOW: u64 = 1_793_527_200_000_000_000;
+
+    fn expectations() -> Expectations {
+        let shop = Shop::new(SEED, NOW).with_spans(20_000);
+        let mut expectations = Expectations::new(&shop);
+        shop.traces().for_each(|trace| expectations.observe(&trace));
+        expectations
+    }
+
+    #[test]
+    fn every_user_sees_something_else_and_the_administrator_nothing() {
+        let expectations = expectations();
+        let (administrator, others) = expectations.visible.split_last().unwrap();
+        assert_eq!(*administrator, 0);
+        assert!(others.iter().all(|visible| (1..expectations.traces).contains(visible)));
+        let views: std::collections::HashSet<Vec<bool>> = (0..PEOPLE.len())
+            .map(|person| expectations.landmarks.iter().map(|landmark| landmark.visible[person]).collect())
+            .collect();
+        assert_eq!(views.len(), PEOPLE.len(), "two users see the same landmarks");
+    }
+
+    #[test]
+    fn every_question_but_the_empty_one_tells_users_apart() {
+        let expectations = expectations();
+        for (index, question) in expectations.questions.iter().enumerate() {
+            let answers: Vec<usize> =
+                (0..PEOPLE.len()).map(|person| expectations.answer(index, person).len()).collect();
+            let differ = answers.iter().any(|count| *count > 0);
+            assert_eq!(differ, question.name != "nothing matches", "{}: {answers:?}", question.name);
+        }
+    }
+
+    #[test]
+    fn answers_are_newest_first() {
+        let expectations = expectations();
+        for question in 0..expectations.questions.len() {
+            for places in &expectations.places[question] {
+                let mut sorted: Vec<&Place> = places.iter().collect();
+                sorted.sort();
+                let times: Vec<u64> =
+                    sorted.iter().filter(|place| !place.outside).map(|place| place.time.0).collect();
+                assert!(times.is_sorted_by(|a, b| a >= b));
+            }
+        }
+    }
 }

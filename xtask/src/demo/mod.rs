@@ -49,7 +49,10 @@ pub fn run(options: &Options) -> Result<()> {
     let outcome = demonstrate(options);
     match outcome {
         // Asked for, so no failure, unless a verdict was.
-        Err(error) if error.is::<Interrupted>() && !options.check => Ok(()),
+        Err(error) if error.is::<Interrupted>() && !options.check => {
+            eprintln!("interrupted; nothing runs any more");
+            Ok(())
+        }
         outcome => outcome,
     }
 }
