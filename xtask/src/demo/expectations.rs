@@ -140,7 +140,7 @@ mod tests {
     const NOW: u64 = 1_793_527_200_000_000_000;
 
     fn expectations() -> Expectations {
-        let shop = Shop::new(SEED, NOW).with_spans(20_000);
+        let shop = Shop::new(SEED, NOW).with_spans(60_000);
         let mut expectations = Expectations::new(&shop);
         shop.traces().for_each(|trace| expectations.observe(&trace));
         expectations

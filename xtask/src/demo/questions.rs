@@ -29,6 +29,8 @@ pub fn questions(shop: &Shop, landmarks: &[Trace]) -> Vec<Question> {
     let incident = shop.incident();
     let day = (now - 24 * 60 * MINUTE, now);
     let hour = (now - 60 * MINUTE, now);
+    // Long enough to hold some of what is rare at night.
+    let hours = (now - 8 * 60 * MINUTE, now);
     let mut questions = vec![
         question("everything in the last hour", hour, 100, vec![]),
         question(
@@ -53,8 +55,8 @@ pub fn questions(shop: &Shop, landmarks: &[Trace]) -> Vec<Question> {
         ),
         question("exceptions of the day", day, 50, vec![event("exception")]),
         question(
-            "express orders with gifts in the last hour",
-            hour,
+            "express orders with gifts in the last hours",
+            hours,
             9,
             vec![
                 text("app.order.express", json!({"op": "eq", "value": true}), |value| value == "true"),
@@ -73,7 +75,7 @@ pub fn questions(shop: &Shop, landmarks: &[Trace]) -> Vec<Question> {
         ),
         question(
             "checkout pages of other tenants",
-            hour,
+            hours,
             20,
             vec![
                 text("http.route", json!({"op": "prefix", "value": "/check"}), |value| {
