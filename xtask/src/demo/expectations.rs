@@ -161,7 +161,11 @@ mod tests {
     #[test]
     fn every_question_but_the_empty_one_tells_users_apart() {
         let expectations = expectations();
-        for (index, question) in expectations.questions.iter().enumerate() {
+        // A landmark that nobody sees is asked for all the same.
+        let general = |question: &Question| !question.name.starts_with("by filter");
+        for (index, question) in
+            expectations.questions.iter().enumerate().filter(|(_, question)| general(question))
+        {
             let answers: Vec<usize> =
                 (0..PEOPLE.len()).map(|person| expectations.answer(index, person).len()).collect();
             let differ = answers.iter().any(|count| *count > 0);
