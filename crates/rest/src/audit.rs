@@ -66,7 +66,7 @@ pub(crate) struct AuditRecord {
     /// How it ended.
     outcome: String,
     /// The request.
-    request_id: Option<String>,
+    request_id: String,
     /// Address of the client.
     client_ip: Option<String>,
     /// What the client calls itself.

@@ -11,7 +11,6 @@ pub mod settings;
 pub mod sources;
 pub mod values;
 
-use settings::SETTINGS;
 use sources::{Sources, default_of};
 
 /// Text that is never shown.
@@ -40,10 +39,6 @@ pub enum LogFormat {
     Json,
 }
 
-/// Without end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Forever;
-
 /// Everything that the service can be told.
 #[derive(Debug, Clone)]
 pub struct Configuration {
@@ -65,8 +60,6 @@ pub struct Configuration {
     pub admin_username: String,
     /// PHC string for the administrator.
     pub admin_password_hash: Option<Secret>,
-    /// Audit records are kept forever; the setting exists so that nobody believes otherwise.
-    pub audit_retention: Forever,
     /// How far a query looks outside its window; `None`: everywhere.
     pub max_trace_duration: Option<Duration>,
     /// Most conditions in a filter.
@@ -163,7 +156,7 @@ impl Reader {
         let clickhouse_password = self.value("clickhouse_password", secret);
         let admin_username = self.value("admin_username", any);
         let admin_password_hash = self.optional("admin_password_hash", password_hash);
-        let audit_retention = self.value("audit_retention", audit_retention);
+        self.value("audit_retention", audit_retention);
         let max_trace_duration = self.value("max_trace_duration", values::duration);
         let max_conditions = self.value("max_conditions", |text| values::count(text, 1, 1_000));
         let max_values = self.value("max_values", |text| values::count(text, 2, 10_000));
@@ -190,7 +183,6 @@ impl Reader {
             clickhouse_password: clickhouse_password?,
             admin_username: admin_username?,
             admin_password_hash: admin_password_hash?,
-            audit_retention: audit_retention?,
             max_trace_duration: max_trace_duration?,
             max_conditions: max_conditions?,
             max_values: max_values?,
@@ -229,9 +221,10 @@ fn password_hash(text: &str) -> Result<Secret, String> {
     }
 }
 
-fn audit_retention(text: &str) -> Result<Forever, String> {
+/// The setting exists so that nobody believes that another value does something.
+fn audit_retention(text: &str) -> Result<(), String> {
     match values::duration(text)? {
-        None => Ok(Forever),
+        None => Ok(()),
         Some(_) => {
             Err("only `unlimited` is supported: this version does not remove audit records".to_owned())
         }
@@ -254,9 +247,10 @@ fn log_format(text: &str) -> Result<LogFormat, String> {
 }
 
 /// The documentation of all settings as Markdown; committed as `docs/configuration.md`.
-pub fn documentation() -> String {
+#[cfg(test)]
+fn documentation() -> String {
     let mut text = String::from(include_str!("configuration/preamble.md"));
-    for setting in SETTINGS {
+    for setting in settings::SETTINGS {
         let default = match setting.default {
             None => "no default".to_owned(),
             Some("") => "default: empty".to_owned(),
@@ -298,7 +292,6 @@ mod tests {
         let configuration = Configuration::load(None, []).unwrap();
         assert_eq!(configuration.listen, "127.0.0.1:8080".parse().unwrap());
         assert_eq!(configuration.max_trace_duration, Some(Duration::from_secs(3_600)));
-        assert_eq!(configuration.audit_retention, Forever);
         assert!(configuration.discovery_samples);
     }
 

@@ -10,6 +10,7 @@ pub struct Setting {
     /// What applies when it is not given, written as it would be given.
     pub default: Option<&'static str>,
     /// What it does, for the documentation.
+    #[cfg_attr(not(test), allow(dead_code, reason = "the documentation is written by a test"))]
     pub help: &'static str,
 }
 

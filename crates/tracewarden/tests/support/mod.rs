@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 pub mod store;
 
 /// The administrator's password in every test.
-pub const ADMIN_PASSWORD: &str = "correct horse battery staple";
+pub const ADMIN_PASSWORD: &str = "seven quiet lighthouses";
 
 /// A password that is good enough for a user.
 pub const USER_PASSWORD: &str = "a rather long sentence";

@@ -31,9 +31,11 @@ impl Store {
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
-        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
-        let line = lines.find_map(|line| line.strip_prefix("listening ").map(str::to_owned));
-        Self { child, _directory: directory, url: line.expect("the store starts") }
+        // Both lines, since a pipe that is closed early ends the program.
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let lines: Vec<String> = lines.map_while(Result::ok).take(2).collect();
+        let url = lines.iter().find_map(|line| line.strip_prefix("listening ").map(str::to_owned));
+        Self { child, _directory: directory, url: url.expect("the store starts") }
     }
 
     /// Runs a statement.
