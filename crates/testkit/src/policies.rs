@@ -26,12 +26,13 @@ pub const COLUMNS: [(&str, &str); 11] = [
 ];
 
 /// Keys of the maps, with the logical types that they are marked as.
-const KEYS: [(&str, &str, LogicalType); 12] = [
+const KEYS: [(&str, &str, LogicalType); 13] = [
     ("SpanAttributes", "env", LogicalType::String),
     ("SpanAttributes", "tenant.id", LogicalType::String),
     ("SpanAttributes", "flag", LogicalType::Boolean),
     ("SpanAttributes", "list", LogicalType::StringArray),
     ("SpanAttributes", "it's \"quoted\" \\ \n \u{e9} {p0:String}", LogicalType::String),
+    ("SpanAttributes", "", LogicalType::String),
     ("ResourceAttributes", "team", LogicalType::String),
     ("ResourceAttributes", "live", LogicalType::Boolean),
     ("ResourceAttributes", "owners", LogicalType::StringArray),

@@ -1,8 +1,12 @@
 //! Predicates as SQL.
 //!
 //! Every expression here has the value 0 or 1 on every row, never NULL, and none can raise on any data: one malformed
-//! span must never fail other people's queries. Presence stands before the value, in the form that lets ClickHouse
-//! use the skip indexes on a map's keys and values.
+//! span must never fail other people's queries. Presence stands before the value, and beside a comparison with a map's
+//! value stands what its skip indexes can serve: `mapContains` for those on keys, `hasAny` for those on values.
+//!
+//! The value under a key is `mapValues(m)[indexOf(mapKeys(m), k)]`, never `m[k]`. A map may hold a key twice, and the
+//! first one counts; `m[k]` tries the position at which the row before had the key, so that its result for such a map
+//! depends on other rows (seen with 26.7). Two statements could then disagree about who may see a trace.
 
 use tracewarden_model::{ColumnType, LogicalType, MarkedField};
 use tracewarden_policy::Predicate;
@@ -46,8 +50,16 @@ fn render_atom(atom: &Atom, statement: &mut Statement) -> String {
         Atom::Present(field) => present(field, statement),
         Atom::Defined(field) => defined(field, statement),
         Atom::Utf8(value) => format!("isValidUTF8({})", text(value, statement)),
+        Atom::CompareText(Relation::Eq, Text::Field(field), Text::Literal(wanted)) => {
+            let equal = format!("({} = {})", value(field, statement), statement.string(wanted));
+            with_values(field, std::slice::from_ref(wanted), equal, statement)
+        }
         Atom::CompareText(relation, left, right) => {
             format!("({} {} {})", text(left, statement), operator(*relation), text(right, statement))
+        }
+        Atom::TextIn(Text::Field(field), values, false) => {
+            let found = format!("({} IN ({}))", value(field, statement), strings(values, statement));
+            with_values(field, values, found, statement)
         }
         Atom::TextIn(needle, values, negated) => {
             let needle = text(needle, statement);
@@ -119,11 +131,36 @@ fn strings(values: &[String], statement: &mut Statement) -> String {
     values.iter().map(|value| statement.string(value)).collect::<Vec<_>>().join(", ")
 }
 
+/// A comparison with a map's value, behind the condition that an index on the map's values can serve.
+fn with_values(
+    field: &MarkedField,
+    values: &[String],
+    comparison: String,
+    statement: &mut Statement,
+) -> String {
+    match &field.field.map {
+        Some(map) => {
+            format!("(hasAny(mapValues({}), [{}]) AND {comparison})", quote(map), strings(values, statement))
+        }
+        None => comparison,
+    }
+}
+
 /// The column, or the value under the key: NULL stays NULL.
 fn raw(field: &MarkedField, statement: &mut Statement) -> String {
+    let name = &field.field.name;
     match &field.field.map {
-        None => quote(&field.field.name),
-        Some(map) => format!("{}[{}]", quote(map), statement.string(&field.field.name)),
+        None => quote(name),
+        Some(map) => {
+            let map = quote(map);
+            let keys = if name.is_empty() {
+                // Seen with 26.7: `has` and `indexOf` do not find a constant empty string among LowCardinality(String).
+                format!("arrayMap(key -> toString(key), mapKeys({map}))")
+            } else {
+                format!("mapKeys({map})")
+            };
+            format!("mapValues({map})[indexOf({keys}, {})]", statement.string(name))
+        }
     }
 }
 
@@ -135,11 +172,15 @@ fn value(field: &MarkedField, statement: &mut Statement) -> String {
 
 fn present(field: &MarkedField, statement: &mut Statement) -> String {
     let not_null = field.column_type.is_nullable().then(|| format!("isNotNull({})", raw(field, statement)));
-    let in_map = field
-        .field
-        .map
-        .as_ref()
-        .map(|map| format!("mapContains({}, {})", quote(map), statement.string(&field.field.name)));
+    let in_map = field.field.map.as_ref().map(|map| {
+        let (map, key) = (quote(map), statement.string(&field.field.name));
+        // See `raw` about the empty key.
+        if field.field.name.is_empty() {
+            format!("hasAny(mapKeys({map}), [{key}])")
+        } else {
+            format!("mapContains({map}, {key})")
+        }
+    });
     match (in_map, not_null) {
         (Some(in_map), Some(not_null)) => format!("({in_map} AND {not_null})"),
         (Some(one), None) | (None, Some(one)) => one,

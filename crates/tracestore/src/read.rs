@@ -46,13 +46,13 @@ impl TraceStore {
         selection: &Selection,
         columns: Option<&[String]>,
     ) -> Result<SpanStream, StoreError> {
-        let table = self.bound_table(binding).await?;
-        let projection = projection(binding, &table, columns)?;
+        let table = selection.table.as_ref();
+        let projection = projection(binding, table, columns)?;
         if selection.traces.is_empty() {
             let body = futures::stream::empty().boxed();
             return Ok(SpanStream { body, lines: LineChecker::new(binding, &[]), done: false });
         }
-        let statement = read_statement(&table, &projection, &selection.traces);
+        let statement = read_statement(table, &projection, &selection.traces);
         let answer = self.client.send(statement, "JSONEachRow").await?;
         let lines = LineChecker::new(binding, &selection.traces);
         Ok(SpanStream { body: answer.into_stream().boxed(), lines, done: false })

@@ -4,6 +4,8 @@
 //! policies and conditions look at the whole trace, as far as the trace index says it reaches, or else as far as
 //! `max_trace_duration` around the window.
 
+use std::sync::Arc;
+
 use tracewarden_model::{Binding, ColumnType, Filter, Timestamp, Window};
 use tracewarden_policy::{AccessScope, Predicate, lower_condition};
 
@@ -43,6 +45,8 @@ pub struct Position {
 #[derive(Debug, Clone)]
 pub struct Selection {
     pub(crate) traces: Vec<SelectedTrace>,
+    /// The table as it was when they were chosen.
+    pub(crate) table: Arc<BoundTable>,
     next: Option<Position>,
 }
 
@@ -102,10 +106,11 @@ impl TraceStore {
     /// # Errors
     /// When the store fails. There is no partial selection.
     pub async fn select(&self, request: SelectRequest<'_>) -> Result<Selection, StoreError> {
+        // Before the scope is looked at, so that a table that is gone is the same error for everyone.
+        let table = Arc::new(self.bound_table(request.binding).await?);
         if request.scope.opens_nothing() {
-            return Ok(Selection { traces: Vec::new(), next: None });
+            return Ok(Selection { traces: Vec::new(), table, next: None });
         }
-        let table = self.bound_table(request.binding).await?;
         let reach = self.reach(&request, &table).await?;
         let statement = select_statement(&request, &table, &reach);
         let mut rows: Vec<(String, u8, i64, u64)> = self.client.rows(statement).await?;
@@ -118,7 +123,7 @@ impl TraceStore {
             trace_id: id.clone(),
         });
         let traces = rows.into_iter().map(|(id, _, _, spans)| SelectedTrace { id, spans }).collect();
-        Ok(Selection { traces, next })
+        Ok(Selection { traces, table, next })
     }
 
     /// One trace by its id; `None` when it is absent or the scope does not open it. All its spans count, however far
@@ -136,7 +141,7 @@ impl TraceStore {
         if trace_id.bytes().all(|byte| byte == b'0') {
             return Ok(None);
         }
-        let table = self.bound_table(binding).await?;
+        let table = Arc::new(self.bound_table(binding).await?);
         let mut statement = Statement::default();
         let granted = render(scope.predicate(), &mut statement);
         let id = statement.string(trace_id);
@@ -148,7 +153,7 @@ impl TraceStore {
         match rows.as_slice() {
             [(spans, 1)] if *spans > 0 => {
                 let trace = SelectedTrace { id: trace_id.to_owned(), spans: *spans };
-                Ok(Some(Selection { traces: vec![trace], next: None }))
+                Ok(Some(Selection { traces: vec![trace], table, next: None }))
             }
             [_] => Ok(None),
             _ => Err(StoreError::Short("a count is missing".to_owned())),

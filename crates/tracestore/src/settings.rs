@@ -13,7 +13,7 @@ pub(crate) fn settings(config: &StoreConfig) -> Vec<(&'static str, String)> {
     settings
 }
 
-const FIXED: [(&str, &str); 44] = [
+const FIXED: [(&str, &str); 43] = [
     ("readonly", "1"),
     // Every limit is an error, never a shorter answer.
     ("timeout_overflow_mode", "throw"),
@@ -50,9 +50,6 @@ const FIXED: [(&str, &str); 44] = [
     ("prefer_column_name_to_alias", "0"),
     ("joined_subquery_requires_alias", "1"),
     ("final", "0"),
-    // Seen with 26.7: read through its subcolumn, a key that a map holds twice has now the first value and now the
-    // second, depending on the rows read before it. The first one counts, in every statement.
-    ("optimize_functions_to_subcolumns", "0"),
     ("max_query_size", "4194304"),
     ("max_ast_depth", "2000"),
     ("max_ast_elements", "500000"),

@@ -55,9 +55,9 @@ impl TraceStore {
         if selection.is_empty() {
             return Ok(Vec::new());
         }
-        let table = self.bound_table(binding).await?;
+        let table = selection.table.as_ref();
         let display = &binding.display;
-        let column = |name: &Option<String>| known_column(&table, name.as_deref());
+        let column = |name: &Option<String>| known_column(table, name.as_deref());
         let text = |name: &Option<String>| {
             column(name).map(|(column, quoted)| plain_text(&quoted, &column.column_type))
         };

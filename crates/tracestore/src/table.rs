@@ -44,6 +44,7 @@ impl TraceStore {
 }
 
 /// The bound table as statements see it: quoted names and expressions by type.
+#[derive(Debug)]
 pub(crate) struct BoundTable {
     pub(crate) columns: Vec<Column>,
     /// The table's quoted name.

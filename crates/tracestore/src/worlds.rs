@@ -271,7 +271,7 @@ fn matches(span: &StoredSpan, condition: &Condition) -> bool {
             Test::StringIn(wanted) => wanted.iter().any(|wanted| text == wanted.as_bytes()),
             Test::StringNotIn(wanted) => !wanted.iter().any(|wanted| text == wanted.as_bytes()),
             Test::Prefix(wanted) => text.starts_with(wanted.as_bytes()),
-            _ => unreachable!(),
+            other => panic!("{other:?} is no test of this type"),
         },
         (Some(Found::Texts(list)), test) => {
             let has = |wanted: &String| list.iter().any(|text| text == wanted.as_bytes());
@@ -279,7 +279,7 @@ fn matches(span: &StoredSpan, condition: &Condition) -> bool {
                 Test::Has(wanted) => has(wanted),
                 Test::HasAny(wanted) => wanted.iter().any(has),
                 Test::HasAll(wanted) => wanted.iter().all(has),
-                _ => unreachable!(),
+                other => panic!("{other:?} is no test of this type"),
             }
         }
         (Some(Found::Bool(value)), Test::BoolEq(wanted)) => value == *wanted,
@@ -420,7 +420,7 @@ async fn selection_follows_its_definitions() {
     let seed =
         std::env::var("TRACEWARDEN_TEST_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(20_261_121);
     let worlds =
-        std::env::var("TRACEWARDEN_TEST_WORLDS").ok().and_then(|text| text.parse().ok()).unwrap_or(40);
+        std::env::var("TRACEWARDEN_TEST_WORLDS").ok().and_then(|text| text.parse().ok()).unwrap_or(15);
     println!("seed {seed}, {worlds} worlds");
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     let mut generator = Generator::new(seed);
@@ -432,7 +432,7 @@ async fn selection_follows_its_definitions() {
         let world = make_world(&mut random, &mut generator);
         load(&local, &world).await;
         let binding = binding(world.index.is_some());
-        for _ in 0..8 {
+        for _ in 0..6 {
             let caller: Caller = generator.caller();
             let expressions: Vec<String> =
                 (0..random.random_range(0..4)).map(|_| generator.expression()).collect();
@@ -457,7 +457,7 @@ async fn selection_follows_its_definitions() {
                 Window::new(Timestamp::from_nanos(from), Timestamp::from_nanos(from + length)).unwrap();
             let expected = expected(&world, &granted, &filter, window);
             let query = Query { binding: &binding, scope: &scope, filter: &filter, window };
-            for limit in [1, 3, 200] {
+            for limit in [3, 200] {
                 let found = pages(&store, &world, &query, limit).await;
                 assert_eq!(found, expected, "world {world_number}, {window:?}, {filter:?}, {expressions:?}");
             }
@@ -478,5 +478,5 @@ async fn selection_follows_its_definitions() {
         }
     }
     println!("{selected} traces selected");
-    assert!(selected > worlds * 10, "the worlds are too empty to show anything");
+    assert!(selected > worlds * 8, "the worlds are too empty to show anything");
 }
