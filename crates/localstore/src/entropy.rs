@@ -1,6 +1,8 @@
-//! Random names: query ids and exception tags. This crate stands apart from the service, so it may ask the system itself.
+//! Random names: query ids and exception tags. This crate stands apart from the service, so it may ask the
+//! system itself.
 
-/// Random bytes from the operating system. If it has none, the name is not random, which only costs its uniqueness.
+/// Random bytes from the operating system. If it has none, the name is not random, which only costs its
+/// uniqueness.
 #[allow(clippy::disallowed_methods)] // The one place of this crate that needs randomness.
 fn random_bytes<const N: usize>() -> [u8; N] {
     let mut bytes = [0_u8; N];

@@ -45,7 +45,8 @@ impl EngineError {
 
     /// Reads the engine's message.
     ///
-    /// The engine checks the `SETTINGS` clause twice and wraps the first error in a second one with the same code; only the inner one is kept.
+    /// The engine checks the `SETTINGS` clause twice and wraps the first error in a second one with the
+    /// same code; only the inner one is kept.
     pub fn from_message(message: &str) -> Self {
         let message = message.trim_end();
         let Some(code) = leading_code(message) else {

@@ -1,11 +1,13 @@
-//! Runs one statement, from the bytes of the request to the bytes of the answer. Blocks; runs on a thread of its own.
+//! Runs one statement, from the bytes of the request to the bytes of the answer. Blocks; runs on a thread
+//! of its own.
 
 use std::io::{self, Read};
+use std::os::fd::AsRawFd;
 use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::engine::{Progress, Query, Stream};
+use crate::engine::{Class, Progress, Query};
 use crate::error::{EngineError, code};
 use crate::http::body::BodyReader;
 use crate::http::compression::Encoding;
@@ -18,6 +20,10 @@ use crate::statement::{self, Analysis, InsertHeader, MAX_INSERT_HEADER_BYTES, Sh
 /// The most bytes of a statement that is no `INSERT` with data.
 const MAX_STATEMENT_BYTES: usize = 64 << 20;
 const INSERT_PART_BYTES: usize = 256 << 10;
+/// What a pipe holds.
+const ANSWER_PART_BYTES: usize = 64 << 10;
+/// Where a process finds its own open files by number; the same on Linux and macOS.
+pub const PIPE_DIRECTORY: &str = "/dev/fd/";
 /// Words that make the engine's built-in command line client end instead of parsing a statement.
 const CLIENT_WORDS: [&str; 12] =
     ["exit", "quit", "logout", "учшеж", "йгше", "дщпщгеж", "exit;", "quit;", "logout;", "q", "й", "\\q"];
@@ -60,7 +66,10 @@ impl Job {
     }
 
     fn execute(&mut self, body: &mut dyn Read, output: &mut Output) -> Result<Progress, EngineError> {
-        let (text, complete) = self.read_statement(body, MAX_INSERT_HEADER_BYTES)?;
+        // Clients put the text of an `INSERT` into the URL; it can begin before its data comes.
+        let in_url = matches!(statement::analyse(&self.request.query).shape, Shape::InsertData(_));
+        let limit = if in_url { 0 } else { MAX_INSERT_HEADER_BYTES };
+        let (text, complete) = self.read_statement(body, limit)?;
         let mut analysis = statement::analyse(&text);
         let mut text = text;
         if !complete && !matches!(analysis.shape, Shape::InsertData(_)) {
@@ -82,12 +91,13 @@ impl Job {
         }
         match &analysis.shape {
             Shape::InsertData(header) => self.insert(&mut checkout, &text, header, body),
-            Shape::KillQuery => self.kill(&mut checkout, &text, output),
+            Shape::KillQuery => self.kill(&mut checkout, &text, &analysis, output),
             Shape::Select | Shape::Other => self.select_or_other(&mut checkout, &text, &analysis, output),
         }
     }
 
-    /// The text of the query parameter and the body, up to `limit` bytes of the body, and whether the body ended there.
+    /// The text of the query parameter and the body, up to `limit` bytes of the body, and whether the body
+    /// ended there.
     fn read_statement(
         &mut self,
         source: &mut dyn Read,
@@ -97,7 +107,7 @@ impl Job {
         let mut body = Vec::new();
         source.take(limit as u64).read_to_end(&mut body).map_err(|error| body_error(&error))?;
         let complete = body.len() < limit;
-        if !text.is_empty() && !body.is_empty() {
+        if !text.is_empty() && (!body.is_empty() || !complete) {
             text.push(b'\n');
         }
         text.extend_from_slice(&body);
@@ -107,11 +117,7 @@ impl Job {
     /// What the engine's built-in command line client would do and a server does not.
     fn refuse_client_features(&self, text: &[u8], analysis: &Analysis) -> Result<(), EngineError> {
         if let Some(clause) = analysis.file_clause {
-            return Err(EngineError::new(
-                code::INTO_OUTFILE_NOT_ALLOWED,
-                "INTO_OUTFILE_NOT_ALLOWED",
-                format_args!("{clause} is not allowed"),
-            ));
+            return Err(file_clause_refused(clause));
         }
         let trimmed = String::from_utf8_lossy(text.get(..64).unwrap_or(text)).trim().to_lowercase();
         if CLIENT_WORDS.contains(&trimmed.trim_end_matches(';').trim_end()) {
@@ -153,31 +159,60 @@ impl Job {
         output: &mut Output,
     ) -> Result<Progress, EngineError> {
         let rewritten = statement::replace_processes_table(text, PROCESSES_VIEW);
-        let query = Query {
-            text: rewritten.as_deref().unwrap_or(text),
-            format: self.format(),
-            params: &self.request.params,
-        };
-        // Starting a stream parses the text, refuses more than one statement, and does nothing else for what is no SELECT.
-        let refused = match checkout.connection()?.stream(query) {
-            Ok(stream) => return copy_stream(stream, output, &self.entry.running),
-            Err(error) => error,
-        };
-        if !(refused.code == code::BAD_ARGUMENTS
-            && refused.message.contains("Streaming query is not supported for query"))
-        {
-            return Err(refused);
+        let text = rewritten.as_deref().unwrap_or(text);
+        let query = Query { text, format: self.format(), params: &self.request.params };
+        let class = checkout.connection()?.classify(text)?;
+        match (class, &analysis.shape) {
+            (Class::NotOneStatement, _) => return Err(checkout.connection()?.parse_error(query)),
+            (Class::Reads, Shape::Select) => return self.select(checkout, text, output),
+            (Class::Controls, Shape::Select) => return Err(file_clause_refused("INTO OUTFILE")),
+            _ => {}
         }
         let answer = checkout.connection()?.query(query)?;
-        let mut progress = answer.progress();
+        let progress = answer.progress();
         output.set_progress(progress);
-        progress.result_bytes = progress.result_bytes.max(answer.as_ref().len() as u64);
         output.write(answer.as_ref());
         drop(answer);
         if analysis.first_keyword == "USE" {
             checkout.used()?;
         }
         Ok(progress)
+    }
+
+    /// Lets the engine write the answer into a pipe. Its own streaming interface makes every part a document of its own,
+    /// with the format's header and footer each time; here the format's writer sees the answer as a whole, and a full
+    /// pipe holds the engine back.
+    fn select(
+        &self,
+        checkout: &mut Checkout,
+        text: &[u8],
+        output: &mut Output,
+    ) -> Result<Progress, EngineError> {
+        let pipe_error = |error: io::Error| EngineError::local(format_args!("cannot make a pipe: {error}"));
+        let (mut reader, writer) = io::pipe().map_err(pipe_error)?;
+        let path = format!("{PIPE_DIRECTORY}{}", writer.as_raw_fd());
+        let text = statement::with_outfile(text, &path, self.format());
+        let query = Query { text: &text, format: self.format(), params: &self.request.params };
+        let connection = checkout.connection()?;
+        let running = &self.entry.running;
+        std::thread::scope(|scope| {
+            let engine = scope.spawn(move || {
+                let answer = connection.query(query).map(|answer| answer.progress());
+                // The reader sees the end when no writer is left.
+                drop(writer);
+                answer
+            });
+            let copied = copy_answer(&mut reader, output, running);
+            // An engine that still writes gets an error instead of waiting for ever.
+            drop(reader);
+            let progress =
+                engine.join().map_err(|_| EngineError::local("the statement's thread has ended"))?;
+            // A stopped query may end without an error, so this is asked before the end is believed.
+            running.stopped().map_or(Ok(()), Err)?;
+            let progress = progress?;
+            copied.map_err(|error| EngineError::local(format_args!("cannot read the answer: {error}")))?;
+            Ok(progress)
+        })
     }
 
     fn format(&self) -> &str {
@@ -215,6 +250,7 @@ impl Job {
         &self,
         checkout: &mut Checkout,
         text: &[u8],
+        analysis: &Analysis,
         output: &mut Output,
     ) -> Result<Progress, EngineError> {
         let Some((condition, only_test)) = statement::kill_condition(text) else {
@@ -232,12 +268,8 @@ impl Job {
         find.extend_from_slice(condition);
         find.extend_from_slice(b")");
         let params = self.request.params.as_slice();
-        let mut marks = Vec::new();
-        let mut stream = checkout.connection()?.stream(Query { text: &find, format: "TSVRaw", params })?;
-        while let Some(chunk) = stream.fetch()? {
-            marks.extend(String::from_utf8_lossy(chunk.as_ref()).lines().map(str::to_owned));
-        }
-        drop(stream);
+        let found = checkout.connection()?.query(Query { text: &find, format: "TSVRaw", params })?;
+        let marks: Vec<String> = String::from_utf8_lossy(found.as_ref()).lines().map(str::to_owned).collect();
         if marks.is_empty() {
             return Ok(Progress::default());
         }
@@ -247,12 +279,10 @@ impl Job {
         let answer = format!(
             "SELECT '{status}' AS kill_status, query_id, user, query FROM {PROCESSES_VIEW} WHERE {MARK_COLUMN} IN ({list})"
         );
-        let stream = checkout.connection()?.stream(Query {
-            text: answer.as_bytes(),
-            format: self.format(),
-            params: &[],
-        })?;
-        let progress = copy_stream(stream, output, &self.entry.running)?;
+        let format = analysis.format.as_deref().unwrap_or(self.format());
+        let rows = checkout.connection()?.query(Query { text: answer.as_bytes(), format, params: &[] })?;
+        let progress = rows.progress();
+        output.write(rows.as_ref());
         if !only_test {
             self.registry.stop(&marks, Stop::Cancelled);
         }
@@ -260,29 +290,21 @@ impl Job {
     }
 }
 
-fn copy_stream(
-    mut stream: Stream<'_>,
-    output: &mut Output,
-    running: &Running,
-) -> Result<Progress, EngineError> {
-    let mut progress = Progress::default();
+/// Forwards an answer until its end, or until nobody wants it any more.
+fn copy_answer(reader: &mut io::PipeReader, output: &mut Output, running: &Running) -> io::Result<()> {
     loop {
-        let fetched = stream.fetch();
-        // A stopped query may end without an error, so this is asked before the end is believed.
-        if let Some(error) = running.stopped() {
-            return Err(error);
-        }
-        let Some(chunk) = fetched? else { return Ok(progress) };
-        progress.add(chunk.progress());
-        output.set_progress(progress);
-        if !output.write_chunk(chunk) {
-            return Err(EngineError::new(
-                code::QUERY_WAS_CANCELLED,
-                "QUERY_WAS_CANCELLED",
-                "The client has gone",
-            ));
+        let mut part = vec![0_u8; ANSWER_PART_BYTES];
+        let read = reader.read(&mut part)?;
+        part.truncate(read);
+        if read == 0 || running.stopped().is_some() || !output.write_owned(part) {
+            return Ok(());
         }
     }
+}
+
+fn file_clause_refused(clause: &str) -> EngineError {
+    let text = format_args!("{clause} is not allowed").to_string();
+    EngineError::new(code::INTO_OUTFILE_NOT_ALLOWED, "INTO_OUTFILE_NOT_ALLOWED", text)
 }
 
 fn read_rest(body: &mut dyn Read) -> Result<Vec<u8>, EngineError> {

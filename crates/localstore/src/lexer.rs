@@ -1,5 +1,5 @@
-//! ClickHouse's tokens, as far as it takes to tell statements apart. The engine's parser has the last word; nothing here decides what may run,
-//! only how it is handed over.
+//! ClickHouse's tokens, as far as it takes to tell statements apart. The engine's parser has the last
+//! word; nothing here decides what may run, only how it is handed over.
 
 /// What a token is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,7 +43,8 @@ impl Token {
     }
 }
 
-/// Iterates over the tokens of a text, leaving out blanks and comments. An unclosed quote or comment reaches to the end.
+/// Iterates over the tokens of a text, leaving out blanks and comments. An unclosed quote or comment
+/// reaches to the end.
 #[derive(Debug, Clone)]
 pub struct Lexer<'a> {
     text: &'a [u8],

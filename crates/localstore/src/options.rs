@@ -25,7 +25,8 @@ pub struct Options {
     /// User name that requests must give.
     #[arg(long, value_name = "NAME", default_value = "default")]
     pub user: String,
-    /// Password that requests must give; other users of this machine can see it here, so prefer the environment.
+    /// Password that requests must give; other users of this machine can see it here, so prefer the
+    /// environment.
     #[arg(
         long,
         value_name = "PASSWORD",

@@ -1,19 +1,23 @@
 //! The queries that run now: their names, and how they are stopped.
 //!
-//! The engine names its queries itself, so each gets a mark in its setting `log_comment`, by which it is found in `system.processes` and killed.
-//! A killed `SELECT` may end like a finished one. So whoever reads it looks at the reason kept here before it says "end".
+//! The engine names its queries itself, so each gets a mark in its setting `log_comment`, by which it is
+//! found in `system.processes` and killed. A killed `SELECT` may end like a finished one. So whoever reads
+//! it looks at the reason kept here before it says "end".
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use tokio::sync::Notify;
+
 use crate::engine::Engine;
 use crate::error::{EngineError, code};
 
 const MARK_PREFIX: &str = "tracewarden:";
 
-/// The `log_comment` under which a query runs: the mark, the client's query id, and the client's own comment.
+/// The `log_comment` under which a query runs: the mark, the client's query id, and the client's own
+/// comment.
 pub fn log_comment(running: &Running, comment: &[u8]) -> Vec<u8> {
     let mut marked =
         format!("{MARK_PREFIX}{}:{}:", running.mark, hex::encode(&running.query_id)).into_bytes();
@@ -21,9 +25,10 @@ pub fn log_comment(running: &Running, comment: &[u8]) -> Vec<u8> {
     marked
 }
 
-/// `system.processes` as clients expect it, with their own query ids.
+/// `system.processes` as clients expect it, with their own query ids and texts.
 pub const PROCESSES_VIEW: &str = "(SELECT * REPLACE (if(startsWith(Settings['log_comment'], 'tracewarden:'), \
-     unhex(splitByChar(':', Settings['log_comment'])[3]), query_id) AS query_id) FROM system.processes)";
+     unhex(splitByChar(':', Settings['log_comment'])[3]), query_id) AS query_id, \
+     replaceRegexpOne(query, ' INTO OUTFILE ./dev/fd/[0-9]+. APPEND ', ' ') AS query) FROM system.processes)";
 
 /// The mark in a row of [`PROCESSES_VIEW`], empty for what the engine runs for itself.
 pub const MARK_COLUMN: &str = "if(startsWith(Settings['log_comment'], 'tracewarden:'), splitByChar(':', Settings['log_comment'])[2], '')";
@@ -48,9 +53,15 @@ pub struct Running {
     /// Start, for the running time.
     pub started: Instant,
     stop: AtomicU8,
+    stop_signal: Notify,
 }
 
 impl Running {
+    /// Returns once the query is stopped. One task at a time may wait.
+    pub async fn wait_for_stop(&self) {
+        self.stop_signal.notified().await;
+    }
+
     /// The error that the query must end with, if it was stopped.
     pub fn stopped(&self) -> Option<EngineError> {
         match self.stop.load(Ordering::SeqCst) {
@@ -110,6 +121,7 @@ impl Registry {
             mark: mark.clone(),
             started: Instant::now(),
             stop: AtomicU8::new(0),
+            stop_signal: Notify::new(),
         });
         queries.insert(mark, Arc::clone(&running));
         Ok(Entry { registry: Arc::clone(self), running })
@@ -132,12 +144,20 @@ impl Registry {
         for running in &found {
             // The first reason stays.
             let _ = running.stop.compare_exchange(0, reason as u8, Ordering::SeqCst, Ordering::SeqCst);
+            running.stop_signal.notify_one();
         }
         let registry = Arc::clone(self);
         std::thread::spawn(move || registry.insist(&found));
     }
 
-    /// A query that has not reached the engine's list yet cannot be killed, so this repeats until it has left ours.
+    /// Stops everything, for the end of the process.
+    pub fn stop_all(self: &Arc<Self>) {
+        let marks: Vec<String> = self.lock().keys().cloned().collect();
+        self.stop(&marks, Stop::Cancelled);
+    }
+
+    /// A query that has not reached the engine's list yet cannot be killed, so this repeats until it has
+    /// left ours.
     fn insist(&self, queries: &[Arc<Running>]) {
         loop {
             let marks: Vec<&str> = queries

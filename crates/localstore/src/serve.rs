@@ -7,12 +7,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::serve::ListenerExt as _;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
 use crate::engine::Engine;
+use crate::http::connection::{Flushes, WatchedListener};
 use crate::http::credentials::Credentials;
 use crate::http::{self, Server};
 use crate::options::Options;
@@ -20,8 +20,8 @@ use crate::otlp::{self, Receiver, commit::Committer};
 use crate::running::Registry;
 use crate::session::Sessions;
 
-/// Requests get this long to finish after the signal to end.
-const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
+/// Requests get this long to finish after the signal to end, and again after they were stopped.
+const SHUTDOWN_GRACE: Duration = Duration::from_secs(1);
 const PARENT_CHECK: Duration = Duration::from_millis(500);
 
 /// Why the process cannot run.
@@ -71,10 +71,11 @@ async fn serve(options: &Options, engine: &Arc<Engine>) -> Result<(), StartError
     let (version, timezone) =
         answer.trim_end().split_once('\t').ok_or("the engine does not say its version")?;
     let sessions = Sessions::new(Arc::clone(engine));
+    let registry = Registry::new(Arc::clone(engine), options.max_queries);
     let server = Arc::new(Server {
         credentials: Credentials { user: options.user.clone(), password: options.password.clone() },
         sessions: Arc::clone(&sessions),
-        registry: Registry::new(Arc::clone(engine), options.max_queries),
+        registry: Arc::clone(&registry),
         version: version.to_owned(),
         timezone: timezone.to_owned(),
     });
@@ -105,7 +106,14 @@ async fn serve(options: &Options, engine: &Arc<Engine>) -> Result<(), StartError
         Some(ended) = ports.join_next() => ended??,
     }
     let _ = stop.send(true);
-    let _ = tokio::time::timeout(SHUTDOWN_GRACE, async { while ports.join_next().await.is_some() {} }).await;
+    // What runs may finish, then it is stopped, then it is left behind.
+    for _ in 0..2 {
+        let ended = async { while ports.join_next().await.is_some() {} };
+        if tokio::time::timeout(SHUTDOWN_GRACE, ended).await.is_ok() {
+            break;
+        }
+        registry.stop_all();
+    }
     sessions.close_all();
     Ok(())
 }
@@ -119,13 +127,7 @@ async fn serve_port(
     router: axum::Router,
     mut stopped: watch::Receiver<bool>,
 ) -> std::io::Result<()> {
-    // Answers are written in few pieces, so waiting for more only costs the client time.
-    let listener = listener.tap_io(|stream| {
-        if let Err(error) = stream.set_nodelay(true) {
-            tracing::debug!(%error, "cannot switch off Nagle's algorithm");
-        }
-    });
-    axum::serve(listener, router)
+    axum::serve(WatchedListener(listener), router.into_make_service_with_connect_info::<Flushes>())
         .with_graceful_shutdown(async move {
             let _ = stopped.wait_for(|stop| *stop).await;
         })
@@ -165,9 +167,21 @@ async fn stdin_closed() {
 }
 
 async fn parent_gone(pid: Option<u32>) {
-    // A process that has ended but was not waited for still has its directory; its command line is then empty.
-    let alive = |pid: u32| std::fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| !line.is_empty());
-    while pid.is_some_and(alive) {
+    while let Some(pid) = pid {
+        let running = tokio::task::spawn_blocking(move || is_running(pid)).await;
+        if !running.unwrap_or(true) {
+            return;
+        }
         tokio::time::sleep(PARENT_CHECK).await;
     }
+}
+
+fn is_running(pid: u32) -> bool {
+    if Path::new("/proc/self").exists() {
+        // A process that has ended but was not waited for still has its directory; its command line is
+        // then empty.
+        return std::fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| !line.is_empty());
+    }
+    let ps = std::process::Command::new("ps").args(["-o", "stat=", "-p", &pid.to_string()]).output();
+    ps.is_ok_and(|output| output.status.success() && !output.stdout.starts_with(b"Z"))
 }

@@ -1,7 +1,7 @@
 //! The connection that a statement runs on: a fresh one, or that of the client's session (`session_id`).
 //!
-//! Settings in a request's URL hold for that request only. On a fresh connection they vanish with it. On a session's connection they are
-//! read before and put back after, and the session is closed if that fails.
+//! Settings in a request's URL hold for that request only. On a fresh connection they vanish with it. On a
+//! session's connection they are read before and put back after, and the session is closed if that fails.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -141,7 +141,8 @@ impl Checkout {
         self.connection.as_mut().ok_or_else(|| EngineError::local("the connection is closed"))
     }
 
-    /// Applies a request's settings and database. The settings' names must have been checked to be plain words.
+    /// Applies a request's settings and database. The settings' names must have been checked to be plain
+    /// words.
     pub fn prepare(
         &mut self,
         settings: &[(String, Vec<u8>)],
@@ -201,7 +202,8 @@ impl Checkout {
             return Ok(());
         }
         let names: Vec<String> = settings.iter().map(|(name, _)| format!("'{name}'")).collect();
-        // `readonly` first: the others cannot be changed before it is back. Unknown names are left out; applying them will fail.
+        // `readonly` first: the others cannot be changed before it is back. Unknown names are left out;
+        // applying them will fail.
         let query = format!(
             "SELECT name, changed, hex(value) FROM system.settings WHERE name IN ({}) ORDER BY name != 'readonly' FORMAT TSV",
             names.join(", ")

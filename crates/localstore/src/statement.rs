@@ -39,7 +39,8 @@ pub struct Analysis {
     pub file_clause: Option<&'static str>,
 }
 
-/// The first bytes of a request that can hold the text of an `INSERT` before its data (ClickHouse's `max_query_size`).
+/// The first bytes of a request that can hold the text of an `INSERT` before its data (ClickHouse's
+/// `max_query_size`).
 pub const MAX_INSERT_HEADER_BYTES: usize = 262_144;
 
 /// Looks at a whole statement, or at the beginning of an `INSERT`.
@@ -62,7 +63,7 @@ pub fn analyse(text: &[u8]) -> Analysis {
         }
         _ => {}
     }
-    analysis.format = trailing_format(text);
+    analysis.format = trailing_format(text).map(|(_, name)| name);
     analysis.file_clause = file_clause(text);
     analysis
 }
@@ -83,8 +84,8 @@ fn file_clause(text: &[u8]) -> Option<&'static str> {
     None
 }
 
-/// The name after the last `FORMAT` outside brackets that something may only follow as `SETTINGS`.
-fn trailing_format(text: &[u8]) -> Option<String> {
+/// The place and the name of a `FORMAT` clause: outside brackets, with nothing but settings behind it.
+fn trailing_format(text: &[u8]) -> Option<(usize, String)> {
     let mut depth = 0_i64;
     let mut format = None;
     let mut tokens = Lexer::new(text).peekable();
@@ -93,11 +94,15 @@ fn trailing_format(text: &[u8]) -> Option<String> {
             Kind::Punctuation(b'(' | b'[') => depth += 1,
             Kind::Punctuation(b')' | b']') => depth -= 1,
             Kind::Word if depth == 0 && token.is(text, "FORMAT") => {
-                format = tokens
-                    .peek()
-                    .filter(|next| next.kind == Kind::Word)
-                    .and_then(|next| next.name(text))
-                    .map(str::to_owned);
+                let mut ahead = tokens.clone();
+                let name = ahead.next().filter(|next| next.kind == Kind::Word);
+                let ends = ahead
+                    .next()
+                    .is_none_or(|next| next.kind == Kind::Punctuation(b';') || next.is(text, "SETTINGS"));
+                format = name
+                    .and_then(|name| name.name(text))
+                    .filter(|_| ends)
+                    .map(|name| (token.start, name.to_owned()));
             }
             _ => {}
         }
@@ -105,7 +110,22 @@ fn trailing_format(text: &[u8]) -> Option<String> {
     format
 }
 
-/// Finds `FORMAT <name>` or `VALUES` of an `INSERT`; `None` for `INSERT ... SELECT` and for a text that does not go that far.
+/// A query whose answer the engine writes to a file, in the format that the query names or else in `default_format`.
+pub fn with_outfile(text: &[u8], path: &str, default_format: &str) -> Vec<u8> {
+    let clause = format!(" INTO OUTFILE '{path}' APPEND ");
+    let (before, after) = match trailing_format(text) {
+        Some((at, _)) => (text.get(..at).unwrap_or_default(), text.get(at..).unwrap_or_default().to_vec()),
+        None => {
+            let last = Lexer::new(text).filter(|token| token.kind != Kind::Punctuation(b';')).last();
+            let end = last.map_or(0, |token| token.end);
+            (text.get(..end).unwrap_or_default(), format!("FORMAT {default_format}").into_bytes())
+        }
+    };
+    [before, clause.as_bytes(), &after].concat()
+}
+
+/// Finds `FORMAT <name>` or `VALUES` of an `INSERT`; `None` for `INSERT ... SELECT` and for a text that
+/// does not go that far.
 fn insert_header(text: &[u8]) -> Option<InsertHeader> {
     let mut depth = 0_i64;
     // The word after `INTO`, `TABLE`, `FUNCTION` or a dot is a name, whatever it looks like.
@@ -169,7 +189,8 @@ fn data_start(text: &[u8], after_format: usize) -> usize {
     at
 }
 
-/// The condition of `KILL QUERY WHERE <condition> [SYNC|ASYNC|TEST] [FORMAT name]` and whether it only tests.
+/// The condition of `KILL QUERY WHERE <condition> [SYNC|ASYNC|TEST] [FORMAT name]` and whether it only
+/// tests.
 pub fn kill_condition(text: &[u8]) -> Option<(&[u8], bool)> {
     let tokens: Vec<Token> = Lexer::new(text).collect();
     let position = tokens.iter().position(|token| token.is(text, "WHERE"))?;
@@ -258,6 +279,21 @@ mod tests {
         assert_eq!(analyse(b"kill /* */ query where 1").shape, Shape::KillQuery);
         assert_eq!(analyse(b"select 1 into  outfile 'x'").file_clause, Some("INTO OUTFILE"));
         assert_eq!(analyse(b"select 'into outfile'").file_clause, None);
+    }
+
+    #[test]
+    fn the_outfile_goes_before_the_format() {
+        let with = |text: &str| String::from_utf8(with_outfile(text.as_bytes(), "/f", "TSV")).unwrap();
+        assert_eq!(with("SELECT 1 -- FORMAT x"), "SELECT 1 INTO OUTFILE '/f' APPEND FORMAT TSV");
+        assert_eq!(with("SELECT format FROM t;"), "SELECT format FROM t INTO OUTFILE '/f' APPEND FORMAT TSV");
+        assert_eq!(
+            with("SELECT 1\nFORMAT JSON SETTINGS a = 1"),
+            "SELECT 1\n INTO OUTFILE '/f' APPEND FORMAT JSON SETTINGS a = 1"
+        );
+        assert_eq!(
+            with("SELECT 1 SETTINGS a = 1;"),
+            "SELECT 1 SETTINGS a = 1 INTO OUTFILE '/f' APPEND FORMAT TSV"
+        );
     }
 
     #[test]

@@ -1,5 +1,8 @@
 //! The official Rust client, unchanged, with and without compression.
 
+// Also in the helpers of tests.
+#![allow(clippy::expect_used, clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
+
 mod support;
 
 use clickhouse::{Client, Compression, Row};
@@ -88,8 +91,8 @@ async fn errors_come_early_and_late() {
         let early = client.query("SELECT * FROM nosuch").execute().await.unwrap_err().to_string();
         assert!(early.contains("Code: 60") && early.contains("UNKNOWN_TABLE"), "{early}");
         let mut cursor = client
-            .query("SELECT number, throwIf(number = 20000000, 'boom') FROM system.numbers")
-            .fetch::<(u64, u8)>()
+            .query("SELECT number, throwIf(number = 200000, 'boom'), repeat('x', 1000) FROM system.numbers SETTINGS max_block_size = 10000")
+            .fetch::<(u64, u8, String)>()
             .unwrap();
         let mut count = 0_u64;
         let late = loop {
@@ -113,11 +116,14 @@ async fn settings_and_query_ids_hold_for_one_query() {
     let store = Store::start();
     for client in clients(&store) {
         let with = client
-            .query("SELECT getSetting('max_threads')")
+            .query("SELECT toUInt64(getSetting('max_threads'))")
             .with_setting("max_threads", "3")
             .with_setting("query_id", "mine");
         assert_eq!(with.fetch_one::<u64>().await.unwrap(), 3);
-        assert_ne!(client.query("SELECT getSetting('max_threads')").fetch_one::<u64>().await.unwrap(), 3);
+        assert_ne!(
+            client.query("SELECT toUInt64(getSetting('max_threads'))").fetch_one::<u64>().await.unwrap(),
+            3
+        );
         let readonly = client.clone().with_setting("readonly", "1").with_setting("max_execution_time", "5");
         let refused = readonly
             .query("CREATE TABLE t (a UInt8) ENGINE = Memory")

@@ -1,6 +1,6 @@
-//! Turns the frames of an answer into an HTTP answer: status and headers as late as possible, and a broken connection after a late error.
+//! Turns the frames of an answer into an HTTP answer: status and headers as late as possible, and a broken
+//! connection after a late error.
 
-use std::convert::Infallible;
 use std::time::Duration;
 
 use axum::body::Body;
@@ -11,6 +11,7 @@ use futures::stream;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout_at};
 
+use super::connection::Flushes;
 use super::output::{Frame, State, exception_text};
 use crate::error::EngineError;
 
@@ -18,8 +19,6 @@ use crate::error::EngineError;
 const HOLD_BACK_BYTES: usize = 1 << 20;
 /// ... or when its first part has waited this long.
 const HOLD_BACK_TIME: Duration = Duration::from_millis(50);
-/// After a late error the connection breaks, but the text before it must get out first.
-const LINGER: Duration = Duration::from_millis(100);
 
 /// What the headers need to know beforehand.
 #[derive(Debug, Clone)]
@@ -42,8 +41,14 @@ pub struct Head {
     pub started: std::time::Instant,
 }
 
-/// Waits for the beginning of the answer. `guard` is dropped when the client has the whole answer or has gone.
-pub async fn answer<G: Send + 'static>(mut frames: mpsc::Receiver<Frame>, head: Head, guard: G) -> Response {
+/// Waits for the beginning of the answer. `guard` is dropped when the client has the whole answer or has
+/// gone.
+pub async fn answer<G: Send + 'static>(
+    mut frames: mpsc::Receiver<Frame>,
+    head: Head,
+    guard: G,
+    flushes: Flushes,
+) -> Response {
     let mut held: Vec<Bytes> = Vec::new();
     let mut held_bytes = 0_usize;
     let mut state = State::default();
@@ -80,7 +85,7 @@ pub async fn answer<G: Send + 'static>(mut frames: mpsc::Receiver<Frame>, head: 
             Err(_waited_long_enough) => break,
         }
     }
-    let rest = Rest { held: held.into_iter(), frames, guard, at: At::Data };
+    let rest = Rest { held: held.into_iter(), frames, guard, at: At::Data, flushes };
     let body = Body::from_stream(stream::unfold(rest, |mut rest| async move {
         let item = rest.next().await?;
         Some((item, rest))
@@ -94,6 +99,7 @@ struct Rest<G> {
     #[allow(dead_code)] // Held for its `drop`.
     guard: G,
     at: At,
+    flushes: Flushes,
 }
 
 enum At {
@@ -111,7 +117,7 @@ impl<G> Rest<G> {
             At::End => None,
             At::AfterTail => {
                 self.at = At::End;
-                tokio::time::sleep(LINGER).await;
+                self.flushes.next().await;
                 Some(Err(BrokenOff))
             }
             At::Data => match self.frames.recv().await {
@@ -136,12 +142,6 @@ impl<G> Rest<G> {
 #[derive(Debug, thiserror::Error)]
 #[error("the statement failed after its answer had begun")]
 struct BrokenOff;
-
-impl From<Infallible> for BrokenOff {
-    fn from(never: Infallible) -> Self {
-        match never {}
-    }
-}
 
 fn with_headers(body: Body, head: &Head, state: &State) -> Response {
     let mut response = Response::new(body);

@@ -1,16 +1,20 @@
 //! The way of a request's body from the connection to the thread that runs the statement.
 
 use std::io::{self, Read};
+use std::sync::Arc;
 
 use axum::body::Body;
 use bytes::{Buf, Bytes};
 use futures::StreamExt;
 use tokio::sync::mpsc;
 
+use crate::running::Running;
+
 /// Parts of a body on their way; the connection waits when the engine is behind.
 const PARTS: usize = 8;
 
-/// Reads a body that arrives through a channel. The end must be said: a channel that just closes is a body that broke off.
+/// Reads a body that arrives through a channel. The end must be said: a channel that just closes is a body
+/// that broke off.
 pub struct BodyReader {
     parts: mpsc::Receiver<io::Result<Option<Bytes>>>,
     current: Bytes,
@@ -25,13 +29,19 @@ impl BodyReader {
     }
 }
 
-/// Begins to read a body. The task ends with the body, or when the reader is dropped.
-pub fn receive(body: Body) -> BodyReader {
+/// Begins to read the body of a query. The task ends with the body, when the query is stopped, or when the
+/// reader is dropped.
+pub fn receive(body: Body, running: Arc<Running>) -> BodyReader {
     let (sender, parts) = mpsc::channel(PARTS);
     tokio::spawn(async move {
         let mut stream = body.into_data_stream();
         loop {
-            let part = match stream.next().await {
+            let received = tokio::select! {
+                received = stream.next() => received,
+                // A stopped query must not wait for data that may never come.
+                () = running.wait_for_stop() => Some(Err(axum::Error::new(io::Error::other("the query was stopped")))),
+            };
+            let part = match received {
                 Some(Ok(bytes)) => Ok(Some(bytes)),
                 Some(Err(error)) => Err(io::Error::new(io::ErrorKind::UnexpectedEof, error.to_string())),
                 None => Ok(None),

@@ -1,7 +1,8 @@
-//! Compression of bodies: HTTP's content encodings, and ClickHouse's own blocks (`compress=1`, `decompress=1`).
+//! Compression of bodies: HTTP's content encodings, and ClickHouse's own blocks (`compress=1`,
+//! `decompress=1`).
 //!
-//! A block is: CityHash128 (its old variant) of what follows, a method byte, the compressed size with these nine bytes,
-//! the uncompressed size, and the data; all numbers little-endian.
+//! A block is: CityHash128 (its old variant) of what follows, a method byte, the compressed size with
+//! these nine bytes, the uncompressed size, and the data; all numbers little-endian.
 
 use std::io::{self, Read, Write};
 
@@ -199,7 +200,7 @@ impl<R: Read> NativeReader<R> {
         };
         let (method, compressed, uncompressed) =
             (block.first().copied().unwrap_or(0), number(1..5), number(5..9));
-        if compressed < HEADER_BYTES || compressed > MAX_BLOCK_BYTES || uncompressed > MAX_BLOCK_BYTES {
+        if !(HEADER_BYTES..=MAX_BLOCK_BYTES).contains(&compressed) || uncompressed > MAX_BLOCK_BYTES {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidData,
                 "a compressed block has an impossible size",

@@ -1,4 +1,5 @@
-//! Refuses requests that a web page on another site could make: a browser on this machine reaches loopback too, and DNS can point any name there.
+//! Refuses requests that a web page on another site could make: a browser on this machine reaches loopback
+//! too, and DNS can point any name there.
 
 use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;

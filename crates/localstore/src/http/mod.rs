@@ -3,6 +3,7 @@
 pub mod answer;
 pub mod body;
 pub mod compression;
+pub mod connection;
 pub mod credentials;
 pub mod guard;
 pub mod output;
@@ -14,15 +15,17 @@ use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::body::Body;
-use axum::extract::{FromRequest, Multipart, State};
+use axum::extract::{ConnectInfo, FromRequest, Multipart, State};
 use axum::http::{Method, StatusCode, header};
 use axum::middleware;
 use axum::response::{IntoResponse, Response};
 use axum::routing::any;
 use bytes::Bytes;
 use tokio::sync::mpsc;
+use tokio::task::AbortHandle;
 
 use self::answer::Head;
+use self::connection::Flushes;
 use self::credentials::Credentials;
 use self::output::Output;
 use self::request::{Parameter, Request};
@@ -70,7 +73,11 @@ async fn not_found() -> Response {
     (StatusCode::NOT_FOUND, "There is no handle for this path\n").into_response()
 }
 
-async fn statement(State(server): State<Arc<Server>>, http_request: axum::extract::Request) -> Response {
+async fn statement(
+    State(server): State<Arc<Server>>,
+    ConnectInfo(flushes): ConnectInfo<Flushes>,
+    http_request: axum::extract::Request,
+) -> Response {
     let started = Instant::now();
     let (parts, body) = http_request.into_parts();
     if !matches!(parts.method, Method::GET | Method::POST | Method::HEAD) {
@@ -100,17 +107,17 @@ async fn statement(State(server): State<Arc<Server>>, http_request: axum::extrac
         .is_some_and(|value| value.as_bytes().to_ascii_lowercase().starts_with(b"multipart/form-data"));
     let headers = parts.headers.clone();
     let method = parts.method.clone();
-    let reader = if is_form {
+    let body = if is_form {
         match form_parameters(axum::extract::Request::from_parts(parts, body)).await {
             Ok(form) => parameters.extend(form),
             Err(error) => return answer::failure(&error, &head),
         }
-        body::BodyReader::complete(Bytes::new())
+        None
     } else {
-        body::receive(body)
+        Some(body)
     };
-    match start(&server, &method, &headers, parameters, reader, &mut head) {
-        Ok((frames, guard)) => answer::answer(frames, head, guard).await,
+    match start(&server, &method, &headers, parameters, body, &mut head) {
+        Ok((frames, guard)) => answer::answer(frames, head, guard, flushes).await,
         Err(error) => answer::failure(&error, &head),
     }
 }
@@ -120,7 +127,7 @@ fn start(
     method: &Method,
     headers: &axum::http::HeaderMap,
     parameters: Vec<Parameter>,
-    reader: body::BodyReader,
+    body: Option<Body>,
     head: &mut Head,
 ) -> Result<(mpsc::Receiver<output::Frame>, CancelOnDrop), EngineError> {
     let request = Request::read(method, headers, parameters)?;
@@ -140,9 +147,13 @@ fn start(
         server.version.clone(),
     )
     .map_err(io_error)?;
+    let reader = match body {
+        Some(body) => body::receive(body, Arc::clone(&entry.running)),
+        None => body::BodyReader::complete(Bytes::new()),
+    };
     let mark = entry.running.mark.clone();
-    let guard = CancelOnDrop { registry: Arc::clone(&server.registry), marks: vec![mark.clone()] };
-    watch_time(&server.registry, mark, request.setting("max_execution_time"));
+    let time_watch = watch_time(&server.registry, mark.clone(), request.setting("max_execution_time"));
+    let guard = CancelOnDrop { registry: Arc::clone(&server.registry), marks: vec![mark], time_watch };
     let job = Job {
         request,
         body: reader,
@@ -155,34 +166,30 @@ fn start(
 }
 
 /// Stops a query that the engine itself does not stop in time.
-fn watch_time(registry: &Arc<Registry>, mark: String, limit: Option<&[u8]>) {
-    let seconds = limit
-        .and_then(|value| std::str::from_utf8(value).ok())
-        .and_then(|value| value.trim().parse::<f64>().ok());
-    let Some(limit) = seconds
-        .filter(|seconds| *seconds > 0.0)
-        .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
-    else {
-        return;
-    };
-    let registry = Arc::downgrade(registry);
-    tokio::spawn(async move {
+fn watch_time(registry: &Arc<Registry>, mark: String, limit: Option<&[u8]>) -> Option<AbortHandle> {
+    let seconds: f64 = std::str::from_utf8(limit?).ok()?.trim().parse().ok()?;
+    let limit = Duration::try_from_secs_f64(seconds).ok().filter(|limit| !limit.is_zero())?;
+    let registry = Arc::clone(registry);
+    let watch = tokio::spawn(async move {
         tokio::time::sleep(limit.saturating_add(TIMEOUT_GRACE)).await;
-        if let Some(registry) = registry.upgrade() {
-            registry.stop(&[mark], Stop::TimedOut);
-        }
+        registry.stop(&[mark], Stop::TimedOut);
     });
+    Some(watch.abort_handle())
 }
 
 /// Stops the query when the client has gone: the connection's task drops this with the answer.
 struct CancelOnDrop {
     registry: Arc<Registry>,
     marks: Vec<String>,
+    time_watch: Option<AbortHandle>,
 }
 
 impl Drop for CancelOnDrop {
     fn drop(&mut self) {
         self.registry.stop(&self.marks, Stop::Cancelled);
+        if let Some(watch) = &self.time_watch {
+            watch.abort();
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use tokio::sync::mpsc;
 
 use super::compression::{Encoder, Encoding};
-use crate::engine::{Chunk, Progress};
+use crate::engine::Progress;
 use crate::error::EngineError;
 
 /// With `wait_end_of_query`, this much of an answer is held in memory before it goes to a temporary file.
@@ -96,11 +96,11 @@ impl Output {
     }
 
     /// As [`Self::write`], without a copy where nothing is encoded.
-    pub fn write_chunk(&mut self, chunk: Chunk) -> bool {
-        if self.encoding == Encoding::Identity && self.spool.is_none() {
-            return self.send(Bytes::from_owner(chunk));
+    pub fn write_owned(&mut self, data: Vec<u8>) -> bool {
+        if self.encoding == Encoding::Identity {
+            return self.send(Bytes::from(data));
         }
-        self.write(chunk.as_ref())
+        self.write(&data)
     }
 
     fn send(&mut self, bytes: Bytes) -> bool {
@@ -173,7 +173,8 @@ pub fn exception_text(error: &EngineError, server: &str) -> String {
     format!("{} (version {server} (embedded engine))\n", error.message.replace(['\0', '\r'], " "))
 }
 
-/// What follows the data of an answer that fails after it has begun, since ClickHouse 25.11. The length counts the message with its line break.
+/// What follows the data of an answer that fails after it has begun, since ClickHouse 25.11. The length
+/// counts the message with its line break.
 pub fn exception_block(tag: &str, text: &str) -> String {
     format!("\r\n__exception__\r\n{tag}\r\n{text}{} {tag}\r\n__exception__\r\n", text.len())
 }

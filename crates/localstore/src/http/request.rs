@@ -95,7 +95,8 @@ impl Request {
                 "buffer_size" => request.buffer_size = text().parse().ok(),
                 "compress" => compress = is_on(&value),
                 "decompress" => request.native_blocks = is_on(&value),
-                // Credentials were checked before; the protocol version only adds block details that clients do without.
+                // Credentials were checked before; the protocol version only adds block details that
+                // clients do without.
                 "user"
                 | "password"
                 | "quota_key"

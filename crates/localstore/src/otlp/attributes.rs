@@ -7,7 +7,8 @@ use base64::engine::general_purpose::STANDARD;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue};
 
-/// A value as text: strings as they are, numbers and truth values as in JSON, bytes as base64, lists and maps as JSON.
+/// A value as text: strings as they are, numbers and truth values as in JSON, bytes as base64, lists and
+/// maps as JSON.
 pub fn as_text(value: Option<&AnyValue>) -> String {
     match value.and_then(|value| value.value.as_ref()) {
         None | Some(Value::StringValueStrindex(_)) => String::new(),

@@ -1,4 +1,5 @@
-//! Group commit: the rows of requests that come at about the same time go into one insert, so that many small requests do not make many parts.
+//! Group commit: the rows of requests that come at about the same time go into one insert, so that many
+//! small requests do not make many parts.
 
 use std::sync::Arc;
 use std::time::Duration;

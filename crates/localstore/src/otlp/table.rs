@@ -8,7 +8,8 @@ use crate::error::EngineError;
 /// The table of spans.
 pub const TABLE: &str = "otel_traces";
 
-/// An acknowledged span must survive: parts are synced when they are written, and when a merge replaces them.
+/// An acknowledged span must survive: parts are synced when they are written, and when a merge replaces
+/// them.
 const DURABLE: &str = "fsync_after_insert = 1, fsync_part_directory = 1, min_rows_to_fsync_after_merge = 1, min_compressed_bytes_to_fsync_after_merge = 1";
 
 /// A quoted identifier.

@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 
 pub use raw::Answer;
 
-/// A running store with a data directory of its own. Ends with the test, also when that panics or is killed: its standard input closes.
+/// A running store with a data directory of its own. Ends with the test, also when that panics or is
+/// killed: its standard input closes.
 pub struct Store {
     child: Child,
     pub data: PathBuf,

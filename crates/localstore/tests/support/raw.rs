@@ -1,4 +1,5 @@
-//! HTTP/1.1 by hand, because the tests look at what a client library hides: broken connections, chunks, headers.
+//! HTTP/1.1 by hand, because the tests look at what a client library hides: broken connections, chunks,
+//! headers.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;

@@ -3,108 +3,23 @@
 //! Invariants that this module keeps, so that nobody else has to know them:
 //! - signal handlers of the engine are switched off before its first connection, so that ours stay;
 //! - connections are opened and closed under one lock;
-//! - a connection runs one statement at a time (`&mut self`), because a second statement silently ends the first one's stream;
-//! - the error of *every* result is looked at, also of the empty one that ends a stream: a query that fails late ends with an empty result;
-//! - one connection is kept open for as long as the engine lives, because closing the last one stops the engine.
+//! - a connection runs one statement at a time (`&mut self`);
+//! - the error of *every* result is looked at, also of an empty one: a query that fails late has no other sign;
+//! - one connection is kept open for as long as the engine lives, because closing the last one stops the
+//!   engine.
 //!
-//! A further connection costs about 0.2 ms, which is why every statement gets a fresh one: settings cannot leak.
+//! A further connection costs about 0.2 ms, which is why every statement gets a fresh one: settings cannot
+//! leak.
 #![allow(unsafe_code)] // The engine is a C library; this is the only module that calls it.
 
-use std::ffi::{CStr, CString, c_char, c_int, c_void};
+mod library;
+
+use std::ffi::{CStr, CString, c_char, c_int};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::error::EngineError;
-
-type RawConnection = *mut c_void;
-type RawResult = *mut c_void;
-type RawInsert = *mut c_void;
-type QueryWithParams = unsafe extern "C" fn(
-    RawConnection,
-    *const c_char,
-    usize,
-    *const c_char,
-    usize,
-    *const *const c_char,
-    *const usize,
-    *const *const c_char,
-    *const usize,
-    usize,
-) -> RawResult;
-
-/// The functions of the library that are used, with the signatures of its C header.
-struct Api {
-    connect: unsafe extern "C" fn(c_int, *mut *mut c_char) -> *mut RawConnection,
-    close: unsafe extern "C" fn(*mut RawConnection),
-    query: QueryWithParams,
-    stream_query: QueryWithParams,
-    stream_fetch: unsafe extern "C" fn(RawConnection, RawResult) -> RawResult,
-    stream_cancel: unsafe extern "C" fn(RawConnection, RawResult),
-    destroy_result: unsafe extern "C" fn(RawResult),
-    stream_insert: QueryWithParams,
-    stream_append: unsafe extern "C" fn(RawInsert, *const c_void, usize) -> c_int,
-    stream_done: unsafe extern "C" fn(RawInsert) -> RawResult,
-    insert_error: unsafe extern "C" fn(RawInsert) -> *const c_char,
-    destroy_insert: unsafe extern "C" fn(RawInsert),
-    result_buffer: unsafe extern "C" fn(RawResult) -> *mut c_char,
-    result_length: unsafe extern "C" fn(RawResult) -> usize,
-    result_error: unsafe extern "C" fn(RawResult) -> *const c_char,
-    rows_read: unsafe extern "C" fn(RawResult) -> u64,
-    bytes_read: unsafe extern "C" fn(RawResult) -> u64,
-    storage_rows_read: unsafe extern "C" fn(RawResult) -> u64,
-    storage_bytes_read: unsafe extern "C" fn(RawResult) -> u64,
-    rows_written: unsafe extern "C" fn(RawResult) -> u64,
-    bytes_written: unsafe extern "C" fn(RawResult) -> u64,
-    set_signal_handlers: unsafe extern "C" fn(c_int),
-    shutdown: unsafe extern "C" fn() -> c_int,
-}
-
-macro_rules! symbols {
-    ($library:ident, $($field:ident = $name:literal),+ $(,)?) => {
-        Api { $($field: {
-            // SAFETY: the field's type is the signature that the library's header declares for this name.
-            *unsafe { $library.get(concat!($name, "\0").as_bytes()) }
-                .map_err(|error| EngineError::local(format!("the engine library has no `{}`: {error}", $name)))?
-        }),+ }
-    };
-}
-
-impl Api {
-    fn load(path: &Path) -> Result<Self, EngineError> {
-        // SAFETY: the library's initialisers are those of the ClickHouse engine; its version is pinned and checked by whoever fetched it.
-        let library = unsafe { libloading::Library::new(path) }.map_err(|error| {
-            EngineError::local(format!("cannot load the engine from {}: {error}", path.display()))
-        })?;
-        // Never unloaded: the engine's threads run in its code until the process ends.
-        let library: &'static libloading::Library = Box::leak(Box::new(library));
-        Ok(symbols!(
-            library,
-            connect = "chdb_connect",
-            close = "chdb_close_conn",
-            query = "chdb_query_with_params_n",
-            stream_query = "chdb_stream_query_with_params_n",
-            stream_fetch = "chdb_stream_fetch_result",
-            stream_cancel = "chdb_stream_cancel_query",
-            destroy_result = "chdb_destroy_query_result",
-            stream_insert = "chdb_stream_insert_with_params_n",
-            stream_append = "chdb_stream_append",
-            stream_done = "chdb_stream_done",
-            insert_error = "chdb_stream_insert_error",
-            destroy_insert = "chdb_destroy_insert_stream",
-            result_buffer = "chdb_result_buffer",
-            result_length = "chdb_result_length",
-            result_error = "chdb_result_error",
-            rows_read = "chdb_result_rows_read",
-            bytes_read = "chdb_result_bytes_read",
-            storage_rows_read = "chdb_result_storage_rows_read",
-            storage_bytes_read = "chdb_result_storage_bytes_read",
-            rows_written = "chdb_result_rows_written",
-            bytes_written = "chdb_result_bytes_written",
-            set_signal_handlers = "chdb_set_signal_handlers_enabled",
-            shutdown = "chdb_shutdown",
-        ))
-    }
-}
+use self::library::{Api, QueryWithParams, RawAnalysis, RawConnection, RawInsert, RawResult};
+use crate::error::{EngineError, code};
 
 /// What a statement has read, written and returned so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -349,11 +264,41 @@ impl Connection {
         self.query(Query { text: text.as_bytes(), format: "TabSeparated", params: &[] })
     }
 
-    /// Starts a `SELECT` whose output is then fetched part by part. Parses, but refuses several statements and everything that is no `SELECT`.
-    pub fn stream(&mut self, query: Query<'_>) -> Result<Stream<'_>, EngineError> {
+    /// What the engine's parser finds in a text, without running it.
+    pub fn classify(&mut self, text: &[u8]) -> Result<Class, EngineError> {
+        let size = u32::try_from(size_of::<RawAnalysis>()).unwrap_or(0);
+        let mut analysis = RawAnalysis { struct_size: size, ..RawAnalysis::default() };
+        // SAFETY: the text is paired with its length; the report is as large as its first field says.
+        let state = unsafe {
+            let text_pointer = text.as_ptr().cast();
+            (self.engine.api.classify)(
+                self.handle(),
+                text_pointer,
+                text.len(),
+                std::ptr::null(),
+                0,
+                &raw mut analysis,
+            )
+        };
+        if state != 0 {
+            return Err(EngineError::local("the engine cannot classify the statement"));
+        }
+        Ok(match (analysis.statement_count, analysis.query_class) {
+            (1, 0) => Class::Reads,
+            (1, 1 | 2) => Class::Writes,
+            (1, 3) => Class::Controls,
+            _ => Class::NotOneStatement,
+        })
+    }
+
+    /// The error that a text of [`Class::NotOneStatement`] deserves. The engine parses a statement whose answer is to
+    /// be streamed on its own, and runs none that is not exactly one.
+    pub fn parse_error(&mut self, query: Query<'_>) -> EngineError {
         let api = self.engine.api;
-        let handle = Chunk::checked(query.call(api.stream_query, self.handle()), api)?;
-        Ok(Stream { connection: self, handle, done: false })
+        match Chunk::checked(query.call(api.stream_query, self.handle()), api) {
+            Err(error) if error.code != code::BAD_ARGUMENTS => error,
+            _ => EngineError::new(code::SYNTAX_ERROR, "SYNTAX_ERROR", "Syntax error: send one statement"),
+        }
     }
 
     /// Starts an `INSERT` (without its `FORMAT` clause) whose data follows in parts.
@@ -383,43 +328,17 @@ impl Drop for Connection {
     }
 }
 
-/// The output of a `SELECT` that is being read. Dropping it early cancels the query.
-pub struct Stream<'a> {
-    connection: &'a mut Connection,
-    handle: Chunk,
-    done: bool,
-}
-
-impl Stream<'_> {
-    /// The next part of the output, `None` at its end. Blocks while the engine computes.
-    pub fn fetch(&mut self) -> Result<Option<Chunk>, EngineError> {
-        if self.done {
-            return Ok(None);
-        }
-        let api = self.connection.engine.api;
-        // SAFETY: connection and stream handle are live, and `&mut self` keeps other threads out.
-        let raw = unsafe { (api.stream_fetch)(self.connection.handle(), self.handle.raw) };
-        match Chunk::checked(raw, api) {
-            Ok(chunk) if !chunk.as_ref().is_empty() => Ok(Some(chunk)),
-            Ok(_) => {
-                self.done = true;
-                Ok(None)
-            }
-            Err(error) => {
-                self.done = true;
-                Err(error)
-            }
-        }
-    }
-}
-
-impl Drop for Stream<'_> {
-    fn drop(&mut self) {
-        if !self.done {
-            // SAFETY: as in `fetch`; cancelling an unfinished stream is what the function is for.
-            unsafe { (self.connection.engine.api.stream_cancel)(self.connection.handle(), self.handle.raw) }
-        }
-    }
+/// What kind of text it is, as the engine's own parser says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Class {
+    /// One statement that changes nothing.
+    Reads,
+    /// One statement that changes data.
+    Writes,
+    /// One statement about the session, the process or files: `SET`, `USE`, `KILL`, `SYSTEM`, `INTO OUTFILE`.
+    Controls,
+    /// None, several, or something that does not parse.
+    NotOneStatement,
 }
 
 /// An `INSERT` that is being fed. Dropping it without [`Insert::finish`] cancels it.
@@ -430,7 +349,8 @@ pub struct Insert<'a> {
 }
 
 impl Insert<'_> {
-    /// Hands over a part of the data, blocking while the engine is behind. False means that the insert has failed; `finish` says why.
+    /// Hands over a part of the data, blocking while the engine is behind. False means that the insert has
+    /// failed; `finish` says why.
     pub fn append(&mut self, data: &[u8]) -> bool {
         // SAFETY: the engine copies `data` during the call.
         unsafe { (self.api.stream_append)(self.raw, data.as_ptr().cast(), data.len()) == 0 }

@@ -1,0 +1,124 @@
+//! Connections that know when everything written to them has left this process.
+//!
+//! A late error must break the connection, but only after the text of the error is out. The HTTP library
+//! throws away what it has buffered when an answer's body fails; it flushes the socket only when its
+//! buffer is empty, so a flush is the sign to wait for.
+
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll};
+
+use axum::extract::connect_info::Connected;
+use axum::serve::{IncomingStream, Listener};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Notify;
+
+/// Counts how often a connection was flushed.
+#[derive(Debug, Clone, Default)]
+pub struct Flushes(Arc<Inner>);
+
+#[derive(Debug, Default)]
+struct Inner {
+    count: AtomicU64,
+    changed: Notify,
+}
+
+impl Flushes {
+    /// Waits for the next flush.
+    pub async fn next(&self) {
+        let seen = self.0.count.load(Ordering::SeqCst);
+        loop {
+            let changed = self.0.changed.notified();
+            if self.0.count.load(Ordering::SeqCst) != seen {
+                return;
+            }
+            changed.await;
+        }
+    }
+
+    fn flushed(&self) {
+        self.0.count.fetch_add(1, Ordering::SeqCst);
+        self.0.changed.notify_waiters();
+    }
+}
+
+/// A listener whose connections count their flushes.
+pub struct WatchedListener(pub TcpListener);
+
+impl Listener for WatchedListener {
+    type Io = WatchedStream;
+    type Addr = SocketAddr;
+
+    async fn accept(&mut self) -> (WatchedStream, SocketAddr) {
+        let (stream, address) = Listener::accept(&mut self.0).await;
+        // Answers are written in few pieces, so waiting for more only costs the client time.
+        if let Err(error) = stream.set_nodelay(true) {
+            tracing::debug!(%error, "cannot switch off Nagle's algorithm");
+        }
+        (WatchedStream { stream, flushes: Flushes::default() }, address)
+    }
+
+    fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.0.local_addr()
+    }
+}
+
+impl Connected<IncomingStream<'_, WatchedListener>> for Flushes {
+    fn connect_info(stream: IncomingStream<'_, WatchedListener>) -> Self {
+        stream.io().flushes.clone()
+    }
+}
+
+/// A connection that counts its flushes.
+pub struct WatchedStream {
+    stream: TcpStream,
+    flushes: Flushes,
+}
+
+impl AsyncRead for WatchedStream {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(context, buffer)
+    }
+}
+
+impl AsyncWrite for WatchedStream {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        data: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(context, data)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        data: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(context, data)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let flushed = Pin::new(&mut self.stream).poll_flush(context);
+        if matches!(flushed, Poll::Ready(Ok(()))) {
+            self.flushes.flushed();
+        }
+        flushed
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}

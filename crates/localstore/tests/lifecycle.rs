@@ -1,0 +1,94 @@
+//! How the process starts and ends.
+
+// Also in the helpers of tests.
+#![allow(clippy::expect_used, clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
+
+mod support;
+
+use std::time::Duration;
+
+use support::{Store, binary};
+
+const SOON: Duration = Duration::from_secs(10);
+
+fn fails_with(arguments: &[&str], expected: &str) {
+    let output = binary().args(arguments).output().expect("the binary starts");
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && text.contains(expected), "{arguments:?}: {text}");
+    assert!(output.stdout.is_empty());
+}
+
+#[test]
+fn mistakes_are_explained() {
+    fails_with(&[], "--data <DIR>");
+    fails_with(&["--data", "/tmp/never-made", "--engine", "/nonexistent/libchdb.so"], "cargo xtask engine");
+    fails_with(&["--data", "/proc/none", "--listen", "127.0.0.1:0"], "cannot create the data directory");
+    fails_with(&["--data", "x", "--listen", "nowhere"], "--listen");
+    assert!(!std::path::Path::new("/tmp/never-made").exists());
+    let empty = tempfile::tempdir().expect("a directory");
+    let output = binary()
+        .args(["--data", "/tmp/never-made"])
+        .env_remove("TRACEWARDEN_LIBCHDB")
+        .env("XDG_CACHE_HOME", empty.path())
+        .output()
+        .expect("starts");
+    assert!(
+        String::from_utf8_lossy(&output.stderr).contains("tracewarden/engine/26.7.3-stable.1/libchdb.so")
+    );
+}
+
+#[test]
+fn one_process_per_data_directory_and_data_survive() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut store = Store::start_on(directory.path(), &[]);
+    let data = directory.path().to_str().expect("UTF-8");
+    fails_with(&["--data", data, "--listen", "127.0.0.1:0"], "is in use by another");
+    let busy = store.address.clone();
+    let other = tempfile::tempdir().expect("a directory");
+    fails_with(&["--data", other.path().to_str().expect("UTF-8"), "--listen", &busy], "cannot listen on");
+    store.text("CREATE TABLE t (a UInt64) ENGINE = MergeTree ORDER BY a");
+    store.text("INSERT INTO t VALUES (1), (2)");
+    store.signal("TERM");
+    assert!(store.wait(SOON).success());
+    let store = Store::start_on(directory.path(), &[]);
+    assert_eq!(store.text("SELECT sum(a) FROM t"), "3");
+}
+
+#[test]
+fn it_ends_when_told() {
+    let mut by_signal = Store::start();
+    // A running query does not hold it up.
+    let _client = support::raw::send(
+        &by_signal.address,
+        "POST",
+        "/",
+        &[],
+        b"SELECT sum(number) FROM numbers(1000000000000)",
+    );
+    std::thread::sleep(Duration::from_millis(200));
+    by_signal.signal("INT");
+    assert!(by_signal.wait(Duration::from_secs(20)).success());
+
+    let mut by_stdin = Store::start();
+    by_stdin.close_stdin();
+    assert!(by_stdin.wait(SOON).success());
+
+    let mut parent = std::process::Command::new("sleep").arg("600").spawn().expect("sleep");
+    let mut by_parent = Store::start_with(&["--parent-pid", &parent.id().to_string()]);
+    assert_eq!(by_parent.text("SELECT 1"), "1");
+    parent.kill().expect("kill");
+    assert!(by_parent.wait(SOON).success());
+    parent.wait().expect("wait");
+}
+
+#[test]
+fn the_password_may_come_from_the_environment() {
+    // Checked through the option's own parser: the store under test starts without the variable.
+    let output = binary()
+        .arg("--help")
+        .env("TRACEWARDEN_LOCALSTORE_PASSWORD", "canary-secret")
+        .output()
+        .expect("starts");
+    let help = String::from_utf8_lossy(&output.stdout);
+    assert!(help.contains("TRACEWARDEN_LOCALSTORE_PASSWORD") && !help.contains("canary-secret"));
+}
