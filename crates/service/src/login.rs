@@ -102,6 +102,8 @@ impl Service {
         let Some(mut user) =
             current.filter(|user| !user.disabled && user.password_hash == verified.password_hash)
         else {
+            drop(tx);
+            self.record_failure(&context, "changed_meanwhile").await?;
             return Err(ServiceError::InvalidCredentials);
         };
         tx.insert_session(&NewSession {

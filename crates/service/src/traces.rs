@@ -113,7 +113,7 @@ fn audited<S>(source: S, pending: Pending) -> SpanStream
 where
     S: Stream<Item = Result<SpanChunk, StoreError>> + Send + Unpin + 'static,
 {
-    SpanStream(Box::pin(stream::unfold(Some((source, pending)), |state| async move {
+    let spans = stream::unfold(Some((source, pending)), |state| async move {
         let (mut source, mut pending) = state?;
         match source.next().await {
             Some(Ok(chunk)) => {
@@ -126,7 +126,8 @@ where
                 Err(error) => Some((Err(error), None)),
             },
         }
-    })))
+    });
+    SpanStream(Box::pin(spans.fuse()))
 }
 
 impl Service {

@@ -1,0 +1,192 @@
+//! Binding, marking fields, roles, and what each refuses of the others.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
+
+mod support;
+
+use support::*;
+use tracewarden_model::{Binding, LogicalType};
+use tracewarden_service::*;
+
+#[tokio::test]
+async fn a_binding_is_checked_and_versioned() {
+    let world = world().await;
+    let admin = world.admin().await;
+    let right = admin.require_admin().unwrap();
+    let bind = |binding, version| world.service.put_binding(&right, binding, version);
+    assert_eq!(world.service.access_model(&right).await.unwrap().version, 0);
+    for database in ["system", "INFORMATION_SCHEMA"] {
+        let binding = Binding { database: database.to_owned(), ..otel_binding() };
+        assert_eq!(pointers(bind(binding, None).await)[0].0, "/database");
+    }
+    let binding = Binding { trace_id: "Blob".to_owned(), ..otel_binding() };
+    assert_eq!(pointers(bind(binding, None).await)[0].0, "/trace_id");
+    let bound = bind(otel_binding(), None).await.unwrap();
+    assert_eq!((bound.model.version, bound.model.binding), (1, Some(otel_binding())));
+    assert_eq!(code(bind(otel_binding(), None).await), "precondition_required");
+    assert_eq!(code(bind(otel_binding(), Some(0)).await), "precondition_failed");
+    assert_eq!(bind(otel_binding(), Some(1)).await.unwrap().model.version, 2);
+}
+
+#[tokio::test]
+async fn marks_are_resolved_or_refused_with_their_place() {
+    let world = world().await;
+    let admin = world.admin().await;
+    let right = admin.require_admin().unwrap();
+    let put = |marks, version| world.service.put_fields(&right, marks, version);
+    assert_eq!(code(put(vec![], None).await), "precondition_required");
+    assert_eq!(code(put(vec![], Some(0)).await), "not_bound");
+    world.service.put_binding(&right, otel_binding(), None).await.unwrap();
+    assert_eq!(code(put(vec![], Some(0)).await), "precondition_failed");
+
+    let typed = |mark: FieldMark, logical| FieldMark { logical: Some(logical), ..mark };
+    let wrong = vec![
+        mark(None, "ServiceNam", true, true),
+        mark(Some("SpanAttribute"), "a", true, false),
+        mark(None, "Duration", true, true),
+        mark(None, "SpanAttributes", true, false),
+        mark(Some("ServiceName"), "a", true, false),
+        mark(None, "Blob", true, false),
+        typed(mark(None, "ServiceName", true, false), LogicalType::Number),
+        mark(Some("SpanAttributes"), "a", true, false),
+        mark(Some("SpanAttributes"), "a", false, true),
+        mark(None, "SpanId", false, false),
+        mark(Some("SpanAttributes"), "", true, false),
+    ];
+    let error = put(wrong.clone(), Some(1)).await.unwrap_err();
+    let detail = error.errors()[0].detail.clone();
+    assert!(detail.contains("did you mean `ServiceName`"), "{detail}");
+    let expected = [
+        ("/fields/0/name", "unknown_field"),
+        ("/fields/1/map", "unknown_field"),
+        ("/fields/2/policy", "invalid_value"),
+        ("/fields/3/name", "invalid_value"),
+        ("/fields/4/map", "invalid_value"),
+        ("/fields/5/name", "invalid_value"),
+        ("/fields/6/type", "invalid_value"),
+        ("/fields/8/name", "invalid_value"),
+        ("/fields/9/filterable", "invalid_value"),
+        ("/fields/10/name", "invalid_value"),
+    ];
+    let seen = pointers(put(wrong, Some(1)).await);
+    let seen: Vec<_> = seen.iter().map(|(pointer, code)| (pointer.as_str(), *code)).collect();
+    assert_eq!(seen, expected);
+
+    let key = |name: &str, logical| typed(mark(Some("SpanAttributes"), name, true, false), logical);
+    let good = vec![
+        mark(None, "ServiceName", true, true),
+        mark(None, "Duration", true, false),
+        mark(None, "Events.Name", true, true),
+        mark(Some("SpanAttributes"), "a\"b", true, true),
+        key("http.status_code", LogicalType::Number),
+        key("flag", LogicalType::Boolean),
+    ];
+    let model = put(good, Some(1)).await.unwrap();
+    let types: Vec<_> = model.fields.iter().map(|field| field.logical.as_str()).collect();
+    assert_eq!(types, ["string", "number", "string_array", "string", "number", "boolean"]);
+    assert_eq!(model.fields[3].column_type.to_string(), "String", "the type of the map's values");
+    assert_eq!(model.version, 2);
+    let record = world.last_audit(&admin).await;
+    assert_eq!((record.action.as_str(), &record.detail["version"]), ("schema.put_fields", &2.into()));
+}
+
+#[tokio::test]
+async fn stored_policies_and_the_model_cannot_part() {
+    let world = world().await;
+    let admin = world.admin().await;
+    world.bind(&admin).await;
+    let right = admin.require_admin().unwrap();
+    let put_role = |policies| world.service.put_role(&right, "tenant", policies, None);
+    for bad in ["ServiceName ==", "Duration > 1", "SpanAttributes[\"other\"] == \"x\"", "\"text\"", ""] {
+        let seen = pointers(put_role(vec![policy("true == true"), policy(bad)]).await);
+        assert_eq!(seen[0], ("/policies/1/expression".to_owned(), "policy_invalid"), "{bad}");
+    }
+    assert_eq!(code(world.service.role(&right, "tenant").await), "not_found", "nothing was stored");
+    let tenant = policy("SpanAttributes[\"tenant.id\"] == \"t1\"");
+    let stored = put_role(vec![tenant.clone()]).await.unwrap();
+    assert_eq!((stored.created, stored.role.revision, stored.warnings.len()), (true, 1, 1));
+
+    let without = vec![mark(None, "ServiceName", true, true)];
+    let error = world.service.put_fields(&right, without.clone(), Some(2)).await.unwrap_err();
+    assert_eq!(error.code(), "conflict");
+    assert!(error.detail().contains("role `tenant`, policy `a policy`"), "{}", error.detail());
+    let mut other = otel_binding();
+    world.store.set(|answers| answers.columns.retain(|(name, _)| name != "SpanAttributes"));
+    other.display.service = Some("ServiceName".to_owned());
+    let error = world.service.put_binding(&right, other, Some(2)).await.unwrap_err();
+    assert_eq!((error.code(), error.errors().len()), ("conflict", 1));
+    assert_eq!(world.service.access_model(&right).await.unwrap().version, 2);
+
+    world.service.delete_role(&right, "tenant", None).await.unwrap();
+    assert_eq!(world.service.put_fields(&right, without, Some(2)).await.unwrap().version, 3);
+}
+
+#[tokio::test]
+async fn roles_are_put_listed_and_deleted() {
+    let world = world().await;
+    let admin = world.admin().await;
+    world.bind(&admin).await;
+    let right = admin.require_admin().unwrap();
+    let service = &world.service;
+    let pay = || vec![policy("ServiceName == \"pay\"")];
+    for name in ["", "Team", "-a", "a b", &"a".repeat(65)] {
+        assert_eq!(code(service.put_role(&right, name, pay(), None).await), "invalid_value", "{name}");
+    }
+    assert_eq!(pointers(service.put_role(&right, "pay", vec![], None).await)[0].0, "/policies");
+    assert_eq!(code(service.put_role(&right, "pay", pay(), Some(1)).await), "precondition_failed");
+    service.put_role(&right, "pay", pay(), None).await.unwrap();
+    let stored = service.put_role(&right, "pay", pay(), Some(1)).await.unwrap();
+    assert_eq!((stored.created, stored.role.revision), (false, 2));
+    assert_eq!(code(service.put_role(&right, "pay", pay(), Some(1)).await), "precondition_failed");
+
+    let user = world.user(&admin, "ada", &["pay"]).await;
+    assert_eq!(service.role(&right, "pay").await.unwrap().members, ["ada"]);
+    let access = service.user_access(&right, "ada").await.unwrap();
+    assert_eq!(access.roles[0].policies[0].expression, "ServiceName == \"pay\"");
+    assert_eq!(code(service.delete_role(&right, "pay", Some(1)).await), "precondition_failed");
+    service.delete_role(&right, "pay", Some(2)).await.unwrap();
+    assert_eq!(code(service.delete_role(&right, "pay", None).await), "not_found");
+    assert!(service.user(&right, "ada").await.unwrap().roles.is_empty());
+    assert_eq!(code(service.delete_role(&right, "admin", None).await), "conflict");
+    service.put_role(&right, "admin", vec![], None).await.unwrap();
+    let names: Vec<_> = service.roles(&right).await.unwrap().into_iter().map(|role| role.name).collect();
+    assert_eq!(names, ["admin"]);
+    assert_eq!(code(user.require_admin()), "forbidden");
+
+    let check = service.check_policy(&right, "ServiceName == user.username").await.unwrap();
+    assert_eq!((check.errors.len(), check.fields), (0, vec!["ServiceName".to_owned()]));
+    assert!(check.predicate.unwrap().contains("ServiceName"));
+    assert!(!service.check_policy(&right, "nothing").await.unwrap().errors.is_empty());
+}
+
+#[tokio::test]
+async fn only_administrators_learn_of_policy_fields() {
+    let world = world().await;
+    let admin = world.admin().await;
+    world.bind(&admin).await;
+    let user = world.user(&admin, "ada", &[]).await;
+    let schema = world.service.filter_schema(&user).await.unwrap();
+    let seen: Vec<_> = schema.fields.iter().map(|field| field.reference.as_str()).collect();
+    assert_eq!((seen, schema.version), (vec!["ServiceName", "Duration"], 2));
+    assert!(schema.fields.iter().all(|field| field.filterable.is_none() && field.policy.is_none()));
+    let schema = world.service.filter_schema(&admin).await.unwrap();
+    let tenant = &schema.fields[1];
+    assert_eq!(tenant.reference, "SpanAttributes[\"tenant.id\"]");
+    assert_eq!((tenant.filterable, tenant.policy), (Some(false), Some(true)));
+    assert_eq!(tenant.operators, None);
+}
+
+#[tokio::test]
+async fn discovery_is_recorded_and_can_do_without_samples() {
+    let settings = Settings { discovery_samples: false, ..Settings::default() };
+    let world = world_with(settings).await;
+    let admin = world.admin().await;
+    let right = admin.require_admin().unwrap();
+    let detail = world.service.table(&right, "otel", "otel_traces").await.unwrap();
+    assert_eq!((detail.columns.len(), detail.sampled, detail.maps.len()), (9, false, 0));
+    let record = world.last_audit(&admin).await;
+    assert_eq!(record.target.as_deref(), Some("otel.otel_traces"));
+    assert_eq!(world.store.lookups(), 0);
+    assert_eq!(code(world.service.table(&right, "otel", "other").await), "not_found");
+    assert_eq!(code(world.service.table(&right, "System", "users").await), "not_found");
+}

@@ -1,0 +1,249 @@
+//! Log-in, sessions, passwords and keys.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
+
+mod support;
+
+use std::time::{Duration, Instant};
+
+use secrecy::ExposeSecret as _;
+use support::*;
+use tracewarden_model::Timestamp;
+use tracewarden_service::*;
+
+#[tokio::test]
+async fn a_pending_password_change_leaves_three_things_to_do() {
+    let world = world().await;
+    let admin = world.admin().await;
+    let new = NewUser { username: "ada".to_owned(), ..NewUser::default() };
+    let created = world.service.create_user(&admin.require_admin().unwrap(), new).await.unwrap();
+    let generated = created.initial_password.expose_secret();
+    let credential = world.login("ADA", generated).await.unwrap();
+
+    assert_eq!(code(world.service.authenticate(&credential, info()).await), "password_change_required");
+    let identity = world.service.identify(&credential, info()).await.unwrap();
+    let me = world.service.me(&identity);
+    assert_eq!((me.username.as_str(), me.must_change_password, me.is_admin), ("ada", true, false));
+
+    let change = |old: &str, new: &str| {
+        world.service.change_password(&identity, old.to_owned().into(), new.to_owned().into())
+    };
+    assert_eq!(code(change("wrong", USER_PASSWORD).await), "invalid_credentials");
+    assert_eq!(code(change(generated, "short").await), "password_rejected");
+    assert_eq!(code(change(generated, "my name is ada").await), "password_rejected");
+    assert_eq!(code(change(generated, generated).await), "password_rejected");
+    change(generated, USER_PASSWORD).await.unwrap();
+    let principal = world.principal(&credential).await;
+    assert!(!world.service.me(&principal).must_change_password);
+    world.service.logout(&principal).await.unwrap();
+    assert_eq!(code(world.service.authenticate(&credential, info()).await), "unauthenticated");
+}
+
+#[tokio::test]
+async fn a_password_change_ends_the_other_sessions() {
+    let world = world().await;
+    let admin = world.admin().await;
+    world.user(&admin, "ada", &[]).await;
+    let here = world.login("ada", USER_PASSWORD).await.unwrap();
+    let there = world.login("ada", USER_PASSWORD).await.unwrap();
+    let principal = world.principal(&here).await;
+    let (old, new) = (USER_PASSWORD.to_owned().into(), "yet another secret".to_owned().into());
+    world.service.change_password(&principal, old, new).await.unwrap();
+    world.principal(&here).await;
+    assert_eq!(code(world.service.authenticate(&there, info()).await), "unauthenticated");
+    assert_eq!(code(world.login("ada", USER_PASSWORD).await), "invalid_credentials");
+    assert_eq!(world.service.my_sessions(&principal).await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn unknown_wrong_and_disabled_are_one_answer() {
+    let world = world().await;
+    let admin = world.admin().await;
+    world.user(&admin, "ada", &[]).await;
+    let change = UserChange { disabled: Some(true), ..UserChange::default() };
+    world.service.update_user(&admin.require_admin().unwrap(), "ada", change).await.unwrap();
+
+    let mut seen = Vec::new();
+    for (name, password) in
+        [("nobody", USER_PASSWORD), ("admin", "wrong"), ("ada", USER_PASSWORD), ("ada", "wrong")]
+    {
+        let begun = Instant::now();
+        let error = world.login(name, password).await.unwrap_err();
+        seen.push((format!("{error} {} {}", error.code(), error.detail()), begun.elapsed()));
+    }
+    assert!(seen.iter().all(|(answer, _)| *answer == seen[0].0), "{seen:?}");
+    let one_hash = (0..5).map(|_| time_of_one_hash()).min().unwrap();
+    assert!(seen.iter().all(|(_, took)| *took * 2 > one_hash), "each takes one hash, {one_hash:?}: {seen:?}");
+
+    let records = world.audit(&admin).await;
+    let reasons: Vec<_> = records.iter().take(4).map(|entry| entry.detail["reason"].clone()).collect();
+    assert_eq!(reasons, ["wrong_password", "disabled", "wrong_password", "unknown_user"]);
+    assert_eq!(records[3].actor_name, None, "what was typed as an unknown name is not kept");
+    assert!(records.iter().all(|entry| !format!("{entry:?}").contains("nobody")));
+    assert_eq!(records[1].actor_name.as_deref(), Some("ada"));
+    assert_eq!(records[1].user_agent.as_deref(), Some("test[31m"), "no control characters");
+}
+
+fn time_of_one_hash() -> Duration {
+    struct Salt;
+    impl tracewarden_model::Entropy for Salt {
+        fn fill(&self, _: &mut [u8]) -> Result<(), tracewarden_model::ambient::EntropyError> {
+            Ok(())
+        }
+    }
+    let begun = Instant::now();
+    hash_password_phc(USER_PASSWORD, None, &Settings::default(), &Salt).unwrap();
+    begun.elapsed()
+}
+
+#[tokio::test]
+async fn guessing_is_slowed_down_without_locking_the_user_out() {
+    let world = world().await;
+    let admin = world.admin().await;
+    for _ in 0..6 {
+        assert_eq!(code(world.login_from("admin", "wrong", "203.0.113.9").await), "invalid_credentials");
+    }
+    let error = world.login_from("Admin", ADMIN_PASSWORD, "203.0.113.9").await.unwrap_err();
+    assert_eq!((error.code(), error.retry_after_seconds()), ("too_many_attempts", Some(6)));
+    world.login_from("admin", ADMIN_PASSWORD, "192.0.2.77").await.unwrap();
+    world.clock.pass(6);
+    world.login_from("admin", ADMIN_PASSWORD, "203.0.113.9").await.unwrap();
+    assert_eq!(code(world.login_from("admin", "wrong", "203.0.113.9").await), "invalid_credentials");
+    assert_eq!(world.audit(&admin).await[3].detail["reason"], "too_many_attempts");
+}
+
+#[tokio::test]
+async fn many_names_from_one_address_are_slowed_down() {
+    let world = world().await;
+    world.admin().await;
+    let mut throttled = false;
+    for attempt in 0..60 {
+        let result = world.login_from(&format!("user{attempt}"), "wrong", "2001:db8::5").await;
+        throttled |= code(result) == "too_many_attempts";
+    }
+    assert!(throttled);
+    assert_eq!(code(world.login_from("admin", ADMIN_PASSWORD, "2001:db8::6").await), "too_many_attempts");
+    world.login_from("admin", ADMIN_PASSWORD, "2001:db9::6").await.unwrap();
+}
+
+#[tokio::test]
+async fn keys_act_for_their_owner_within_bounds() {
+    let world = world().await;
+    let admin = world.admin().await;
+    let new = NewApiKey { name: "ci".to_owned(), expires_at: Some(Timestamp::from_nanos(1)) };
+    assert_eq!(pointers(world.service.create_api_key(&admin, new).await)[0].0, "/expires_at");
+    let expires_at = Some(admin_now(&world).saturating_add(100 * SECOND));
+    let new = NewApiKey { name: "ci".to_owned(), expires_at };
+    let created = world.service.create_api_key(&admin, new).await.unwrap();
+    assert!(created.token.expose_secret().starts_with(&created.key.token_hint));
+    let credential = Credential::ApiKey(created.token.clone());
+    let by_key = world.principal(&credential).await;
+    assert!(by_key.is_admin() && by_key.auth() == AuthKind::ApiKey);
+
+    let more = NewApiKey { name: "more".to_owned(), expires_at: None };
+    assert_eq!(code(world.service.create_api_key(&by_key, more).await), "session_required");
+    let change = world.service.change_password(
+        &by_key,
+        ADMIN_PASSWORD.to_owned().into(),
+        "yet another secret".to_owned().into(),
+    );
+    assert_eq!(code(change.await), "session_required");
+    assert_eq!(world.last_audit(&admin).await.outcome, "denied");
+    assert_eq!(code(world.service.logout(&by_key).await), "session_required");
+    let preview = PreviewRequest::As { roles: set(&[]), attributes: None };
+    let by_key_admin = by_key.require_admin().unwrap();
+    assert_eq!(code(world.service.set_preview(&by_key_admin, preview).await), "session_required");
+
+    let keys = world.service.my_api_keys(&admin).await.unwrap();
+    assert_eq!((keys.len(), keys[0].last_used_at), (1, Some(admin_now(&world))));
+    world.clock.pass(30);
+    world.principal(&credential).await;
+    let again = world.service.my_api_keys(&admin).await.unwrap();
+    assert_eq!(again[0].last_used_at, keys[0].last_used_at, "noted at most once a minute");
+    world.clock.pass(70);
+    assert_eq!(code(world.service.authenticate(&credential, info()).await), "unauthenticated");
+
+    let living = world.api_key(&admin).await;
+    world.principal(&living).await;
+    let id = world.service.my_api_keys(&admin).await.unwrap()[0].id.clone();
+    world.service.revoke_my_api_key(&admin, &id).await.unwrap();
+    assert_eq!(code(world.service.authenticate(&living, info()).await), "unauthenticated");
+    assert_eq!(code(world.service.revoke_my_api_key(&admin, &id).await), "not_found");
+}
+
+fn admin_now(world: &World) -> Timestamp {
+    use tracewarden_model::Clock as _;
+    Timestamp::from_micros(world.clock.now().as_micros())
+}
+
+#[tokio::test]
+async fn tokens_of_nobody_are_refused_and_kinds_do_not_mix() {
+    let world = world().await;
+    let admin = world.admin().await;
+    let session = world.login("admin", ADMIN_PASSWORD).await.unwrap();
+    let Credential::Session(token) = &session else { panic!() };
+    let key = world.api_key(&admin).await;
+    let Credential::ApiKey(key_token) = &key else { panic!() };
+    for wrong in [
+        Credential::Session("".to_owned().into()),
+        Credential::Session("x".repeat(43).into()),
+        Credential::Session(key_token.clone()),
+        Credential::ApiKey(token.clone()),
+        Credential::ApiKey("twk_".to_owned().into()),
+    ] {
+        assert_eq!(code(world.service.identify(&wrong, info()).await), "unauthenticated");
+    }
+    let file = std::fs::read(world.url.trim_start_matches("sqlite:")).unwrap();
+    let log = std::fs::read(format!("{}-wal", world.url.trim_start_matches("sqlite:"))).unwrap_or_default();
+    for secret in [token, key_token] {
+        let secret = secret.expose_secret().as_bytes();
+        for bytes in [&file, &log] {
+            assert!(!bytes.windows(secret.len()).any(|window| window == secret), "stored as it is");
+        }
+    }
+}
+
+#[tokio::test]
+async fn sessions_end_with_their_configured_time() {
+    let settings = Settings {
+        session_idle_nanos: Some(600 * SECOND),
+        session_absolute_nanos: Some(3_000 * SECOND),
+        ..Settings::default()
+    };
+    let world = world_with(settings).await;
+    world.admin().await;
+    let used = world.login("admin", ADMIN_PASSWORD).await.unwrap();
+    let idle = world.login("admin", ADMIN_PASSWORD).await.unwrap();
+    for _ in 0..5 {
+        world.clock.pass(500);
+        world.principal(&used).await;
+    }
+    assert_eq!(code(world.service.authenticate(&idle, info()).await), "unauthenticated");
+    world.clock.pass(500);
+    assert_eq!(code(world.service.authenticate(&used, info()).await), "unauthenticated");
+}
+
+#[tokio::test]
+async fn a_preview_lasts_no_longer_than_its_administrator() {
+    let world = world().await;
+    let admin = world.admin().await;
+    world.bind(&admin).await;
+    let right = admin.require_admin().unwrap();
+    world.service.put_role(&right, "payments", vec![policy("ServiceName == \"pay\"")], None).await.unwrap();
+    world.user(&admin, "ada", &["payments"]).await;
+    world.user(&admin, "eve", &["admin"]).await;
+    let session = world.login("eve", USER_PASSWORD).await.unwrap();
+    let eve = world.principal(&session).await;
+    let request = PreviewRequest::As { roles: set(&["ghost"]), attributes: None };
+    assert_eq!(code(world.service.set_preview(&eve.require_admin().unwrap(), request).await), "unknown_role");
+    let request = PreviewRequest::User("ADA".to_owned());
+    let me = world.service.set_preview(&eve.require_admin().unwrap(), request).await.unwrap();
+    assert_eq!(me.preview.as_ref().unwrap().username.as_deref(), Some("ada"));
+    let eve = world.principal(&session).await;
+    assert_eq!(eve.preview().unwrap().roles, set(&["payments"]));
+    assert!(eve.is_admin(), "a preview is about traces only");
+
+    let change = UserChange { roles: Some(set(&[])), ..UserChange::default() };
+    world.service.update_user(&right, "eve", change).await.unwrap();
+    assert_eq!(world.principal(&session).await.preview(), None);
+}

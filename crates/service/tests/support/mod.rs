@@ -1,0 +1,220 @@
+//! A service on a real SQLite file and a trace store that answers what a test tells it, with time and randomness that
+//! the test decides.
+
+#![allow(dead_code, reason = "each test file uses its part")]
+
+mod store;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock};
+
+use secrecy::ExposeSecret as _;
+use sha2::{Digest as _, Sha256};
+use tracewarden_model::ambient::EntropyError;
+use tracewarden_model::{AttributeValue, Binding, Clock, Display, Entropy, Timestamp};
+use tracewarden_service::*;
+use tracewarden_tracestore::StoreConfig;
+
+pub use store::FakeStore;
+
+pub const SECOND: i64 = 1_000_000_000;
+
+pub struct ManualClock(AtomicI64);
+
+impl Clock for ManualClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_nanos(self.0.load(Ordering::SeqCst))
+    }
+}
+
+impl ManualClock {
+    pub fn pass(&self, seconds: i64) {
+        self.0.fetch_add(seconds * SECOND, Ordering::SeqCst);
+    }
+}
+
+/// SHA-256 of a counter: random enough for every use, and the same in every run.
+#[derive(Default)]
+struct CountedEntropy(AtomicU64);
+
+impl Entropy for CountedEntropy {
+    fn fill(&self, bytes: &mut [u8]) -> Result<(), EntropyError> {
+        for chunk in bytes.chunks_mut(32) {
+            let block = Sha256::digest(self.0.fetch_add(1, Ordering::SeqCst).to_be_bytes());
+            chunk.copy_from_slice(&block[..chunk.len()]);
+        }
+        Ok(())
+    }
+}
+
+pub struct World {
+    pub service: Service,
+    pub db: AppDb,
+    pub clock: Arc<ManualClock>,
+    pub store: FakeStore,
+    pub url: String,
+    directory: tempfile::TempDir,
+}
+
+static ENTROPY: LazyLock<Arc<CountedEntropy>> = LazyLock::new(Arc::default);
+
+pub async fn world() -> World {
+    world_with(Settings::default()).await
+}
+
+pub async fn world_with(settings: Settings) -> World {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let directory = tempfile::tempdir().unwrap();
+    let url = format!("sqlite:{}", directory.path().join("own.db").display());
+    let clock = Arc::new(ManualClock(AtomicI64::new(1_795_246_406 * SECOND)));
+    let store = FakeStore::start().await;
+    let db = AppDb::open(&url, clock.now()).await.unwrap();
+    let service = replica(&db, &clock, &store, settings).await;
+    World { service, db, clock, store, url, directory }
+}
+
+pub async fn replica(db: &AppDb, clock: &Arc<ManualClock>, store: &FakeStore, settings: Settings) -> Service {
+    let config = StoreConfig {
+        endpoints: vec![store.address.clone()],
+        user: "reader".to_owned(),
+        password: "".into(),
+        max_execution_time_seconds: 10,
+        max_memory_bytes: 1 << 30,
+        max_trace_duration_nanos: Some(3_600 * SECOND),
+    };
+    let entropy: Arc<dyn Entropy> = ENTROPY.clone();
+    let trace_store = TraceStore::new(config, Arc::clone(&entropy)).unwrap();
+    Service::new(db.clone(), trace_store, clock.clone(), entropy, settings).await.unwrap()
+}
+
+pub fn from_address(address: &str) -> RequestInfo {
+    RequestInfo {
+        request_id: "req-1".to_owned(),
+        client_ip: Some(address.parse::<IpAddr>().unwrap()),
+        user_agent: Some("test\u{1b}[31m".to_owned()),
+        via: Transport::Rest,
+    }
+}
+
+pub fn info() -> RequestInfo {
+    from_address("192.0.2.1")
+}
+
+pub fn set(names: &[&str]) -> BTreeSet<String> {
+    names.iter().map(|name| (*name).to_owned()).collect()
+}
+
+pub fn team(team: &str) -> BTreeMap<String, AttributeValue> {
+    BTreeMap::from([("team".to_owned(), AttributeValue::String(team.to_owned()))])
+}
+
+pub fn policy(expression: &str) -> Policy {
+    Policy { title: "a policy".to_owned(), expression: expression.to_owned(), description: None }
+}
+
+pub fn otel_binding() -> Binding {
+    Binding {
+        database: "otel".to_owned(),
+        table: "otel_traces".to_owned(),
+        trace_id: "TraceId".to_owned(),
+        span_id: "SpanId".to_owned(),
+        timestamp: "Timestamp".to_owned(),
+        parent_span_id: "ParentSpanId".to_owned(),
+        trace_index: None,
+        display: Display::default(),
+    }
+}
+
+pub fn mark(map: Option<&str>, name: &str, filterable: bool, policy: bool) -> FieldMark {
+    FieldMark { map: map.map(str::to_owned), name: name.to_owned(), logical: None, filterable, policy }
+}
+
+pub const ADMIN_PASSWORD: &str = "quite a long secret";
+
+impl World {
+    pub async fn login(&self, username: &str, password: &str) -> Result<Credential, ServiceError> {
+        self.login_from(username, password, "192.0.2.1").await
+    }
+
+    pub async fn login_from(
+        &self,
+        username: &str,
+        password: &str,
+        address: &str,
+    ) -> Result<Credential, ServiceError> {
+        let login = Login { username: username.to_owned(), password: password.to_owned().into() };
+        self.service.login(login, from_address(address)).await.map(|done| Credential::Session(done.token))
+    }
+
+    pub async fn principal(&self, credential: &Credential) -> Principal {
+        self.service.authenticate(credential, info()).await.unwrap()
+    }
+
+    /// The first administrator, with [`ADMIN_PASSWORD`].
+    pub async fn admin(&self) -> Principal {
+        let settings = AdminSettings { username: "admin".to_owned(), password_hash: None };
+        let Bootstrap::Created { password: Some(password), .. } =
+            self.service.bootstrap(settings).await.unwrap()
+        else {
+            panic!("the first start creates the administrator");
+        };
+        self.settle("admin", password.expose_secret(), ADMIN_PASSWORD).await
+    }
+
+    /// Logs in with a generated password and replaces it.
+    pub async fn settle(&self, username: &str, generated: &str, password: &str) -> Principal {
+        let credential = self.login(username, generated).await.unwrap();
+        let identity = self.service.identify(&credential, info()).await.unwrap();
+        let (old, new) = (generated.to_owned().into(), password.to_owned().into());
+        self.service.change_password(&identity, old, new).await.unwrap();
+        self.principal(&credential).await
+    }
+
+    /// A settled user whose password is `the password of NAME` backwards enough not to hold the name.
+    pub async fn user(&self, admin: &Principal, username: &str, roles: &[&str]) -> Principal {
+        let new = NewUser { username: username.to_owned(), roles: set(roles), attributes: team("payments") };
+        let created = self.service.create_user(&admin.require_admin().unwrap(), new).await.unwrap();
+        self.settle(username, created.initial_password.expose_secret(), USER_PASSWORD).await
+    }
+
+    pub async fn api_key(&self, principal: &Principal) -> Credential {
+        let new = NewApiKey { name: "ci".to_owned(), expires_at: None };
+        Credential::ApiKey(self.service.create_api_key(principal, new).await.unwrap().token)
+    }
+
+    /// Binds the usual table and marks some of its fields.
+    pub async fn bind(&self, admin: &Principal) {
+        let admin = admin.require_admin().unwrap();
+        self.service.put_binding(&admin, otel_binding(), None).await.unwrap();
+        let marks = vec![
+            mark(None, "ServiceName", true, true),
+            mark(Some("SpanAttributes"), "tenant.id", false, true),
+            mark(None, "Duration", true, false),
+        ];
+        self.service.put_fields(&admin, marks, Some(1)).await.unwrap();
+    }
+
+    pub async fn audit(&self, admin: &Principal) -> Vec<AuditEntry> {
+        let query = AuditQuery { limit: Some(500), ..AuditQuery::default() };
+        let page = self.service.audit(&admin.require_admin().unwrap(), query).await.unwrap();
+        assert_eq!(self.service.verify_audit().await.unwrap(), None, "the chain holds");
+        page.records
+    }
+
+    pub async fn last_audit(&self, admin: &Principal) -> AuditEntry {
+        self.audit(admin).await.remove(0)
+    }
+}
+
+pub const USER_PASSWORD: &str = "another long secret";
+
+pub fn code<T: std::fmt::Debug>(result: Result<T, ServiceError>) -> &'static str {
+    result.unwrap_err().code()
+}
+
+pub fn pointers<T: std::fmt::Debug>(result: Result<T, ServiceError>) -> Vec<(String, &'static str)> {
+    let error = result.unwrap_err();
+    error.errors().iter().map(|error| (error.pointer.clone(), error.code)).collect()
+}

@@ -1,0 +1,112 @@
+//! A trace store that answers over HTTP what it was told to.
+
+use std::sync::{Arc, Mutex};
+
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+
+#[derive(Clone, Default)]
+pub struct Answers {
+    /// `name`, `type` of the columns of `otel.otel_traces`.
+    pub columns: Vec<(String, String)>,
+    /// What selection finds: id, tier, key, spans.
+    pub selected: Vec<(String, u8, i64, u64)>,
+    /// What a fetch by id finds: spans, granted.
+    pub found: (u64, u8),
+    /// Lines of spans.
+    pub spans: String,
+    /// Whether the answer with the spans breaks off.
+    pub cut: bool,
+    /// Statements so far.
+    pub asked: Vec<String>,
+}
+
+pub struct FakeStore {
+    pub address: String,
+    pub answers: Arc<Mutex<Answers>>,
+}
+
+const COLUMNS: [(&str, &str); 9] = [
+    ("Timestamp", "DateTime64(9)"),
+    ("TraceId", "String"),
+    ("SpanId", "String"),
+    ("ParentSpanId", "String"),
+    ("ServiceName", "LowCardinality(String)"),
+    ("SpanAttributes", "Map(LowCardinality(String), String)"),
+    ("Duration", "UInt64"),
+    ("Events.Name", "Array(LowCardinality(String))"),
+    ("Blob", "Tuple(a String)"),
+];
+
+impl FakeStore {
+    pub async fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = format!("http://{}", listener.local_addr().unwrap());
+        let columns = COLUMNS.map(|(name, kind)| (name.to_owned(), kind.to_owned())).to_vec();
+        let answers = Arc::new(Mutex::new(Answers { columns, ..Answers::default() }));
+        let shared = Arc::clone(&answers);
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                tokio::spawn(serve(stream, Arc::clone(&shared)));
+            }
+        });
+        Self { address, answers }
+    }
+
+    pub fn set(&self, change: impl FnOnce(&mut Answers)) {
+        change(&mut self.answers.lock().unwrap());
+    }
+
+    /// How often spans or traces, not columns, were asked for.
+    pub fn lookups(&self) -> usize {
+        let answers = self.answers.lock().unwrap();
+        answers.asked.iter().filter(|statement| !statement.contains("system.")).count()
+    }
+}
+
+async fn serve(mut stream: TcpStream, answers: Arc<Mutex<Answers>>) {
+    let mut request = Vec::new();
+    let mut buffer = [0_u8; 16 * 1024];
+    loop {
+        let Ok(count) = stream.read(&mut buffer).await else { return };
+        if count == 0 {
+            return;
+        }
+        request.extend_from_slice(&buffer[..count]);
+        let text = String::from_utf8_lossy(&request).into_owned();
+        let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };
+        let length = head
+            .lines()
+            .find_map(|line| line.to_lowercase().strip_prefix("content-length:").map(str::to_owned))
+            .and_then(|length| length.trim().parse::<usize>().ok())
+            .unwrap_or_default();
+        if body.len() < length {
+            continue;
+        }
+        let (answer, cut) = answer(head, body, &mut answers.lock().unwrap());
+        let promised = answer.len() + usize::from(cut);
+        let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {promised}\r\nConnection: close\r\n\r\n");
+        let _ = stream.write_all(head.as_bytes()).await;
+        let _ = stream.write_all(answer.as_bytes()).await;
+        return;
+    }
+}
+
+fn answer(head: &str, body: &str, answers: &mut Answers) -> (String, bool) {
+    answers.asked.push(body.to_owned());
+    let lines = |lines: Vec<String>| lines.into_iter().map(|line| line + "\n").collect::<String>();
+    if body.contains("system.columns") {
+        let known = body.contains("otel_traces");
+        let columns = answers.columns.iter().filter(|_| known);
+        (lines(columns.map(|(name, kind)| format!("[{name:?},{kind:?},\"\"]")).collect()), false)
+    } else if head.contains("default_format=JSONEachRow") {
+        (answers.spans.clone(), answers.cut)
+    } else if body.contains("SELECT count(), countIf(") {
+        (format!("[{},{}]\n", answers.found.0, answers.found.1), false)
+    } else if body.contains("SELECT 1") {
+        ("[1]\n".to_owned(), false)
+    } else {
+        let row = |(id, tier, key, spans): &(String, u8, i64, u64)| format!("[{id:?},{tier},{key},{spans}]");
+        (lines(answers.selected.iter().map(row).collect()), false)
+    }
+}

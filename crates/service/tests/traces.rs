@@ -1,0 +1,288 @@
+//! Reading traces: the order of records and spans, and what a caller without access sees.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
+
+mod support;
+
+use std::time::Duration;
+
+use futures::StreamExt as _;
+use support::*;
+use tracewarden_model::{FieldRef, RawCondition, Scalar, Timestamp};
+use tracewarden_service::*;
+
+fn service_is(name: &str) -> RawCondition {
+    RawCondition {
+        field: FieldRef::column("ServiceName"),
+        op: "eq".to_owned(),
+        value: Some(Scalar::String(name.to_owned())),
+        values: None,
+    }
+}
+
+fn query(conditions: Vec<RawCondition>) -> QueryRequest {
+    QueryRequest { conditions, ..QueryRequest::default() }
+}
+
+struct Reading {
+    world: World,
+    admin: Principal,
+    reader: Principal,
+}
+
+async fn reading() -> Reading {
+    let world = world().await;
+    let admin = world.admin().await;
+    world.bind(&admin).await;
+    let right = admin.require_admin().unwrap();
+    world.service.put_role(&right, "pay", vec![policy("ServiceName == \"pay\"")], None).await.unwrap();
+    let reader = world.user(&admin, "ada", &["pay"]).await;
+    world.store.set(|answers| {
+        answers.selected = vec![("t1".to_owned(), 1, 10, 2), ("t2".to_owned(), 1, 9, 1)];
+        answers.spans = "{\"TraceId\":\"t1\",\"SpanId\":\"a\"}\n{\"TraceId\":\"t1\",\"SpanId\":\"b\"}\n\
+                         {\"TraceId\":\"t2\",\"SpanId\":\"c\"}\n"
+            .to_owned();
+    });
+    Reading { world, admin, reader }
+}
+
+impl Reading {
+    async fn last(&self) -> AuditEntry {
+        self.world.last_audit(&self.admin).await
+    }
+
+    async fn spans(&self, request: QueryRequest) -> SpanStream {
+        match self.world.service.query(&self.reader, request).await.unwrap().body {
+            AnswerBody::Spans(spans) => spans,
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_page_is_recorded_before_and_after() {
+    let reading = reading().await;
+    let mut spans = reading.spans(query(vec![service_is("pay")])).await;
+    let begun = reading.last().await;
+    assert_eq!((begun.action.as_str(), begun.outcome.as_str()), ("traces.query", "unknown"));
+    assert_eq!(begun.detail["filter"][0]["value"], "pay");
+    assert_eq!((&begun.detail["model_version"], &begun.detail["roles"]["pay"]), (&2.into(), &1.into()));
+    let mut seen = 0;
+    while let Some(chunk) = spans.next().await {
+        seen += chunk.unwrap().spans;
+    }
+    // Durable by the time that the end is seen, not some time later.
+    let ended = reading.last().await;
+    assert_eq!((seen, ended.id.as_str(), ended.outcome.as_str()), (3, begun.id.as_str(), "success"));
+    assert_eq!((&ended.detail["traces"], &ended.detail["spans"]), (&2.into(), &3.into()));
+    assert!(ended.completed_at.is_some());
+}
+
+#[tokio::test]
+async fn a_broken_answer_and_a_client_that_leaves_are_told_apart() {
+    let reading = reading().await;
+    reading.world.store.set(|answers| answers.cut = true);
+    let mut spans = reading.spans(query(vec![])).await;
+    let mut failed = false;
+    while let Some(chunk) = spans.next().await {
+        failed |= chunk.is_err();
+    }
+    assert!(failed && spans.next().await.is_none());
+    let record = reading.last().await;
+    assert_eq!((record.outcome.as_str(), &record.detail["code"]), ("failed", &"trace_store_error".into()));
+
+    reading.world.store.set(|answers| answers.cut = false);
+    let spans = reading.spans(query(vec![])).await;
+    drop(spans);
+    for _ in 0..100 {
+        if reading.last().await.outcome == "aborted" {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    panic!("{:?}", reading.last().await);
+}
+
+#[tokio::test]
+async fn too_few_spans_fail_the_page() {
+    let reading = reading().await;
+    reading.world.store.set(|answers| answers.selected[1].3 = 5);
+    let chunks: Vec<_> = reading.spans(query(vec![])).await.collect().await;
+    assert_eq!(code(chunks.into_iter().collect::<Result<Vec<_>, _>>()), "trace_store_error");
+    assert_eq!(reading.last().await.outcome, "failed");
+}
+
+#[tokio::test]
+async fn without_a_record_there_are_no_spans() {
+    let reading = reading().await;
+    // The own database refuses writes of records, and only these.
+    sqlx_execute(
+        &reading.world.url,
+        "CREATE TRIGGER full BEFORE INSERT ON audit BEGIN SELECT RAISE(ABORT, 'disk full'); END",
+    )
+    .await;
+    let before = reading.world.store.lookups();
+    let answer = reading.world.service.query(&reading.reader, query(vec![])).await;
+    assert_eq!(code(answer), "unavailable");
+    assert_eq!(code(reading.world.service.trace(&reading.reader, "t1").await), "unavailable");
+    assert_eq!(reading.world.store.lookups(), before, "nothing was even looked up");
+}
+
+async fn sqlx_execute(url: &str, statement: &'static str) {
+    use sqlx::{Connection as _, Executor as _};
+    let mut connection = sqlx::AnyConnection::connect(url).await.unwrap();
+    connection.execute(statement).await.unwrap();
+    connection.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn the_end_waits_for_its_record() {
+    let reading = reading().await;
+    let mut spans = reading.spans(query(vec![])).await;
+    sqlx_execute(
+        &reading.world.url,
+        "CREATE TRIGGER full BEFORE INSERT ON audit BEGIN SELECT RAISE(ABORT, 'disk full'); END",
+    )
+    .await;
+    let mut last = None;
+    while let Some(chunk) = spans.next().await {
+        last = Some(chunk);
+    }
+    assert_eq!(code(last.unwrap()), "unavailable", "an answer whose record fails does not end well");
+    assert_eq!(reading.last().await.outcome, "unknown");
+}
+
+#[tokio::test]
+async fn whoever_may_see_nothing_sees_an_empty_page() {
+    let reading = reading().await;
+    let world = &reading.world;
+    let nobody = world.user(&reading.admin, "bob", &[]).await;
+    let before = world.store.lookups();
+    let answer = world.service.query(&nobody, query(vec![service_is("pay")])).await.unwrap();
+    assert_eq!((answer.traces, answer.next_cursor, answer.schema.version), (0, None, 2));
+    let AnswerBody::Spans(mut spans) = answer.body else { panic!() };
+    assert!(spans.next().await.is_none());
+    assert_eq!(reading.last().await.outcome, "success");
+    world.store.set(|answers| answers.found = (5, 1));
+    assert_eq!(code(world.service.trace(&nobody, "t1").await), "trace_not_found");
+    assert_eq!(world.store.lookups(), before, "the store was not asked for traces");
+    let refused = QueryRequest { columns: Some(vec!["Nope".to_owned()]), ..query(vec![]) };
+    for caller in [&nobody, &reading.reader] {
+        let seen = pointers(world.service.query(caller, refused.clone()).await);
+        assert_eq!(seen, [("/columns/0".to_owned(), "unknown_field")]);
+    }
+}
+
+#[tokio::test]
+async fn absent_forbidden_and_impossible_traces_are_one() {
+    let reading = reading().await;
+    let mut answers = Vec::new();
+    for (id, found) in [("t9", (0, 0)), ("t8", (7, 0)), ("", (7, 1)), (&"0".repeat(32), (7, 1))] {
+        reading.world.store.set(|answers| answers.found = found);
+        let error = reading.world.service.trace(&reading.reader, id).await.unwrap_err();
+        let record = reading.last().await;
+        answers.push((
+            format!("{error:?} {} {:?}", error.detail(), error.inside()),
+            record.outcome,
+            record.detail,
+        ));
+    }
+    assert!(answers.iter().all(|answer| *answer == answers[0]), "{answers:?}");
+    assert_eq!(answers[0].1, "not_found");
+
+    reading.world.store.set(|answers| {
+        answers.found = (1, 1);
+        answers.spans = "{\"TraceId\":\"t1\"}\n".to_owned();
+    });
+    let mut answer = reading.world.service.trace(&reading.reader, "t1").await.unwrap();
+    assert_eq!(answer.spans.next().await.unwrap().unwrap().spans, 1);
+    assert!(answer.spans.next().await.is_none());
+    let record = reading.last().await;
+    assert_eq!((record.outcome.as_str(), record.target.as_deref()), ("success", Some("t1")));
+}
+
+#[tokio::test]
+async fn cursors_hold_to_their_query() {
+    let reading = reading().await;
+    let service = &reading.world.service;
+    let ids = |cursor: Option<String>, limit| QueryRequest {
+        limit: Some(limit),
+        cursor,
+        view: View::Ids,
+        ..query(vec![service_is("pay")])
+    };
+    let first = service.query(&reading.reader, ids(None, 1)).await.unwrap();
+    assert!(matches!(&first.body, AnswerBody::Ids(ids) if ids.as_slice() == ["t1"]));
+    let cursor = first.next_cursor.unwrap();
+    reading.world.clock.pass(1_000);
+    let second = service.query(&reading.reader, ids(Some(cursor.clone()), 50)).await.unwrap();
+    assert_eq!(second.next_cursor, None);
+    let record = reading.last().await;
+    assert_eq!(record.detail["to"], "2026-11-21T07:33:26Z", "the first page fixed the window");
+    assert_eq!(record.outcome, "success");
+
+    let with = |change: &dyn Fn(&mut QueryRequest)| {
+        let mut request = ids(Some(cursor.clone()), 1);
+        change(&mut request);
+        request
+    };
+    let to = Timestamp::parse("2026-11-21T07:33:26Z").unwrap();
+    let from = to.saturating_sub(24 * 3_600 * SECOND);
+    let same = with(&|request| (request.from, request.to) = (Some(from), Some(to)));
+    service.query(&reading.reader, same).await.unwrap();
+    for (request, expected) in [
+        (with(&|request| request.conditions.clear()), "cursor_filter_mismatch"),
+        (with(&|request| request.conditions = vec![service_is("other")]), "cursor_filter_mismatch"),
+        (with(&|request| request.to = Some(from)), "invalid_cursor"),
+        (with(&|request| request.from = Some(to)), "invalid_cursor"),
+        (with(&|request| request.cursor = Some(String::new())), "invalid_cursor"),
+        (with(&|request| request.cursor = Some("x".repeat(200))), "invalid_cursor"),
+    ] {
+        assert_eq!(code(service.query(&reading.reader, request).await), expected);
+    }
+    let other = reading.world.user(&reading.admin, "bob", &["pay"]).await;
+    assert_eq!(code(service.query(&other, ids(Some(cursor.clone()), 1)).await), "invalid_cursor");
+    let replica = replica(&reading.world.db, &reading.world.clock, &reading.world.store, Settings::default());
+    replica.await.query(&reading.reader, ids(Some(cursor.clone()), 1)).await.unwrap();
+    let right = reading.admin.require_admin().unwrap();
+    let mut binding = otel_binding();
+    binding.span_id = "ParentSpanId".to_owned();
+    binding.parent_span_id = "SpanId".to_owned();
+    service.put_binding(&right, binding, Some(2)).await.unwrap();
+    assert_eq!(code(service.query(&reading.reader, ids(Some(cursor), 1)).await), "invalid_cursor");
+}
+
+#[tokio::test]
+async fn refusals_point_at_their_place_and_hide_policy_fields() {
+    let reading = reading().await;
+    let service = &reading.world.service;
+    let tenant = RawCondition { field: FieldRef::key("SpanAttributes", "tenant.id"), ..service_is("x") };
+    let request = query(vec![service_is("pay"), tenant.clone()]);
+    let error = service.query(&reading.reader, request.clone()).await.unwrap_err();
+    assert_eq!(error.code(), "unknown_field");
+    assert_eq!(error.errors()[0].pointer, "/filter/conditions/1/name");
+    assert_eq!(reading.last().await.detail["code"], "unknown_field");
+    assert_eq!(code(service.query(&reading.admin, request).await), "not_filterable");
+    let many = query(vec![service_is("pay"); 21]);
+    assert_eq!(code(service.query(&reading.reader, many).await), "too_many_conditions");
+    let between = RawCondition {
+        op: "in".to_owned(),
+        value: None,
+        values: Some(vec![Scalar::String("a".to_owned()), Scalar::Bool(true)]),
+        ..service_is("")
+    };
+    let seen = pointers(service.query(&reading.reader, query(vec![between])).await);
+    assert_eq!(seen, [("/filter/conditions/0/values/1".to_owned(), "value_type")]);
+}
+
+#[tokio::test]
+async fn a_stored_policy_that_no_longer_compiles_shows_nothing() {
+    let reading = reading().await;
+    sqlx_execute(&reading.world.url, "UPDATE role_policies SET expression = 'Gone == \"x\"'").await;
+    let before = reading.world.store.lookups();
+    let error = reading.world.service.query(&reading.reader, query(vec![])).await.unwrap_err();
+    assert_eq!(error.code(), "policy_broken");
+    assert!(error.inside().unwrap().contains("role `pay`") && !error.detail().contains("pay"));
+    assert_eq!(code(reading.world.service.trace(&reading.reader, "t1").await), "policy_broken");
+    assert_eq!(reading.world.store.lookups(), before);
+}

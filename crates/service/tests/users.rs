@@ -1,0 +1,250 @@
+//! Users as administrators manage them, and the first one.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
+
+mod support;
+
+use std::collections::BTreeMap;
+
+use secrecy::ExposeSecret as _;
+use support::*;
+use tracewarden_model::AttributeValue;
+use tracewarden_service::*;
+
+fn named(username: &str, roles: &[&str]) -> NewUser {
+    NewUser { username: username.to_owned(), roles: set(roles), attributes: BTreeMap::new() }
+}
+
+#[tokio::test]
+async fn users_come_and_go_with_records() {
+    let world = world().await;
+    let admin = world.admin().await;
+    let right = admin.require_admin().unwrap();
+    let name = "'; DROP TABLE users; --";
+    let created = world.service.create_user(&right, named(name, &[])).await.unwrap();
+    assert_eq!(created.user.username, name);
+    assert!(created.user.must_change_password && created.user.last_login_at.is_none());
+    assert_eq!(code(world.service.create_user(&right, named(&name.to_uppercase(), &[])).await), "conflict");
+    assert_eq!(code(world.service.create_user(&right, named("x", &["ghost"])).await), "unknown_role");
+    assert_eq!(pointers(world.service.create_user(&right, named("a/b", &[])).await)[0].0, "/username");
+
+    let attributes = BTreeMap::from([("te/am".to_owned(), AttributeValue::String("x".repeat(2_000)))]);
+    let change = UserChange { attributes: Some(attributes), ..UserChange::default() };
+    assert_eq!(pointers(world.service.update_user(&right, name, change).await)[0].0, "/attributes/te~1am");
+    let change = UserChange { attributes: Some(team("payments")), ..UserChange::default() };
+    let user = world.service.update_user(&right, name, change).await.unwrap();
+    assert_eq!(user.attributes, team("payments"));
+    let record = world.last_audit(&admin).await;
+    assert_eq!((record.action.as_str(), record.outcome.as_str()), ("user.update", "success"));
+    assert_eq!(record.target.as_deref(), Some(name));
+    assert!(!record.detail.to_string().contains("payments"), "attribute values are not in the log");
+
+    world.service.delete_user(&right, name).await.unwrap();
+    assert_eq!(code(world.service.user(&right, name).await), "not_found");
+    assert_eq!(code(world.service.delete_user(&right, name).await), "not_found");
+    assert_eq!(world.last_audit(&admin).await.outcome, "failed");
+}
+
+#[tokio::test]
+async fn pages_of_users_hold_each_once() {
+    let world = world().await;
+    let admin = world.admin().await;
+    let right = admin.require_admin().unwrap();
+    for name in ["Zoe", "bob", "Ümit"] {
+        world.service.create_user(&right, named(name, &[])).await.unwrap();
+    }
+    let mut names = Vec::new();
+    let mut cursor: Option<String> = None;
+    loop {
+        let page = world.service.users(&right, cursor.as_deref(), Some(1)).await.unwrap();
+        names.extend(page.users.into_iter().map(|user| user.username));
+        cursor = page.next_cursor;
+        if cursor.is_none() {
+            break;
+        }
+    }
+    assert_eq!(names, ["admin", "bob", "Zoe", "Ümit"]);
+    assert_eq!(code(world.service.users(&right, Some("***"), None).await), "invalid_cursor");
+}
+
+#[tokio::test]
+async fn an_enabled_administrator_always_remains() {
+    let world = world().await;
+    let admin = world.admin().await;
+    let right = admin.require_admin().unwrap();
+    let without = || UserChange { roles: Some(set(&[])), ..UserChange::default() };
+    let disabled = |disabled| UserChange { disabled: Some(disabled), ..UserChange::default() };
+    assert_eq!(code(world.service.update_user(&right, "admin", without()).await), "last_admin");
+    assert_eq!(code(world.service.update_user(&right, "admin", disabled(true)).await), "last_admin");
+    assert_eq!(code(world.service.delete_user(&right, "admin").await), "last_admin");
+    assert!(world.service.user(&right, "admin").await.unwrap().roles.contains("admin"));
+
+    world.service.create_user(&right, named("eve", &["admin"])).await.unwrap();
+    world.service.update_user(&right, "eve", disabled(true)).await.unwrap();
+    assert_eq!(code(world.service.delete_user(&right, "admin").await), "last_admin");
+    world.service.update_user(&right, "eve", disabled(false)).await.unwrap();
+
+    // Two who remove each other at once: one of them stays.
+    let (a, b) = tokio::join!(
+        world.service.update_user(&right, "admin", without()),
+        world.service.update_user(&right, "eve", without()),
+    );
+    assert!(a.is_ok() != b.is_ok(), "{a:?} {b:?}");
+}
+
+#[tokio::test]
+async fn a_change_holds_at_the_next_request() {
+    let world = world().await;
+    let admin = world.admin().await;
+    let right = admin.require_admin().unwrap();
+    world.user(&admin, "ada", &["admin"]).await;
+    let session = world.login("ada", USER_PASSWORD).await.unwrap();
+    let key = world.api_key(&world.principal(&session).await).await;
+    let change = UserChange { roles: Some(set(&[])), ..UserChange::default() };
+    world.service.update_user(&right, "ada", change).await.unwrap();
+    for credential in [&session, &key] {
+        assert_eq!(code(world.principal(credential).await.require_admin()), "forbidden");
+    }
+    let change = |disabled| UserChange { disabled: Some(disabled), ..UserChange::default() };
+    world.service.update_user(&right, "ada", change(true)).await.unwrap();
+    for credential in [&session, &key] {
+        assert_eq!(code(world.service.authenticate(credential, info()).await), "unauthenticated");
+    }
+    world.service.update_user(&right, "ada", change(false)).await.unwrap();
+    assert_eq!(code(world.service.authenticate(&session, info()).await), "unauthenticated", "it has ended");
+    world.principal(&key).await;
+
+    world.service.revoke_user_api_keys(&right, "ada").await.unwrap();
+    assert_eq!(code(world.service.authenticate(&key, info()).await), "unauthenticated");
+    let session = world.login("ada", USER_PASSWORD).await.unwrap();
+    let sessions = world.service.user_sessions(&right, "ada").await.unwrap();
+    assert_eq!((sessions.len(), sessions[0].current), (1, false));
+    world.service.end_user_session(&right, "ada", &sessions[0].id).await.unwrap();
+    assert_eq!(code(world.service.authenticate(&session, info()).await), "unauthenticated");
+
+    let session = world.login("ada", USER_PASSWORD).await.unwrap();
+    let password = world.service.rotate_password(&right, "ada").await.unwrap();
+    assert_eq!(code(world.service.authenticate(&session, info()).await), "unauthenticated");
+    assert_eq!(code(world.login("ada", USER_PASSWORD).await), "invalid_credentials");
+    let session = world.login("ada", password.expose_secret()).await.unwrap();
+    assert_eq!(code(world.service.authenticate(&session, info()).await), "password_change_required");
+    world.service.delete_user(&right, "ada").await.unwrap();
+    assert_eq!(code(world.service.identify(&session, info()).await), "unauthenticated");
+}
+
+#[tokio::test]
+async fn a_key_provisions_users_but_no_administrators() {
+    let world = world().await;
+    let admin = world.admin().await;
+    world.user(&admin, "eve", &["admin"]).await;
+    let by_key = world.principal(&world.api_key(&admin).await).await;
+    let right = by_key.require_admin().unwrap();
+    world.service.create_user(&right, named("ada", &[])).await.unwrap();
+    world.service.rotate_password(&right, "ada").await.unwrap();
+    let roles = |roles| UserChange { roles: Some(set(roles)), ..UserChange::default() };
+    let disabled = |disabled| UserChange { disabled: Some(disabled), ..UserChange::default() };
+    assert_eq!(code(world.service.create_user(&right, named("x", &["admin"])).await), "session_required");
+    assert_eq!(code(world.service.update_user(&right, "ada", roles(&["admin"])).await), "session_required");
+    assert_eq!(code(world.service.rotate_password(&right, "eve").await), "session_required");
+    world.service.update_user(&right, "eve", disabled(true)).await.unwrap();
+    assert_eq!(code(world.service.update_user(&right, "eve", disabled(false)).await), "session_required");
+    let record = world.last_audit(&admin).await;
+    assert_eq!((record.outcome.as_str(), record.via.as_deref()), ("denied", Some("api_key")));
+    assert_eq!(record.detail["code"], "session_required");
+}
+
+#[tokio::test]
+async fn replicas_that_start_together_create_one_administrator() {
+    let world = world().await;
+    let mut replicas = Vec::new();
+    for _ in 0..4 {
+        let db = AppDb::open(&world.url, tracewarden_model::Timestamp::from_nanos(0)).await.unwrap();
+        replicas.push(replica(&db, &world.clock, &world.store, Settings::default()).await);
+    }
+    let settings = || AdminSettings { username: "root".to_owned(), password_hash: None };
+    let done = futures::future::join_all(replicas.iter().map(|replica| replica.bootstrap(settings()))).await;
+    let created = done.iter().filter(|done| matches!(done, Ok(Bootstrap::Created { .. }))).count();
+    let unchanged = done.iter().filter(|done| matches!(done, Ok(Bootstrap::Unchanged))).count();
+    assert_eq!((created, unchanged), (1, 3), "{done:?}");
+}
+
+#[tokio::test]
+async fn a_configured_hash_counts_once() {
+    let world = world().await;
+    let admin = world.admin().await;
+    let hash = |password: &str, salt: u8| {
+        struct Salt(u8);
+        impl tracewarden_model::Entropy for Salt {
+            fn fill(&self, bytes: &mut [u8]) -> Result<(), tracewarden_model::ambient::EntropyError> {
+                bytes.fill(self.0);
+                Ok(())
+            }
+        }
+        hash_password_phc(password, None, &Settings::default(), &Salt(salt)).unwrap()
+    };
+    let configured = |name: &str, hash: &str| AdminSettings {
+        username: name.to_owned(),
+        password_hash: Some(hash.to_owned()),
+    };
+    let session = world.login("admin", ADMIN_PASSWORD).await.unwrap();
+    let first = hash("recovered secret", 1);
+    for weak in ["hunter2", &first.replace("m=19456", "m=8")] {
+        assert!(world.service.bootstrap(configured("admin", weak)).await.is_err());
+    }
+    assert!(world.service.bootstrap(configured("nobody", &first)).await.is_err());
+
+    let done = world.service.bootstrap(configured("admin", &first)).await.unwrap();
+    assert!(matches!(done, Bootstrap::HashReplaced { .. }), "{done:?}");
+    assert_eq!(code(world.service.identify(&session, info()).await), "unauthenticated");
+    let session = world.login("admin", "recovered secret").await.unwrap();
+    let principal = world.principal(&session).await;
+    let (old, new) = ("recovered secret".to_owned().into(), ADMIN_PASSWORD.to_owned().into());
+    world.service.change_password(&principal, old, new).await.unwrap();
+
+    let done = world.service.bootstrap(configured("admin", &first)).await.unwrap();
+    assert!(matches!(done, Bootstrap::Unchanged), "left in the configuration it undoes nothing");
+    world.login("admin", ADMIN_PASSWORD).await.unwrap();
+    let second = hash("second recovery", 2);
+    world.service.bootstrap(configured("admin", &second)).await.unwrap();
+    let done = world.service.bootstrap(configured("admin", &first)).await.unwrap();
+    assert!(matches!(done, Bootstrap::Unchanged), "an old one put back revives nothing");
+    world.login("admin", "second recovery").await.unwrap();
+    let records = world.audit(&admin).await;
+    let replaced = records.iter().filter(|entry| entry.action == "admin.replace_hash").count();
+    assert_eq!((replaced, records.last().unwrap().action.as_str()), (2, "admin.create"));
+}
+
+#[tokio::test]
+async fn a_first_start_with_a_hash_creates_no_password() {
+    let world = world().await;
+    let phc =
+        "$argon2id$v=19$m=19456,t=2,p=1$c2FsdHNhbHRzYWx0c2FsdA$hvdPN9gs5h4Ve5VDnkHyWWzCfFcUMYEYjJKpWUFdHV8";
+    let settings = || AdminSettings { username: "admin".to_owned(), password_hash: Some(phc.to_owned()) };
+    let done = world.service.bootstrap(settings()).await.unwrap();
+    assert!(matches!(done, Bootstrap::Created { password: None, .. }), "{done:?}");
+    assert!(matches!(world.service.bootstrap(settings()).await.unwrap(), Bootstrap::Unchanged));
+}
+
+#[tokio::test]
+async fn weak_hashing_does_not_start() {
+    let world = world().await;
+    let password = PasswordCost { memory_kib: 1024, ..PasswordCost::default() };
+    let settings = Settings { password, ..Settings::default() };
+    let store = tracewarden_tracestore::StoreConfig {
+        endpoints: vec![world.store.address.clone()],
+        user: String::new(),
+        password: "".into(),
+        max_execution_time_seconds: 1,
+        max_memory_bytes: 1,
+        max_trace_duration_nanos: None,
+    };
+    struct Zero;
+    impl tracewarden_model::Entropy for Zero {
+        fn fill(&self, _: &mut [u8]) -> Result<(), tracewarden_model::ambient::EntropyError> {
+            Ok(())
+        }
+    }
+    let entropy = std::sync::Arc::new(Zero);
+    let store = TraceStore::new(store, entropy.clone()).unwrap();
+    assert!(Service::new(world.db.clone(), store, world.clock.clone(), entropy, settings).await.is_err());
+}
