@@ -1,6 +1,5 @@
 //! Errors of the service as problem details.
 
-use http::{HeaderValue, header};
 use tracewarden_service::{Diagnostic, ServiceError};
 
 use crate::code::Code;
@@ -21,10 +20,7 @@ impl From<ServiceError> for Problem {
             }
             problem = problem.with(invalid);
         }
-        match error.retry_after_seconds() {
-            Some(seconds) => problem.with_header(header::RETRY_AFTER, HeaderValue::from(seconds)),
-            None => problem,
-        }
+        problem.retry_after(error.retry_after_seconds())
     }
 }
 

@@ -1,7 +1,7 @@
 //! Problem details (RFC 9457): the one shape of every error that leaves the service.
 
 use axum::response::{IntoResponse, Response};
-use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use http::{HeaderValue, StatusCode, header};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -16,7 +16,7 @@ pub struct Problem {
     code: Code,
     detail: String,
     errors: Vec<InvalidMember>,
-    headers: HeaderMap,
+    retry_after_seconds: Option<u64>,
 }
 
 /// One member of the input that is not valid.
@@ -78,11 +78,7 @@ pub struct ProblemDetails {
 impl Problem {
     /// A problem with what happened this time.
     pub fn new(code: Code, detail: impl Into<String>) -> Self {
-        let mut headers = HeaderMap::new();
-        if code.status() == StatusCode::UNAUTHORIZED {
-            headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
-        }
-        Self { code, detail: detail.into(), errors: Vec::new(), headers }
+        Self { code, detail: detail.into(), errors: Vec::new(), retry_after_seconds: None }
     }
 
     /// A malformed request with the member that is wrong.
@@ -103,10 +99,10 @@ impl Problem {
         self
     }
 
-    /// Adds a header.
+    /// Says when to try again, if it is known.
     #[must_use]
-    pub fn with_header(mut self, name: HeaderName, value: HeaderValue) -> Self {
-        self.headers.insert(name, value);
+    pub fn retry_after(mut self, seconds: Option<u64>) -> Self {
+        self.retry_after_seconds = seconds;
         self
     }
 
@@ -130,8 +126,14 @@ impl Problem {
         // Strings and numbers alone: serialising cannot fail, and an empty body would still carry the status.
         let body = serde_json::to_vec(&details).unwrap_or_default();
         let mut response = (self.code.status(), body).into_response();
-        response.headers_mut().extend(self.headers);
-        response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(PROBLEM_JSON));
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(PROBLEM_JSON));
+        if self.code.status() == StatusCode::UNAUTHORIZED {
+            headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        if let Some(seconds) = self.retry_after_seconds {
+            headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+        }
         response
     }
 }

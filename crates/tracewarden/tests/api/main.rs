@@ -1,4 +1,11 @@
 //! The API over HTTP, against the program itself. Modules mirror the URLs.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
 
 #[path = "../support/mod.rs"]
 mod support;
@@ -15,5 +22,6 @@ mod me;
 mod roles;
 mod schema;
 mod session;
+mod streaming;
 mod traces;
 mod users;

@@ -244,3 +244,47 @@ async fn a_store_that_fails_is_an_error_and_not_an_empty_page() {
     ada.post("/traces/query", json!({})).await.problem(503, "unavailable");
     ada.get(&format!("/traces/{BLUE}")).await.problem(503, "unavailable");
 }
+
+#[tokio::test]
+async fn a_query_over_its_time_limit_is_said() {
+    let store = Store::start();
+    store.insert_two_traces().await;
+    let (service, admin) = bound_service(&store, &[("TRACEWARDEN_QUERY_TIMEOUT", "1s")]).await;
+    let policies = json!({"policies": [{"title": "All", "expression": "true"}]});
+    admin.put("/roles/all", policies).await.expect(201);
+    let ada = service.user(&admin, "ada", &["all"]).await;
+    ada.post("/traces/query", json!({})).await.expect(200);
+    // The same table, with each row taking its time.
+    store.run("RENAME TABLE otel.otel_traces TO otel.fast").await;
+    store.run("CREATE VIEW otel.otel_traces AS SELECT * FROM otel.fast WHERE sleepEachRow(1) = 0").await;
+    let answer = ada.post("/traces/query", json!({})).await.problem(504, "query_timeout");
+    assert!(!answer.body.to_string().contains("sleep"), "{}", answer.body);
+}
+
+#[tokio::test]
+async fn a_stored_policy_that_no_longer_compiles_gives_no_spans_at_all() {
+    let store = Store::start();
+    let (service, admin, ada) = two_teams(&store).await;
+    // The API refuses such a policy; a restored backup, or a later version of the language, may hold one.
+    let url = format!("sqlite:{}", service.directory.path().join("tracewarden.db").display());
+    let now = tracewarden_model::Timestamp::from_nanos(1_800_000_000_000_000_000);
+    let db = tracewarden_service::AppDb::open(&url, now).await.unwrap();
+    let policy = |title: &str, expression: &str| tracewarden_service::Policy {
+        title: title.to_owned(),
+        expression: expression.to_owned(),
+        description: None,
+    };
+    let mut tx = db.begin_write().await.unwrap();
+    tx.put_role("blue", &[policy("All", "true"), policy("Broken", "SpanName ==")], now).await.unwrap();
+    tx.commit().await.unwrap();
+    ada.post("/traces/query", json!({})).await.problem(500, "policy_broken");
+    let answer = ada.get(&format!("/traces/{BLUE}")).await.problem(500, "policy_broken");
+    assert!(!answer.body.to_string().contains("SpanName"), "{}", answer.body);
+    assert!(service.log().contains("Broken"), "{}", service.log());
+    // Mended, it works at the next request.
+    admin.put("/roles/blue", json!({"policies": [{"title": "All", "expression": "true"}]})).await.expect(200);
+    assert_eq!(
+        ada.post("/traces/query", json!({})).await.expect(200).body["spans"].as_array().unwrap().len(),
+        6
+    );
+}

@@ -1,4 +1,11 @@
 //! Starts the service as its users do, as a process with a database of its own on a free port, and talks to it over HTTP.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
 #![allow(dead_code, reason = "each test binary uses a part")]
 
 use std::io::{BufRead, BufReader, Write};
@@ -203,6 +210,11 @@ impl Client {
         let mut client = self.clone();
         client.headers.insert(HeaderName::try_from(name).unwrap(), HeaderValue::from_str(value).unwrap());
         client
+    }
+
+    /// The same client of a service that was started anew.
+    pub fn at(&self, service: &Service) -> Self {
+        Self { base: service.base.clone(), ..self.clone() }
     }
 
     /// The same client without a header.

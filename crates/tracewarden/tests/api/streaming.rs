@@ -1,0 +1,128 @@
+//! Large answers: complete or visibly broken, and never held in memory.
+
+use std::process::Command;
+use std::time::Duration;
+
+use reqwest::{Method, Response};
+use serde_json::{Value, json};
+
+use crate::support::store::{Store, bound_service};
+use crate::support::{Client, Service};
+
+/// Spans of the large trace, about 2 kB each: more than all buffers between store and client hold.
+const SPANS: u64 = 20_000;
+
+async fn large_trace() -> (Store, Service, Client, Client) {
+    let store = Store::start();
+    store
+        .run(&format!(
+            "INSERT INTO otel.otel_traces (Timestamp, TraceId, SpanId, SpanName, ServiceName, SpanAttributes) \
+             SELECT now64(9) - 60, repeat('1', 32), leftPad(toString(number), 16, '0'), 'GET /', 'shop', \
+             map('team', 'blue', 'noise', randomPrintableASCII(2000)) FROM numbers({SPANS})"
+        ))
+        .await;
+    let (service, admin) = bound_service(&store, &[]).await;
+    let policies =
+        json!({"policies": [{"title": "Blue", "expression": "SpanAttributes[\"team\"] == \"blue\""}]});
+    admin.put("/roles/blue", policies).await.expect(201);
+    let ada = service.user(&admin, "ada", &["blue"]).await;
+    (store, service, admin, ada)
+}
+
+async fn begin(client: &Client) -> Response {
+    let request = client.request(Method::POST, "/traces/query").json(&json!({}));
+    let response = request.send().await.unwrap();
+    assert_eq!(response.status(), 200);
+    response
+}
+
+/// Reads on to the end of the answer.
+async fn finish(mut response: Response) -> Result<Vec<u8>, reqwest::Error> {
+    let mut bytes = Vec::new();
+    while let Some(chunk) = response.chunk().await? {
+        bytes.extend_from_slice(&chunk);
+    }
+    Ok(bytes)
+}
+
+#[tokio::test]
+async fn a_page_that_breaks_off_is_no_page() {
+    for (name, value) in [
+        ("accept-encoding", "identity"),
+        ("accept-encoding", "gzip"),
+        ("accept-encoding", "zstd"),
+        ("accept", "application/x-ndjson"),
+    ] {
+        let (mut store, service, _admin, ada) = large_trace().await;
+        let mut response = begin(&ada.with(name, value)).await;
+        assert!(response.chunk().await.unwrap().is_some());
+        store.kill();
+        assert!(finish(response).await.is_err(), "{name}: {value}");
+        assert!(service.log().contains("the answer was broken off"), "{}", service.log());
+        service.anonymous().get("/healthz").await.expect(200);
+    }
+}
+
+#[tokio::test]
+async fn a_slow_reader_costs_no_memory_and_gets_everything() {
+    let (_store, service, _admin, ada) = large_trace().await;
+    let mut response = begin(&ada).await;
+    let mut bytes = response.chunk().await.unwrap().unwrap().to_vec();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    bytes.extend(finish(response).await.unwrap());
+    let page: Value = serde_json::from_slice(&bytes).unwrap();
+    assert_eq!(page["spans"].as_array().unwrap().len() as u64, SPANS);
+    assert!(bytes.len() > 40_000_000);
+    let status = std::fs::read_to_string(format!("/proc/{}/status", service.id())).unwrap();
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    let peak: u64 = peak.trim().trim_end_matches(" kB").parse().unwrap();
+    assert!(peak < 150_000, "{peak} kB");
+}
+
+#[tokio::test]
+async fn running_answers_finish_before_the_service_stops() {
+    let (_store, mut service, _admin, ada) = large_trace().await;
+    let mut response = begin(&ada).await;
+    let mut bytes = response.chunk().await.unwrap().unwrap().to_vec();
+    assert!(Command::new("kill").args(["-TERM", &service.id().to_string()]).status().unwrap().success());
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert!(ada.request(Method::GET, "/me").send().await.is_err());
+    bytes.extend(finish(response).await.unwrap());
+    let page: Value = serde_json::from_slice(&bytes).unwrap();
+    assert_eq!(page["spans"].as_array().unwrap().len() as u64, SPANS);
+    assert!(service.wait().success());
+}
+
+#[tokio::test]
+async fn answers_that_do_not_finish_in_time_are_broken_off() {
+    let (_store, mut service, admin, ada) = large_trace().await;
+    admin.get("/me").await.expect(200);
+    service.restart_with(&[("TRACEWARDEN_SHUTDOWN_GRACE", "1s")]);
+    let ada = ada.at(&service);
+    let mut response = begin(&ada).await;
+    assert!(response.chunk().await.unwrap().is_some());
+    assert!(Command::new("kill").args(["-TERM", &service.id().to_string()]).status().unwrap().success());
+    assert!(service.wait().success());
+    assert!(finish(response).await.is_err());
+}
+
+#[tokio::test]
+async fn a_client_that_goes_away_is_audited_as_such() {
+    let (_store, _service, admin, ada) = large_trace().await;
+    let mut response = begin(&ada).await;
+    let id = response.headers()["x-request-id"].to_str().unwrap().to_owned();
+    assert!(response.chunk().await.unwrap().is_some());
+    drop(response);
+    let mut last = Value::Null;
+    for _ in 0..50 {
+        let records = admin.get("/audit?limit=5").await.expect(200).body;
+        let record =
+            records["records"].as_array().unwrap().iter().find(|record| record["request_id"] == id.as_str());
+        last = record.unwrap().clone();
+        if last["outcome"] == "aborted" {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    panic!("{last}");
+}
