@@ -145,6 +145,8 @@ impl Job {
         let mut settings = vec![
             ("implicit_select".to_owned(), b"0".to_vec()),
             ("allow_introspection_functions".to_owned(), b"0".to_vec()),
+            // Each of its threads holds whole blocks of the answer in memory.
+            ("output_format_parallel_formatting".to_owned(), b"0".to_vec()),
             ("log_comment".to_owned(), running::log_comment(&self.entry.running, comment)),
         ];
         settings.extend(self.request.settings.iter().filter(|(name, _)| name != "log_comment").cloned());

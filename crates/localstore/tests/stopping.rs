@@ -108,6 +108,8 @@ fn kill_query_stops_by_the_clients_id() {
         let start = Instant::now();
         let killed = store.text(&format!("KILL QUERY WHERE query_id = '{quoted}' ASYNC FORMAT TSVRaw"));
         assert_eq!(killed.split('\t').take(3).collect::<Vec<_>>(), ["waiting", &id, "default"]);
+        let shown = killed.split('\t').nth(3).expect("the text");
+        assert!(shown.starts_with(statement) && !shown.contains("OUTFILE"), "{shown}");
         let answer = reader.join().expect("the reader");
         assert!(start.elapsed() < TWO_SECONDS, "{statement}: {:?}", start.elapsed());
         assert!(answer.text().contains("Code: 394. DB::Exception: Query was cancelled"), "{statement}");
@@ -141,7 +143,7 @@ fn a_slow_reader_holds_the_query_back_and_not_the_memory() {
         "POST",
         "/?query_id=slow",
         &[],
-        b"SELECT number, repeat('x', 1000) FROM numbers(1000000)",
+        b"SELECT number, repeat('x', 100) FROM numbers(10000000)",
     );
     std::thread::sleep(Duration::from_secs(1));
     assert_eq!(store.text(&running("slow")), "1");
