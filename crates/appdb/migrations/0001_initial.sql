@@ -113,6 +113,7 @@ CREATE TABLE login_throttles (
     window_start BIGINT NOT NULL,
     blocked_until BIGINT NOT NULL
 );
+CREATE INDEX login_throttles_by_window ON login_throttles (window_start);
 
 INSERT INTO roles (name, revision, created_at, updated_at) VALUES ('admin', 1, 0, 0);
 INSERT INTO audit_head (id, sequence, hash) VALUES (1, 0, '0000000000000000000000000000000000000000000000000000000000000000');

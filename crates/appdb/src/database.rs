@@ -89,6 +89,8 @@ impl AppDb {
     /// # Errors
     /// [`DbError::Unavailable`].
     pub async fn begin_read(&self) -> Result<ReadTx, DbError> {
+        // In WAL mode all statements of a deferred transaction see one state. A database whose default isolation shows
+        // each statement another one must be asked for REPEATABLE READ here: decisions rest on several statements.
         Ok(ReadTx { inner: self.pool.begin().await? })
     }
 

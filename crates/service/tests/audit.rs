@@ -1,0 +1,162 @@
+//! The audit log: every change leaves one record, pages hold each once, and filters mean what they say.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
+
+mod support;
+
+use secrecy::ExposeSecret as _;
+use support::*;
+use tracewarden_service::*;
+
+#[tokio::test]
+async fn every_change_leaves_one_record() {
+    let world = world().await;
+    let admin = world.admin().await;
+    world.bind(&admin).await;
+    let right = admin.require_admin().unwrap();
+    let service = &world.service;
+    let role = || vec![policy("ServiceName == \"pay\"")];
+    service.put_role(&right, "pay", role(), None).await.unwrap();
+    world.user(&admin, "ada", &["pay"]).await;
+    let change = UserChange { attributes: Some(team("x")), ..UserChange::default() };
+    service.update_user(&right, "ada", change).await.unwrap();
+    world.api_key(&admin).await;
+    let key = service.my_api_keys(&admin).await.unwrap()[0].id.clone();
+    service.revoke_my_api_key(&admin, &key).await.unwrap();
+    let request = PreviewRequest::User("ada".to_owned());
+    service.set_preview(&right, request).await.unwrap();
+    service.end_user_sessions(&right, "ada").await.unwrap();
+    service.revoke_user_api_keys(&right, "ada").await.unwrap();
+    service.rotate_password(&right, "ada").await.unwrap();
+    service.table(&right, "otel", "otel_traces").await.unwrap();
+    service.delete_user(&right, "ada").await.unwrap();
+    service.delete_role(&right, "pay", None).await.unwrap();
+    service.logout(&admin).await.unwrap();
+
+    let records = world.audit(&admin).await;
+    let actions: Vec<&str> = records.iter().rev().map(|entry| entry.action.as_str()).collect();
+    let expected = [
+        "admin.create",
+        "login",
+        "password.change",
+        "schema.put_binding",
+        "schema.put_fields",
+        "role.put",
+        "user.create",
+        "login",
+        "password.change",
+        "user.update",
+        "api_key.create",
+        "api_key.revoke",
+        "preview.begin",
+        "user.end_sessions",
+        "user.revoke_api_keys",
+        "user.rotate_password",
+        "schema.discover",
+        "user.delete",
+        "role.delete",
+        "logout",
+    ];
+    assert_eq!(actions, expected);
+    assert!(records.iter().all(|entry| entry.outcome == "success"));
+    let text = format!("{records:?}");
+    for secret in [ADMIN_PASSWORD, USER_PASSWORD, "argon2", "twk_"] {
+        assert!(!text.contains(secret), "{secret}");
+    }
+    let by_admin = &records[0];
+    assert_eq!((by_admin.actor_name.as_deref(), by_admin.via.as_deref()), (Some("admin"), Some("session")));
+    assert_eq!((by_admin.request_id.as_str(), by_admin.client_ip.as_deref()), ("req-1", Some("192.0.2.1")));
+    assert_eq!(by_admin.credential_id.as_deref(), Some(admin.credential_id()));
+}
+
+#[tokio::test]
+async fn pages_and_filters() {
+    let world = world().await;
+    let admin = world.admin().await;
+    let right = admin.require_admin().unwrap();
+    world.user(&admin, "ada", &[]).await;
+    for _ in 0..3 {
+        world.clock.pass(10);
+        let _ = world.login("ada", "wrong").await;
+    }
+    let all = world.audit(&admin).await;
+    let page = |query| world.service.audit(&right, query);
+    let mut seen = Vec::new();
+    let mut cursor = None;
+    loop {
+        let found = page(AuditQuery { cursor, limit: Some(2), ..AuditQuery::default() }).await.unwrap();
+        seen.extend(found.records.into_iter().map(|entry| entry.id));
+        cursor = found.next_cursor;
+        if cursor.is_none() {
+            break;
+        }
+    }
+    assert_eq!(seen, all.iter().map(|entry| entry.id.clone()).collect::<Vec<_>>());
+
+    let count = |query| async { page(query).await.unwrap().records.len() };
+    let text = |text: &str| Some(text.to_owned());
+    let every = AuditQuery::default;
+    assert_eq!(count(AuditQuery { outcome: text("denied"), ..every() }).await, 3);
+    assert_eq!(count(AuditQuery { actor: text("ada"), action: text("login"), ..every() }).await, 4);
+    assert_eq!(count(AuditQuery { actor: text("Ada"), ..every() }).await, 0);
+    assert_eq!(count(AuditQuery { from: Some(all[1].at), ..every() }).await, 2);
+    assert_eq!(count(AuditQuery { to: Some(all[1].at), ..every() }).await, all.len() - 2);
+    assert_eq!(code(page(AuditQuery { cursor: text("x"), ..every() }).await), "invalid_cursor");
+    assert_eq!(code(page(AuditQuery { limit: Some(0), ..every() }).await), "invalid_request");
+}
+
+#[tokio::test]
+async fn a_change_whose_record_fails_is_not_made() {
+    let world = world().await;
+    let admin = world.admin().await;
+    let right = admin.require_admin().unwrap();
+    let ada = world.user(&admin, "ada", &[]).await;
+    use sqlx::{Connection as _, Executor as _};
+    let mut connection = sqlx::AnyConnection::connect(&world.url).await.unwrap();
+    let refuse = "CREATE TRIGGER full BEFORE INSERT ON audit BEGIN SELECT RAISE(ABORT, 'disk full'); END";
+    connection.execute(refuse).await.unwrap();
+
+    let change = UserChange { roles: Some(set(&["admin"])), ..UserChange::default() };
+    assert_eq!(code(world.service.update_user(&right, "ada", change).await), "unavailable");
+    assert_eq!(code(world.service.delete_user(&right, "ada").await), "unavailable");
+    assert_eq!(code(world.service.delete_role(&right, "ghost", None).await), "not_found");
+    let new = NewUser { username: "eve".to_owned(), ..NewUser::default() };
+    assert_eq!(code(world.service.create_user(&right, new).await), "unavailable");
+    assert_eq!(code(world.login("ada", USER_PASSWORD).await), "unavailable");
+    let new = NewApiKey { name: "k".to_owned(), expires_at: None };
+    assert_eq!(code(world.service.create_api_key(&ada, new).await), "unavailable");
+
+    connection.execute("DROP TRIGGER full").await.unwrap();
+    connection.close().await.unwrap();
+    assert!(world.service.user(&right, "ada").await.unwrap().roles.is_empty());
+    assert_eq!(code(world.service.user(&right, "eve").await), "not_found");
+    assert!(world.service.my_api_keys(&ada).await.unwrap().is_empty());
+    assert_eq!(world.service.my_sessions(&ada).await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn previewed_reads_say_so() {
+    let world = world().await;
+    let admin = world.admin().await;
+    world.bind(&admin).await;
+    let right = admin.require_admin().unwrap();
+    world.service.put_role(&right, "pay", vec![policy("ServiceName == \"pay\"")], None).await.unwrap();
+    world.store.set(|answers| answers.selected = vec![("t1".to_owned(), 1, 1, 1)]);
+    let session = world.login("admin", ADMIN_PASSWORD).await.unwrap();
+    let caller = world.principal(&session).await;
+    let ids = || QueryRequest { view: View::Ids, ..QueryRequest::default() };
+    let own = world.service.query(&caller, ids()).await.unwrap();
+    assert_eq!(own.traces, 0, "administration opens no trace");
+    let request = PreviewRequest::As { roles: set(&["pay"]), attributes: None };
+    world.service.set_preview(&caller.require_admin().unwrap(), request).await.unwrap();
+    let caller = world.principal(&session).await;
+    assert_eq!(world.service.query(&caller, ids()).await.unwrap().traces, 1);
+    let record = world.last_audit(&admin).await;
+    assert_eq!(record.detail["preview"]["roles"][0], "pay");
+    assert_eq!(record.actor_name.as_deref(), Some("admin"));
+    world.service.clear_preview(&caller.require_admin().unwrap()).await.unwrap();
+    let caller = world.principal(&session).await;
+    assert_eq!(world.service.query(&caller, ids()).await.unwrap().traces, 0);
+    let Credential::Session(token) = &session else { panic!() };
+    assert!(!format!("{session:?}").contains(token.expose_secret()));
+}
