@@ -166,7 +166,11 @@ impl Job {
         let class = checkout.connection()?.classify(text)?;
         match (class, &analysis.shape) {
             (Class::NotOneStatement, _) => return Err(checkout.connection()?.parse_error(query)),
-            (Class::Reads, Shape::Select) => return self.select(checkout, text, output),
+            (Class::Reads, Shape::Select) => {
+                if let Some(progress) = self.select(checkout, text, output)? {
+                    return Ok(progress);
+                }
+            }
             (Class::Controls, Shape::Select) => return Err(file_clause_refused("INTO OUTFILE")),
             _ => {}
         }
@@ -183,19 +187,24 @@ impl Job {
 
     /// Lets the engine write the answer into a pipe. Its own streaming interface makes every part a document of its own,
     /// with the format's header and footer each time; here the format's writer sees the answer as a whole, and a full
-    /// pipe holds the engine back.
+    /// pipe holds the engine back. `None`: the query is written in a
+    /// way that [`statement`] does not understand.
     fn select(
         &self,
         checkout: &mut Checkout,
         text: &[u8],
         output: &mut Output,
-    ) -> Result<Progress, EngineError> {
+    ) -> Result<Option<Progress>, EngineError> {
         let pipe_error = |error: io::Error| EngineError::local(format_args!("cannot make a pipe: {error}"));
         let (mut reader, writer) = io::pipe().map_err(pipe_error)?;
         let path = format!("{PIPE_DIRECTORY}{}", writer.as_raw_fd());
         let text = statement::with_outfile(text, &path, self.format());
         let query = Query { text: &text, format: self.format(), params: &self.request.params };
         let connection = checkout.connection()?;
+        // Its parser decides whether the clause is where it belongs.
+        if connection.classify(&text)? != Class::Controls {
+            return Ok(None);
+        }
         let running = &self.entry.running;
         std::thread::scope(|scope| {
             let engine = scope.spawn(move || {
@@ -213,7 +222,7 @@ impl Job {
             running.stopped().map_or(Ok(()), Err)?;
             let progress = progress?;
             copied.map_err(|error| EngineError::local(format_args!("cannot read the answer: {error}")))?;
-            Ok(progress)
+            Ok(Some(progress))
         })
     }
 

@@ -324,6 +324,11 @@ fn every_format_is_one_document() {
         "SELECT 1 FORMAT TSV SETTINGS max_threads = 1",
         "FROM numbers(1) SELECT number + 1",
         "SELECT 1 UNION DISTINCT SELECT 1",
+        // Quotes and comments that this crate's reading of the text does not know.
+        "SELECT 1 WHERE \u{2018}'\u{2019} != 'FORMAT x'",
+        "SELECT 1 WHERE '' != \u{2018}' FORMAT TSV\u{2019}",
+        "SELECT 1 WHERE '\u{2018}' != '' FORMAT TSV",
+        "SELECT 1 WHERE '' != \u{2018} FORMAT TSV SETTINGS \u{2019}",
     ] {
         assert_eq!(store.text(statement), "1", "{statement}");
     }
