@@ -64,8 +64,9 @@ impl Routes {
         offered: &'static [Representation],
         (schemas, mut paths, methods): UtoipaMethodRouter<App>,
     ) -> Self {
-        for item in paths.paths.values_mut() {
-            for operation in operations(item) {
+        for (path, item) in &mut paths.paths {
+            for (method, operation) in operations(item) {
+                operation.operation_id = Some(operation_id(method, path));
                 document(operation, access);
             }
         }
@@ -89,11 +90,19 @@ async fn pass(State(gate): State<Gate>, mut request: Request, next: Next) -> Res
     }
 }
 
-/// All operations of a path.
-pub(crate) fn operations(item: &mut PathItem) -> impl Iterator<Item = &mut Operation> {
-    [&mut item.get, &mut item.put, &mut item.post, &mut item.delete, &mut item.patch]
+/// All operations of a path with their methods.
+fn operations(item: &mut PathItem) -> impl Iterator<Item = (&'static str, &mut Operation)> {
+    let PathItem { get, put, post, delete, patch, .. } = item;
+    [("get", get), ("put", put), ("post", post), ("delete", delete), ("patch", patch)]
         .into_iter()
-        .filter_map(Option::as_mut)
+        .filter_map(|(method, operation)| operation.as_mut().map(|operation| (method, operation)))
+}
+
+/// A name for generated clients; unique, since method and path are.
+fn operation_id(method: &str, path: &str) -> String {
+    let words =
+        path.split(|character: char| !character.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
+    std::iter::once(method).chain(words).collect::<Vec<_>>().join("_")
 }
 
 /// Writes into the document what the gate does.

@@ -15,7 +15,11 @@ use tracewarden_tracestore::{StoreConfig, TraceStore};
 
 use crate::ambient::{SystemClock, SystemEntropy};
 use crate::configuration::Configuration;
+use crate::server::Patience;
 use crate::{first_start, logging, server};
+
+/// A client that takes nothing of its answer for this long is let go.
+const CLIENT_STALL: Duration = Duration::from_secs(60);
 
 /// Runs the service until it is told to stop.
 ///
@@ -59,8 +63,8 @@ async fn serve(configuration: &Configuration) -> anyhow::Result<()> {
     let public_origin = configuration.public_origin.clone().unwrap_or_else(|| format!("http://{address}"));
     let edge = Edge { public_origin, trusted_proxies: configuration.trusted_proxies.clone(), entropy };
     announce(address, &edge.public_origin)?;
-    server::serve(listener, tracewarden_rest::router(service, edge), stop, configuration.shutdown_grace)
-        .await;
+    let patience = Patience { grace: configuration.shutdown_grace, stall: CLIENT_STALL };
+    server::serve(listener, tracewarden_rest::router(service, edge), stop, patience).await;
     db.close().await;
     tracing::info!("stopped");
     Ok(())

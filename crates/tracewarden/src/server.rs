@@ -3,6 +3,7 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::time::Duration;
 
 use axum::Router;
@@ -11,6 +12,7 @@ use hyper::body::Incoming;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
 use tokio::net::{TcpListener, TcpStream};
+use tokio_io_timeout::TimeoutStream;
 use tower::ServiceExt;
 
 /// Request line and headers together; a larger head is answered with 431.
@@ -22,8 +24,23 @@ const HEAD_DEADLINE: Duration = Duration::from_secs(30);
 /// Wait after a failure to accept, which is usually a lack of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Serves until `stop` completes, then waits at most `grace` for running answers.
-pub async fn serve(listener: TcpListener, routes: Router, stop: impl Future<Output = ()>, grace: Duration) {
+/// How patient the server is.
+#[derive(Debug, Clone, Copy)]
+pub struct Patience {
+    /// How long running answers may take after the signal to stop.
+    pub grace: Duration,
+    /// How long a client may take none of an answer. One that stopped reading would hold a query of the trace store, and
+    /// with enough connections all that it has.
+    pub stall: Duration,
+}
+
+/// Serves until `stop` completes, then waits for running answers.
+pub async fn serve(
+    listener: TcpListener,
+    routes: Router,
+    stop: impl Future<Output = ()>,
+    patience: Patience,
+) {
     let mut http = hyper::server::conn::http1::Builder::new();
     http.timer(TokioTimer::new())
         .header_read_timeout(HEAD_DEADLINE)
@@ -38,7 +55,8 @@ pub async fn serve(listener: TcpListener, routes: Router, stop: impl Future<Outp
         };
         match accepted {
             Ok((stream, peer)) => {
-                let connection = http.serve_connection(prepare(stream), per_connection(routes.clone(), peer));
+                let connection = http
+                    .serve_connection(prepare(stream, patience.stall), per_connection(routes.clone(), peer));
                 let connection = running.watch(connection);
                 tokio::spawn(async move {
                     if let Err(error) = connection.await {
@@ -56,17 +74,19 @@ pub async fn serve(listener: TcpListener, routes: Router, stop: impl Future<Outp
     }
     drop(listener);
     tracing::info!("stopping; running answers may finish");
-    if tokio::time::timeout(grace, running.shutdown()).await.is_err() {
+    if tokio::time::timeout(patience.grace, running.shutdown()).await.is_err() {
         tracing::warn!("answers that still ran were broken off");
     }
 }
 
-fn prepare(stream: TcpStream) -> TokioIo<TcpStream> {
+fn prepare(stream: TcpStream, stall: Duration) -> TokioIo<Pin<Box<TimeoutStream<TcpStream>>>> {
     // Without it the small last piece of an answer waits for the acknowledgement of the one before.
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "no TCP_NODELAY");
     }
-    TokioIo::new(stream)
+    let mut stream = TimeoutStream::new(stream);
+    stream.set_write_timeout(Some(stall));
+    TokioIo::new(Box::pin(stream))
 }
 
 fn per_connection(
@@ -104,4 +124,59 @@ pub fn stop_signal() -> io::Result<impl Future<Output = ()>> {
             _ = interrupt.recv() => {}
         }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use axum::body::Body;
+    use axum::routing::get;
+    use futures::stream;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    use super::*;
+
+    struct Guard(Arc<AtomicBool>);
+
+    impl Drop for Guard {
+        fn drop(&mut self) {
+            self.0.store(true, Ordering::SeqCst);
+        }
+    }
+
+    async fn endless(dropped: Arc<AtomicBool>) -> Body {
+        let guard = Guard(dropped);
+        Body::from_stream(stream::repeat_with(move || {
+            let _held = &guard;
+            Ok::<_, io::Error>(vec![b'x'; 64 * 1024])
+        }))
+    }
+
+    #[tokio::test]
+    async fn a_client_that_stops_reading_is_let_go() {
+        let dropped = Arc::new(AtomicBool::new(false));
+        let held = Arc::clone(&dropped);
+        let routes = Router::new().route("/", get(move || endless(Arc::clone(&held))));
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let patience = Patience { grace: Duration::from_secs(1), stall: Duration::from_millis(300) };
+        tokio::spawn(serve(listener, routes, std::future::pending(), patience));
+        let mut client = TcpStream::connect(address).await.unwrap();
+        client.write_all(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
+        let mut some = vec![0; 1024];
+        // As long as it reads, however slowly, it is served.
+        for _ in 0..5 {
+            assert!(client.read(&mut some).await.unwrap() > 0);
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        for _ in 0..100 {
+            if dropped.load(Ordering::SeqCst) {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        panic!("the answer is still held");
+    }
 }

@@ -30,9 +30,11 @@ async fn every_reference_leads_somewhere_and_every_operation_says_who_may_call_i
         let pointer = reference.split('"').next().unwrap();
         assert!(document.pointer(pointer).is_some(), "{pointer}");
     }
+    let mut names = std::collections::BTreeSet::new();
     for (path, item) in document["paths"].as_object().unwrap() {
         for (method, operation) in item.as_object().unwrap() {
             assert!(operation["security"].is_array(), "{method} {path}");
+            assert!(names.insert(operation["operationId"].as_str().unwrap()), "{method} {path}");
             assert!(operation["summary"].is_string(), "{method} {path}");
             assert!(operation["responses"]["default"].is_object(), "{method} {path}");
         }
