@@ -1,5 +1,6 @@
 //! Generators, sample traces, a whole application in process, a fault-injecting proxy. Development only.
 
+pub mod chaos_proxy;
 pub mod local_store;
 #[cfg(feature = "policies")]
 pub mod policies;

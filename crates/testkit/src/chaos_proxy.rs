@@ -1,0 +1,136 @@
+//! A TCP proxy that fails on purpose: answers pass until the fault that is set, and then no further.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// What happens to answers from now on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    /// Nothing.
+    None,
+    /// After so many bytes, counted over all connections, everything is broken off.
+    CutAfter(u64),
+    /// Connections are closed as soon as they are made.
+    Refuse,
+    /// Answers come a byte at a time, with a pause after each.
+    Drip(Duration),
+    /// Requests go through, and no answer ever comes.
+    Silence,
+}
+
+struct State {
+    fault: Fault,
+    /// Bytes of answers that passed since the fault was set.
+    passed: u64,
+    open: Vec<TcpStream>,
+}
+
+/// The proxy; stops accepting when dropped.
+pub struct ChaosProxy {
+    address: SocketAddr,
+    state: Arc<Mutex<State>>,
+}
+
+impl ChaosProxy {
+    /// Listens on a free port of the loopback interface and passes on to `upstream`.
+    ///
+    /// # Errors
+    /// When no port can be had.
+    pub fn start(upstream: SocketAddr) -> std::io::Result<Self> {
+        let listener = TcpListener::bind(("127.0.0.1", 0))?;
+        let address = listener.local_addr()?;
+        let state = Arc::new(Mutex::new(State { fault: Fault::None, passed: 0, open: Vec::new() }));
+        let shared = Arc::downgrade(&state);
+        std::thread::spawn(move || {
+            for client in listener.incoming().map_while(Result::ok) {
+                let Some(state) = shared.upgrade() else { return };
+                if lock(&state).fault == Fault::Refuse {
+                    continue;
+                }
+                if let Ok(server) = TcpStream::connect(upstream) {
+                    pass(client, server, &state);
+                }
+            }
+        });
+        Ok(Self { address, state })
+    }
+
+    /// The address to use instead of the upstream's.
+    pub fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// Sets what happens from now on, and closes the connections that are open.
+    pub fn set(&self, fault: Fault) {
+        let mut state = lock(&self.state);
+        state.fault = fault;
+        state.passed = 0;
+        state.open.drain(..).for_each(|stream| drop(stream.shutdown(Shutdown::Both)));
+    }
+
+    /// Bytes of answers that passed since the fault was set.
+    pub fn passed(&self) -> u64 {
+        lock(&self.state).passed
+    }
+}
+
+impl Drop for ChaosProxy {
+    fn drop(&mut self) {
+        self.set(Fault::Refuse);
+        // The listener's thread sees that nobody is left when it next accepts.
+        let _ = TcpStream::connect(self.address);
+    }
+}
+
+fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn pass(client: TcpStream, server: TcpStream, state: &Arc<Mutex<State>>) {
+    let (Ok(mut requests), Ok(mut to_server)) = (client.try_clone(), server.try_clone()) else { return };
+    {
+        let mut state = lock(state);
+        state.open.extend([client.try_clone(), server.try_clone()].into_iter().flatten());
+    }
+    std::thread::spawn(move || {
+        let _ = std::io::copy(&mut requests, &mut to_server);
+        let _ = to_server.shutdown(Shutdown::Both);
+    });
+    let state = Arc::clone(state);
+    std::thread::spawn(move || {
+        answers(server.try_clone().ok(), client.try_clone().ok(), &state);
+        let _ = client.shutdown(Shutdown::Both);
+        let _ = server.shutdown(Shutdown::Both);
+    });
+}
+
+fn answers(server: Option<TcpStream>, client: Option<TcpStream>, state: &Mutex<State>) {
+    let (Some(mut server), Some(mut client)) = (server, client) else { return };
+    let mut buffer = [0_u8; 16 * 1024];
+    while let Ok(length @ 1..) = server.read(&mut buffer) {
+        let (fault, allowed) = {
+            let mut state = lock(state);
+            let allowed = match state.fault {
+                Fault::CutAfter(limit) => length.min(usize::try_from(limit - state.passed.min(limit)).unwrap_or(length)),
+                Fault::Silence => 0,
+                _ => length,
+            };
+            state.passed += allowed as u64;
+            (state.fault, allowed)
+        };
+        let part = buffer.get(..allowed).unwrap_or_default();
+        let sent = match fault {
+            Fault::Drip(pause) => part.iter().try_for_each(|byte| {
+                std::thread::sleep(pause);
+                client.write_all(std::slice::from_ref(byte))
+            }),
+            Fault::Silence => continue,
+            _ => client.write_all(part),
+        };
+        if sent.is_err() || allowed < length {
+            return;
+        }
+    }
+}
