@@ -1,47 +1,41 @@
 //! A trace store: a real ClickHouse engine in a process of its own.
 
-use std::io::{BufRead, BufReader};
-use std::process::{Child, Command, Stdio};
+use std::net::SocketAddr;
 
 use reqwest::Method;
 use serde_json::{Value, json};
+use tracewarden_testkit::local_store::LocalStore;
 
-use super::{Client, Service, target_directory};
+use super::{Client, Service};
 
 /// A running store with the OpenTelemetry exporter's table `otel.otel_traces`; ends when dropped.
 pub struct Store {
-    child: Child,
-    _directory: tempfile::TempDir,
+    local: LocalStore,
     /// Its HTTP address.
     pub url: String,
+    /// Where it takes spans over OTLP.
+    pub otlp: String,
 }
 
 impl Store {
     /// Starts the program that `cargo build -p tracewarden-localstore` makes, with the engine that `cargo xtask engine`
     /// fetches.
     pub fn start() -> Self {
-        let program = target_directory().join("tracewarden-localstore");
-        assert!(program.is_file(), "run `cargo build -p tracewarden-localstore` first");
-        let directory = tempfile::tempdir().unwrap();
-        let mut child = Command::new(program)
-            .args(["--listen", "127.0.0.1:0", "--otlp", "127.0.0.1:0", "--exit-with-stdin", "--data"])
-            .arg(directory.path())
-            .env_remove("TRACEWARDEN_LOCALSTORE_PASSWORD")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        // Both lines, since a pipe that is closed early ends the program.
-        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let lines: Vec<String> = lines.map_while(Result::ok).take(2).collect();
-        let url = lines.iter().find_map(|line| line.strip_prefix("listening ").map(str::to_owned));
-        Self { child, _directory: directory, url: url.expect("the store starts") }
+        let local = LocalStore::start().unwrap();
+        let (url, otlp) = (local.url.clone(), local.otlp.clone());
+        Self { local, url, otlp }
+    }
+
+    /// The socket behind the HTTP address.
+    pub fn address(&self) -> SocketAddr {
+        self.url.trim_start_matches("http://").parse().unwrap()
     }
 
     /// Runs a statement.
     pub async fn run(&self, statement: &str) {
         let answer = Client::new(&self.url)
             .request(Method::POST, "/")
+            .basic_auth("default", Some(&self.local.password))
             .body(statement.to_owned())
             .send()
             .await
@@ -60,17 +54,17 @@ impl Store {
         .await;
     }
 
+    /// A service in front of it, with nothing bound.
+    pub fn service(&self) -> Service {
+        Service::start_with(&[
+            ("TRACEWARDEN_CLICKHOUSE_URL", &self.url),
+            ("TRACEWARDEN_CLICKHOUSE_PASSWORD", &self.local.password),
+        ])
+    }
+
     /// Kills the process; the port is then closed.
     pub fn kill(&mut self) {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
-    }
-}
-
-impl Drop for Store {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        self.local.kill();
     }
 }
 
@@ -82,7 +76,12 @@ pub fn binding() -> Value {
 
 /// A service with the exporter's table bound and some fields marked, and its administrator.
 pub async fn bound_service(store: &Store, environment: &[(&str, &str)]) -> (Service, Client) {
-    let mut all = vec![("TRACEWARDEN_CLICKHOUSE_URL", store.url.as_str())];
+    bound_service_at(&store.url, store, environment).await
+}
+
+/// The same, reaching the store under another address.
+pub async fn bound_service_at(url: &str, _store: &Store, environment: &[(&str, &str)]) -> (Service, Client) {
+    let mut all = vec![("TRACEWARDEN_CLICKHOUSE_URL", url)];
     all.extend_from_slice(environment);
     let service = Service::start_with(&all);
     let admin = service.admin().await;
