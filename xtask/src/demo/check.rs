@@ -21,6 +21,8 @@ use super::seed::Accounts;
 pub struct Findings {
     passed: usize,
     failures: Vec<String>,
+    /// Pages that were asked for, with how long each took.
+    pages: Vec<(Duration, String)>,
 }
 
 impl Findings {
@@ -87,6 +89,7 @@ pub fn run(subject: &Subject<'_>, first_answer: Duration) -> Result<()> {
     for (name, duration) in timings {
         println!("{:>8.1} s  {name}", duration.as_secs_f64());
     }
+    print!("{}", slowest(&mut findings.pages));
     for failure in &findings.failures {
         println!("\nFAILED  {failure}");
     }
@@ -95,4 +98,20 @@ pub fn run(subject: &Subject<'_>, first_answer: Duration) -> Result<()> {
         bail!("the service does not answer as the sample traces and the policies say");
     }
     Ok(())
+}
+
+/// How long pages took, and which took longest.
+fn slowest(pages: &mut [(Duration, String)]) -> String {
+    pages.sort_by_key(|page| std::cmp::Reverse(page.0));
+    let milliseconds = |index: usize| pages.get(index).map(|page| page.0.as_millis()).unwrap_or_default();
+    let mut text = format!(
+        "\n{:>8} pages of queries: half took less than {} ms, one in twenty more than {} ms; the slowest:\n",
+        pages.len(),
+        milliseconds(pages.len() / 2),
+        milliseconds(pages.len() / 20)
+    );
+    for (duration, name) in pages.iter().take(3) {
+        text.push_str(&format!("{:>8} ms  {name}\n", duration.as_millis()));
+    }
+    text
 }

@@ -1,6 +1,7 @@
 //! Traces by id, by query, and whole.
 
 use std::collections::{BTreeSet, HashSet};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
@@ -48,7 +49,9 @@ pub fn by_question(subject: &Subject<'_>, findings: &mut Findings) -> Result<()>
         for (number, question) in subject.expectations.questions.iter().enumerate() {
             let expected = subject.expectations.answer(number, person);
             let what = || format!("{}, query `{}`", account.person.username, question.name);
-            let got = all_pages(&account.client, question, expected.len());
+            let mut took = Vec::new();
+            let got = all_pages(&account.client, question, expected.len(), &mut took);
+            findings.pages.extend(took.into_iter().map(|duration| (duration, what())));
             if let Some(got) = findings.take(got, what)? {
                 compare_ids(findings, &got, &expected, what);
             }
@@ -98,7 +101,12 @@ pub fn whole(subject: &Subject<'_>, findings: &mut Findings) -> Result<()> {
 }
 
 /// Follows the cursor to the end. More pages than the expected ids fill mean a cursor that goes nowhere.
-pub fn all_pages(client: &Client, question: &Question, expected: usize) -> Result<Vec<String>> {
+fn all_pages(
+    client: &Client,
+    question: &Question,
+    expected: usize,
+    took: &mut Vec<Duration>,
+) -> Result<Vec<String>> {
     let mut ids = Vec::new();
     let mut cursor: Option<String> = None;
     for _ in 0..=expected / question.limit + 1 {
@@ -112,7 +120,9 @@ pub fn all_pages(client: &Client, question: &Question, expected: usize) -> Resul
         if let (Some(cursor), Some(query)) = (&cursor, query.as_object_mut()) {
             query.insert("cursor".to_owned(), json!(cursor));
         }
+        let begun = Instant::now();
         let page = client.call("POST", "/traces/query", Some(&query))?;
+        took.push(begun.elapsed());
         ids.extend(list(&page, "/trace_ids")?.iter().filter_map(Value::as_str).map(str::to_owned));
         cursor = page.get("next_cursor").and_then(Value::as_str).map(str::to_owned);
         if cursor.is_none() {
