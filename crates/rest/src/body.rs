@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use axum::body::Body;
 use axum::extract::{FromRequest, Request};
 use http::{HeaderMap, header};
-use http_body_util::{BodyExt, Limited};
+use http_body_util::BodyExt;
 use serde::de::DeserializeOwned;
 use serde_path_to_error::Segment;
 
@@ -13,6 +14,10 @@ use crate::problem::Problem;
 
 /// Bodies above this size are refused.
 pub const MAX_BODY_BYTES: usize = 1024 * 1024;
+
+/// Of a larger body this much is still read and forgotten: a client that is cut off while it writes never gets to read
+/// why.
+const MAX_DISCARDED_BYTES: usize = 16 * MAX_BODY_BYTES;
 
 /// A body must have arrived after this time, so that slow senders do not pile up.
 const BODY_DEADLINE: Duration = Duration::from_secs(30);
@@ -25,21 +30,32 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Json<T> {
 
     async fn from_request(request: Request, _state: &S) -> Result<Self, Problem> {
         require_json(request.headers())?;
-        let too_large =
-            || Problem::new(Code::PayloadTooLarge, format!("bodies are limited to {MAX_BODY_BYTES} bytes"));
-        let declared = request.headers().get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok());
-        if declared.and_then(|length| length.parse::<u64>().ok()).is_some_and(|n| n > MAX_BODY_BYTES as u64) {
-            return Err(too_large());
-        }
-        let body = Limited::new(request.into_body(), MAX_BODY_BYTES);
-        let bytes = match tokio::time::timeout(BODY_DEADLINE, body.collect()).await {
-            Ok(Ok(collected)) => collected.to_bytes(),
-            Ok(Err(error)) if error.is::<http_body_util::LengthLimitError>() => return Err(too_large()),
-            Ok(Err(_)) => return Err(Problem::new(Code::InvalidRequest, "the body broke off")),
+        let bytes = match tokio::time::timeout(BODY_DEADLINE, read(request.into_body())).await {
+            Ok(bytes) => bytes?,
             Err(_) => return Err(Problem::new(Code::RequestTimeout, "the body did not arrive in time")),
         };
         parse(&bytes).map(Json)
     }
+}
+
+/// The whole body, when it keeps to the limit.
+async fn read(mut body: Body) -> Result<Vec<u8>, Problem> {
+    let mut bytes = Vec::new();
+    let mut passed = 0;
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|_| Problem::new(Code::InvalidRequest, "the body broke off"))?;
+        let Ok(data) = frame.into_data() else { continue };
+        passed += data.len();
+        if passed <= MAX_BODY_BYTES {
+            bytes.extend_from_slice(&data);
+        } else if passed > MAX_DISCARDED_BYTES {
+            break;
+        }
+    }
+    if passed <= MAX_BODY_BYTES {
+        return Ok(bytes);
+    }
+    Err(Problem::new(Code::PayloadTooLarge, format!("bodies are limited to {MAX_BODY_BYTES} bytes")))
 }
 
 /// A form, or text that happens to be JSON, is what a foreign page can send without asking first; only a body that

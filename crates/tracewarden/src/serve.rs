@@ -62,7 +62,7 @@ async fn serve(configuration: &Configuration) -> anyhow::Result<()> {
 
     let public_origin = configuration.public_origin.clone().unwrap_or_else(|| format!("http://{address}"));
     let edge = Edge { public_origin, trusted_proxies: configuration.trusted_proxies.clone(), entropy };
-    announce(address, &edge.public_origin)?;
+    announce(address, &edge.public_origin);
     let patience = Patience { grace: configuration.shutdown_grace, stall: CLIENT_STALL };
     server::serve(listener, tracewarden_rest::router(service, edge), stop, patience).await;
     db.close().await;
@@ -71,7 +71,7 @@ async fn serve(configuration: &Configuration) -> anyhow::Result<()> {
 }
 
 /// Says where the service listens: on standard output for programs that started it, in the log for people.
-fn announce(address: SocketAddr, public_origin: &str) -> anyhow::Result<()> {
+fn announce(address: SocketAddr, public_origin: &str) {
     let reachable = match address.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),
         IpAddr::V6(ip) if ip.is_unspecified() => IpAddr::V6(Ipv6Addr::LOCALHOST),
@@ -79,10 +79,11 @@ fn announce(address: SocketAddr, public_origin: &str) -> anyhow::Result<()> {
     };
     let url = format!("http://{}", SocketAddr::new(reachable, address.port()));
     let mut output = std::io::stdout();
-    writeln!(output, "listening {url}").context("cannot write to standard output")?;
-    output.flush().context("cannot write to standard output")?;
+    if let Err(error) = writeln!(output, "listening {url}").and_then(|()| output.flush()) {
+        // Nobody reads it, and nobody has to.
+        tracing::debug!(%error, "standard output is closed");
+    }
     tracing::info!(public_origin, "listening on {url}");
-    Ok(())
 }
 
 async fn bootstrap(service: &Service, configuration: &Configuration) -> anyhow::Result<()> {
