@@ -33,21 +33,26 @@ impl Report<'_> {
         out
     }
 
+    fn password_of(&self, username: &str) -> &str {
+        self.accounts.of(username).map_or("", |account| &account.password)
+    }
+
     fn write(&self, out: &mut String) -> std::fmt::Result {
         let Self { base, otlp, directory, .. } = self;
         writeln!(out, "\nTracewarden runs at  {base}{}\n", if self.web { "/ui/" } else { "" })?;
         writeln!(out, "Log-ins. Each user sees whole traces, or nothing of them:\n")?;
         for account in &self.accounts.all {
             let person = account.person;
-            writeln!(
-                out,
-                "  {:<8} {:<20} {:<18} {}",
-                person.username,
-                account.password,
-                person.title,
-                reason(account.person.role)
-            )?;
+            writeln!(out, "  {:<8} {}   {}", person.username, account.password, person.title)?;
             writeln!(out, "           sees {}", person.sees)?;
+            let Some(role) = person.role else { continue };
+            let attributes = (person.attributes)();
+            let with =
+                if attributes == json!({}) { String::new() } else { format!(" and attributes {attributes}") };
+            writeln!(out, "           by role {}{with}: any span with", role.name)?;
+            for policy in role.policies {
+                writeln!(out, "             {}", broken(policy.expression, "             "))?;
+            }
         }
         writeln!(out, "\nWho sees which of the traces that the sample is known for:\n")?;
         out.push_str(&table(self.landmarks));
@@ -78,6 +83,12 @@ impl Report<'_> {
                 writeln!(out, "  {line}")?;
             }
         }
+        if !self.web {
+            writeln!(out, "\nLog in as a person would; the cookie is the session:\n")?;
+            writeln!(out, "  curl -s -c cookies {base}/login -H 'Content-Type: application/json' \\")?;
+            writeln!(out, "    -d '{{\"username\":\"sam\",\"password\":\"{}\"}}'", self.password_of("sam"))?;
+            writeln!(out, "  curl -s -b cookies {base}/me")?;
+        }
         let otlp = otlp.strip_suffix("/v1/traces").unwrap_or(otlp);
         writeln!(
             out,
@@ -93,8 +104,13 @@ impl Report<'_> {
     }
 }
 
-fn reason(role: Option<&super::cast::Role>) -> String {
-    role.map_or_else(|| "role admin".to_owned(), |role| format!("role {}", role.name))
+/// Breaks an expression that is too long for a line, where it may be broken.
+fn broken(expression: &str, indentation: &str) -> String {
+    const COLUMNS: usize = 100;
+    if indentation.len() + expression.len() <= COLUMNS {
+        return expression.to_owned();
+    }
+    expression.replace(" && ", &format!("\n{indentation}  && "))
 }
 
 /// Breaks a JSON document between members, so that the line can still be pasted.

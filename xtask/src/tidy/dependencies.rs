@@ -23,8 +23,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("xtask", &["testkit"]),
 ];
 
-/// What only tests may depend on: the whole application is tested where it is put together.
-const ALLOWED_FOR_TESTS: &[(&str, &[&str])] = &[("tracewarden", &["localstore", "testkit"])];
+/// What only tests may depend on: the whole application is tested where it is put together, and the SQL of policies
+/// beside the code that writes it, against generated policies and spans.
+const ALLOWED_FOR_TESTS: &[(&str, &[&str])] =
+    &[("tracewarden", &["localstore", "testkit"]), ("tracestore", &["testkit"])];
 
 pub fn violations(metadata: &Value) -> Result<Vec<String>> {
     let packages =
@@ -89,7 +91,9 @@ mod tests {
     }
 
     #[test]
-    fn the_binary_may_use_the_test_kit_in_tests_only() {
+    fn the_test_kit_is_for_tests_only() {
+        assert!(check("tracewarden-tracestore", "tracewarden-testkit", json!("dev")).is_empty());
+        assert_eq!(check("tracewarden-tracestore", "tracewarden-testkit", Value::Null).len(), 1);
         assert!(check("tracewarden", "tracewarden-testkit", json!("dev")).is_empty());
         assert_eq!(check("tracewarden", "tracewarden-testkit", Value::Null).len(), 1);
         assert_eq!(check("tracewarden-service", "tracewarden-testkit", json!("dev")).len(), 1);

@@ -35,6 +35,7 @@ pub fn run() -> Result<()> {
     violations.extend(privacy::violations(&sources));
     violations.extend(formatting::violations()?);
     if violations.is_empty() {
+        println!("{} files are tidy", sources.len());
         return Ok(());
     }
     for violation in &violations {
