@@ -24,6 +24,8 @@ struct State {
     fault: Fault,
     /// Bytes of answers that passed since the fault was set.
     passed: u64,
+    /// Counts the faults, so that a connection of an earlier one neither passes nor counts anything any more.
+    generation: u64,
     open: Vec<TcpStream>,
 }
 
@@ -41,7 +43,8 @@ impl ChaosProxy {
     pub fn start(upstream: SocketAddr) -> std::io::Result<Self> {
         let listener = TcpListener::bind(("127.0.0.1", 0))?;
         let address = listener.local_addr()?;
-        let state = Arc::new(Mutex::new(State { fault: Fault::None, passed: 0, open: Vec::new() }));
+        let state =
+            Arc::new(Mutex::new(State { fault: Fault::None, passed: 0, generation: 0, open: Vec::new() }));
         let shared = Arc::downgrade(&state);
         std::thread::spawn(move || {
             for client in listener.incoming().map_while(Result::ok) {
@@ -67,6 +70,7 @@ impl ChaosProxy {
         let mut state = lock(&self.state);
         state.fault = fault;
         state.passed = 0;
+        state.generation += 1;
         state.open.drain(..).for_each(|stream| drop(stream.shutdown(Shutdown::Both)));
     }
 
@@ -90,30 +94,36 @@ fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
 
 fn pass(client: TcpStream, server: TcpStream, state: &Arc<Mutex<State>>) {
     let (Ok(mut requests), Ok(mut to_server)) = (client.try_clone(), server.try_clone()) else { return };
-    {
+    let generation = {
         let mut state = lock(state);
         state.open.extend([client.try_clone(), server.try_clone()].into_iter().flatten());
-    }
+        state.generation
+    };
     std::thread::spawn(move || {
         let _ = std::io::copy(&mut requests, &mut to_server);
         let _ = to_server.shutdown(Shutdown::Both);
     });
     let state = Arc::clone(state);
     std::thread::spawn(move || {
-        answers(server.try_clone().ok(), client.try_clone().ok(), &state);
+        answers(server.try_clone().ok(), client.try_clone().ok(), &state, generation);
         let _ = client.shutdown(Shutdown::Both);
         let _ = server.shutdown(Shutdown::Both);
     });
 }
 
-fn answers(server: Option<TcpStream>, client: Option<TcpStream>, state: &Mutex<State>) {
+fn answers(server: Option<TcpStream>, client: Option<TcpStream>, state: &Mutex<State>, generation: u64) {
     let (Some(mut server), Some(mut client)) = (server, client) else { return };
     let mut buffer = [0_u8; 16 * 1024];
     while let Ok(length @ 1..) = server.read(&mut buffer) {
         let (fault, allowed) = {
             let mut state = lock(state);
+            if state.generation != generation {
+                return;
+            }
             let allowed = match state.fault {
-                Fault::CutAfter(limit) => length.min(usize::try_from(limit - state.passed.min(limit)).unwrap_or(length)),
+                Fault::CutAfter(limit) => {
+                    length.min(usize::try_from(limit - state.passed.min(limit)).unwrap_or(length))
+                }
                 Fault::Silence => 0,
                 _ => length,
             };

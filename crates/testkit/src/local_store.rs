@@ -54,6 +54,12 @@ impl LocalStore {
         Ok(store)
     }
 
+    /// Kills the process; its ports are then closed.
+    pub fn kill(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
     /// The process id.
     pub fn pid(&self) -> u32 {
         self.child.id()
@@ -62,8 +68,7 @@ impl LocalStore {
 
 impl Drop for LocalStore {
     fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        self.kill();
         let _ = std::fs::remove_dir_all(&self.directory);
     }
 }

@@ -2,14 +2,13 @@
 
 use serde_json::{Value, json};
 
-use crate::support::Service;
 use crate::support::store::{Store, binding, bound_service};
 
 #[tokio::test]
 async fn a_table_is_found_bound_and_marked() {
     let store = Store::start();
     store.insert_two_traces().await;
-    let service = Service::start_with(&[("TRACEWARDEN_CLICKHOUSE_URL", &store.url)]);
+    let service = store.service();
     let admin = service.admin().await;
     let empty = admin.get("/schema").await.expect(200);
     assert_eq!(empty.body["binding"], Value::Null);
@@ -161,9 +160,7 @@ async fn the_filter_schema_depends_on_who_asks() {
 async fn samples_can_be_turned_off() {
     let store = Store::start();
     store.insert_two_traces().await;
-    let environment =
-        [("TRACEWARDEN_CLICKHOUSE_URL", store.url.as_str()), ("TRACEWARDEN_DISCOVERY_SAMPLES", "false")];
-    let service = Service::start_with(&environment);
+    let service = store.service_with(&[("TRACEWARDEN_DISCOVERY_SAMPLES", "false")]);
     let detail = service.admin().await.get("/schema/tables/otel/otel_traces").await.expect(200);
     assert_eq!(detail.body["sampled"], false);
     assert!(!String::from_utf8_lossy(&detail.bytes).contains("blue"));

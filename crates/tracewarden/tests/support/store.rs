@@ -56,10 +56,17 @@ impl Store {
 
     /// A service in front of it, with nothing bound.
     pub fn service(&self) -> Service {
-        Service::start_with(&[
-            ("TRACEWARDEN_CLICKHOUSE_URL", &self.url),
-            ("TRACEWARDEN_CLICKHOUSE_PASSWORD", &self.local.password),
-        ])
+        self.service_with(&[])
+    }
+
+    /// The same, with further settings.
+    pub fn service_with(&self, environment: &[(&str, &str)]) -> Service {
+        let mut all = vec![
+            ("TRACEWARDEN_CLICKHOUSE_URL", self.url.as_str()),
+            ("TRACEWARDEN_CLICKHOUSE_PASSWORD", self.local.password.as_str()),
+        ];
+        all.extend_from_slice(environment);
+        Service::start_with(&all)
     }
 
     /// Kills the process; the port is then closed.
@@ -76,16 +83,19 @@ pub fn binding() -> Value {
 
 /// A service with the exporter's table bound and some fields marked, and its administrator.
 pub async fn bound_service(store: &Store, environment: &[(&str, &str)]) -> (Service, Client) {
-    bound_service_at(&store.url, store, environment).await
+    bound(store.service_with(environment)).await
 }
 
 /// The same, reaching the store under another address.
-pub async fn bound_service_at(url: &str, _store: &Store, environment: &[(&str, &str)]) -> (Service, Client) {
+pub async fn bound_service_at(url: &str, store: &Store, environment: &[(&str, &str)]) -> (Service, Client) {
     let mut all = vec![("TRACEWARDEN_CLICKHOUSE_URL", url)];
     all.extend_from_slice(environment);
-    let service = Service::start_with(&all);
+    bound(store.service_with(&all)).await
+}
+
+async fn bound(service: Service) -> (Service, Client) {
     let admin = service.admin().await;
-    let bound = admin.put("/schema/binding", binding()).await.expect(200);
+    let answer = admin.put("/schema/binding", binding()).await.expect(200);
     let fields = json!({"fields": [
         {"map": "SpanAttributes", "name": "team", "filterable": true, "policy": true},
         {"map": "SpanAttributes", "name": "size", "type": "number", "filterable": true, "policy": false},
@@ -93,7 +103,7 @@ pub async fn bound_service_at(url: &str, _store: &Store, environment: &[(&str, &
         {"name": "ServiceName", "filterable": true, "policy": true},
         {"name": "Duration", "filterable": true, "policy": false},
     ]});
-    let version = bound.headers["etag"].to_str().unwrap();
+    let version = answer.headers["etag"].to_str().unwrap();
     admin.with("if-match", version).put("/schema/fields", fields).await.expect(200);
     (service, admin)
 }

@@ -1,0 +1,161 @@
+//! A trace store that fails: an explicit error or a page that is visibly broken off, never a short page.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tracewarden_testkit::chaos_proxy::{ChaosProxy, Fault};
+
+use crate::support::store::{Store, binding, bound_service_at};
+use crate::support::{Client, Service};
+
+const ROLE: &str = "/roles/blue";
+
+async fn service_behind(
+    proxy: &ChaosProxy,
+    store: &Store,
+    environment: &[(&str, &str)],
+) -> (Service, Client, Client) {
+    let (service, admin) = bound_service_at(&proxy.url(), store, environment).await;
+    let policies =
+        json!({"policies": [{"title": "Blue", "expression": "SpanAttributes[\"team\"] == \"blue\""}]});
+    admin.put(ROLE, policies).await.expect(201);
+    let ada = service.user(&admin, "ada", &["blue"]).await;
+    (service, admin, ada)
+}
+
+/// What a client can make of an answer.
+#[derive(Debug, PartialEq)]
+enum Seen {
+    /// A whole document.
+    Page(usize),
+    /// An error with this status.
+    Refused(u16),
+    /// Broken off.
+    Broken,
+}
+
+async fn ask(client: &Client, accept: &str, encoding: &str) -> Seen {
+    let request = client
+        .with("accept", accept)
+        .with("accept-encoding", encoding)
+        .request(reqwest::Method::POST, "/traces/query")
+        .json(&json!({}));
+    let Ok(answer) = request.send().await else { return Seen::Broken };
+    let status = answer.status().as_u16();
+    let Ok(body) = answer.bytes().await else { return Seen::Broken };
+    if status != 200 {
+        return Seen::Refused(status);
+    }
+    Seen::Page(body.len())
+}
+
+#[tokio::test]
+async fn a_cut_anywhere_is_seen() {
+    let store = Store::start();
+    // Some 100 KB, so that the answer comes in several pieces.
+    store
+        .run(
+            "INSERT INTO otel.otel_traces (Timestamp, TraceId, SpanId, SpanName, ServiceName, SpanAttributes) \
+             SELECT now64(9) - 60, leftPad(toString(number % 3 + 1), 32, '0'), leftPad(toString(number), 16, '0'), \
+             repeat('x', 1000), 'shop', map('team', 'blue') FROM numbers(60)",
+        )
+        .await;
+    let proxy = ChaosProxy::start(store.address()).unwrap();
+    let (_service, _admin, ada) = service_behind(&proxy, &store, &[]).await;
+    for (accept, encoding) in
+        [("application/json", "identity"), ("application/x-ndjson", "identity"), ("application/json", "gzip")]
+    {
+        proxy.set(Fault::None);
+        let whole = ask(&ada, accept, encoding).await;
+        assert!(matches!(whole, Seen::Page(length) if length > 1_000), "{whole:?}");
+        let total = proxy.passed();
+        let mut cuts: Vec<u64> = (0..total).step_by(usize::try_from(total / 60).unwrap()).collect();
+        cuts.extend((1..40).map(|back| total - back));
+        let (mut refused, mut broken) = (0, 0);
+        for cut in cuts {
+            proxy.set(Fault::CutAfter(cut));
+            match ask(&ada, accept, encoding).await {
+                // Within the last bytes everything has arrived, the zero that ends the answer included: answers
+                // differ by a few bytes in their headers, and a client may do without the very last newline.
+                Seen::Page(length) => assert!(
+                    Seen::Page(length) == whole && cut + 8 > total,
+                    "cut after {cut} of {total} bytes, a page of {length} bytes came ({accept})"
+                ),
+                Seen::Refused(status) => {
+                    assert!((500..600).contains(&status), "{status}");
+                    refused += 1;
+                }
+                Seen::Broken => broken += 1,
+            }
+        }
+        println!("{accept}, {encoding}: {total} bytes, {refused} refused, {broken} broken off");
+        assert!(refused > 0 && broken > 0, "both kinds of failure occur");
+        proxy.set(Fault::None);
+        assert_eq!(ask(&ada, accept, encoding).await, whole);
+    }
+    proxy.set(Fault::Refuse);
+    assert_eq!(ask(&ada, "application/json", "identity").await, Seen::Refused(503));
+    proxy.set(Fault::Drip(Duration::from_micros(1)));
+    assert!(matches!(ask(&ada, "application/json", "identity").await, Seen::Page(_)));
+}
+
+/// Binds another table or view of the same columns.
+async fn bind(admin: &Client, table: &str) {
+    let version = admin.get("/schema").await.expect(200).headers["etag"].to_str().unwrap().to_owned();
+    let mut other = binding();
+    other["table"] = Value::from(table);
+    admin.with("if-match", &version).put("/schema/binding", other).await.expect(200);
+}
+
+#[tokio::test]
+async fn an_exception_after_the_first_byte_breaks_the_page_off() {
+    let store = Store::start();
+    store
+        .run(
+            "INSERT INTO otel.otel_traces (Timestamp, TraceId, SpanId, SpanName, ServiceName, SpanAttributes) \
+             SELECT now64(9) - 60, repeat('1', 32), leftPad(toString(number), 16, '0'), repeat('x', 500), 'shop', \
+             map('team', 'blue') FROM numbers(100000)",
+        )
+        .await;
+    // Reading the last of the sorted spans fails; deciding, which does not look at the column, does not.
+    store
+        .run(
+            "CREATE VIEW otel.failing AS SELECT *, sipHash64(SpanName, SpanId) + throwIf(SpanId = '0000000000099999', 'no luck') AS Late \
+             FROM otel.otel_traces",
+        )
+        .await;
+    let proxy = ChaosProxy::start(store.address()).unwrap();
+    let (_service, admin, ada) = service_behind(&proxy, &store, &[]).await;
+    bind(&admin, "failing").await;
+    for accept in ["application/json", "application/x-ndjson"] {
+        let seen = ask(&ada, accept, "identity").await;
+        assert!(matches!(seen, Seen::Broken | Seen::Refused(502)), "{seen:?}");
+    }
+    let records = admin.get("/audit?action=traces.query&limit=1").await.expect(200).body;
+    assert_ne!(records["records"][0]["outcome"], "success", "{records}");
+}
+
+#[tokio::test]
+async fn a_slow_query_ends_at_its_limit() {
+    let store = Store::start();
+    store
+        .run(
+            "INSERT INTO otel.otel_traces (Timestamp, TraceId, SpanId, SpanName, ServiceName, SpanAttributes) \
+             SELECT now64(9) - 60, repeat('1', 32), leftPad(toString(number), 16, '0'), 'x', 'shop', \
+             map('team', 'blue') FROM numbers(1000)",
+        )
+        .await;
+    store
+        .run(
+            "CREATE VIEW otel.slow AS SELECT * REPLACE(concat(SpanId, if(sleepEachRow(0.01) = 0, '', '')) AS SpanId, \
+             if(sleepEachRow(0.01) = 0, Timestamp, Timestamp) AS Timestamp) FROM otel.otel_traces SETTINGS max_block_size = 10",
+        )
+        .await;
+    let proxy = ChaosProxy::start(store.address()).unwrap();
+    let (_service, admin, ada) = service_behind(&proxy, &store, &[("TRACEWARDEN_QUERY_TIMEOUT", "1s")]).await;
+    bind(&admin, "slow").await;
+    let started = Instant::now();
+    ada.post("/traces/query", json!({})).await.problem(504, "query_timeout");
+    assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
+    ada.get(&format!("/traces/{}", "1".repeat(32))).await.problem(504, "query_timeout");
+}

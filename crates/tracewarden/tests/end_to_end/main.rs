@@ -1,0 +1,16 @@
+//! From a program that emits spans to people who read them, and what happens when something on the way fails.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod broken_policies;
+mod failing_store;
+mod instrumented_program;
+mod large_pages;
