@@ -124,3 +124,71 @@ pub(crate) fn panicked(cause: Box<dyn Any + Send + 'static>) -> Response {
     Problem::new(Code::Internal, "something went wrong; the log has more under the request's id")
         .into_response()
 }
+
+#[cfg(test)]
+mod tests {
+    use axum::body::Body;
+    use axum::routing::get;
+    use axum::{Extension, Router};
+    use http_body_util::BodyExt;
+    use tower::ServiceExt;
+    use tracewarden_model::ambient::EntropyError;
+
+    use super::*;
+
+    struct Bytes(Option<u8>);
+
+    impl Entropy for Bytes {
+        fn fill(&self, bytes: &mut [u8]) -> Result<(), EntropyError> {
+            bytes.fill(self.0.ok_or(EntropyError)?);
+            Ok(())
+        }
+    }
+
+    async fn ask(path: &str, entropy: Option<u8>) -> (u16, String, http::HeaderMap) {
+        let edge = Edge {
+            public_origin: "https://traces.example.com".to_owned(),
+            trusted_proxies: Vec::new(),
+            entropy: Arc::new(Bytes(entropy)),
+        };
+        let routes = Router::new()
+            .route("/panics", get(async || -> &'static str { panic!("with a secret") }))
+            .route("/id", get(async |Extension(info): Extension<RequestInfo>| info.request_id))
+            .route("/bare", get(async || StatusCode::SERVICE_UNAVAILABLE));
+        let request = Request::builder().uri(path).body(Body::empty()).unwrap();
+        let response = crate::wrapped(routes, Arc::new(edge)).oneshot(request).await.unwrap();
+        let (status, headers) = (response.status().as_u16(), response.headers().clone());
+        let bytes = response.into_body().collect().await.unwrap().to_bytes();
+        (status, String::from_utf8(bytes.to_vec()).unwrap(), headers)
+    }
+
+    #[tokio::test]
+    async fn a_panic_is_an_answer_like_any_other() {
+        let (status, body, headers) = ask("/panics", Some(7)).await;
+        assert_eq!(status, 500);
+        assert!(body.contains("\"code\":\"internal\"") && !body.contains("secret"), "{body}");
+        assert_eq!(headers[X_REQUEST_ID], "07".repeat(16));
+        assert_eq!(headers[header::X_CONTENT_TYPE_OPTIONS], "nosniff");
+    }
+
+    #[tokio::test]
+    async fn the_handler_sees_the_id_that_the_client_gets() {
+        let (status, body, headers) = ask("/id", Some(9)).await;
+        assert_eq!((status, body.as_bytes()), (200, headers[X_REQUEST_ID].as_bytes()));
+    }
+
+    #[tokio::test]
+    async fn a_bare_status_becomes_a_problem() {
+        let (status, body, headers) = ask("/bare", Some(7)).await;
+        assert_eq!(status, 500);
+        assert!(body.contains("\"code\":\"internal\""), "{body}");
+        assert_eq!(headers[header::CONTENT_TYPE], crate::problem::PROBLEM_JSON);
+    }
+
+    #[tokio::test]
+    async fn without_randomness_nothing_is_answered() {
+        let (status, body, _) = ask("/id", None).await;
+        assert_eq!(status, 500);
+        assert!(body.contains("\"code\":\"internal\""), "{body}");
+    }
+}

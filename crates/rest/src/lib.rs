@@ -64,10 +64,14 @@ pub fn router(service: Service, edge: Edge) -> Router {
     let (router, document) = declare(app.clone()).finish();
     let text = serde_json::to_vec_pretty(&document).unwrap_or_default();
     app.document.get_or_init(|| text.into());
+    wrapped(router.with_state(app), edge)
+}
+
+/// What stands around all routes, from the inside outwards.
+fn wrapped(router: Router, edge: Arc<Edge>) -> Router {
     router
-        .with_state(app)
-        // Inside the wrapper, so that an answer to a panic is an answer like any other.
         .layer(CompressionLayer::new())
+        // Inside the wrapper, so that an answer to a panic is an answer like any other.
         .layer(CatchPanicLayer::custom(edge::panicked))
         .layer(middleware::from_fn_with_state(edge, edge::wrap))
 }
