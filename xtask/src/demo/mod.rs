@@ -156,7 +156,12 @@ fn stop(demo: &mut Demo) -> Result<()> {
     let service = demo.service.stop();
     let store = demo.store.stop();
     match &demo.directory {
-        Directory::Kept(path) => eprintln!("stopped; the data are kept in {}", path.display()),
+        Directory::Kept(path) => {
+            let path = path.display();
+            eprintln!("stopped; the data are kept in {path}; to look at them again:");
+            eprintln!("  tracewarden-localstore --data {path}/store");
+            eprintln!("  TRACEWARDEN_DATABASE_URL=sqlite:{path}/tracewarden.db tracewarden serve");
+        }
         Directory::Temporary(_) => eprintln!("stopped; the data are removed"),
     }
     service.and(store)
