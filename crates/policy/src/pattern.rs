@@ -8,7 +8,8 @@ use regex_syntax::ast::{
     Flags, FlagsItemKind, GroupKind, Literal, RepetitionKind, RepetitionRange, parse::ParserBuilder,
 };
 
-/// The largest bound of a repetition, RE2's own.
+/// The largest bound of a repetition, and of repetitions within each other multiplied: RE2's own. It refuses more only
+/// when the pattern is first used, which would fail the queries of everyone with the role.
 const MAX_REPEAT: u32 = 1_000;
 /// How many positions the pattern may have with its repetitions written out. Both engines compile far more than this,
 /// so a pattern that was accepted never fails to compile later.
@@ -39,6 +40,9 @@ impl Pattern {
                 "the pattern is too large: written out it has more than {MAX_EXPANDED} positions"
             ));
         }
+        if nested_repeats(&ast) > u64::from(MAX_REPEAT) {
+            return Err(format!("repetitions, also within each other, are at most {MAX_REPEAT}"));
+        }
         // `.` crosses newlines in ClickHouse unless told otherwise.
         let mut re2 = Writer { out: "(?-s)".to_owned(), boundary: ("\\b", "\\B"), folded: false };
         re2.write(&ast)?;
@@ -54,16 +58,35 @@ fn expanded(ast: &Ast) -> u64 {
     match ast {
         Ast::Repetition(repetition) => {
             let inner = expanded(&repetition.ast);
-            let times = match &repetition.op.kind {
-                RepetitionKind::Range(RepetitionRange::Exactly(n) | RepetitionRange::AtLeast(n)) => *n,
-                RepetitionKind::Range(RepetitionRange::Bounded(_, n)) => *n,
-                _ => 1,
-            };
-            inner.saturating_mul(u64::from(times.max(1)))
+            inner.saturating_mul(bound(&repetition.op.kind))
         }
         Ast::Group(group) => expanded(&group.ast),
         Ast::Alternation(alternation) => alternation.asts.iter().map(expanded).fold(1, u64::saturating_add),
         Ast::Concat(concat) => concat.asts.iter().map(expanded).fold(1, u64::saturating_add),
+        _ => 1,
+    }
+}
+
+/// The largest product of bounds of repetitions within each other, saturating.
+fn nested_repeats(ast: &Ast) -> u64 {
+    match ast {
+        Ast::Repetition(repetition) => {
+            nested_repeats(&repetition.ast).saturating_mul(bound(&repetition.op.kind))
+        }
+        Ast::Group(group) => nested_repeats(&group.ast),
+        Ast::Alternation(alternation) => alternation.asts.iter().map(nested_repeats).max().unwrap_or(1),
+        Ast::Concat(concat) => concat.asts.iter().map(nested_repeats).max().unwrap_or(1),
+        _ => 1,
+    }
+}
+
+/// How often a counted repetition repeats; 1 for the others.
+fn bound(kind: &RepetitionKind) -> u64 {
+    match kind {
+        RepetitionKind::Range(RepetitionRange::Exactly(n) | RepetitionRange::AtLeast(n)) => {
+            u64::from((*n).max(1))
+        }
+        RepetitionKind::Range(RepetitionRange::Bounded(_, n)) => u64::from((*n).max(1)),
         _ => 1,
     }
 }
@@ -105,21 +128,18 @@ impl Writer {
                 self.out.push_str("(?:");
                 self.write(&repetition.ast)?;
                 self.out.push(')');
-                let bounded = |n: u32| {
-                    if n > MAX_REPEAT { Err(format!("a repetition is at most {MAX_REPEAT}")) } else { Ok(n) }
-                };
                 match &repetition.op.kind {
                     RepetitionKind::ZeroOrOne => self.out.push('?'),
                     RepetitionKind::ZeroOrMore => self.out.push('*'),
                     RepetitionKind::OneOrMore => self.out.push('+'),
                     RepetitionKind::Range(RepetitionRange::Exactly(n)) => {
-                        self.out.push_str(&format!("{{{}}}", bounded(*n)?));
+                        self.out.push_str(&format!("{{{}}}", n));
                     }
                     RepetitionKind::Range(RepetitionRange::AtLeast(n)) => {
-                        self.out.push_str(&format!("{{{},}}", bounded(*n)?));
+                        self.out.push_str(&format!("{{{},}}", n));
                     }
                     RepetitionKind::Range(RepetitionRange::Bounded(low, high)) => {
-                        self.out.push_str(&format!("{{{},{}}}", bounded(*low)?, bounded(*high)?));
+                        self.out.push_str(&format!("{{{},{}}}", low, high));
                     }
                 }
                 if !repetition.greedy {
@@ -292,6 +312,9 @@ mod tests {
             "[\\D]",
             "(?u)a",
             "((a{90}){90})",
+            "((a{40}){40})",
+            "((a{2,}){600})",
+            "a{1000}{2}",
             "\\b{start}",
         ] {
             assert!(Pattern::parse(text).is_err(), "{text}");

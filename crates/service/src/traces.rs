@@ -5,6 +5,7 @@ use std::task::{Context, Poll};
 
 use futures::stream::{self, Stream, StreamExt as _};
 use serde_json::json;
+use tokio::time::{Duration, Instant, sleep_until};
 use tracewarden_model::{Binding, Filter, RawCondition, Timestamp, Window};
 use tracewarden_tracestore::{SelectRequest, Selection, SpanChunk, StoreError, Summary};
 
@@ -130,6 +131,18 @@ where
     SpanStream(Box::pin(spans.fuse()))
 }
 
+/// When an answer "not found" leaves, given how long finding that out took. The store is faster about an id that no index
+/// knows than about a trace that it has to look at; answers that leave only at 100, 200, 400 … milliseconds do not show
+/// which it was, unless the difference crosses one of these few times.
+fn padded(took: Duration) -> Duration {
+    const FIRST: Duration = Duration::from_millis(100);
+    let mut leaves = FIRST;
+    while leaves < took {
+        leaves = leaves.saturating_mul(2);
+    }
+    leaves
+}
+
 impl Service {
     /// A page of the traces that the caller may see.
     ///
@@ -166,6 +179,7 @@ impl Service {
     /// [`Service::query`].
     pub async fn trace(&self, principal: &Principal, trace_id: &str) -> Result<TraceAnswer, ServiceError> {
         const ACTION: &str = "traces.get";
+        let begun = Instant::now();
         let target = tame(trace_id);
         let access = self.access(principal).await;
         let access = self.note_refusal(principal, ACTION, Some(&target), access).await?;
@@ -181,6 +195,7 @@ impl Service {
             Ok(Some(selection)) => selection,
             Ok(None) => {
                 pending.complete(Outcome::NotFound, None).await?;
+                sleep_until(begun + padded(begun.elapsed())).await;
                 return Err(ServiceError::TraceNotFound);
             }
             Err(error) => return Err(pending.fail(error.into()).await),
@@ -302,5 +317,17 @@ struct Plan {
 impl Access {
     fn echo(&self) -> SchemaEcho {
         SchemaEcho { binding: self.binding.clone(), version: self.model.version }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn not_found_leaves_at_few_times() {
+        for (took, leaves) in [(0, 100), (99, 100), (100, 100), (101, 200), (399, 400), (3_000, 3_200)] {
+            assert_eq!(padded(Duration::from_millis(took)), Duration::from_millis(leaves));
+        }
     }
 }

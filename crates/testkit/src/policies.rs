@@ -43,7 +43,7 @@ const KEYS: [(&str, &str, LogicalType); 13] = [
 ];
 
 /// Strings that occur in spans, callers and policies alike.
-const TEXTS: [&str; 22] = [
+const TEXTS: [&str; 23] = [
     "",
     "a",
     "a",
@@ -58,6 +58,7 @@ const TEXTS: [&str; 22] = [
     "日本",
     "😀",
     "a\nb",
+    "b\n",
     "a\tb",
     "x'y\"z",
     "\\",
