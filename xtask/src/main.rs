@@ -1,9 +1,11 @@
-//! Development commands: `cargo xtask demo`, `test`, `tidy`, `engine`.
+//! Development commands: `cargo xtask demo`, `test`, `bench`, `tidy`, `engine`.
 
+mod bench;
 mod cache;
 mod demo;
 mod engine;
 mod process;
+mod stack;
 mod test;
 mod tidy;
 mod workspace;
@@ -32,6 +34,8 @@ enum Command {
     Engine,
     /// Check the repository's rules: dependencies between crates, lints, file sizes, formatting.
     Tidy,
+    /// Measure, and write the figures to `docs/benchmarks.md`.
+    Bench,
     /// Run every check and test; with arguments after `--`, only the tests that cargo-nextest selects by them.
     Test {
         /// Arguments for cargo-nextest, or for `cargo test` where it is not installed.
@@ -43,6 +47,7 @@ enum Command {
 fn main() -> ExitCode {
     let outcome = match Arguments::parse().command {
         Command::Demo(options) => demo::run(&options),
+        Command::Bench => bench::run(),
         Command::Engine => print_engine(),
         Command::Tidy => tidy::run(),
         Command::Test { filters } => test::run(&filters),

@@ -9,12 +9,12 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail};
 use tracewarden_testkit::shop::TraceId;
 
-use super::api::Client;
 use super::cast::PEOPLE;
 use super::expectations::Expectations;
-use super::interrupt::{self, Interrupted};
 use super::report::table;
 use super::seed::Accounts;
+use crate::stack::api::Client;
+use crate::stack::interrupt::{self, Interrupted};
 
 /// What was found so far.
 #[derive(Default)]

@@ -10,7 +10,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use prost::Message as _;
 use tracewarden_testkit::shop::{Batches, SPANS, SPANS_A_REQUEST, Shop, Trace};
 
-use super::interrupt;
+use crate::stack::interrupt;
 
 /// Encoding overlaps with the store's work; more at once only queue there.
 const SENDERS: usize = 3;

@@ -5,10 +5,10 @@ use std::fmt::Write as _;
 use anyhow::Result;
 use serde_json::json;
 
-use super::api::Client;
 use super::cast::{AGENTS_OWNER, PEOPLE};
 use super::expectations::Landmark;
 use super::seed::Accounts;
+use crate::stack::api::Client;
 
 /// Everything that the report tells.
 pub struct Report<'a> {

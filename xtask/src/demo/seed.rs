@@ -3,9 +3,9 @@
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
-use super::api::{Client, expect, list, text};
 use super::cast::{ADMINISTRATOR, AGENTS_OWNER, PEOPLE, Person, ROLES, fields};
-use super::secret;
+use crate::stack::api::{Client, expect, list, text};
+use crate::stack::secret;
 
 const DATABASE: &str = "otel";
 const TABLE: &str = "otel_traces";

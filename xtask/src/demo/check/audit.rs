@@ -7,8 +7,8 @@ use anyhow::{Result, bail};
 use serde_json::Value;
 
 use super::{Findings, Subject};
-use crate::demo::api::{Client, list};
 use crate::demo::cast::ADMINISTRATOR;
+use crate::stack::api::{Client, list};
 
 /// As many records as requests, for each user: none left out, none made up.
 pub fn complete(subject: &Subject<'_>, findings: &mut Findings) -> Result<()> {

@@ -5,9 +5,9 @@ use serde_json::{Value, json};
 use tracewarden_testkit::shop::SUPPORTED_TENANTS;
 
 use super::{Findings, Subject};
-use crate::demo::api::{Client, list};
 use crate::demo::cast::{ADMINISTRATOR, AGENTS_OWNER, PEOPLE};
 use crate::demo::expectations::Landmark;
+use crate::stack::api::{Client, list};
 
 /// Without a credential nothing is answered; with a key exactly what its owner sees.
 pub fn credentials(subject: &Subject<'_>, findings: &mut Findings) -> Result<()> {

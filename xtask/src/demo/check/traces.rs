@@ -7,9 +7,9 @@ use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
 use super::{Findings, Subject};
-use crate::demo::api::{Client, expect, list, rfc_3339, text};
 use crate::demo::expectations::filter;
 use crate::demo::questions::Question;
+use crate::stack::api::{Client, expect, list, rfc_3339, text};
 
 /// Each landmark by each user: all its spans, or the same answer as for a trace that does not exist.
 pub fn by_id(subject: &Subject<'_>, findings: &mut Findings) -> Result<()> {

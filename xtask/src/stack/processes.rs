@@ -75,6 +75,21 @@ impl Running {
         last.iter().map(|line| format!("  {line}\n")).collect()
     }
 
+    /// Where its log is.
+    pub fn log(&self) -> &Path {
+        &self.log
+    }
+
+    /// The most memory that it ever held, in bytes, as Linux counts it.
+    pub fn peak_memory(&self) -> Result<u64> {
+        let path = format!("/proc/{}/status", self.child.id());
+        let status = fs::read_to_string(&path).with_context(|| format!("cannot read `{path}`"))?;
+        let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).map(str::trim);
+        let kilobytes =
+            peak.and_then(|text| text.strip_suffix(" kB")).and_then(|text| text.parse::<u64>().ok());
+        Ok(kilobytes.with_context(|| format!("`{path}` does not tell the peak of memory"))? * 1024)
+    }
+
     /// Asks the program to end, and waits; returns whether it ended by itself and with success.
     pub fn stop(&mut self) -> Result<()> {
         // Already gone: nothing to ask.

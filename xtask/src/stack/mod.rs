@@ -1,0 +1,161 @@
+//! The local store and the service in front of it, as a newcomer would start them: what the demo and the benchmarks
+//! run.
+
+pub mod api;
+pub mod interrupt;
+mod ports;
+mod processes;
+pub mod secret;
+
+use std::io::Write as _;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+
+use crate::{engine, process, workspace};
+use api::Client;
+use processes::Running;
+
+const PREFERRED_PORT: u16 = 8080;
+const PREFERRED_STORE_PORT: u16 = 8123;
+const PREFERRED_OTLP_PORT: u16 = 4318;
+
+/// Both programs, in the order in which they must end: fields are dropped in the order of their declaration.
+pub struct Stack {
+    service: Running,
+    store: Running,
+    /// Address of the service.
+    pub base: String,
+    /// Address of the local store's ClickHouse protocol.
+    pub store_url: String,
+    /// Password of the local store's user `default`.
+    pub store_password: String,
+    /// Address for OTLP traces.
+    pub otlp: String,
+    /// The administrator's password.
+    pub admin_password: String,
+}
+
+impl Stack {
+    /// Starts both on empty data in `directory`; the service may not answer yet.
+    pub fn start(binaries: &Path, engine: &Path, directory: &Path) -> Result<Self> {
+        let store_password = secret::password()?;
+        let mut store = start_store(binaries, engine, directory, &store_password)?;
+        let store_url = store.wait_for_line("listening ")?;
+        let otlp = store.wait_for_line("otlp ")?;
+        let admin_password = secret::password()?;
+        let hash = hash_password(binaries, &admin_password)?;
+        let address = ports::free(PREFERRED_PORT, &[])?;
+        let base = format!("http://{address}");
+        let service = start_service(binaries, directory, address, &base, |command| {
+            command.env("TRACEWARDEN_CLICKHOUSE_URL", &store_url);
+            command.env("TRACEWARDEN_CLICKHOUSE_USER", "default");
+            command.env("TRACEWARDEN_CLICKHOUSE_PASSWORD", &store_password);
+            command.env("TRACEWARDEN_ADMIN_PASSWORD_HASH", &hash);
+        })?;
+        Ok(Self { service, store, base, store_url, store_password, otlp, admin_password })
+    }
+
+    /// An error, with the end of its log, when one of them has ended.
+    pub fn check(&mut self) -> Result<()> {
+        self.service.check()?;
+        self.store.check()
+    }
+
+    /// Waits until the service says that it is ready.
+    pub fn wait_until_ready(&mut self, anonymous: &Client) -> Result<()> {
+        let ready = interrupt::poll(Duration::from_secs(30), || {
+            self.check()?;
+            let answer = anonymous.send("GET", "/readyz", None, None);
+            Ok(answer.ok().filter(|answer| answer.status == 200))
+        })?;
+        ready.map(|_| ()).with_context(|| {
+            format!(
+                "the service was not ready within 30 seconds; its log is `{}`",
+                self.service.log().display()
+            )
+        })
+    }
+
+    /// The most memory that the service ever held, in bytes.
+    pub fn service_peak_memory(&self) -> Result<u64> {
+        self.service.peak_memory()
+    }
+
+    /// Asks both to end, the service first; an error when one did not end well.
+    pub fn stop(&mut self) -> Result<()> {
+        let service = self.service.stop();
+        let store = self.store.stop();
+        service.and(store)
+    }
+}
+
+/// Builds the two programs; cargo says what it compiles.
+pub fn build() -> Result<PathBuf> {
+    let mut cargo = workspace::cargo();
+    process::run(cargo.args([
+        "build",
+        "--release",
+        "--package",
+        "tracewarden",
+        "--package",
+        "tracewarden-localstore",
+    ]))?;
+    Ok(workspace::target_directory()?.join("release"))
+}
+
+fn start_store(binaries: &Path, engine: &Path, directory: &Path, password: &str) -> Result<Running> {
+    let listen = ports::free(PREFERRED_STORE_PORT, &[])?;
+    let otlp = ports::free(PREFERRED_OTLP_PORT, &[listen])?;
+    let mut command = Command::new(binaries.join("tracewarden-localstore"));
+    command.arg("--data").arg(directory.join("store"));
+    command.args(["--listen", &listen.to_string(), "--otlp", &otlp.to_string(), "--user", "default"]);
+    command.arg("--exit-with-stdin");
+    // Not as an argument: other users of the machine can read those.
+    command.env("TRACEWARDEN_LOCALSTORE_PASSWORD", password).env(engine::OVERRIDE, engine);
+    Running::start("tracewarden-localstore", &mut command, directory)
+}
+
+fn hash_password(binaries: &Path, password: &str) -> Result<String> {
+    let mut command = Command::new(binaries.join("tracewarden"));
+    command.arg("hash-password").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().context("cannot run `tracewarden hash-password`")?;
+    if let Some(mut stdin) = child.stdin.take() {
+        writeln!(stdin, "{password}").context("cannot give `tracewarden hash-password` the password")?;
+    }
+    let output = child.wait_with_output().context("cannot wait for `tracewarden hash-password`")?;
+    let hash = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+    if !output.status.success() || !hash.starts_with("$argon2id$") {
+        let said = String::from_utf8_lossy(&output.stderr);
+        bail!(
+            "`tracewarden hash-password` printed no hash ({}): {}",
+            process::described(output.status),
+            said.trim()
+        );
+    }
+    Ok(hash)
+}
+
+fn start_service(
+    binaries: &Path,
+    directory: &Path,
+    listen: SocketAddr,
+    base: &str,
+    configure: impl FnOnce(&mut Command),
+) -> Result<Running> {
+    let mut command = Command::new(binaries.join("tracewarden"));
+    // Whatever is set for another instance must not reach this one.
+    for (name, _) in
+        std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("TRACEWARDEN_"))
+    {
+        command.env_remove(name);
+    }
+    command.arg("serve").current_dir(directory);
+    command.env("TRACEWARDEN_LISTEN", listen.to_string()).env("TRACEWARDEN_PUBLIC_URL", base);
+    command.env("TRACEWARDEN_DATABASE_URL", format!("sqlite:{}", directory.join("tracewarden.db").display()));
+    configure(&mut command);
+    Running::start("tracewarden", &mut command, directory)
+}
