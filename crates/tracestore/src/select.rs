@@ -265,7 +265,7 @@ fn select_statement(request: &SelectRequest<'_>, table: &BoundTable, reach: &Rea
              AND {timestamp} < tw_bounds.tw_end + INTERVAL 1 SECOND)"
         ));
     }
-    text.push_str(" GROUP BY tw_trace HAVING replaceAll(tw_trace, '0', '') != '' AND isValidUTF8(tw_trace)");
+    text.push_str(" GROUP BY tw_trace HAVING NOT match(tw_trace, '^0*$') AND isValidUTF8(tw_trace)");
     text.push_str(&format!(" AND countIf({inside}) > 0 AND countIf({granted}) > 0"));
     for matched in &matches {
         text.push_str(&format!(" AND countIf({matched}) > 0"));

@@ -84,6 +84,7 @@ impl BoundTable {
         let timestamp = quote(&binding.timestamp);
         let (ticks, nanos_per_tick) = match find(&binding.timestamp)?.column_type.bare() {
             ColumnType::DateTime => (format!("toInt64(toUnixTimestamp({timestamp}))"), 1_000_000_000),
+            ColumnType::DateTime64 { precision: 9 } => (format!("toUnixTimestamp64Nano({timestamp})"), 1),
             ColumnType::DateTime64 { precision: 0..=3 } => {
                 (format!("toUnixTimestamp64Milli(toDateTime64({timestamp}, 3))"), 1_000_000)
             }

@@ -43,7 +43,7 @@ pub fn run(stack: &mut Stack) -> Result<Streaming> {
     store.run(&format!(
         "INSERT INTO otel.otel_traces (Timestamp, TraceId, SpanId, ParentSpanId, SpanName, SpanKind, ServiceName, Duration, \
          StatusCode, SpanAttributes, ResourceAttributes) \
-         SELECT now64(9) - 600 + number / 1000, leftPad(toString(intDiv(number, {SPANS_PER_TRACE}) + 1), 32, '0'), \
+         SELECT now64(9) - 600 + number / 1000, lower(hex(sipHash128(intDiv(number, {SPANS_PER_TRACE})))), \
          leftPad(toString(number), 16, '0'), '', 'GET /orders', 'Server', 'shop', number, 'Ok', \
          map('team', if(number % {SPANS_PER_TRACE} = 500, 'blue', 'red'), 'http.route', '/orders/{{id}}', \
          'http.request.method', 'GET', 'http.response.status_code', '200', 'user.id', concat('u', toString(number % 20000)), \
@@ -59,7 +59,9 @@ pub fn run(stack: &mut Stack) -> Result<Streaming> {
         "SELECT name FROM system.columns WHERE database = 'otel' AND table = 'otel_traces' ORDER BY position",
     )?;
     let columns: Vec<String> = columns.lines().map(|name| format!("`{name}`")).collect();
-    let ids: Vec<String> = (1..=TRACES).rev().map(|trace| format!("'{trace:032}'")).collect();
+    let ids =
+        store.run("SELECT TraceId FROM otel.otel_traces GROUP BY TraceId ORDER BY max(Timestamp) DESC")?;
+    let ids: Vec<String> = ids.lines().map(|id| format!("'{id}'")).collect();
     let (ids, places) =
         (ids.join(", "), (1..=TRACES).map(|place| place.to_string()).collect::<Vec<_>>().join(", "));
     let statement = format!(
