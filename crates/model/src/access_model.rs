@@ -80,10 +80,20 @@ impl AccessModel {
         self.fields.iter().find(|marked| &marked.field == field)
     }
 
-    /// Names of marked fields for which `visible` holds and which resemble `wanted`.
+    /// Names of marked fields for which `visible` holds and which resemble `wanted`: keys of the same map when there is
+    /// one that does, otherwise any.
     pub fn suggest(&self, wanted: &FieldRef, visible: impl Fn(&MarkedField) -> bool) -> Vec<String> {
-        let known: Vec<String> =
-            self.fields.iter().filter(|field| visible(field)).map(|field| field.field.to_string()).collect();
-        nearest(&wanted.to_string(), known.iter().map(String::as_str))
+        let known: Vec<&FieldRef> =
+            self.fields.iter().filter(|field| visible(field)).map(|field| &field.field).collect();
+        if wanted.map.is_some() {
+            let siblings = || known.iter().filter(|field| field.map == wanted.map);
+            let keys = nearest(&wanted.name, siblings().map(|field| field.name.as_str()));
+            if !keys.is_empty() || siblings().next().is_some() {
+                let named = |name| FieldRef { map: wanted.map.clone(), name };
+                return keys.into_iter().map(|key| named(key).to_string()).collect();
+            }
+        }
+        let names: Vec<String> = known.iter().map(ToString::to_string).collect();
+        nearest(&wanted.to_string(), names.iter().map(String::as_str))
     }
 }

@@ -23,6 +23,46 @@ impl FieldRef {
     }
 }
 
+/// Words that CEL keeps for itself.
+const RESERVED: [&str; 21] = [
+    "true",
+    "false",
+    "null",
+    "in",
+    "as",
+    "break",
+    "const",
+    "continue",
+    "else",
+    "for",
+    "function",
+    "if",
+    "import",
+    "let",
+    "loop",
+    "package",
+    "namespace",
+    "return",
+    "var",
+    "void",
+    "while",
+];
+
+impl FieldRef {
+    /// Whether a policy can name the field: its column is an identifier of CEL, or several joined by dots, and does not
+    /// mean something else there.
+    pub fn can_be_named(&self) -> bool {
+        let column = self.map.as_deref().unwrap_or(&self.name);
+        let identifier = |segment: &str| {
+            let mut characters = segment.chars();
+            characters.next().is_some_and(|first| first == '_' || first.is_ascii_alphabetic())
+                && characters.all(|other| other == '_' || other.is_ascii_alphanumeric())
+                && !RESERVED.contains(&segment)
+        };
+        column.split('.').all(identifier) && column.split('.').next() != Some("user")
+    }
+}
+
 impl fmt::Display for FieldRef {
     /// `ServiceName`, or `SpanAttributes["tenant.id"]` with the key escaped as CEL does, so that the text can be
     /// pasted into a policy.
@@ -54,6 +94,18 @@ pub fn escape(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn policies_name_identifiers() {
+        for name in ["ServiceName", "Events.Name", "_x1"] {
+            assert!(FieldRef::column(name).can_be_named(), "{name}");
+        }
+        assert!(FieldRef::key("SpanAttributes", "any key: \"in\" it").can_be_named());
+        for name in ["user", "user.x", "my-col", "a b", "", "1x", "in", "a.", "größe"] {
+            assert!(!FieldRef::column(name).can_be_named(), "{name}");
+            assert!(!FieldRef::key(name, "k").can_be_named(), "{name}");
+        }
+    }
 
     #[test]
     fn keys_are_escaped_as_cel_literals() {

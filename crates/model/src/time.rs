@@ -6,9 +6,9 @@ use std::fmt;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Timestamp(i64);
 
-/// Text that is not an RFC 3339 time, or one outside the years 1677 to 2262.
+/// Text that is not an RFC 3339 time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("not an RFC 3339 time such as `2026-01-31T13:45:00Z` between the years 1678 and 2261")]
+#[error("not an RFC 3339 time such as `2026-01-31T13:45:00Z`")]
 pub struct InvalidTimestamp;
 
 impl Timestamp {
@@ -42,10 +42,10 @@ impl Timestamp {
         Self(self.0.saturating_sub(nanos))
     }
 
-    /// Reads RFC 3339.
+    /// Reads RFC 3339. A time outside the years 1677 to 2262 is moved to their nearest end: no span lies beyond it.
     ///
     /// # Errors
-    /// When the text is anything else, or the time does not fit.
+    /// When the text is anything else.
     pub fn parse(text: &str) -> Result<Self, InvalidTimestamp> {
         // The library reads several dialects of ISO 8601; the wire contract is RFC 3339 alone.
         let bytes = text.as_bytes();
@@ -58,8 +58,13 @@ impl Timestamp {
         if !shape {
             return Err(InvalidTimestamp);
         }
+        // The library's time ends a day before RFC 3339's.
+        if let Some(rest) = text.strip_prefix("9999") {
+            return Self::parse(&format!("2261{rest}")).map(|_| Self(i64::MAX));
+        }
         let parsed: jiff::Timestamp = text.parse().map_err(|_| InvalidTimestamp)?;
-        i64::try_from(parsed.as_nanosecond()).map(Self).map_err(|_| InvalidTimestamp)
+        let nanos = parsed.as_nanosecond().clamp(i128::from(i64::MIN), i128::from(i64::MAX));
+        i64::try_from(nanos).map(Self).map_err(|_| InvalidTimestamp)
     }
 }
 
@@ -125,13 +130,18 @@ mod tests {
             "2026-11-21 07:33:26Z",
             "2026-11-21T07:33Z",
             "20261121T073326Z",
-            "9999-01-01T00:00:00Z",
             "2026-13-01T00:00:00Z",
             "2026-11-21T07:33:26",
             "2026-11-21T07:33:26Z[UTC]",
         ] {
             assert_eq!(Timestamp::parse(wrong), Err(InvalidTimestamp), "{wrong}");
         }
+    }
+
+    #[test]
+    fn far_times_are_moved_to_the_ends_of_time() {
+        assert_eq!(Timestamp::parse("9999-12-31T23:59:59Z").unwrap().as_nanos(), i64::MAX);
+        assert_eq!(Timestamp::parse("0001-01-01T00:00:00Z").unwrap().as_nanos(), i64::MIN);
     }
 
     #[test]
