@@ -11,9 +11,12 @@ use tracewarden_model::{
 use tracewarden_policy::{FieldValue, Span};
 
 /// Columns of the table that the spans are of, with their ClickHouse types.
-pub const COLUMNS: [(&str, &str); 11] = [
+pub const COLUMNS: [(&str, &str); 13] = [
     ("ServiceName", "LowCardinality(String)"),
     ("SpanName", "String"),
+    // Names that statements could use for their own purposes.
+    ("x1", "String"),
+    ("tw_trace", "LowCardinality(String)"),
     ("Nick", "Nullable(String)"),
     ("Zone", "LowCardinality(Nullable(String))"),
     ("Sampled", "Bool"),
@@ -396,7 +399,9 @@ impl Generator {
                 scope.get(at).cloned().unwrap_or_default()
             }
             0..6 => literal(&self.text()),
-            6..9 => self.pick(&["ServiceName", "SpanName", "Nick", "Zone"], "SpanName").to_owned(),
+            6..9 => self
+                .pick(&["ServiceName", "SpanName", "Nick", "Zone", "x1", "tw_trace"], "SpanName")
+                .to_owned(),
             9..16 => {
                 let keys: Vec<_> =
                     KEYS.iter().filter(|(.., logical)| *logical == LogicalType::String).copied().collect();

@@ -8,7 +8,7 @@
 //! first one counts; `m[k]` tries the position at which the row before had the key, so that its result for such a map
 //! depends on other rows (seen with 26.7). Two statements could then disagree about who may see a trace.
 
-use tracewarden_model::{ColumnType, LogicalType, MarkedField};
+use tracewarden_model::{ColumnType, LogicalType, MarkedField, Number};
 use tracewarden_policy::Predicate;
 use tracewarden_policy::predicate::{Array, Atom, Int, Quantifier, Relation, Text, TextFunction};
 
@@ -100,17 +100,15 @@ fn render_atom(atom: &Atom, statement: &mut Statement) -> String {
             format!("({} {} {})", int(left, statement), operator(*relation), int(right, statement))
         }
         Atom::Flag(field) => flag(field, statement),
-        Atom::CompareNumber(relation, field, value) => {
-            let field = number(field, statement);
-            format!("({field} {} {})", operator(*relation), statement.number(*value))
-        }
+        Atom::CompareNumber(relation, field, value) => compare_number(*relation, field, *value, statement),
         Atom::Quantified { quantifier, array: range, variable, body } => {
             let range = array(range, statement);
             let body = render(body, statement);
+            let element = element(*variable, statement);
             match quantifier {
-                Quantifier::Exists => format!("arrayExists(x{variable} -> {body}, {range})"),
-                Quantifier::All => format!("arrayAll(x{variable} -> {body}, {range})"),
-                Quantifier::ExistsOne => format!("(arrayCount(x{variable} -> {body}, {range}) = 1)"),
+                Quantifier::Exists => format!("arrayExists({element} -> {body}, {range})"),
+                Quantifier::All => format!("arrayAll({element} -> {body}, {range})"),
+                Quantifier::ExistsOne => format!("(arrayCount({element} -> {body}, {range}) = 1)"),
             }
         }
     }
@@ -155,7 +153,8 @@ fn raw(field: &MarkedField, statement: &mut Statement) -> String {
             let map = quote(map);
             let keys = if name.is_empty() {
                 // Seen with 26.7: `has` and `indexOf` do not find a constant empty string among LowCardinality(String).
-                format!("arrayMap(key -> toString(key), mapKeys({map}))")
+                let key = statement.own("key");
+                format!("arrayMap({key} -> toString({key}), mapKeys({map}))")
             } else {
                 format!("mapKeys({map})")
             };
@@ -201,7 +200,8 @@ fn defined(field: &MarkedField, statement: &mut Statement) -> String {
         // The parser passes over a byte order mark, which is no JSON: hence the first character.
         LogicalType::StringArray => format!(
             "isValidUTF8({value}) AND isValidJSON({value}) AND match({value}, '^[ \\\\t\\\\n\\\\r]*\\\\[') \
-             AND arrayAll(element -> JSONType(element) = 'String', JSONExtractArrayRaw({value}))"
+             AND arrayAll({element} -> JSONType({element}) = 'String', JSONExtractArrayRaw({value}))",
+            element = statement.own("element"),
         ),
     };
     format!("({present} AND {typed})")
@@ -211,8 +211,12 @@ fn text(term: &Text, statement: &mut Statement) -> String {
     match term {
         Text::Literal(literal) => statement.string(literal),
         Text::Field(field) => value(field, statement),
-        Text::Element(variable) => format!("x{variable}"),
+        Text::Element(variable) => element(*variable, statement),
     }
+}
+
+fn element(variable: u32, statement: &Statement) -> String {
+    statement.own(&format!("x{variable}"))
 }
 
 fn array(term: &Array, statement: &mut Statement) -> String {
@@ -241,13 +245,35 @@ fn flag(field: &MarkedField, statement: &mut Statement) -> String {
     if field.field.map.is_some() { format!("({value} = 'true')") } else { value }
 }
 
-/// A number: times are seconds since the epoch, strings are parsed.
-fn number(field: &MarkedField, statement: &mut Statement) -> String {
+/// A comparison of numbers: times are seconds since the epoch, strings are parsed.
+fn compare_number(
+    relation: Relation,
+    field: &MarkedField,
+    wanted: Number,
+    statement: &mut Statement,
+) -> String {
     let value = value(field, statement);
+    let relation = operator(relation);
+    let parameter = statement.number(wanted);
     match field.column_type.bare() {
-        ColumnType::String => format!("assumeNotNull(toFloat64OrNull({value}))"),
-        ColumnType::DateTime => format!("toUnixTimestamp({value})"),
-        ColumnType::DateTime64 { .. } => format!("toFloat64({value})"),
-        _ => value,
+        ColumnType::String => {
+            let as_float = format!("(assumeNotNull(toFloat64OrNull({value})) {relation} {parameter})");
+            if matches!(wanted, Number::Float(_)) {
+                return as_float;
+            }
+            // Integers of 64 bits do not survive a trip through a float.
+            let exact = |function: &str, otherwise: String| {
+                let parsed = format!("{function}({value})");
+                format!(
+                    "if(isNotNull({parsed}), assumeNotNull({parsed}) {relation} {parameter}, {otherwise})"
+                )
+            };
+            exact("toInt64OrNull", exact("toUInt64OrNull", as_float))
+        }
+        ColumnType::DateTime => format!("(toUnixTimestamp({value}) {relation} {parameter})"),
+        ColumnType::DateTime64 { .. } => format!("(toFloat64({value}) {relation} {parameter})"),
+        // 0.1 as it is stored in 32 bits is what someone who writes 0.1 means.
+        ColumnType::Float { bits: 32 } => format!("({value} {relation} toFloat32({parameter}))"),
+        _ => format!("({value} {relation} {parameter})"),
     }
 }

@@ -103,7 +103,7 @@ fn projection(
 }
 
 fn read_statement(table: &BoundTable, projection: &[String], traces: &[SelectedTrace]) -> Statement {
-    let mut statement = Statement::default();
+    let mut statement = table.statement();
     let columns: Vec<String> = projection.iter().map(|name| quote(name)).collect();
     let ids = id_list(traces, &mut statement);
     let places: Vec<String> = (1..=traces.len()).map(|place| place.to_string()).collect();

@@ -142,7 +142,7 @@ impl TraceStore {
             return Ok(None);
         }
         let table = Arc::new(self.bound_table(binding).await?);
-        let mut statement = Statement::default();
+        let mut statement = table.statement();
         let granted = render(scope.predicate(), &mut statement);
         let id = statement.string(trace_id);
         statement.push(&format!(
@@ -211,7 +211,7 @@ pub(crate) fn is_trace_index(columns: &[Column]) -> bool {
 }
 
 fn select_statement(request: &SelectRequest<'_>, table: &BoundTable, reach: &Reach) -> Statement {
-    let mut statement = Statement::default();
+    let mut statement = table.statement();
     let granted = render(request.scope.predicate(), &mut statement);
     let conditions: Vec<Predicate> = request.filter.conditions.iter().map(lower_condition).collect();
     let matches: Vec<String> = conditions.iter().map(|condition| render(condition, &mut statement)).collect();
@@ -232,10 +232,11 @@ fn select_statement(request: &SelectRequest<'_>, table: &BoundTable, reach: &Rea
     };
     let ticks = &table.ticks;
 
-    // Names of our own carry a prefix: a table may have columns of any name.
+    let [trace, tier, position, bounds, indexed, start, end] =
+        ["trace", "tier", "position", "bounds", "indexed", "start", "end"].map(|name| statement.own(name));
     let mut text = format!(
-        "SELECT {id} AS tw_trace, countIf({inside} AND {any_match}) > 0 AS tw_tier, \
-         if(tw_tier = 1, maxIf({ticks}, {inside} AND {any_match}), maxIf({ticks}, {inside})) AS tw_key, count() AS tw_spans \
+        "SELECT {id} AS {trace}, countIf({inside} AND {any_match}) > 0 AS {tier}, \
+         if({tier} = 1, maxIf({ticks}, {inside} AND {any_match}), maxIf({ticks}, {inside})) AS {position}, count() \
          FROM {name}",
         id = table.trace_id,
         name = table.name,
@@ -243,9 +244,9 @@ fn select_statement(request: &SelectRequest<'_>, table: &BoundTable, reach: &Rea
     if let Some(index) = &reach.index {
         // With join_use_nulls = 0, a trace without an entry has an empty id here.
         text.push_str(&format!(
-            " LEFT ANY JOIN (SELECT `TraceId` AS tw_indexed_id, min(`Start`) AS tw_start, max(`End`) AS tw_end \
-             FROM {index} WHERE `TraceId` IN (SELECT {id} FROM {name} WHERE {inside}) GROUP BY `TraceId`) AS tw_bounds \
-             ON {id} = tw_bounds.tw_indexed_id",
+            " LEFT ANY JOIN (SELECT `TraceId` AS {indexed}, min(`Start`) AS {start}, max(`End`) AS {end} \
+             FROM {index} WHERE `TraceId` IN (SELECT {id} FROM {name} WHERE {inside}) GROUP BY `TraceId`) AS {bounds} \
+             ON {id} = {bounds}.{indexed}",
             id = table.trace_id,
             name = table.name,
         ));
@@ -261,25 +262,24 @@ fn select_statement(request: &SelectRequest<'_>, table: &BoundTable, reach: &Rea
         };
         let timestamp = &table.timestamp;
         text.push_str(&format!(
-            " AND if(tw_bounds.tw_indexed_id = '', {unindexed}, {timestamp} >= tw_bounds.tw_start \
-             AND {timestamp} < tw_bounds.tw_end + INTERVAL 1 SECOND)"
+            " AND if({bounds}.{indexed} = '', {unindexed}, {timestamp} >= {bounds}.{start} \
+             AND {timestamp} < {bounds}.{end} + INTERVAL 1 SECOND)"
         ));
     }
-    text.push_str(" GROUP BY tw_trace HAVING NOT match(tw_trace, '^0*$') AND isValidUTF8(tw_trace)");
+    text.push_str(&format!(" GROUP BY {trace} HAVING NOT match({trace}, '^0*$') AND isValidUTF8({trace})"));
     text.push_str(&format!(" AND countIf({inside}) > 0 AND countIf({granted}) > 0"));
     for matched in &matches {
         text.push_str(&format!(" AND countIf({matched}) > 0"));
     }
     if let Some(after) = &request.after {
-        let tier = after.tier.min(1);
-        let key = statement.int(after.key);
+        let (last, key) = (after.tier.min(1), statement.int(after.key));
         let id = statement.string(&after.trace_id);
         text.push_str(&format!(
-            " AND (tw_tier < {tier} OR (tw_tier = {tier} AND (tw_key < {key} OR (tw_key = {key} AND tw_trace > {id}))))"
+            " AND ({tier} < {last} OR ({tier} = {last} AND ({position} < {key} OR ({position} = {key} AND {trace} > {id}))))"
         ));
     }
     text.push_str(&format!(
-        " ORDER BY tw_tier DESC, tw_key DESC, tw_trace ASC LIMIT {}",
+        " ORDER BY {tier} DESC, {position} DESC, {trace} ASC LIMIT {}",
         u64::from(request.limit) + 1
     ));
     statement.push(&text);

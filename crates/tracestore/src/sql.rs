@@ -1,20 +1,46 @@
 //! Statements: text with parameters. The one place that quotes identifiers and encodes values.
 
+use std::collections::HashMap;
 use std::fmt::Write as _;
 
 use tracewarden_model::{Number, Timestamp};
 
 /// A statement with its server-side parameters.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub(crate) struct Statement {
     pub(crate) text: String,
     /// Values of `p0`, `p1`, …, encoded.
     pub(crate) parameters: Vec<String>,
+    /// Where a value is among the parameters.
+    places: HashMap<String, usize>,
+    /// What every name of ours begins with.
+    prefix: String,
+}
+
+impl Default for Statement {
+    fn default() -> Self {
+        Self { text: String::new(), parameters: Vec::new(), places: HashMap::new(), prefix: "tw_".to_owned() }
+    }
 }
 
 impl Statement {
     pub(crate) fn new(text: &str) -> Self {
-        Self { text: text.to_owned(), parameters: Vec::new() }
+        Self { text: text.to_owned(), ..Self::default() }
+    }
+
+    /// A statement over a table with these columns. An alias or the variable of a lambda that has the name of a column
+    /// hides it, which could open a trace: so names of ours begin as no column does.
+    pub(crate) fn over<'a>(columns: impl Iterator<Item = &'a str> + Clone) -> Self {
+        let mut statement = Self::default();
+        while columns.clone().any(|column| column.starts_with(&statement.prefix)) {
+            statement.prefix.push('_');
+        }
+        statement
+    }
+
+    /// A name of ours, for an alias or the variable of a lambda.
+    pub(crate) fn own(&self, name: &str) -> String {
+        format!("{}{name}", self.prefix)
     }
 
     pub(crate) fn push(&mut self, text: &str) -> &mut Self {
@@ -48,13 +74,10 @@ impl Statement {
     }
 
     fn parameter(&mut self, kind: &str, encoded: String) -> String {
-        let at = match self.parameters.iter().position(|known| *known == encoded) {
-            Some(at) => at,
-            None => {
-                self.parameters.push(encoded);
-                self.parameters.len() - 1
-            }
-        };
+        let at = *self.places.entry(encoded).or_insert_with_key(|encoded| {
+            self.parameters.push(encoded.clone());
+            self.parameters.len() - 1
+        });
         format!("{{p{at}:{kind}}}")
     }
 }
@@ -105,6 +128,13 @@ mod tests {
     #[test]
     fn hostile_identifiers_stay_identifiers() {
         assert_eq!(quote("a`; DROP TABLE x; --\\"), "`a\\`; DROP TABLE x; --\\\\`");
+    }
+
+    #[test]
+    fn own_names_are_no_columns() {
+        let columns = ["x1", "tw_x1", "tw__", "TraceId"];
+        assert_eq!(Statement::over(columns.into_iter()).own("x1"), "tw___x1");
+        assert_eq!(Statement::over(std::iter::empty()).own("x1"), "tw_x1");
     }
 
     #[test]

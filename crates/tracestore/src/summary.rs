@@ -2,12 +2,11 @@
 
 use std::collections::HashMap;
 
-use tracewarden_model::{Binding, Filter, Timestamp};
+use tracewarden_model::{Binding, ColumnType, Filter, Timestamp};
 use tracewarden_policy::{Predicate, lower_condition};
 
 use crate::predicate_sql::render;
 use crate::select::{Selection, id_list, known_column};
-use crate::sql::Statement;
 use crate::table::plain_text;
 use crate::{StoreError, TraceStore};
 
@@ -63,29 +62,36 @@ impl TraceStore {
         };
         let (name, service) = (text(&display.name), text(&display.service));
         let status = text(&display.status);
-        let duration = column(&display.duration).map(|(_, quoted)| quoted);
 
-        let mut statement = Statement::default();
+        let mut statement = table.statement();
         let matched = Predicate::any(filter.conditions.iter().map(lower_condition));
         let matched = render(&matched, &mut statement);
         let ids = id_list(&selection.traces, &mut statement);
         let ticks = &table.ticks;
         let per_tick = table.nanos_per_tick;
-        let end = match &duration {
-            // A float holds every duration that occurs to the microsecond, and no hostile one overflows it.
-            Some(duration) => format!("toFloat64({ticks}) * {per_tick} + toFloat64({duration})"),
-            None => format!("toFloat64({ticks}) * {per_tick}"),
+        // In 128 bits nothing overflows, and nanoseconds stay exact.
+        let start = format!("(toInt128({ticks}) * {per_tick})");
+        let end = match column(&display.duration) {
+            Some((column, quoted)) if matches!(column.column_type.bare(), ColumnType::Float { .. }) => {
+                format!(
+                    "{start} + toInt128(if(isFinite({quoted}), least(greatest({quoted}, -9e18), 9e18), 0))"
+                )
+            }
+            Some((_, quoted)) => format!("{start} + toInt128({quoted})"),
+            None => start.clone(),
         };
+        let has_duration = column(&display.duration).is_some();
         let empty = || "''".to_owned();
+        let [trace, pair] = ["trace", "pair"].map(|name| statement.own(name));
         let root = format!("({} != '', {ticks}, {})", table.parent_span_id, table.span_id);
         statement.push(&format!(
-            "SELECT {id} AS tw_trace, count(), min({ticks}), \
-             toInt64(least(greatest(max({end}) - toFloat64(min({ticks})) * {per_tick}, 0), 9e18)), \
+            "SELECT {id} AS {trace}, count(), min({ticks}), \
+             toInt64(least(greatest(max({end}) - min({start}), toInt128(0)), toInt128(9223372036854775807))), \
              countIf({status} IN ('Error', 'STATUS_CODE_ERROR', 'ERROR')), \
              argMin({name}, {root}), argMin({service}, {root}), \
              arraySort(groupUniqArray({MAX_SERVICES})({service})), \
-             arrayMap(pair -> pair.2, arraySlice(arraySort(groupArraySortedIf({MAX_MATCHED})(({ticks}, {span}), {matched})), 1, {MAX_MATCHED})) \
-             FROM {table} WHERE {column} IN ({ids}) GROUP BY tw_trace",
+             arrayMap({pair} -> {pair}.2, arraySlice(arraySort(groupArraySortedIf({MAX_MATCHED})(({ticks}, {span}), {matched})), 1, {MAX_MATCHED})) \
+             FROM {table} WHERE {column} IN ({ids}) GROUP BY {trace}",
             id = table.trace_id,
             status = status.clone().unwrap_or_else(empty),
             name = name.clone().unwrap_or_else(empty),
@@ -109,7 +115,7 @@ impl TraceStore {
                     root_name: name.is_some().then_some(root_name),
                     root_service: service.is_some().then_some(root_service),
                     start: Timestamp::from_nanos(start.saturating_mul(per_tick)),
-                    duration_nanos: duration.is_some().then_some(nanos),
+                    duration_nanos: has_duration.then_some(nanos),
                     span_count,
                     error_count: status.is_some().then_some(errors),
                     services: if service.is_some() { services } else { Vec::new() },

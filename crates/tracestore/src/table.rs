@@ -112,6 +112,11 @@ impl BoundTable {
         })
     }
 
+    /// A statement over this table.
+    pub(crate) fn statement(&self) -> Statement {
+        Statement::over(self.columns.iter().map(|column| column.name.as_str()))
+    }
+
     /// Whether the timestamp is in a window.
     pub(crate) fn within(&self, from: &str, to: &str) -> String {
         format!("({timestamp} >= {from} AND {timestamp} < {to})", timestamp = self.timestamp)

@@ -21,7 +21,8 @@ const HOUR: i64 = 3_600 * SECOND;
 /// As `connect` configures it.
 const MAX_TRACE_DURATION: i64 = HOUR;
 const NOON: i64 = 1_790_000_000 * SECOND;
-const NUMBERS: [&str; 7] = ["1", "2.5", "-3", "x", "", "1e3", "10"];
+const NUMBERS: [&str; 9] =
+    ["1", "2.5", "-3", "x", "", "1e3", "10", "9007199254740993", "18446744073709551615"];
 
 struct StoredSpan {
     trace: Vec<u8>,
@@ -173,10 +174,11 @@ fn some_text(random: &mut ChaCha8Rng) -> String {
 }
 
 fn some_number(random: &mut ChaCha8Rng) -> Number {
-    match random.random_range(0..5) {
+    match random.random_range(0..6) {
         0 => Number::Float(2.5),
         1 => Number::UInt(u64::MAX),
         2 => Number::Int(NOON / SECOND),
+        3 => Number::Int(*[9_007_199_254_740_992, 9_007_199_254_740_993].choose(random).unwrap()),
         _ => Number::Int(random.random_range(-5..12)),
     }
 }
@@ -210,7 +212,8 @@ enum Found {
     Text(Vec<u8>),
     Texts(Vec<Vec<u8>>),
     Bool(bool),
-    Number(f64),
+    /// As it is written.
+    Number(String),
 }
 
 fn raw(span: &StoredSpan, field: &MarkedField) -> Option<FieldValue> {
@@ -229,8 +232,8 @@ fn raw(span: &StoredSpan, field: &MarkedField) -> Option<FieldValue> {
 
 fn found(span: &StoredSpan, field: &MarkedField) -> Option<Found> {
     match field.field.to_string().as_str() {
-        "Duration" => return Some(Found::Number(span.duration as f64)),
-        "Timestamp" => return Some(Found::Number(span.at as f64 / 1e9)),
+        "Duration" => return Some(Found::Number(span.duration.to_string())),
+        "Timestamp" => return Some(Found::Number((span.at as f64 / 1e9).to_string())),
         _ => {}
     }
     let text = |bytes: &[u8]| std::str::from_utf8(bytes).ok().map(str::to_owned);
@@ -243,7 +246,9 @@ fn found(span: &StoredSpan, field: &MarkedField) -> Option<Found> {
             b"false" => Found::Bool(false),
             _ => return None,
         },
-        (FieldValue::String(bytes), LogicalType::Number) => Found::Number(text(&bytes)?.parse().ok()?),
+        (FieldValue::String(bytes), LogicalType::Number) => {
+            Found::Number(text(&bytes).filter(|text| text.parse::<f64>().is_ok())?)
+        }
         (FieldValue::String(bytes), LogicalType::StringArray) => {
             let list: Vec<String> = serde_json::from_str(&text(&bytes)?).ok()?;
             Found::Texts(list.into_iter().map(String::into_bytes).collect())
@@ -259,10 +264,22 @@ fn matches(span: &StoredSpan, condition: &Condition) -> bool {
         Test::NotExists => return !present,
         _ => {}
     }
-    let number = |number: &Number| match number {
-        Number::Int(value) => *value as f64,
-        Number::UInt(value) => *value as f64,
-        Number::Float(value) => *value,
+    // Integers compare as integers, everything else as floats.
+    let order = |value: &str, wanted: &Number| {
+        let wanted_int = match wanted {
+            Number::Int(value) => Some(i128::from(*value)),
+            Number::UInt(value) => Some(i128::from(*value)),
+            Number::Float(_) => None,
+        };
+        if let (Ok(value), Some(wanted)) = (value.parse::<i128>(), wanted_int) {
+            return value.cmp(&wanted);
+        }
+        let wanted = match wanted {
+            Number::Int(value) => *value as f64,
+            Number::UInt(value) => *value as f64,
+            Number::Float(value) => *value,
+        };
+        value.parse::<f64>().unwrap().total_cmp(&wanted)
     };
     match (found(span, &condition.field), &condition.test) {
         (Some(Found::Text(text)), test) => match test {
@@ -285,17 +302,17 @@ fn matches(span: &StoredSpan, condition: &Condition) -> bool {
         (Some(Found::Bool(value)), Test::BoolEq(wanted)) => value == *wanted,
         (Some(Found::Bool(value)), Test::BoolNe(wanted)) => value != *wanted,
         (Some(Found::Number(value)), Test::Between(low, high)) => {
-            number(low) <= value && value <= number(high)
+            order(&value, low).is_ge() && order(&value, high).is_le()
         }
         (Some(Found::Number(value)), Test::Compare(operator, wanted)) => {
-            let wanted = number(wanted);
+            let order = order(&value, wanted);
             match operator {
-                Operator::Eq => value == wanted,
-                Operator::Ne => value != wanted,
-                Operator::Gt => value > wanted,
-                Operator::Gte => value >= wanted,
-                Operator::Lt => value < wanted,
-                _ => value <= wanted,
+                Operator::Eq => order.is_eq(),
+                Operator::Ne => order.is_ne(),
+                Operator::Gt => order.is_gt(),
+                Operator::Gte => order.is_ge(),
+                Operator::Lt => order.is_lt(),
+                _ => order.is_le(),
             }
         }
         _ => false,
@@ -398,6 +415,13 @@ async fn pages(store: &TraceStore, world: &World, query: &Query<'_>, limit: u32)
         for (summary, id) in summaries.iter().zip(page.trace_ids()) {
             let spans: Vec<_> = world.spans.iter().filter(|span| span.trace == id.as_bytes()).collect();
             assert_eq!((summary.trace_id.as_str(), summary.span_count), (id, spans.len() as u64));
+            let start = spans.iter().map(|span| span.at).min().unwrap();
+            let end = spans.iter().map(|span| i128::from(span.at) + i128::from(span.duration)).max().unwrap();
+            assert_eq!(summary.start.as_nanos(), start);
+            assert_eq!(
+                summary.duration_nanos,
+                Some(i64::try_from(end - i128::from(start)).unwrap_or(i64::MAX))
+            );
             let mut matched: Vec<_> = spans
                 .iter()
                 .filter(|span| filter.conditions.iter().any(|condition| matches(span, condition)))
@@ -432,7 +456,7 @@ async fn selection_follows_its_definitions() {
         let world = make_world(&mut random, &mut generator);
         load(&local, &world).await;
         let binding = binding(world.index.is_some());
-        for _ in 0..6 {
+        for _ in 0..8 {
             let caller: Caller = generator.caller();
             let expressions: Vec<String> =
                 (0..random.random_range(0..4)).map(|_| generator.expression()).collect();
