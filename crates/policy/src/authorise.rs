@@ -8,6 +8,9 @@ use crate::lower;
 use crate::parse::on_deep_stack;
 use crate::predicate::Predicate;
 
+/// Largest predicate of all policies of a caller together, in nodes as written. What is sent holds it a few times.
+const MAX_SCOPE_SIZE: u64 = 20_000;
+
 /// A stored policy of a role that the caller holds.
 #[derive(Debug, Clone, Copy)]
 pub struct RolePolicy<'a> {
@@ -70,7 +73,12 @@ pub fn authorise<'a>(
         let message = "the policy could not be checked: no thread could be started";
         Err(broken(&first, vec![Diagnostic::new("", Span::default(), "unavailable", message)]))
     })?;
-    Ok(AccessScope { predicate: Predicate::any(predicates) })
+    let predicate = Predicate::any(predicates);
+    if predicate.size() > MAX_SCOPE_SIZE {
+        let message = "the caller's policies are together too large for their roles and attributes";
+        return Err(broken(&first, vec![Diagnostic::new("", Span::default(), "too_large", message)]));
+    }
+    Ok(AccessScope { predicate })
 }
 
 fn compile(policy: &RolePolicy<'_>, caller: &Caller, model: &AccessModel) -> Result<Predicate, BrokenPolicy> {

@@ -17,6 +17,7 @@ mod lower;
 mod parse;
 mod pattern;
 pub mod predicate;
+mod syntax_errors;
 mod tokens;
 
 pub use authorise::{AccessScope, BrokenPolicy, RolePolicy, authorise};

@@ -17,7 +17,7 @@ use crate::predicate::{Array, Atom, Int, Predicate, Quantifier, Text};
 pub(crate) use values::{Lowered, Truth};
 
 /// Largest predicate of one policy, in nodes as written. Generous: an ordinary policy has fewer than 50.
-pub(crate) const MAX_PREDICATE_SIZE: u64 = 20_000;
+pub(crate) const MAX_PREDICATE_SIZE: u64 = 10_000;
 /// Most steps that lowering one policy may take; nested macros over the caller's lists multiply.
 const MAX_STEPS: u64 = 50_000;
 

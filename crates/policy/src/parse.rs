@@ -6,6 +6,7 @@ use cel::common::ast::{EntryExpr, Expr, SourceInfo};
 use cel::{Env, IdedExpr};
 
 use crate::diagnostics::{Diagnostic, Span};
+use crate::syntax_errors::syntax_error;
 use crate::tokens::{MAX_DEPTH, tokens, too_deep};
 
 /// Enough for the parser's recursion over the deepest text that the caps let through, in a debug build. The pages
@@ -48,11 +49,10 @@ pub(crate) fn parse(text: &str) -> Result<Parsed<'_>, Vec<Diagnostic>> {
         ]);
     }
     let (root, source) = UNEXPANDED.parser().parse_with_source_info(text).map_err(|errors| {
-        let mut diagnostics: Vec<Diagnostic> =
-            errors.errors.iter().map(|error| syntax_error(text, &tokens, error.pos, &error.msg)).collect();
-        diagnostics.dedup_by(|a, b| (a.line, a.column) == (b.line, b.column));
-        diagnostics.truncate(5);
-        diagnostics
+        // What follows the first error is mostly its consequence.
+        let first = errors.errors.iter().min_by_key(|error| error.pos);
+        let (place, message) = first.map_or(((1, 1), ""), |error| (error.pos, error.msg.as_str()));
+        vec![syntax_error(text, &tokens, place, message)]
     })?;
     let parsed = Parsed { text, root, source, tokens };
     parsed.refuse_deep_trees()?;
@@ -68,29 +68,6 @@ pub(crate) fn parse_expanded(text: &str) -> Result<IdedExpr, Vec<Diagnostic>> {
         .parser()
         .parse(text)
         .map_err(|_| vec![Diagnostic::new(text, Span::default(), "syntax", "not valid CEL")])
-}
-
-fn syntax_error(text: &str, tokens: &[Span], (line, column): (isize, isize), message: &str) -> Diagnostic {
-    let line = usize::try_from(line).unwrap_or(1).max(1);
-    let column = usize::try_from(column).unwrap_or(0);
-    let line_start: usize = text.split_inclusive('\n').take(line - 1).map(str::len).sum();
-    // The parser counts code points within the line, from 0 in its own errors and from 1 in those of macros.
-    let offset: usize =
-        text.get(line_start..).unwrap_or_default().chars().take(column).map(char::len_utf8).sum();
-    let at = (line_start + offset).min(text.len());
-    let span = tokens
-        .iter()
-        .find(|token| token.end > at)
-        .copied()
-        .unwrap_or_else(|| tokens.last().copied().unwrap_or_default());
-    let message = message.trim_start_matches("Syntax error: ");
-    let mut diagnostic = Diagnostic::new(text, span, "syntax", format!("not valid CEL: {message}"));
-    if text.get(span.start..span.end) == Some("=") {
-        diagnostic = diagnostic.with_hint("write `==` to compare");
-    } else if matches!(text.get(span.start..span.end), Some("&" | "|")) {
-        diagnostic = diagnostic.with_hint("write `&&` and `||`");
-    }
-    diagnostic
 }
 
 impl Parsed<'_> {

@@ -1,0 +1,108 @@
+//! What is wrong with text that is no CEL, in words for someone who knows another language better.
+
+use crate::diagnostics::{Diagnostic, Span};
+
+/// The error at a place that the parser gave, as line and column in code points, both from 1.
+pub(crate) fn syntax_error(text: &str, tokens: &[Span], place: (isize, isize), message: &str) -> Diagnostic {
+    let at = offset(text, place);
+    let Some(token) = tokens.iter().find(|token| token.end > at).copied() else {
+        return early_end(text, tokens);
+    };
+    let written = text.get(token.start..token.end).unwrap_or_default();
+    let previous = tokens.iter().rev().find(|other| other.end <= token.start);
+    let previous = previous.and_then(|token| text.get(token.start..token.end)).unwrap_or_default();
+    let error = |message: String| Diagnostic::new(text, token, "syntax", message);
+    let stray = || error(format!("`{written}` cannot stand here"));
+    match written {
+        "=" => stray().with_hint("write `==` to compare"),
+        "&" | "|" => stray().with_hint("write `&&` for and, `||` for or"),
+        "and" | "AND" => stray().with_hint("write `&&`"),
+        "or" | "OR" => stray().with_hint("write `||`"),
+        "\u{201c}" | "\u{201d}" | "\u{201e}" | "\u{2018}" | "\u{2019}" | "\u{ab}" | "\u{bb}" => {
+            stray().with_hint("put strings in straight quotes: `\"text\"`")
+        }
+        ">" if previous == "<" => stray().with_hint("write `!=` for unequal"),
+        "," if !message.contains("']'") => {
+            stray().with_hint("write a list in square brackets: `[\"a\", \"b\"]`")
+        }
+        ")" | "]" | "}" => stray().with_hint("there is no opening bracket for it"),
+        _ if matches!(previous, "not" | "NOT") => stray().with_hint("write `!` for not"),
+        _ if written.starts_with(['"', '\'']) && message.contains("token recognition") => {
+            error("this string is not closed, or holds an escape that CEL does not know".to_owned())
+                .with_hint("close it with the quote that opens it, and write a backslash as `\\\\`")
+        }
+        _ if message.contains("token recognition") => {
+            error(format!("`{written}` is not part of the language"))
+                .with_hint("names have letters of ASCII, digits and `_`; put other text in quotes")
+        }
+        _ => stray().with_hint("join conditions with `&&` and `||`, and put text in quotes"),
+    }
+}
+
+fn early_end(text: &str, tokens: &[Span]) -> Diagnostic {
+    let last = tokens.last().copied().unwrap_or_default();
+    let written = text.get(last.start..last.end).unwrap_or_default();
+    let mut open = Vec::new();
+    for token in tokens {
+        match text.as_bytes().get(token.start) {
+            Some(b'(' | b'[' | b'{') => open.push(*token),
+            Some(b')' | b']' | b'}') => drop(open.pop()),
+            _ => {}
+        }
+    }
+    if let Some(bracket) = open.last() {
+        let written = text.get(bracket.start..bracket.end).unwrap_or_default();
+        return Diagnostic::new(text, *bracket, "syntax", format!("this `{written}` is not closed"))
+            .with_hint("add the closing bracket");
+    }
+    Diagnostic::new(text, last, "syntax", format!("the expression ends too early, after `{written}`"))
+        .with_hint("write what comes next, for instance a value to compare with")
+}
+
+fn offset(text: &str, (line, column): (isize, isize)) -> usize {
+    let line = usize::try_from(line).unwrap_or(1).max(1);
+    let column = usize::try_from(column).unwrap_or(1).max(1);
+    let start: usize = text.split_inclusive('\n').take(line - 1).map(str::len).sum();
+    let within: usize =
+        text.get(start..).unwrap_or_default().chars().take(column - 1).map(char::len_utf8).sum();
+    (start + within).min(text.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use tracewarden_model::AccessModel;
+
+    #[test]
+    fn places_and_hints_fit() {
+        let check = |text: &str| {
+            let errors = crate::check(text, &AccessModel::default()).unwrap_err();
+            assert_eq!(errors.len(), 1, "{text}: {errors:?}");
+            let error = &errors[0];
+            assert_eq!(error.code, "syntax", "{text}: {error:?}");
+            (error.line, error.column, error.length, error.hint.clone().unwrap_or_default())
+        };
+        for (text, line, column, length, hint) in [
+            ("ServiceName = \"a\"", 1, 13, 1, "`==`"),
+            ("a == \"a\" & b == \"b\"", 1, 10, 1, "`&&`"),
+            ("true\n&& größe == 1", 2, 6, 1, "ASCII"),
+            ("true\n&& a = \"x\"", 2, 6, 1, "`==`"),
+            ("a and b", 1, 3, 3, "`&&`"),
+            ("x == 'a' OR y == 'b'", 1, 10, 2, "`||`"),
+            ("not a", 1, 5, 1, "`!`"),
+            ("a ==", 1, 3, 2, "comes next"),
+            ("(a == b", 1, 1, 1, "closing bracket"),
+            ("f([1, 2", 1, 3, 1, "closing bracket"),
+            ("a == b)", 1, 7, 1, "opening"),
+            ("a == \u{201c}x\u{201d}", 1, 6, 1, "straight"),
+            ("a === b", 1, 5, 1, "`==`"),
+            ("a <> b", 1, 4, 1, "`!=`"),
+            ("a in (1,2)", 1, 8, 1, "square"),
+            ("a == 'abc", 1, 6, 4, "close"),
+            ("a b", 1, 3, 1, "join"),
+        ] {
+            let found = check(text);
+            assert_eq!((found.0, found.1, found.2), (line, column, length), "{text}: {}", found.3);
+            assert!(found.3.contains(hint), "{text}: {}", found.3);
+        }
+    }
+}
