@@ -11,6 +11,7 @@ use serde_path_to_error::Segment;
 
 use crate::code::Code;
 use crate::problem::Problem;
+use crate::strict_objects::Strict;
 
 /// Bodies above this size are refused.
 pub const MAX_BODY_BYTES: usize = 1024 * 1024;
@@ -81,7 +82,7 @@ fn require_json(headers: &HeaderMap) -> Result<(), Problem> {
 /// Reads JSON. The parser refuses more than 128 levels by itself.
 pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     let mut deserializer = serde_json::Deserializer::from_slice(bytes);
-    let value = serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
+    let value = serde_path_to_error::deserialize(Strict(&mut deserializer)).map_err(|error| {
         let pointer = pointer(error.path());
         let inner = error.into_inner();
         let detail = if inner.is_data() {
@@ -160,8 +161,34 @@ mod tests {
         check(r#"{"name": "a", "list": [{"count": 1, "x": 1}]}"#, "/list/0/x", "unknown field `x`");
         check(r#"{"nam": "a"}"#, "/nam", "unknown field `nam`, expected `name` or `list`");
         check("{}", "", "missing field `name`");
-        check("[", "", "not JSON");
+        check("{", "", "not JSON");
         check("{\"name\": \"a\"} x", "", "");
+    }
+
+    #[test]
+    fn an_array_is_not_an_object() {
+        let refused = |text: &str, pointer: &str| {
+            check(text, pointer, "invalid type: sequence, expected an object");
+            assert!(!refusal(text).contains("struct"), "{}", refusal(text));
+        };
+        refused(r#"["a", null]"#, "");
+        refused(r#"{"name": "a", "list": [[1, null]]}"#, "/list/0");
+        refused("[", "");
+        check(r#""a""#, "", "invalid type: string \\\"a\\\", expected an object");
+    }
+
+    #[test]
+    fn a_word_is_text() {
+        #[derive(Debug, Deserialize, PartialEq)]
+        #[serde(rename_all = "snake_case")]
+        enum Word {
+            OneOf,
+        }
+        assert_eq!(parse::<Vec<Word>>(br#"["one_of"]"#).unwrap(), [Word::OneOf]);
+        let refused = |text: &str| format!("{:?}", parse::<Vec<Word>>(text.as_bytes()).unwrap_err());
+        assert!(refused(r#"[{"one_of": null}]"#).contains("invalid type: map, expected a string"));
+        assert!(refused("[1]").contains("invalid type: integer `1`, expected a string"));
+        assert!(refused(r#"["none"]"#).contains("unknown variant `none`, expected `one_of`"));
     }
 
     #[test]

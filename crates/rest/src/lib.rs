@@ -27,6 +27,7 @@ mod routes;
 mod schema;
 mod schema_wire;
 mod session;
+mod strict_objects;
 mod traces;
 mod user_credentials;
 mod users;

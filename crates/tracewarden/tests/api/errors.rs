@@ -52,6 +52,46 @@ async fn refusals_point_at_the_member() {
 }
 
 #[tokio::test]
+async fn an_array_does_not_stand_for_an_object() {
+    let service = Service::start();
+    let admin = service.admin().await;
+    let document = service.anonymous().get("/openapi.json").await.expect(200).body;
+    let mut with_body = 0;
+    for (path, item) in document["paths"].as_object().unwrap() {
+        for (method, operation) in item.as_object().unwrap() {
+            if !operation["requestBody"].is_object() {
+                continue;
+            }
+            with_body += 1;
+            let method: Method = method.to_uppercase().parse().unwrap();
+            let path = path.replace(['{', '}'], "");
+            let members = json!([null, null, null, null, null, null, null, null]);
+            for body in [json!([]), members, json!(["a", "b"]), json!([[["t", "true", null]]])] {
+                let answer = admin.send(method.clone(), &path, Some(body)).await;
+                let answer = answer.problem(400, "invalid_request");
+                assert_eq!(answer.first_error()["pointer"], "", "{}", answer.body);
+                let detail = answer.first_error()["detail"].as_str().unwrap();
+                assert_eq!(detail, "invalid type: sequence, expected an object", "{}", answer.asked);
+            }
+        }
+    }
+    assert!(with_body >= 10, "{with_body}");
+    for (path, body, pointer) in [
+        ("/traces/query", json!({"filter": [null]}), "/filter"),
+        ("/traces/query", json!({"filter": {"conditions": [[null, "a", "eq", 1]]}}), "/filter/conditions/0"),
+        ("/users", json!({"username": "ada", "attributes": []}), "/attributes"),
+        ("/roles/x", json!({"policies": [["t", "true", null]]}), "/policies/0"),
+        ("/schema/fields", json!({"fields": [[null, "a", null, true, false]]}), "/fields/0"),
+    ] {
+        let method = if path.starts_with("/traces") || path == "/users" { Method::POST } else { Method::PUT };
+        let answer = admin.send(method, path, Some(body)).await.problem(400, "invalid_request");
+        assert_eq!(answer.first_error()["pointer"], pointer, "{}", answer.body);
+        assert!(!answer.body.to_string().contains("struct"), "{}", answer.body);
+    }
+    admin.get("/roles/x").await.problem(404, "not_found");
+}
+
+#[tokio::test]
 async fn a_body_has_a_limit() {
     let service = Service::start();
     let admin = service.admin().await;

@@ -1,0 +1,221 @@
+//! Objects are read from JSON objects alone. What serde derives for a struct also accepts an array with the members in
+//! the order of their declaration: a second form of every body, which no document describes and no one checks, and in
+//! which `deny_unknown_fields` means nothing.
+
+use std::fmt;
+
+use serde::de::value::StrDeserializer;
+use serde::de::{
+    DeserializeSeed, Deserializer, EnumAccess, Error, IntoDeserializer, MapAccess, SeqAccess, Visitor,
+};
+
+/// Wraps a deserializer of a self-describing format, and everything inside it.
+pub(crate) struct Strict<D>(pub(crate) D);
+
+/// Hands the same strictness on to what a visitor reads.
+struct StrictVisitor<V>(V);
+
+/// Visits an object that becomes a struct. Its own text, since the derived one names the Rust type.
+struct ObjectVisitor<V>(V);
+
+/// Visits the name of an enum's variant. All enums of the wire are lists of words.
+struct WordVisitor<V>(V);
+
+struct StrictSeed<S>(S);
+
+struct StrictAccess<A>(A);
+
+macro_rules! forward {
+    ($($method:ident($($argument:ident: $type:ty),*);)*) => {
+        $(fn $method<V: Visitor<'de>>(self, $($argument: $type,)* visitor: V) -> Result<V::Value, D::Error> {
+            self.0.$method($($argument,)* StrictVisitor(visitor))
+        })*
+    };
+}
+
+impl<'de, D: Deserializer<'de>> Deserializer<'de> for Strict<D> {
+    type Error = D::Error;
+
+    forward! {
+        deserialize_any();
+        deserialize_bool();
+        deserialize_i8();
+        deserialize_i16();
+        deserialize_i32();
+        deserialize_i64();
+        deserialize_i128();
+        deserialize_u8();
+        deserialize_u16();
+        deserialize_u32();
+        deserialize_u64();
+        deserialize_u128();
+        deserialize_f32();
+        deserialize_f64();
+        deserialize_char();
+        deserialize_str();
+        deserialize_string();
+        deserialize_bytes();
+        deserialize_byte_buf();
+        deserialize_option();
+        deserialize_unit();
+        deserialize_unit_struct(name: &'static str);
+        deserialize_newtype_struct(name: &'static str);
+        deserialize_seq();
+        deserialize_tuple(length: usize);
+        deserialize_tuple_struct(name: &'static str, length: usize);
+        deserialize_map();
+        deserialize_identifier();
+        deserialize_ignored_any();
+    }
+
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        _name: &'static str,
+        _fields: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, D::Error> {
+        self.0.deserialize_map(ObjectVisitor(visitor))
+    }
+
+    fn deserialize_enum<V: Visitor<'de>>(
+        self,
+        _name: &'static str,
+        _variants: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, D::Error> {
+        self.0.deserialize_str(WordVisitor(visitor))
+    }
+
+    fn is_human_readable(&self) -> bool {
+        self.0.is_human_readable()
+    }
+}
+
+macro_rules! visit {
+    ($($method:ident($type:ty);)*) => {
+        $(fn $method<E: Error>(self, value: $type) -> Result<V::Value, E> {
+            self.0.$method(value)
+        })*
+    };
+}
+
+impl<'de, V: Visitor<'de>> Visitor<'de> for StrictVisitor<V> {
+    type Value = V::Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.expecting(f)
+    }
+
+    visit! {
+        visit_bool(bool);
+        visit_i8(i8);
+        visit_i16(i16);
+        visit_i32(i32);
+        visit_i64(i64);
+        visit_i128(i128);
+        visit_u8(u8);
+        visit_u16(u16);
+        visit_u32(u32);
+        visit_u64(u64);
+        visit_u128(u128);
+        visit_f32(f32);
+        visit_f64(f64);
+        visit_char(char);
+        visit_str(&str);
+        visit_borrowed_str(&'de str);
+        visit_string(String);
+        visit_bytes(&[u8]);
+        visit_borrowed_bytes(&'de [u8]);
+        visit_byte_buf(Vec<u8>);
+    }
+
+    fn visit_none<E: Error>(self) -> Result<V::Value, E> {
+        self.0.visit_none()
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<V::Value, E> {
+        self.0.visit_unit()
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<V::Value, D::Error> {
+        self.0.visit_some(Strict(deserializer))
+    }
+
+    fn visit_newtype_struct<D: Deserializer<'de>>(self, deserializer: D) -> Result<V::Value, D::Error> {
+        self.0.visit_newtype_struct(Strict(deserializer))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, access: A) -> Result<V::Value, A::Error> {
+        self.0.visit_seq(StrictAccess(access))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, access: A) -> Result<V::Value, A::Error> {
+        self.0.visit_map(StrictAccess(access))
+    }
+
+    fn visit_enum<A: EnumAccess<'de>>(self, access: A) -> Result<V::Value, A::Error> {
+        self.0.visit_enum(access)
+    }
+}
+
+impl<'de, V: Visitor<'de>> Visitor<'de> for ObjectVisitor<V> {
+    type Value = V::Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, access: A) -> Result<V::Value, A::Error> {
+        self.0.visit_map(StrictAccess(access))
+    }
+}
+
+impl<'de, V: Visitor<'de>> Visitor<'de> for WordVisitor<V> {
+    type Value = V::Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a string")
+    }
+
+    fn visit_str<E: Error>(self, word: &str) -> Result<V::Value, E> {
+        let word: StrDeserializer<'_, E> = word.into_deserializer();
+        self.0.visit_enum(word)
+    }
+}
+
+impl<'de, S: DeserializeSeed<'de>> DeserializeSeed<'de> for StrictSeed<S> {
+    type Value = S::Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<S::Value, D::Error> {
+        self.0.deserialize(Strict(deserializer))
+    }
+}
+
+impl<'de, A: SeqAccess<'de>> SeqAccess<'de> for StrictAccess<A> {
+    type Error = A::Error;
+
+    fn next_element_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<Option<S::Value>, A::Error> {
+        self.0.next_element_seed(StrictSeed(seed))
+    }
+
+    fn size_hint(&self) -> Option<usize> {
+        self.0.size_hint()
+    }
+}
+
+impl<'de, A: MapAccess<'de>> MapAccess<'de> for StrictAccess<A> {
+    type Error = A::Error;
+
+    fn next_key_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<Option<S::Value>, A::Error> {
+        // A key is text: there is nothing in it to be strict about.
+        self.0.next_key_seed(seed)
+    }
+
+    fn next_value_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<S::Value, A::Error> {
+        self.0.next_value_seed(StrictSeed(seed))
+    }
+
+    fn size_hint(&self) -> Option<usize> {
+        self.0.size_hint()
+    }
+}
