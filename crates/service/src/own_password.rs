@@ -35,18 +35,20 @@ impl Service {
         new: Secret,
     ) -> Result<(), ServiceError> {
         let session = identity.require_session()?;
+        // Before the attempt is counted: whoever is choosing a good password, with the right current one, is not guessing.
+        // It tells nothing about the stored password, since it looks only at what was sent.
+        let pointer = "/new_password";
+        check_strength(new.expose_secret(), identity.username(), &self.settings().service_name, pointer)?;
+        if new.expose_secret() == current.expose_secret() {
+            let detail = "the new password is the current one";
+            return Err(ServiceError::refused(pointer, "password_rejected", detail));
+        }
         // A stolen session must not be a way to guess the password faster than log-in allows.
         let attempt = Attempt::new(identity.username(), identity.info.client_ip);
         self.reserve_attempt(&attempt).await?;
         let stored = &identity.user.password_hash;
         if !self.passwords().verify(current.clone(), Some(stored)).await? {
             return Err(ServiceError::InvalidCredentials);
-        }
-        let pointer = "/new_password";
-        check_strength(new.expose_secret(), identity.username(), &self.settings().service_name, pointer)?;
-        if new.expose_secret() == current.expose_secret() {
-            let detail = "the new password is the current one";
-            return Err(ServiceError::refused(pointer, "password_rejected", detail));
         }
         let hash = self.passwords().hash(new).await?;
 

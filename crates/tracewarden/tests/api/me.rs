@@ -55,6 +55,27 @@ async fn weak_passwords_are_refused() {
 }
 
 #[tokio::test]
+async fn choosing_a_password_is_not_guessing_one() {
+    let service = Service::start();
+    let admin = service.admin().await;
+    let change = |current: &str, new: &str| json!({"current_password": current, "new_password": new});
+    for _ in 0..8 {
+        admin.post("/me/password", change(ADMIN_PASSWORD, "short")).await.problem(422, "password_rejected");
+        let same = change(ADMIN_PASSWORD, ADMIN_PASSWORD);
+        admin.post("/me/password", same).await.problem(422, "password_rejected");
+    }
+    service.sign_in("admin", ADMIN_PASSWORD).await;
+    admin.post("/me/password", change(ADMIN_PASSWORD, "eight calm lighthouses")).await.expect(204);
+    // Guessing is still slowed down.
+    for _ in 0..6 {
+        let guess = change("not the password", "nine calm lighthouses");
+        admin.post("/me/password", guess).await.problem(401, "invalid_credentials");
+    }
+    let guess = change("eight calm lighthouses", "nine calm lighthouses");
+    admin.post("/me/password", guess).await.problem(429, "too_many_attempts");
+}
+
+#[tokio::test]
 async fn sessions_are_listed_and_ended() {
     let service = Service::start();
     let first = service.admin().await;
