@@ -4,7 +4,7 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
-use axum::extract::{FromRequestParts, Request, State};
+use axum::extract::{FromRequestParts, MatchedPath, Request, State};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use http::header;
@@ -143,8 +143,12 @@ impl Gate {
             Access::Principal | Access::Administrator => {
                 let credential = credential(&self.app, request)?;
                 let principal = self.app.service.authenticate(&credential, info).await?;
-                if self.access == Access::Administrator {
-                    principal.require_admin()?;
+                if self.access == Access::Administrator && principal.require_admin().is_err() {
+                    let method = request.method().as_str();
+                    let route = request.extensions().get::<MatchedPath>().map(MatchedPath::as_str);
+                    let target = request.uri().path();
+                    let refused = self.app.service.refuse_administration(&principal, method, route, target);
+                    return Err(refused.await.into());
                 }
                 request.extensions_mut().insert(Arc::new(principal));
             }

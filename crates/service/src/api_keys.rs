@@ -137,6 +137,11 @@ impl Service {
     /// # Errors
     /// [`ServiceError::NotFound`], or a failure of the own database.
     pub async fn revoke_my_api_key(&self, principal: &Principal, id: &str) -> Result<(), ServiceError> {
+        let result = self.revoke_my_api_key_in(principal, id).await;
+        self.note_refusal(principal, "api_key.revoke", Some(id), result).await
+    }
+
+    async fn revoke_my_api_key_in(&self, principal: &Principal, id: &str) -> Result<(), ServiceError> {
         let mut tx = self.db().begin_write().await?;
         if !tx.delete_api_key(principal.user_id(), id).await? {
             return Err(ServiceError::NotFound { what: "API key" });

@@ -168,6 +168,21 @@ impl Service {
         Ok(tx.commit().await?)
     }
 
+    /// Records that somebody who is not an administrator asked for what only administrators may do, and gives the error
+    /// to answer with. `route` is the pattern that `target`, the path, has matched.
+    pub async fn refuse_administration(
+        &self,
+        identity: &Identity,
+        method: &str,
+        route: Option<&str>,
+        target: &str,
+    ) -> ServiceError {
+        let error = ServiceError::Forbidden;
+        let detail = serde_json::json!({ "code": error.code(), "method": method, "route": route });
+        self.record_refusal(identity, "administration", &error, Some(target), detail).await;
+        error
+    }
+
     /// Passes `result` on; a refusal is recorded too. The refusal stands whether or not its record can be written:
     /// nothing has been changed or shown.
     pub(crate) async fn note_refusal<T>(
@@ -178,21 +193,28 @@ impl Service {
         result: Result<T, ServiceError>,
     ) -> Result<T, ServiceError> {
         if let Err(error) = &result {
-            let outcome = match error {
-                ServiceError::SessionRequired | ServiceError::Forbidden => Outcome::Denied,
-                _ => Outcome::Failed,
-            };
             let detail = serde_json::json!({ "code": error.code() });
-            let target = target.map(tame);
-            let event = Event { action, outcome, target: target.as_deref(), detail };
-            if let Err(failure) = self.record_alone(&AuditContext::of(identity), &event).await {
-                tracing::warn!(
-                    code = failure.code(),
-                    inside = failure.inside(),
-                    "a refusal was not recorded"
-                );
-            }
+            self.record_refusal(identity, action, error, target, detail).await;
         }
         result
+    }
+
+    async fn record_refusal(
+        &self,
+        identity: &Identity,
+        action: &'static str,
+        error: &ServiceError,
+        target: Option<&str>,
+        detail: Value,
+    ) {
+        let outcome = match error {
+            ServiceError::SessionRequired | ServiceError::Forbidden => Outcome::Denied,
+            _ => Outcome::Failed,
+        };
+        let target = target.map(tame);
+        let event = Event { action, outcome, target: target.as_deref(), detail };
+        if let Err(failure) = self.record_alone(&AuditContext::of(identity), &event).await {
+            tracing::warn!(code = failure.code(), inside = failure.inside(), "a refusal was not recorded");
+        }
     }
 }

@@ -141,6 +141,11 @@ impl Service {
     /// # Errors
     /// [`ServiceError::SessionRequired`] for a key, or a failure of the own database.
     pub async fn logout(&self, identity: &Identity) -> Result<(), ServiceError> {
+        let result = self.logout_in(identity).await;
+        self.note_refusal(identity, "logout", None, result).await
+    }
+
+    async fn logout_in(&self, identity: &Identity) -> Result<(), ServiceError> {
         let session = identity.require_session()?;
         let mut tx = self.db().begin_write().await?;
         tx.delete_session(identity.user_id(), &session.id).await?;

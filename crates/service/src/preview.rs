@@ -74,6 +74,11 @@ impl Service {
     /// # Errors
     /// [`ServiceError::SessionRequired`] for a key, or a failure of the own database.
     pub async fn clear_preview(&self, admin: &Administrator<'_>) -> Result<Me, ServiceError> {
+        let result = self.clear_preview_in(admin).await;
+        self.note_refusal(admin, "preview.end", None, result).await
+    }
+
+    async fn clear_preview_in(&self, admin: &Administrator<'_>) -> Result<Me, ServiceError> {
         let session = admin.require_session()?;
         if session.preview.is_some() {
             let mut tx = self.db().begin_write().await?;

@@ -54,6 +54,11 @@ impl Service {
     /// # Errors
     /// [`ServiceError::NotFound`], or a failure of the own database.
     pub async fn end_my_session(&self, principal: &Principal, id: &str) -> Result<(), ServiceError> {
+        let result = self.end_my_session_in(principal, id).await;
+        self.note_refusal(principal, "session.end", Some(id), result).await
+    }
+
+    async fn end_my_session_in(&self, principal: &Principal, id: &str) -> Result<(), ServiceError> {
         let mut tx = self.db().begin_write().await?;
         if !tx.delete_session(principal.user_id(), id).await? {
             return Err(ServiceError::NotFound { what: "session" });

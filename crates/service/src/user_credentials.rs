@@ -35,6 +35,16 @@ impl Service {
         username: &str,
         id: &str,
     ) -> Result<(), ServiceError> {
+        let result = self.end_user_session_in(admin, username, id).await;
+        self.note_refusal(admin, "user.end_sessions", Some(username), result).await
+    }
+
+    async fn end_user_session_in(
+        &self,
+        admin: &Administrator<'_>,
+        username: &str,
+        id: &str,
+    ) -> Result<(), ServiceError> {
         let mut tx = self.db().begin_write().await?;
         let user = user_named(&mut tx, username).await?;
         if !tx.delete_session(&user.id, id).await? {
@@ -50,6 +60,15 @@ impl Service {
     /// # Errors
     /// [`ServiceError::NotFound`], or a failure of the own database.
     pub async fn end_user_sessions(
+        &self,
+        admin: &Administrator<'_>,
+        username: &str,
+    ) -> Result<(), ServiceError> {
+        let result = self.end_user_sessions_in(admin, username).await;
+        self.note_refusal(admin, "user.end_sessions", Some(username), result).await
+    }
+
+    async fn end_user_sessions_in(
         &self,
         admin: &Administrator<'_>,
         username: &str,
@@ -86,6 +105,16 @@ impl Service {
         username: &str,
         id: &str,
     ) -> Result<(), ServiceError> {
+        let result = self.revoke_user_api_key_in(admin, username, id).await;
+        self.note_refusal(admin, "user.revoke_api_keys", Some(username), result).await
+    }
+
+    async fn revoke_user_api_key_in(
+        &self,
+        admin: &Administrator<'_>,
+        username: &str,
+        id: &str,
+    ) -> Result<(), ServiceError> {
         let mut tx = self.db().begin_write().await?;
         let user = user_named(&mut tx, username).await?;
         if !tx.delete_api_key(&user.id, id).await? {
@@ -101,6 +130,15 @@ impl Service {
     /// # Errors
     /// [`ServiceError::NotFound`], or a failure of the own database.
     pub async fn revoke_user_api_keys(
+        &self,
+        admin: &Administrator<'_>,
+        username: &str,
+    ) -> Result<(), ServiceError> {
+        let result = self.revoke_user_api_keys_in(admin, username).await;
+        self.note_refusal(admin, "user.revoke_api_keys", Some(username), result).await
+    }
+
+    async fn revoke_user_api_keys_in(
         &self,
         admin: &Administrator<'_>,
         username: &str,

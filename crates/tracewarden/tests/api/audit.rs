@@ -94,3 +94,55 @@ async fn key_use_is_recorded_as_such() {
     assert_eq!(answer["records"][0]["actor"]["credential_id"], created["id"]);
     assert!(!answer.to_string().contains(ADMIN_PASSWORD));
 }
+
+#[tokio::test]
+async fn refused_administration_is_recorded() {
+    let service = Service::start();
+    let admin = service.admin().await;
+    let ada = service.user(&admin, "ada", &[]).await;
+    let asked = ada.with("user-agent", "tests/2").get("/users/admin/access").await.problem(403, "forbidden");
+    let record = admin.get("/audit?limit=1").await.expect(200).body["records"][0].clone();
+    assert_eq!(record["action"], "administration", "{record}");
+    assert_eq!(record["outcome"], "denied", "{record}");
+    assert_eq!(record["actor"]["username"], "ada", "{record}");
+    assert_eq!(record["actor"]["via"], "session", "{record}");
+    assert_eq!(record["target"], "/users/admin/access", "{record}");
+    assert_eq!(
+        record["detail"],
+        json!({"code": "forbidden", "method": "GET", "route": "/users/{username}/access"})
+    );
+    assert_eq!(record["request_id"], asked.headers["x-request-id"].to_str().unwrap());
+    assert_eq!(record["user_agent"], "tests/2", "{record}");
+    // A stranger leaves none.
+    service.anonymous().with_key("twk_nonsense").get("/users").await.problem(401, "unauthenticated");
+    service.anonymous().get("/users").await.problem(401, "unauthenticated");
+    assert_eq!(admin.get("/audit?limit=1").await.expect(200).body["records"][0], record);
+}
+
+#[tokio::test]
+async fn refused_changes_of_credentials_are_recorded() {
+    let service = Service::start();
+    let admin = service.admin().await;
+    service.user(&admin, "ada", &[]).await;
+    for (path, action, target) in [
+        ("/me/api-keys/key_x", "api_key.revoke", "key_x"),
+        ("/me/sessions/ses_x", "session.end", "ses_x"),
+        ("/users/nobody/sessions", "user.end_sessions", "nobody"),
+        ("/users/ada/sessions/ses_x", "user.end_sessions", "ada"),
+        ("/users/nobody/api-keys", "user.revoke_api_keys", "nobody"),
+        ("/users/ada/api-keys/key_x", "user.revoke_api_keys", "ada"),
+    ] {
+        let asked = admin.delete(path).await.problem(404, "not_found");
+        let record = admin.get("/audit?limit=1").await.expect(200).body["records"][0].clone();
+        assert_eq!(record["action"], action, "{path}: {record}");
+        assert_eq!(record["outcome"], "failed", "{path}: {record}");
+        assert_eq!(record["target"], target, "{path}: {record}");
+        assert_eq!(record["detail"]["code"], "not_found", "{path}: {record}");
+        assert_eq!(record["request_id"], asked.headers["x-request-id"].to_str().unwrap());
+    }
+    let created = admin.post("/me/api-keys", json!({"name": "x"})).await.expect(201).body;
+    let key = service.anonymous().with_key(created["token"].as_str().unwrap());
+    key.send(reqwest::Method::POST, "/logout", None).await.problem(403, "session_required");
+    let record = admin.get("/audit?limit=1").await.expect(200).body["records"][0].clone();
+    assert_eq!((&record["action"], &record["outcome"]), (&json!("logout"), &json!("denied")), "{record}");
+}
