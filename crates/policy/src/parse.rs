@@ -50,7 +50,8 @@ pub(crate) fn parse(text: &str) -> Result<Parsed<'_>, Vec<Diagnostic>> {
     }
     let (root, source) = UNEXPANDED.parser().parse_with_source_info(text).map_err(|errors| {
         // What follows the first error is mostly its consequence.
-        let first = errors.errors.iter().min_by_key(|error| error.pos);
+        let told = errors.errors.iter().filter(|error| !error.msg.starts_with("Incomplete"));
+        let first = told.min_by_key(|error| error.pos);
         let (place, message) = first.map_or(((1, 1), ""), |error| (error.pos, error.msg.as_str()));
         vec![syntax_error(text, &tokens, place, message)]
     })?;
@@ -78,7 +79,7 @@ impl Parsed<'_> {
         let mut stack = vec![node];
         while let Some(node) = stack.pop() {
             if let Some((start, stop)) = self.source.offset_for(node.id) {
-                let own = self.token_at(start as usize, stop as usize);
+                let own = self.widened(node, self.token_at(start as usize, stop as usize));
                 low = low.min(own.start);
                 high = high.max(own.end);
             }
@@ -96,6 +97,22 @@ impl Parsed<'_> {
             .find(|token| token.start <= start && start < token.end)
             .copied()
             .unwrap_or_else(|| Span::new(start.min(self.text.len()), (stop + 1).min(self.text.len())))
+    }
+
+    /// The parser places a call at its bracket and a selection at its dot: the name before or after belongs to it.
+    fn widened(&self, node: &IdedExpr, own: Span) -> Span {
+        let at = self.tokens.iter().position(|token| token.start == own.start);
+        let neighbour = |at: Option<usize>| at.and_then(|at| self.tokens.get(at)).copied();
+        match (&node.expr, self.text.as_bytes().get(own.start)) {
+            (Expr::Call(call), Some(b'(')) if call.target.is_none() => {
+                let name = neighbour(at.and_then(|at| at.checked_sub(1)));
+                name.map_or(own, |name| Span::new(name.start, own.end))
+            }
+            (Expr::Select(_), Some(b'.')) => {
+                neighbour(at.map(|at| at + 1)).map_or(own, |name| Span::new(own.start, name.end))
+            }
+            _ => own,
+        }
     }
 
     /// Extends a span to the right until the brackets that it opens are closed: the parser places an index or a call

@@ -273,14 +273,33 @@ impl Predicate {
     }
 }
 
+/// What a string weighs: a node, and one more for every 32 bytes.
+fn weight(text: &str) -> u64 {
+    1 + text.len() as u64 / 32
+}
+
+impl Text {
+    fn size(&self) -> u64 {
+        match self {
+            Self::Literal(text) => weight(text),
+            _ => 1,
+        }
+    }
+}
+
 impl Atom {
     fn size(&self) -> u64 {
-        let list = |values: &[String]| 1 + values.len() as u64;
+        let list = |values: &[String]| values.iter().map(|value| weight(value)).fold(1, u64::saturating_add);
         match self {
             Self::TextIn(_, values, _) | Self::ArrayHasAny(_, values) | Self::ArrayHasAll(_, values) => {
                 list(values)
             }
-            Self::ArrayEq(_, Array::List(values)) => 1 + values.len() as u64,
+            Self::CompareText(_, left, right) | Self::TextCall(_, left, right) => left.size() + right.size(),
+            Self::ArrayHas(_, needle) => 1 + needle.size(),
+            Self::Matches(_, pattern) => 1 + weight(pattern),
+            Self::ArrayEq(_, Array::List(values)) => {
+                values.iter().map(Text::size).fold(1, u64::saturating_add)
+            }
             Self::Quantified { body, .. } => body.size().saturating_mul(2),
             _ => 1,
         }

@@ -12,7 +12,8 @@ pub(crate) fn syntax_error(text: &str, tokens: &[Span], place: (isize, isize), m
     let previous = tokens.iter().rev().find(|other| other.end <= token.start);
     let previous = previous.and_then(|token| text.get(token.start..token.end)).unwrap_or_default();
     let error = |message: String| Diagnostic::new(text, token, "syntax", message);
-    let stray = || error(format!("`{written}` cannot stand here"));
+    let shown = visible(written);
+    let stray = || error(format!("`{shown}` cannot stand here"));
     match written {
         "=" => stray().with_hint("write `==` to compare"),
         "&" | "|" => stray().with_hint("write `&&` for and, `||` for or"),
@@ -31,12 +32,22 @@ pub(crate) fn syntax_error(text: &str, tokens: &[Span], place: (isize, isize), m
             error("this string is not closed, or holds an escape that CEL does not know".to_owned())
                 .with_hint("close it with the quote that opens it, and write a backslash as `\\\\`")
         }
-        _ if message.contains("token recognition") => {
-            error(format!("`{written}` is not part of the language"))
-                .with_hint("names have letters of ASCII, digits and `_`; put other text in quotes")
-        }
+        _ if message.contains("token recognition") => error(format!("`{shown}` is not part of the language"))
+            .with_hint("names have letters of ASCII, digits and `_`; put other text in quotes"),
         _ => stray().with_hint("join conditions with `&&` and `||`, and put text in quotes"),
     }
+}
+
+/// Text in which characters that cannot be seen, or that turn others around, are written as escapes.
+fn visible(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '"' | '\'' | '\\' => shown.push(character),
+            other => shown.extend(other.escape_debug()),
+        }
+    }
+    shown
 }
 
 fn early_end(text: &str, tokens: &[Span]) -> Diagnostic {
@@ -99,6 +110,9 @@ mod tests {
             ("a in (1,2)", 1, 8, 1, "square"),
             ("a == 'abc", 1, 6, 4, "close"),
             ("a b", 1, 3, 1, "join"),
+            ("a ; b", 1, 3, 1, "quotes"),
+            ("a ? b", 1, 5, 1, "comes next"),
+            ("Service\u{202e}Name", 1, 8, 1, "quotes"),
         ] {
             let found = check(text);
             assert_eq!((found.0, found.1, found.2), (line, column, length), "{text}: {}", found.3);

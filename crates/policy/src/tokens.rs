@@ -52,7 +52,12 @@ pub(crate) fn tokens(text: &str) -> Result<Vec<Span>, Diagnostic> {
                     end
                 }
             }
-            b'0'..=b'9' => run(bytes, at, |byte| byte.is_ascii_alphanumeric()),
+            b'0'..=b'9' => {
+                let end = run(bytes, at, |byte| byte.is_ascii_alphanumeric());
+                let fraction =
+                    bytes.get(end) == Some(&b'.') && bytes.get(end + 1).is_some_and(u8::is_ascii_digit);
+                if fraction { run(bytes, end + 1, |byte| byte.is_ascii_alphanumeric()) } else { end }
+            }
             b'&' | b'|' | b'=' | b'!' | b'<' | b'>'
                 if matches!(bytes.get(at + 1), Some(b'&' | b'|' | b'=')) =>
             {
@@ -145,9 +150,7 @@ mod tests {
                 "e",
                 ")",
                 "<=",
-                "1",
-                ".",
-                "5"
+                "1.5"
             ]
         );
         assert_eq!(split("'''a'b''' 'open"), ["'''a'b'''", "'open"]);

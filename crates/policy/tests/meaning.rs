@@ -95,7 +95,10 @@ fn refusals_have_places_and_hints() {
     assert_eq!(refused("ServiceName.matches(\"(\")").0, "invalid_pattern");
     assert_eq!(refused("ServiceName.matches(user.username)").0, "unsupported");
     assert_eq!(refused("\"größe\" == ServiceNam"), ("unmarked_field", 1, 12, 10, true));
-    assert_eq!(refused("user.role == \"x\"").0, "unknown_name");
+    assert_eq!(refused("user.role == \"x\""), ("unknown_name", 1, 1, 9, true));
+    assert_eq!(refused("true && foo(\"x\")"), ("unknown_function", 1, 9, 8, true));
+    assert_eq!(refused("Sampled && SpanAttributes.taem == \"a\""), ("unmarked_field", 1, 12, 19, true));
+    assert_eq!(refused("size(ServiceName) > 1.25"), ("unsupported", 1, 21, 4, true));
     assert_eq!(refused("Events.Name.exists(user, user == \"x\")").0, "unsupported");
     assert_eq!(refused("ServiceName.lowerAscii() == \"x\"").0, "unknown_function");
     assert_eq!(refused("Events.Name.map(n, n) == []").0, "unknown_function");

@@ -25,6 +25,27 @@ const MAX_ERROR_BYTES: usize = 16 * 1024;
 /// Most of an answer that is collected rather than streamed.
 const MAX_COLLECTED_BYTES: usize = 256 * 1024 * 1024;
 
+/// Most that a statement and its values may take. Policies and filters have limits of their own, well below.
+const MAX_REQUEST_BYTES: usize = 16 * 1024 * 1024;
+
+/// A statement and its values as a form, in one piece. The HTTP client's own forms nest one stream in another for each
+/// part, which with a thousand values overflows the stack. The boundary is random, so that no value can hold it.
+fn form(statement: &Statement, boundary: &str) -> Vec<u8> {
+    let mut body = Vec::with_capacity(statement.text.len() + statement.parameters.len() * 128 + 512);
+    let mut part = |name: &str, value: &str| {
+        let head = format!("--{boundary}\r\nContent-Disposition: form-data; name=\"{name}\"\r\n\r\n");
+        body.extend_from_slice(head.as_bytes());
+        body.extend_from_slice(value.as_bytes());
+        body.extend_from_slice(b"\r\n");
+    };
+    part("query", &statement.text);
+    for (at, value) in statement.parameters.iter().enumerate() {
+        part(&format!("param_p{at}"), value);
+    }
+    body.extend_from_slice(format!("--{boundary}--\r\n").as_bytes());
+    body
+}
+
 #[derive(Clone)]
 pub(crate) struct Client {
     http: reqwest::Client,
@@ -100,16 +121,19 @@ impl Client {
             .append_pair("default_format", format)
             .extend_pairs(settings(&self.config));
         // Values can be long, and addresses are logged: both speak for the body.
-        let mut form = reqwest::multipart::Form::new().text("query", statement.text.clone());
-        for (at, value) in statement.parameters.iter().enumerate() {
-            form = form.text(format!("param_p{at}"), value.clone());
+        let boundary = format!("tracewarden-{id}");
+        let body = form(statement, &boundary);
+        if body.len() > MAX_REQUEST_BYTES {
+            let message = format!("the statement is too large: {} bytes", body.len());
+            return Err(StoreError::Store { code: None, message });
         }
         Ok(self
             .http
             .post(url)
             .header("X-ClickHouse-User", &self.config.user)
             .header("X-ClickHouse-Key", self.config.password.expose_secret())
-            .multipart(form))
+            .header("Content-Type", format!("multipart/form-data; boundary={boundary}"))
+            .body(body))
     }
 
     /// All rows of a small answer, each a JSON array.
@@ -128,8 +152,7 @@ impl Client {
             .map(|line| {
                 // An exception after the first byte stands where a row should.
                 serde_json::from_slice(line).map_err(|error| {
-                    let shown = String::from_utf8_lossy(line);
-                    let shown: String = shown.chars().take(500).collect();
+                    let shown = quotable(line, b'[');
                     StoreError::Store { code: None, message: format!("unexpected row ({error}): {shown}") }
                 })
             })
@@ -173,6 +196,15 @@ impl Answer {
             })
         })
     }
+}
+
+/// What a line that should not be there says, for the log; nothing when it begins like the rows that were asked for,
+/// since those hold span data.
+pub(crate) fn quotable(line: &[u8], row_begin: u8) -> String {
+    if line.first() == Some(&row_begin) {
+        return "(not shown, it may hold span data)".to_owned();
+    }
+    String::from_utf8_lossy(line).chars().take(300).collect()
 }
 
 /// An error with its causes and without the address, which holds every setting.

@@ -17,15 +17,33 @@ use crate::sql::{Statement, quote};
 /// The predicate as people can read it: SQL with its values in place. For showing, never for sending.
 pub fn readable(predicate: &Predicate) -> String {
     let mut statement = Statement::default();
-    let mut text = render(predicate, &mut statement);
-    for (at, value) in statement.parameters.iter().enumerate().rev() {
-        let shown = format!("'{}'", value.replace('\'', "\\'"));
-        text = text.replace(&format!("{{p{at}:String}}"), &shown);
-        for kind in ["Int64", "UInt64", "Float64"] {
-            text = text.replace(&format!("{{p{at}:{kind}}}"), value);
-        }
+    let text = render(predicate, &mut statement);
+    let mut shown = String::with_capacity(text.len());
+    let mut rest = text.as_str();
+    while let Some((before, after)) = rest.split_once("{p") {
+        shown.push_str(before);
+        // Names of columns may look like a placeholder; they are none of ours then.
+        let placeholder = after.split_once('}').and_then(|(inside, rest)| {
+            let (number, kind) = inside.split_once(':')?;
+            Some((statement.parameters.get(number.parse::<usize>().ok()?)?, kind, rest))
+        });
+        rest = match placeholder {
+            Some((value, "String", rest)) => {
+                shown.push_str(&format!("'{}'", value.replace('\'', "\\'")));
+                rest
+            }
+            Some((value, _, rest)) => {
+                shown.push_str(value);
+                rest
+            }
+            None => {
+                shown.push_str("{p");
+                after
+            }
+        };
     }
-    text
+    shown.push_str(rest);
+    shown
 }
 
 /// The predicate as SQL, its values as parameters of `statement`.
@@ -275,5 +293,19 @@ fn compare_number(
         // 0.1 as it is stored in 32 bits is what someone who writes 0.1 means.
         ColumnType::Float { bits: 32 } => format!("({value} {relation} toFloat32({parameter}))"),
         _ => format!("({value} {relation} {parameter})"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tracewarden_policy::predicate::{Atom, Relation, Text};
+
+    use super::*;
+
+    #[test]
+    fn shown_values_are_not_taken_for_placeholders() {
+        let literal = |text: &str| Text::Literal(text.to_owned());
+        let equal = Atom::CompareText(Relation::Eq, literal("{p0:String}"), literal("it's"));
+        assert_eq!(readable(&Predicate::atom(equal)), "('{p0:String}' = 'it\\'s')");
     }
 }

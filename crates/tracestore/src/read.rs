@@ -8,6 +8,7 @@ use bytes::{Bytes, BytesMut};
 use futures::{Stream, StreamExt, stream::BoxStream};
 use tracewarden_model::{Binding, nearest::nearest};
 
+use crate::client::quotable;
 use crate::select::{SelectedTrace, Selection, id_list};
 use crate::sql::{Statement, quote};
 use crate::table::BoundTable;
@@ -271,8 +272,7 @@ fn quoted_string(text: &[u8]) -> Option<&[u8]> {
 }
 
 fn unexpected(line: &[u8]) -> StoreError {
-    let text: String = String::from_utf8_lossy(line).chars().take(300).collect();
-    StoreError::Store { code: None, message: format!("not a span: {text}") }
+    StoreError::Store { code: None, message: format!("not a span: {}", quotable(line, b'{')) }
 }
 
 #[cfg(test)]
@@ -312,6 +312,14 @@ mod tests {
         for piece in 1..body.len() {
             assert_eq!(run(&[("a", 2), ("b\n", 1)], body, piece), Ok(3), "{piece}");
         }
+    }
+
+    #[test]
+    fn errors_tell_no_span_data() {
+        let cut = run(&[("a", 2)], "{\"Trace\\\"Id\":\"a\",\"secret", 7).unwrap_err().to_string();
+        assert!(!cut.contains("secret"), "{cut}");
+        let failed = run(&[("a", 2)], "Code: 241. DB::Exception\n", 7).unwrap_err().to_string();
+        assert!(failed.contains("Code: 241"), "{failed}");
     }
 
     #[test]

@@ -35,7 +35,7 @@ use crate::running::{Registry, Stop};
 use crate::session::Sessions;
 
 /// The most bytes of a form with a query and its parameters.
-const MAX_FORM_BYTES: usize = 16 << 20;
+const MAX_FORM_BYTES: usize = 64 << 20;
 /// Parts of an answer on their way; the engine waits when the client is behind.
 const ANSWER_PARTS: usize = 4;
 /// The engine stops a query at `max_execution_time` itself; this much later we do.
@@ -199,7 +199,9 @@ async fn form_parameters(request: axum::extract::Request) -> Result<Vec<Paramete
     };
     let (parts, body) = request.into_parts();
     let limited = Body::new(http_body_util::Limited::new(body, MAX_FORM_BYTES));
-    let request = axum::extract::Request::from_parts(parts, limited);
+    let mut request = axum::extract::Request::from_parts(parts, limited);
+    // The limit above is the one that counts: the extractor's own, 2 MB, is far below what ClickHouse takes.
+    axum::extract::DefaultBodyLimit::disable().apply(&mut request);
     let mut form = Multipart::from_request(request, &()).await.map_err(|error| bad(error.body_text()))?;
     let mut parameters = Vec::new();
     while let Some(field) = form.next_field().await.map_err(|error| bad(error.body_text()))? {

@@ -145,8 +145,8 @@ impl Checker<'_> {
                 }
             };
         }
-        let hint = "to look for an element, write `x in list` or `list.exists(v, …)`";
-        self.refuse(node, "unsupported", "lists have no index in a policy", hint)
+        let hint = "to look for an element of a list, write `x in list` or `list.exists(v, …)`";
+        self.refuse(node, "unsupported", "only maps have an index in a policy", hint)
     }
 
     /// A marked field as a value.

@@ -14,3 +14,4 @@ mod broken_policies;
 mod failing_store;
 mod instrumented_program;
 mod large_pages;
+mod many_values;
