@@ -14,8 +14,14 @@ pub(crate) struct Migration {
     pub(crate) sql: &'static str,
 }
 
-pub(crate) const MIGRATIONS: &[Migration] =
-    &[Migration { version: 1, name: "initial", sql: include_str!("../migrations/0001_initial.sql") }];
+pub(crate) const MIGRATIONS: &[Migration] = &[
+    Migration { version: 1, name: "initial", sql: include_str!("../migrations/0001_initial.sql") },
+    Migration {
+        version: 2,
+        name: "role_revision",
+        sql: include_str!("../migrations/0002_role_revision.sql"),
+    },
+];
 
 /// Brings the schema up to date inside `tx`, or refuses when what was applied is not what this program knows.
 pub(crate) async fn migrate(

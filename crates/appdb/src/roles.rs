@@ -124,16 +124,23 @@ impl ReadTx {
 }
 
 impl WriteTx {
-    /// Creates or replaces a role and gives its new revision.
+    /// Creates or replaces a role and gives its new revision, which no role has had before.
     ///
     /// # Errors
     /// [`DbError`] when the database fails.
     pub async fn put_role(&mut self, name: &str, policies: &[Policy], at: Timestamp) -> Result<u64, DbError> {
+        sqlx::query("UPDATE role_revision SET last = last + 1 WHERE id = 1")
+            .execute(self.connection())
+            .await?;
+        let row =
+            sqlx::query("SELECT last FROM role_revision WHERE id = 1").fetch_one(self.connection()).await?;
+        let revision = rows::unsigned(&row, "last")?;
         sqlx::query(
-            "INSERT INTO roles (name, revision, created_at, updated_at) VALUES ($1, 1, $2, $2) \
-             ON CONFLICT (name) DO UPDATE SET revision = roles.revision + 1, updated_at = excluded.updated_at",
+            "INSERT INTO roles (name, revision, created_at, updated_at) VALUES ($1, $2, $3, $3) \
+             ON CONFLICT (name) DO UPDATE SET revision = excluded.revision, updated_at = excluded.updated_at",
         )
         .bind(name)
+        .bind(rows::signed(revision)?)
         .bind(at.as_micros())
         .execute(self.connection())
         .await?;
@@ -154,11 +161,7 @@ impl WriteTx {
             .execute(self.connection())
             .await?;
         }
-        let row = sqlx::query("SELECT revision FROM roles WHERE name = $1")
-            .bind(name)
-            .fetch_one(self.connection())
-            .await?;
-        rows::unsigned(&row, "revision")
+        Ok(revision)
     }
 
     /// Deletes a role with its assignments; whether it existed.

@@ -69,8 +69,8 @@ async fn users_and_roles(db: &AppDb) {
         Policy { title: "b".to_owned(), expression: "true".to_owned(), description: Some("why".to_owned()) },
     ];
     let mut tx = db.begin_write().await.unwrap();
-    assert_eq!(tx.put_role("reader", &policies, at(5)).await.unwrap(), 1);
-    assert_eq!(tx.put_role("reader", &policies, at(6)).await.unwrap(), 2);
+    assert_eq!(tx.put_role("reader", &policies, at(5)).await.unwrap(), 2);
+    assert_eq!(tx.put_role("reader", &policies, at(6)).await.unwrap(), 3);
     tx.commit().await.unwrap();
 
     add_user(db, "u1", "Ada", &["admin", "reader"]).await.unwrap();
@@ -92,7 +92,7 @@ async fn users_and_roles(db: &AppDb) {
     assert_eq!(page.first().unwrap().roles, set(&["reader"]));
     assert_eq!(tx.role_members("reader").await.unwrap(), ["Ada", "bob"]);
     let reader = tx.role("reader").await.unwrap().unwrap();
-    assert_eq!((reader.policies.as_slice(), reader.revision), (policies.as_slice(), 2));
+    assert_eq!((reader.policies.as_slice(), reader.revision), (policies.as_slice(), 3));
     assert_eq!((reader.created_at, reader.updated_at), (at(5), at(6)));
     let roles = tx.roles_of_user("u1").await.unwrap();
     assert_eq!(roles.iter().map(|role| role.name.as_str()).collect::<Vec<_>>(), [ADMIN_ROLE, "reader"]);
@@ -107,6 +107,8 @@ async fn users_and_roles(db: &AppDb) {
     tx.set_user_last_login("u1", at(77)).await.unwrap();
     assert!(tx.delete_role("reader").await.unwrap());
     assert!(!tx.delete_role("reader").await.unwrap());
+    assert_eq!(tx.put_role("reader", &policies, at(7)).await.unwrap(), 4, "no revision comes twice");
+    assert!(tx.delete_role("reader").await.unwrap());
     tx.commit().await.unwrap();
     let mut tx = db.begin_read().await.unwrap();
     let ada = tx.user_by_id("u1").await.unwrap().unwrap();

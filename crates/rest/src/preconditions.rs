@@ -7,8 +7,8 @@ use http::{HeaderMap, HeaderName, HeaderValue, header};
 use crate::code::Code;
 use crate::problem::Problem;
 
-/// The version that `If-Match` names, if it was sent.
-pub(crate) struct IfMatch(pub(crate) Option<u64>);
+/// What `If-Match` demands, if it was sent.
+pub(crate) struct IfMatch(pub(crate) Option<tracewarden_service::IfMatch>);
 
 impl<S: Send + Sync> FromRequestParts<S> for IfMatch {
     type Rejection = Problem;
@@ -18,14 +18,18 @@ impl<S: Send + Sync> FromRequestParts<S> for IfMatch {
     }
 }
 
-fn if_match(headers: &HeaderMap) -> Result<Option<u64>, Problem> {
+fn if_match(headers: &HeaderMap) -> Result<Option<tracewarden_service::IfMatch>, Problem> {
     let Some(value) = headers.get(header::IF_MATCH) else { return Ok(None) };
-    let tag = value.to_str().ok().and_then(|text| text.trim().strip_prefix('"')?.strip_suffix('"'));
+    let text = value.to_str().map(str::trim).unwrap_or_default();
+    if text == "*" {
+        return Ok(Some(tracewarden_service::IfMatch::Existing));
+    }
+    let tag = text.strip_prefix('"').and_then(|text| text.strip_suffix('"'));
     // A tag that we never gave out, a weak one included, cannot be the current one.
     match tag.and_then(|tag| tag.parse().ok()) {
-        Some(version) => Ok(Some(version)),
+        Some(version) => Ok(Some(tracewarden_service::IfMatch::Version(version))),
         None => {
-            let detail = "`If-Match` takes the `ETag` of an earlier answer, such as `\"7\"`";
+            let detail = "`If-Match` takes the `ETag` of an earlier answer, such as `\"7\"`, or `*`";
             Err(Problem::new(Code::PreconditionFailed, detail))
         }
     }
@@ -48,8 +52,9 @@ mod tests {
             if_match(&HeaderMap::from_iter([(header::IF_MATCH, HeaderValue::from_static(text))]))
         };
         assert_eq!(if_match(&HeaderMap::new()).unwrap(), None);
-        assert_eq!(read("\"7\"").unwrap(), Some(7));
-        for wrong in ["7", "W/\"7\"", "*", "\"7\", \"8\"", "\"\"", "\"-1\"", "\"x\""] {
+        assert_eq!(read("\"7\"").unwrap(), Some(tracewarden_service::IfMatch::Version(7)));
+        assert_eq!(read("*").unwrap(), Some(tracewarden_service::IfMatch::Existing));
+        for wrong in ["7", "W/\"7\"", "\"*\"", "\"7\", \"8\"", "\"\"", "\"-1\"", "\"x\""] {
             assert_eq!(read(wrong).unwrap_err().code(), Code::PreconditionFailed, "{wrong}");
         }
         let [(_, tag)] = etag(7);

@@ -53,7 +53,7 @@ pub(crate) struct WireRole {
     name: String,
     /// Its policies; each opens traces of its own.
     policies: Vec<WirePolicy>,
-    /// Increases with each change; the `ETag` of the role.
+    /// Increases with each change and never comes again; the `ETag` of the role.
     revision: u64,
     /// When it was last changed.
     updated_at: Time,
@@ -134,7 +134,7 @@ pub(crate) struct StoredRole {
     name: String,
     /// Its policies, each with warnings.
     policies: Vec<StoredPolicy>,
-    /// Increases with each change; the `ETag` of the role.
+    /// Increases with each change and never comes again; the `ETag` of the role.
     revision: u64,
     /// When it was last changed.
     updated_at: Time,

@@ -6,6 +6,7 @@ use tracewarden_tracestore::BindingError;
 
 use crate::error::{FieldError, ServiceError};
 use crate::model_change::{check_version, resolve};
+use crate::precondition::IfMatch;
 use crate::principal::Administrator;
 use crate::service::Service;
 use crate::trace_source::refuse_system_database;
@@ -30,7 +31,7 @@ impl Service {
         &self,
         admin: &Administrator<'_>,
         binding: Binding,
-        if_match: Option<u64>,
+        if_match: Option<IfMatch>,
     ) -> Result<BoundModel, ServiceError> {
         let result = self.put_binding_in(admin, binding, if_match).await;
         self.note_refusal(admin, "schema.put_binding", None, result).await
@@ -40,7 +41,7 @@ impl Service {
         &self,
         admin: &Administrator<'_>,
         binding: Binding,
-        if_match: Option<u64>,
+        if_match: Option<IfMatch>,
     ) -> Result<BoundModel, ServiceError> {
         let current = self.db().begin_read().await?.access_model().await?;
         if current.binding.is_some() || if_match.is_some() {

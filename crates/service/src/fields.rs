@@ -7,6 +7,7 @@ use tracewarden_model::{AccessModel, FieldRef, LogicalType, MarkedField};
 
 use crate::error::{FieldError, ServiceError};
 use crate::model_change::{check_version, resolve};
+use crate::precondition::IfMatch;
 use crate::principal::Administrator;
 use crate::service::Service;
 use crate::validate;
@@ -40,7 +41,7 @@ impl Service {
         &self,
         admin: &Administrator<'_>,
         marks: Vec<FieldMark>,
-        if_match: Option<u64>,
+        if_match: Option<IfMatch>,
     ) -> Result<AccessModel, ServiceError> {
         let result = self.put_fields_in(admin, marks, if_match).await;
         self.note_refusal(admin, "schema.put_fields", None, result).await
@@ -50,7 +51,7 @@ impl Service {
         &self,
         admin: &Administrator<'_>,
         marks: Vec<FieldMark>,
-        if_match: Option<u64>,
+        if_match: Option<IfMatch>,
     ) -> Result<AccessModel, ServiceError> {
         let current = self.db().begin_read().await?.access_model().await?;
         check_version(if_match, &current)?;

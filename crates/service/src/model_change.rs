@@ -7,15 +7,17 @@ use tracewarden_policy as policy;
 use tracewarden_tracestore::Column;
 
 use crate::error::{FieldError, ServiceError, unknown};
+use crate::precondition::IfMatch;
 use crate::principal::Administrator;
 use crate::service::{Service, blocking};
 
-/// Whether the caller means the version that is in force.
-pub(crate) fn check_version(if_match: Option<u64>, current: &AccessModel) -> Result<(), ServiceError> {
+/// Whether the caller means the version that is in force. Before a table is bound there is a version to name, yet
+/// nothing of which somebody could say that it exists.
+pub(crate) fn check_version(if_match: Option<IfMatch>, current: &AccessModel) -> Result<(), ServiceError> {
     match if_match {
-        Some(version) if version == current.version => Ok(()),
-        Some(_) => Err(ServiceError::PreconditionFailed),
         None => Err(ServiceError::PreconditionRequired),
+        Some(IfMatch::Existing) if current.binding.is_none() => Err(ServiceError::PreconditionFailed),
+        Some(if_match) => if_match.check(Some(current.version)),
     }
 }
 

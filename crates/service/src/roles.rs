@@ -7,6 +7,7 @@ use tracewarden_policy::{self as policy, Diagnostic};
 use tracewarden_tracestore::readable;
 
 use crate::error::{FieldError, ServiceError};
+use crate::precondition::IfMatch;
 use crate::principal::Administrator;
 use crate::service::{Service, blocking};
 use crate::validate;
@@ -53,13 +54,13 @@ impl Service {
     ///
     /// # Errors
     /// [`ServiceError::Refused`] with `policy_invalid` and the place in the text, or for bad members;
-    /// [`ServiceError::PreconditionFailed`] when `if_match` is not the revision.
+    /// [`ServiceError::PreconditionFailed`] when `if_match` does not hold.
     pub async fn put_role(
         &self,
         admin: &Administrator<'_>,
         name: &str,
         policies: Vec<Policy>,
-        if_match: Option<u64>,
+        if_match: Option<IfMatch>,
     ) -> Result<PutRole, ServiceError> {
         let result = self.put_role_in(admin, name, policies, if_match).await;
         self.note_refusal(admin, "role.put", Some(name), result).await
@@ -70,15 +71,15 @@ impl Service {
         admin: &Administrator<'_>,
         name: &str,
         policies: Vec<Policy>,
-        if_match: Option<u64>,
+        if_match: Option<IfMatch>,
     ) -> Result<PutRole, ServiceError> {
         check_members(name, &policies)?;
         // Within one write transaction, so that the model cannot change between the check and the store: a policy that
         // does not compile must never be in force.
         let mut tx = self.db().begin_write().await?;
         let stored = tx.role(name).await?;
-        if if_match.is_some() && if_match != stored.as_ref().map(|role| role.revision) {
-            return Err(ServiceError::PreconditionFailed);
+        if let Some(if_match) = if_match {
+            if_match.check(stored.as_ref().map(|role| role.revision))?;
         }
         let model = tx.access_model().await?;
         let version = model.version;
@@ -127,12 +128,12 @@ impl Service {
     ///
     /// # Errors
     /// [`ServiceError::NotFound`], [`ServiceError::Conflict`] for the role `admin`,
-    /// [`ServiceError::PreconditionFailed`] when `if_match` is not the revision.
+    /// [`ServiceError::PreconditionFailed`] when `if_match` does not hold.
     pub async fn delete_role(
         &self,
         admin: &Administrator<'_>,
         name: &str,
-        if_match: Option<u64>,
+        if_match: Option<IfMatch>,
     ) -> Result<(), ServiceError> {
         let result = self.delete_role_in(admin, name, if_match).await;
         self.note_refusal(admin, "role.delete", Some(name), result).await
@@ -142,7 +143,7 @@ impl Service {
         &self,
         admin: &Administrator<'_>,
         name: &str,
-        if_match: Option<u64>,
+        if_match: Option<IfMatch>,
     ) -> Result<(), ServiceError> {
         if name == ADMIN_ROLE {
             let detail = "the role `admin` is built in and cannot be deleted".to_owned();
@@ -150,8 +151,8 @@ impl Service {
         }
         let mut tx = self.db().begin_write().await?;
         let role = tx.role(name).await?.ok_or(ServiceError::NotFound { what: "role" })?;
-        if if_match.is_some_and(|revision| revision != role.revision) {
-            return Err(ServiceError::PreconditionFailed);
+        if let Some(if_match) = if_match {
+            if_match.check(Some(role.revision))?;
         }
         let members = tx.role_members(name).await?;
         tx.delete_role(name).await?;

@@ -8,12 +8,16 @@ use support::*;
 use tracewarden_model::{Binding, LogicalType};
 use tracewarden_service::*;
 
+fn version(version: u64) -> Option<IfMatch> {
+    Some(IfMatch::Version(version))
+}
+
 #[tokio::test]
 async fn a_binding_is_checked_and_versioned() {
     let world = world().await;
     let admin = world.admin().await;
     let right = admin.require_admin().unwrap();
-    let bind = |binding, version| world.service.put_binding(&right, binding, version);
+    let bind = |binding, if_match| world.service.put_binding(&right, binding, if_match);
     assert_eq!(world.service.access_model(&right).await.unwrap().version, 0);
     for database in ["system", "INFORMATION_SCHEMA"] {
         let binding = Binding { database: database.to_owned(), ..otel_binding() };
@@ -24,8 +28,8 @@ async fn a_binding_is_checked_and_versioned() {
     let bound = bind(otel_binding(), None).await.unwrap();
     assert_eq!((bound.model.version, bound.model.binding), (1, Some(otel_binding())));
     assert_eq!(code(bind(otel_binding(), None).await), "precondition_required");
-    assert_eq!(code(bind(otel_binding(), Some(0)).await), "precondition_failed");
-    assert_eq!(bind(otel_binding(), Some(1)).await.unwrap().model.version, 2);
+    assert_eq!(code(bind(otel_binding(), version(0)).await), "precondition_failed");
+    assert_eq!(bind(otel_binding(), version(1)).await.unwrap().model.version, 2);
 }
 
 #[tokio::test]
@@ -33,11 +37,11 @@ async fn marks_are_resolved_or_refused_with_their_place() {
     let world = world().await;
     let admin = world.admin().await;
     let right = admin.require_admin().unwrap();
-    let put = |marks, version| world.service.put_fields(&right, marks, version);
+    let put = |marks, if_match| world.service.put_fields(&right, marks, if_match);
     assert_eq!(code(put(vec![], None).await), "precondition_required");
-    assert_eq!(code(put(vec![], Some(0)).await), "not_bound");
+    assert_eq!(code(put(vec![], version(0)).await), "not_bound");
     world.service.put_binding(&right, otel_binding(), None).await.unwrap();
-    assert_eq!(code(put(vec![], Some(0)).await), "precondition_failed");
+    assert_eq!(code(put(vec![], version(0)).await), "precondition_failed");
 
     let typed = |mark: FieldMark, logical| FieldMark { logical: Some(logical), ..mark };
     let wrong = vec![
@@ -53,7 +57,7 @@ async fn marks_are_resolved_or_refused_with_their_place() {
         mark(None, "SpanId", false, false),
         mark(Some("SpanAttributes"), "", true, false),
     ];
-    let error = put(wrong.clone(), Some(1)).await.unwrap_err();
+    let error = put(wrong.clone(), version(1)).await.unwrap_err();
     let detail = error.errors()[0].detail.clone();
     assert!(detail.contains("did you mean `ServiceName`"), "{detail}");
     let expected = [
@@ -68,7 +72,7 @@ async fn marks_are_resolved_or_refused_with_their_place() {
         ("/fields/9/filterable", "invalid_value"),
         ("/fields/10/name", "invalid_value"),
     ];
-    let seen = pointers(put(wrong, Some(1)).await);
+    let seen = pointers(put(wrong, version(1)).await);
     let seen: Vec<_> = seen.iter().map(|(pointer, code)| (pointer.as_str(), *code)).collect();
     assert_eq!(seen, expected);
 
@@ -81,7 +85,7 @@ async fn marks_are_resolved_or_refused_with_their_place() {
         key("http.status_code", LogicalType::Number),
         key("flag", LogicalType::Boolean),
     ];
-    let model = put(good, Some(1)).await.unwrap();
+    let model = put(good, version(1)).await.unwrap();
     let types: Vec<_> = model.fields.iter().map(|field| field.logical.as_str()).collect();
     assert_eq!(types, ["string", "number", "string_array", "string", "number", "boolean"]);
     assert_eq!(model.fields[3].column_type.to_string(), "String", "the type of the map's values");
@@ -104,21 +108,21 @@ async fn stored_policies_and_the_model_cannot_part() {
     assert_eq!(code(world.service.role(&right, "tenant").await), "not_found", "nothing was stored");
     let tenant = policy("SpanAttributes[\"tenant.id\"] == \"t1\"");
     let stored = put_role(vec![tenant.clone()]).await.unwrap();
-    assert_eq!((stored.created, stored.role.revision, stored.warnings.len()), (true, 1, 1));
+    assert_eq!((stored.created, stored.role.revision, stored.warnings.len()), (true, 2, 1));
 
     let without = vec![mark(None, "ServiceName", true, true)];
-    let error = world.service.put_fields(&right, without.clone(), Some(2)).await.unwrap_err();
+    let error = world.service.put_fields(&right, without.clone(), version(2)).await.unwrap_err();
     assert_eq!(error.code(), "conflict");
     assert!(error.detail().contains("role `tenant`, policy `a policy`"), "{}", error.detail());
     let mut other = otel_binding();
     world.store.set(|answers| answers.columns.retain(|(name, _)| name != "SpanAttributes"));
     other.display.service = Some("ServiceName".to_owned());
-    let error = world.service.put_binding(&right, other, Some(2)).await.unwrap_err();
+    let error = world.service.put_binding(&right, other, version(2)).await.unwrap_err();
     assert_eq!((error.code(), error.errors().len()), ("conflict", 1));
     assert_eq!(world.service.access_model(&right).await.unwrap().version, 2);
 
     world.service.delete_role(&right, "tenant", None).await.unwrap();
-    assert_eq!(world.service.put_fields(&right, without, Some(2)).await.unwrap().version, 3);
+    assert_eq!(world.service.put_fields(&right, without, version(2)).await.unwrap().version, 3);
 }
 
 #[tokio::test]
@@ -133,18 +137,18 @@ async fn roles_are_put_listed_and_deleted() {
         assert_eq!(code(service.put_role(&right, name, pay(), None).await), "invalid_value", "{name}");
     }
     assert_eq!(pointers(service.put_role(&right, "pay", vec![], None).await)[0].0, "/policies");
-    assert_eq!(code(service.put_role(&right, "pay", pay(), Some(1)).await), "precondition_failed");
+    assert_eq!(code(service.put_role(&right, "pay", pay(), version(1)).await), "precondition_failed");
     service.put_role(&right, "pay", pay(), None).await.unwrap();
-    let stored = service.put_role(&right, "pay", pay(), Some(1)).await.unwrap();
-    assert_eq!((stored.created, stored.role.revision), (false, 2));
-    assert_eq!(code(service.put_role(&right, "pay", pay(), Some(1)).await), "precondition_failed");
+    let stored = service.put_role(&right, "pay", pay(), version(2)).await.unwrap();
+    assert_eq!((stored.created, stored.role.revision), (false, 3));
+    assert_eq!(code(service.put_role(&right, "pay", pay(), version(2)).await), "precondition_failed");
 
     let user = world.user(&admin, "ada", &["pay"]).await;
     assert_eq!(service.role(&right, "pay").await.unwrap().members, ["ada"]);
     let access = service.user_access(&right, "ada").await.unwrap();
     assert_eq!(access.roles[0].policies[0].expression, "ServiceName == \"pay\"");
-    assert_eq!(code(service.delete_role(&right, "pay", Some(1)).await), "precondition_failed");
-    service.delete_role(&right, "pay", Some(2)).await.unwrap();
+    assert_eq!(code(service.delete_role(&right, "pay", version(2)).await), "precondition_failed");
+    service.delete_role(&right, "pay", version(3)).await.unwrap();
     assert_eq!(code(service.delete_role(&right, "pay", None).await), "not_found");
     assert!(service.user(&right, "ada").await.unwrap().roles.is_empty());
     assert_eq!(code(service.delete_role(&right, "admin", None).await), "conflict");

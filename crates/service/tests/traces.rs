@@ -66,7 +66,7 @@ async fn a_page_is_recorded_before_and_after() {
     let begun = reading.last().await;
     assert_eq!((begun.action.as_str(), begun.outcome.as_str()), ("traces.query", "unknown"));
     assert_eq!(begun.detail["filter"][0]["value"], "pay");
-    assert_eq!((&begun.detail["model_version"], &begun.detail["roles"]["pay"]), (&2.into(), &1.into()));
+    assert_eq!((&begun.detail["model_version"], &begun.detail["roles"]["pay"]), (&2.into(), &2.into()));
     let mut seen = 0;
     while let Some(chunk) = spans.next().await {
         seen += chunk.unwrap().spans;
@@ -248,7 +248,7 @@ async fn cursors_hold_to_their_query() {
     let mut binding = otel_binding();
     binding.span_id = "ParentSpanId".to_owned();
     binding.parent_span_id = "SpanId".to_owned();
-    service.put_binding(&right, binding, Some(2)).await.unwrap();
+    service.put_binding(&right, binding, Some(IfMatch::Version(2))).await.unwrap();
     assert_eq!(code(service.query(&reading.reader, ids(Some(cursor), 1)).await), "invalid_cursor");
 }
 

@@ -193,7 +193,7 @@ impl World {
             mark(Some("SpanAttributes"), "tenant.id", false, true),
             mark(None, "Duration", true, false),
         ];
-        self.service.put_fields(&admin, marks, Some(1)).await.unwrap();
+        self.service.put_fields(&admin, marks, Some(tracewarden_service::IfMatch::Version(1))).await.unwrap();
     }
 
     pub async fn audit(&self, admin: &Principal) -> Vec<AuditEntry> {

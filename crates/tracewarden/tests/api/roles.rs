@@ -36,6 +36,41 @@ async fn a_role_is_made_and_replaced() {
 }
 
 #[tokio::test]
+async fn a_tag_never_stands_for_a_role_that_its_holder_did_not_see() {
+    let service = Service::start();
+    let admin = service.admin().await;
+    let policies = json!({"policies": [{"title": "All", "expression": "true"}]});
+    let mut tags = std::collections::BTreeSet::new();
+    for _ in 0..3 {
+        for _ in 0..2 {
+            let put = admin.put("/roles/readers", policies.clone()).await;
+            assert!(tags.insert(put.headers["etag"].to_str().unwrap().to_owned()), "{tags:?}");
+        }
+        admin.delete("/roles/readers").await.expect(204);
+    }
+    admin.put("/roles/readers", policies.clone()).await.expect(201);
+    for tag in &tags {
+        let stale = admin.with("if-match", tag);
+        stale.put("/roles/readers", policies.clone()).await.problem(412, "precondition_failed");
+        stale.delete("/roles/readers").await.problem(412, "precondition_failed");
+    }
+}
+
+#[tokio::test]
+async fn any_tag_means_a_role_that_exists() {
+    let service = Service::start();
+    let admin = service.admin().await;
+    let any = admin.with("if-match", "*");
+    let policies = json!({"policies": [{"title": "All", "expression": "true"}]});
+    any.put("/roles/readers", policies.clone()).await.problem(412, "precondition_failed");
+    admin.get("/roles/readers").await.problem(404, "not_found");
+    admin.put("/roles/readers", policies.clone()).await.expect(201);
+    any.put("/roles/readers", policies).await.expect(200);
+    any.delete("/roles/readers").await.expect(204);
+    any.delete("/roles/readers").await.problem(404, "not_found");
+}
+
+#[tokio::test]
 async fn a_role_lists_its_members_and_leaves_them() {
     let service = Service::start();
     let admin = service.admin().await;

@@ -65,6 +65,20 @@ async fn the_version_guards_against_lost_updates() {
 }
 
 #[tokio::test]
+async fn any_version_means_a_bound_table() {
+    let store = Store::start();
+    let service = store.service();
+    let admin = service.admin().await;
+    let any = admin.with("if-match", "*");
+    let fields = json!({"fields": [{"name": "ServiceName", "filterable": true, "policy": true}]});
+    any.put("/schema/binding", binding()).await.problem(412, "precondition_failed");
+    any.put("/schema/fields", fields.clone()).await.problem(412, "precondition_failed");
+    admin.put("/schema/binding", binding()).await.expect(200);
+    any.put("/schema/binding", binding()).await.expect(200);
+    any.put("/schema/fields", fields).await.expect(200);
+}
+
+#[tokio::test]
 async fn bindings_and_fields_that_cannot_work_are_refused() {
     let store = Store::start();
     let (_service, admin) = bound_service(&store, &[]).await;
