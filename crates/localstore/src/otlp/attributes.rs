@@ -7,6 +7,18 @@ use base64::engine::general_purpose::STANDARD;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue};
 
+/// What the exporter stores for a double that JSON cannot hold.
+pub fn unsupported_double(value: f64) -> String {
+    let name = if value.is_nan() {
+        "NaN"
+    } else if value > 0.0 {
+        "+Inf"
+    } else {
+        "-Inf"
+    };
+    format!("json: unsupported value: {name}")
+}
+
 /// A value as text: strings as they are, numbers and truth values as in JSON, bytes as base64, lists and
 /// maps as JSON.
 pub fn as_text(value: Option<&AnyValue>) -> String {
@@ -16,16 +28,7 @@ pub fn as_text(value: Option<&AnyValue>) -> String {
         Some(Value::BoolValue(value)) => value.to_string(),
         Some(Value::IntValue(value)) => value.to_string(),
         Some(Value::DoubleValue(value)) if value.is_finite() => number(*value),
-        Some(Value::DoubleValue(value)) => {
-            let name = if value.is_nan() {
-                "NaN"
-            } else if *value > 0.0 {
-                "+Inf"
-            } else {
-                "-Inf"
-            };
-            format!("json: unsupported value: {name}")
-        }
+        Some(Value::DoubleValue(value)) => unsupported_double(*value),
         Some(Value::BytesValue(bytes)) => STANDARD.encode(bytes),
         // JSON cannot say NaN: the exporter then writes nothing at all.
         Some(value @ (Value::ArrayValue(_) | Value::KvlistValue(_))) => {

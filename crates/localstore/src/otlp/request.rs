@@ -7,6 +7,8 @@ use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use prost::Message;
 use serde_json::Value;
 
+use crate::otlp::attributes::unsupported_double;
+
 /// The most bytes of a body as it is sent.
 pub const MAX_BODY_BYTES: usize = 32 << 20;
 /// The most bytes of a body after decompression.
@@ -128,8 +130,39 @@ fn decode_json(body: &[u8]) -> Result<ExportTraceServiceRequest, serde_json::Err
     if !value.is_object() {
         return Err(serde::de::Error::custom("expected an object"));
     }
+    follow_protojson(&mut value);
     blank_malformed_ids(&mut value);
     serde_json::from_value(value)
+}
+
+/// What protobuf's JSON allows and the message types do not read: `null` for a member that is absent, and doubles as
+/// strings, `"NaN"` and the infinities among them. JSON cannot hold those; they become the text that they are stored as.
+/// The parser bounds how deep a value nests.
+fn follow_protojson(value: &mut Value) {
+    match value {
+        Value::Array(elements) => elements.iter_mut().for_each(follow_protojson),
+        Value::Object(members) => {
+            members.retain(|_, member| !member.is_null());
+            if let Some(double) = members.get("doubleValue").and_then(Value::as_str) {
+                let parsed = match double {
+                    "Infinity" => Some(f64::INFINITY),
+                    "-Infinity" => Some(f64::NEG_INFINITY),
+                    other => other.parse::<f64>().ok(),
+                };
+                if let Some(parsed) = parsed {
+                    members.remove("doubleValue");
+                    match serde_json::Number::from_f64(parsed) {
+                        Some(number) => members.insert("doubleValue".to_owned(), Value::Number(number)),
+                        None => {
+                            members.insert("stringValue".to_owned(), Value::from(unsupported_double(parsed)))
+                        }
+                    };
+                }
+            }
+            members.values_mut().for_each(follow_protojson);
+        }
+        _ => {}
+    }
 }
 
 /// Empties ids that are not hexadecimal, so that their spans are rejected and not the whole request.
@@ -146,5 +179,18 @@ fn blank_malformed_ids(request: &mut Value) {
                 *id = Value::from(replacement);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn protobufs_json_is_read() {
+        let mut value = serde_json::json!({"a": null, "list": [null, {"doubleValue": "NaN"}, {"doubleValue": "1.5"}, {"doubleValue": 2.5}]});
+        follow_protojson(&mut value);
+        let expected = serde_json::json!({"list": [null, {"stringValue": "json: unsupported value: NaN"}, {"doubleValue": 1.5}, {"doubleValue": 2.5}]});
+        assert_eq!(value, expected);
     }
 }
