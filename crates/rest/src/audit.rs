@@ -6,11 +6,11 @@ use serde::{Deserialize, Serialize};
 use tracewarden_service::{AuditEntry, AuditQuery};
 use utoipa::{IntoParams, ToSchema};
 
-use crate::App;
 use crate::problem::Problem;
 use crate::query::Query;
 use crate::routes::Caller;
 use crate::wire::Time;
+use crate::{App, limit};
 
 /// Which records.
 #[derive(Deserialize, IntoParams)]
@@ -33,7 +33,9 @@ pub(crate) struct ListRequest {
     outcome: Option<String>,
     /// `next_cursor` of the page before.
     cursor: Option<String>,
-    /// Most records in a page.
+    /// Most records in a page; 50 when absent, and never more than 500.
+    #[param(minimum = 1)]
+    #[serde(default, deserialize_with = "limit::in_query")]
     limit: Option<i64>,
 }
 

@@ -16,6 +16,7 @@ mod filter_wire;
 mod framing;
 mod headers;
 mod health;
+mod limit;
 mod me;
 mod page;
 mod policies;

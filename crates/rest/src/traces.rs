@@ -10,6 +10,7 @@ use crate::App;
 use crate::accept::Representation;
 use crate::body::Json;
 use crate::filter_wire::{WireFilter, conditions};
+use crate::limit::Limit;
 use crate::page::{self, SpanPage, TraceSpans};
 use crate::problem::{Problem, ProblemDetails};
 use crate::query::{Path, Query};
@@ -27,8 +28,8 @@ pub(crate) struct TraceQuery {
     /// Absent or empty matches everything that the caller may see.
     filter: Option<WireFilter>,
     /// Most traces in the page; 50 when absent, and never more than 200.
-    #[schema(minimum = 1)]
-    limit: Option<i64>,
+    #[schema(value_type = Option<i64>, minimum = 1)]
+    limit: Option<Limit>,
     /// `next_cursor` of the page before, with the same filter.
     cursor: Option<String>,
     /// Columns that spans shall have beside the structural ones; all when absent.
@@ -59,7 +60,7 @@ impl TraceQuery {
             from: self.from.map(|time| time.0),
             to: self.to.map(|time| time.0),
             conditions: conditions(self.filter)?,
-            limit: self.limit,
+            limit: self.limit.map(|limit| limit.0),
             cursor: self.cursor,
             columns: self.columns,
             view: match self.view {

@@ -10,13 +10,13 @@ use serde::{Deserialize, Serialize};
 use tracewarden_service::{NewUser, UserChange, UserInfo};
 use utoipa::{IntoParams, ToSchema};
 
-use crate::App;
 use crate::body::Json;
 use crate::problem::Problem;
 use crate::query::{Path, Query};
 use crate::roles::WireRole;
 use crate::routes::Caller;
 use crate::wire::{Attributes, Time, to_values, to_wire};
+use crate::{App, limit};
 
 /// A user to be made.
 #[derive(Deserialize, ToSchema)]
@@ -105,8 +105,10 @@ pub(crate) async fn create(
 pub(crate) struct ListRequest {
     /// `next_cursor` of the page before.
     cursor: Option<String>,
-    /// Most users in a page.
-    limit: Option<u32>,
+    /// Most users in a page; 100 when absent, and never more than 500.
+    #[param(minimum = 1)]
+    #[serde(default, deserialize_with = "limit::in_query")]
+    limit: Option<i64>,
 }
 
 /// A page of users.

@@ -4,8 +4,9 @@ use serde_json::Value;
 use tracewarden_appdb::{AuditFilter, AuditRecord};
 use tracewarden_model::Timestamp;
 
-use crate::error::{FieldError, ServiceError};
+use crate::error::ServiceError;
 use crate::principal::Administrator;
+use crate::query_input;
 use crate::service::Service;
 
 /// Which entries to read; absent members admit everything.
@@ -90,14 +91,7 @@ impl Service {
                     .map_err(|_| ServiceError::InvalidCursor { inside: "not a cursor of the audit log" })?,
             ),
         };
-        let limit = match query.limit {
-            None => PAGE_DEFAULT,
-            Some(limit) if limit < 1 => {
-                let error = FieldError::new("/limit", "invalid_request", "`limit` is at least 1");
-                return Err(ServiceError::InvalidRequest(vec![error]));
-            }
-            Some(limit) => u32::try_from(limit).unwrap_or(PAGE_MAX).min(PAGE_MAX),
-        };
+        let limit = query_input::limit(query.limit, PAGE_DEFAULT, PAGE_MAX)?;
         let filter = AuditFilter {
             from: query.from,
             to: query.to,

@@ -16,15 +16,16 @@ pub(crate) fn is_trace_id(text: &str) -> bool {
     (1..=TRACE_ID_MAX_BYTES).contains(&text.len()) && !text.bytes().all(|byte| byte == b'0')
 }
 
-pub(crate) fn limit(wanted: Option<i64>, limits: &Limits) -> Result<u32, ServiceError> {
+/// The length of a page: the wanted one, as far as there are pages of that length.
+pub(crate) fn limit(wanted: Option<i64>, default: u32, most: u32) -> Result<u32, ServiceError> {
     match wanted {
-        None => Ok(limits.default_limit.min(limits.max_limit)),
+        None => Ok(default.min(most)),
         Some(wanted) if wanted < 1 => Err(ServiceError::InvalidRequest(vec![FieldError::new(
             "/limit",
             "invalid_request",
             "`limit` is at least 1",
         )])),
-        Some(wanted) => Ok(u32::try_from(wanted).unwrap_or(u32::MAX).min(limits.max_limit)),
+        Some(wanted) => Ok(u32::try_from(wanted).unwrap_or(u32::MAX).min(most)),
     }
 }
 
@@ -156,12 +157,12 @@ mod tests {
 
     #[test]
     fn limits_are_capped_above_and_refused_below() {
-        let limits = Limits::default();
-        assert_eq!(limit(None, &limits).unwrap(), 50);
-        assert_eq!(limit(Some(1), &limits).unwrap(), 1);
-        assert_eq!(limit(Some(i64::MAX), &limits).unwrap(), 200);
+        assert_eq!(limit(None, 50, 200).unwrap(), 50);
+        assert_eq!(limit(None, 50, 20).unwrap(), 20);
+        assert_eq!(limit(Some(1), 50, 200).unwrap(), 1);
+        assert_eq!(limit(Some(i64::MAX), 50, 200).unwrap(), 200);
         for wrong in [0, -1, i64::MIN] {
-            assert_eq!(limit(Some(wrong), &limits).unwrap_err().code(), "invalid_request");
+            assert_eq!(limit(Some(wrong), 50, 200).unwrap_err().code(), "invalid_request");
         }
     }
 

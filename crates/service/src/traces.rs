@@ -210,7 +210,7 @@ impl Service {
     /// Everything that can be refused, before anything is looked up.
     async fn prepare(&self, principal: &Principal, request: QueryRequest) -> Result<Prepared, ServiceError> {
         let limits = self.settings().limits;
-        let limit = query_input::limit(request.limit, &limits)?;
+        let limit = query_input::limit(request.limit, limits.default_limit, limits.max_limit)?;
         let access = self.access(principal).await?;
         let filter = query_input::filter(&request.conditions, &access.model, principal.is_admin(), &limits)?;
         let fingerprint = Fingerprint::new(&request.conditions, &access.binding, principal);

@@ -11,6 +11,7 @@ use tracewarden_model::{AttributeValue, Timestamp};
 use crate::Secret;
 use crate::error::{FieldError, ServiceError};
 use crate::principal::Administrator;
+use crate::query_input;
 use crate::service::Service;
 use crate::tokens;
 use crate::validate;
@@ -180,12 +181,12 @@ impl Service {
     /// A page of users by name.
     ///
     /// # Errors
-    /// [`ServiceError::InvalidCursor`], or a failure of the own database.
+    /// [`ServiceError::InvalidCursor`], [`ServiceError::InvalidRequest`], or a failure of the own database.
     pub async fn users(
         &self,
         _admin: &Administrator<'_>,
         cursor: Option<&str>,
-        limit: Option<u32>,
+        limit: Option<i64>,
     ) -> Result<UserPage, ServiceError> {
         let invalid = ServiceError::InvalidCursor { inside: "not a cursor of users" };
         let after = match cursor {
@@ -195,7 +196,7 @@ impl Service {
                 _ => return Err(invalid),
             },
         };
-        let limit = limit.unwrap_or(PAGE_DEFAULT).clamp(1, PAGE_MAX);
+        let limit = query_input::limit(limit, PAGE_DEFAULT, PAGE_MAX)?;
         let mut users = self.db().begin_read().await?.users(&after, limit.saturating_add(1)).await?;
         let more = users.len() > limit as usize;
         users.truncate(limit as usize);

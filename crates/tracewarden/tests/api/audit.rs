@@ -78,6 +78,11 @@ async fn parameters_are_checked() {
         let answer = admin.get(&format!("/audit?{query}")).await.problem(400, "invalid_request");
         assert_eq!(answer.first_error()["pointer"], pointer, "{}", answer.body);
     }
+    for wrong in ["0", "-1", "1.5", "-99999999999999999999"] {
+        let answer = admin.get(&format!("/audit?limit={wrong}")).await.problem(400, "invalid_request");
+        assert_eq!(answer.first_error()["pointer"], "/limit", "{wrong}");
+    }
+    admin.get("/audit?limit=99999999999999999999").await.expect(200);
     admin.get("/audit?limit=1&limit=2").await.problem(400, "invalid_request");
     admin.get("/audit?cursor=nonsense").await.problem(400, "invalid_cursor");
 }

@@ -197,6 +197,12 @@ async fn windows_limits_and_cursors_are_checked() {
         assert_eq!(answer.first_error()["pointer"], "/limit");
     }
     ada.post("/traces/query", json!({"limit": 1_000_000})).await.expect(200);
+    for limit in ["9223372036854775808", "99999999999999999999", &"9".repeat(400)] {
+        let body = format!(r#"{{"limit": {limit}, "view": "ids"}}"#);
+        let request =
+            ada.request(Method::POST, "/traces/query").header("content-type", "application/json").body(body);
+        Answer::read(limit.to_owned(), request).await.expect(200);
+    }
     ada.post("/traces/query", json!({"cursor": "nonsense"})).await.problem(400, "invalid_cursor");
     ada.post("/traces/query", json!({"cursor": ""})).await.problem(400, "invalid_cursor");
 }

@@ -122,6 +122,11 @@ async fn users_are_listed_in_pages() {
         }
     }
     assert_eq!(seen, ["ada", "admin", "bob", "cyd", "dan"]);
+    for wrong in ["0", "-1", "1.5", "x", "", "-99999999999999999999"] {
+        let answer = admin.get(&format!("/users?limit={wrong}")).await.problem(400, "invalid_request");
+        assert_eq!(answer.first_error()["pointer"], "/limit", "{wrong}");
+    }
+    admin.get("/users?limit=99999999999999999999").await.expect(200);
     let whole = admin.get("/users").await.expect(200);
     assert!(!String::from_utf8_lossy(&whole.bytes).contains("argon2"));
 }

@@ -1,0 +1,65 @@
+//! How many of something a page shall hold. Whoever asks for more than there ever is gets the most that there is, however
+//! large the number: it may not even fit an integer.
+
+use serde::de::Error;
+use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
+
+/// A limit in a JSON body: a number without fraction and exponent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Limit(pub(crate) i64);
+
+impl<'de> Deserialize<'de> for Limit {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        // As written: read as a number, a large integer would become a float, as which it cannot be told from `1.5e30`.
+        let text = Box::<RawValue>::deserialize(deserializer)?;
+        saturating(text.get()).map(Self).ok_or_else(|| Error::custom("expected a whole number"))
+    }
+}
+
+/// A limit in a query.
+pub(crate) fn in_query<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<i64>, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    let limit = saturating(&text).ok_or_else(|| Error::custom("expected a whole number"))?;
+    Ok(Some(limit))
+}
+
+/// A decimal integer; the nearest one that fits when it is too large or too small.
+fn saturating(text: &str) -> Option<i64> {
+    let (digits, furthest) = match text.strip_prefix('-') {
+        Some(digits) => (digits, i64::MIN),
+        None => (text, i64::MAX),
+    };
+    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    // Digits alone fail to be read only when there are too many of them.
+    Some(text.parse().unwrap_or(furthest))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn integers_saturate_and_nothing_else_passes() {
+        let huge = "9".repeat(400);
+        for (text, limit) in [
+            ("0", 0),
+            ("-1", -1),
+            ("200", 200),
+            ("9223372036854775808", i64::MAX),
+            ("-99999999999999999999", i64::MIN),
+            (&huge, i64::MAX),
+        ] {
+            assert_eq!(saturating(text), Some(limit), "{text}");
+            assert_eq!(crate::body::parse::<Limit>(text.as_bytes()).unwrap(), Limit(limit), "{text}");
+        }
+        for text in ["1.5", "1e3", "\"5\"", "true", "[1]", "{}"] {
+            assert!(crate::body::parse::<Limit>(text.as_bytes()).is_err(), "{text}");
+        }
+        for text in ["", "-", "+5", " 5", "5 ", "1.5", "x", "--1"] {
+            assert_eq!(saturating(text), None, "{text}");
+        }
+    }
+}
