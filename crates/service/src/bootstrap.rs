@@ -29,6 +29,26 @@ impl std::fmt::Debug for AdminSettings {
     }
 }
 
+impl AdminSettings {
+    /// What keeps this from being an administrator's name, if anything does.
+    ///
+    /// # Errors
+    /// A message for people.
+    pub fn check_username(username: &str) -> Result<(), String> {
+        let mut errors = Vec::new();
+        validate::username(username, &mut errors);
+        errors.into_iter().next().map_or(Ok(()), |error| Err(error.detail))
+    }
+
+    /// Whether a password hash can be used: an Argon2id PHC string that is strong enough.
+    ///
+    /// # Errors
+    /// A message for people, which does not repeat the hash.
+    pub fn check_password_hash(hash: &str) -> Result<(), String> {
+        check_phc(hash)
+    }
+}
+
 /// What the start has done.
 #[derive(Debug, Clone)]
 pub enum Bootstrap {

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use ipnet::IpNet;
+use tracewarden_service::AdminSettings;
 
 pub mod settings;
 pub mod sources;
@@ -154,7 +155,7 @@ impl Reader {
         let clickhouse_endpoints = self.value("clickhouse_url", values::endpoints);
         let clickhouse_user = self.value("clickhouse_user", any);
         let clickhouse_password = self.value("clickhouse_password", secret);
-        let admin_username = self.value("admin_username", any);
+        let admin_username = self.value("admin_username", admin_username);
         let admin_password_hash = self.optional("admin_password_hash", password_hash);
         self.value("audit_retention", audit_retention);
         let max_trace_duration = self.value("max_trace_duration", values::duration);
@@ -213,11 +214,14 @@ fn database_url(text: &str) -> Result<Secret, String> {
     }
 }
 
+fn admin_username(text: &str) -> Result<String, String> {
+    AdminSettings::check_username(text).map(|()| text.to_owned())
+}
+
 fn password_hash(text: &str) -> Result<Secret, String> {
-    if text.starts_with("$argon2id$") {
-        Ok(Secret(text.to_owned()))
-    } else {
-        Err("takes what `tracewarden hash-password` prints, which begins with `$argon2id$`".to_owned())
+    match AdminSettings::check_password_hash(text) {
+        Ok(()) => Ok(Secret(text.to_owned())),
+        Err(reason) => Err(format!("takes what `tracewarden hash-password` prints: {reason}")),
     }
 }
 
@@ -343,6 +347,29 @@ mod tests {
         refused("", &[("TRACEWARDEN_ADMIN_PASSWORD_HASH", "hunter2")], "hash-password");
         refused("", &[("TRACEWARDEN_DATABASE_URL", "mysql://root:hunter2@x")], "`TRACEWARDEN_DATABASE_URL`");
         refused("clickhouse_password = \"hunter2", &[], "line 1: not TOML");
+    }
+
+    #[test]
+    fn the_administrator_is_one_who_can_sign_in() {
+        let salt_and_hash = "c29tZXNhbHRzb21lc2FsdA$Tz8wHrmPW8SE1qzYLkkV4GtM6wWJVWoMo2yqWw3DJ0Y";
+        let good = format!("$argon2id$v=19$m=19456,t=2,p=1${salt_and_hash}");
+        load("", &[("TRACEWARDEN_ADMIN_PASSWORD_HASH", &good)]).unwrap();
+        for wrong in [
+            "$argon2id$".to_owned(),
+            "$argon2id$hunter2".to_owned(),
+            "$argon2id$v=19$m=19456,t=2,p=1$c29tZXNhbHRzb21lc2FsdA".to_owned(),
+            good.replace("argon2id", "argon2i"),
+            good.replace("m=19456", "m=4096"),
+            // A shell has taken `$v` and the like for variables.
+            good.replace("$argon2id$v", ""),
+        ] {
+            let name = "`TRACEWARDEN_ADMIN_PASSWORD_HASH`: takes what `tracewarden hash-password` prints";
+            refused("", &[("TRACEWARDEN_ADMIN_PASSWORD_HASH", &wrong)], name);
+        }
+        for wrong in [" ", " admin", "a/b", "..", "a\u{202e}b", &"x".repeat(129)] {
+            refused("", &[("TRACEWARDEN_ADMIN_USERNAME", wrong)], "`TRACEWARDEN_ADMIN_USERNAME`: must");
+        }
+        refused("admin_username = \"\"", &[], "`admin_username` in ");
     }
 
     #[test]

@@ -78,13 +78,21 @@ fn the_service_stops_when_told_to() {
 #[test]
 fn wrong_settings_stop_the_start_with_their_names() {
     for command in ["serve", "check-config"] {
-        let environment = [("TRACEWARDEN_QUERY_TIMOUT", "1s"), ("TRACEWARDEN_MAX_VALUES", "many")];
+        let environment = [
+            ("TRACEWARDEN_QUERY_TIMOUT", "1s"),
+            ("TRACEWARDEN_MAX_VALUES", "many"),
+            ("TRACEWARDEN_ADMIN_USERNAME", "a/b"),
+            ("TRACEWARDEN_ADMIN_PASSWORD_HASH", "$argon2id$v=19$m=4096,t=1,p=1$hunter2"),
+        ];
         let output = run(&[command], &environment, "");
         assert!(!output.status.success());
         let error = String::from_utf8(output.stderr).unwrap();
         assert!(error.contains("`TRACEWARDEN_QUERY_TIMOUT`: no such environment variable"), "{error}");
         assert!(error.contains("did you mean `TRACEWARDEN_QUERY_TIMEOUT`?"), "{error}");
         assert!(error.contains("`TRACEWARDEN_MAX_VALUES`"), "{error}");
+        assert!(error.contains("`TRACEWARDEN_ADMIN_USERNAME`: must"), "{error}");
+        assert!(error.contains("`TRACEWARDEN_ADMIN_PASSWORD_HASH`: takes"), "{error}");
+        assert!(!error.contains("hunter2"), "{error}");
     }
     let output = run(&["serve", "--config", "/nonexistent.toml"], &[], "");
     assert!(String::from_utf8(output.stderr).unwrap().contains("/nonexistent.toml"));
