@@ -1,6 +1,7 @@
 //! The service and what it is wired with.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tracewarden_appdb::{AppDb, ChainFault};
 use tracewarden_model::{Clock, Entropy, Timestamp};
@@ -26,6 +27,9 @@ struct Inner {
     passwords: Passwords,
     cursors: CursorKey,
 }
+
+/// Whoever asks whether the service is ready gives up after a few seconds; a query's patience is not theirs.
+const READY_PATIENCE: Duration = Duration::from_secs(3);
 
 /// Name under which the own database keeps the key of cursors.
 const CURSOR_KEY: &str = "cursor_key";
@@ -59,13 +63,19 @@ impl Service {
         Ok(Self { inner: Arc::new(Inner { db, store, clock, entropy, settings, passwords, cursors }) })
     }
 
-    /// Whether the own database and the trace store answer.
+    /// Whether the own database and the trace store answer, within [`READY_PATIENCE`].
     ///
     /// # Errors
     /// [`ServiceError::Unavailable`] or another failure of either.
     pub async fn ready(&self) -> Result<(), ServiceError> {
-        self.db().ping().await?;
-        Ok(self.store().ping().await?)
+        let both = async {
+            self.db().ping().await?;
+            Ok(self.store().ping().await?)
+        };
+        tokio::time::timeout(READY_PATIENCE, both).await.unwrap_or_else(|_| {
+            let inside = "no answer of the own database and the trace store in time".to_owned();
+            Err(ServiceError::Unavailable { inside })
+        })
     }
 
     /// Checks the audit log's hash chain; the first fault, if any.

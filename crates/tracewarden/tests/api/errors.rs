@@ -163,6 +163,17 @@ async fn an_unreachable_trace_store_is_said() {
 }
 
 #[tokio::test]
+async fn a_trace_store_that_hangs_is_not_waited_for() {
+    // It accepts connections, as a queue of the operating system, and nobody ever answers.
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", silent.local_addr().unwrap());
+    let service = Service::start_with(&[("TRACEWARDEN_CLICKHOUSE_URL", &url)]);
+    let begun = std::time::Instant::now();
+    service.anonymous().get("/readyz").await.problem(503, "unavailable");
+    assert!(begun.elapsed() < std::time::Duration::from_secs(8), "{:?}", begun.elapsed());
+}
+
+#[tokio::test]
 async fn a_lost_own_database_is_said_and_nothing_is_given_out() {
     let service = Service::start();
     let admin = service.admin().await;
