@@ -93,6 +93,14 @@ impl Service {
                     let detail = format!("`{field}` is a number, which policies cannot use");
                     refuse("policy", "invalid_value", detail);
                 }
+                Ok(_) if mark.policy && !field.can_be_named() => {
+                    let holder = field.map.as_ref().unwrap_or(&field.name);
+                    let detail = format!(
+                        "no policy can name `{field}`: column `{holder}` would have to be an identifier, or several \
+                         joined by dots, other than the words that the language keeps for itself and `user`"
+                    );
+                    refuse("policy", "invalid_value", detail);
+                }
                 Ok((logical, column_type)) => fields.push(MarkedField {
                     field,
                     logical,

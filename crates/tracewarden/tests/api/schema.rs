@@ -65,6 +65,44 @@ async fn the_version_guards_against_lost_updates() {
 }
 
 #[tokio::test]
+async fn a_field_that_no_policy_can_name_is_no_policy_input() {
+    let store = Store::start();
+    let columns = "Timestamp DateTime64(9), TraceId String, SpanId String, ParentSpanId String, \
+        `user` Map(String, String), `in` String, `http-status` String, `Events.Name` String, Fine Map(String, String)";
+    store.run(&format!("CREATE TABLE otel.odd ({columns}) ENGINE = MergeTree ORDER BY Timestamp")).await;
+    let service = store.service();
+    let admin = service.admin().await;
+    let mut odd = binding();
+    odd["table"] = json!("odd");
+    admin.put("/schema/binding", odd).await.expect(200);
+    let admin = admin.with("if-match", "*");
+    for mut field in [
+        json!({"map": "user", "name": "team", "filterable": true}),
+        json!({"name": "in", "filterable": true}),
+        json!({"name": "http-status", "filterable": true}),
+    ] {
+        field["policy"] = json!(true);
+        let fields = json!({"fields": [{"name": "TraceId", "filterable": true, "policy": true}, field]});
+        let answer = admin.put("/schema/fields", fields).await.problem(422, "invalid_value");
+        assert_eq!(answer.first_error()["pointer"], "/fields/1/policy", "{}", answer.body);
+        let detail = answer.first_error()["detail"].as_str().unwrap();
+        assert!(detail.starts_with("no policy can name `"), "{detail}");
+        // Filters name it all the same.
+        field["policy"] = json!(false);
+        admin.put("/schema/fields", json!({"fields": [field]})).await.expect(200);
+    }
+    let fields = json!({"fields": [
+        {"name": "Events.Name", "filterable": true, "policy": true},
+        {"map": "Fine", "name": "in", "filterable": true, "policy": true},
+    ]});
+    admin.put("/schema/fields", fields).await.expect(200);
+    let policies =
+        json!({"policies": [{"title": "t", "expression": "Events.Name == 'a' || Fine['in'] == 'b'"}]});
+    admin.put("/roles/odd", policies.clone()).await.problem(412, "precondition_failed");
+    admin.without("if-match").put("/roles/odd", policies).await.expect(201);
+}
+
+#[tokio::test]
 async fn any_version_means_a_bound_table() {
     let store = Store::start();
     let service = store.service();
