@@ -21,6 +21,7 @@ mod me;
 mod page;
 mod policies;
 mod preconditions;
+mod preview;
 mod problem;
 mod query;
 mod roles;
@@ -87,6 +88,7 @@ fn declare(app: App) -> Routes {
         .add(Account, routes!(me::change_password))
         .add(Principal, routes!(me::sessions))
         .add(Principal, routes!(me::end_session))
+        .add(Administrator, routes!(preview::put, preview::delete))
         .add(Principal, routes!(api_keys::list, api_keys::create))
         .add(Principal, routes!(api_keys::revoke))
         .add_offering(Principal, &[Json, Lines], routes!(traces::query))

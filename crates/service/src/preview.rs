@@ -10,6 +10,7 @@ use tracewarden_model::AttributeValue;
 use crate::error::ServiceError;
 use crate::principal::{Administrator, Me};
 use crate::service::Service;
+use crate::users::attribute_names;
 use crate::validate;
 
 /// What to preview.
@@ -63,7 +64,7 @@ impl Service {
             }
         };
         tx.set_session_preview(&session.id, Some(&preview)).await?;
-        let detail = json!({ "roles": preview.roles });
+        let detail = json!({ "roles": preview.roles, "attributes": attribute_names(&preview.attributes) });
         self.record(&mut tx, admin, "preview.begin", preview.username.as_deref(), detail).await?;
         tx.commit().await?;
         Ok(Me { preview: Some(preview), ..admin.me() })
@@ -73,12 +74,12 @@ impl Service {
     ///
     /// # Errors
     /// [`ServiceError::SessionRequired`] for a key, or a failure of the own database.
-    pub async fn clear_preview(&self, admin: &Administrator<'_>) -> Result<Me, ServiceError> {
+    pub async fn clear_preview(&self, admin: &Administrator<'_>) -> Result<(), ServiceError> {
         let result = self.clear_preview_in(admin).await;
         self.note_refusal(admin, "preview.end", None, result).await
     }
 
-    async fn clear_preview_in(&self, admin: &Administrator<'_>) -> Result<Me, ServiceError> {
+    async fn clear_preview_in(&self, admin: &Administrator<'_>) -> Result<(), ServiceError> {
         let session = admin.require_session()?;
         if session.preview.is_some() {
             let mut tx = self.db().begin_write().await?;
@@ -86,6 +87,6 @@ impl Service {
             self.record(&mut tx, admin, "preview.end", None, json!({})).await?;
             tx.commit().await?;
         }
-        Ok(Me { preview: None, ..admin.me() })
+        Ok(())
     }
 }

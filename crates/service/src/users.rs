@@ -114,6 +114,16 @@ async fn require_an_administrator(tx: &mut WriteTx) -> Result<(), ServiceError> 
     if tx.enabled_administrators().await? == 0 { Err(ServiceError::LastAdmin) } else { Ok(()) }
 }
 
+/// A preview ends with the role `admin`: given back later, the role must not bring an old one along.
+async fn end_previews(tx: &mut WriteTx, user_id: &str) -> Result<(), ServiceError> {
+    for session in tx.sessions_of_user(user_id).await? {
+        if session.preview.is_some() {
+            tx.set_session_preview(&session.id, None).await?;
+        }
+    }
+    Ok(())
+}
+
 impl Service {
     /// Creates a user with a generated password that must be changed at the first log-in.
     ///
@@ -262,6 +272,9 @@ impl Service {
         let mut detail = json!({});
         if let Some(roles) = &change.roles {
             tx.set_user_roles(&user.id, roles).await?;
+            if !roles.contains(ADMIN_ROLE) {
+                end_previews(&mut tx, &user.id).await?;
+            }
             insert(&mut detail, "roles", json!({ "before": user.roles, "after": roles }));
         }
         if let Some(attributes) = &change.attributes {
@@ -361,6 +374,6 @@ fn insert(detail: &mut Value, name: &str, value: Value) {
 }
 
 /// Names alone: values are not needed to know what was changed, and may be personal.
-fn attribute_names(attributes: &BTreeMap<String, AttributeValue>) -> Value {
+pub(crate) fn attribute_names(attributes: &BTreeMap<String, AttributeValue>) -> Value {
     json!(attributes.keys().collect::<Vec<_>>())
 }

@@ -19,6 +19,7 @@ mod document;
 mod errors;
 mod headers;
 mod me;
+mod preview;
 mod roles;
 mod schema;
 mod session;

@@ -6,11 +6,11 @@ use serde_json::{Value, json};
 use crate::support::store::{Store, bound_service};
 use crate::support::{Answer, Client, Service};
 
-const BLUE: &str = "11111111111111111111111111111111";
-const RED: &str = "22222222222222222222222222222222";
+pub const BLUE: &str = "11111111111111111111111111111111";
+pub const RED: &str = "22222222222222222222222222222222";
 
 /// A service with two traces, and a user who may see one of them.
-async fn two_teams(store: &Store) -> (Service, Client, Client) {
+pub async fn two_teams(store: &Store) -> (Service, Client, Client) {
     store.insert_two_traces().await;
     let (service, admin) = bound_service(store, &[]).await;
     let policies =
