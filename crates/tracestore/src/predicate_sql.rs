@@ -272,6 +272,7 @@ fn compare_number(
 ) -> String {
     let value = value(field, statement);
     let relation = operator(relation);
+    let wanted = as_integer(wanted);
     let parameter = statement.number(wanted);
     match field.column_type.bare() {
         ColumnType::String => {
@@ -291,8 +292,19 @@ fn compare_number(
         ColumnType::DateTime => format!("(toUnixTimestamp({value}) {relation} {parameter})"),
         ColumnType::DateTime64 { .. } => format!("(toFloat64({value}) {relation} {parameter})"),
         // 0.1 as it is stored in 32 bits is what someone who writes 0.1 means.
-        ColumnType::Float { bits: 32 } => format!("({value} {relation} toFloat32({parameter}))"),
+        ColumnType::Float { bits: 32 } if matches!(wanted, Number::Float(_)) => {
+            format!("({value} {relation} toFloat32({parameter}))")
+        }
         _ => format!("({value} {relation} {parameter})"),
+    }
+}
+
+/// A float that is a whole number as the integer that it is, so that `5.0` means what `5` means.
+fn as_integer(number: Number) -> Number {
+    // Every whole float below 2^63 is an i64; the conversion saturates beyond, which the bound excludes.
+    match number {
+        Number::Float(float) if float.fract() == 0.0 && float.abs() < 9.2e18 => Number::Int(float as i64),
+        other => other,
     }
 }
 
