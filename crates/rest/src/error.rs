@@ -9,8 +9,13 @@ impl From<ServiceError> for Problem {
     /// What may leave goes out; the rest goes to the log, where the request's id finds it.
     fn from(error: ServiceError) -> Self {
         let code = Code::parse(error.code()).unwrap_or(Code::Internal);
-        if let Some(inside) = error.inside() {
-            tracing::error!(code = code.as_str(), inside, "the request failed");
+        match error.inside() {
+            Some(inside) if code.status().is_server_error() => {
+                tracing::error!(code = code.as_str(), inside, "the request failed");
+            }
+            // Anybody can send a wrong key as often as they like: that is no error of the service.
+            Some(inside) => tracing::debug!(code = code.as_str(), inside, "the request was refused"),
+            None => {}
         }
         let mut problem = Self::new(code, error.detail());
         for member in error.errors() {

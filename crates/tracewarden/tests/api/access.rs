@@ -78,6 +78,8 @@ async fn invalid_credentials_are_none() {
         answer.problem(401, "unauthenticated");
     }
     admin.get("/me").await.expect(200);
+    // Strangers do not fill the log with errors.
+    assert!(!service.log().contains("ERROR"), "{}", service.log());
 }
 
 #[tokio::test]

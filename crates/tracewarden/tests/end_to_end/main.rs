@@ -15,3 +15,4 @@ mod failing_store;
 mod instrumented_program;
 mod large_pages;
 mod many_values;
+mod other_tables;
