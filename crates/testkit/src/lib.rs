@@ -4,4 +4,5 @@ pub mod chaos_proxy;
 pub mod local_store;
 #[cfg(feature = "policies")]
 pub mod policies;
+pub mod python;
 pub mod shop;

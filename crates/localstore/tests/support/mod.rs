@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
+use tracewarden_testkit::python::prepared_python;
 
 pub use raw::Answer;
 
@@ -153,22 +154,10 @@ impl Drop for Store {
     }
 }
 
-/// The Python interpreter with the official clients.
-pub fn python() -> PathBuf {
-    let cache = std::env::var_os("XDG_CACHE_HOME").map_or_else(
-        || PathBuf::from(std::env::var_os("HOME").unwrap_or_default()).join(".cache"),
-        PathBuf::from,
-    );
-    let path = std::env::var_os("TRACEWARDEN_PYTHON")
-        .map_or_else(|| cache.join("tracewarden/python/bin/python3"), PathBuf::from);
-    assert!(path.is_file(), "there is no Python environment at {}; run cargo xtask test", path.display());
-    path
-}
-
 /// Runs a script of `tests/python` and fails with its output.
 pub fn run_python(script: &str, arguments: &[&str]) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/python").join(script);
-    let output = Command::new(python())
+    let output = Command::new(prepared_python().expect("Python is prepared"))
         .arg(path)
         .args(arguments)
         .env("PYTHONDONTWRITEBYTECODE", "1")

@@ -1,31 +1,19 @@
 //! A program instrumented with the official SDK, and two users who may see different things.
 
-use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
+use tracewarden_testkit::python::prepared_python;
 
 use crate::support::Client;
 use crate::support::store::{Store, binding};
 
-/// The interpreter with the SDK that `cargo xtask test` prepares.
-fn python() -> PathBuf {
-    let prepared = std::env::var_os("TRACEWARDEN_PYTHON").map(PathBuf::from).or_else(|| {
-        let cache = std::env::var_os("XDG_CACHE_HOME")
-            .map(PathBuf::from)
-            .or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache")))?;
-        Some(cache.join("tracewarden/python/bin/python3"))
-    });
-    prepared
-        .filter(|path| path.exists())
-        .expect("no Python with the OpenTelemetry SDK: run `cargo xtask test`")
-}
-
 /// Runs the program; the ids of its traces.
 fn run_shop(store: &Store, orders: &[&str]) -> Vec<String> {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/end_to_end/shop.py");
-    let output = Command::new(python()).arg(script).arg(&store.otlp).args(orders).output().unwrap();
+    let output =
+        Command::new(prepared_python().unwrap()).arg(script).arg(&store.otlp).args(orders).output().unwrap();
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{errors}");
     let ids: Vec<String> = String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect();

@@ -1,0 +1,20 @@
+//! The Python with the official clients that tests run.
+
+use std::path::PathBuf;
+
+/// The interpreter that `cargo xtask test` prepares: `TRACEWARDEN_PYTHON`, or where it is kept in the user's cache.
+///
+/// # Errors
+/// When it is not there; with the command that prepares it.
+pub fn prepared_python() -> Result<PathBuf, String> {
+    let cached = || {
+        let cache = match std::env::var_os("XDG_CACHE_HOME").filter(|path| !path.is_empty()) {
+            Some(path) => PathBuf::from(path),
+            None => PathBuf::from(std::env::var_os("HOME")?).join(".cache"),
+        };
+        Some(cache.join("tracewarden/python/venv/bin/python"))
+    };
+    let path = std::env::var_os("TRACEWARDEN_PYTHON").map(PathBuf::from).or_else(cached);
+    path.filter(|path| path.exists())
+        .ok_or_else(|| "there is no Python with the official clients: run `cargo xtask test`".to_owned())
+}
