@@ -166,6 +166,10 @@ pub enum Predicate {
     Atom(Arc<Atom>),
 }
 
+/// So many parts of a junction are compared with each other, to leave out what is repeated: presence of the same keys,
+/// mostly, of which there are few. Comparing all of a long list's would take time by its square.
+const MAX_COMPARED_PARTS: usize = 128;
+
 /// Predicates that belong together. A negation has exactly one.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Junction {
@@ -240,7 +244,7 @@ impl Predicate {
         let absorbing = Self::constant(!conjunction);
         let mut kept: Vec<Self> = Vec::new();
         for part in parts {
-            if part == absorbing {
+            if part.is_constant(!conjunction) {
                 return absorbing;
             }
             let flattened = match (&part, conjunction) {
@@ -248,7 +252,9 @@ impl Predicate {
                 _ => vec![part],
             };
             for part in flattened {
-                if part != neutral && !kept.iter().any(|known| known.is_same(&part)) {
+                let repeated =
+                    kept.len() < MAX_COMPARED_PARTS && kept.iter().any(|known| known.is_same(&part));
+                if !part.is_constant(conjunction) && !repeated {
                     kept.push(part);
                 }
             }
@@ -259,6 +265,10 @@ impl Predicate {
             _ if conjunction => Self::And(Junction::new(kept)),
             _ => Self::Or(Junction::new(kept)),
         }
+    }
+
+    fn is_constant(&self, value: bool) -> bool {
+        matches!((self, value), (Self::True, true) | (Self::False, false))
     }
 
     /// Equality that never costs more than one comparison of atoms, since shared trees can be large.

@@ -5,7 +5,8 @@ mod support;
 use std::collections::BTreeMap;
 
 use support::{caller, model};
-use tracewarden_policy::{FieldValue, Outcome, check, evaluate};
+use tracewarden_model::AttributeValue;
+use tracewarden_policy::{FieldValue, Outcome, RolePolicy, authorise, check, evaluate};
 
 fn span() -> BTreeMap<String, FieldValue> {
     let text = |text: &str| text.as_bytes().to_vec();
@@ -139,6 +140,21 @@ fn hostile_text_is_refused_quickly() {
     assert!(check(&("!".repeat(990) + "true"), &model()).is_ok());
     let flat = "ServiceName == \"a\"".to_owned() + &" || ServiceName == \"b\"".repeat(200);
     assert!(check(&flat, &model()).is_ok());
+}
+
+#[test]
+fn lists_of_a_caller_that_multiply_are_refused() {
+    let list = |prefix: &str, count: u32| {
+        AttributeValue::Strings((0..count).map(|number| format!("{prefix}{number}")).collect())
+    };
+    let mut caller = caller();
+    caller.attributes.insert("many".to_owned(), list("m", 1_000));
+    caller.attributes.insert("some".to_owned(), list("s", 45));
+    let expression = "user.attributes.some.exists(s, user.attributes.many.exists(m, ServiceName.startsWith(m) && Nick == s))";
+    let policy = RolePolicy { role: "r", title: "t", expression };
+    assert_eq!(authorise([policy], &caller, &model()).unwrap_err().diagnostics[0].code, "too_large");
+    caller.attributes.insert("some".to_owned(), list("s", 1));
+    assert!(authorise([policy], &caller, &model()).is_ok());
 }
 
 #[test]

@@ -16,8 +16,6 @@ pub enum Fault {
     Refuse,
     /// Answers come a byte at a time, with a pause after each.
     Drip(Duration),
-    /// Requests go through, and no answer ever comes.
-    Silence,
 }
 
 struct State {
@@ -124,7 +122,6 @@ fn answers(server: Option<TcpStream>, client: Option<TcpStream>, state: &Mutex<S
                 Fault::CutAfter(limit) => {
                     length.min(usize::try_from(limit - state.passed.min(limit)).unwrap_or(length))
                 }
-                Fault::Silence => 0,
                 _ => length,
             };
             state.passed += allowed as u64;
@@ -136,7 +133,6 @@ fn answers(server: Option<TcpStream>, client: Option<TcpStream>, state: &Mutex<S
                 std::thread::sleep(pause);
                 client.write_all(std::slice::from_ref(byte))
             }),
-            Fault::Silence => continue,
             _ => client.write_all(part),
         };
         if sent.is_err() || allowed < length {

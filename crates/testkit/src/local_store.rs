@@ -59,11 +59,6 @@ impl LocalStore {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
-
-    /// The process id.
-    pub fn pid(&self) -> u32 {
-        self.child.id()
-    }
 }
 
 impl Drop for LocalStore {
