@@ -104,6 +104,8 @@ codes! {
     PreconditionRequired "precondition_required" PRECONDITION_REQUIRED "`If-Match` is required";
     /// Too many attempts; `Retry-After` says how long to wait.
     TooManyAttempts "too_many_attempts" TOO_MANY_REQUESTS "Too many attempts";
+    /// As many queries of the user run as may run at a time; `Retry-After` says when to try again.
+    TooManyQueries "too_many_queries" TOO_MANY_REQUESTS "Too many queries at a time";
     /// A stored policy no longer compiles; no spans are given out.
     PolicyBroken "policy_broken" INTERNAL_SERVER_ERROR "A stored policy no longer compiles";
     /// A fault of ours.

@@ -63,8 +63,14 @@ pub struct Settings {
     pub service_name: String,
     /// Nanoseconds after which a session ends however much it is used; `None` for never.
     pub session_absolute_nanos: Option<i64>,
-    /// Nanoseconds after which an unused session ends; `None` for never. Use is known to a minute.
+    /// Nanoseconds after which an unused session ends; `None` for never. It may end earlier by a quarter of that, at
+    /// most by a minute, because not each use is noted.
     pub session_idle_nanos: Option<i64>,
+    /// Queries that one user may run at the same time in this replica, by all sessions and keys together; `None` for
+    /// any number.
+    pub max_queries_per_user: Option<usize>,
+    /// Nanoseconds for which audit records are kept; `None` for ever.
+    pub audit_retention_nanos: Option<i64>,
 }
 
 impl Default for Settings {
@@ -77,6 +83,8 @@ impl Default for Settings {
             service_name: "tracewarden".to_owned(),
             session_absolute_nanos: None,
             session_idle_nanos: None,
+            max_queries_per_user: Some(10),
+            audit_retention_nanos: None,
         }
     }
 }
