@@ -4,5 +4,6 @@ pub mod chaos_proxy;
 pub mod local_store;
 #[cfg(feature = "policies")]
 pub mod policies;
+pub mod postgres;
 pub mod python;
 pub mod shop;

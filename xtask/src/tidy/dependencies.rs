@@ -26,6 +26,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
 /// What only tests may depend on: the whole application is tested where it is put together, and the SQL of policies
 /// beside the code that writes it, against generated policies and spans.
 const ALLOWED_FOR_TESTS: &[(&str, &[&str])] = &[
+    ("appdb", &["testkit"]),
+    ("service", &["testkit"]),
     ("tracewarden", &["localstore", "testkit"]),
     ("tracestore", &["testkit"]),
     ("localstore", &["testkit"]),

@@ -1,0 +1,441 @@
+//! A real PostgreSQL server for tests, in a temporary folder on a free loopback port, and databases on it.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io::Write as _;
+use std::net::{Ipv4Addr, TcpListener};
+use std::os::unix::fs::{PermissionsExt as _, chown};
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// The address, as superuser, of the server that `cargo xtask test` started for all tests of a run.
+pub const SERVER_URL: &str = "TRACEWARDEN_TEST_POSTGRES_URL";
+
+/// The role that owns the databases of tests. No superuser, as in an installation, so that grants mean something.
+pub const ROLE: &str = "tracewarden";
+
+/// The password of [`ROLE`]: a canary that must never be logged. It has no character that an address would encode.
+pub const PASSWORD: &str = "canary-of-the-postgres-password";
+
+const SUPERUSER: &str = "postgres";
+const STARTS_WITHIN: Duration = Duration::from_secs(30);
+
+/// What the tests need of an installation.
+const PROGRAMS: &[&str] = &["initdb", "postgres", "psql"];
+
+/// Crashes in tests are those of the service. What the server acknowledged is then in the kernel's memory at least, and
+/// survives the server's own immediate stop as well: only a machine that loses power would need `fsync`.
+const SETTINGS: &[&str] = &[
+    "listen_addresses=127.0.0.1",
+    "unix_socket_directories=",
+    "fsync=off",
+    "full_page_writes=off",
+    "autovacuum_naptime=10min",
+    "max_connections=200",
+    "shared_buffers=64MB",
+    "log_checkpoints=off",
+    "timezone=UTC",
+];
+
+/// Runs the server until a line comes, which names the signal to end it by, or until the pipe closes because its owner
+/// is gone, however that came: then the folder goes too.
+const KEEPER: &str = r#"
+directory=$1; shift
+trap '' INT TERM HUP
+"$@" </dev/null >>"$directory/log" 2>&1 &
+server=$!
+if read -r signal; then kill "-$signal" "$server"; wait "$server"
+else kill -QUIT "$server"; wait "$server"; rm -rf "$directory"; fi
+"#;
+
+/// How a server ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stop {
+    /// Connections are cut off, open transactions rolled back, data written out.
+    Fast,
+    /// At once, as in a crash: the next start recovers from the log.
+    Immediate,
+}
+
+/// The programs of a PostgreSQL installation.
+#[derive(Debug, Clone)]
+pub struct Programs(PathBuf);
+
+impl Programs {
+    /// Looks where `pg_config` says, where Debian keeps them (the newest version first), and in `PATH`.
+    ///
+    /// # Errors
+    /// When there are none; with what to install.
+    pub fn find() -> Result<Self, String> {
+        let configured = Command::new("pg_config").arg("--bindir").output().ok().and_then(|output| {
+            let text = String::from_utf8(output.stdout).ok()?;
+            (!text.trim().is_empty()).then(|| PathBuf::from(text.trim()))
+        });
+        let mut versions: Vec<(u32, PathBuf)> = fs::read_dir("/usr/lib/postgresql")
+            .into_iter()
+            .flatten()
+            .flatten()
+            .filter_map(|entry| Some((entry.file_name().to_str()?.parse().ok()?, entry.path().join("bin"))))
+            .collect();
+        versions.sort_unstable_by(|a, b| b.cmp(a));
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let candidates = configured
+            .into_iter()
+            .chain(versions.into_iter().map(|(_, directory)| directory))
+            .chain(std::env::split_paths(&path));
+        candidates
+            .filter(|directory| PROGRAMS.iter().all(|program| directory.join(program).is_file()))
+            .map(Self)
+            .next()
+            .ok_or_else(|| {
+                "PostgreSQL is not installed (`initdb`, `postgres`, `psql`); install it \
+                 (Debian: `apt-get install postgresql`)"
+                    .to_owned()
+            })
+    }
+
+    /// The directory that holds them.
+    pub fn directory(&self) -> &Path {
+        &self.0
+    }
+
+    fn major_version(&self) -> Result<u32, String> {
+        let said = output_of(Command::new(self.0.join("postgres")).arg("--version"))?;
+        let version = said.split_whitespace().find_map(|word| word.split('.').next()?.parse().ok());
+        version.ok_or_else(|| format!("`postgres --version` says no version: {said}"))
+    }
+
+    /// Runs statements and returns the rows, with `|` between columns.
+    fn psql(&self, url: &str, statements: &[&str]) -> Result<String, String> {
+        let mut command = Command::new(self.0.join("psql"));
+        command.args(["-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-d", url]);
+        // One each: several in one argument would be one transaction, in which no database can be created.
+        for statement in statements {
+            command.args(["-c", statement]);
+        }
+        output_of(command.stdin(Stdio::null()).env("PGCONNECT_TIMEOUT", "10"))
+    }
+}
+
+/// A running server with a data directory of its own. It ends, and the folder goes, when this is dropped and also when
+/// this process is killed.
+pub struct Server {
+    programs: Programs,
+    directory: PathBuf,
+    port: u16,
+    keeper: Option<(Child, ChildStdin)>,
+}
+
+impl Server {
+    /// Makes a data directory and starts a server on it. PostgreSQL refuses to run as root: then it is run as the user
+    /// `postgres`, or else `nobody`.
+    ///
+    /// # Errors
+    /// When PostgreSQL is not installed or does not start; with what to do about it.
+    pub fn start() -> Result<Self, String> {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let programs = Programs::find()?;
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let directory =
+            std::env::temp_dir().join(format!("tracewarden-postgres-{}-{number}", std::process::id()));
+        // A process of the same number may have left one behind.
+        let _ = fs::remove_dir_all(&directory);
+        let refuse = |error: std::io::Error| format!("cannot prepare `{}`: {error}", directory.display());
+        fs::create_dir(&directory).map_err(refuse)?;
+        fs::set_permissions(&directory, fs::Permissions::from_mode(0o700)).map_err(refuse)?;
+        let mut server = Self { programs, directory: directory.clone(), port: 0, keeper: None };
+        let password = directory.join("password");
+        fs::write(&password, PASSWORD).map_err(refuse)?;
+        if let Some((user, group)) = server_user()? {
+            chown(&directory, Some(user), Some(group)).map_err(refuse)?;
+            chown(&password, Some(user), Some(group)).map_err(refuse)?;
+        }
+        server.initialise(&password)?;
+        server.resume()?;
+        let role = format!("CREATE ROLE {ROLE} LOGIN PASSWORD '{PASSWORD}'");
+        server.programs.psql(&server.url(), &[&role])?;
+        Ok(server)
+    }
+
+    fn initialise(&self, password: &Path) -> Result<(), String> {
+        let mut command = self.command("initdb")?;
+        command.args(["--username", SUPERUSER, "--auth", "password", "--pwfile"]).arg(password);
+        command.args(["--encoding", "UTF8", "--locale", "C", "--no-sync", "--no-instructions"]);
+        // An order of text that is not that of the bytes, so that whatever relies on it by mistake shows.
+        if self.programs.major_version()? >= 15 {
+            command.args(["--locale-provider", "icu", "--icu-locale", "en-US"]);
+        }
+        output_of(command.arg("--pgdata").arg(self.data())).map(drop)
+    }
+
+    /// Address as superuser.
+    pub fn url(&self) -> String {
+        format!("postgres://{SUPERUSER}:{PASSWORD}@127.0.0.1:{}/postgres", self.port)
+    }
+
+    /// Starts the server again, on the same port and data. Does nothing when it runs.
+    ///
+    /// # Errors
+    /// When it does not start; with its log.
+    pub fn resume(&mut self) -> Result<(), String> {
+        if self.keeper.is_some() {
+            return Ok(());
+        }
+        // Somebody may take a port between its choice and its use; a chosen one is kept.
+        let attempts = if self.port == 0 { 5 } else { 1 };
+        let mut outcome = Err(String::new());
+        for _ in 0..attempts {
+            let port = if self.port == 0 { free_port()? } else { self.port };
+            outcome = self.launch(port);
+            if outcome.is_ok() {
+                self.port = port;
+                break;
+            }
+        }
+        outcome
+    }
+
+    fn launch(&mut self, port: u16) -> Result<(), String> {
+        // Left by a crash; its process is gone, since its keeper was waited for.
+        let _ = fs::remove_file(self.data().join("postmaster.pid"));
+        let mut command = self.command("sh")?;
+        command.args(["-c", KEEPER, "sh"]).arg(&self.directory);
+        command.arg(self.programs.0.join("postgres")).arg("-D").arg(self.data());
+        command.args(["-p", &port.to_string()]);
+        for setting in SETTINGS {
+            command.args(["-c", setting]);
+        }
+        // In a group of its own: Ctrl-C ends the tests, and their end the server.
+        command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+        let mut child = command.spawn().map_err(|error| format!("cannot start PostgreSQL: {error}"))?;
+        let stdin = child.stdin.take().ok_or("no pipe to PostgreSQL")?;
+        self.keeper = Some((child, stdin));
+        let begun = Instant::now();
+        // The eighth line of this file is what `pg_ctl` waits for.
+        let state = |text: String| text.lines().nth(7).map(|line| line.trim().to_owned());
+        while begun.elapsed() < STARTS_WITHIN {
+            let text = fs::read_to_string(self.data().join("postmaster.pid"));
+            if text.ok().and_then(state).as_deref() == Some("ready") {
+                return Ok(());
+            }
+            // The server takes its directory at once, and gives it up when it ends.
+            if begun.elapsed() > Duration::from_secs(1) && !self.data().join("postmaster.pid").exists() {
+                break;
+            }
+            sleep(Duration::from_millis(5));
+        }
+        let log = fs::read_to_string(self.directory.join("log")).unwrap_or_default();
+        self.stop(Stop::Immediate);
+        let end: Vec<&str> = log.lines().rev().take(10).collect();
+        Err(format!("PostgreSQL did not start: {}", end.into_iter().rev().collect::<Vec<_>>().join("\n")))
+    }
+
+    /// Ends the server and waits until it is gone. Data, port and addresses stay for [`Server::resume`].
+    pub fn stop(&mut self, how: Stop) {
+        let Some((mut child, mut stdin)) = self.keeper.take() else { return };
+        let signal = match how {
+            Stop::Fast => "INT",
+            Stop::Immediate => "QUIT",
+        };
+        let _ = writeln!(stdin, "{signal}");
+        let _ = child.wait();
+    }
+
+    /// Ends the server and starts it again.
+    ///
+    /// # Errors
+    /// As [`Server::resume`].
+    pub fn restart(&mut self, how: Stop) -> Result<(), String> {
+        self.stop(how);
+        self.resume()
+    }
+
+    /// Makes an empty database.
+    ///
+    /// # Errors
+    /// When the server does not answer.
+    pub fn database(&self) -> Result<Database, String> {
+        Database::create(self.programs.clone(), self.url(), None)
+    }
+
+    fn data(&self) -> PathBuf {
+        self.directory.join("data")
+    }
+
+    fn command(&self, program: &str) -> Result<Command, String> {
+        let installed = self.programs.0.join(program);
+        let path = if installed.is_file() { installed.into_os_string() } else { OsString::from(program) };
+        let mut command = Command::new(path);
+        // The user's own settings must not reach the server, nor a directory that its user may not enter.
+        command.env_clear().env("PATH", "/usr/local/bin:/usr/bin:/bin").env("LC_ALL", "C");
+        command.current_dir(&self.directory);
+        if let Some((user, group)) = server_user()? {
+            command.uid(user).gid(group);
+        }
+        Ok(command)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if let Some((mut child, stdin)) = self.keeper.take() {
+            drop(stdin);
+            let _ = child.wait();
+        }
+        let _ = fs::remove_dir_all(&self.directory);
+    }
+}
+
+/// A database of one test; dropped on the server when this is dropped.
+pub struct Database {
+    programs: Programs,
+    server_url: String,
+    name: String,
+    // Held so that the server lives as long as its databases.
+    _server: Option<Arc<Server>>,
+}
+
+impl Database {
+    fn create(programs: Programs, server_url: String, server: Option<Arc<Server>>) -> Result<Self, String> {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("test_{}_{number}", std::process::id());
+        let database = Self { programs, server_url, name, _server: server };
+        let create = format!("CREATE DATABASE {} OWNER {ROLE} TEMPLATE template0", database.name);
+        // A process of the same number may have left one behind.
+        database.programs.psql(&database.server_url, &[&database.drop_statement(), &create])?;
+        Ok(database)
+    }
+
+    /// Address as [`ROLE`], the owner.
+    pub fn url(&self) -> String {
+        let (_, place) = self.server_url.rsplit_once('@').unwrap_or_default();
+        let host = place.split('/').next().unwrap_or_default();
+        format!("postgres://{ROLE}:{PASSWORD}@{host}/{}", self.name)
+    }
+
+    /// Runs statements in the database as superuser and returns their rows, with `|` between columns.
+    ///
+    /// # Errors
+    /// What PostgreSQL says.
+    pub fn run(&self, statements: &[&str]) -> Result<String, String> {
+        let (server, _) = self.server_url.rsplit_once('/').unwrap_or_default();
+        self.programs.psql(&format!("{server}/{}", self.name), statements)
+    }
+
+    fn drop_statement(&self) -> String {
+        format!("DROP DATABASE IF EXISTS {} WITH (FORCE)", self.name)
+    }
+}
+
+impl Drop for Database {
+    fn drop(&mut self) {
+        // A server that is gone took it along.
+        let _ = self.programs.psql(&self.server_url, &[&self.drop_statement()]);
+    }
+}
+
+/// An empty database on the server that `cargo xtask test` started, or else on one that this process starts and shares
+/// among its tests.
+///
+/// # Errors
+/// When PostgreSQL is not installed or does not answer; with what to do about it.
+pub fn database() -> Result<Database, String> {
+    if let Ok(url) = std::env::var(SERVER_URL) {
+        return Database::create(Programs::find()?, url, None);
+    }
+    static SHARED: Mutex<Weak<Server>> = Mutex::new(Weak::new());
+    let server = {
+        let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+        match shared.upgrade() {
+            Some(server) => server,
+            None => {
+                let server = Arc::new(Server::start()?);
+                *shared = Arc::downgrade(&server);
+                server
+            }
+        }
+    };
+    Database::create(server.programs.clone(), server.url(), Some(server))
+}
+
+/// Who runs the server: nobody else than ourselves, unless we are root.
+fn server_user() -> Result<Option<(u32, u32)>, String> {
+    let ours = fs::metadata("/proc/self").map_err(|error| format!("cannot tell our own user: {error}"))?;
+    if std::os::unix::fs::MetadataExt::uid(&ours) != 0 {
+        return Ok(None);
+    }
+    let users =
+        fs::read_to_string("/etc/passwd").map_err(|error| format!("cannot read the users: {error}"))?;
+    let find = |name: &str| {
+        let line = users.lines().find(|line| line.split(':').next() == Some(name))?;
+        let mut ids = line.split(':').skip(2).map(str::parse);
+        Some((ids.next()?.ok()?, ids.next()?.ok()?))
+    };
+    find("postgres").or_else(|| find("nobody")).map(Some).ok_or_else(|| {
+        "PostgreSQL does not run as root, and there is neither a user `postgres` nor `nobody`; \
+         run the tests as another user"
+            .to_owned()
+    })
+}
+
+fn free_port() -> Result<u16, String> {
+    let bound = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|listener| listener.local_addr());
+    bound.map(|address| address.port()).map_err(|error| format!("no free port: {error}"))
+}
+
+fn output_of(command: &mut Command) -> Result<String, String> {
+    let program = command.get_program().to_string_lossy().into_owned();
+    let Output { status, stdout, stderr } =
+        command.output().map_err(|error| format!("cannot run `{program}`: {error}"))?;
+    if !status.success() {
+        return Err(format!("`{program}` failed: {}", String::from_utf8_lossy(&stderr).trim()));
+    }
+    Ok(String::from_utf8_lossy(&stdout).trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_goes_away_and_comes_back_with_its_data() {
+        let mut server = Server::start().unwrap();
+        let database = server.database().unwrap();
+        database.run(&["CREATE TABLE t (n int)", "INSERT INTO t VALUES (1), (2)"]).unwrap();
+        for how in [Stop::Fast, Stop::Immediate] {
+            server.stop(how);
+            assert!(database.run(&["SELECT 1"]).is_err());
+            server.resume().unwrap();
+            assert_eq!(database.run(&["SELECT count(*), max(n) FROM t"]).unwrap(), "2|2");
+        }
+        let directory = server.directory.clone();
+        assert!(directory.exists());
+        drop(server);
+        assert!(!directory.exists());
+    }
+
+    #[test]
+    fn databases_are_separate_and_their_owner_is_no_superuser() {
+        let (first, second) = (database().unwrap(), database().unwrap());
+        first.run(&["CREATE TABLE t (n int)"]).unwrap();
+        assert!(second.run(&["SELECT * FROM t"]).is_err());
+        let owner = first
+            .programs
+            .psql(&first.url(), &["SELECT current_user, usesuper FROM pg_user WHERE usename = current_user"]);
+        assert_eq!(owner.unwrap(), format!("{ROLE}|f"));
+        assert_eq!(first.run(&["SHOW server_encoding"]).unwrap(), "UTF8");
+        let (name, url) = (first.name.clone(), first.server_url.clone());
+        let programs = first.programs.clone();
+        drop(first);
+        let left =
+            programs.psql(&url, &[&format!("SELECT count(*) FROM pg_database WHERE datname = '{name}'")]);
+        assert_eq!(left.unwrap(), "0");
+        drop(second);
+    }
+}
