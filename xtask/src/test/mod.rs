@@ -1,6 +1,7 @@
 //! `cargo xtask test`: everything that must hold before a change goes in. A part that cannot run is a failure, never a
 //! part that is left out.
 
+mod debian;
 mod prerequisite;
 mod python;
 mod suite;
@@ -11,7 +12,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail};
 
 use crate::{process, tidy, workspace};
-use prerequisite::{Engine, Prerequisite, Python};
+use prerequisite::{Engine, PostgreSql, Prerequisite, Python};
 
 /// What the tests find in their environment.
 pub type Environment = Vec<(&'static str, String)>;
@@ -21,7 +22,8 @@ const BINARIES: &[&str] = &["tracewarden", "tracewarden-localstore"];
 /// Runs everything, or only the tests that `filters` select.
 pub fn run(filters: &[String]) -> Result<()> {
     let mut environment = Environment::new();
-    let prerequisites: [&dyn Prerequisite; 2] = [&Engine, &Python];
+    let mut postgresql = PostgreSql::default();
+    let prerequisites: [&mut dyn Prerequisite; 3] = [&mut Engine, &mut Python, &mut postgresql];
     let mut steps = Steps::default();
     for prerequisite in prerequisites {
         steps.run(prerequisite.name(), || prerequisite.prepare(&mut environment));

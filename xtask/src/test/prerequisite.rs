@@ -1,8 +1,9 @@
 //! What must be there before tests can run. A new kind of test adds its need here, and nowhere else.
 
-use anyhow::Result;
+use anyhow::{Result, anyhow};
+use tracewarden_testkit::postgres;
 
-use super::{Environment, python};
+use super::{Environment, debian, python};
 use crate::engine;
 
 /// Something that is fetched, installed or started for the tests.
@@ -11,7 +12,7 @@ pub trait Prerequisite {
     fn name(&self) -> &'static str;
 
     /// Provides it, and tells the tests where it is.
-    fn prepare(&self, environment: &mut Environment) -> Result<()>;
+    fn prepare(&mut self, environment: &mut Environment) -> Result<()>;
 }
 
 /// The ClickHouse engine of the local trace store.
@@ -22,7 +23,7 @@ impl Prerequisite for Engine {
         "engine"
     }
 
-    fn prepare(&self, environment: &mut Environment) -> Result<()> {
+    fn prepare(&mut self, environment: &mut Environment) -> Result<()> {
         environment.push((engine::OVERRIDE, engine::ensure()?.display().to_string()));
         Ok(())
     }
@@ -36,8 +37,27 @@ impl Prerequisite for Python {
         "python"
     }
 
-    fn prepare(&self, environment: &mut Environment) -> Result<()> {
+    fn prepare(&mut self, environment: &mut Environment) -> Result<()> {
         environment.push(("TRACEWARDEN_PYTHON", python::ensure()?.display().to_string()));
+        Ok(())
+    }
+}
+
+/// A PostgreSQL server for all tests of the run. It ends with this, and when the command is killed.
+#[derive(Default)]
+pub struct PostgreSql(Option<postgres::Server>);
+
+impl Prerequisite for PostgreSql {
+    fn name(&self) -> &'static str {
+        "postgresql"
+    }
+
+    fn prepare(&mut self, environment: &mut Environment) -> Result<()> {
+        let present = || postgres::Programs::find().is_ok();
+        debian::ensure("PostgreSQL is not installed", "postgresql", present)?;
+        let server = postgres::Server::start().map_err(|error| anyhow!(error))?;
+        environment.push((postgres::SERVER_URL, server.url()));
+        self.0 = Some(server);
         Ok(())
     }
 }

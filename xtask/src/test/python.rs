@@ -6,6 +6,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
+use super::debian;
 use crate::{cache, process};
 
 const REQUIREMENTS: &str = include_str!("../../python-requirements.txt");
@@ -59,40 +60,9 @@ fn version() -> Result<String> {
 
 /// Debian has the module in a package of its own, and `python3 -m venv` fails half-way without it.
 fn ensure_venv_module(version: &str) -> Result<()> {
-    let present =
-        || process::output_of(Command::new("python3").args(["-c", "import ensurepip, venv"])).is_ok();
-    if present() {
-        return Ok(());
-    }
-    let package = format!("python{version}-venv");
-    let debian = Path::new("/etc/debian_version").exists();
-    if debian && rustix::process::geteuid().is_root() {
-        eprintln!("installing {package}");
-        install(&package)?;
-    }
-    if !present() {
-        bail!("{}", missing(&package, debian));
-    }
-    Ok(())
-}
-
-fn install(package: &str) -> Result<()> {
-    let apt = |arguments: &[&str]| {
-        process::output_of(Command::new("apt-get").env("DEBIAN_FRONTEND", "noninteractive").args(arguments))
-            .map(drop)
-    };
-    let install: &[&str] = &["install", "--yes", "--no-install-recommends", package];
-    // The lists may be absent, as in a fresh container, or old.
-    apt(install).or_else(|_| apt(&["update"]).and_then(|()| apt(install)))
-}
-
-fn missing(package: &str, debian: bool) -> String {
-    let what = "python3 has no `venv` module";
-    if debian {
-        format!("{what}; install it with `apt-get install {package}` and run the command again")
-    } else {
-        format!("{what}; install your system's package for it and run the command again")
-    }
+    debian::ensure("python3 has no `venv` module", &format!("python{version}-venv"), || {
+        process::output_of(Command::new("python3").args(["-c", "import ensurepip, venv"])).is_ok()
+    })
 }
 
 #[cfg(test)]
@@ -105,11 +75,5 @@ mod tests {
         let pinned: Vec<(&str, &str)> = lines.map(|line| line.split_once("==").unwrap()).collect();
         assert!(pinned.len() >= 3);
         assert!(pinned.iter().all(|(_, version)| version.starts_with(|first: char| first.is_ascii_digit())));
-    }
-
-    #[test]
-    fn the_error_names_the_exact_package() {
-        assert!(missing("python3.11-venv", true).contains("apt-get install python3.11-venv"));
-        assert!(!missing("python3.11-venv", false).contains("apt-get"));
     }
 }
