@@ -1,7 +1,7 @@
 //! ClickHouse's HTTP protocol, as far as reading needs it.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 use tracewarden_model::Entropy;
 use url::Url;
 
-use crate::settings::settings;
+use crate::settings::{READONLY, READONLY_OF_PROFILE, settings};
 use crate::sql::Statement;
 use crate::{StoreConfig, StoreError};
 
@@ -27,6 +27,18 @@ const MAX_COLLECTED_BYTES: usize = 256 * 1024 * 1024;
 
 /// Most that a statement and its values may take. Policies and filters have limits of their own, well below.
 const MAX_REQUEST_BYTES: usize = 16 * 1024 * 1024;
+
+/// Rows as JSON arrays, one a line.
+const ROWS: &str = "JSONCompactEachRow";
+
+/// Which settings go with a statement.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Sent {
+    /// All of ours.
+    Settings,
+    /// None.
+    Nothing,
+}
 
 /// A statement and its values as a form, in one piece. The HTTP client's own forms nest one stream in another for each
 /// part, which with a thousand values overflows the stack. The boundary is random, so that no value can hold it.
@@ -52,6 +64,8 @@ pub(crate) struct Client {
     endpoints: Arc<[Url]>,
     /// The endpoint that answered last.
     preferred: Arc<AtomicUsize>,
+    /// Whether the user's own profile fixes `readonly`.
+    readonly_fixed: Arc<AtomicBool>,
     config: Arc<StoreConfig>,
     entropy: Arc<dyn Entropy>,
 }
@@ -82,18 +96,42 @@ impl Client {
             .redirect(reqwest::redirect::Policy::none())
             .build()
             .map_err(|error| StoreError::Internal(format!("no HTTP client: {error}")))?;
-        Ok(Self { http, endpoints, preferred: Arc::default(), config, entropy })
+        Ok(Self {
+            http,
+            endpoints,
+            preferred: Arc::default(),
+            readonly_fixed: Arc::default(),
+            config,
+            entropy,
+        })
     }
 
     /// Sends a statement and waits for the head of its answer. An endpoint that cannot be reached is passed over; one
     /// that has taken the statement is not.
     pub(crate) async fn send(&self, statement: Statement, format: &str) -> Result<Answer, StoreError> {
+        let fixed = self.readonly_fixed.load(Ordering::Relaxed);
+        match self.send_once(&statement, format, Sent::Settings).await {
+            // The server refused the setting, so it has not begun the statement.
+            Err(error) if !fixed && error.refuses_readonly() => {
+                self.readonly_fixed.store(true, Ordering::Relaxed);
+                self.send_once(&statement, format, Sent::Settings).await
+            }
+            answer => answer,
+        }
+    }
+
+    async fn send_once(
+        &self,
+        statement: &Statement,
+        format: &str,
+        sent: Sent,
+    ) -> Result<Answer, StoreError> {
         let first = self.preferred.load(Ordering::Relaxed);
         let mut failure = None;
         for step in 0..self.endpoints.len() {
             let at = (first + step) % self.endpoints.len();
             let Some(endpoint) = self.endpoints.get(at) else { continue };
-            match self.request(endpoint, &statement, format)?.send().await {
+            match self.request(endpoint, statement, format, sent)?.send().await {
                 Ok(response) => {
                     self.preferred.store(at, Ordering::Relaxed);
                     return Answer { response }.checked().await;
@@ -111,6 +149,7 @@ impl Client {
         endpoint: &Url,
         statement: &Statement,
         format: &str,
+        sent: Sent,
     ) -> Result<reqwest::RequestBuilder, StoreError> {
         let mut id = [0_u8; 16];
         self.entropy.fill(&mut id).map_err(|error| StoreError::Internal(error.to_string()))?;
@@ -118,8 +157,12 @@ impl Client {
         let mut url = endpoint.clone();
         url.query_pairs_mut()
             .append_pair("query_id", &format!("tracewarden-{id}"))
-            .append_pair("default_format", format)
-            .extend_pairs(settings(&self.config));
+            .append_pair("default_format", format);
+        if sent == Sent::Settings {
+            let fixed = self.readonly_fixed.load(Ordering::Relaxed);
+            let readonly = if fixed { READONLY_OF_PROFILE } else { READONLY };
+            url.query_pairs_mut().extend_pairs(settings(&self.config, readonly));
+        }
         // Values can be long, and addresses are logged: both speak for the body.
         let boundary = format!("tracewarden-{id}");
         let body = form(statement, &boundary);
@@ -138,9 +181,39 @@ impl Client {
 
     /// All rows of a small answer, each a JSON array.
     pub(crate) async fn rows<T: DeserializeOwned>(&self, statement: Statement) -> Result<Vec<T>, StoreError> {
-        let answer = self.send(statement, "JSONCompactEachRow").await?;
+        self.send(statement, ROWS).await?.rows().await
+    }
+
+    /// The configured endpoints.
+    pub(crate) fn endpoints(&self) -> &[Url] {
+        &self.endpoints
+    }
+
+    /// All rows of a small answer to a statement that looks at the user's own profile: without any setting of ours. Never
+    /// for span data.
+    pub(crate) async fn rows_of_profile<T: DeserializeOwned>(
+        &self,
+        statement: &str,
+    ) -> Result<Vec<T>, StoreError> {
+        self.send_once(&Statement::new(statement), ROWS, Sent::Nothing).await?.rows().await
+    }
+
+    /// A client of this endpoint alone.
+    pub(crate) fn only(&self, endpoint: &Url) -> Self {
+        Self {
+            endpoints: Arc::from([endpoint.clone()]),
+            preferred: Arc::default(),
+            readonly_fixed: Arc::default(),
+            ..self.clone()
+        }
+    }
+}
+
+impl Answer {
+    /// All rows, each a JSON array.
+    async fn rows<T: DeserializeOwned>(self) -> Result<Vec<T>, StoreError> {
         let mut body = Vec::new();
-        let mut stream = Box::pin(answer.into_stream());
+        let mut stream = Box::pin(self.into_stream());
         while let Some(chunk) = stream.next().await {
             body.extend_from_slice(&chunk?);
             if body.len() > MAX_COLLECTED_BYTES {
@@ -158,9 +231,7 @@ impl Client {
             })
             .collect()
     }
-}
 
-impl Answer {
     async fn checked(self) -> Result<Self, StoreError> {
         let header = |name: &str| self.response.headers().get(name).and_then(|value| value.to_str().ok());
         let code = header("X-ClickHouse-Exception-Code").and_then(|code| code.parse::<i32>().ok());

@@ -34,6 +34,12 @@ pub enum StoreError {
 }
 
 impl StoreError {
+    /// Whether the server refused to have `readonly` set, because the user's own profile has it.
+    pub(crate) fn refuses_readonly(&self) -> bool {
+        // READONLY; other settings are refused with the same code.
+        matches!(self, Self::Store { code: Some(164), message } if message.contains("'readonly'"))
+    }
+
     /// From ClickHouse's code and message.
     pub(crate) fn from_exception(code: Option<i32>, message: String) -> Self {
         match code {

@@ -3,9 +3,15 @@
 
 use crate::StoreConfig;
 
+/// What `readonly` may be. `1` forbids writing, changing settings and reaching other systems. A user whose own profile has `2`
+/// may not change it, not even to something stricter; then the same `2` is sent, and writing is forbidden all the same.
+pub(crate) const READONLY: &str = "1";
+pub(crate) const READONLY_OF_PROFILE: &str = "2";
+
 /// Settings of every statement, as name and value.
-pub(crate) fn settings(config: &StoreConfig) -> Vec<(&'static str, String)> {
+pub(crate) fn settings(config: &StoreConfig, readonly: &str) -> Vec<(&'static str, String)> {
     let mut settings = vec![
+        ("readonly", readonly.to_owned()),
         ("max_execution_time", config.max_execution_time_seconds.to_string()),
         ("max_memory_usage", config.max_memory_bytes.to_string()),
     ];
@@ -13,8 +19,7 @@ pub(crate) fn settings(config: &StoreConfig) -> Vec<(&'static str, String)> {
     settings
 }
 
-const FIXED: [(&str, &str); 43] = [
-    ("readonly", "1"),
+const FIXED: [(&str, &str); 42] = [
     // Every limit is an error, never a shorter answer.
     ("timeout_overflow_mode", "throw"),
     ("read_overflow_mode", "throw"),

@@ -1,0 +1,149 @@
+//! `SHOW GRANTS`, read: what a user may do, and which of it a reader of traces does not need.
+
+/// One line of `SHOW GRANTS`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Grant {
+    /// What is granted, such as `SELECT` or `CREATE TABLE`; without columns.
+    pub privileges: Vec<String>,
+    /// On what, as the server writes it: `*.*`, `otel.*`, `otel.otel_traces`, `*`.
+    pub object: String,
+}
+
+/// What a privilege is good for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Power {
+    /// Reading tables: what the service does.
+    Read,
+    /// Looking at names and definitions.
+    Look,
+    /// Reaching files and other systems.
+    Reach,
+    /// Anything else: changing data, definitions, users or the server.
+    Change,
+}
+
+/// What stands for a privilege that reaches out of the server, as a whole name.
+const REACHING: [&str; 22] = [
+    "SOURCES", "READ", "WRITE", "FILE", "URL", "REMOTE", "MONGO", "REDIS", "MYSQL", "POSTGRES", "SQLITE", "ODBC",
+    "JDBC", "HDFS", "S3", "HIVE", "AZURE", "KAFKA", "NATS", "RABBITMQ", "YTSAURUS", "ARROW FLIGHT",
+];
+
+impl Grant {
+    /// Reads a line. `None` for lines that grant nothing on an object: partial revocations and roles, which a line of its
+    /// own spells out.
+    pub fn parse(line: &str) -> Option<Self> {
+        let rest = line.trim().strip_prefix("GRANT ")?;
+        let (privileges, rest) = split_outside(rest, " ON ")?;
+        let (object, _) = split_outside(rest, " TO ")?;
+        let mut names = Vec::new();
+        let mut remaining = privileges;
+        loop {
+            let (item, after) = split_outside(remaining, ", ").unwrap_or((remaining, ""));
+            let name = item.split('(').next().unwrap_or(item).trim();
+            if !name.is_empty() {
+                names.push(name.to_owned());
+            }
+            if after.is_empty() {
+                break;
+            }
+            remaining = after;
+        }
+        Some(Self { privileges: names, object: object.trim().to_owned() })
+    }
+
+    /// The privileges of this power.
+    pub fn of(&self, power: Power) -> impl Iterator<Item = &str> {
+        self.privileges.iter().map(String::as_str).filter(move |name| power_of(name) == power)
+    }
+
+    /// The database that it is about; `None` for all of them.
+    pub fn database(&self) -> Option<String> {
+        let (database, _) = split_outside(&self.object, ".").unwrap_or((&self.object, ""));
+        if database.contains('*') && !database.starts_with('`') {
+            return None;
+        }
+        Some(database.trim_matches('`').replace("\\`", "`").replace("\\\\", "\\"))
+    }
+}
+
+/// What a privilege is good for. One that nobody has heard of is dangerous.
+fn power_of(privilege: &str) -> Power {
+    match privilege {
+        "SELECT" => Power::Read,
+        "CHECK" => Power::Look,
+        _ if privilege == "SHOW" || privilege.starts_with("SHOW ") => Power::Look,
+        _ if REACHING.contains(&privilege) => Power::Reach,
+        _ => Power::Change,
+    }
+}
+
+/// Cuts at the first `mark` that is neither quoted nor in parentheses.
+fn split_outside<'a>(text: &'a str, mark: &str) -> Option<(&'a str, &'a str)> {
+    let mut quote = None;
+    let mut depth = 0_u32;
+    let mut escaped = false;
+    for (at, character) in text.char_indices() {
+        if let Some(end) = quote {
+            match character {
+                _ if escaped => escaped = false,
+                '\\' => escaped = true,
+                _ if character == end => quote = None,
+                _ => {}
+            }
+            continue;
+        }
+        if depth == 0
+            && let Some(after) = text.get(at..).and_then(|rest| rest.strip_prefix(mark))
+        {
+            return Some((text.get(..at)?, after));
+        }
+        match character {
+            '`' | '\'' | '"' => quote = Some(character),
+            '(' => depth = depth.saturating_add(1),
+            ')' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn powers(line: &str) -> (Vec<String>, Vec<String>, Vec<String>) {
+        let grant = Grant::parse(line).unwrap();
+        let of = |power| grant.of(power).map(str::to_owned).collect();
+        (of(Power::Read), of(Power::Reach), of(Power::Change))
+    }
+
+    #[test]
+    fn lines_are_read_as_the_server_writes_them() {
+        let none = Vec::<String>::new;
+        let all = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+        assert_eq!(
+            powers("GRANT SELECT ON otel.otel_traces TO tracewarden"),
+            (all(&["SELECT"]), none(), none())
+        );
+        assert_eq!(
+            powers("GRANT SHOW TABLES, SELECT(a, `b ON c`), INSERT(x) ON otel.* TO u WITH GRANT OPTION"),
+            (all(&["SELECT"]), none(), all(&["INSERT"]))
+        );
+        assert_eq!(powers("GRANT READ, WRITE ON URL TO u"), (none(), all(&["READ", "WRITE"]), none()));
+        assert_eq!(powers("GRANT READ ON S3('https://x/.* TO .*') TO u"), (none(), all(&["READ"]), none()));
+        assert_eq!(powers("GRANT ALL ON *.* TO u"), (none(), none(), all(&["ALL"])));
+        // What comes with a later version counts as the worst.
+        assert_eq!(powers("GRANT TIME TRAVEL ON *.* TO u"), (none(), none(), all(&["TIME TRAVEL"])));
+        assert_eq!(Grant::parse("GRANT reader TO u"), None);
+        assert_eq!(Grant::parse("REVOKE SELECT ON system.* FROM u"), None);
+    }
+
+    #[test]
+    fn the_database_of_a_grant() {
+        let database = |object: &str| Grant::parse(&format!("GRANT SELECT ON {object} TO u")).unwrap().database();
+        assert_eq!(database("*.*"), None);
+        assert_eq!(database("ot*.*"), None);
+        assert_eq!(database("otel.*").as_deref(), Some("otel"));
+        assert_eq!(database("`a.b`.`c TO d`").as_deref(), Some("a.b"));
+    }
+}

@@ -1,0 +1,139 @@
+//! What the trace store lets its user do: for an operator who wants to know whether a stolen password could do more than
+//! read traces, and whether the store accepts what the service sends.
+
+use tracewarden_model::Binding;
+
+use crate::client::Client;
+use crate::grants::Grant;
+use crate::settings::{READONLY, settings};
+use crate::sql::{Statement, quote_table};
+use crate::{StoreError, TraceStore};
+
+/// What every endpoint says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoreInspection {
+    /// In the configured order.
+    pub endpoints: Vec<EndpointInspection>,
+}
+
+/// What one endpoint says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EndpointInspection {
+    /// Its address, as configured.
+    pub endpoint: String,
+    /// What the user is there; an error when it does not answer or does not let the user in.
+    pub user: Result<UserInspection, StoreError>,
+}
+
+/// The user of the service, as one endpoint sees it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UserInspection {
+    /// The server's version.
+    pub version: String,
+    /// `readonly` of the user's own profile: `0`, `1` or `2`.
+    pub readonly: String,
+    /// Whether the server takes the settings that go with each statement.
+    pub settings: Result<(), StoreError>,
+    /// What the user's profile says to the limits of a statement.
+    pub limits: Vec<ProfileLimit>,
+    /// Whether names of tables and columns can be read.
+    pub catalogue: Result<(), StoreError>,
+    /// Bound tables that cannot be read, each with the reason.
+    pub unreadable: Vec<(String, StoreError)>,
+    /// What the user may do, with what the roles give; an error when the server does not say.
+    pub grants: Result<Vec<Grant>, StoreError>,
+}
+
+/// A limit of statements that a profile can make binding.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProfileLimit {
+    /// The setting.
+    pub name: String,
+    /// The highest value that the user can set; `None` when anything goes.
+    pub most: Option<String>,
+}
+
+/// Limits without which a stolen password can keep the whole server busy.
+const LIMITS: [&str; 2] = ["max_execution_time", "max_memory_usage"];
+
+impl TraceStore {
+    /// Looks at what every endpoint lets the user do; with a binding, also at its tables.
+    pub async fn inspect(&self, binding: Option<&Binding>) -> StoreInspection {
+        let mut endpoints = Vec::new();
+        for (url, endpoint) in self.client.endpoints().iter().zip(&self.config.endpoints) {
+            let user = self.inspect_user(&self.client.only(url), binding).await;
+            endpoints.push(EndpointInspection { endpoint: endpoint.clone(), user });
+        }
+        StoreInspection { endpoints }
+    }
+
+    async fn inspect_user(
+        &self,
+        client: &Client,
+        binding: Option<&Binding>,
+    ) -> Result<UserInspection, StoreError> {
+        // The profile shows itself only where nothing of ours changes it: with `readonly` sent, every user looks harmless.
+        let version: Vec<(String,)> = client.rows_of_profile("SELECT version()").await?;
+        let names: Vec<String> = LIMITS.iter().map(|name| format!("'{name}'")).collect();
+        let statement = format!(
+            "SELECT name, value, toString(max), toUInt8(readonly) FROM system.settings \
+             WHERE name IN ('readonly', {}) ORDER BY name",
+            names.join(", ")
+        );
+        type Row = (String, String, Option<String>, u8);
+        let rows: Vec<Row> = client.rows_of_profile(&statement).await?;
+        let readonly = rows.iter().find(|(name, ..)| name == "readonly").map(|(_, value, ..)| value.clone());
+        let limits = rows
+            .into_iter()
+            .filter(|(name, ..)| name != "readonly")
+            .map(|(name, value, max, fixed)| {
+                // Where the user cannot change it, its value is the limit; 0 is none.
+                let most = if fixed == 1 { Some(value) } else { max };
+                ProfileLimit { name, most: most.filter(|most| most != "0") }
+            })
+            .collect();
+
+        let mut unreadable = Vec::new();
+        for table in binding.map(tables).unwrap_or_default() {
+            let (database, name) = table;
+            let statement = format!("SELECT 1 FROM {} LIMIT 0", quote_table(database, name));
+            let read = client.rows::<(u8,)>(Statement::new(&statement)).await;
+            if let Err(error) = read {
+                unreadable.push((format!("{database}.{name}"), error));
+            }
+        }
+        let catalogue = "SELECT 1 FROM system.tables, system.columns LIMIT 0";
+        Ok(UserInspection {
+            version: version.into_iter().next().map(|(version,)| version).unwrap_or_default(),
+            readonly: readonly.unwrap_or_default(),
+            settings: nothing(client.rows::<(u8,)>(Statement::new("SELECT 1")).await),
+            limits,
+            catalogue: nothing(client.rows::<(u8,)>(Statement::new(catalogue)).await),
+            unreadable,
+            grants: grants(client).await,
+        })
+    }
+
+    /// The value that is sent of a setting.
+    pub fn sent_setting(&self, name: &str) -> Option<String> {
+        settings(&self.config, READONLY).into_iter().find(|(known, _)| *known == name).map(|(_, value)| value)
+    }
+}
+
+fn nothing<T>(rows: Result<Vec<T>, StoreError>) -> Result<(), StoreError> {
+    rows.map(|_| ())
+}
+
+fn tables(binding: &Binding) -> Vec<(&str, &str)> {
+    let index = binding.trace_index.as_deref();
+    std::iter::once(binding.table.as_str())
+        .chain(index)
+        .map(|table| (binding.database.as_str(), table))
+        .collect()
+}
+
+async fn grants(client: &Client) -> Result<Vec<Grant>, StoreError> {
+    // `FINAL` adds what the roles give.
+    let lines: Vec<(String,)> = client.rows_of_profile("SHOW GRANTS FINAL").await?;
+    Ok(lines.iter().filter_map(|(line,)| Grant::parse(line)).collect())
+}
