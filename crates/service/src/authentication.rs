@@ -22,11 +22,7 @@ impl Service {
         credential: &Credential,
         info: RequestInfo,
     ) -> Result<Principal, ServiceError> {
-        let identity = self.identify(credential, info).await?;
-        if identity.user.must_change_password {
-            return Err(ServiceError::PasswordChangeRequired);
-        }
-        Ok(Principal(identity))
+        self.identify(credential, info).await?.into_principal()
     }
 
     /// Who asks, even when they must change their password first.
@@ -40,14 +36,21 @@ impl Service {
     ) -> Result<Identity, ServiceError> {
         let now = self.now();
         let mut tx = self.db().begin_read().await?;
+        // Found by its digest: how long the look-up takes depends on bits that nobody can choose.
         let (proof, user_id, last_use) = match credential {
             Credential::Session(token) => {
-                let session = self.live_session(&mut tx, token.expose_secret(), now).await?;
+                let stored = tx.session_by_token(tokens::digest(token.expose_secret())).await?;
+                let session = self.live_session(stored, now)?;
                 let (user_id, last_use) = (session.user_id.clone(), Some(session.last_seen_at));
                 (Proof::Session(session), user_id, last_use)
             }
             Credential::ApiKey(token) => {
-                let key = live_key(&mut tx, token.expose_secret(), now).await?;
+                let token = token.expose_secret();
+                if !tokens::is_api_key(token) {
+                    return Err(ServiceError::Unauthenticated { inside: "not the form of a key" });
+                }
+                let stored = tx.api_key_by_token(tokens::digest(token)).await?;
+                let key = live_key(stored, now)?;
                 let (user_id, last_use) = (key.user_id.clone(), key.last_used_at);
                 (Proof::ApiKey(key), user_id, last_use)
             }
@@ -63,15 +66,13 @@ impl Service {
         Ok(Identity { user, proof, info })
     }
 
-    async fn live_session(
+    /// The stored session, unless it is gone or over its time.
+    pub(crate) fn live_session(
         &self,
-        tx: &mut ReadTx,
-        token: &str,
+        stored: Option<Session>,
         now: Timestamp,
     ) -> Result<Session, ServiceError> {
-        // Found by its digest: how long the look-up takes depends on bits that nobody can choose.
-        let session = tx.session_by_token(tokens::digest(token)).await?;
-        let session = session.ok_or(ServiceError::Unauthenticated { inside: "no such session" })?;
+        let session = stored.ok_or(ServiceError::Unauthenticated { inside: "no such session" })?;
         let settings = self.settings();
         let ended = |since: Timestamp, limit: Option<i64>| {
             limit.is_some_and(|nanos| since.saturating_add(nanos) <= now)
@@ -94,12 +95,9 @@ impl Service {
     }
 }
 
-async fn live_key(tx: &mut ReadTx, token: &str, now: Timestamp) -> Result<ApiKey, ServiceError> {
-    if !tokens::is_api_key(token) {
-        return Err(ServiceError::Unauthenticated { inside: "not the form of a key" });
-    }
-    let key = tx.api_key_by_token(tokens::digest(token)).await?;
-    let key = key.ok_or(ServiceError::Unauthenticated { inside: "no such key" })?;
+/// The stored key, unless it is gone or has expired.
+pub(crate) fn live_key(stored: Option<ApiKey>, now: Timestamp) -> Result<ApiKey, ServiceError> {
+    let key = stored.ok_or(ServiceError::Unauthenticated { inside: "no such key" })?;
     if key.expires_at.is_some_and(|expiry| expiry <= now) {
         return Err(ServiceError::Unauthenticated { inside: "the key has expired" });
     }

@@ -2,7 +2,7 @@
 
 use tracewarden_appdb::DbError;
 use tracewarden_model::ambient::EntropyError;
-use tracewarden_policy::{BrokenPolicy, Diagnostic};
+use tracewarden_policy::{BrokenPolicy, Diagnostic, PolicySource};
 use tracewarden_tracestore::StoreError;
 
 /// What is wrong with one member of the input.
@@ -92,6 +92,9 @@ pub enum ServiceError {
         /// Seconds to wait, at least 1.
         retry_after_seconds: u64,
     },
+    /// The user's queries that run already are as many as one user may run at a time.
+    #[error("too many queries of yours are running; wait for one to end")]
+    TooManyQueries,
     /// Well-formed, but not allowed. Never empty; the first one's code is the code of the whole.
     #[error("the request is well-formed, but not allowed")]
     Refused(Vec<FieldError>),
@@ -156,6 +159,7 @@ impl ServiceError {
             Self::PreconditionFailed => "precondition_failed",
             Self::PreconditionRequired => "precondition_required",
             Self::TooManyAttempts { .. } => "too_many_attempts",
+            Self::TooManyQueries => "too_many_queries",
             Self::Refused(errors) => errors.first().map_or("invalid_value", |error| error.code),
             Self::PolicyBroken { .. } => "policy_broken",
             Self::Internal { .. } => "internal",
@@ -201,6 +205,7 @@ impl ServiceError {
     pub fn retry_after_seconds(&self) -> Option<u64> {
         match self {
             Self::TooManyAttempts { retry_after_seconds } => Some(*retry_after_seconds),
+            Self::TooManyQueries => Some(1),
             _ => None,
         }
     }
@@ -243,9 +248,11 @@ impl From<BrokenPolicy> for ServiceError {
     fn from(broken: BrokenPolicy) -> Self {
         let reasons: Vec<String> =
             broken.diagnostics.into_iter().map(|diagnostic| diagnostic.message).collect();
-        Self::PolicyBroken {
-            inside: format!("role `{}`, policy `{}`: {}", broken.role, broken.title, reasons.join("; ")),
-        }
+        let source = match broken.source {
+            PolicySource::Role { role, title } => format!("role `{role}`, policy `{title}`"),
+            PolicySource::Restriction => "the policy of the caller's key".to_owned(),
+        };
+        Self::PolicyBroken { inside: format!("{source}: {}", reasons.join("; ")) }
     }
 }
 

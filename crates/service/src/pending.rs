@@ -1,10 +1,17 @@
 //! The audit record of something that takes time: begun durably before anything is shown, completed when it ends.
 
-use serde_json::{Value, json};
+use std::sync::Arc;
 
+use futures::future::BoxFuture;
+use serde_json::{Value, json};
+use tracing::Instrument as _;
+
+use crate::access::Access;
 use crate::audit::{AuditContext, Event, Outcome};
+use crate::authority::Authority;
 use crate::error::ServiceError;
-use crate::principal::Identity;
+use crate::principal::Principal;
+use crate::running::Permit;
 use crate::service::Service;
 
 /// A record that was begun. It is completed once: by [`Pending::complete`], or as aborted when it is dropped because
@@ -19,31 +26,93 @@ pub(crate) struct Pending {
     pub(crate) traces: u64,
     /// Counted so far.
     pub(crate) spans: u64,
+    /// The answer counts as one of the user's queries until its record ends.
+    _permit: Arc<Permit>,
 }
 
+/// A read of traces that nothing refuses: what the caller may read, what they asked for, and what the record says.
+pub(crate) struct Prepared<P> {
+    pub(crate) access: Access,
+    pub(crate) plan: P,
+    pub(crate) detail: Value,
+}
+
+/// How often a read is prepared when each time somebody changes what its decision rests on before its record is
+/// written. Preparing takes milliseconds; no administrator is that fast that often.
+const PREPARATIONS_MAX: usize = 4;
+
 impl Service {
-    /// Writes the first record. Nothing may be shown when this fails.
-    pub(crate) async fn begin_record(
+    /// Begins a read of traces: prepares it, and writes the first record in a transaction that finds everything as it
+    /// was prepared on. A caller who was revoked meanwhile is refused, other changes are taken in by preparing again.
+    /// The policies are compiled before that transaction, because no other writer gets in during it.
+    ///
+    /// Every way to read traces begins here. Nothing may be shown when this fails.
+    ///
+    /// # Errors
+    /// [`ServiceError::TooManyQueries`], those of `prepare` and of authentication; refusals are recorded.
+    pub(crate) async fn begin_read<'a, P>(
         &self,
-        identity: &Identity,
+        principal: &Principal,
         action: &'static str,
         target: Option<&str>,
-        detail: Value,
-    ) -> Result<Pending, ServiceError> {
-        let context = AuditContext::of(identity);
-        let event = Event { action, outcome: Outcome::Unknown, target, detail };
-        let mut tx = self.db().begin_write().await?;
-        let sequence = context.append(&mut tx, self.now(), None, &event).await?;
+        prepare: impl Fn() -> BoxFuture<'a, Result<Prepared<P>, ServiceError>> + Send + Sync,
+    ) -> Result<(Access, P, Pending), ServiceError> {
+        let permit = self.running().admit(principal.user_id());
+        let permit = self.note_refusal(principal, action, target, permit).await?;
+        for _ in 0..PREPARATIONS_MAX {
+            let prepared = self.note_refusal(principal, action, target, prepare().await).await?;
+            let Prepared { access, plan, detail } = prepared;
+            let begin = BeginRecord {
+                service: self.clone(),
+                authority: Arc::clone(&access.authority),
+                permit: Arc::clone(&permit),
+                action,
+                target: target.map(str::to_owned),
+                detail,
+            };
+            // In a task of its own, which ends with a `Pending` also when the client goes away between the commit and
+            // here: dropped unseen, that one still completes the record.
+            let task = tokio::spawn(begin.write().in_current_span());
+            let begun = task.await.map_err(|error| ServiceError::internal(format!("begin a record: {error}")))?;
+            match begun {
+                Ok(Some(pending)) => return Ok((access, plan, pending)),
+                Ok(None) => {}
+                // Nothing else can be written either.
+                Err(error @ (ServiceError::Unavailable { .. } | ServiceError::Internal { .. })) => {
+                    return Err(error);
+                }
+                Err(refusal) => return self.note_refusal(principal, action, target, Err(refusal)).await,
+            }
+        }
+        let inside = "what the decision rests on changed again and again".to_owned();
+        self.note_refusal(principal, action, target, Err(ServiceError::Unavailable { inside })).await
+    }
+}
+
+struct BeginRecord {
+    service: Service,
+    authority: Arc<Authority>,
+    permit: Arc<Permit>,
+    action: &'static str,
+    target: Option<String>,
+    detail: Value,
+}
+
+impl BeginRecord {
+    /// Writes the first record; `None` when the decision has to be made again.
+    async fn write(self) -> Result<Option<Pending>, ServiceError> {
+        let Self { service, authority, permit, action, target, detail } = self;
+        let context = AuditContext::of(&authority.principal);
+        let event = Event { action, outcome: Outcome::Unknown, target: target.as_deref(), detail };
+        let mut tx = service.db().begin_write().await?;
+        let current = service.authority(&mut tx, &authority.principal).await?;
+        if !current.decides_like(&authority) {
+            return Ok(None);
+        }
+        let sequence = context.append(&mut tx, service.now(), None, &event).await?;
         tx.commit().await?;
-        Ok(Pending {
-            service: self.clone(),
-            context,
-            action,
-            sequence,
-            completed: false,
-            traces: 0,
-            spans: 0,
-        })
+        let (traces, spans, completed) = (0, 0, false);
+        Ok(Some(Pending { service, context, action, sequence, completed, traces, spans, _permit: permit }))
     }
 }
 

@@ -10,6 +10,7 @@ use tracewarden_tracestore::TraceStore;
 use crate::cursor::CursorKey;
 use crate::error::ServiceError;
 use crate::passwords::Passwords;
+use crate::running::Running;
 use crate::settings::Settings;
 
 /// The use cases. Cheap to clone.
@@ -26,6 +27,7 @@ struct Inner {
     settings: Settings,
     passwords: Passwords,
     cursors: CursorKey,
+    running: Running,
 }
 
 /// Whoever asks whether the service is ready gives up after a few seconds; a query's patience is not theirs.
@@ -60,7 +62,9 @@ impl Service {
             }
         };
         let cursors = CursorKey::new(&key)?;
-        Ok(Self { inner: Arc::new(Inner { db, store, clock, entropy, settings, passwords, cursors }) })
+        let running = Running::new(settings.max_queries_per_user);
+        let inner = Inner { db, store, clock, entropy, settings, passwords, cursors, running };
+        Ok(Self { inner: Arc::new(inner) })
     }
 
     /// Whether the own database and the trace store answer, within [`READY_PATIENCE`].
@@ -109,6 +113,10 @@ impl Service {
 
     pub(crate) fn passwords(&self) -> &Passwords {
         &self.inner.passwords
+    }
+
+    pub(crate) fn running(&self) -> &Running {
+        &self.inner.running
     }
 
     pub(crate) fn cursors(&self) -> &CursorKey {

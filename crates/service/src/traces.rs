@@ -4,6 +4,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use futures::stream::{self, Stream, StreamExt as _};
+use futures::{FutureExt as _, TryFutureExt as _};
 use serde_json::json;
 use tokio::time::{Duration, Instant, sleep_until};
 use tracewarden_model::{Binding, Filter, RawCondition, Timestamp, Window};
@@ -11,9 +12,10 @@ use tracewarden_tracestore::{SelectRequest, Selection, SpanChunk, StoreError, Su
 
 use crate::access::Access;
 use crate::audit::{Outcome, tame};
+use crate::authority::Authority;
 use crate::cursor::{Cursor, Fingerprint};
 use crate::error::ServiceError;
-use crate::pending::Pending;
+use crate::pending::{Pending, Prepared};
 use crate::principal::Principal;
 use crate::query_input::{self, conditions_detail};
 use crate::service::Service;
@@ -153,11 +155,10 @@ impl Service {
         principal: &Principal,
         request: QueryRequest,
     ) -> Result<QueryAnswer, ServiceError> {
-        let prepared = self.prepare(principal, request).await;
-        let Prepared { access, plan, detail } =
-            self.note_refusal(principal, "traces.query", None, prepared).await?;
+        let prepare = || self.prepare(principal, &request).boxed();
         // From here on the record exists: durable before anything is looked up, let alone shown.
-        let mut pending = self.begin_record(principal, "traces.query", None, detail).await?;
+        let (access, plan, mut pending) =
+            self.begin_read(principal, "traces.query", None, prepare).await?;
         let selection = match self.select(&access, &plan).await {
             Ok(selection) => selection,
             Err(error) => return Err(pending.fail(error).await),
@@ -181,9 +182,14 @@ impl Service {
         const ACTION: &str = "traces.get";
         let begun = Instant::now();
         let target = tame(trace_id);
-        let access = self.access(principal).await;
-        let access = self.note_refusal(principal, ACTION, Some(&target), access).await?;
-        let mut pending = self.begin_record(principal, ACTION, Some(&target), access.basis.clone()).await?;
+        let prepare = || {
+            let prepared = self.access(principal).map_ok(|access| {
+                let detail = access.basis.clone();
+                Prepared { access, plan: (), detail }
+            });
+            prepared.boxed()
+        };
+        let (access, (), mut pending) = self.begin_read(principal, ACTION, Some(&target), prepare).await?;
         // Absent, forbidden and impossible take the same way from here, so that neither the answer nor the record
         // tells them apart. Whoever may see nothing learns nothing from the store not being asked.
         let found = if access.scope.opens_nothing() || !query_input::is_trace_id(trace_id) {
@@ -208,11 +214,16 @@ impl Service {
     }
 
     /// Everything that can be refused, before anything is looked up.
-    async fn prepare(&self, principal: &Principal, request: QueryRequest) -> Result<Prepared, ServiceError> {
+    async fn prepare(
+        &self,
+        principal: &Principal,
+        request: &QueryRequest,
+    ) -> Result<Prepared<Plan>, ServiceError> {
         let limits = self.settings().limits;
         let limit = query_input::limit(request.limit, limits.default_limit, limits.max_limit)?;
         let access = self.access(principal).await?;
-        let filter = query_input::filter(&request.conditions, &access.model, principal.is_admin(), &limits)?;
+        let Authority { principal, model, .. } = access.authority.as_ref();
+        let filter = query_input::filter(&request.conditions, model, principal.is_admin(), &limits)?;
         let fingerprint = Fingerprint::new(&request.conditions, &access.binding, principal);
         let after = match &request.cursor {
             None => None,
@@ -240,8 +251,8 @@ impl Service {
             members.insert("columns".to_owned(), json!(request.columns));
             members.insert("first_page".to_owned(), json!(after.is_none()));
         }
-        let plan =
-            Plan { filter, fingerprint, window, limit, after, columns: request.columns, view: request.view };
+        let (columns, view) = (request.columns.clone(), request.view);
+        let plan = Plan { filter, fingerprint, window, limit, after, columns, view };
         Ok(Prepared { access, plan, detail })
     }
 
@@ -298,12 +309,6 @@ impl Service {
     }
 }
 
-struct Prepared {
-    access: Access,
-    plan: Plan,
-    detail: serde_json::Value,
-}
-
 struct Plan {
     filter: Filter,
     fingerprint: Fingerprint,
@@ -316,7 +321,7 @@ struct Plan {
 
 impl Access {
     fn echo(&self) -> SchemaEcho {
-        SchemaEcho { binding: self.binding.clone(), version: self.model.version }
+        SchemaEcho { binding: self.binding.clone(), version: self.authority.model.version }
     }
 }
 
