@@ -24,14 +24,43 @@ impl LocalStore {
     /// When it is not built or does not start; with what to do about it.
     pub fn start() -> Result<Self, String> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
-        let binary = sibling_binary("tracewarden-localstore")?;
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let directory =
             std::env::temp_dir().join(format!("tracewarden-test-{}-{number}", std::process::id()));
+        Self::launch(directory, None)
+    }
+
+    /// Starts anew on the same data, with the engine's user as a `users.xml` describes it: the settings of its profile, its
+    /// grants. There is no receiver of spans then, since it writes as that user.
+    ///
+    /// # Errors
+    /// When the files cannot be written or the process does not start.
+    pub fn restart_as(mut self, users: &str) -> Result<Self, String> {
+        self.kill();
+        let directory = std::mem::take(&mut self.directory);
+        let configuration = directory.join("configuration");
+        let users_path = configuration.join("users.xml");
+        let config =
+            format!("<clickhouse><users_config>{}</users_config></clickhouse>", users_path.display());
+        std::fs::create_dir_all(&configuration)
+            .and_then(|()| std::fs::write(configuration.join("config.xml"), config))
+            .and_then(|()| std::fs::write(&users_path, users))
+            .map_err(|error| format!("cannot write to {}: {error}", configuration.display()))?;
+        Self::launch(directory, Some(&configuration))
+    }
+
+    /// The engine reads `config.xml` in its working directory, if there is one.
+    fn launch(directory: PathBuf, configuration: Option<&Path>) -> Result<Self, String> {
+        let binary = sibling_binary("tracewarden-localstore")?;
         let password = "a password, with 'quotes'".to_owned();
-        let mut child = Command::new(&binary)
-            .args(["--listen", "127.0.0.1:0", "--otlp", "127.0.0.1:0", "--exit-with-stdin", "--data"])
-            .arg(&directory)
+        let mut command = Command::new(&binary);
+        match configuration {
+            None => command.args(["--otlp", "127.0.0.1:0"]),
+            Some(configuration) => command.current_dir(configuration),
+        };
+        let mut child = command
+            .args(["--listen", "127.0.0.1:0", "--exit-with-stdin", "--data"])
+            .arg(directory.join("data"))
             .env("TRACEWARDEN_LOCALSTORE_PASSWORD", &password)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -40,7 +69,7 @@ impl LocalStore {
         let output = child.stdout.take().ok_or("no output of the local store")?;
         let mut store = Self { child, directory, url: String::new(), otlp: String::new(), password };
         let mut lines = BufReader::new(output).lines();
-        while store.url.is_empty() || store.otlp.is_empty() {
+        while store.url.is_empty() || (store.otlp.is_empty() && configuration.is_none()) {
             let line =
                 lines.next().and_then(Result::ok).ok_or("the local store ended before it was ready")?;
             if let Some(url) = line.strip_prefix("listening ") {
@@ -64,7 +93,9 @@ impl LocalStore {
 impl Drop for LocalStore {
     fn drop(&mut self) {
         self.kill();
-        let _ = std::fs::remove_dir_all(&self.directory);
+        if !self.directory.as_os_str().is_empty() {
+            let _ = std::fs::remove_dir_all(&self.directory);
+        }
     }
 }
 
