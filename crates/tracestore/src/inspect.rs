@@ -137,3 +137,98 @@ async fn grants(client: &Client) -> Result<Vec<Grant>, StoreError> {
     let lines: Vec<(String,)> = client.rows_of_profile("SHOW GRANTS FINAL").await?;
     Ok(lines.iter().filter_map(|(line,)| Grant::parse(line)).collect())
 }
+
+#[cfg(test)]
+mod tests {
+    use tracewarden_testkit::local_store::LocalStore;
+
+    use super::*;
+    use crate::differential::connect;
+    use crate::grants::Power;
+
+    /// A `users.xml` with this profile and these grants.
+    fn users(profile: &str, grants: &[&str]) -> String {
+        let grants: String = grants.iter().map(|grant| format!("<query>GRANT {grant}</query>")).collect();
+        format!(
+            "<clickhouse><profiles><default/><limited>{profile}</limited></profiles><quotas><default/></quotas>\
+             <users><default><password/><networks><ip>::/0</ip></networks><profile>limited</profile>\
+             <quota>default</quota><grants>{grants}</grants></default></users></clickhouse>"
+        )
+    }
+
+    fn binding() -> Binding {
+        Binding {
+            database: "otel".to_owned(),
+            table: "otel_traces".to_owned(),
+            trace_id: "TraceId".to_owned(),
+            span_id: "SpanId".to_owned(),
+            timestamp: "Timestamp".to_owned(),
+            parent_span_id: "ParentSpanId".to_owned(),
+            trace_index: Some("otel_traces_trace_id_ts".to_owned()),
+            display: tracewarden_model::Display::default(),
+        }
+    }
+
+    const READS: [&str; 2] = ["SELECT ON otel.otel_traces", "SELECT ON otel.otel_traces_trace_id_ts"];
+    const LIMITED: &str = "<max_execution_time>60</max_execution_time><max_memory_usage>4000000000</max_memory_usage>\
+        <constraints><max_execution_time><max>90</max></max_execution_time>\
+        <max_memory_usage><max>4000000000</max></max_memory_usage></constraints>";
+
+    async fn inspect(local: &LocalStore) -> Result<UserInspection, StoreError> {
+        let mut inspection = connect(local).inspect(Some(&binding())).await;
+        assert_eq!(inspection.endpoints.len(), 1);
+        inspection.endpoints.remove(0).user
+    }
+
+    fn all(grants: &[Grant], power: Power) -> Vec<&str> {
+        grants.iter().flat_map(|grant| grant.of(power)).collect()
+    }
+
+    #[tokio::test]
+    async fn the_powerful_user_and_limited_ones() {
+        let local = LocalStore::start().unwrap();
+        let user = inspect(&local).await.unwrap();
+        assert!(!user.version.is_empty());
+        assert_eq!((user.readonly.as_str(), &user.settings, &user.catalogue), ("0", &Ok(()), &Ok(())));
+        assert_eq!(user.unreadable, []);
+        assert!(user.limits.iter().all(|limit| limit.most.is_none()), "{:?}", user.limits);
+        let grants = user.grants.unwrap();
+        assert!(all(&grants, Power::Change).contains(&"INSERT"), "{grants:?}");
+        assert!(all(&grants, Power::Reach).contains(&"URL"), "{grants:?}");
+        assert!(grants.iter().any(|grant| grant.database().is_none()));
+
+        // As the documentation advises; reading works, though the profile forbids what is sent at first.
+        let local = local.restart_as(&users(&format!("<readonly>2</readonly>{LIMITED}"), &READS)).unwrap();
+        let user = inspect(&local).await.unwrap();
+        assert_eq!((user.readonly.as_str(), &user.settings, &user.catalogue), ("2", &Ok(()), &Ok(())));
+        assert_eq!(user.unreadable, []);
+        let most: Vec<_> = user.limits.iter().map(|limit| limit.most.as_deref()).collect();
+        assert_eq!(most, [Some("90"), Some("4000000000")]);
+        let grants = user.grants.unwrap();
+        assert_eq!((all(&grants, Power::Change), all(&grants, Power::Reach)), (vec![], vec![]));
+        assert!(grants.iter().all(|grant| grant.database().as_deref() == Some("otel")), "{grants:?}");
+        let store = connect(&local);
+        assert_eq!(store.check_binding(&binding()).await.unwrap(), Vec::<String>::new());
+        assert_eq!(store.tables().await.unwrap().len(), 2);
+
+        let local = local.restart_as(&users("", &["SELECT ON other.*", READS[1]])).unwrap();
+        let user = inspect(&local).await.unwrap();
+        let [(table, StoreError::Store { code: Some(497), .. })] = user.unreadable.as_slice() else {
+            panic!("{:?}", user.unreadable);
+        };
+        assert_eq!(table, "otel.otel_traces");
+
+        let profile = "<constraints><max_execution_time><max>9</max></max_execution_time></constraints>";
+        let local = local.restart_as(&users(profile, &READS)).unwrap();
+        let user = inspect(&local).await.unwrap();
+        assert!(matches!(user.settings, Err(StoreError::Store { code: Some(452), .. })), "{user:?}");
+
+        // Refuses every setting; the local engine cannot even begin a statement then.
+        let local = local.restart_as(&users("<readonly>1</readonly>", &READS)).unwrap();
+        let refused = match inspect(&local).await {
+            Ok(user) => user.settings,
+            Err(error) => Err(error),
+        };
+        assert!(matches!(refused, Err(StoreError::Store { code: Some(164), .. })), "{refused:?}");
+    }
+}
