@@ -18,6 +18,7 @@ mod headers;
 mod health;
 mod limit;
 mod me;
+mod operations;
 mod page;
 mod policies;
 mod preconditions;
@@ -41,11 +42,12 @@ use axum::{Router, middleware};
 use bytes::Bytes;
 use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::compression::CompressionLayer;
-use tracewarden_service::Service;
+use tracewarden_service::{Service, SessionOnly};
 use utoipa_axum::routes;
 
 use crate::accept::Representation::{Json, Lines};
 use crate::routes::Access::{Account, Administrator, Principal, Public};
+use crate::routes::By::{Any, Session};
 use crate::routes::Routes;
 
 pub use code::Code;
@@ -83,34 +85,36 @@ fn wrapped(router: Router, edge: Arc<Edge>) -> Router {
 fn declare(app: App) -> Routes {
     Routes::new(app, document::frame())
         .add(Public, routes!(session::login))
-        .add(Account, routes!(session::logout))
-        .add(Account, routes!(me::get))
-        .add(Account, routes!(me::change_password))
-        .add(Principal, routes!(me::sessions))
-        .add(Principal, routes!(me::end_session))
-        .add(Administrator, routes!(preview::put, preview::delete))
-        .add(Principal, routes!(api_keys::list, api_keys::create))
-        .add(Principal, routes!(api_keys::revoke))
-        .add_offering(Principal, &[Json, Lines], routes!(traces::query))
-        .add(Principal, routes!(traces::get))
-        .add(Principal, routes!(filter::schema))
-        .add(Administrator, routes!(users::list, users::create))
-        .add(Administrator, routes!(users::get, users::change, users::delete))
-        .add(Administrator, routes!(users::rotate_password))
-        .add(Administrator, routes!(users::access))
-        .add(Administrator, routes!(user_credentials::sessions, user_credentials::end_sessions))
-        .add(Administrator, routes!(user_credentials::end_session))
-        .add(Administrator, routes!(user_credentials::api_keys, user_credentials::revoke_api_keys))
-        .add(Administrator, routes!(user_credentials::revoke_api_key))
-        .add(Administrator, routes!(roles::list))
-        .add(Administrator, routes!(roles::get, roles::put, roles::delete))
-        .add(Administrator, routes!(policies::check))
-        .add(Administrator, routes!(schema::get))
-        .add(Administrator, routes!(schema::tables))
-        .add(Administrator, routes!(schema::table))
-        .add(Administrator, routes!(schema::put_binding))
-        .add(Administrator, routes!(schema::put_fields))
-        .add(Administrator, routes!(audit::list))
+        .add(Account(Session(SessionOnly::Logout)), routes!(session::logout))
+        .add(Account(Any), routes!(me::get))
+        .add(Account(Session(SessionOnly::ChangePassword)), routes!(me::change_password))
+        .add(Principal(Any), routes!(me::sessions))
+        .add(Principal(Any), routes!(me::end_session))
+        .add(Administrator(Session(SessionOnly::BeginPreview)), routes!(preview::put))
+        .add(Administrator(Session(SessionOnly::EndPreview)), routes!(preview::delete))
+        .add(Principal(Any), routes!(api_keys::list))
+        .add(Principal(Session(SessionOnly::CreateApiKey)), routes!(api_keys::create))
+        .add(Principal(Any), routes!(api_keys::revoke))
+        .add_offering(Principal(Any), &[Json, Lines], routes!(traces::query))
+        .add(Principal(Any), routes!(traces::get))
+        .add(Principal(Any), routes!(filter::schema))
+        .add(Administrator(Any), routes!(users::list, users::create))
+        .add(Administrator(Any), routes!(users::get, users::change, users::delete))
+        .add(Administrator(Any), routes!(users::rotate_password))
+        .add(Administrator(Any), routes!(users::access))
+        .add(Administrator(Any), routes!(user_credentials::sessions, user_credentials::end_sessions))
+        .add(Administrator(Any), routes!(user_credentials::end_session))
+        .add(Administrator(Any), routes!(user_credentials::api_keys, user_credentials::revoke_api_keys))
+        .add(Administrator(Any), routes!(user_credentials::revoke_api_key))
+        .add(Administrator(Any), routes!(roles::list))
+        .add(Administrator(Any), routes!(roles::get, roles::put, roles::delete))
+        .add(Administrator(Any), routes!(policies::check))
+        .add(Administrator(Any), routes!(schema::get))
+        .add(Administrator(Any), routes!(schema::tables))
+        .add(Administrator(Any), routes!(schema::table))
+        .add(Administrator(Any), routes!(schema::put_binding))
+        .add(Administrator(Any), routes!(schema::put_fields))
+        .add(Administrator(Any), routes!(audit::list))
         .add(Public, routes!(health::healthz))
         .add(Public, routes!(health::readyz))
         .add(Public, routes!(document::get))

@@ -7,30 +7,61 @@ use std::sync::Arc;
 use axum::extract::{FromRequestParts, MatchedPath, Request, State};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
-use http::header;
 use http::request::Parts;
-use tracewarden_service::{Credential, Identity, Principal, RequestInfo, Secret};
-use utoipa::openapi::path::{Operation, PathItem};
-use utoipa::openapi::security::SecurityRequirement;
-use utoipa::openapi::{Content, Ref, ResponseBuilder};
+use http::{HeaderMap, header};
+use tracewarden_service::{
+    Credential, Identity, Principal, RefusedCall, RequestInfo, Secret, ServiceError, SessionOnly,
+};
 use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter};
 
 use crate::App;
 use crate::accept::{self, Representation};
 use crate::code::Code;
-use crate::problem::{PROBLEM_JSON, Problem};
+use crate::operations;
+use crate::problem::Problem;
 
-/// Who may call a route.
+/// Who may call a route: everything about it that does not depend on what the request says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Access {
     /// Anybody.
     Public,
-    /// Whoever has a valid session or key, even while the password must be changed first.
-    Account,
-    /// Whoever has a valid session or key.
-    Principal,
+    /// Any user, even while the password must be changed first.
+    Account(By),
+    /// Any user.
+    Principal(By),
     /// An administrator.
-    Administrator,
+    Administrator(By),
+}
+
+/// With which credentials a route can be called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum By {
+    /// A session or an API key.
+    Any,
+    /// A session alone: what a stolen key must not be able to do.
+    Session(SessionOnly),
+}
+
+impl Access {
+    /// As the OpenAPI document spells who may call.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Public => "public",
+            Self::Account(_) => "account",
+            Self::Principal(_) => "user",
+            Self::Administrator(_) => "administrator",
+        }
+    }
+
+    /// What only a session may do here, if anything.
+    pub(crate) fn session_only(self) -> Option<SessionOnly> {
+        match self {
+            Self::Account(By::Session(what))
+            | Self::Principal(By::Session(what))
+            | Self::Administrator(By::Session(what)) => Some(what),
+            _ => None,
+        }
+    }
 }
 
 /// Routes with their access decided.
@@ -65,9 +96,8 @@ impl Routes {
         (schemas, mut paths, methods): UtoipaMethodRouter<App>,
     ) -> Self {
         for (path, item) in &mut paths.paths {
-            for (method, operation) in operations(item) {
-                operation.operation_id = Some(operation_id(method, path));
-                document(operation, access);
+            for (method, operation) in operations::of(item) {
+                operations::document(method, path, operation, access);
             }
         }
         let gate = Gate { app: self.app.clone(), access, offered };
@@ -83,88 +113,75 @@ impl Routes {
 
 /// Decides before the handler runs and before the body is read: who calls, whether they may, whether they can be
 /// answered.
-async fn pass(State(gate): State<Gate>, mut request: Request, next: Next) -> Response {
-    match gate.admit(&mut request).await {
-        Ok(()) => next.run(request).await,
+async fn pass(State(gate): State<Gate>, request: Request, next: Next) -> Response {
+    let (mut head, body) = request.into_parts();
+    match gate.admit(&mut head).await {
+        Ok(()) => next.run(Request::from_parts(head, body)).await,
         Err(problem) => problem.into_response(),
     }
 }
 
-/// All operations of a path with their methods.
-fn operations(item: &mut PathItem) -> impl Iterator<Item = (&'static str, &mut Operation)> {
-    let PathItem { get, put, post, delete, patch, .. } = item;
-    [("get", get), ("put", put), ("post", post), ("delete", delete), ("patch", patch)]
-        .into_iter()
-        .filter_map(|(method, operation)| operation.as_mut().map(|operation| (method, operation)))
-}
-
-/// A name for generated clients; unique, since method and path are.
-fn operation_id(method: &str, path: &str) -> String {
-    let words =
-        path.split(|character: char| !character.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
-    std::iter::once(method).chain(words).collect::<Vec<_>>().join("_")
-}
-
-/// Writes into the document what the gate does.
-fn document(operation: &mut Operation, access: Access) {
-    let none: [&str; 0] = [];
-    operation.security = Some(match access {
-        Access::Public => Vec::new(),
-        _ => vec![SecurityRequirement::new("session", none), SecurityRequirement::new("api_key", none)],
-    });
-    let refusals: &[(&str, &str)] = match access {
-        Access::Public => &[],
-        Access::Account => &[("401", "No valid session or key")],
-        Access::Principal => {
-            &[("401", "No valid session or key"), ("403", "The password must be changed first")]
-        }
-        Access::Administrator => &[("401", "No valid session or key"), ("403", "Not an administrator")],
-    };
-    for (status, description) in refusals.iter().chain(&[("default", "Any other problem")]) {
-        let problem = ResponseBuilder::new()
-            .description(*description)
-            .content(PROBLEM_JSON, Content::new(Some(Ref::from_schema_name("ProblemDetails"))))
-            .build();
-        operation.responses.responses.entry((*status).to_owned()).or_insert(problem.into());
-    }
-}
-
 impl Gate {
-    async fn admit(&self, request: &mut Request) -> Result<(), Problem> {
-        let info = request.extensions().get::<RequestInfo>().cloned();
+    async fn admit(&self, head: &mut Parts) -> Result<(), Problem> {
+        let info = head.extensions.get::<RequestInfo>().cloned();
         let info = info.ok_or_else(|| Problem::new(Code::Internal, "the request was not prepared"))?;
-        match self.access {
-            Access::Public => {}
-            Access::Account => {
-                let credential = credential(&self.app, request)?;
-                let identity = self.app.service.identify(&credential, info).await?;
-                request.extensions_mut().insert(Arc::new(identity));
+        if self.access != Access::Public {
+            let credential = credential(&self.app, &head.headers)?;
+            let identity = self.app.service.identify(&credential, info).await?;
+            if let Err(error) = self.allow(&identity) {
+                return Err(self.refuse(head, &identity, error).await);
             }
-            Access::Principal | Access::Administrator => {
-                let credential = credential(&self.app, request)?;
-                let principal = self.app.service.authenticate(&credential, info).await?;
-                if self.access == Access::Administrator && principal.require_admin().is_err() {
-                    let method = request.method().as_str();
-                    let route = request.extensions().get::<MatchedPath>().map(MatchedPath::as_str);
-                    let target = request.uri().path();
-                    let refused = self.app.service.refuse_administration(&principal, method, route, target);
-                    return Err(refused.await.into());
+            match self.access {
+                Access::Public => {}
+                Access::Account(_) => drop(head.extensions.insert(Arc::new(identity))),
+                Access::Principal(_) | Access::Administrator(_) => {
+                    head.extensions.insert(Arc::new(identity.into_principal()?));
                 }
-                request.extensions_mut().insert(Arc::new(principal));
             }
         }
-        let representation = accept::negotiate(request.headers(), self.offered)?;
-        request.extensions_mut().insert(representation);
+        let representation = accept::negotiate(&head.headers, self.offered)?;
+        head.extensions.insert(representation);
         Ok(())
+    }
+
+    /// Whether a known caller may call. The use cases ask the same again; here it is asked before anything of the request
+    /// is read, and in one order for all routes.
+    fn allow(&self, identity: &Identity) -> Result<(), ServiceError> {
+        if !matches!(self.access, Access::Public | Access::Account(_)) {
+            identity.require_settled_password()?;
+        }
+        if matches!(self.access, Access::Administrator(_)) {
+            identity.require_admin_role()?;
+        }
+        if self.access.session_only().is_some() {
+            identity.require_own_session()?;
+        }
+        Ok(())
+    }
+
+    /// Refuses a known caller. It is recorded where it is of interest who tried: administration, and with a key what only
+    /// a session may do.
+    async fn refuse(&self, head: &Parts, identity: &Identity, error: ServiceError) -> Problem {
+        let what = self.access.session_only().filter(|_| matches!(error, ServiceError::SessionRequired));
+        if what.is_some() || matches!(self.access, Access::Administrator(_)) {
+            let call = RefusedCall {
+                what,
+                method: head.method.as_str(),
+                route: head.extensions.get::<MatchedPath>().map(MatchedPath::as_str),
+                path: head.uri.path(),
+            };
+            self.app.service.note_refused_call(identity, &error, call).await;
+        }
+        error.into()
     }
 }
 
 /// What the request carries to show who calls. A key wins over a cookie, since somebody put it there on purpose; then it
 /// also has to be valid.
-fn credential(app: &App, request: &Request) -> Result<Credential, Problem> {
+fn credential(app: &App, headers: &HeaderMap) -> Result<Credential, Problem> {
     let none =
         || Problem::new(Code::Unauthenticated, "sign in, or send an API key as `Authorization: Bearer …`");
-    let mut sent = request.headers().get_all(header::AUTHORIZATION).iter();
+    let mut sent = headers.get_all(header::AUTHORIZATION).iter();
     if let Some(value) = sent.next() {
         let (scheme, key) = value.to_str().ok().and_then(|text| text.split_once(' ')).ok_or_else(none)?;
         if sent.next().is_some() || !scheme.eq_ignore_ascii_case("bearer") {
@@ -172,7 +189,7 @@ fn credential(app: &App, request: &Request) -> Result<Credential, Problem> {
         }
         return Ok(Credential::ApiKey(Secret::from(key.trim())));
     }
-    let token = app.edge.cookie().read(request.headers()).ok_or_else(none)?;
+    let token = app.edge.cookie().read(headers).ok_or_else(none)?;
     Ok(Credential::Session(Secret::from(token)))
 }
 

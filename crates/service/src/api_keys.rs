@@ -8,6 +8,7 @@ use tracewarden_model::Timestamp;
 use crate::Secret;
 use crate::error::{FieldError, ServiceError};
 use crate::principal::Principal;
+use crate::refused_calls::SessionOnly;
 use crate::service::Service;
 use crate::tokens;
 use crate::validate;
@@ -74,7 +75,7 @@ impl Service {
         new: NewApiKey,
     ) -> Result<CreatedApiKey, ServiceError> {
         let result = self.create_api_key_in(principal, new).await;
-        self.note_refusal(principal, "api_key.create", None, result).await
+        self.note_refusal(principal, SessionOnly::CreateApiKey.action(), None, result).await
     }
 
     async fn create_api_key_in(
@@ -118,7 +119,7 @@ impl Service {
         .await?;
         let detail =
             json!({ "name": key.name, "expires_at": key.expires_at.map(|expiry| expiry.to_string()) });
-        self.record(&mut tx, principal, "api_key.create", Some(&key.id), detail).await?;
+        self.record(&mut tx, principal, SessionOnly::CreateApiKey.action(), Some(&key.id), detail).await?;
         tx.commit().await?;
         Ok(CreatedApiKey { key, token })
     }

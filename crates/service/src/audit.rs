@@ -168,21 +168,6 @@ impl Service {
         Ok(tx.commit().await?)
     }
 
-    /// Records that somebody who is not an administrator asked for what only administrators may do, and gives the error
-    /// to answer with. `route` is the pattern that `target`, the path, has matched.
-    pub async fn refuse_administration(
-        &self,
-        identity: &Identity,
-        method: &str,
-        route: Option<&str>,
-        target: &str,
-    ) -> ServiceError {
-        let error = ServiceError::Forbidden;
-        let detail = serde_json::json!({ "code": error.code(), "method": method, "route": route });
-        self.record_refusal(identity, "administration", &error, Some(target), detail).await;
-        error
-    }
-
     /// Passes `result` on; a refusal is recorded too. The refusal stands whether or not its record can be written:
     /// nothing has been changed or shown.
     pub(crate) async fn note_refusal<T>(
@@ -199,7 +184,8 @@ impl Service {
         result
     }
 
-    async fn record_refusal(
+    /// Records a refusal, as far as the database lets it be recorded.
+    pub(crate) async fn record_refusal(
         &self,
         identity: &Identity,
         action: &'static str,
@@ -208,7 +194,9 @@ impl Service {
         detail: Value,
     ) {
         let outcome = match error {
-            ServiceError::SessionRequired | ServiceError::Forbidden => Outcome::Denied,
+            ServiceError::SessionRequired
+            | ServiceError::Forbidden
+            | ServiceError::PasswordChangeRequired => Outcome::Denied,
             _ => Outcome::Failed,
         };
         let target = target.map(tame);

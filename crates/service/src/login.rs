@@ -10,6 +10,7 @@ use crate::Secret;
 use crate::audit::{AuditContext, Event, Outcome, tame};
 use crate::error::ServiceError;
 use crate::principal::{Identity, Me, Proof, RequestInfo};
+use crate::refused_calls::SessionOnly;
 use crate::service::Service;
 use crate::throttle::{self, Attempt};
 use crate::tokens;
@@ -142,14 +143,14 @@ impl Service {
     /// [`ServiceError::SessionRequired`] for a key, or a failure of the own database.
     pub async fn logout(&self, identity: &Identity) -> Result<(), ServiceError> {
         let result = self.logout_in(identity).await;
-        self.note_refusal(identity, "logout", None, result).await
+        self.note_refusal(identity, SessionOnly::Logout.action(), None, result).await
     }
 
     async fn logout_in(&self, identity: &Identity) -> Result<(), ServiceError> {
         let session = identity.require_session()?;
         let mut tx = self.db().begin_write().await?;
         tx.delete_session(identity.user_id(), &session.id).await?;
-        self.record(&mut tx, identity, "logout", None, json!({})).await?;
+        self.record(&mut tx, identity, SessionOnly::Logout.action(), None, json!({})).await?;
         Ok(tx.commit().await?)
     }
 

@@ -7,10 +7,11 @@ use crate::Secret;
 use crate::error::ServiceError;
 use crate::passwords::check_strength;
 use crate::principal::Identity;
+use crate::refused_calls::SessionOnly;
 use crate::service::Service;
 use crate::throttle::{self, Attempt};
 
-const ACTION: &str = "password.change";
+const ACTION: &str = SessionOnly::ChangePassword.action();
 
 impl Service {
     /// Replaces the caller's password, ends the caller's other sessions, and lifts a pending password change.

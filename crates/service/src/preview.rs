@@ -9,6 +9,7 @@ use tracewarden_model::AttributeValue;
 
 use crate::error::ServiceError;
 use crate::principal::{Administrator, Me};
+use crate::refused_calls::SessionOnly;
 use crate::service::Service;
 use crate::users::attribute_names;
 use crate::validate;
@@ -38,7 +39,7 @@ impl Service {
         request: PreviewRequest,
     ) -> Result<Me, ServiceError> {
         let result = self.set_preview_in(admin, request).await;
-        self.note_refusal(admin, "preview.begin", None, result).await
+        self.note_refusal(admin, SessionOnly::BeginPreview.action(), None, result).await
     }
 
     async fn set_preview_in(
@@ -65,7 +66,7 @@ impl Service {
         };
         tx.set_session_preview(&session.id, Some(&preview)).await?;
         let detail = json!({ "roles": preview.roles, "attributes": attribute_names(&preview.attributes) });
-        self.record(&mut tx, admin, "preview.begin", preview.username.as_deref(), detail).await?;
+        self.record(&mut tx, admin, SessionOnly::BeginPreview.action(), preview.username.as_deref(), detail).await?;
         tx.commit().await?;
         Ok(Me { preview: Some(preview), ..admin.me() })
     }
@@ -76,7 +77,7 @@ impl Service {
     /// [`ServiceError::SessionRequired`] for a key, or a failure of the own database.
     pub async fn clear_preview(&self, admin: &Administrator<'_>) -> Result<(), ServiceError> {
         let result = self.clear_preview_in(admin).await;
-        self.note_refusal(admin, "preview.end", None, result).await
+        self.note_refusal(admin, SessionOnly::EndPreview.action(), None, result).await
     }
 
     async fn clear_preview_in(&self, admin: &Administrator<'_>) -> Result<(), ServiceError> {
@@ -84,7 +85,7 @@ impl Service {
         if session.preview.is_some() {
             let mut tx = self.db().begin_write().await?;
             tx.set_session_preview(&session.id, None).await?;
-            self.record(&mut tx, admin, "preview.end", None, json!({})).await?;
+            self.record(&mut tx, admin, SessionOnly::EndPreview.action(), None, json!({})).await?;
             tx.commit().await?;
         }
         Ok(())

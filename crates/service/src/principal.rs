@@ -150,6 +150,39 @@ impl Identity {
         }
     }
 
+    /// That the password need not be changed first.
+    ///
+    /// # Errors
+    /// [`ServiceError::PasswordChangeRequired`].
+    pub fn require_settled_password(&self) -> Result<(), ServiceError> {
+        if self.user.must_change_password { Err(ServiceError::PasswordChangeRequired) } else { Ok(()) }
+    }
+
+    /// That this caller administers; [`Principal::require_admin`] gives the right itself.
+    ///
+    /// # Errors
+    /// [`ServiceError::Forbidden`] without the role `admin`.
+    pub fn require_admin_role(&self) -> Result<(), ServiceError> {
+        if self.is_admin() { Ok(()) } else { Err(ServiceError::Forbidden) }
+    }
+
+    /// The caller as one who may use the service.
+    ///
+    /// # Errors
+    /// [`ServiceError::PasswordChangeRequired`].
+    pub fn into_principal(self) -> Result<Principal, ServiceError> {
+        self.require_settled_password()?;
+        Ok(Principal(self))
+    }
+
+    /// That the caller is here by a session.
+    ///
+    /// # Errors
+    /// [`ServiceError::SessionRequired`] for a key.
+    pub fn require_own_session(&self) -> Result<(), ServiceError> {
+        self.require_session().map(drop)
+    }
+
     /// What a stolen key must not be able to do asks for a session.
     pub(crate) fn require_session(&self) -> Result<&Session, ServiceError> {
         match &self.proof {
@@ -178,7 +211,8 @@ impl Principal {
     /// # Errors
     /// [`ServiceError::Forbidden`] without the role `admin`.
     pub fn require_admin(&self) -> Result<Administrator<'_>, ServiceError> {
-        if self.is_admin() { Ok(Administrator(self)) } else { Err(ServiceError::Forbidden) }
+        self.require_admin_role()?;
+        Ok(Administrator(self))
     }
 }
 

@@ -1,0 +1,114 @@
+//! What the OpenAPI document says about every operation, whichever its handler: who may call it, and the answers that the
+//! gate, the readers of parameters and bodies, and the wrapper give in its place. A handler lists its own answers only.
+
+use utoipa::openapi::header::HeaderBuilder;
+use utoipa::openapi::path::{Operation, PathItem};
+use utoipa::openapi::response::Response;
+use utoipa::openapi::security::SecurityRequirement;
+use utoipa::openapi::{Content, ObjectBuilder, Ref, RefOr, Type};
+
+use crate::problem::PROBLEM_JSON;
+use crate::routes::Access;
+
+/// Who may call, for readers of the document that want to know more than `security` says.
+const X_ACCESS: &str = "x-access";
+
+/// All operations of a path with their methods.
+pub(crate) fn of(item: &mut PathItem) -> impl Iterator<Item = (&'static str, &mut Operation)> {
+    let PathItem { get, put, post, delete, patch, .. } = item;
+    [("get", get), ("put", put), ("post", post), ("delete", delete), ("patch", patch)]
+        .into_iter()
+        .filter_map(|(method, operation)| operation.as_mut().map(|operation| (method, operation)))
+}
+
+/// Completes the description of an operation.
+pub(crate) fn document(method: &str, path: &str, operation: &mut Operation, access: Access) {
+    operation.operation_id = Some(operation_id(method, path));
+    operation.security = Some(security(access));
+    operation.extensions.get_or_insert_default().insert(X_ACCESS.to_owned(), access.as_str().into());
+    for (status, description) in common_problems(method, operation, access) {
+        let response = operation.responses.responses.entry(status.to_owned());
+        if let RefOr::T(response) = response.or_insert_with(|| Response::default().into()) {
+            let own = std::mem::take(&mut response.description);
+            response.description =
+                if own.is_empty() { description.to_owned() } else { format!("{own}; {description}") };
+        }
+    }
+    for (status, response) in &mut operation.responses.responses {
+        if let RefOr::T(response) = response {
+            complete(status, response);
+        }
+    }
+}
+
+/// A name for generated clients; unique, since method and path are.
+fn operation_id(method: &str, path: &str) -> String {
+    let words =
+        path.split(|character: char| !character.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
+    std::iter::once(method).chain(words).collect::<Vec<_>>().join("_")
+}
+
+fn security(access: Access) -> Vec<SecurityRequirement> {
+    let none: [&str; 0] = [];
+    let session = SecurityRequirement::new("session", none);
+    match access {
+        Access::Public => Vec::new(),
+        _ if access.session_only().is_some() => vec![session],
+        _ => vec![session, SecurityRequirement::new("api_key", none)],
+    }
+}
+
+/// The problems that come from what stands around the handler.
+fn common_problems(method: &str, operation: &Operation, access: Access) -> Vec<(&'static str, &'static str)> {
+    let mut problems = vec![
+        ("406", "`not_acceptable`: nothing that `Accept` asks for is served here"),
+        ("500", "`internal`: a fault of the service"),
+    ];
+    if operation.parameters.as_ref().is_some_and(|parameters| !parameters.is_empty()) {
+        problems.push(("400", "`invalid_request`: a malformed parameter"));
+    }
+    if operation.request_body.is_some() {
+        problems.extend([
+            ("400", "`invalid_request`: a malformed body"),
+            ("408", "`request_timeout`: the body did not arrive within 30 seconds"),
+            ("413", "`payload_too_large`: the body is above 1 MiB"),
+            ("415", "`unsupported_media_type`: the body does not say that it is JSON"),
+        ]);
+    }
+    if access != Access::Public {
+        problems.push(("401", "`unauthenticated`: no valid session or key"));
+        problems.push(("503", "`unavailable`: the service's own database cannot be reached"));
+    }
+    if matches!(access, Access::Principal(_) | Access::Administrator(_)) {
+        problems.push(("403", "`password_change_required`: the password must be changed first"));
+    }
+    if matches!(access, Access::Administrator(_)) {
+        problems.push(("403", "`forbidden`: not an administrator"));
+    }
+    if access.session_only().is_some() {
+        problems.push(("403", "`session_required`: an API key cannot do it"));
+    }
+    if method != "get" {
+        problems.push(("403", "`cross_site`: a browser sent it for another site"));
+    }
+    problems
+}
+
+/// What follows from the status alone.
+fn complete(status: &str, response: &mut Response) {
+    let mut header = |name: &str, kind: Type, description: &str| {
+        let schema = ObjectBuilder::new().schema_type(kind).build();
+        let header = HeaderBuilder::new().schema(Some(schema)).description(Some(description)).build();
+        response.headers.entry(name.to_owned()).or_insert_with(|| header.into());
+    };
+    header("X-Request-Id", Type::String, "Identifies the request in the log and in the audit");
+    match status {
+        "401" => header("WWW-Authenticate", Type::String, "`Bearer`"),
+        "429" => header("Retry-After", Type::Integer, "Seconds to wait"),
+        _ => {}
+    }
+    if status.starts_with(['4', '5']) && response.content.is_empty() {
+        let problem = Content::new(Some(Ref::from_schema_name("ProblemDetails")));
+        response.content.insert(PROBLEM_JSON.to_owned(), problem.into());
+    }
+}
