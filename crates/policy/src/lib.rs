@@ -20,7 +20,7 @@ pub mod predicate;
 mod syntax_errors;
 mod tokens;
 
-pub use authorise::{AccessScope, BrokenPolicy, RolePolicy, authorise};
+pub use authorise::{AccessScope, BrokenPolicy, PolicySource, Restriction, RolePolicy, authorise};
 pub use check::{Checked, check};
 pub use condition::lower_condition;
 pub use diagnostics::Diagnostic;

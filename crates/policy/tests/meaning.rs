@@ -152,9 +152,9 @@ fn lists_of_a_caller_that_multiply_are_refused() {
     caller.attributes.insert("some".to_owned(), list("s", 45));
     let expression = "user.attributes.some.exists(s, user.attributes.many.exists(m, ServiceName.startsWith(m) && Nick == s))";
     let policy = RolePolicy { role: "r", title: "t", expression };
-    assert_eq!(authorise([policy], &caller, &model()).unwrap_err().diagnostics[0].code, "too_large");
+    assert_eq!(authorise([policy], None, &caller, &model()).unwrap_err().diagnostics[0].code, "too_large");
     caller.attributes.insert("some".to_owned(), list("s", 1));
-    assert!(authorise([policy], &caller, &model()).is_ok());
+    assert!(authorise([policy], None, &caller, &model()).is_ok());
 }
 
 #[test]

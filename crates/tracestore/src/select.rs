@@ -143,11 +143,13 @@ impl TraceStore {
         }
         let table = Arc::new(self.bound_table(binding).await?);
         let mut statement = table.statement();
-        let granted = render(scope.predicate(), &mut statement);
+        let opening = Opening::new(scope, &mut statement);
         let id = statement.string(trace_id);
         statement.push(&format!(
-            "SELECT count(), countIf({granted}) > 0 FROM {} WHERE {} = {id}",
-            table.name, table.trace_id_column
+            "SELECT count(), {opened} FROM {} WHERE {} = {id}",
+            table.name,
+            table.trace_id_column,
+            opened = opening.opened(),
         ));
         let rows: Vec<(u64, u8)> = self.client.rows(statement).await?;
         match rows.as_slice() {
@@ -199,6 +201,31 @@ impl TraceStore {
     }
 }
 
+/// An access scope as SQL.
+struct Opening {
+    /// Of a span: whether it satisfies a policy.
+    granted: String,
+    /// Of a span: whether it satisfies the restriction, if there is one.
+    within: Option<String>,
+}
+
+impl Opening {
+    fn new(scope: &AccessScope, statement: &mut Statement) -> Self {
+        let granted = render(scope.predicate(), statement);
+        let within = scope.restriction().map(|restriction| render(restriction, statement));
+        Self { granted, within }
+    }
+
+    /// Of a group of spans: whether the trace that they make up is open. The one form of this decision.
+    fn opened(&self) -> String {
+        let granted = format!("countIf({}) > 0", self.granted);
+        match &self.within {
+            None => granted,
+            Some(within) => format!("({granted} AND countIf({within}) > 0)"),
+        }
+    }
+}
+
 /// Whether a table has the columns of the OpenTelemetry exporter's trace index.
 pub(crate) fn is_trace_index(columns: &[Column]) -> bool {
     let has = |name: &str, fits: fn(&ColumnType) -> bool| {
@@ -212,12 +239,12 @@ pub(crate) fn is_trace_index(columns: &[Column]) -> bool {
 
 fn select_statement(request: &SelectRequest<'_>, table: &BoundTable, reach: &Reach) -> Statement {
     let mut statement = table.statement();
-    let granted = render(request.scope.predicate(), &mut statement);
+    let opening = Opening::new(request.scope, &mut statement);
     let conditions: Vec<Predicate> = request.filter.conditions.iter().map(lower_condition).collect();
     let matches: Vec<String> = conditions.iter().map(|condition| render(condition, &mut statement)).collect();
     // Newest match of any condition; without conditions, the newest span that grants access.
     let any_match = if matches.is_empty() {
-        granted.clone()
+        opening.granted.clone()
     } else {
         render(&Predicate::any(conditions), &mut statement)
     };
@@ -267,7 +294,7 @@ fn select_statement(request: &SelectRequest<'_>, table: &BoundTable, reach: &Rea
         ));
     }
     text.push_str(&format!(" GROUP BY {trace} HAVING NOT match({trace}, '^0*$') AND isValidUTF8({trace})"));
-    text.push_str(&format!(" AND countIf({inside}) > 0 AND countIf({granted}) > 0"));
+    text.push_str(&format!(" AND countIf({inside}) > 0 AND {}", opening.opened()));
     for matched in &matches {
         text.push_str(&format!(" AND countIf({matched}) > 0"));
     }

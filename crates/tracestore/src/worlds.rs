@@ -9,7 +9,7 @@ use tracewarden_model::{
     AccessModel, Binding, Caller, ColumnType, Condition, Display, FieldRef, Filter, LogicalType, MarkedField,
     Number, Operator, Test, Timestamp, Window,
 };
-use tracewarden_policy::{FieldValue, Outcome, RolePolicy, Span, authorise, evaluate};
+use tracewarden_policy::{FieldValue, Outcome, Restriction, RolePolicy, Span, authorise, evaluate};
 use tracewarden_testkit::local_store::LocalStore;
 use tracewarden_testkit::policies::{COLUMNS, Generator, texts};
 
@@ -319,8 +319,57 @@ fn matches(span: &StoredSpan, condition: &Condition) -> bool {
     }
 }
 
+/// What a caller's policies say about each span of a world.
+struct Verdicts {
+    /// Whether any policy is satisfied.
+    granted: Vec<bool>,
+    /// Whether the restriction is satisfied; `None` without one.
+    within: Option<Vec<bool>>,
+}
+
+impl Verdicts {
+    fn of(policies: &[String], restriction: Option<&str>, caller: &Caller, spans: &[Span]) -> Self {
+        let satisfied = |expression: &str| -> Vec<bool> {
+            let outcomes = evaluate(expression, &model(), caller, spans).unwrap();
+            outcomes.into_iter().map(|outcome| outcome == Outcome::True).collect()
+        };
+        let mut granted = vec![false; spans.len()];
+        for expression in policies {
+            for (granted, satisfied) in granted.iter_mut().zip(satisfied(expression)) {
+                *granted |= satisfied;
+            }
+        }
+        Self { granted, within: restriction.map(satisfied) }
+    }
+
+    /// Whether a trace of these spans is open.
+    fn open(&self, spans: &[usize]) -> bool {
+        spans.iter().any(|at| self.granted[*at])
+            && self.within.as_ref().is_none_or(|within| spans.iter().any(|at| within[*at]))
+    }
+}
+
+/// How often a restriction decided.
+#[derive(Debug, Default)]
+struct Restricted {
+    /// The policies open the trace and the restriction closes it.
+    closed: usize,
+    /// The trace is open, and no single span satisfies both.
+    by_another_span: usize,
+}
+
+impl Restricted {
+    fn count(&mut self, verdicts: &Verdicts, spans: &[usize], open: bool) {
+        let Some(within) = &verdicts.within else { return };
+        let granted = spans.iter().any(|at| verdicts.granted[*at]);
+        let both = spans.iter().any(|at| verdicts.granted[*at] && within[*at]);
+        self.closed += usize::from(granted && !open);
+        self.by_another_span += usize::from(open && !both);
+    }
+}
+
 /// The ids of all traces that the definitions select, in order.
-fn expected(world: &World, granted: &[bool], filter: &Filter, window: Window) -> Vec<String> {
+fn expected(world: &World, verdicts: &Verdicts, filter: &Filter, window: Window) -> Vec<String> {
     let mut traces: BTreeMap<&[u8], Vec<usize>> = BTreeMap::new();
     for (at, span) in world.spans.iter().enumerate() {
         traces.entry(&span.trace).or_default().push(at);
@@ -344,12 +393,12 @@ fn expected(world: &World, granted: &[bool], filter: &Filter, window: Window) ->
         };
         let any_match = |at: usize| {
             if filter.conditions.is_empty() {
-                granted[at]
+                verdicts.granted[at]
             } else {
                 filter.conditions.iter().any(|condition| matches(&world.spans[at], condition))
             }
         };
-        let authorised = seen.iter().any(|at| granted[*at]);
+        let authorised = verdicts.open(&seen);
         let all_match = filter
             .conditions
             .iter()
@@ -452,6 +501,7 @@ async fn selection_follows_its_definitions() {
     let store = connect(&local);
     let model = model();
     let mut selected = 0;
+    let mut seen = Restricted::default();
     for world_number in 0..worlds {
         let world = make_world(&mut random, &mut generator);
         load(&local, &world).await;
@@ -462,16 +512,16 @@ async fn selection_follows_its_definitions() {
                 (0..random.random_range(0..4)).map(|_| generator.expression()).collect();
             let policies =
                 expressions.iter().map(|expression| RolePolicy { role: "r", title: "t", expression });
-            let scope = authorise(policies, &caller, &model).unwrap();
+            // Two of them, since most traces satisfy few conditions.
+            let restricting = random
+                .random_bool(0.4)
+                .then(|| format!("({}) || ({})", generator.expression(), generator.expression()));
+            let restriction = restricting
+                .as_deref()
+                .map(|expression| Restriction { expression, knows_policy_fields: true });
+            let scope = authorise(policies, restriction, &caller, &model).unwrap();
             let spans: Vec<Span> = world.spans.iter().map(|span| span.values.clone()).collect();
-            let mut granted = vec![false; spans.len()];
-            for expression in &expressions {
-                for (at, outcome) in
-                    evaluate(expression, &model, &caller, &spans).unwrap().into_iter().enumerate()
-                {
-                    granted[at] |= outcome == Outcome::True;
-                }
-            }
+            let verdicts = Verdicts::of(&expressions, restricting.as_deref(), &caller, &spans);
             let conditions =
                 (0..random.random_range(0..3)).map(|_| some_condition(&mut random, &model)).collect();
             let filter = Filter { conditions };
@@ -479,28 +529,30 @@ async fn selection_follows_its_definitions() {
             let length = *[1, SECOND, HOUR, 24 * HOUR].choose(&mut random).unwrap();
             let window =
                 Window::new(Timestamp::from_nanos(from), Timestamp::from_nanos(from + length)).unwrap();
-            let expected = expected(&world, &granted, &filter, window);
+            let expected = expected(&world, &verdicts, &filter, window);
             let query = Query { binding: &binding, scope: &scope, filter: &filter, window };
             for limit in [3, 200] {
                 let found = pages(&store, &world, &query, limit).await;
-                assert_eq!(found, expected, "world {world_number}, {window:?}, {filter:?}, {expressions:?}");
+                assert_eq!(
+                    found, expected,
+                    "world {world_number}, {window:?}, {filter:?}, {expressions:?} within {restricting:?}"
+                );
             }
             selected += expected.len();
-            let ids: std::collections::BTreeSet<&[u8]> =
-                world.spans.iter().map(|span| span.trace.as_slice()).collect();
-            for id in ids {
+            let mut traces: BTreeMap<&[u8], Vec<usize>> = BTreeMap::new();
+            for (at, span) in world.spans.iter().enumerate() {
+                traces.entry(&span.trace).or_default().push(at);
+            }
+            for (id, spans) in traces {
                 let Ok(id) = std::str::from_utf8(id) else { continue };
-                let open = !id.bytes().all(|byte| byte == b'0')
-                    && world
-                        .spans
-                        .iter()
-                        .zip(&granted)
-                        .any(|(span, granted)| *granted && span.trace == id.as_bytes());
+                let open = !id.bytes().all(|byte| byte == b'0') && verdicts.open(&spans);
                 let found = store.find(&binding, &scope, id).await.unwrap();
-                assert_eq!(found.is_some(), open, "{id:?} {expressions:?}");
+                assert_eq!(found.is_some(), open, "{id:?} {expressions:?} within {restricting:?}");
+                seen.count(&verdicts, &spans, open);
             }
         }
     }
-    println!("{selected} traces selected");
+    println!("{selected} traces selected, {seen:?}");
     assert!(selected > worlds * 8, "the worlds are too empty to show anything");
+    assert!(seen.closed > worlds && seen.by_another_span > worlds / 2, "restrictions show nothing: {seen:?}");
 }
