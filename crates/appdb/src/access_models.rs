@@ -14,7 +14,7 @@ impl ReadTx {
     /// [`DbError`] when the database fails or the document cannot be read.
     pub async fn access_model(&mut self) -> Result<AccessModel, DbError> {
         let row = sqlx::query("SELECT version, document FROM access_models ORDER BY version DESC LIMIT 1")
-            .fetch_optional(self.connection())
+            .fetch_optional(self.statements())
             .await?;
         match row {
             None => Ok(AccessModel::default()),
@@ -31,7 +31,7 @@ impl ReadTx {
     pub async fn access_model_version(&mut self, version: u64) -> Result<Option<AccessModel>, DbError> {
         let row = sqlx::query("SELECT document FROM access_models WHERE version = $1")
             .bind(rows::signed(version)?)
-            .fetch_optional(self.connection())
+            .fetch_optional(self.statements())
             .await?;
         row.map(|row| documents::read_model(version, &rows::text(&row, "document")?)).transpose()
     }
@@ -57,7 +57,7 @@ impl WriteTx {
         .bind(at.as_micros())
         .bind(by.0)
         .bind(by.1)
-        .execute(self.connection())
+        .execute(self.statements())
         .await?;
         Ok(())
     }

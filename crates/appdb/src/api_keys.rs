@@ -34,7 +34,7 @@ impl ReadTx {
     pub async fn api_key_by_token(&mut self, token: TokenDigest) -> Result<Option<ApiKey>, DbError> {
         let row = sqlx::query(select_keys!("WHERE token_sha256 = $1"))
             .bind(token.to_hex())
-            .fetch_optional(self.connection())
+            .fetch_optional(self.statements())
             .await?;
         row.as_ref().map(api_key).transpose()
     }
@@ -46,7 +46,7 @@ impl ReadTx {
     pub async fn api_keys_of_user(&mut self, user_id: &str) -> Result<Vec<ApiKey>, DbError> {
         let found = sqlx::query(select_keys!("WHERE user_id = $1 ORDER BY created_at DESC, id"))
             .bind(user_id)
-            .fetch_all(self.connection())
+            .fetch_all(self.statements())
             .await?;
         found.iter().map(api_key).collect()
     }
@@ -69,7 +69,7 @@ impl WriteTx {
         .bind(key.user_id)
         .bind(key.created_at.as_micros())
         .bind(key.expires_at.map(Timestamp::as_micros))
-        .execute(self.connection())
+        .execute(self.statements())
         .await?;
         Ok(())
     }
@@ -84,7 +84,7 @@ impl WriteTx {
         )
         .bind(id)
         .bind(at.as_micros())
-        .execute(self.connection())
+        .execute(self.statements())
         .await?;
         Ok(())
     }
@@ -97,7 +97,7 @@ impl WriteTx {
         let done = sqlx::query("DELETE FROM api_keys WHERE user_id = $1 AND id = $2")
             .bind(user_id)
             .bind(id)
-            .execute(self.connection())
+            .execute(self.statements())
             .await?;
         Ok(done.rows_affected() > 0)
     }
@@ -109,7 +109,7 @@ impl WriteTx {
     pub async fn delete_api_keys_of_user(&mut self, user_id: &str) -> Result<u64, DbError> {
         let done = sqlx::query("DELETE FROM api_keys WHERE user_id = $1")
             .bind(user_id)
-            .execute(self.connection())
+            .execute(self.statements())
             .await?;
         Ok(done.rows_affected())
     }

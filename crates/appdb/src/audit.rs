@@ -48,10 +48,10 @@ impl WriteTx {
         // The row lock that this takes is what serialises appends on a database that has row locks: without it two
         // records would follow the same one, and the chain would fork.
         sqlx::query("UPDATE audit_head SET sequence = sequence + 1 WHERE id = 1")
-            .execute(self.connection())
+            .execute(self.statements())
             .await?;
         let head = sqlx::query("SELECT sequence, hash FROM audit_head WHERE id = 1")
-            .fetch_one(self.connection())
+            .fetch_one(self.statements())
             .await?;
         let sequence = rows::unsigned(&head, "sequence")?;
         let previous = rows::text(&head, "hash")?;
@@ -77,11 +77,11 @@ impl WriteTx {
         .bind(record.detail)
         .bind(previous.as_str())
         .bind(hash.as_str())
-        .execute(self.connection())
+        .execute(self.statements())
         .await?;
         sqlx::query("UPDATE audit_head SET hash = $1 WHERE id = 1")
             .bind(hash.as_str())
-            .execute(self.connection())
+            .execute(self.statements())
             .await?;
         Ok(sequence)
     }

@@ -63,7 +63,7 @@ impl ReadTx {
     /// [`DbError`] when the database fails or the row cannot be read.
     pub async fn audit_head(&mut self) -> Result<(u64, String), DbError> {
         let row = sqlx::query("SELECT sequence, hash FROM audit_head WHERE id = 1")
-            .fetch_one(self.connection())
+            .fetch_one(self.statements())
             .await?;
         Ok((rows::unsigned(&row, "sequence")?, rows::text(&row, "hash")?))
     }
@@ -83,7 +83,7 @@ impl ReadTx {
             )
             .bind(rows::signed(last)?)
             .bind(PAGE)
-            .fetch_all(self.connection())
+            .fetch_all(self.statements())
             .await?;
             if page.is_empty() {
                 break;

@@ -113,7 +113,7 @@ impl ReadTx {
         .bind(filter.action)
         .bind(filter.outcome)
         .bind(i64::from(limit))
-        .fetch_all(self.connection())
+        .fetch_all(self.statements())
         .await?;
         found.iter().map(entry).collect()
     }

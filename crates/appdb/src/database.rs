@@ -1,77 +1,132 @@
 //! Opening the database, and its transactions.
 
 use std::ops::{Deref, DerefMut};
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use sqlx::any::AnyPoolOptions;
-use sqlx::{Any, AnyPool, Executor as _, Transaction};
+use sqlx::{Any, AnyPool, Transaction};
 use tokio::sync::{Mutex, OwnedMutexGuard};
+use tokio::time::timeout;
 use tracewarden_model::Timestamp;
 
 use crate::error::DbError;
 use crate::migrations::{self, Migration};
+use crate::statements::Statements;
+use crate::{postgres, sqlite};
 
-/// How long a statement waits for a lock, and a caller for a connection.
-const PATIENCE: Duration = Duration::from_secs(5);
-const CONNECTIONS_MAX: u32 = 8;
+/// Which database is underneath. The statements are the same for both; what differs is how one connects, how a
+/// transaction begins, and a few steps of the schema.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Backend {
+    Sqlite,
+    Postgres,
+}
+
+impl Backend {
+    fn patience(self) -> Duration {
+        match self {
+            Self::Sqlite => sqlite::PATIENCE,
+            Self::Postgres => postgres::PATIENCE,
+        }
+    }
+
+    fn answer_limit(self) -> Option<Duration> {
+        match self {
+            // A file does not vanish behind a network, and a statement that waits for a lock has its own limit.
+            Self::Sqlite => None,
+            Self::Postgres => Some(postgres::ANSWER_LIMIT),
+        }
+    }
+}
+
+enum Address {
+    Sqlite(PathBuf),
+    Postgres(String),
+}
+
+impl Address {
+    fn parse(url: &str) -> Result<Self, DbError> {
+        if let Some(rest) = url.strip_prefix("sqlite:") {
+            return Ok(Self::Sqlite(sqlite::path(rest)?));
+        }
+        if url.starts_with("postgres://") || url.starts_with("postgresql://") {
+            return Ok(Self::Postgres(postgres::address(url)?));
+        }
+        Err(DbError::Configuration(
+            "the address must be `sqlite:PATH` or `postgres://USER:PASSWORD@HOST:PORT/DATABASE`".to_owned(),
+        ))
+    }
+}
 
 /// The service's own database. Cheap to clone.
 #[derive(Clone)]
 pub struct AppDb {
     pool: AnyPool,
-    // SQLite lets one writer in and is not fair about whom; waiting here instead keeps the order of arrival.
+    backend: Backend,
+    // SQLite lets one writer in and is not fair about whom; waiting here instead keeps the order of arrival. On
+    // PostgreSQL writers of other replicas wait in the server's own queue, and those of this one take no connection
+    // from the readers while they wait.
     writers: Arc<Mutex<()>>,
 }
 
 /// One consistent snapshot for reading.
 pub struct ReadTx {
     inner: Transaction<'static, Any>,
+    sound: bool,
+    limit: Option<Duration>,
 }
 
-/// A transaction that writes. Writers are served one after another, so that what one reads stays true until it commits
-/// (the last administrator, the end of the audit chain). Dropped without [`WriteTx::commit`], it changes nothing.
+/// A transaction that writes. Writers of all replicas are served one after another, so that what one reads stays true
+/// until it commits (the last administrator, the end of the audit chain). Dropped without [`WriteTx::commit`], it
+/// changes nothing; after a failed statement it can only be dropped.
 #[must_use = "a transaction that is not committed changes nothing"]
 pub struct WriteTx {
     read: ReadTx,
+    backend: Backend,
     _turn: OwnedMutexGuard<()>,
 }
 
 impl AppDb {
-    /// Opens `sqlite:PATH`, creates the file with mode 0600 when it is missing, and brings the schema up to date.
+    /// Opens `sqlite:PATH` (the file is created with mode 0600 when it is missing) or `postgres://…`, and brings the
+    /// schema up to date.
     ///
     /// # Errors
-    /// [`DbError::Configuration`] for an address of another kind or a file that cannot be used, [`DbError::Migration`]
-    /// when the schema is not what this program knows, else [`DbError::Unavailable`].
+    /// [`DbError::Configuration`] for an address of another kind, or a file or server that cannot be used,
+    /// [`DbError::Migration`] when the schema is not what this program knows, else [`DbError::Unavailable`].
     pub async fn open(url: &str, now: Timestamp) -> Result<Self, DbError> {
-        let path = url
-            .strip_prefix("sqlite://")
-            .or_else(|| url.strip_prefix("sqlite:"))
-            .filter(|path| !path.is_empty() && !path.starts_with(":memory:"))
-            .ok_or_else(|| DbError::Configuration("the address must be `sqlite:PATH`".to_owned()))?;
-        let path = std::path::absolute(path).map_err(|error| DbError::Configuration(error.to_string()))?;
-        create_private(&path)?;
-        sqlx::any::install_default_drivers();
-        let pool = AnyPoolOptions::new()
-            .max_connections(CONNECTIONS_MAX)
-            .acquire_timeout(PATIENCE)
-            .after_connect(|connection, _| {
-                Box::pin(async move {
-                    connection
-                        .execute(
-                            "PRAGMA busy_timeout = 5000; PRAGMA journal_mode = WAL; \
-                             PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON; PRAGMA trusted_schema = OFF",
-                        )
-                        .await?;
-                    Ok(())
-                })
-            })
-            .connect(&sqlite_url(&path)?)
-            .await?;
-        let db = Self { pool, writers: Arc::new(Mutex::new(())) };
+        let db = Self::connect(url, true).await?;
         db.migrate_with(migrations::MIGRATIONS, now).await?;
         Ok(db)
+    }
+
+    /// Opens a database whose schema is up to date; creates and changes nothing.
+    ///
+    /// # Errors
+    /// As [`AppDb::open`]; [`DbError::Migration`] also when steps of the schema are missing.
+    pub async fn open_existing(url: &str) -> Result<Self, DbError> {
+        let db = Self::connect(url, false).await?;
+        let mut tx = db.begin_read().await?;
+        migrations::require_current(tx.statements(), db.backend, migrations::MIGRATIONS).await?;
+        drop(tx);
+        Ok(db)
+    }
+
+    /// Checks an address without connecting. Errors do not show it, since it may hold a password.
+    ///
+    /// # Errors
+    /// [`DbError::Configuration`].
+    pub fn check_url(url: &str) -> Result<(), DbError> {
+        Address::parse(url).map(drop)
+    }
+
+    async fn connect(url: &str, create: bool) -> Result<Self, DbError> {
+        sqlx::any::install_default_drivers();
+        let (pool, backend) = match Address::parse(url)? {
+            Address::Sqlite(path) => (sqlite::connect(&path, create).await?, Backend::Sqlite),
+            Address::Postgres(address) => (postgres::connect(&address).await?, Backend::Postgres),
+        };
+        Ok(Self { pool, backend, writers: Arc::new(Mutex::new(())) })
     }
 
     pub(crate) async fn migrate_with(
@@ -79,19 +134,28 @@ impl AppDb {
         migrations: &'static [Migration],
         now: Timestamp,
     ) -> Result<(), DbError> {
+        // The write lock lets one of several replicas that start together apply the steps; the others find them done.
         let mut tx = self.begin_write().await?;
-        migrations::migrate(&mut tx.read.inner, migrations, now).await?;
+        tx.read.limit = None;
+        migrations::migrate(&mut tx, self.backend, migrations, now).await?;
         tx.commit().await
     }
 
-    /// Begins a snapshot.
+    /// Begins a snapshot: it shows everything that any replica committed before this call.
     ///
     /// # Errors
     /// [`DbError::Unavailable`].
     pub async fn begin_read(&self) -> Result<ReadTx, DbError> {
-        // In WAL mode all statements of a deferred transaction see one state. A database whose default isolation shows
-        // each statement another one must be asked for REPEATABLE READ here: decisions rest on several statements.
-        Ok(ReadTx { inner: self.pool.begin().await? })
+        let begin = async {
+            match self.backend {
+                // In WAL mode all statements of a deferred transaction see one state.
+                Backend::Sqlite => self.pool.begin().await,
+                // By default each statement would see another state, and decisions rest on several statements.
+                Backend::Postgres => self.pool.begin_with(postgres::BEGIN_READ).await,
+            }
+        };
+        let inner = timeout(self.backend.patience(), begin).await.map_err(|_| busy())??;
+        Ok(ReadTx { inner, sound: true, limit: self.backend.answer_limit() })
     }
 
     /// Begins a transaction that writes; waits for the writers before it.
@@ -99,12 +163,22 @@ impl AppDb {
     /// # Errors
     /// [`DbError::Unavailable`], also when the wait is too long.
     pub async fn begin_write(&self) -> Result<WriteTx, DbError> {
-        let turn = tokio::time::timeout(PATIENCE, Arc::clone(&self.writers).lock_owned())
-            .await
-            .map_err(|_| DbError::Unavailable("too many writers are waiting".to_owned()))?;
-        // A deferred transaction that reads first and writes later fails at once when another process wrote between.
-        let inner = self.pool.begin_with("BEGIN IMMEDIATE").await?;
-        Ok(WriteTx { read: ReadTx { inner }, _turn: turn })
+        let begin = async {
+            let turn = Arc::clone(&self.writers).lock_owned().await;
+            let inner = match self.backend {
+                // A deferred transaction that reads first and writes later fails at once when another process wrote
+                // between.
+                Backend::Sqlite => self.pool.begin_with("BEGIN IMMEDIATE").await?,
+                Backend::Postgres => {
+                    let mut inner = self.pool.begin_with(postgres::BEGIN_WRITE).await?;
+                    sqlx::query(postgres::LOCK).execute(&mut *inner).await?;
+                    inner
+                }
+            };
+            let read = ReadTx { inner, sound: true, limit: self.backend.answer_limit() };
+            Ok(WriteTx { read, backend: self.backend, _turn: turn })
+        };
+        timeout(self.backend.patience(), begin).await.map_err(|_| busy())?
     }
 
     /// Whether the database answers.
@@ -112,7 +186,8 @@ impl AppDb {
     /// # Errors
     /// [`DbError::Unavailable`].
     pub async fn ping(&self) -> Result<(), DbError> {
-        sqlx::query("SELECT version FROM schema_migrations LIMIT 1").fetch_one(&self.pool).await?;
+        let mut tx = self.begin_read().await?;
+        sqlx::query("SELECT version FROM schema_migrations LIMIT 1").fetch_one(tx.statements()).await?;
         Ok(())
     }
 
@@ -122,9 +197,13 @@ impl AppDb {
     }
 }
 
+fn busy() -> DbError {
+    DbError::Unavailable("the database does not answer, or too many are waiting for it".to_owned())
+}
+
 impl ReadTx {
-    pub(crate) fn connection(&mut self) -> &mut sqlx::AnyConnection {
-        &mut self.inner
+    pub(crate) fn statements(&mut self) -> Statements<'_> {
+        Statements { connection: &mut self.inner, sound: &mut self.sound, limit: self.limit }
     }
 }
 
@@ -132,9 +211,22 @@ impl WriteTx {
     /// Makes the changes durable.
     ///
     /// # Errors
-    /// [`DbError::Unavailable`]: nothing has changed.
+    /// [`DbError::OutcomeUnknown`] when the connection was lost on the way: the changes hold in full or not at all, and
+    /// only reading them tells. Any other error: nothing has changed.
     pub async fn commit(self) -> Result<(), DbError> {
-        Ok(self.read.inner.commit().await?)
+        let Self { read, backend, _turn } = self;
+        if !read.sound {
+            return Err(DbError::Unavailable(
+                "a statement of the transaction failed, so that nothing of it can be kept".to_owned(),
+            ));
+        }
+        match backend {
+            Backend::Sqlite => Ok(read.inner.commit().await?),
+            Backend::Postgres => match timeout(postgres::ANSWER_LIMIT, read.inner.commit()).await {
+                Ok(done) => done.map_err(DbError::from_commit),
+                Err(_) => Err(DbError::OutcomeUnknown("the database does not answer".to_owned())),
+            },
+        }
     }
 }
 
@@ -150,39 +242,4 @@ impl DerefMut for WriteTx {
     fn deref_mut(&mut self) -> &mut ReadTx {
         &mut self.read
     }
-}
-
-/// The file holds password and token hashes: it must not be readable by others even for a moment, and SQLite gives its
-/// side files the same mode.
-fn create_private(path: &Path) -> Result<(), DbError> {
-    let refuse = |error: std::io::Error| DbError::Configuration(format!("{}: {error}", path.display()));
-    let mut options = std::fs::OpenOptions::new();
-    options.write(true).create(true).truncate(false);
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::OpenOptionsExt as _;
-        options.mode(0o600);
-    }
-    let file = options.open(path).map_err(refuse)?;
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt as _;
-        file.set_permissions(std::fs::Permissions::from_mode(0o600)).map_err(refuse)?;
-    }
-    drop(file);
-    Ok(())
-}
-
-fn sqlite_url(path: &Path) -> Result<String, DbError> {
-    let text = path.to_str().ok_or_else(|| DbError::Configuration("the path is not UTF-8".to_owned()))?;
-    let mut url = String::from("sqlite://");
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || b"/-_.~".contains(&byte) {
-            url.push(char::from(byte));
-        } else {
-            url.push_str(&format!("%{byte:02X}"));
-        }
-    }
-    url.push_str("?mode=rw");
-    Ok(url)
 }

@@ -6,30 +6,61 @@ pub enum DbError {
     /// The database cannot be reached, is locked for too long, or fails at a statement.
     #[error("own database unavailable: {0}")]
     Unavailable(String),
+    /// The connection was lost during a commit: the change holds in full or not at all, and nobody knows which.
+    #[error("own database unavailable during a commit, so that it is unknown whether the change holds: {0}")]
+    OutcomeUnknown(String),
     /// A unique name or version exists already.
     #[error("duplicate key in the own database: {0}")]
     Conflict(String),
+    /// A value that the database cannot store, such as a text with U+0000 on PostgreSQL.
+    #[error("the own database cannot store the value: {0}")]
+    Value(String),
     /// A stored row cannot be read as what it should be.
     #[error("unreadable row in the own database: {0}")]
     Corrupt(String),
     /// The schema is not the one that this program knows.
     #[error("own database schema: {0}")]
     Migration(String),
-    /// The database's address or file cannot be used.
+    /// The database's address, file or server cannot be used.
     #[error("own database: {0}")]
     Configuration(String),
 }
 
 impl From<sqlx::Error> for DbError {
     fn from(error: sqlx::Error) -> Self {
+        let text = error.to_string();
         match &error {
-            sqlx::Error::Database(inner) if inner.is_unique_violation() => Self::Conflict(error.to_string()),
+            sqlx::Error::Database(inner) if inner.is_unique_violation() => Self::Conflict(text),
+            // Five characters and class 22 ("data exception"): an SQLSTATE. SQLite's codes are plain numbers.
+            sqlx::Error::Database(inner)
+                if inner.code().is_some_and(|code| code.len() == 5 && code.starts_with("22")) =>
+            {
+                Self::Value(text)
+            }
+            sqlx::Error::Encode(_) => Self::Value(text),
             sqlx::Error::ColumnDecode { .. }
             | sqlx::Error::ColumnNotFound(_)
             | sqlx::Error::TypeNotFound { .. }
-            | sqlx::Error::Decode(_) => Self::Corrupt(error.to_string()),
-            sqlx::Error::Configuration(_) => Self::Configuration(error.to_string()),
-            _ => Self::Unavailable(error.to_string()),
+            | sqlx::Error::Decode(_)
+            // Asked for where a row exists always.
+            | sqlx::Error::RowNotFound => Self::Corrupt(text),
+            sqlx::Error::Configuration(_) => Self::Configuration(text),
+            sqlx::Error::PoolTimedOut => {
+                Self::Unavailable("no connection to the database within the time allowed".to_owned())
+            }
+            _ => Self::Unavailable(text),
+        }
+    }
+}
+
+impl DbError {
+    /// What a failed `COMMIT` means on a server that may have carried it out before its answer was lost.
+    pub(crate) fn from_commit(error: sqlx::Error) -> Self {
+        let code = error.as_database_error().and_then(|inner| inner.code()).map(String::from);
+        // A constraint that does not hold (23) or a conflict (40) is the server's word that nothing has changed.
+        match code.as_deref().and_then(|code| code.get(..2)) {
+            Some("23" | "40") => Self::from(error),
+            _ => Self::OutcomeUnknown(error.to_string()),
         }
     }
 }

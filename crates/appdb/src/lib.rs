@@ -1,5 +1,5 @@
-//! The service's own data on SQLite (PostgreSQL will use the same statements): users, roles, sessions, keys, the
-//! access model, audit.
+//! The service's own data on SQLite or PostgreSQL, by the same statements: users, roles, sessions, keys, the access
+//! model, audit. Several processes may use one PostgreSQL database at once.
 //!
 //! A repository value is a transaction: [`ReadTx`] is one consistent snapshot, [`WriteTx`] changes nothing until it is
 //! committed. A row that cannot be read in full is an error, never a default: whoever decides about access denies.
@@ -13,11 +13,14 @@ mod database;
 mod documents;
 mod error;
 mod migrations;
+mod postgres;
 mod records;
 mod roles;
 mod rows;
 mod secrets;
 mod sessions;
+mod sqlite;
+mod statements;
 mod throttles;
 mod users;
 

@@ -1,31 +1,41 @@
 //! The schema's history, embedded, and its check at every start.
 
 use sha2::{Digest as _, Sha256};
-use sqlx::{Any, Transaction};
 use tracewarden_model::Timestamp;
 
+use crate::database::{Backend, WriteTx};
 use crate::error::DbError;
 use crate::rows;
+use crate::statements::Statements;
 
 /// A step of the schema. Released steps never change: a database that was made by another text has another shape.
 pub(crate) struct Migration {
     pub(crate) version: i64,
     pub(crate) name: &'static str,
     pub(crate) sql: &'static str,
+    /// What only PostgreSQL needs, after the rest.
+    pub(crate) postgres: &'static str,
 }
 
 pub(crate) const MIGRATIONS: &[Migration] = &[
-    Migration { version: 1, name: "initial", sql: include_str!("../migrations/0001_initial.sql") },
+    Migration {
+        version: 1,
+        name: "initial",
+        sql: include_str!("../migrations/0001_initial.sql"),
+        postgres: "",
+    },
     Migration {
         version: 2,
         name: "role_revision",
         sql: include_str!("../migrations/0002_role_revision.sql"),
+        postgres: "",
     },
 ];
 
 /// Brings the schema up to date inside `tx`, or refuses when what was applied is not what this program knows.
 pub(crate) async fn migrate(
-    tx: &mut Transaction<'static, Any>,
+    tx: &mut WriteTx,
+    backend: Backend,
     migrations: &'static [Migration],
     now: Timestamp,
 ) -> Result<(), DbError> {
@@ -33,11 +43,55 @@ pub(crate) async fn migrate(
         "CREATE TABLE IF NOT EXISTS schema_migrations \
          (version BIGINT NOT NULL PRIMARY KEY, name TEXT NOT NULL, sha256 TEXT NOT NULL, applied_at BIGINT NOT NULL)",
     )
-    .execute(&mut **tx)
+    .execute(tx.statements())
     .await?;
-    let applied = sqlx::query("SELECT version, sha256 FROM schema_migrations ORDER BY version")
-        .fetch_all(&mut **tx)
+    let missing = missing(tx.statements(), backend, migrations).await?;
+    if backend == Backend::Postgres && !missing.is_empty() {
+        // A step over a large table takes the time that it takes.
+        sqlx::query("SET LOCAL statement_timeout = 0").execute(tx.statements()).await?;
+    }
+    for migration in missing {
+        for statement in migration.statements(backend) {
+            sqlx::query(statement).execute(tx.statements()).await?;
+        }
+        sqlx::query(
+            "INSERT INTO schema_migrations (version, name, sha256, applied_at) VALUES ($1, $2, $3, $4)",
+        )
+        .bind(migration.version)
+        .bind(migration.name)
+        .bind(migration.checksum(backend))
+        .bind(now.as_micros())
+        .execute(tx.statements())
         .await?;
+    }
+    Ok(())
+}
+
+/// Refuses a database that has another schema than this program's, or none.
+pub(crate) async fn require_current(
+    statements: Statements<'_>,
+    backend: Backend,
+    migrations: &'static [Migration],
+) -> Result<(), DbError> {
+    match missing(statements, backend, migrations).await?.first() {
+        None => Ok(()),
+        Some(step) => Err(DbError::Migration(format!(
+            "step {} ({}) has not been applied yet; start the service, which applies it",
+            step.version, step.name
+        ))),
+    }
+}
+
+/// The steps still to apply. Refuses when those that were applied are not the first ones of `migrations`.
+async fn missing(
+    statements: Statements<'_>,
+    backend: Backend,
+    migrations: &'static [Migration],
+) -> Result<&'static [Migration], DbError> {
+    let applied = sqlx::query("SELECT version, sha256 FROM schema_migrations ORDER BY version")
+        .fetch_all(statements)
+        .await
+        .map_err(|error| if is_missing_table(&error) { no_schema() } else { error.into() })?;
     let mut known = migrations.iter();
     for row in &applied {
         let version = rows::integer(row, "version")?;
@@ -52,32 +106,45 @@ pub(crate) async fn migrate(
                 migration.version, migration.name
             )));
         }
-        if rows::text(row, "sha256")? != checksum(migration.sql) {
+        if rows::text(row, "sha256")? != migration.checksum(backend) {
             return Err(DbError::Migration(format!(
                 "step {version} ({}) was edited after it had been applied",
                 migration.name
             )));
         }
     }
-    for migration in known {
-        for statement in statements(migration.sql) {
-            sqlx::query(statement).execute(&mut **tx).await?;
-        }
-        sqlx::query(
-            "INSERT INTO schema_migrations (version, name, sha256, applied_at) VALUES ($1, $2, $3, $4)",
-        )
-        .bind(migration.version)
-        .bind(migration.name)
-        .bind(checksum(migration.sql))
-        .bind(now.as_micros())
-        .execute(&mut **tx)
-        .await?;
-    }
-    Ok(())
+    Ok(known.as_slice())
 }
 
-fn checksum(sql: &str) -> String {
-    hex::encode(Sha256::digest(sql.as_bytes()))
+fn no_schema() -> DbError {
+    DbError::Migration(
+        "the database holds no data of this service; start the service, which creates it".to_owned(),
+    )
+}
+
+fn is_missing_table(error: &sqlx::Error) -> bool {
+    /// `undefined_table` of PostgreSQL, and SQLite's `SQLITE_ERROR` for a statement that cannot be prepared.
+    const CODES: [&str; 2] = ["42P01", "1"];
+    let code = error.as_database_error().and_then(|inner| inner.code());
+    code.is_some_and(|code| CODES.contains(&code.as_ref()))
+}
+
+impl Migration {
+    fn postgres_part(&self, backend: Backend) -> &'static str {
+        match backend {
+            Backend::Sqlite => "",
+            Backend::Postgres => self.postgres,
+        }
+    }
+
+    fn checksum(&self, backend: Backend) -> String {
+        let parts = Sha256::new().chain_update(self.sql).chain_update(self.postgres_part(backend));
+        hex::encode(parts.finalize())
+    }
+
+    fn statements(&self, backend: Backend) -> impl Iterator<Item = &'static str> {
+        statements(self.sql).chain(statements(self.postgres_part(backend)))
+    }
 }
 
 /// Statements end at a semicolon at the end of a line, so that no driver needs to accept several at once.
@@ -93,10 +160,10 @@ mod tests {
     use crate::database::AppDb;
 
     static EDITED: &[Migration] =
-        &[Migration { version: 1, name: "initial", sql: "CREATE TABLE other (id TEXT);\n" }];
+        &[Migration { version: 1, name: "initial", sql: "CREATE TABLE other (id TEXT);\n", postgres: "" }];
     static NONE: &[Migration] = &[];
     static RENUMBERED: &[Migration] =
-        &[Migration { version: 2, name: "second", sql: "CREATE TABLE other (id TEXT);\n" }];
+        &[Migration { version: 2, name: "second", sql: "CREATE TABLE other (id TEXT);\n", postgres: "" }];
 
     #[tokio::test]
     async fn a_history_that_differs_refuses_to_start() {

@@ -50,12 +50,12 @@ impl ReadTx {
     /// [`DbError`] when the database fails or a row cannot be read.
     pub async fn roles(&mut self) -> Result<Vec<Role>, DbError> {
         let roles = sqlx::query("SELECT name, revision, created_at, updated_at FROM roles ORDER BY name")
-            .fetch_all(self.connection())
+            .fetch_all(self.statements())
             .await?;
         let policies = sqlx::query(
             "SELECT role, title, expression, description FROM role_policies ORDER BY role, position",
         )
-        .fetch_all(self.connection())
+        .fetch_all(self.statements())
         .await?;
         assemble(&roles, &policies)
     }
@@ -70,7 +70,7 @@ impl ReadTx {
              JOIN user_roles ON user_roles.role = roles.name WHERE user_roles.user_id = $1 ORDER BY roles.name",
         )
         .bind(user_id)
-        .fetch_all(self.connection())
+        .fetch_all(self.statements())
         .await?;
         let policies = sqlx::query(
             "SELECT role_policies.role, role_policies.title, role_policies.expression, role_policies.description \
@@ -78,7 +78,7 @@ impl ReadTx {
              WHERE user_roles.user_id = $1 ORDER BY role_policies.role, role_policies.position",
         )
         .bind(user_id)
-        .fetch_all(self.connection())
+        .fetch_all(self.statements())
         .await?;
         assemble(&roles, &policies)
     }
@@ -91,7 +91,7 @@ impl ReadTx {
         let Some(found) =
             sqlx::query("SELECT name, revision, created_at, updated_at FROM roles WHERE name = $1")
                 .bind(name)
-                .fetch_optional(self.connection())
+                .fetch_optional(self.statements())
                 .await?
         else {
             return Ok(None);
@@ -100,7 +100,7 @@ impl ReadTx {
             "SELECT role, title, expression, description FROM role_policies WHERE role = $1 ORDER BY position",
         )
         .bind(name)
-        .fetch_all(self.connection())
+        .fetch_all(self.statements())
         .await?;
         let mut role = role(&found)?;
         role.policies = policies.iter().map(policy).collect::<Result<_, _>>()?;
@@ -117,7 +117,7 @@ impl ReadTx {
              WHERE user_roles.role = $1 ORDER BY users.username_folded",
         )
         .bind(name)
-        .fetch_all(self.connection())
+        .fetch_all(self.statements())
         .await?;
         members.iter().map(|row| rows::text(row, "username")).collect()
     }
@@ -130,10 +130,10 @@ impl WriteTx {
     /// [`DbError`] when the database fails.
     pub async fn put_role(&mut self, name: &str, policies: &[Policy], at: Timestamp) -> Result<u64, DbError> {
         sqlx::query("UPDATE role_revision SET last = last + 1 WHERE id = 1")
-            .execute(self.connection())
+            .execute(self.statements())
             .await?;
         let row =
-            sqlx::query("SELECT last FROM role_revision WHERE id = 1").fetch_one(self.connection()).await?;
+            sqlx::query("SELECT last FROM role_revision WHERE id = 1").fetch_one(self.statements()).await?;
         let revision = rows::unsigned(&row, "last")?;
         sqlx::query(
             "INSERT INTO roles (name, revision, created_at, updated_at) VALUES ($1, $2, $3, $3) \
@@ -142,11 +142,11 @@ impl WriteTx {
         .bind(name)
         .bind(rows::signed(revision)?)
         .bind(at.as_micros())
-        .execute(self.connection())
+        .execute(self.statements())
         .await?;
         sqlx::query("DELETE FROM role_policies WHERE role = $1")
             .bind(name)
-            .execute(self.connection())
+            .execute(self.statements())
             .await?;
         for (position, policy) in (0_i64..).zip(policies) {
             sqlx::query(
@@ -158,7 +158,7 @@ impl WriteTx {
             .bind(policy.title.as_str())
             .bind(policy.expression.as_str())
             .bind(policy.description.as_deref())
-            .execute(self.connection())
+            .execute(self.statements())
             .await?;
         }
         Ok(revision)
@@ -170,7 +170,7 @@ impl WriteTx {
     /// [`DbError`] when the database fails.
     pub async fn delete_role(&mut self, name: &str) -> Result<bool, DbError> {
         let done =
-            sqlx::query("DELETE FROM roles WHERE name = $1").bind(name).execute(self.connection()).await?;
+            sqlx::query("DELETE FROM roles WHERE name = $1").bind(name).execute(self.statements()).await?;
         Ok(done.rows_affected() > 0)
     }
 }

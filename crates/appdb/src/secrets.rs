@@ -12,7 +12,7 @@ impl ReadTx {
     pub async fn secret(&mut self, name: &str) -> Result<Option<Vec<u8>>, DbError> {
         let row = sqlx::query("SELECT value FROM secrets WHERE name = $1")
             .bind(name)
-            .fetch_optional(self.connection())
+            .fetch_optional(self.statements())
             .await?;
         row.map(|row| {
             hex::decode(rows::text(&row, "value")?)
@@ -31,7 +31,7 @@ impl WriteTx {
         sqlx::query("INSERT INTO secrets (name, value) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING")
             .bind(name)
             .bind(hex::encode(candidate))
-            .execute(self.connection())
+            .execute(self.statements())
             .await?;
         let stored = self.secret(name).await?;
         stored.ok_or_else(|| DbError::Corrupt(format!("secret `{name}` vanished while it was stored")))

@@ -38,7 +38,7 @@ impl ReadTx {
     pub async fn session_by_token(&mut self, token: TokenDigest) -> Result<Option<Session>, DbError> {
         let row = sqlx::query(select_sessions!("WHERE token_sha256 = $1"))
             .bind(token.to_hex())
-            .fetch_optional(self.connection())
+            .fetch_optional(self.statements())
             .await?;
         row.as_ref().map(session).transpose()
     }
@@ -50,7 +50,7 @@ impl ReadTx {
     pub async fn sessions_of_user(&mut self, user_id: &str) -> Result<Vec<Session>, DbError> {
         let found = sqlx::query(select_sessions!("WHERE user_id = $1 ORDER BY created_at DESC, id"))
             .bind(user_id)
-            .fetch_all(self.connection())
+            .fetch_all(self.statements())
             .await?;
         found.iter().map(session).collect()
     }
@@ -72,7 +72,7 @@ impl WriteTx {
         .bind(session.created_at.as_micros())
         .bind(session.client_ip)
         .bind(session.user_agent)
-        .execute(self.connection())
+        .execute(self.statements())
         .await?;
         Ok(())
     }
@@ -85,7 +85,7 @@ impl WriteTx {
         sqlx::query("UPDATE sessions SET last_seen_at = $2 WHERE id = $1 AND last_seen_at < $2")
             .bind(id)
             .bind(at.as_micros())
-            .execute(self.connection())
+            .execute(self.statements())
             .await?;
         Ok(())
     }
@@ -98,7 +98,7 @@ impl WriteTx {
         sqlx::query("UPDATE sessions SET preview = $2 WHERE id = $1")
             .bind(id)
             .bind(preview.map(documents::write_preview).transpose()?)
-            .execute(self.connection())
+            .execute(self.statements())
             .await?;
         Ok(())
     }
@@ -111,7 +111,7 @@ impl WriteTx {
         let done = sqlx::query("DELETE FROM sessions WHERE user_id = $1 AND id = $2")
             .bind(user_id)
             .bind(id)
-            .execute(self.connection())
+            .execute(self.statements())
             .await?;
         Ok(done.rows_affected() > 0)
     }
@@ -128,7 +128,7 @@ impl WriteTx {
         let done = sqlx::query("DELETE FROM sessions WHERE user_id = $1 AND id <> $2")
             .bind(user_id)
             .bind(keep.unwrap_or_default())
-            .execute(self.connection())
+            .execute(self.statements())
             .await?;
         Ok(done.rows_affected())
     }

@@ -42,7 +42,7 @@ impl ReadTx {
     /// [`DbError`] when the database fails or the row cannot be read.
     pub async fn user_by_id(&mut self, id: &str) -> Result<Option<User>, DbError> {
         let row =
-            sqlx::query(select_users!("WHERE id = $1")).bind(id).fetch_optional(self.connection()).await?;
+            sqlx::query(select_users!("WHERE id = $1")).bind(id).fetch_optional(self.statements()).await?;
         self.with_roles(row).await
     }
 
@@ -53,7 +53,7 @@ impl ReadTx {
     pub async fn user_by_name(&mut self, username: &str) -> Result<Option<User>, DbError> {
         let row = sqlx::query(select_users!("WHERE username_folded = $1"))
             .bind(fold_username(username))
-            .fetch_optional(self.connection())
+            .fetch_optional(self.statements())
             .await?;
         self.with_roles(row).await
     }
@@ -63,7 +63,7 @@ impl ReadTx {
         let mut user = user(&row)?;
         let roles = sqlx::query("SELECT role FROM user_roles WHERE user_id = $1")
             .bind(&user.id)
-            .fetch_all(self.connection())
+            .fetch_all(self.statements())
             .await?;
         user.roles = roles.iter().map(|row| rows::text(row, "role")).collect::<Result<_, _>>()?;
         Ok(Some(user))
@@ -78,7 +78,7 @@ impl ReadTx {
             sqlx::query(select_users!("WHERE username_folded > $1 ORDER BY username_folded LIMIT $2"))
                 .bind(after)
                 .bind(i64::from(limit))
-                .fetch_all(self.connection())
+                .fetch_all(self.statements())
                 .await?;
         let mut users = found.iter().map(user).collect::<Result<Vec<_>, _>>()?;
         let Some(last) = users.last() else { return Ok(users) };
@@ -88,7 +88,7 @@ impl ReadTx {
         )
         .bind(after)
         .bind(fold_username(&last.username))
-        .fetch_all(self.connection())
+        .fetch_all(self.statements())
         .await?;
         let mut roles: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
         for row in &assigned {
@@ -110,7 +110,7 @@ impl ReadTx {
              WHERE users.disabled = 0 AND user_roles.role = $1",
         )
         .bind(ADMIN_ROLE)
-        .fetch_one(self.connection())
+        .fetch_one(self.statements())
         .await?;
         rows::unsigned(&row, "administrators")
     }
@@ -122,7 +122,7 @@ impl ReadTx {
     pub async fn password_hash_used(&mut self, digest: &str) -> Result<bool, DbError> {
         let row = sqlx::query("SELECT sha256 FROM used_password_hashes WHERE sha256 = $1")
             .bind(digest)
-            .fetch_optional(self.connection())
+            .fetch_optional(self.statements())
             .await?;
         Ok(row.is_some())
     }
@@ -145,7 +145,7 @@ impl WriteTx {
         .bind(i64::from(user.must_change_password))
         .bind(user.created_at.as_micros())
         .bind(documents::write_attributes(user.attributes)?)
-        .execute(self.connection())
+        .execute(self.statements())
         .await?;
         self.set_user_roles(user.id, user.roles).await
     }
@@ -157,13 +157,13 @@ impl WriteTx {
     pub async fn set_user_roles(&mut self, user_id: &str, roles: &BTreeSet<String>) -> Result<(), DbError> {
         sqlx::query("DELETE FROM user_roles WHERE user_id = $1")
             .bind(user_id)
-            .execute(self.connection())
+            .execute(self.statements())
             .await?;
         for role in roles {
             sqlx::query("INSERT INTO user_roles (user_id, role) VALUES ($1, $2)")
                 .bind(user_id)
                 .bind(role.as_str())
-                .execute(self.connection())
+                .execute(self.statements())
                 .await?;
         }
         Ok(())
@@ -181,7 +181,7 @@ impl WriteTx {
         sqlx::query("UPDATE users SET attributes = $2 WHERE id = $1")
             .bind(user_id)
             .bind(documents::write_attributes(attributes)?)
-            .execute(self.connection())
+            .execute(self.statements())
             .await?;
         Ok(())
     }
@@ -194,7 +194,7 @@ impl WriteTx {
         sqlx::query("UPDATE users SET disabled = $2 WHERE id = $1")
             .bind(user_id)
             .bind(i64::from(disabled))
-            .execute(self.connection())
+            .execute(self.statements())
             .await?;
         Ok(())
     }
@@ -213,7 +213,7 @@ impl WriteTx {
             .bind(user_id)
             .bind(hash.0.as_str())
             .bind(i64::from(must_change))
-            .execute(self.connection())
+            .execute(self.statements())
             .await?;
         Ok(())
     }
@@ -226,7 +226,7 @@ impl WriteTx {
         sqlx::query("UPDATE users SET last_login_at = $2 WHERE id = $1")
             .bind(user_id)
             .bind(at.as_micros())
-            .execute(self.connection())
+            .execute(self.statements())
             .await?;
         Ok(())
     }
@@ -236,7 +236,7 @@ impl WriteTx {
     /// # Errors
     /// [`DbError`] when the database fails.
     pub async fn delete_user(&mut self, user_id: &str) -> Result<(), DbError> {
-        sqlx::query("DELETE FROM users WHERE id = $1").bind(user_id).execute(self.connection()).await?;
+        sqlx::query("DELETE FROM users WHERE id = $1").bind(user_id).execute(self.statements()).await?;
         Ok(())
     }
 
@@ -250,7 +250,7 @@ impl WriteTx {
         )
         .bind(digest)
         .bind(at.as_micros())
-        .execute(self.connection())
+        .execute(self.statements())
         .await?;
         Ok(())
     }

@@ -1,5 +1,4 @@
-//! What every database under the service's own data must do. `suite` takes an address, so that a second database runs
-//! the same checks.
+//! What every database under the service's own data must do: `suite` takes an address.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
 
@@ -322,4 +321,10 @@ async fn suite(url: &str) {
 async fn sqlite() {
     let directory = tempfile::tempdir().unwrap();
     suite(&format!("sqlite:{}", directory.path().join("own data?#%.db").display())).await;
+}
+
+#[tokio::test]
+async fn postgres() {
+    let database = tracewarden_testkit::postgres::database().unwrap();
+    suite(&database.url()).await;
 }

@@ -120,7 +120,7 @@ async fn tampering_breaks_the_chain() {
 
 #[tokio::test]
 async fn other_addresses_are_refused() {
-    for url in ["postgres://localhost/x", "sqlite:", "sqlite::memory:", "own.db", "mysql://x"] {
+    for url in ["postgre://localhost/x", "sqlite:", "sqlite::memory:", "own.db", "mysql://x"] {
         let error = AppDb::open(url, Timestamp::from_micros(0)).await.err();
         assert!(matches!(error, Some(DbError::Configuration(_))), "{url}: {error:?}");
     }

@@ -1,0 +1,172 @@
+//! A database on a PostgreSQL server, which several replicas of the service share.
+
+use std::time::Duration;
+
+use sqlx::any::AnyPoolOptions;
+use sqlx::{AnyConnection, AnyPool, Connection as _, Executor as _, Row as _};
+use tokio::time::timeout;
+use url::Url;
+
+use crate::error::DbError;
+
+/// How long a caller waits for a connection, for the writers before it, and for the transaction to begin, all together.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(2);
+/// How long an answer may take; longer than the server lets a statement run, so that the server's own word comes first.
+pub(crate) const ANSWER_LIMIT: Duration = Duration::from_secs(20);
+const CONNECTIONS_MAX: u32 = 8;
+const VERSION_MIN: i64 = 130_000;
+
+/// All modes are named: what the server's, the database's or the role's defaults say must not decide here.
+pub(crate) const BEGIN_READ: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY";
+/// Not a stricter level: its snapshot would be taken by the statement that waits for the lock, and so show the state
+/// before the writers that it waited for.
+pub(crate) const BEGIN_WRITE: &str = "BEGIN ISOLATION LEVEL READ COMMITTED, READ WRITE";
+/// One writer at a time among all replicas. The number is `TRACEWRD` in ASCII; it belongs to the database, not to a
+/// schema in it.
+pub(crate) const LOCK: &str = "SELECT pg_advisory_xact_lock(6075990604458185284)";
+
+/// A replica that hangs while it holds the lock, or vanishes without a word, loses it with its session; one that waits
+/// for the lock gives up; a statement that runs away ends. What a server defaults to is not known, so all are set.
+const SESSION: &str = "SET statement_timeout = '15s'; SET lock_timeout = '2s'; \
+                       SET idle_in_transaction_session_timeout = '5s'; SET standard_conforming_strings = on; \
+                       SELECT set_config('synchronous_commit', 'on', false) \
+                       WHERE current_setting('synchronous_commit') = 'off'";
+
+/// What the driver understands, or what is without meaning here. Another one is refused instead of ignored: who writes
+/// `channel_binding=require` must not be left without.
+const PARAMETERS: &[&str] = &[
+    "sslmode",
+    "ssl-mode",
+    "sslrootcert",
+    "ssl-root-cert",
+    "ssl-ca",
+    "sslcert",
+    "ssl-cert",
+    "sslkey",
+    "ssl-key",
+    "statement-cache-capacity",
+    "host",
+    "hostaddr",
+    "port",
+    "dbname",
+    "user",
+    "password",
+    "application_name",
+    "options",
+];
+const WITHOUT_MEANING: &[&str] = &[
+    "connect_timeout",
+    "client_encoding",
+    "fallback_application_name",
+    "gssencmode",
+    "keepalives",
+    "keepalives_count",
+    "keepalives_idle",
+    "keepalives_interval",
+    "tcp_user_timeout",
+];
+
+/// The address as the driver takes it. Errors never show it: it may hold a password.
+pub(crate) fn address(url: &str) -> Result<String, DbError> {
+    let refuse = |why: String| DbError::Configuration(format!("the PostgreSQL address {why}"));
+    // A user without a host is common where `host` names a socket's directory, but no URL by the book.
+    let url = url.replacen("@/", "@localhost/", 1);
+    let mut parsed = Url::parse(&url).map_err(|error| refuse(format!("is not a URL: {error}")))?;
+    let mut kept: Vec<(String, String)> = Vec::new();
+    for (name, value) in parsed.query_pairs() {
+        let known = PARAMETERS.contains(&name.as_ref()) || name.starts_with("options[");
+        let harmless = WITHOUT_MEANING.contains(&name.as_ref())
+            || (name == "channel_binding" && value != "require")
+            || (name == "target_session_attrs" && matches!(value.as_ref(), "any" | "read-write" | "primary"));
+        if known {
+            kept.push((name.into_owned(), value.into_owned()));
+        } else if !harmless {
+            return Err(refuse(format!("has a parameter that is not supported: `{name}`")));
+        }
+    }
+    if !kept.iter().any(|(name, _)| name == "application_name") {
+        kept.push(("application_name".to_owned(), "tracewarden".to_owned()));
+    }
+    parsed.query_pairs_mut().clear().extend_pairs(kept);
+    Ok(parsed.into())
+}
+
+/// Connects to an address that [`address`] gave, and refuses a server on which the service would not be safe.
+pub(crate) async fn connect(address: &str) -> Result<AnyPool, DbError> {
+    check_server(address).await?;
+    let pool = AnyPoolOptions::new()
+        .max_connections(CONNECTIONS_MAX)
+        .acquire_timeout(PATIENCE)
+        .after_connect(|connection, _| {
+            Box::pin(async move {
+                connection.execute(SESSION).await?;
+                // After a failover an address may lead to a server that only follows: its answers are of the past.
+                let row = connection.fetch_one("SELECT pg_is_in_recovery()").await?;
+                if row.try_get::<bool, _>(0)? {
+                    return Err(sqlx::Error::Configuration(STANDBY.into()));
+                }
+                Ok(())
+            })
+        })
+        // Waits for the rollback that a dropped transaction left behind. A server that vanished would keep the
+        // connection, and its place in the pool, for as long as the network believes in it.
+        .after_release(|connection, _| {
+            Box::pin(async move {
+                match timeout(PATIENCE, connection.ping()).await {
+                    Ok(answer) => answer.map(|()| true),
+                    Err(_) => Err(sqlx::Error::Io(std::io::ErrorKind::TimedOut.into())),
+                }
+            })
+        })
+        .connect(address)
+        .await?;
+    Ok(pool)
+}
+
+const STANDBY: &str =
+    "the PostgreSQL server is a standby, which cannot be written to; give the primary's address";
+
+async fn check_server(address: &str) -> Result<(), DbError> {
+    let silent = || DbError::Unavailable("the PostgreSQL server does not answer".to_owned());
+    let mut connection =
+        timeout(PATIENCE, AnyConnection::connect(address)).await.map_err(|_| silent())?.map_err(refused)?;
+    let checks = async {
+        let row = connection
+            .fetch_one(
+                "SELECT CAST(current_setting('server_version_num') AS BIGINT), current_setting('server_encoding'), \
+                 pg_is_in_recovery()",
+            )
+            .await?;
+        let refuse = |why: String| Err(DbError::Configuration(why));
+        let version = row.try_get::<i64, _>(0)?;
+        if version < VERSION_MIN {
+            return refuse(format!(
+                "the PostgreSQL server is of version {}; 13 or newer is needed",
+                version.div_euclid(10_000)
+            ));
+        }
+        let encoding = row.try_get::<String, _>(1)?;
+        if encoding != "UTF8" {
+            return refuse(format!(
+                "the PostgreSQL database has the encoding {encoding}; create it with `ENCODING 'UTF8' TEMPLATE template0`"
+            ));
+        }
+        if row.try_get::<bool, _>(2)? {
+            return refuse(STANDBY.to_owned());
+        }
+        Ok(())
+    };
+    timeout(PATIENCE, checks).await.map_err(|_| silent())??;
+    // The checks are done; how the farewell goes does not matter.
+    let _ = timeout(PATIENCE, connection.close()).await;
+    Ok(())
+}
+
+/// A wrong password or a database that does not exist is for the operator to mend, not to wait for.
+fn refused(error: sqlx::Error) -> DbError {
+    let code = error.as_database_error().and_then(|inner| inner.code());
+    match code.as_deref() {
+        Some(code) if code.starts_with("28") || code == "3D000" => DbError::Configuration(error.to_string()),
+        _ => DbError::from(error),
+    }
+}
