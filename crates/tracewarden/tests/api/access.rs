@@ -1,55 +1,224 @@
-//! Who may call what, for every operation of the OpenAPI document.
+//! Who may call what, for every operation of the OpenAPI document: what the document says, what is committed for people to
+//! read, and what the service does are the same.
+
+use std::collections::BTreeMap;
 
 use reqwest::Method;
 use serde_json::json;
 
-use crate::support::Service;
+use crate::document::committed;
+use crate::support::{Client, Service};
 
-/// Operations that answer without a session or key. This list may only shrink.
-const PUBLIC: &[&str] = &["GET /healthz", "GET /openapi.json", "GET /readyz", "POST /login"];
+/// A column of the table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Caller {
+    title: &'static str,
+    credential: Credential,
+    administrator: bool,
+    /// The password must be changed first.
+    pending: bool,
+}
 
-/// Operations that answer while the password must be changed first.
-const WHILE_PASSWORD_IS_PENDING: &[&str] = &["GET /me", "POST /logout", "POST /me/password"];
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Credential {
+    None,
+    Session,
+    Key,
+}
 
-/// Operations that any user may call.
-const ANY_USER: &[&str] = &[
-    "DELETE /me/api-keys/{id}",
-    "DELETE /me/sessions/{id}",
-    "GET /filter/schema",
-    "GET /me/api-keys",
-    "GET /me/sessions",
-    "GET /traces/{id}",
-    "POST /me/api-keys",
-    "POST /traces/query",
+const fn caller(title: &'static str, credential: Credential, administrator: bool) -> Caller {
+    Caller { title, credential, administrator, pending: false }
+}
+
+const CALLERS: &[Caller] = &[
+    caller("nobody", Credential::None, false),
+    caller("user, session", Credential::Session, false),
+    caller("user, key", Credential::Key, false),
+    // An administrator's, since whoever administers must not before the password is their own.
+    Caller { pending: true, ..caller("password pending, session", Credential::Session, true) },
+    caller("administrator, session", Credential::Session, true),
+    caller("administrator, key", Credential::Key, true),
 ];
 
-/// All operations, and the path with something put in for its parameters.
-async fn operations(service: &Service) -> Vec<(String, Method, String)> {
+const YES: &str = "yes";
+
+/// Codes of refusals that depend on who calls, and on nothing else.
+const REFUSALS: &[&str] = &["unauthenticated", "forbidden", "session_required", "password_change_required"];
+
+/// An operation as the document describes it.
+#[derive(Debug, Clone)]
+struct Operation {
+    method: Method,
+    path: String,
+    access: String,
+    by_key: bool,
+}
+
+impl Operation {
+    fn name(&self) -> String {
+        format!("{} {}", self.method, self.path)
+    }
+
+    /// What this caller gets, by the document.
+    fn cell(&self, caller: &Caller) -> &'static str {
+        let administration = self.access == "administrator";
+        match self.access.as_str() {
+            "public" => YES,
+            _ if caller.credential == Credential::None => "401 unauthenticated",
+            "user" | "administrator" if caller.pending => "403 password_change_required",
+            _ if administration && !caller.administrator => "403 forbidden",
+            "account" | "user" | "administrator" => match caller.credential {
+                Credential::Key if !self.by_key => "403 session_required",
+                _ => YES,
+            },
+            other => panic!("{}: unknown access `{other}`", self.name()),
+        }
+    }
+}
+
+/// All operations, and that `security` and `x-access` tell the same.
+async fn operations(service: &Service) -> Vec<Operation> {
     let document = service.anonymous().get("/openapi.json").await.expect(200).body;
     let mut operations = Vec::new();
     for (path, item) in document["paths"].as_object().unwrap() {
-        for method in item.as_object().unwrap().keys() {
-            let method: Method = method.to_uppercase().parse().unwrap();
-            let concrete = path.replace(['{', '}'], "");
-            operations.push((format!("{method} {path}"), method, concrete));
+        for (method, operation) in item.as_object().unwrap() {
+            let access = operation["x-access"].as_str().unwrap().to_owned();
+            let security = &operation["security"];
+            let by_key = *security == json!([{"session": []}, {"api_key": []}]);
+            assert!(by_key || *security == json!([{"session": []}]) || *security == json!([]), "{security}");
+            assert_eq!(access == "public", *security == json!([]), "{method} {path}");
+            let method = method.to_uppercase().parse().unwrap();
+            operations.push(Operation { method, path: path.clone(), access, by_key });
         }
     }
     assert!(operations.len() >= 35, "{operations:?}");
     operations
 }
 
+fn table(operations: &[Operation]) -> String {
+    let row = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
+    let titles = CALLERS.iter().map(|caller| caller.title.to_owned());
+    let mut table = row(std::iter::once("operation".to_owned()).chain(titles).collect());
+    table += &format!("|{}\n", "---|".repeat(CALLERS.len() + 1));
+    for operation in operations {
+        let cells = CALLERS.iter().map(|caller| match operation.cell(caller) {
+            YES => YES.to_owned(),
+            refusal => format!("`{refusal}`"),
+        });
+        table += &row(std::iter::once(format!("`{}`", operation.name())).chain(cells).collect());
+    }
+    table
+}
+
 #[tokio::test]
-async fn without_a_credential_only_public_operations_answer() {
+async fn the_committed_table_is_current() {
     let service = Service::start();
-    for (name, method, path) in operations(&service).await {
-        let answer = service.anonymous().send(method, &path, None).await;
-        if PUBLIC.contains(&name.as_str()) {
-            assert_ne!(answer.body["code"], "unauthenticated", "{name}");
-        } else {
-            let answer = answer.problem(401, "unauthenticated");
-            assert_eq!(answer.headers["www-authenticate"], "Bearer", "{name}");
+    let table = table(&operations(&service).await);
+    committed("access.md", |text| {
+        let (begin, end) = ("<!-- generated -->\n\n", "\n<!-- end of what is generated -->");
+        let (head, rest) = text.split_once(begin).unwrap();
+        let (_, tail) = rest.split_once(end).unwrap();
+        format!("{head}{begin}{table}{end}{tail}")
+    });
+}
+
+/// A client for each column.
+async fn clients(service: &Service) -> BTreeMap<&'static str, Client> {
+    let admin = service.admin().await;
+    let ada = service.user(&admin, "ada", &[]).await;
+    let created = admin.post("/users", json!({"username": "eve", "roles": ["admin"]})).await.expect(201);
+    let eve = service.sign_in("eve", created.body["initial_password"].as_str().unwrap()).await;
+    let mut clients = BTreeMap::new();
+    for caller in CALLERS {
+        let owner = if caller.administrator { &admin } else { &ada };
+        let client = match caller.credential {
+            Credential::None => service.anonymous(),
+            Credential::Session if caller.pending => eve.clone(),
+            Credential::Session => owner.clone(),
+            Credential::Key => {
+                let created = owner.post("/me/api-keys", json!({"name": "table"})).await.expect(201).body;
+                service.anonymous().with_key(created["token"].as_str().unwrap())
+            }
+        };
+        clients.insert(caller.title, client);
+    }
+    clients
+}
+
+#[tokio::test]
+async fn every_caller_gets_what_the_table_says() {
+    let service = Service::start();
+    let mut operations = operations(&service).await;
+    // What ends the session under test comes last.
+    operations.sort_by_key(|operation| operation.path == "/logout");
+    let clients = clients(&service).await;
+    for caller in CALLERS {
+        for operation in &operations {
+            // Of things that do not exist, and without a body: whoever may call gets as far as an error of another kind.
+            let path = operation.path.replace(['{', '}'], "");
+            let answer = clients[caller.title].send(operation.method.clone(), &path, None).await;
+            let code = answer.body["code"].as_str().unwrap_or_default();
+            let got =
+                if REFUSALS.contains(&code) { format!("{} {code}", answer.status) } else { YES.to_owned() };
+            assert_eq!(got, operation.cell(caller), "{}, {}", operation.name(), caller.title);
+            if got != YES {
+                let answer = answer.expect(operation.cell(caller)[..3].parse().unwrap());
+                let challenge = answer.headers.get("www-authenticate");
+                assert_eq!(challenge.is_some(), answer.status == 401, "{}", operation.name());
+                assert_eq!(answer.headers["content-type"], "application/problem+json");
+            }
         }
     }
+}
+
+#[tokio::test]
+async fn what_the_gate_refuses_is_recorded() {
+    let service = Service::start();
+    let clients = clients(&service).await;
+    let admin = service.admin().await;
+    for (caller, method, path, action, code) in [
+        ("user, session", Method::GET, "/users", "administration", "forbidden"),
+        ("user, key", Method::PUT, "/me/preview", "administration", "forbidden"),
+        ("password pending, session", Method::GET, "/audit", "administration", "password_change_required"),
+        ("administrator, key", Method::POST, "/logout", "logout", "session_required"),
+        ("administrator, key", Method::POST, "/me/password", "password.change", "session_required"),
+        ("administrator, key", Method::POST, "/me/api-keys", "api_key.create", "session_required"),
+        ("administrator, key", Method::PUT, "/me/preview", "preview.begin", "session_required"),
+        ("administrator, key", Method::DELETE, "/me/preview", "preview.end", "session_required"),
+    ] {
+        let asked = clients[caller].send(method.clone(), path, None).await.problem(403, code);
+        let record = admin.get("/audit?limit=1").await.expect(200).body["records"][0].clone();
+        assert_eq!((&record["action"], &record["outcome"]), (&json!(action), &json!("denied")), "{record}");
+        assert_eq!(record["detail"], json!({"code": code, "method": method.as_str(), "route": path}));
+        assert_eq!(record["request_id"], asked.headers["x-request-id"].to_str().unwrap(), "{record}");
+    }
+    // Of no interest: no administration was asked for, and the user will do what is asked of them.
+    let before = admin.get("/audit?limit=1").await.expect(200).body;
+    clients["password pending, session"].get("/filter/schema").await.problem(403, "password_change_required");
+    assert_eq!(admin.get("/audit?limit=1").await.expect(200).body, before);
+}
+
+/// What depends on more than who calls: the notes under the table.
+#[tokio::test]
+async fn a_key_gives_nobody_administration() {
+    let service = Service::start();
+    let clients = clients(&service).await;
+    let (admin, key) = (&clients["administrator, session"], &clients["administrator, key"]);
+    let refused = |answer: crate::support::Answer| answer.problem(403, "session_required");
+    refused(key.post("/users", json!({"username": "bob", "roles": ["admin"]})).await);
+    refused(key.patch("/users/ada", json!({"roles": ["admin"]})).await);
+    admin.get("/users/bob").await.problem(404, "not_found");
+    assert_eq!(admin.get("/users/ada").await.expect(200).body["roles"], json!([]));
+    refused(key.send(Method::POST, "/users/eve/password", None).await);
+    admin.patch("/users/eve", json!({"disabled": true})).await.expect(200);
+    refused(key.patch("/users/eve", json!({"disabled": false})).await);
+    assert_eq!(admin.get("/users/eve").await.expect(200).body["disabled"], true);
+    // What it can do: take away, and provision who does not administer.
+    key.patch("/users/ada", json!({"roles": [], "disabled": true})).await.expect(200);
+    key.patch("/users/ada", json!({"disabled": false})).await.expect(200);
+    key.patch("/users/eve", json!({"roles": []})).await.expect(200);
+    let rotated = key.send(Method::POST, "/users/ada/password", None).await.expect(200).body;
+    assert!(rotated["initial_password"].is_string());
 }
 
 #[tokio::test]
@@ -80,42 +249,4 @@ async fn invalid_credentials_are_none() {
     admin.get("/me").await.expect(200);
     // Strangers do not fill the log with errors.
     assert!(!service.log().contains("ERROR"), "{}", service.log());
-}
-
-#[tokio::test]
-async fn users_reach_what_is_theirs_and_nothing_else() {
-    let service = Service::start();
-    let admin = service.admin().await;
-    let user = service.user(&admin, "ada", &[]).await;
-    for (name, method, path) in operations(&service).await {
-        // What would end the session under test.
-        if name == "POST /logout" {
-            continue;
-        }
-        let answer = user.send(method, &path, None).await;
-        let any_user = [PUBLIC, WHILE_PASSWORD_IS_PENDING, ANY_USER].concat().contains(&name.as_str());
-        assert_eq!(answer.body["code"] == "forbidden", !any_user, "{name}: {}", answer.status);
-        if !any_user {
-            answer.problem(403, "forbidden");
-        }
-    }
-}
-
-#[tokio::test]
-async fn a_pending_password_change_comes_before_everything_else() {
-    let service = Service::start();
-    let admin = service.admin().await;
-    let created = admin.post("/users", json!({"username": "ada", "roles": ["admin"]})).await.expect(201);
-    let ada = service.sign_in("ada", created.body["initial_password"].as_str().unwrap()).await;
-    for (name, method, path) in operations(&service).await {
-        if name == "POST /logout" || PUBLIC.contains(&name.as_str()) {
-            continue;
-        }
-        let answer = ada.send(method, &path, None).await;
-        if WHILE_PASSWORD_IS_PENDING.contains(&name.as_str()) {
-            assert_ne!(answer.status, 403, "{name}");
-        } else {
-            answer.problem(403, "password_change_required");
-        }
-    }
 }
