@@ -135,6 +135,8 @@ fn settings(configuration: &Configuration) -> Settings {
         discovery_samples: configuration.discovery_samples,
         session_absolute_nanos: configuration.session_lifetime.map(nanos),
         session_idle_nanos: configuration.session_idle.map(nanos),
+        max_queries_per_user: configuration.max_queries_per_user,
+        audit_retention_nanos: configuration.audit_retention.map(nanos),
         ..Settings::default()
     }
 }

@@ -57,7 +57,9 @@ pub const SETTINGS: &[Setting] = &[
     secret(
         "database_url",
         Some("sqlite:tracewarden.db"),
-        "The service's own database: `sqlite:PATH`, relative to the working directory.",
+        "The service's own database: `sqlite:PATH`, relative to the working directory, for one process; or \
+         `postgres://USER:PASSWORD@HOST:PORT/DATABASE`, which several processes can share. The parameters of PostgreSQL's own \
+         addresses are understood (`sslmode`, `sslrootcert`, `host` with the directory of a socket).",
     ),
     plain(
         "clickhouse_url",
@@ -67,7 +69,8 @@ pub const SETTINGS: &[Setting] = &[
     plain(
         "clickhouse_user",
         Some("default"),
-        "User of the trace store. It needs to read the bound table and `system.columns`.",
+        "User of the trace store. It needs to read the bound table and nothing else; the page on operation has the \
+         statements that make such a user, and `tracewarden check-config` says what is missing.",
     ),
     secret("clickhouse_password", Some(""), "Password of that user."),
     plain("admin_username", Some("admin"), "Name of the administrator that is created at the first start."),
@@ -78,9 +81,17 @@ pub const SETTINGS: &[Setting] = &[
          that was never used before replaces the administrator's password and ends the administrator's sessions.",
     ),
     plain(
+        "initial_password_file",
+        None,
+        "Where the first administrator's generated password is written when there is neither a hash nor a terminal. Without \
+         it: beside the SQLite file under its name with `.initial-password`, or `tracewarden.initial-password` in the working \
+         directory with PostgreSQL. The file has mode 0600, and its path is logged.",
+    ),
+    plain(
         "audit_retention",
         Some("unlimited"),
-        "How long audit records are kept. This version keeps them all and accepts no other value.",
+        "How long audit records are kept. Older ones are removed by the service itself, in whole ranges from the oldest on; \
+         what is removed is recorded.",
     ),
     plain(
         "max_trace_duration",
@@ -99,15 +110,33 @@ pub const SETTINGS: &[Setting] = &[
     plain("session_lifetime", Some("unlimited"), "A session ends this long after the log-in."),
     plain("session_idle", Some("unlimited"), "A session ends when it was not used for this long."),
     plain(
+        "max_queries_per_user",
+        Some("10"),
+        "How many trace queries one user may have running at the same time, with all sessions and keys, in each process of the \
+         service; or `unlimited`. One more is answered with 429.",
+    ),
+    plain(
         "discovery_samples",
         Some("true"),
         "Whether discovery shows administrators example values of map keys: the one place where span data shows without \
          a policy.",
     ),
     plain(
+        "shutdown_delay",
+        Some("0s"),
+        "How long the service goes on serving after the signal to stop, with `/readyz` saying 503, so that a load balancer can \
+         notice before connections are refused.",
+    ),
+    plain(
         "shutdown_grace",
         Some("30s"),
-        "How long running answers may take to finish after the signal to stop.",
+        "How long running answers may take to finish once no new ones are accepted. What still runs then is broken off.",
+    ),
+    plain(
+        "metrics_listen",
+        None,
+        "Address and port for `/metrics`, which is served there only. It asks for no password: choose an address that only the \
+         monitoring system reaches. Absent, metrics are not served.",
     ),
     plain(
         "log",

@@ -1,5 +1,6 @@
 //! Values of settings: durations, sizes, addresses, URLs.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use ipnet::IpNet;
@@ -38,6 +39,22 @@ pub fn duration(text: &str) -> Result<Option<Duration>, String> {
 /// A message for people.
 pub fn limited_duration(text: &str) -> Result<Duration, String> {
     duration(text)?.ok_or_else(|| "takes a duration such as `30s`, not `unlimited`".to_owned())
+}
+
+/// A duration that may be nothing.
+///
+/// # Errors
+/// A message for people.
+pub fn delay(text: &str) -> Result<Duration, String> {
+    if text == "0s" { Ok(Duration::ZERO) } else { limited_duration(text) }
+}
+
+/// An address with a port.
+///
+/// # Errors
+/// A message for people.
+pub fn address(text: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_| format!("`{text}` is not an address with a port, such as `127.0.0.1:8080`"))
 }
 
 /// A number of bytes such as `4GiB`.

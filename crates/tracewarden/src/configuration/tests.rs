@@ -1,0 +1,149 @@
+//! Settings that are right, wrong, unknown and secret.
+
+use std::io::Write;
+
+use super::*;
+
+fn load(file: &str, environment: &[(&str, &str)]) -> Result<Configuration, String> {
+    let mut on_disk = tempfile::NamedTempFile::new().unwrap();
+    on_disk.write_all(file.as_bytes()).unwrap();
+    let environment = environment.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+    Configuration::load(Some(on_disk.path()), environment).map_err(|errors| errors.join("\n"))
+}
+
+#[track_caller]
+fn refused(file: &str, environment: &[(&str, &str)], message: &str) {
+    let errors = load(file, environment).unwrap_err();
+    assert!(errors.contains(message), "{errors}");
+    assert!(!errors.contains("hunter2"), "{errors}");
+}
+
+#[test]
+fn everything_has_a_default() {
+    let configuration = Configuration::load(None, []).unwrap();
+    assert_eq!(configuration.listen, "127.0.0.1:8080".parse().unwrap());
+    assert_eq!(configuration.max_trace_duration, Some(Duration::from_secs(3_600)));
+    assert!(configuration.discovery_samples);
+    assert_eq!(configuration.audit_retention, None);
+    assert_eq!(configuration.max_queries_per_user, Some(10));
+    assert_eq!(configuration.metrics_listen, None);
+    assert_eq!(configuration.shutdown_delay, Duration::ZERO);
+}
+
+#[test]
+fn the_environment_wins_over_the_file() {
+    let file =
+        "listen = \"127.0.0.1:1\"\nmax_values = 7\nclickhouse_url = [\"http://a:1\", \"http://b:2\"]\n";
+    let configuration = load(file, &[("TRACEWARDEN_LISTEN", "127.0.0.1:2"), ("HOME", "/x")]).unwrap();
+    assert_eq!(configuration.listen.port(), 2);
+    assert_eq!(configuration.max_values, 7);
+    assert_eq!(configuration.clickhouse_endpoints, ["http://a:1", "http://b:2"]);
+}
+
+#[test]
+fn an_unknown_setting_is_named_with_the_nearest_known_one() {
+    refused("", &[("TRACEWARDEN_QUERY_TIMOUT", "1s")], "did you mean `TRACEWARDEN_QUERY_TIMEOUT`?");
+    refused("querytimeout = \"1s\"", &[], "did you mean `query_timeout`?");
+    refused("", &[("TRACEWARDEN_LISTEN_FILE", "/x")], "`TRACEWARDEN_LISTEN_FILE`: no such");
+    refused("[limits]\nmax = 1", &[], "`limits`");
+}
+
+#[test]
+fn a_wrong_value_is_named_with_its_origin() {
+    refused(
+        "",
+        &[("TRACEWARDEN_QUERY_TIMEOUT", "soon")],
+        "`TRACEWARDEN_QUERY_TIMEOUT`: `soon` is not a duration",
+    );
+    refused("max_values = 0", &[], "`max_values` in ");
+    refused("", &[("TRACEWARDEN_LISTEN", "0.0.0.0:80")], "`public_url` is required");
+    refused("", &[("TRACEWARDEN_PUBLIC_URL", "http://example.com")], "loopback names only");
+    refused("", &[("TRACEWARDEN_LOG", "info,nonsense=loud")], "`TRACEWARDEN_LOG`");
+    refused(
+        "",
+        &[("TRACEWARDEN_AUDIT_RETENTION", "0d")],
+        "`TRACEWARDEN_AUDIT_RETENTION`: `0d`: must be longer",
+    );
+    refused("", &[("TRACEWARDEN_MAX_QUERIES_PER_USER", "0")], "from 1 to 10000, or `unlimited`");
+    refused(
+        "",
+        &[("TRACEWARDEN_METRICS_LISTEN", "9100")],
+        "`TRACEWARDEN_METRICS_LISTEN`: `9100` is not an address",
+    );
+    let both = load("", &[("TRACEWARDEN_MAX_VALUES", "x"), ("TRACEWARDEN_LOG_FORMAT", "y")]).unwrap_err();
+    assert_eq!(both.lines().count(), 2, "{both}");
+}
+
+#[test]
+fn secrets_come_from_files_and_stay_out_of_messages() {
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    writeln!(file, "hunter2").unwrap();
+    let path = file.path().to_str().unwrap();
+    let configuration = load("", &[("TRACEWARDEN_CLICKHOUSE_PASSWORD_FILE", path)]).unwrap();
+    assert_eq!(configuration.clickhouse_password.expose(), "hunter2");
+    assert!(!format!("{configuration:?}").contains("hunter2"));
+    let both =
+        [("TRACEWARDEN_CLICKHOUSE_PASSWORD_FILE", path), ("TRACEWARDEN_CLICKHOUSE_PASSWORD", "hunter2")];
+    refused("", &both, "keep one");
+    refused("", &[("TRACEWARDEN_ADMIN_PASSWORD_HASH", "hunter2")], "hash-password");
+    refused("", &[("TRACEWARDEN_DATABASE_URL", "mysql://root:hunter2@x")], "`TRACEWARDEN_DATABASE_URL`");
+    for wrong in [
+        "postgres://u:hunter2@[x/db",
+        "postgres://u:hunter2@x:port/db",
+        "postgres://u:hunter2@x/db?ssl=1",
+        "sqlite:",
+    ] {
+        refused("", &[("TRACEWARDEN_DATABASE_URL", wrong)], "`TRACEWARDEN_DATABASE_URL`");
+    }
+    for right in
+        ["postgres://u:hunter2@x:5432/db?sslmode=verify-full", "postgresql:///db?host=/run/postgresql"]
+    {
+        let configuration = load("", &[("TRACEWARDEN_DATABASE_URL", right)]).unwrap();
+        assert!(!format!("{configuration:?}").contains("hunter2"));
+    }
+    refused("clickhouse_password = \"hunter2", &[], "line 1: not TOML");
+}
+
+#[test]
+fn the_administrator_is_one_who_can_sign_in() {
+    let salt_and_hash = "c29tZXNhbHRzb21lc2FsdA$Tz8wHrmPW8SE1qzYLkkV4GtM6wWJVWoMo2yqWw3DJ0Y";
+    let good = format!("$argon2id$v=19$m=19456,t=2,p=1${salt_and_hash}");
+    load("", &[("TRACEWARDEN_ADMIN_PASSWORD_HASH", &good)]).unwrap();
+    for wrong in [
+        "$argon2id$".to_owned(),
+        "$argon2id$hunter2".to_owned(),
+        "$argon2id$v=19$m=19456,t=2,p=1$c29tZXNhbHRzb21lc2FsdA".to_owned(),
+        good.replace("argon2id", "argon2i"),
+        good.replace("m=19456", "m=4096"),
+        // A shell has taken `$v` and the like for variables.
+        good.replace("$argon2id$v", ""),
+    ] {
+        let name = "`TRACEWARDEN_ADMIN_PASSWORD_HASH`: takes what `tracewarden hash-password` prints";
+        refused("", &[("TRACEWARDEN_ADMIN_PASSWORD_HASH", &wrong)], name);
+    }
+    for wrong in [" ", " admin", "a/b", "..", "a\u{202e}b", &"x".repeat(129)] {
+        refused("", &[("TRACEWARDEN_ADMIN_USERNAME", wrong)], "`TRACEWARDEN_ADMIN_USERNAME`: must");
+    }
+    refused("admin_username = \"\"", &[], "`admin_username` in ");
+}
+
+#[test]
+fn variables_of_other_programs_are_left_alone() {
+    for name in ["TRACEWARDEN_LIBCHDB", "TRACEWARDEN_PYTHON", "TRACEWARDEN_LOCALSTORE_PASSWORD"] {
+        load("", &[(name, "x")]).unwrap();
+    }
+}
+
+#[test]
+fn the_documentation_is_current() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/configuration.md");
+    let expected = documentation();
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        std::fs::write(&path, &expected).unwrap();
+    }
+    let committed = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(
+        committed == expected,
+        "run `UPDATE_DOCS=1 cargo test -p tracewarden the_documentation_is_current`"
+    );
+}
