@@ -215,7 +215,7 @@ impl From<DbError> for ServiceError {
     fn from(error: DbError) -> Self {
         let inside = error.to_string();
         match error {
-            DbError::Unavailable(_) => Self::Unavailable { inside },
+            DbError::Unavailable(_) | DbError::OutcomeUnknown(_) => Self::Unavailable { inside },
             _ => Self::Internal { inside },
         }
     }
