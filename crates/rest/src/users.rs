@@ -175,7 +175,7 @@ pub(crate) async fn change(
 ) -> Result<Answer<WireUser>, Problem> {
     let ChangeRequest { roles, attributes, disabled } = change;
     let change = UserChange { roles, attributes: attributes.map(to_values), disabled };
-    Ok(Answer(app.service.update_user(&caller.require_admin()?, &username, change).await?.into()))
+    Ok(Answer(app.service.update_user(&caller.require_admin()?, &username, change, None).await?.into()))
 }
 
 /// Deletes a user with their sessions and keys.
@@ -188,7 +188,7 @@ pub(crate) async fn delete(
     caller: Caller,
     Path(username): Path<String>,
 ) -> Result<StatusCode, Problem> {
-    app.service.delete_user(&caller.require_admin()?, &username).await?;
+    app.service.delete_user(&caller.require_admin()?, &username, None).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

@@ -102,7 +102,7 @@ impl Service {
             expires_at: new.expires_at.map(stored),
             last_used_at: None,
         };
-        let mut tx = self.db().begin_write().await?;
+        let mut tx = self.begin_change(principal).await?;
         if tx.api_keys_of_user(principal.user_id()).await?.len() >= KEYS_PER_USER_MAX {
             let detail = format!("you have {KEYS_PER_USER_MAX} keys already; revoke one first");
             return Err(ServiceError::Conflict { detail, errors: Vec::new() });
@@ -115,6 +115,8 @@ impl Service {
             user_id: principal.user_id(),
             created_at: key.created_at,
             expires_at: key.expires_at,
+            policy: None,
+            tools: None,
         })
         .await?;
         let detail =
@@ -143,7 +145,7 @@ impl Service {
     }
 
     async fn revoke_my_api_key_in(&self, principal: &Principal, id: &str) -> Result<(), ServiceError> {
-        let mut tx = self.db().begin_write().await?;
+        let mut tx = self.begin_change(principal).await?;
         if !tx.delete_api_key(principal.user_id(), id).await? {
             return Err(ServiceError::NotFound { what: "API key" });
         }

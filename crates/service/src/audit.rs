@@ -4,6 +4,7 @@ use serde_json::Value;
 use tracewarden_appdb::{NewAuditRecord, WriteTx};
 use tracewarden_model::Timestamp;
 
+use crate::audit_detail::bounded;
 use crate::error::ServiceError;
 use crate::principal::{Identity, RequestInfo, Transport};
 use crate::service::Service;
@@ -120,7 +121,7 @@ impl AuditContext {
         completes: Option<u64>,
         event: &Event<'_>,
     ) -> Result<u64, ServiceError> {
-        let detail = event.detail.to_string();
+        let detail = bounded(event.detail.clone()).to_string();
         let sequence = tx
             .append_audit(&NewAuditRecord {
                 completes,
@@ -196,7 +197,9 @@ impl Service {
         let outcome = match error {
             ServiceError::SessionRequired
             | ServiceError::Forbidden
-            | ServiceError::PasswordChangeRequired => Outcome::Denied,
+            | ServiceError::PasswordChangeRequired
+            | ServiceError::Unauthenticated { .. }
+            | ServiceError::TooManyQueries => Outcome::Denied,
             _ => Outcome::Failed,
         };
         let target = target.map(tame);

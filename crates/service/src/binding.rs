@@ -1,6 +1,5 @@
 //! Binding a table as the trace source.
 
-use serde_json::json;
 use tracewarden_model::{AccessModel, Binding, MarkedField};
 use tracewarden_tracestore::BindingError;
 
@@ -78,19 +77,8 @@ impl Service {
             let detail = "the table lacks fields that are marked; unmark them first, or choose another table";
             return Err(ServiceError::Conflict { detail: detail.to_owned(), errors });
         }
-        let next = AccessModel { version: current.version, binding: Some(binding.clone()), fields };
-        let model = self
-            .put_model(admin, "schema.put_binding", &current, next, |next| {
-                let [trace_id, span_id, timestamp, parent_span_id] = binding.structural();
-                json!({
-                    "version": next.version,
-                    "database": binding.database,
-                    "table": binding.table,
-                    "columns": [trace_id, span_id, timestamp, parent_span_id],
-                    "trace_index": binding.trace_index,
-                })
-            })
-            .await?;
+        let next = AccessModel { version: current.version, binding: Some(binding), fields };
+        let model = self.put_model(admin, "schema.put_binding", &current, next).await?;
         Ok(BoundModel { model, warnings })
     }
 }

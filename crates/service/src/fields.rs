@@ -2,7 +2,6 @@
 
 use std::collections::HashSet;
 
-use serde_json::json;
 use tracewarden_model::{AccessModel, FieldRef, LogicalType, MarkedField};
 
 use crate::error::{FieldError, ServiceError};
@@ -112,21 +111,6 @@ impl Service {
         }
         validate::no_errors(errors)?;
         let next = AccessModel { version: current.version, binding: Some(binding), fields };
-        self.put_model(admin, "schema.put_fields", &current, next, |next| {
-            let fields: Vec<_> = next
-                .fields
-                .iter()
-                .map(|marked| {
-                    json!({
-                        "ref": marked.field.to_string(),
-                        "type": marked.logical.as_str(),
-                        "filterable": marked.filterable,
-                        "policy": marked.policy,
-                    })
-                })
-                .collect();
-            json!({ "version": next.version, "fields": fields })
-        })
-        .await
+        self.put_model(admin, "schema.put_fields", &current, next).await
     }
 }

@@ -148,7 +148,7 @@ impl Service {
 
     async fn logout_in(&self, identity: &Identity) -> Result<(), ServiceError> {
         let session = identity.require_session()?;
-        let mut tx = self.db().begin_write().await?;
+        let mut tx = self.begin_change(identity).await?;
         tx.delete_session(identity.user_id(), &session.id).await?;
         self.record(&mut tx, identity, SessionOnly::Logout.action(), None, json!({})).await?;
         Ok(tx.commit().await?)

@@ -1,11 +1,16 @@
 //! Putting a new version of the access model in force.
 
-use serde_json::Value;
-use tracewarden_appdb::{DbError, Policy, WriteTx};
-use tracewarden_model::{AccessModel, ColumnType, FieldRef, LogicalType, nearest::nearest};
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+use tracewarden_appdb::{DbError, Policy, Role};
+use tracewarden_model::{
+    AccessModel, Binding, ColumnType, FieldRef, LogicalType, MarkedField, nearest::nearest,
+};
 use tracewarden_policy as policy;
 use tracewarden_tracestore::Column;
 
+use crate::audit_detail::difference;
 use crate::error::{FieldError, ServiceError, unknown};
 use crate::precondition::IfMatch;
 use crate::principal::Administrator;
@@ -33,64 +38,94 @@ impl Service {
         action: &'static str,
         current: &AccessModel,
         mut next: AccessModel,
-        detail: impl FnOnce(&AccessModel) -> Value,
     ) -> Result<AccessModel, ServiceError> {
-        let mut tx = self.db().begin_write().await?;
+        next.version = current.version.saturating_add(1);
+        let seen = self.db().begin_read().await?.roles().await?;
+        let mut broken = broken_policies(seen.clone(), current, &next).await?;
+        // Now that nobody else changes anything: a stored policy must not break unnoticed.
+        let mut tx = self.begin_change(admin).await?;
         if tx.access_model().await? != *current {
             return Err(ServiceError::PreconditionFailed);
         }
-        next.version = current.version.saturating_add(1);
-        self.refuse_broken_policies(&mut tx, current, &next).await?;
+        let roles = tx.roles().await?;
+        if roles != seen {
+            broken = broken_policies(roles, current, &next).await?;
+        }
+        if !broken.is_empty() {
+            let names: Vec<&str> = broken.iter().map(|error| error.detail.as_str()).collect();
+            let detail = format!("the change would break stored policies: {}", names.join("; "));
+            return Err(ServiceError::Conflict { detail, errors: broken });
+        }
         let by = (admin.user_id(), admin.username());
         tx.insert_access_model(&next, self.now(), by).await.map_err(|error| match error {
             DbError::Conflict(_) => ServiceError::PreconditionFailed,
             other => other.into(),
         })?;
-        self.record(&mut tx, admin, action, None, detail(&next)).await?;
+        self.record(&mut tx, admin, action, None, change_detail(current, &next)).await?;
         tx.commit().await?;
         Ok(next)
     }
+}
 
-    async fn refuse_broken_policies(
-        &self,
-        tx: &mut WriteTx,
-        current: &AccessModel,
-        next: &AccessModel,
-    ) -> Result<(), ServiceError> {
-        let policies: Vec<(String, Policy)> = tx
-            .roles()
-            .await?
-            .into_iter()
-            .flat_map(|role| {
-                let name = role.name;
-                role.policies.into_iter().map(move |policy| (name.clone(), policy))
-            })
-            .collect();
-        let (current, next) = (current.clone(), next.clone());
-        let errors = blocking(move || {
-            let broken = policies.iter().filter_map(|(role, stored)| {
-                let diagnostics = policy::check(&stored.expression, &next).err()?;
-                // What is broken already does not get worse, and must not keep the model from being mended.
-                policy::check(&stored.expression, &current).ok()?;
-                let reason = diagnostics.into_iter().next()?;
-                let detail = format!("role `{role}`, policy `{}`: {}", stored.title, reason.message);
-                Some(FieldError {
-                    pointer: String::new(),
-                    code: "policy_invalid",
-                    detail,
-                    diagnostic: Some(reason),
-                })
+/// The stored policies that compile under `current` and no longer under `next`. What is broken already does not get
+/// worse, and must not keep the model from being mended.
+async fn broken_policies(
+    roles: Vec<Role>,
+    current: &AccessModel,
+    next: &AccessModel,
+) -> Result<Vec<FieldError>, ServiceError> {
+    let (current, next) = (current.clone(), next.clone());
+    let broken = move |role: &str, stored: &Policy| {
+        let diagnostics = policy::check(&stored.expression, &next).err()?;
+        policy::check(&stored.expression, &current).ok()?;
+        let reason = diagnostics.into_iter().next()?;
+        let detail = format!("role `{role}`, policy `{}`: {}", stored.title, reason.message);
+        Some(FieldError { pointer: String::new(), code: "policy_invalid", detail, diagnostic: Some(reason) })
+    };
+    blocking(move || {
+        let policies = roles.iter().flat_map(|role| role.policies.iter().map(|policy| (&role.name, policy)));
+        policies.filter_map(|(role, policy)| broken(role, policy)).collect()
+    })
+    .await
+}
+
+/// What the audit record says: both bindings when they differ, and each field that was added, removed or changed.
+fn change_detail(current: &AccessModel, next: &AccessModel) -> Value {
+    let mut detail = json!({ "version": next.version });
+    if let Value::Object(members) = &mut detail {
+        if current.binding != next.binding {
+            let (before, after) = (&current.binding, &next.binding);
+            let binding = json!({
+                "before": before.as_ref().map(binding_detail),
+                "after": after.as_ref().map(binding_detail),
             });
-            broken.collect::<Vec<_>>()
-        })
-        .await?;
-        if errors.is_empty() {
-            return Ok(());
+            members.insert("binding".to_owned(), binding);
         }
-        let names: Vec<&str> = errors.iter().map(|error| error.detail.as_str()).collect();
-        let detail = format!("the change would break stored policies: {}", names.join("; "));
-        Err(ServiceError::Conflict { detail, errors })
+        let marked = |model: &AccessModel| -> BTreeMap<String, Value> {
+            model.fields.iter().map(|field| (field.field.to_string(), field_detail(field))).collect()
+        };
+        let (before, after) = (marked(current), marked(next));
+        if before != after {
+            members.insert("fields".to_owned(), difference(&before, &after));
+        }
     }
+    detail
+}
+
+fn binding_detail(binding: &Binding) -> Value {
+    let [trace_id, span_id, timestamp, parent_span_id] = binding.structural();
+    let display = &binding.display;
+    json!({
+        "database": binding.database,
+        "table": binding.table,
+        "columns": [trace_id, span_id, timestamp, parent_span_id],
+        "trace_index": binding.trace_index,
+        "display": [display.name, display.service, display.duration, display.status, display.kind],
+    })
+}
+
+fn field_detail(field: &MarkedField) -> Value {
+    json!({ "type": field.logical.as_str(), "filterable": field.filterable, "policy": field.policy })
 }
 
 /// Why a field cannot be marked: the offending member, a code and a text.

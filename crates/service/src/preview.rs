@@ -7,11 +7,11 @@ use serde_json::json;
 use tracewarden_appdb::Preview;
 use tracewarden_model::AttributeValue;
 
+use crate::audit_detail;
 use crate::error::ServiceError;
 use crate::principal::{Administrator, Me};
 use crate::refused_calls::SessionOnly;
 use crate::service::Service;
-use crate::users::attribute_names;
 use crate::validate;
 
 /// What to preview.
@@ -48,7 +48,7 @@ impl Service {
         request: PreviewRequest,
     ) -> Result<Me, ServiceError> {
         let session = admin.require_session()?;
-        let mut tx = self.db().begin_write().await?;
+        let mut tx = self.begin_change(admin).await?;
         let preview = match request {
             PreviewRequest::As { roles, attributes } => {
                 let attributes = attributes.unwrap_or_default();
@@ -65,7 +65,7 @@ impl Service {
             }
         };
         tx.set_session_preview(&session.id, Some(&preview)).await?;
-        let detail = json!({ "roles": preview.roles, "attributes": attribute_names(&preview.attributes) });
+        let detail = json!({ "roles": preview.roles, "attributes": audit_detail::attributes(&preview.attributes) });
         self.record(&mut tx, admin, SessionOnly::BeginPreview.action(), preview.username.as_deref(), detail).await?;
         tx.commit().await?;
         Ok(Me { preview: Some(preview), ..admin.me() })
@@ -83,7 +83,7 @@ impl Service {
     async fn clear_preview_in(&self, admin: &Administrator<'_>) -> Result<(), ServiceError> {
         let session = admin.require_session()?;
         if session.preview.is_some() {
-            let mut tx = self.db().begin_write().await?;
+            let mut tx = self.begin_change(admin).await?;
             tx.set_session_preview(&session.id, None).await?;
             self.record(&mut tx, admin, SessionOnly::EndPreview.action(), None, json!({})).await?;
             tx.commit().await?;

@@ -1,6 +1,6 @@
 //! Roles and their policies.
 
-use serde_json::json;
+use serde_json::{Value, json};
 use tracewarden_appdb::{ADMIN_ROLE, Policy, Role};
 use tracewarden_model::{AccessModel, Caller};
 use tracewarden_policy::{self as policy, Diagnostic};
@@ -74,30 +74,32 @@ impl Service {
         if_match: Option<IfMatch>,
     ) -> Result<PutRole, ServiceError> {
         check_members(name, &policies)?;
-        // Within one write transaction, so that the model cannot change between the check and the store: a policy that
-        // does not compile must never be in force.
-        let mut tx = self.db().begin_write().await?;
+        let model = self.db().begin_read().await?.access_model().await?;
+        let (policies, mut checked, version) = check_all(policies, model).await?;
+        // Now that nobody else changes anything: a policy that does not compile must never be in force.
+        let mut tx = self.begin_change(admin).await?;
         let stored = tx.role(name).await?;
         if let Some(if_match) = if_match {
             if_match.check(stored.as_ref().map(|role| role.revision))?;
         }
         let model = tx.access_model().await?;
-        let version = model.version;
-        let (policies, checked) = blocking(move || {
-            let checked = check_all(&policies, &model);
-            (policies, checked)
-        })
-        .await?;
+        let (policies, version) = if model.version == version {
+            (policies, version)
+        } else {
+            let (policies, again, version) = check_all(policies, model).await?;
+            checked = again;
+            (policies, version)
+        };
         let warnings = checked?;
         let revision = tx.put_role(name, &policies, self.now()).await?;
         let detail = json!({
-            "revision": revision,
+            "revision": { "before": stored.as_ref().map(|role| role.revision), "after": revision },
             "created": stored.is_none(),
             "model_version": version,
-            "policies": policies
-                .iter()
-                .map(|policy| json!({ "title": policy.title, "expression": policy.expression }))
-                .collect::<Vec<_>>(),
+            "policies": {
+                "before": stored.as_ref().map(|role| policies_detail(&role.policies)),
+                "after": policies_detail(&policies),
+            },
         });
         self.record(&mut tx, admin, "role.put", Some(name), detail).await?;
         let role = tx.role(name).await?.ok_or_else(|| ServiceError::internal("the role vanished"))?;
@@ -149,14 +151,18 @@ impl Service {
             let detail = "the role `admin` is built in and cannot be deleted".to_owned();
             return Err(ServiceError::Conflict { detail, errors: Vec::new() });
         }
-        let mut tx = self.db().begin_write().await?;
+        let mut tx = self.begin_change(admin).await?;
         let role = tx.role(name).await?.ok_or(ServiceError::NotFound { what: "role" })?;
         if let Some(if_match) = if_match {
             if_match.check(Some(role.revision))?;
         }
         let members = tx.role_members(name).await?;
         tx.delete_role(name).await?;
-        let detail = json!({ "revision": role.revision, "members": members });
+        let detail = json!({
+            "revision": role.revision,
+            "members": members,
+            "policies": policies_detail(&role.policies),
+        });
         self.record(&mut tx, admin, "role.delete", Some(name), detail).await?;
         Ok(tx.commit().await?)
     }
@@ -215,8 +221,30 @@ fn check_members(name: &str, policies: &[Policy]) -> Result<(), ServiceError> {
     validate::no_errors(errors)
 }
 
-/// Checks all policies and gives the warnings of each, or the errors of all.
-fn check_all(policies: &[Policy], model: &AccessModel) -> Result<Vec<Vec<Diagnostic>>, ServiceError> {
+/// For the audit log: what the policies say, not what people read about them.
+fn policies_detail(policies: &[Policy]) -> Value {
+    policies
+        .iter()
+        .map(|policy| json!({ "title": policy.title, "expression": policy.expression }))
+        .collect()
+}
+
+/// The warnings of each policy, or the errors of all.
+type Checks = Result<Vec<Vec<Diagnostic>>, ServiceError>;
+
+/// Checks all policies, and gives them back with the verdict and the version of the model that it holds for.
+async fn check_all(
+    policies: Vec<Policy>,
+    model: AccessModel,
+) -> Result<(Vec<Policy>, Checks, u64), ServiceError> {
+    blocking(move || {
+        let checked = check_each(&policies, &model);
+        (policies, checked, model.version)
+    })
+    .await
+}
+
+fn check_each(policies: &[Policy], model: &AccessModel) -> Checks {
     let mut warnings = Vec::with_capacity(policies.len());
     let mut errors = Vec::new();
     for (index, stored) in policies.iter().enumerate() {

@@ -59,7 +59,7 @@ impl Service {
     }
 
     async fn end_my_session_in(&self, principal: &Principal, id: &str) -> Result<(), ServiceError> {
-        let mut tx = self.db().begin_write().await?;
+        let mut tx = self.begin_change(principal).await?;
         if !tx.delete_session(principal.user_id(), id).await? {
             return Err(ServiceError::NotFound { what: "session" });
         }

@@ -45,7 +45,7 @@ impl Service {
         username: &str,
         id: &str,
     ) -> Result<(), ServiceError> {
-        let mut tx = self.db().begin_write().await?;
+        let mut tx = self.begin_change(admin).await?;
         let user = user_named(&mut tx, username).await?;
         if !tx.delete_session(&user.id, id).await? {
             return Err(ServiceError::NotFound { what: "session" });
@@ -73,7 +73,7 @@ impl Service {
         admin: &Administrator<'_>,
         username: &str,
     ) -> Result<(), ServiceError> {
-        let mut tx = self.db().begin_write().await?;
+        let mut tx = self.begin_change(admin).await?;
         let user = user_named(&mut tx, username).await?;
         let ended = tx.delete_sessions_of_user(&user.id, None).await?;
         let detail = json!({ "sessions_ended": ended });
@@ -115,7 +115,7 @@ impl Service {
         username: &str,
         id: &str,
     ) -> Result<(), ServiceError> {
-        let mut tx = self.db().begin_write().await?;
+        let mut tx = self.begin_change(admin).await?;
         let user = user_named(&mut tx, username).await?;
         if !tx.delete_api_key(&user.id, id).await? {
             return Err(ServiceError::NotFound { what: "API key" });
@@ -143,7 +143,7 @@ impl Service {
         admin: &Administrator<'_>,
         username: &str,
     ) -> Result<(), ServiceError> {
-        let mut tx = self.db().begin_write().await?;
+        let mut tx = self.begin_change(admin).await?;
         let user = user_named(&mut tx, username).await?;
         let revoked = tx.delete_api_keys_of_user(&user.id).await?;
         let detail = json!({ "keys_revoked": revoked });

@@ -5,11 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
 use tracewarden_appdb::{ADMIN_ROLE, DbError, ReadTx, Role, User, WriteTx, fold_username};
 use tracewarden_model::{AttributeValue, Timestamp};
 
 use crate::Secret;
+use crate::audit_detail;
 use crate::error::{FieldError, ServiceError};
+use crate::precondition::IfMatch;
 use crate::principal::Administrator;
 use crate::query_input;
 use crate::service::Service;
@@ -57,11 +60,15 @@ pub struct UserInfo {
     pub created_at: Timestamp,
     /// Last log-in with the password.
     pub last_login_at: Option<Timestamp>,
+    /// Stands for what administrators set: it is the same if and only if name, roles, attributes and `disabled` are.
+    /// For [`IfMatch::Version`].
+    pub tag: u64,
 }
 
 impl From<User> for UserInfo {
     fn from(user: User) -> Self {
         Self {
+            tag: tag(&user),
             id: user.id,
             username: user.username,
             roles: user.roles,
@@ -72,6 +79,14 @@ impl From<User> for UserInfo {
             last_login_at: user.last_login_at,
         }
     }
+}
+
+/// Made from the content, so that there is no counter to keep: two administrators who collide have read another content
+/// than the one that is stored. `Debug` of these types quotes, so that no two contents have one text.
+fn tag(user: &User) -> u64 {
+    let content = format!("{:?}", (&user.id, &user.roles, &user.attributes, user.disabled));
+    let digest = Sha256::digest(content.as_bytes());
+    digest.iter().take(8).fold(0, |tag, byte| (tag << 8) | u64::from(*byte))
 }
 
 /// A new user with the generated password, which is never shown again.
@@ -157,7 +172,7 @@ impl Service {
         let hash = self.passwords().hash(initial_password.clone()).await?;
         let id = tokens::id("usr", self.entropy())?;
 
-        let mut tx = self.db().begin_write().await?;
+        let mut tx = self.begin_change(admin).await?;
         let mut errors = Vec::new();
         validate::roles(&mut tx, &new.roles, &mut errors).await?;
         validate::no_errors(errors)?;
@@ -181,7 +196,8 @@ impl Service {
             DbError::Conflict(_) => taken(),
             other => other.into(),
         })?;
-        let detail = json!({ "id": id, "roles": new.roles, "attributes": attribute_names(&new.attributes) });
+        let attributes = audit_detail::attributes(&new.attributes);
+        let detail = json!({ "id": id, "roles": new.roles, "attributes": attributes });
         self.record(&mut tx, admin, "user.create", Some(&new.username), detail).await?;
         let user = user_named(&mut tx, &new.username).await?;
         tx.commit().await?;
@@ -225,18 +241,22 @@ impl Service {
         Ok(user_named(&mut self.db().begin_read().await?, username).await?.into())
     }
 
-    /// Changes a user's roles, attributes, or whether they are kept out; a user kept out loses their sessions.
+    /// Changes a user's roles, attributes, or whether they are kept out; a user kept out loses their sessions. Two
+    /// changes of different members both hold; `if_match` with [`UserInfo::tag`] keeps two of the same member from
+    /// overwriting each other.
     ///
     /// # Errors
-    /// [`ServiceError::NotFound`], [`ServiceError::LastAdmin`], [`ServiceError::Refused`], and
-    /// [`ServiceError::SessionRequired`] when a key grants `admin` or lets an administrator in again.
+    /// [`ServiceError::NotFound`], [`ServiceError::LastAdmin`], [`ServiceError::Refused`],
+    /// [`ServiceError::PreconditionFailed`] when `if_match` does not hold, and [`ServiceError::SessionRequired`] when a
+    /// key grants `admin` or lets an administrator in again.
     pub async fn update_user(
         &self,
         admin: &Administrator<'_>,
         username: &str,
         change: UserChange,
+        if_match: Option<IfMatch>,
     ) -> Result<UserInfo, ServiceError> {
-        let result = self.update_user_in(admin, username, change).await;
+        let result = self.update_user_in(admin, username, change, if_match).await;
         self.note_refusal(admin, "user.update", Some(username), result).await
     }
 
@@ -245,9 +265,13 @@ impl Service {
         admin: &Administrator<'_>,
         username: &str,
         change: UserChange,
+        if_match: Option<IfMatch>,
     ) -> Result<UserInfo, ServiceError> {
-        let mut tx = self.db().begin_write().await?;
+        let mut tx = self.begin_change(admin).await?;
         let user = user_named(&mut tx, username).await?;
+        if let Some(if_match) = if_match {
+            if_match.check(Some(tag(&user)))?;
+        }
         let mut errors = Vec::new();
         if let Some(roles) = &change.roles {
             validate::roles(&mut tx, roles, &mut errors).await?;
@@ -279,13 +303,16 @@ impl Service {
         }
         if let Some(attributes) = &change.attributes {
             tx.set_user_attributes(&user.id, attributes).await?;
-            insert(&mut detail, "attributes", attribute_names(attributes));
+            let (before, after) =
+                (audit_detail::attributes(&user.attributes), audit_detail::attributes(attributes));
+            insert(&mut detail, "attributes", audit_detail::difference(&before, &after));
         }
         if let Some(disabled) = change.disabled {
             tx.set_user_disabled(&user.id, disabled).await?;
-            insert(&mut detail, "disabled", json!(disabled));
+            insert(&mut detail, "disabled", json!({ "before": user.disabled, "after": disabled }));
             if disabled {
-                tx.delete_sessions_of_user(&user.id, None).await?;
+                let ended = tx.delete_sessions_of_user(&user.id, None).await?;
+                insert(&mut detail, "sessions_ended", json!(ended));
             }
         }
         if before && !after {
@@ -317,7 +344,7 @@ impl Service {
     ) -> Result<Secret, ServiceError> {
         let password = tokens::password(self.entropy())?;
         let hash = self.passwords().hash(password.clone()).await?;
-        let mut tx = self.db().begin_write().await?;
+        let mut tx = self.begin_change(admin).await?;
         let user = user_named(&mut tx, username).await?;
         if user.roles.contains(ADMIN_ROLE) {
             admin.require_session()?;
@@ -333,20 +360,35 @@ impl Service {
     /// Deletes a user with their sessions and keys.
     ///
     /// # Errors
-    /// [`ServiceError::NotFound`], [`ServiceError::LastAdmin`].
-    pub async fn delete_user(&self, admin: &Administrator<'_>, username: &str) -> Result<(), ServiceError> {
-        let result = self.delete_user_in(admin, username).await;
+    /// [`ServiceError::NotFound`], [`ServiceError::LastAdmin`], [`ServiceError::PreconditionFailed`] when `if_match`
+    /// does not hold.
+    pub async fn delete_user(
+        &self,
+        admin: &Administrator<'_>,
+        username: &str,
+        if_match: Option<IfMatch>,
+    ) -> Result<(), ServiceError> {
+        let result = self.delete_user_in(admin, username, if_match).await;
         self.note_refusal(admin, "user.delete", Some(username), result).await
     }
 
-    async fn delete_user_in(&self, admin: &Administrator<'_>, username: &str) -> Result<(), ServiceError> {
-        let mut tx = self.db().begin_write().await?;
+    async fn delete_user_in(
+        &self,
+        admin: &Administrator<'_>,
+        username: &str,
+        if_match: Option<IfMatch>,
+    ) -> Result<(), ServiceError> {
+        let mut tx = self.begin_change(admin).await?;
         let user = user_named(&mut tx, username).await?;
+        if let Some(if_match) = if_match {
+            if_match.check(Some(tag(&user)))?;
+        }
         tx.delete_user(&user.id).await?;
         if !user.disabled && user.roles.contains(ADMIN_ROLE) {
             require_an_administrator(&mut tx).await?;
         }
-        let detail = json!({ "id": user.id, "roles": user.roles });
+        let attributes = audit_detail::attributes(&user.attributes);
+        let detail = json!({ "id": user.id, "roles": user.roles, "attributes": attributes });
         self.record(&mut tx, admin, "user.delete", Some(&user.username), detail).await?;
         Ok(tx.commit().await?)
     }
@@ -371,9 +413,4 @@ fn insert(detail: &mut Value, name: &str, value: Value) {
     if let Value::Object(members) = detail {
         members.insert(name.to_owned(), value);
     }
-}
-
-/// Names alone: values are not needed to know what was changed, and may be personal.
-pub(crate) fn attribute_names(attributes: &BTreeMap<String, AttributeValue>) -> Value {
-    json!(attributes.keys().collect::<Vec<_>>())
 }

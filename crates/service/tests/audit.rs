@@ -19,7 +19,7 @@ async fn every_change_leaves_one_record() {
     service.put_role(&right, "pay", role(), None).await.unwrap();
     world.user(&admin, "ada", &["pay"]).await;
     let change = UserChange { attributes: Some(team("x")), ..UserChange::default() };
-    service.update_user(&right, "ada", change).await.unwrap();
+    service.update_user(&right, "ada", change, None).await.unwrap();
     world.api_key(&admin).await;
     let key = service.my_api_keys(&admin).await.unwrap()[0].id.clone();
     service.revoke_my_api_key(&admin, &key).await.unwrap();
@@ -29,7 +29,7 @@ async fn every_change_leaves_one_record() {
     service.revoke_user_api_keys(&right, "ada").await.unwrap();
     service.rotate_password(&right, "ada").await.unwrap();
     service.table(&right, "otel", "otel_traces").await.unwrap();
-    service.delete_user(&right, "ada").await.unwrap();
+    service.delete_user(&right, "ada", None).await.unwrap();
     service.delete_role(&right, "pay", None).await.unwrap();
     service.logout(&admin).await.unwrap();
 
@@ -117,8 +117,8 @@ async fn a_change_whose_record_fails_is_not_made() {
     connection.execute(refuse).await.unwrap();
 
     let change = UserChange { roles: Some(set(&["admin"])), ..UserChange::default() };
-    assert_eq!(code(world.service.update_user(&right, "ada", change).await), "unavailable");
-    assert_eq!(code(world.service.delete_user(&right, "ada").await), "unavailable");
+    assert_eq!(code(world.service.update_user(&right, "ada", change, None).await), "unavailable");
+    assert_eq!(code(world.service.delete_user(&right, "ada", None).await), "unavailable");
     assert_eq!(code(world.service.delete_role(&right, "ghost", None).await), "not_found");
     let new = NewUser { username: "eve".to_owned(), ..NewUser::default() };
     assert_eq!(code(world.service.create_user(&right, new).await), "unavailable");

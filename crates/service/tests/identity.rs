@@ -61,7 +61,7 @@ async fn unknown_wrong_and_disabled_are_one_answer() {
     let admin = world.admin().await;
     world.user(&admin, "ada", &[]).await;
     let change = UserChange { disabled: Some(true), ..UserChange::default() };
-    world.service.update_user(&admin.require_admin().unwrap(), "ada", change).await.unwrap();
+    world.service.update_user(&admin.require_admin().unwrap(), "ada", change, None).await.unwrap();
 
     let mut seen = Vec::new();
     for (name, password) in
@@ -244,6 +244,6 @@ async fn a_preview_lasts_no_longer_than_its_administrator() {
     assert!(eve.is_admin(), "a preview is about traces only");
 
     let change = UserChange { roles: Some(set(&[])), ..UserChange::default() };
-    world.service.update_user(&right, "eve", change).await.unwrap();
+    world.service.update_user(&right, "eve", change, None).await.unwrap();
     assert_eq!(world.principal(&session).await.preview(), None);
 }

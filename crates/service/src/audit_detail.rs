@@ -1,0 +1,80 @@
+//! What audit records say about a change: enough to tell what was before and what is after, within bounds.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value, json};
+use sha2::{Digest as _, Sha256};
+use tracewarden_model::AttributeValue;
+
+/// A member of a record's detail that takes more is left out. A request's body is a mebibyte at most, and there are only
+/// a few members; still, whoever may send requests must not be able to fill the disk a mebibyte at a time.
+const MEMBER_MAX_BYTES: usize = 64 * 1024;
+
+/// The detail with each member within bounds. In the place of a larger one stand its length and digest, by which a copy
+/// of it can still be recognised.
+pub(crate) fn bounded(mut detail: Value) -> Value {
+    if let Value::Object(members) = &mut detail {
+        for value in members.values_mut() {
+            let text = value.to_string();
+            if text.len() > MEMBER_MAX_BYTES {
+                let digest = hex::encode(Sha256::digest(text.as_bytes()));
+                *value = json!({ "omitted_bytes": text.len(), "sha256": digest });
+            }
+        }
+    }
+    detail
+}
+
+/// The entries that are not the same in both: `added` and `removed` with their value, `changed` with both values.
+pub(crate) fn difference(before: &BTreeMap<String, Value>, after: &BTreeMap<String, Value>) -> Value {
+    let only = |one: &BTreeMap<String, Value>, other: &BTreeMap<String, Value>| -> Map<String, Value> {
+        let only = one.iter().filter(|(name, _)| !other.contains_key(*name));
+        only.map(|(name, value)| (name.clone(), value.clone())).collect()
+    };
+    let changed: Map<String, Value> = before
+        .iter()
+        .filter_map(|(name, before)| {
+            let after = after.get(name).filter(|after| *after != before)?;
+            Some((name.clone(), json!({ "before": before, "after": after })))
+        })
+        .collect();
+    json!({ "added": only(after, before), "removed": only(before, after), "changed": changed })
+}
+
+/// A user's attributes. They decide about access as roles do, so that the log has to say what they were.
+pub(crate) fn attributes(attributes: &BTreeMap<String, AttributeValue>) -> BTreeMap<String, Value> {
+    let value = |value: &AttributeValue| match value {
+        AttributeValue::String(text) => json!(text),
+        AttributeValue::Bool(value) => json!(value),
+        AttributeValue::Strings(texts) => json!(texts),
+    };
+    attributes.iter().map(|(name, attribute)| (name.clone(), value(attribute))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_large_member_leaves_its_digest() {
+        let large = "x".repeat(MEMBER_MAX_BYTES);
+        let detail = bounded(json!({ "small": [1, 2], "large": large }));
+        assert_eq!(detail["small"], json!([1, 2]));
+        let digest = hex::encode(Sha256::digest(format!("\"{large}\"").as_bytes()));
+        assert_eq!(detail["large"], json!({ "omitted_bytes": MEMBER_MAX_BYTES + 2, "sha256": digest }));
+    }
+
+    #[test]
+    fn a_difference_names_what_is_not_the_same() {
+        let map = |entries: &[(&str, i64)]| -> BTreeMap<String, Value> {
+            entries.iter().map(|(name, value)| ((*name).to_owned(), json!(value))).collect()
+        };
+        let (before, after) = (map(&[("a", 1), ("b", 2), ("c", 3)]), map(&[("b", 2), ("c", 4), ("d", 5)]));
+        let expected = json!({
+            "added": { "d": 5 },
+            "removed": { "a": 1 },
+            "changed": { "c": { "before": 3, "after": 4 } },
+        });
+        assert_eq!(difference(&before, &after), expected);
+    }
+}
