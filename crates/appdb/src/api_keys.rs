@@ -4,13 +4,17 @@ use sqlx::any::AnyRow;
 use tracewarden_model::Timestamp;
 
 use crate::database::{ReadTx, WriteTx};
+use crate::documents;
 use crate::error::DbError;
 use crate::records::{ApiKey, NewApiKey, TokenDigest};
 use crate::rows;
 
 macro_rules! select_keys {
     ($rest:literal) => {
-        concat!("SELECT id, hint, name, user_id, created_at, expires_at, last_used_at FROM api_keys ", $rest)
+        concat!(
+            "SELECT id, hint, name, user_id, created_at, expires_at, last_used_at, policy, tools FROM api_keys ",
+            $rest
+        )
     };
 }
 
@@ -23,6 +27,8 @@ fn api_key(row: &AnyRow) -> Result<ApiKey, DbError> {
         created_at: rows::time(row, "created_at")?,
         expires_at: rows::optional_time(row, "expires_at")?,
         last_used_at: rows::optional_time(row, "last_used_at")?,
+        policy: rows::optional_text(row, "policy")?,
+        tools: rows::optional_text(row, "tools")?.as_deref().map(documents::read_tools).transpose()?,
     })
 }
 
@@ -36,6 +42,16 @@ impl ReadTx {
             .bind(token.to_hex())
             .fetch_optional(self.statements())
             .await?;
+        row.as_ref().map(api_key).transpose()
+    }
+
+    /// The key with this id, expired or not.
+    ///
+    /// # Errors
+    /// [`DbError`] when the database fails or the row cannot be read.
+    pub async fn api_key_by_id(&mut self, id: &str) -> Result<Option<ApiKey>, DbError> {
+        let row =
+            sqlx::query(select_keys!("WHERE id = $1")).bind(id).fetch_optional(self.statements()).await?;
         row.as_ref().map(api_key).transpose()
     }
 
@@ -59,8 +75,8 @@ impl WriteTx {
     /// [`DbError`] when the database fails.
     pub async fn insert_api_key(&mut self, key: &NewApiKey<'_>) -> Result<(), DbError> {
         sqlx::query(
-            "INSERT INTO api_keys (id, token_sha256, hint, name, user_id, created_at, expires_at, last_used_at) \
-             VALUES ($1, $2, $3, $4, $5, $6, $7, NULL)",
+            "INSERT INTO api_keys (id, token_sha256, hint, name, user_id, created_at, expires_at, last_used_at, \
+             policy, tools) VALUES ($1, $2, $3, $4, $5, $6, $7, NULL, $8, $9)",
         )
         .bind(key.id)
         .bind(key.token.to_hex())
@@ -69,6 +85,8 @@ impl WriteTx {
         .bind(key.user_id)
         .bind(key.created_at.as_micros())
         .bind(key.expires_at.map(Timestamp::as_micros))
+        .bind(key.policy)
+        .bind(key.tools.map(documents::write_tools).transpose()?)
         .execute(self.statements())
         .await?;
         Ok(())

@@ -118,6 +118,14 @@ pub(crate) fn read_preview(text: &str) -> Result<Preview, DbError> {
     })
 }
 
+pub(crate) fn write_tools(tools: &[String]) -> Result<String, DbError> {
+    serde_json::to_string(tools).map_err(|error| corrupt("tools", error))
+}
+
+pub(crate) fn read_tools(text: &str) -> Result<Vec<String>, DbError> {
+    serde_json::from_str(text).map_err(|error| corrupt("tools", error))
+}
+
 pub(crate) fn write_model(model: &AccessModel) -> Result<String, DbError> {
     let binding = model.binding.as_ref().map(|binding| BindingDocument {
         database: binding.database.clone(),

@@ -30,6 +30,12 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
         sql: include_str!("../migrations/0002_role_revision.sql"),
         postgres: "",
     },
+    Migration {
+        version: 3,
+        name: "narrowed_keys_audit_anchor",
+        sql: include_str!("../migrations/0003_narrowed_keys_audit_anchor.sql"),
+        postgres: include_str!("../migrations/0003_bytewise_order.postgres.sql"),
+    },
 ];
 
 /// Brings the schema up to date inside `tx`, or refuses when what was applied is not what this program knows.

@@ -171,6 +171,10 @@ pub struct ApiKey {
     pub expires_at: Option<Timestamp>,
     /// Last use, to about a minute.
     pub last_used_at: Option<Timestamp>,
+    /// CEL expression that a trace must satisfy besides the owner's policies, if the key is narrowed.
+    pub policy: Option<String>,
+    /// Names of the only tools that the key may use, if it is narrowed.
+    pub tools: Option<Vec<String>>,
 }
 
 /// What a new key needs.
@@ -190,6 +194,10 @@ pub struct NewApiKey<'a> {
     pub created_at: Timestamp,
     /// Expiry.
     pub expires_at: Option<Timestamp>,
+    /// CEL expression that a trace must satisfy besides the owner's policies.
+    pub policy: Option<&'a str>,
+    /// Names of the only tools that the key may use.
+    pub tools: Option<&'a [String]>,
 }
 
 /// Failed log-ins counted for one bucket (an address, or an account at an address).

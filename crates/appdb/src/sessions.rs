@@ -43,6 +43,16 @@ impl ReadTx {
         row.as_ref().map(session).transpose()
     }
 
+    /// The session with this id.
+    ///
+    /// # Errors
+    /// [`DbError`] when the database fails or the row cannot be read.
+    pub async fn session_by_id(&mut self, id: &str) -> Result<Option<Session>, DbError> {
+        let row =
+            sqlx::query(select_sessions!("WHERE id = $1")).bind(id).fetch_optional(self.statements()).await?;
+        row.as_ref().map(session).transpose()
+    }
+
     /// A user's sessions, newest first.
     ///
     /// # Errors
@@ -128,6 +138,25 @@ impl WriteTx {
         let done = sqlx::query("DELETE FROM sessions WHERE user_id = $1 AND id <> $2")
             .bind(user_id)
             .bind(keep.unwrap_or_default())
+            .execute(self.statements())
+            .await?;
+        Ok(done.rows_affected())
+    }
+
+    /// Ends the sessions that began before `created_before` or were last used before `seen_before`, and says how many.
+    ///
+    /// # Errors
+    /// [`DbError`] when the database fails.
+    pub async fn delete_expired_sessions(
+        &mut self,
+        created_before: Option<Timestamp>,
+        seen_before: Option<Timestamp>,
+    ) -> Result<u64, DbError> {
+        // No time is before the smallest number, which so stands for a limit that is not set.
+        let micros = |limit: Option<Timestamp>| limit.map_or(i64::MIN, Timestamp::as_micros);
+        let done = sqlx::query("DELETE FROM sessions WHERE created_at < $1 OR last_seen_at < $2")
+            .bind(micros(created_before))
+            .bind(micros(seen_before))
             .execute(self.statements())
             .await?;
         Ok(done.rows_affected())

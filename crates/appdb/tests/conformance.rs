@@ -136,6 +136,7 @@ async fn credentials(db: &AppDb) {
     tx.set_session_preview("s1", Some(&preview)).await.unwrap();
     tx.touch_session("s1", at(50)).await.unwrap();
     tx.touch_session("s1", at(40)).await.unwrap();
+    let tools = ["query\"".to_owned(), "get".to_owned()];
     let key = NewApiKey {
         id: "k1",
         token: token(9),
@@ -144,7 +145,10 @@ async fn credentials(db: &AppDb) {
         user_id: "u2",
         created_at: at(1),
         expires_at: Some(at(100)),
+        policy: Some("service == 'a'"),
+        tools: Some(&tools),
     };
+
     tx.insert_api_key(&key).await.unwrap();
     tx.touch_api_key("k1", at(60)).await.unwrap();
     tx.commit().await.unwrap();
