@@ -6,7 +6,9 @@ use std::collections::BTreeMap;
 
 use support::{caller, model};
 use tracewarden_model::AttributeValue;
-use tracewarden_policy::{FieldValue, Outcome, RolePolicy, authorise, check, evaluate};
+use tracewarden_policy::{
+    FieldValue, Outcome, PolicySource, Restriction, RolePolicy, authorise, check, evaluate,
+};
 
 fn span() -> BTreeMap<String, FieldValue> {
     let text = |text: &str| text.as_bytes().to_vec();
@@ -166,4 +168,90 @@ fn warnings_are_given() {
     assert_eq!(codes("!(SpanAttributes[\"env\"] == \"prod\")"), ["negated_absent_key"]);
     assert_eq!(codes("SpanAttributes[\"env\"] == \"prod\""), [""; 0]);
     assert_eq!(codes("true"), ["constant"]);
+}
+
+#[test]
+fn a_restriction_takes_away_and_never_gives() {
+    let scope = |policy: &str, restriction: Option<&str>| {
+        let policy = RolePolicy { role: "r", title: "t", expression: policy };
+        let restriction =
+            restriction.map(|expression| Restriction { expression, knows_policy_fields: false });
+        authorise([policy], restriction, &caller(), &model()).unwrap()
+    };
+    let granting = "ServiceName == \"checkout\"";
+    let restricting = "SpanAttributes[\"tenant.id\"] in user.attributes.tenants";
+    let narrowed = scope(granting, Some(restricting));
+    assert_eq!(narrowed.predicate(), scope(granting, None).predicate());
+    assert_eq!(narrowed.restriction(), Some(scope(restricting, None).predicate()));
+    // What holds for this caller on every span, or on none.
+    assert!(scope(granting, Some("\"dev\" in user.roles")).restriction().is_none());
+    assert!(scope(granting, Some("\"admin\" in user.roles")).opens_nothing());
+    assert!(scope(granting, Some("user.attributes.missing")).opens_nothing());
+    assert!(scope("\"admin\" in user.roles", Some("true")).opens_nothing());
+    assert!(scope("\"dev\" in user.roles", Some(restricting)).restriction().is_some());
+    let restriction = Restriction { expression: "true", knows_policy_fields: true };
+    assert!(authorise([], Some(restriction), &caller(), &model()).unwrap().opens_nothing());
+}
+
+#[test]
+fn a_restriction_that_does_not_compile_refuses_everything() {
+    let caller = caller();
+    let policy = RolePolicy { role: "r", title: "t", expression: "true" };
+    for expression in ["Gone == \"x\"", "Duration > 5", "", "ServiceName"] {
+        let restriction = Some(Restriction { expression, knows_policy_fields: true });
+        for policies in [&[policy][..], &[]] {
+            let broken = authorise(policies.iter().copied(), restriction, &caller, &model()).unwrap_err();
+            assert_eq!(broken.source, PolicySource::Restriction, "{expression}");
+        }
+    }
+    // Together they are too large, and neither is by itself.
+    let list = |prefix: usize| {
+        let values: Vec<String> = (0..480).map(|number| format!("\"{prefix} {number}\"")).collect();
+        format!("ServiceName in [{}]", values.join(", "))
+    };
+    let lists: Vec<String> = (0..41).map(list).collect();
+    let policies = || lists.iter().map(|expression| RolePolicy { expression, ..policy });
+    let large = list(41);
+    let restriction = Some(Restriction { expression: &large, knows_policy_fields: true });
+    assert!(authorise(policies(), None, &caller, &model()).is_ok());
+    assert!(authorise([policy], restriction, &caller, &model()).is_ok());
+    let broken = authorise(policies(), restriction, &caller, &model()).unwrap_err();
+    assert_eq!(broken.diagnostics[0].code, "too_large");
+}
+
+#[test]
+fn fields_that_are_policy_inputs_only_do_not_exist_in_a_strangers_restriction() {
+    let mut model = model();
+    for name in ["env", "ServiceName"] {
+        model.fields.iter_mut().find(|field| field.field.name == name).unwrap().filterable = false;
+    }
+    let check =
+        |expression: &str, knows_policy_fields| Restriction { expression, knows_policy_fields }.check(&model);
+    let mut without = model.clone();
+    without.fields.retain(|field| field.filterable);
+    for (hidden, misspelt) in [
+        ("SpanAttributes[\"env\"] == \"x\"", "SpanAttributes[\"enw\"] == \"x\""),
+        ("SpanAttributes.env == \"x\"", "SpanAttributes.enw == \"x\""),
+        ("has(SpanAttributes.env)", "has(SpanAttributes.enw)"),
+        ("\"env\" in SpanAttributes", "\"enw\" in SpanAttributes"),
+        ("ServiceName == \"x\"", "ServiceNam == \"x\""),
+        ("ServiceName == 1 || size(ServiceName) > \"x\"", "ServiceNam == 1 || size(ServiceNam) > \"x\""),
+    ] {
+        let as_if_absent = Restriction { expression: hidden, knows_policy_fields: true }.check(&without);
+        assert_eq!(check(hidden, false).unwrap_err(), as_if_absent.unwrap_err());
+        let tells = |knows| {
+            let diagnostics = format!("{:?}", check(misspelt, knows).unwrap_err());
+            diagnostics.contains("env") || diagnostics.contains("ServiceName")
+        };
+        assert!(!tells(false) && tells(true), "{misspelt}");
+    }
+    assert!(check("ServiceName == \"x\" && has(SpanAttributes.env)", true).is_ok());
+    // A name that hides something hidden is as good as any.
+    assert!(check("Events.Name.exists(ServiceName, ServiceName == \"x\")", false).is_ok());
+    assert!(check("Nick == \"x\"", false).is_ok());
+    let expression = "ServiceName == \"x\"";
+    let policy = RolePolicy { role: "r", title: "t", expression };
+    let restriction = |knows_policy_fields| Some(Restriction { expression, knows_policy_fields });
+    assert!(authorise([policy], restriction(true), &caller(), &model).is_ok());
+    assert!(authorise([policy], restriction(false), &caller(), &model).is_err());
 }
