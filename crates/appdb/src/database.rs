@@ -120,7 +120,11 @@ impl AppDb {
         Address::parse(url).map(drop)
     }
 
-    async fn connect(url: &str, create: bool) -> Result<Self, DbError> {
+    pub(crate) fn backend(&self) -> Backend {
+        self.backend
+    }
+
+    pub(crate) async fn connect(url: &str, create: bool) -> Result<Self, DbError> {
         sqlx::any::install_default_drivers();
         let (pool, backend) = match Address::parse(url)? {
             Address::Sqlite(path) => (sqlite::connect(&path, create).await?, Backend::Sqlite),

@@ -12,6 +12,7 @@ mod audit_query;
 mod database;
 mod documents;
 mod error;
+mod inspect;
 mod migrations;
 mod postgres;
 mod records;
@@ -29,6 +30,7 @@ pub use audit_chain::{ChainFault, GENESIS_HASH};
 pub use audit_query::{AuditFilter, AuditRecord};
 pub use database::{AppDb, ReadTx, WriteTx};
 pub use error::DbError;
+pub use inspect::{DbInspection, SchemaState};
 pub use records::{
     ADMIN_ROLE, ApiKey, NewApiKey, NewSession, NewUser, PasswordHash, Policy, Preview, Role, Session,
     Throttle, TokenDigest, User, fold_username,

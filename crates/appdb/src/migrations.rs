@@ -89,7 +89,7 @@ pub(crate) async fn require_current(
 }
 
 /// The steps still to apply. Refuses when those that were applied are not the first ones of `migrations`.
-async fn missing(
+pub(crate) async fn missing(
     statements: Statements<'_>,
     backend: Backend,
     migrations: &'static [Migration],
@@ -128,7 +128,7 @@ fn no_schema() -> DbError {
     )
 }
 
-fn is_missing_table(error: &sqlx::Error) -> bool {
+pub(crate) fn is_missing_table(error: &sqlx::Error) -> bool {
     /// `undefined_table` of PostgreSQL, and SQLite's `SQLITE_ERROR` for a statement that cannot be prepared.
     const CODES: [&str; 2] = ["42P01", "1"];
     let code = error.as_database_error().and_then(|inner| inner.code());
