@@ -3,9 +3,8 @@
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::support::store::Store;
+use crate::support::store::{BLUE, RED, Store, two_teams};
 use crate::support::{ADMIN_PASSWORD, Client, Service};
-use crate::traces::{BLUE, RED, two_teams};
 
 /// Ids of all traces that the caller may see.
 async fn visible(client: &Client) -> Value {

@@ -3,22 +3,8 @@
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::support::store::{Store, bound_service};
-use crate::support::{Answer, Client, Service};
-
-pub const BLUE: &str = "11111111111111111111111111111111";
-pub const RED: &str = "22222222222222222222222222222222";
-
-/// A service with two traces, and a user who may see one of them.
-pub async fn two_teams(store: &Store) -> (Service, Client, Client) {
-    store.insert_two_traces().await;
-    let (service, admin) = bound_service(store, &[]).await;
-    let policies =
-        json!({"policies": [{"title": "Blue", "expression": "SpanAttributes[\"team\"] == \"blue\""}]});
-    admin.put("/roles/blue", policies).await.expect(201);
-    let ada = service.user(&admin, "ada", &["blue"]).await;
-    (service, admin, ada)
-}
+use crate::support::store::{BLUE, RED, Store, bound_service, two_teams};
+use crate::support::{Answer, Service};
 
 #[tokio::test]
 async fn a_page_has_schema_spans_and_cursor() {

@@ -10,12 +10,13 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::sync::OnceLock;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, OnceLock};
 
 use reqwest::Method;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::{Value, json};
+use tracewarden_testkit::postgres::{self, Database};
 
 pub mod store;
 
@@ -30,9 +31,11 @@ pub struct Service {
     child: Child,
     /// Where it listens.
     pub base: String,
-    /// Its working directory, with the database `tracewarden.db` and the log `log`.
+    /// Its working directory, with the log `log` and, on SQLite, the database `tracewarden.db`.
     pub directory: tempfile::TempDir,
     environment: Vec<(String, String)>,
+    /// Its database when that is on PostgreSQL. The process is killed first; the last service takes the database along.
+    pub database: Option<Arc<Database>>,
 }
 
 impl Service {
@@ -41,8 +44,23 @@ impl Service {
         Self::start_with(&[])
     }
 
-    /// With further settings.
+    /// With further settings. On SQLite, but for test binaries that are named for running the same tests on PostgreSQL.
     pub fn start_with(environment: &[(&str, &str)]) -> Self {
+        if env!("CARGO_CRATE_NAME").ends_with("_on_postgresql") {
+            return Self::start_on(&Arc::new(postgres::database().unwrap()), environment);
+        }
+        Self::begin(None, environment)
+    }
+
+    /// On this PostgreSQL database, as one of perhaps several replicas.
+    pub fn start_on(database: &Arc<Database>, environment: &[(&str, &str)]) -> Self {
+        let url = database.url();
+        let mut all = vec![("TRACEWARDEN_DATABASE_URL", url.as_str())];
+        all.extend_from_slice(environment);
+        Self::begin(Some(Arc::clone(database)), &all)
+    }
+
+    fn begin(database: Option<Arc<Database>>, environment: &[(&str, &str)]) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let mut all = vec![
             ("TRACEWARDEN_LISTEN".to_owned(), "127.0.0.1:0".to_owned()),
@@ -55,18 +73,38 @@ impl Service {
             all.push(((*name).to_owned(), (*value).to_owned()));
         }
         let (child, base) = launch(directory.path(), &all);
-        Self { child, base, directory, environment: all }
+        Self { child, base, directory, environment: all, database }
     }
 
     /// Stops the process and starts another on the same database.
     pub fn restart_with(&mut self, environment: &[(&str, &str)]) {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
+        self.kill();
         for (name, value) in environment {
             self.environment.retain(|(known, _)| known != name);
             self.environment.push(((*name).to_owned(), (*value).to_owned()));
         }
         (self.child, self.base) = launch(self.directory.path(), &self.environment);
+    }
+
+    /// Kills the process, as `kill -9` does.
+    pub fn kill(&mut self) -> ExitStatus {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap()
+    }
+
+    /// The address of its database, for reading it directly.
+    pub fn database_url(&self) -> String {
+        match &self.database {
+            Some(database) => database.url(),
+            None => format!("sqlite:{}", self.directory.path().join("tracewarden.db").display()),
+        }
+    }
+
+    /// A command of the program, with the settings of this service.
+    pub fn command(&self) -> Command {
+        let mut command = program();
+        command.current_dir(self.directory.path()).envs(settings(&self.environment));
+        command
     }
 
     /// The process.
@@ -75,7 +113,7 @@ impl Service {
     }
 
     /// Waits until the process ended by itself.
-    pub fn wait(&mut self) -> std::process::ExitStatus {
+    pub fn wait(&mut self) -> ExitStatus {
         self.child.wait().unwrap()
     }
 
@@ -134,12 +172,18 @@ pub fn program() -> Command {
     command
 }
 
+/// An empty value takes a setting back.
+fn settings(environment: &[(String, String)]) -> impl Iterator<Item = (&str, &str)> {
+    let given = environment.iter().filter(|(_, value)| !value.is_empty());
+    given.map(|(name, value)| (name.as_str(), value.as_str()))
+}
+
 fn launch(directory: &Path, environment: &[(String, String)]) -> (Child, String) {
     let log = std::fs::OpenOptions::new().create(true).append(true).open(directory.join("log")).unwrap();
     let mut child = program()
         .arg("serve")
         .current_dir(directory)
-        .envs(environment.iter().filter(|(_, value)| !value.is_empty()).map(|(name, value)| (name, value)))
+        .envs(settings(environment))
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(log)

@@ -61,12 +61,12 @@ impl Store {
 
     /// The same, with further settings.
     pub fn service_with(&self, environment: &[(&str, &str)]) -> Service {
-        let mut all = vec![
-            ("TRACEWARDEN_CLICKHOUSE_URL", self.url.as_str()),
-            ("TRACEWARDEN_CLICKHOUSE_PASSWORD", self.local.password.as_str()),
-        ];
-        all.extend_from_slice(environment);
-        Service::start_with(&all)
+        Service::start_with(&[&self.settings(), environment].concat())
+    }
+
+    /// What a service in front of it is told.
+    pub fn settings(&self) -> [(&str, &str); 2] {
+        [("TRACEWARDEN_CLICKHOUSE_URL", &self.url), ("TRACEWARDEN_CLICKHOUSE_PASSWORD", &self.local.password)]
     }
 
     /// Kills the process; the port is then closed.
@@ -95,6 +95,12 @@ pub async fn bound_service_at(url: &str, store: &Store, environment: &[(&str, &s
 
 async fn bound(service: Service) -> (Service, Client) {
     let admin = service.admin().await;
+    bind(&admin).await;
+    (service, admin)
+}
+
+/// Binds the exporter's table and marks some fields.
+pub async fn bind(admin: &Client) {
     let answer = admin.put("/schema/binding", binding()).await.expect(200);
     let fields = json!({"fields": [
         {"map": "SpanAttributes", "name": "team", "filterable": true, "policy": true},
@@ -105,5 +111,23 @@ async fn bound(service: Service) -> (Service, Client) {
     ]});
     let version = answer.headers["etag"].to_str().unwrap();
     admin.with("if-match", version).put("/schema/fields", fields).await.expect(200);
-    (service, admin)
+}
+
+/// A trace of the team `blue`.
+pub const BLUE: &str = "11111111111111111111111111111111";
+/// A trace of the team `red`.
+pub const RED: &str = "22222222222222222222222222222222";
+
+/// A service with two traces, and a user who may see one of them.
+pub async fn two_teams(store: &Store) -> (Service, Client, Client) {
+    store.insert_two_traces().await;
+    let (service, admin) = bound_service(store, &[]).await;
+    admin.put("/roles/blue", blue_policies()).await.expect(201);
+    let ada = service.user(&admin, "ada", &["blue"]).await;
+    (service, admin, ada)
+}
+
+/// Policies of a role that opens the traces of the team `blue`.
+pub fn blue_policies() -> Value {
+    json!({"policies": [{"title": "Blue", "expression": "SpanAttributes[\"team\"] == \"blue\""}]})
 }

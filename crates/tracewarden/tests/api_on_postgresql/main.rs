@@ -1,0 +1,29 @@
+//! What the API says about users, sessions, keys, roles and the audit rests on the service's own database: the same
+//! tests as on SQLite, on PostgreSQL. The name of this binary chooses the database.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+#[path = "../api/api_keys.rs"]
+mod api_keys;
+#[path = "../api/audit.rs"]
+mod audit;
+#[path = "../api/document.rs"]
+mod document;
+#[path = "../api/me.rs"]
+mod me;
+#[path = "../api/preview.rs"]
+mod preview;
+#[path = "../api/roles.rs"]
+mod roles;
+#[path = "../api/session.rs"]
+mod session;
+#[path = "../api/users.rs"]
+mod users;

@@ -1,0 +1,27 @@
+//! The audit log, read where it is stored.
+
+use tracewarden_appdb::{AppDb, AuditFilter, AuditRecord};
+use tracewarden_model::Timestamp;
+
+use crate::support::Service;
+
+/// All entries, oldest first, after the whole chain was verified.
+pub async fn verified(service: &Service) -> Vec<AuditRecord> {
+    let db = AppDb::open(&service.database_url(), Timestamp::from_micros(0)).await.unwrap();
+    let mut tx = db.begin_read().await.unwrap();
+    assert_eq!(tx.verify_audit(|_, _| ()).await.unwrap().err(), None);
+    let mut records = tx.audit_records(&AuditFilter::default(), u32::MAX).await.unwrap();
+    records.reverse();
+    drop(tx);
+    db.close().await;
+    records
+}
+
+/// The place of the record that a request wrote.
+pub fn place(records: &[AuditRecord], request_id: &str, action: &str) -> u64 {
+    let mut found =
+        records.iter().filter(|record| record.request_id == request_id && record.action == action);
+    let record = found.next().unwrap_or_else(|| panic!("no record `{action}` of the request {request_id}"));
+    assert!(found.next().is_none(), "two records `{action}` of the request {request_id}");
+    record.sequence
+}

@@ -1,0 +1,30 @@
+//! Randomness that can be had again: the seed is printed, and taken from `TRACEWARDEN_TEST_SEED`.
+
+use std::hash::{BuildHasher as _, RandomState};
+
+use rand::SeedableRng as _;
+use rand_chacha::ChaCha8Rng;
+
+/// How often something is done: by default so often, or as this environment variable says.
+pub fn count(variable: &str, default: usize) -> usize {
+    match std::env::var(variable) {
+        Ok(text) => text.parse().unwrap_or_else(|_| panic!("`{variable}` is no number: `{text}`")),
+        Err(_) => default,
+    }
+}
+
+/// The seed of this run.
+pub fn seed() -> u64 {
+    let seed = match std::env::var("TRACEWARDEN_TEST_SEED") {
+        Ok(text) => text.parse().unwrap_or_else(|_| panic!("`TRACEWARDEN_TEST_SEED` is no number: `{text}`")),
+        // The standard library seeds its hash maps from the system.
+        Err(_) => RandomState::new().hash_one(0),
+    };
+    println!("seed {seed}: to have it again, set TRACEWARDEN_TEST_SEED");
+    seed
+}
+
+/// A source of its own for each of several tasks.
+pub fn source(seed: u64, number: u64) -> ChaCha8Rng {
+    ChaCha8Rng::seed_from_u64(seed.wrapping_add(number))
+}

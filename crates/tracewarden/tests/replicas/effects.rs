@@ -1,0 +1,283 @@
+//! Whatever takes a right away or gives it holds at the next request, on the replica that was told and on the other.
+
+use std::pin::Pin;
+
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::fleet::{Fleet, add_user, new_key, other_admin, read_traces, session_id, spans};
+use crate::support::store::Store;
+use crate::support::{Client, Service, USER_PASSWORD};
+
+/// The spans of the trace that the role `blue` opens.
+const BLUE_SPANS: usize = 3;
+
+/// What a request meets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Meets {
+    /// The spans of the blue trace.
+    Spans,
+    /// An answer without spans.
+    Nothing,
+    /// The credential is none (any more).
+    Unauthenticated,
+    /// The password must be changed first.
+    PasswordChange,
+}
+
+async fn meets(client: &Client) -> Meets {
+    let answer = read_traces(client).await;
+    let shown = spans(&answer);
+    match (answer.status, shown) {
+        (200, BLUE_SPANS) => Meets::Spans,
+        (200, 0) => Meets::Nothing,
+        (401, 0) => Meets::Unauthenticated,
+        (403, 0) if answer.body["code"] == "password_change_required" => Meets::PasswordChange,
+        _ => panic!("{}: {}", answer.status, answer.body),
+    }
+}
+
+/// What a change is made with, and on.
+struct Scene<'a> {
+    fleet: &'a Fleet,
+    /// The administrator, at the first replica.
+    admin: Client,
+    /// A user with the role `blue`, at the first replica.
+    session: Client,
+    session_id: String,
+    key: Client,
+    key_id: String,
+    /// The same user's other session.
+    other: Client,
+    name: String,
+}
+
+type Done<'a> = Pin<Box<dyn Future<Output = ()> + 'a>>;
+
+/// A change; what session, key and other session of the user meet after it, having met spans before.
+struct Row {
+    name: &'static str,
+    change: for<'a> fn(&'a Scene<'a>) -> Done<'a>,
+    session: Meets,
+    key: Meets,
+    other: Meets,
+}
+
+macro_rules! row {
+    ($name:literal, [$session:ident, $key:ident, $other:ident], |$scene:ident| $change:expr) => {
+        Row {
+            name: $name,
+            change: |$scene| {
+                Box::pin(async move {
+                    $change;
+                })
+            },
+            session: Meets::$session,
+            key: Meets::$key,
+            other: Meets::$other,
+        }
+    };
+}
+
+fn user(scene: &Scene<'_>, rest: &str) -> String {
+    format!("/users/{}{rest}", scene.name)
+}
+
+fn policies(expression: &str) -> Value {
+    json!({"policies": [{"title": "Changed", "expression": expression}]})
+}
+
+/// Users of this table hold the role `team`, which opens the traces of `user.attributes.team`, theirs being `blue`.
+fn table() -> Vec<Row> {
+    vec![
+        row!("role changed", [Nothing, Nothing, Nothing], |scene| scene
+            .admin
+            .put("/roles/team", policies("false"))
+            .await
+            .expect(200)),
+        row!("role deleted", [Nothing, Nothing, Nothing], |scene| scene
+            .admin
+            .delete("/roles/team")
+            .await
+            .expect(204)),
+        row!("role deleted and made again", [Nothing, Nothing, Nothing], |scene| {
+            scene.admin.delete("/roles/team").await.expect(204);
+            // The assignments went with it.
+            scene.admin.put("/roles/team", policies("true")).await.expect(201)
+        }),
+        row!("user's roles changed", [Nothing, Nothing, Nothing], |scene| scene
+            .admin
+            .patch(&user(scene, ""), json!({"roles": []}))
+            .await
+            .expect(200)),
+        row!("user's attributes changed", [Nothing, Nothing, Nothing], |scene| scene
+            .admin
+            .patch(&user(scene, ""), json!({"attributes": {"team": "nobody's"}}))
+            .await
+            .expect(200)),
+        row!("user disabled", [Unauthenticated, Unauthenticated, Unauthenticated], |scene| scene
+            .admin
+            .patch(&user(scene, ""), json!({"disabled": true}))
+            .await
+            .expect(200)),
+        row!("user deleted", [Unauthenticated, Unauthenticated, Unauthenticated], |scene| scene
+            .admin
+            .delete(&user(scene, ""))
+            .await
+            .expect(204)),
+        row!("key revoked by its owner", [Spans, Unauthenticated, Spans], |scene| scene
+            .session
+            .delete(&format!("/me/api-keys/{}", scene.key_id))
+            .await
+            .expect(204)),
+        row!("key revoked by an administrator", [Spans, Unauthenticated, Spans], |scene| scene
+            .admin
+            .delete(&user(scene, &format!("/api-keys/{}", scene.key_id)))
+            .await
+            .expect(204)),
+        row!("all keys revoked", [Spans, Unauthenticated, Spans], |scene| scene
+            .admin
+            .delete(&user(scene, "/api-keys"))
+            .await
+            .expect(204)),
+        row!("session ended by its owner", [Unauthenticated, Spans, Spans], |scene| scene
+            .other
+            .delete(&format!("/me/sessions/{}", scene.session_id))
+            .await
+            .expect(204)),
+        row!("session ended by an administrator", [Unauthenticated, Spans, Spans], |scene| scene
+            .admin
+            .delete(&user(scene, &format!("/sessions/{}", scene.session_id)))
+            .await
+            .expect(204)),
+        row!("all sessions ended", [Unauthenticated, Spans, Unauthenticated], |scene| scene
+            .admin
+            .delete(&user(scene, "/sessions"))
+            .await
+            .expect(204)),
+        row!("logout", [Unauthenticated, Spans, Spans], |scene| scene
+            .session
+            .send(Method::POST, "/logout", None)
+            .await
+            .expect(204)),
+        row!("password changed", [Spans, Spans, Unauthenticated], |scene| {
+            let change = json!({"current_password": USER_PASSWORD, "new_password": "another long sentence"});
+            scene.session.post("/me/password", change).await.expect(204)
+        }),
+        row!("password rotated", [Unauthenticated, PasswordChange, Unauthenticated], |scene| scene
+            .admin
+            .send(Method::POST, &user(scene, "/password"), None)
+            .await
+            .expect(200)),
+        row!("access model changed", [Nothing, Nothing, Nothing], |scene| bind(
+            &scene.admin,
+            "otel_traces_empty"
+        )
+        .await),
+    ]
+}
+
+async fn bind(admin: &Client, table: &str) {
+    let model = admin.get("/schema").await.expect(200);
+    let mut binding = model.body["binding"].clone();
+    if binding["table"] != table {
+        binding["table"] = json!(table);
+        let tagged = admin.with("if-match", model.headers["etag"].to_str().unwrap());
+        tagged.put("/schema/binding", binding).await.expect(200);
+    }
+}
+
+async fn restore(admin: &Client) {
+    bind(admin, "otel_traces").await;
+    let team = policies("SpanAttributes[\"team\"] == user.attributes.team");
+    let answer = admin.put("/roles/team", team).await;
+    assert!(matches!(answer.status, 200 | 201), "{}", answer.body);
+}
+
+async fn scene<'a>(fleet: &'a Fleet, admin: &Client, name: String) -> Scene<'a> {
+    restore(admin).await;
+    add_user(fleet.a(), admin, &name, &["team"], json!({"team": "blue"})).await;
+    let session = fleet.a().sign_in(&name, USER_PASSWORD).await;
+    let other = fleet.a().sign_in(&name, USER_PASSWORD).await;
+    let (key_id, key) = new_key(&session).await;
+    let session_id = session_id(&session).await;
+    Scene { fleet, admin: admin.clone(), session, session_id, key, key_id, other, name }
+}
+
+async fn check(scene: &Scene<'_>, service: &Service, row: &Row, replica: &str) {
+    for (what, client, expected) in [
+        ("session", &scene.session, row.session),
+        ("key", &scene.key, row.key),
+        ("other session", &scene.other, row.other),
+    ] {
+        let met = meets(&client.at(service)).await;
+        assert_eq!(met, expected, "{}: the {what} at replica {replica}", row.name);
+    }
+}
+
+#[tokio::test]
+async fn changes_hold_at_the_next_request_of_every_replica() {
+    let store = Store::start();
+    store.run("CREATE TABLE otel.otel_traces_empty AS otel.otel_traces").await;
+    let (fleet, admin) = Fleet::reading(&store, &[]).await;
+    for (number, row) in table().into_iter().enumerate() {
+        let scene = scene(&fleet, &admin, format!("user{number}")).await;
+        for service in [fleet.b(), fleet.a()] {
+            for client in [&scene.session, &scene.key, &scene.other] {
+                assert_eq!(meets(&client.at(service)).await, Meets::Spans, "before: {}", row.name);
+            }
+        }
+        (row.change)(&scene).await;
+        check(&scene, fleet.b(), &row, "B").await;
+        check(&scene, fleet.a(), &row, "A").await;
+    }
+}
+
+#[tokio::test]
+async fn what_is_given_holds_at_the_next_request_of_every_replica() {
+    let store = Store::start();
+    let (fleet, admin) = Fleet::reading(&store, &[]).await;
+    add_user(fleet.a(), &admin, "ada", &[], json!({})).await;
+    let ada = fleet.a().sign_in("ada", USER_PASSWORD).await;
+    let at_b = ada.at(fleet.b());
+    assert_eq!(meets(&at_b).await, Meets::Nothing);
+    admin.patch("/users/ada", json!({"roles": ["blue"]})).await.expect(200);
+    assert_eq!(meets(&at_b).await, Meets::Spans);
+    // A right to administer as well, and its loss.
+    at_b.get("/users").await.problem(403, "forbidden");
+    admin.patch("/users/ada", json!({"roles": ["blue", "admin"]})).await.expect(200);
+    at_b.get("/users").await.expect(200);
+    admin.patch("/users/ada", json!({"roles": ["blue"]})).await.expect(200);
+    at_b.get("/users").await.problem(403, "forbidden");
+    // A session that was made at one replica is one at the other, and its end is.
+    let other = fleet.b().sign_in("ada", USER_PASSWORD).await;
+    assert_eq!(meets(&other.at(fleet.a())).await, Meets::Spans);
+    other.send(Method::POST, "/logout", None).await.expect(204);
+    assert_eq!(meets(&other.at(fleet.a())).await, Meets::Unauthenticated);
+}
+
+#[tokio::test]
+async fn a_preview_holds_at_the_next_request_of_every_replica() {
+    let store = Store::start();
+    let (fleet, admin) = Fleet::reading(&store, &[]).await;
+    let both = [admin.clone(), admin.at(fleet.b())];
+    let preview = json!({"roles": ["blue"]});
+    for (number, client) in both.iter().enumerate() {
+        let next = &both[1 - number];
+        assert_eq!(meets(next).await, Meets::Nothing);
+        client.put("/me/preview", preview.clone()).await.expect(200);
+        assert_eq!(meets(next).await, Meets::Spans);
+        assert_eq!(next.get("/me").await.expect(200).body["preview"]["roles"], json!(["blue"]));
+        client.delete("/me/preview").await.expect(204);
+        assert_eq!(meets(next).await, Meets::Nothing);
+        assert_eq!(next.get("/me").await.expect(200).body["preview"], Value::Null);
+    }
+    // It is gone with the role `admin`, at once.
+    admin.put("/me/preview", preview).await.expect(200);
+    add_user(fleet.a(), &admin, "second", &["admin"], json!({})).await;
+    let second = fleet.a().sign_in("second", USER_PASSWORD).await;
+    second.patch("/users/admin", json!({"roles": []})).await.expect(200);
+    assert_eq!(meets(&admin.at(fleet.b())).await, Meets::Nothing);
+    second.patch("/users/admin", json!({"roles": ["admin"]})).await.expect(200);
+    assert_eq!(meets(&other_admin(fleet.b()).await).await, Meets::Nothing);
+}
