@@ -8,6 +8,7 @@ use tracewarden_model::{
     AccessModel, AttributeValue, Binding, ColumnType, Display, FieldRef, LogicalType, MarkedField,
 };
 
+use crate::audit_prune::PrunedAudit;
 use crate::error::DbError;
 use crate::records::Preview;
 
@@ -70,6 +71,14 @@ struct ModelDocument {
     fields: Vec<FieldDocument>,
 }
 
+/// In the detail of an audit record, which may say more.
+#[derive(Deserialize)]
+struct PrunedDocument {
+    through: u64,
+    hash: String,
+    removed: u64,
+}
+
 fn corrupt(what: &str, error: impl std::fmt::Display) -> DbError {
     DbError::Corrupt(format!("{what}: {error}"))
 }
@@ -116,6 +125,12 @@ pub(crate) fn read_preview(text: &str) -> Result<Preview, DbError> {
         attributes: attributes_from_document(document.attributes),
         username: document.username,
     })
+}
+
+pub(crate) fn read_pruned(text: &str) -> Result<PrunedAudit, DbError> {
+    let document: PrunedDocument =
+        serde_json::from_str(text).map_err(|error| corrupt("removal of audit records", error))?;
+    Ok(PrunedAudit { through: document.through, hash: document.hash, removed: document.removed })
 }
 
 pub(crate) fn write_tools(tools: &[String]) -> Result<String, DbError> {

@@ -87,7 +87,7 @@ impl Service {
     /// # Errors
     /// When the own database fails.
     pub async fn verify_audit(&self) -> Result<Option<ChainFault>, ServiceError> {
-        Ok(self.db().begin_read().await?.verify_audit().await?)
+        Ok(self.db().begin_read().await?.verify_audit(|_, _| ()).await?.err())
     }
 
     /// The settings.

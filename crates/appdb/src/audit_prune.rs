@@ -1,0 +1,134 @@
+//! Removing the oldest audit records. The chain then begins later: its new beginning is kept as the anchor, and the
+//! record of the removal, which the caller appends in the same transaction, confirms the anchor from inside the chain.
+
+use sqlx::any::AnyRow;
+use tracewarden_model::Timestamp;
+
+use crate::database::WriteTx;
+use crate::error::DbError;
+use crate::rows;
+
+/// The action of the record that a removal leaves behind.
+pub const AUDIT_PRUNE: &str = "audit.prune";
+
+/// How much older than the bound a record must be that was begun and never completed. It may be running still, and its
+/// completion must find it; after this long it never comes.
+const OPEN_GRACE_NANOS: i64 = 3_600 * 1_000_000_000;
+
+const PAGE: i64 = 1_000;
+
+/// What was removed: every record up to `through`. The detail of the record with the action [`AUDIT_PRUNE`] has members
+/// of these names, and may have more.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PrunedAudit {
+    /// The last record removed.
+    pub through: u64,
+    /// Its hash, which the first record kept follows.
+    pub hash: String,
+    /// How many.
+    pub removed: u64,
+}
+
+/// Where the log may be cut: nowhere between the beginning of something and its completion.
+struct Sweep {
+    before: Timestamp,
+    open_since: Timestamp,
+    anchor: u64,
+    limit: u64,
+    last: u64,
+    previous: String,
+    /// The latest completion of anything begun so far.
+    open_until: u64,
+    cut: Option<(u64, String)>,
+}
+
+impl Sweep {
+    /// Takes the next record; whether to go on.
+    fn next(&mut self, row: &AnyRow) -> Result<bool, DbError> {
+        let sequence = rows::unsigned(row, "sequence")?;
+        let at = rows::time(row, "at")?;
+        if at >= self.before {
+            return Ok(false);
+        }
+        // What was tampered with must not vanish as if it had become too old.
+        if self.last.checked_add(1) != Some(sequence) || rows::text(row, "previous_hash")? != self.previous {
+            return Err(DbError::Corrupt(format!(
+                "the audit log is broken at record {sequence}, so that nothing is removed from it; verify it"
+            )));
+        }
+        let hash = rows::text(row, "hash")?;
+        let begun = rows::optional_integer(row, "completes")?.is_none();
+        match rows::optional_integer(row, "completed_by")? {
+            Some(_) => self.open_until = self.open_until.max(rows::unsigned(row, "completed_by")?),
+            None if begun && rows::text(row, "outcome")? == "unknown" && at >= self.open_since => {
+                return Ok(false);
+            }
+            None => {}
+        }
+        self.last = sequence;
+        self.previous.clone_from(&hash);
+        if sequence >= self.open_until {
+            self.cut = Some((sequence, hash));
+        }
+        Ok(self.cut.is_none() || sequence.saturating_sub(self.anchor) < self.limit)
+    }
+}
+
+impl WriteTx {
+    /// Removes the oldest records up to the first one from `before` or later, about `limit` at most (more only where
+    /// something begun and its completion lie further apart); nothing that is begun is parted from its completion.
+    /// `None`: there was nothing to remove. Otherwise the caller appends a record with the action [`AUDIT_PRUNE`] and
+    /// the result as its detail before it commits.
+    ///
+    /// # Errors
+    /// [`DbError::Corrupt`] when the records to remove are no unbroken chain, else as the database fails.
+    pub async fn prune_audit(
+        &mut self,
+        before: Timestamp,
+        limit: u32,
+    ) -> Result<Option<PrunedAudit>, DbError> {
+        let (anchor, previous) = self.audit_anchor().await?;
+        let mut sweep = Sweep {
+            before,
+            open_since: before.saturating_sub(OPEN_GRACE_NANOS),
+            anchor,
+            limit: u64::from(limit),
+            last: anchor,
+            previous,
+            open_until: 0,
+            cut: None,
+        };
+        'sweep: loop {
+            let page = sqlx::query(
+                "SELECT begun.sequence, begun.completes, begun.at, begun.outcome, begun.previous_hash, begun.hash, \
+                 ended.sequence AS completed_by \
+                 FROM audit AS begun LEFT JOIN audit AS ended ON ended.completes = begun.sequence \
+                 WHERE begun.sequence > $1 ORDER BY begun.sequence LIMIT $2",
+            )
+            .bind(rows::signed(sweep.last)?)
+            .bind(PAGE)
+            .fetch_all(self.statements())
+            .await?;
+            if page.is_empty() {
+                break;
+            }
+            for row in &page {
+                if !sweep.next(row)? {
+                    break 'sweep;
+                }
+            }
+        }
+        let Some((through, hash)) = sweep.cut else { return Ok(None) };
+        let done = sqlx::query("DELETE FROM audit WHERE sequence > $1 AND sequence <= $2")
+            .bind(rows::signed(anchor)?)
+            .bind(rows::signed(through)?)
+            .execute(self.statements())
+            .await?;
+        sqlx::query("UPDATE audit_anchor SET sequence = $1, hash = $2 WHERE id = 1")
+            .bind(rows::signed(through)?)
+            .bind(hash.as_str())
+            .execute(self.statements())
+            .await?;
+        Ok(Some(PrunedAudit { through, hash, removed: done.rows_affected() }))
+    }
+}

@@ -1,0 +1,203 @@
+//! Verifying the audit chain from its anchor to its head.
+
+use sqlx::any::AnyRow;
+use tracewarden_model::Timestamp;
+
+use crate::audit::NewAuditRecord;
+use crate::audit_chain::{self, GENESIS_HASH};
+use crate::audit_prune::{AUDIT_PRUNE, PrunedAudit};
+use crate::database::ReadTx;
+use crate::documents;
+use crate::error::DbError;
+use crate::rows;
+
+const PAGE: i64 = 1_000;
+
+/// Where the chain breaks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChainFault {
+    /// The first record that does not fit.
+    pub sequence: u64,
+    /// How.
+    pub reason: &'static str,
+}
+
+/// A record's place in the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AuditPlace {
+    /// Its number.
+    pub sequence: u64,
+    /// Its time.
+    pub at: Timestamp,
+}
+
+/// An unbroken chain.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct VerifiedAudit {
+    /// How many records there are.
+    pub records: u64,
+    /// The oldest.
+    pub first: Option<AuditPlace>,
+    /// The newest.
+    pub last: Option<AuditPlace>,
+    /// Number and hash of the newest, as the head says: what to keep elsewhere.
+    pub head: (u64, String),
+    /// Number and hash of the last record that was removed for its age; 0 and [`GENESIS_HASH`] before the first.
+    pub anchor: (u64, String),
+}
+
+/// The chain as far as it has been verified.
+struct Walk {
+    last: u64,
+    previous: String,
+    records: u64,
+    first: Option<AuditPlace>,
+    latest: Option<AuditPlace>,
+    pruned: Option<PrunedAudit>,
+}
+
+impl Walk {
+    /// Takes the next record, or says why it is not the next one.
+    fn next(&mut self, row: &AnyRow) -> Result<Result<(), ChainFault>, DbError> {
+        let sequence = rows::unsigned(row, "sequence")?;
+        if let Some(reason) = check_link(row, sequence, self.last, &self.previous)? {
+            return Ok(Err(ChainFault { sequence, reason }));
+        }
+        if rows::text(row, "action")? == AUDIT_PRUNE && rows::text(row, "outcome")? == "success" {
+            match documents::read_pruned(&rows::text(row, "detail")?) {
+                Ok(pruned) => self.pruned = Some(pruned),
+                Err(_) => {
+                    let reason = "it records a removal of old records, but not of which ones";
+                    return Ok(Err(ChainFault { sequence, reason }));
+                }
+            }
+        }
+        let place = AuditPlace { sequence, at: rows::time(row, "at")? };
+        self.first.get_or_insert(place);
+        self.latest = Some(place);
+        self.records = self.records.saturating_add(1);
+        self.last = sequence;
+        self.previous = rows::text(row, "hash")?;
+        Ok(Ok(()))
+    }
+
+    /// Whether the removals that the log records led to this anchor. Whoever cuts off the beginning by hand and moves
+    /// the anchor leaves no such record; the record of the last removal is newer than all that it removed, and so kept.
+    fn confirms(&self, anchor: &(u64, String)) -> bool {
+        match &self.pruned {
+            Some(pruned) => (pruned.through, &pruned.hash) == (anchor.0, &anchor.1),
+            None => anchor.0 == 0 && anchor.1 == GENESIS_HASH,
+        }
+    }
+}
+
+impl ReadTx {
+    /// Checks the whole chain, and gives what it holds or the first fault. `progress` is told now and then how many
+    /// records have been checked, of how many.
+    ///
+    /// # Errors
+    /// [`DbError`] when the database fails or a row cannot be read.
+    pub async fn verify_audit(
+        &mut self,
+        mut progress: impl FnMut(u64, u64) + Send,
+    ) -> Result<Result<VerifiedAudit, ChainFault>, DbError> {
+        let anchor = self.audit_anchor().await?;
+        let head = self.audit_head().await?;
+        if let Some(sequence) = self.audit_record_before(anchor.0).await? {
+            let reason = "it stands where records were removed, or where there was never one";
+            return Ok(Err(ChainFault { sequence, reason }));
+        }
+        let mut walk = Walk {
+            last: anchor.0,
+            previous: anchor.1.clone(),
+            records: 0,
+            first: None,
+            latest: None,
+            pruned: None,
+        };
+        loop {
+            let page = sqlx::query(
+                "SELECT sequence, completes, at, actor_id, actor_name, credential_id, via, action, outcome, \
+                 request_id, client_ip, user_agent, target, detail, previous_hash, hash FROM audit \
+                 WHERE sequence > $1 ORDER BY sequence LIMIT $2",
+            )
+            .bind(rows::signed(walk.last)?)
+            .bind(PAGE)
+            .fetch_all(self.statements())
+            .await?;
+            if page.is_empty() {
+                break;
+            }
+            for row in &page {
+                if let Err(fault) = walk.next(row)? {
+                    return Ok(Err(fault));
+                }
+            }
+            progress(walk.records, head.0.saturating_sub(anchor.0));
+        }
+        if (walk.last, &walk.previous) != (head.0, &head.1) {
+            let reason = "the log does not end with the last record written";
+            let sequence = if walk.last < head.0 { walk.last.saturating_add(1) } else { walk.last };
+            return Ok(Err(ChainFault { sequence, reason }));
+        }
+        if !walk.confirms(&anchor) {
+            let reason = "the log does not begin where its record of the last removal says";
+            return Ok(Err(ChainFault { sequence: anchor.0, reason }));
+        }
+        Ok(Ok(VerifiedAudit { records: walk.records, first: walk.first, last: walk.latest, head, anchor }))
+    }
+
+    /// A record at or before the anchor, where none can be.
+    async fn audit_record_before(&mut self, anchor: u64) -> Result<Option<u64>, DbError> {
+        let row = sqlx::query("SELECT sequence FROM audit WHERE sequence <= $1 ORDER BY sequence LIMIT 1")
+            .bind(rows::signed(anchor)?)
+            .fetch_optional(self.statements())
+            .await?;
+        let sequence = row.map(|row| rows::integer(&row, "sequence")).transpose()?;
+        Ok(sequence.map(|sequence| u64::try_from(sequence).unwrap_or(0)))
+    }
+}
+
+fn check_link(
+    row: &AnyRow,
+    sequence: u64,
+    last: u64,
+    previous: &str,
+) -> Result<Option<&'static str>, DbError> {
+    if last.checked_add(1) != Some(sequence) {
+        return Ok(Some("records before it are missing"));
+    }
+    if rows::text(row, "previous_hash")? != previous {
+        return Ok(Some("it does not follow the record before it"));
+    }
+    let texts = [
+        rows::optional_text(row, "actor_id")?,
+        rows::optional_text(row, "actor_name")?,
+        rows::optional_text(row, "credential_id")?,
+        rows::optional_text(row, "client_ip")?,
+        rows::optional_text(row, "user_agent")?,
+        rows::optional_text(row, "target")?,
+    ];
+    let [actor_id, actor_name, credential_id, client_ip, user_agent, target] =
+        texts.each_ref().map(Option::as_deref);
+    let record = NewAuditRecord {
+        completes: match rows::optional_integer(row, "completes")? {
+            None => None,
+            Some(_) => Some(rows::unsigned(row, "completes")?),
+        },
+        at: Timestamp::from_micros(rows::integer(row, "at")?),
+        actor_id,
+        actor_name,
+        credential_id,
+        via: &rows::text(row, "via")?,
+        action: &rows::text(row, "action")?,
+        outcome: &rows::text(row, "outcome")?,
+        request_id: &rows::text(row, "request_id")?,
+        client_ip,
+        user_agent,
+        target,
+        detail: &rows::text(row, "detail")?,
+    };
+    let expected = audit_chain::hash(previous, sequence, &record);
+    Ok((rows::text(row, "hash")? != expected).then_some("its content is not what was written"))
+}
