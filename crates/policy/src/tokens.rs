@@ -23,6 +23,12 @@ pub(crate) fn tokens(text: &str) -> Result<Vec<Span>, Diagnostic> {
         return Err(Diagnostic::new(text, Span::new(0, 0), "too_long", message)
             .with_hint("put long lists into a user attribute, or split the policy in two"));
     }
+    if let Some(at) = text.find('\0') {
+        // Not every database can store it, and nobody can see it.
+        let message = "a policy cannot hold the character U+0000";
+        return Err(Diagnostic::new(text, Span::new(at, at + 1), "syntax", message)
+            .with_hint("in a string write `\\u0000`"));
+    }
     let bytes = text.as_bytes();
     let mut found = Vec::new();
     let mut depth = 0_usize;

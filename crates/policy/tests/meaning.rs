@@ -107,6 +107,9 @@ fn refusals_have_places_and_hints() {
     assert_eq!(refused("Events.Name.map(n, n) == []").0, "unknown_function");
     assert_eq!(refused("SpanAttributes == SpanAttributes").0, "type_mismatch");
     assert_eq!(refused("null == ServiceName").0, "unsupported");
+    assert_eq!(refused("Sampled // \0"), ("syntax", 1, 12, 1, true));
+    assert_eq!(refused("ServiceName == \"\0\""), ("syntax", 1, 17, 1, true));
+    assert!(check("ServiceName == \"\\u0000\"", &model()).is_ok());
     assert_eq!(check("A == \"x\" || B == \"y\"", &model()).unwrap_err().len(), 2);
 }
 

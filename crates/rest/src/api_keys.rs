@@ -25,6 +25,12 @@ pub(crate) struct CreateRequest {
     name: String,
     /// From when it is dead; absent for never.
     expires_at: Option<Time>,
+    /// A policy that a trace must satisfy besides those of the owner's roles, by the same span or another.
+    #[schema(examples("SpanAttributes[\"deployment.environment\"] == \"staging\""))]
+    policy: Option<String>,
+    /// The only tools that the key is good for, each once; absent for everything that needs no session.
+    #[schema(min_items = 1, examples(json!(["svc_query_traces", "svc_get_trace"])))]
+    tools: Option<Vec<String>>,
 }
 
 /// A personal API key, without its token.
@@ -41,9 +47,17 @@ pub(crate) struct WireApiKey {
     /// When it was made.
     created_at: Time,
     /// From when it is dead, if ever.
+    #[schema(required = true)]
     expires_at: Option<Time>,
     /// When it was last used, to about a minute.
+    #[schema(required = true)]
     last_used_at: Option<Time>,
+    /// The policy that it is narrowed to, if any.
+    #[schema(required = true)]
+    policy: Option<String>,
+    /// The tools that it is narrowed to, if any.
+    #[schema(required = true)]
+    tools: Option<Vec<String>>,
 }
 
 impl From<ApiKeyInfo> for WireApiKey {
@@ -55,6 +69,8 @@ impl From<ApiKeyInfo> for WireApiKey {
             created_at: key.created_at.into(),
             expires_at: key.expires_at.map(Time),
             last_used_at: key.last_used_at.map(Time),
+            policy: key.policy,
+            tools: key.tools,
         }
     }
 }
@@ -86,23 +102,38 @@ pub(crate) struct CreatedApiKey {
     /// When it was made.
     created_at: Time,
     /// From when it is dead, if ever.
+    #[schema(required = true)]
     expires_at: Option<Time>,
+    /// The policy that it is narrowed to, if any.
+    #[schema(required = true)]
+    policy: Option<String>,
+    /// The tools that it is narrowed to, if any.
+    #[schema(required = true)]
+    tools: Option<Vec<String>>,
 }
 
-/// Makes a key that carries the caller's roles as they are at each request.
+/// Makes a key that carries the caller's roles as they are at each request, or less: with `policy` or `tools` it is
+/// narrowed, and then never administers.
 #[utoipa::path(post, path = "/me/api-keys", tag = "self", request_body = CreateRequest, responses(
     (status = 201, description = "Made", body = CreatedApiKey),
+    (status = 409, description = "`conflict`: the caller has as many keys as one may have"),
+    (status = 422, description = "`invalid_value`: a name, an expiry or a tool that is not allowed; `policy_invalid`: the policy does not compile"),
 ))]
 pub(crate) async fn create(
     State(app): State<App>,
     caller: Caller,
     Json(new): Json<CreateRequest>,
 ) -> Result<(StatusCode, Answer<CreatedApiKey>), Problem> {
-    let new = NewApiKey { name: new.name, expires_at: new.expires_at.map(|time| time.0) };
+    let new = NewApiKey {
+        name: new.name,
+        expires_at: new.expires_at.map(|time| time.0),
+        policy: new.policy,
+        tools: new.tools,
+    };
     let created = app.service.create_api_key(&caller, new).await?;
-    let WireApiKey { id, name, token_hint, created_at, expires_at, .. } = created.key.into();
+    let WireApiKey { id, name, token_hint, created_at, expires_at, policy, tools, .. } = created.key.into();
     let token = created.token.expose_secret().to_owned();
-    let answer = CreatedApiKey { id, name, token, token_hint, created_at, expires_at };
+    let answer = CreatedApiKey { id, name, token, token_hint, created_at, expires_at, policy, tools };
     Ok((StatusCode::CREATED, Answer(answer)))
 }
 
@@ -114,7 +145,7 @@ pub(crate) async fn list(State(app): State<App>, caller: Caller) -> Result<Answe
 
 /// Revokes one of the caller's keys.
 #[utoipa::path(delete, path = "/me/api-keys/{id}", tag = "self", params(("id" = String, Path, description = "The key's id")),
-    responses((status = 204, description = "Revoked"), (status = 404, description = "The caller has no such key")))]
+    responses((status = 204, description = "Revoked"), (status = 404, description = "`not_found`: the caller has no such key")))]
 pub(crate) async fn revoke(
     State(app): State<App>,
     caller: Caller,

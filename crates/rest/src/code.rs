@@ -46,8 +46,8 @@ codes! {
     Unauthenticated "unauthenticated" UNAUTHORIZED "A session or an API key is required";
     /// A log-in was refused; the answer does not say why.
     InvalidCredentials "invalid_credentials" UNAUTHORIZED "User name or password is wrong";
-    /// Known, yet not an administrator.
-    Forbidden "forbidden" FORBIDDEN "An administrator is required";
+    /// Known, yet not an administrator; or by a key that was made for something else.
+    Forbidden "forbidden" FORBIDDEN "The caller may not do this";
     /// The password must be changed before anything else.
     PasswordChangeRequired "password_change_required" FORBIDDEN "The password must be changed first";
     /// A browser sent the request on behalf of another site.

@@ -42,12 +42,12 @@ use axum::{Router, middleware};
 use bytes::Bytes;
 use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::compression::CompressionLayer;
-use tracewarden_service::{Service, SessionOnly};
+use tracewarden_service::{Service, SessionOnly, Tool};
 use utoipa_axum::routes;
 
 use crate::accept::Representation::{Json, Lines};
 use crate::routes::Access::{Account, Administrator, Principal, Public};
-use crate::routes::By::{Any, Session};
+use crate::routes::By::{Any, Session, Tool as ByTool};
 use crate::routes::Routes;
 
 pub use code::Code;
@@ -95,9 +95,9 @@ fn declare(app: App) -> Routes {
         .add(Principal(Any), routes!(api_keys::list))
         .add(Principal(Session(SessionOnly::CreateApiKey)), routes!(api_keys::create))
         .add(Principal(Any), routes!(api_keys::revoke))
-        .add_offering(Principal(Any), &[Json, Lines], routes!(traces::query))
-        .add(Principal(Any), routes!(traces::get))
-        .add(Principal(Any), routes!(filter::schema))
+        .add_offering(Principal(ByTool(Tool::QueryTraces)), &[Json, Lines], routes!(traces::query))
+        .add(Principal(ByTool(Tool::GetTrace)), routes!(traces::get))
+        .add(Principal(ByTool(Tool::FilterSchema)), routes!(filter::schema))
         .add(Administrator(Any), routes!(users::list, users::create))
         .add(Administrator(Any), routes!(users::get, users::change, users::delete))
         .add(Administrator(Any), routes!(users::rotate_password))

@@ -13,6 +13,9 @@ use crate::routes::Access;
 /// Who may call, for readers of the document that want to know more than `security` says.
 const X_ACCESS: &str = "x-access";
 
+/// The tool that an operation is REST's form of: a key that is limited to tools needs it there.
+const X_TOOL: &str = "x-tool";
+
 /// All operations of a path with their methods.
 pub(crate) fn of(item: &mut PathItem) -> impl Iterator<Item = (&'static str, &mut Operation)> {
     let PathItem { get, put, post, delete, patch, .. } = item;
@@ -25,7 +28,11 @@ pub(crate) fn of(item: &mut PathItem) -> impl Iterator<Item = (&'static str, &mu
 pub(crate) fn document(method: &str, path: &str, operation: &mut Operation, access: Access) {
     operation.operation_id = Some(operation_id(method, path));
     operation.security = Some(security(access));
-    operation.extensions.get_or_insert_default().insert(X_ACCESS.to_owned(), access.as_str().into());
+    let extensions = operation.extensions.get_or_insert_default();
+    extensions.insert(X_ACCESS.to_owned(), access.as_str().into());
+    if let Some(tool) = access.tool() {
+        extensions.insert(X_TOOL.to_owned(), tool.name().into());
+    }
     for (status, description) in common_problems(method, operation, access) {
         let response = operation.responses.responses.entry(status.to_owned());
         if let RefOr::T(response) = response.or_insert_with(|| Response::default().into()) {
@@ -84,6 +91,9 @@ fn common_problems(method: &str, operation: &Operation, access: Access) -> Vec<(
     }
     if matches!(access, Access::Administrator(_)) {
         problems.push(("403", "`forbidden`: not an administrator"));
+    }
+    if matches!(access, Access::Principal(_)) && access.session_only().is_none() {
+        problems.push(("403", "`forbidden`: the API key is limited to other tools"));
     }
     if access.session_only().is_some() {
         problems.push(("403", "`session_required`: an API key cannot do it"));

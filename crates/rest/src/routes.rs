@@ -10,7 +10,7 @@ use axum::response::{IntoResponse, Response};
 use http::request::Parts;
 use http::{HeaderMap, header};
 use tracewarden_service::{
-    Credential, Identity, Principal, RefusedCall, RequestInfo, Secret, ServiceError, SessionOnly,
+    Credential, Identity, Principal, RefusedCall, RequestInfo, Secret, ServiceError, SessionOnly, Tool,
 };
 use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter};
 
@@ -36,8 +36,10 @@ pub(crate) enum Access {
 /// With which credentials a route can be called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum By {
-    /// A session or an API key.
+    /// A session or an API key. One that is limited to tools sees its owner's account, and no more.
     Any,
+    /// A session or an API key; one that is limited to tools, when this is among them: the route is what REST has for it.
+    Tool(Tool),
     /// A session alone: what a stolen key must not be able to do.
     Session(SessionOnly),
 }
@@ -50,6 +52,14 @@ impl Access {
             Self::Account(_) => "account",
             Self::Principal(_) => "user",
             Self::Administrator(_) => "administrator",
+        }
+    }
+
+    /// The tool that this is the route of, if any.
+    pub(crate) fn tool(self) -> Option<Tool> {
+        match self {
+            Self::Account(By::Tool(tool)) | Self::Principal(By::Tool(tool)) => Some(tool),
+            _ => None,
         }
     }
 
@@ -156,14 +166,18 @@ impl Gate {
         if self.access.session_only().is_some() {
             identity.require_own_session()?;
         }
+        if !matches!(self.access, Access::Public | Access::Account(_)) {
+            identity.require_tool(self.access.tool())?;
+        }
         Ok(())
     }
 
     /// Refuses a known caller. It is recorded where it is of interest who tried: administration, and with a key what only
-    /// a session may do.
+    /// a session may do or what is outside its tools.
     async fn refuse(&self, head: &Parts, identity: &Identity, error: ServiceError) -> Problem {
         let what = self.access.session_only().filter(|_| matches!(error, ServiceError::SessionRequired));
-        if what.is_some() || matches!(self.access, Access::Administrator(_)) {
+        let outside_tools = matches!(error, ServiceError::OutsideTools);
+        if what.is_some() || outside_tools || matches!(self.access, Access::Administrator(_)) {
             let call = RefusedCall {
                 what,
                 method: head.method.as_str(),

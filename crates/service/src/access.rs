@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use tracewarden_model::{Binding, Caller};
-use tracewarden_policy::{self as policy, AccessScope, RolePolicy};
+use tracewarden_policy::{self as policy, AccessScope, Restriction, RolePolicy};
 
 use crate::authority::Authority;
 use crate::error::ServiceError;
-use crate::principal::Principal;
+use crate::principal::{Identity, Principal};
 use crate::service::{Service, blocking};
 
 /// What a caller may read, decided on the rows of one moment.
@@ -18,7 +18,7 @@ pub(crate) struct Access {
     pub(crate) authority: Arc<Authority>,
     pub(crate) binding: Binding,
     pub(crate) scope: AccessScope,
-    /// What the audit record says about the decision: versions, not contents.
+    /// What the audit record says about the decision: versions of roles and model, and what else it rests on.
     pub(crate) basis: Value,
 }
 
@@ -63,7 +63,13 @@ fn authorise(authority: &Authority) -> Result<AccessScope, ServiceError> {
             expression: &policy.expression,
         })
     });
-    Ok(policy::authorise(policies, None, &caller, model)?)
+    let restriction = principal.key_policy().map(|expression| restriction(principal, expression));
+    Ok(policy::authorise(policies, restriction, &caller, model)?)
+}
+
+/// The policy of a key, read as its owner may read it now: it cannot tell of fields whose existence is kept from them.
+pub(crate) fn restriction<'a>(owner: &Identity, expression: &'a str) -> Restriction<'a> {
+    Restriction { expression, knows_policy_fields: owner.holds_admin_role() }
 }
 
 fn basis(Authority { principal, roles, model }: &Authority) -> Value {
@@ -73,6 +79,10 @@ fn basis(Authority { principal, roles, model }: &Authority) -> Value {
     if let (Some(preview), Value::Object(members)) = (principal.preview(), &mut basis) {
         let preview = json!({ "roles": preview.roles, "username": preview.username });
         members.insert("preview".to_owned(), preview);
+    }
+    if let (Some(expression), Value::Object(members)) = (principal.key_policy(), &mut basis) {
+        // In full: the key may be revoked and gone when somebody reads this.
+        members.insert("key_policy".to_owned(), expression.into());
     }
     basis
 }

@@ -1,16 +1,21 @@
-//! The caller's API keys.
+//! The caller's API keys. A key acts with its owner's roles, or with less: it may be narrowed to traces that satisfy a
+//! policy of its own too, and to some tools. A narrowed key never administers, so that its owner can hand it out without
+//! handing out more.
 
 use secrecy::ExposeSecret as _;
 use serde_json::json;
 use tracewarden_appdb::ApiKey;
-use tracewarden_model::Timestamp;
+use tracewarden_model::{Caller, Timestamp, nearest::nearest};
+use tracewarden_policy::Diagnostic;
 
 use crate::Secret;
-use crate::error::{FieldError, ServiceError};
+use crate::access::restriction;
+use crate::error::{FieldError, ServiceError, unknown};
 use crate::principal::Principal;
 use crate::refused_calls::SessionOnly;
-use crate::service::Service;
+use crate::service::{Service, blocking};
 use crate::tokens;
+use crate::tools::Tool;
 use crate::validate;
 
 /// A key to create.
@@ -20,6 +25,10 @@ pub struct NewApiKey {
     pub name: String,
     /// From when it is dead; `None` for never.
     pub expires_at: Option<Timestamp>,
+    /// A policy that traces must satisfy besides those of the owner's roles, by the same span or another.
+    pub policy: Option<String>,
+    /// Names of the only tools that it is good for, at least one; `None` for everything that needs no session.
+    pub tools: Option<Vec<String>>,
 }
 
 /// A key as its owner sees it.
@@ -37,6 +46,10 @@ pub struct ApiKeyInfo {
     pub expires_at: Option<Timestamp>,
     /// Last use, to about a minute.
     pub last_used_at: Option<Timestamp>,
+    /// The policy that it is narrowed to.
+    pub policy: Option<String>,
+    /// The tools that it is narrowed to.
+    pub tools: Option<Vec<String>>,
 }
 
 impl From<ApiKey> for ApiKeyInfo {
@@ -48,6 +61,8 @@ impl From<ApiKey> for ApiKeyInfo {
             created_at: key.created_at,
             expires_at: key.expires_at,
             last_used_at: key.last_used_at,
+            policy: key.policy,
+            tools: key.tools,
         }
     }
 }
@@ -62,13 +77,15 @@ pub struct CreatedApiKey {
 }
 
 const KEYS_PER_USER_MAX: usize = 100;
+/// More names than there are tools hold an unknown or a repeated one: some of them are enough to refuse the list.
+const TOOLS_CHECKED_MAX: usize = 2 * Tool::ALL.len();
 
 impl Service {
     /// Creates a key for the caller.
     ///
     /// # Errors
-    /// [`ServiceError::SessionRequired`] for a key, [`ServiceError::Refused`] for a bad name or an expiry that is past,
-    /// [`ServiceError::Conflict`] with too many keys.
+    /// [`ServiceError::SessionRequired`] for a key, [`ServiceError::Refused`] for a bad name, an expiry that is past, a
+    /// policy that does not compile or an unknown tool, [`ServiceError::Conflict`] with too many keys.
     pub async fn create_api_key(
         &self,
         principal: &Principal,
@@ -90,6 +107,10 @@ impl Service {
         if new.expires_at.is_some_and(|expiry| expiry <= now) {
             errors.push(FieldError::new("/expires_at", "invalid_value", "the time is past"));
         }
+        check_tools(new.tools.as_deref(), &mut errors);
+        if let Some(policy) = &new.policy {
+            self.check_key_policy(principal, policy, &mut errors).await?;
+        }
         validate::no_errors(errors)?;
         let token = tokens::api_key(self.entropy())?;
         // Times are stored in microseconds; what the answer says must be what the list says later.
@@ -101,6 +122,8 @@ impl Service {
             created_at: stored(now),
             expires_at: new.expires_at.map(stored),
             last_used_at: None,
+            policy: new.policy,
+            tools: new.tools,
         };
         let mut tx = self.begin_change(principal).await?;
         if tx.api_keys_of_user(principal.user_id()).await?.len() >= KEYS_PER_USER_MAX {
@@ -115,15 +138,48 @@ impl Service {
             user_id: principal.user_id(),
             created_at: key.created_at,
             expires_at: key.expires_at,
-            policy: None,
-            tools: None,
+            policy: key.policy.as_deref(),
+            tools: key.tools.as_deref(),
         })
         .await?;
-        let detail =
-            json!({ "name": key.name, "expires_at": key.expires_at.map(|expiry| expiry.to_string()) });
+        let detail = json!({
+            "name": key.name,
+            "expires_at": key.expires_at.map(|expiry| expiry.to_string()),
+            "policy": key.policy,
+            "tools": key.tools,
+        });
         self.record(&mut tx, principal, SessionOnly::CreateApiKey.action(), Some(&key.id), detail).await?;
         tx.commit().await?;
         Ok(CreatedApiKey { key, token })
+    }
+
+    /// Checks a key's policy as a role's is checked, but for the fields that its owner may not know of. Outside the
+    /// transaction that stores it: the model may change at any time, and then the key opens nothing.
+    async fn check_key_policy(
+        &self,
+        owner: &Principal,
+        expression: &str,
+        errors: &mut Vec<FieldError>,
+    ) -> Result<(), ServiceError> {
+        let model = self.db().begin_read().await?.access_model().await?;
+        let (owner, expression) = (owner.clone(), expression.to_owned());
+        let checked: Result<bool, Vec<Diagnostic>> = blocking(move || {
+            let checked = restriction(&owner, &expression).check(&model)?;
+            let user = owner.0.user;
+            let caller = Caller { username: user.username, roles: user.roles, attributes: user.attributes };
+            Ok(checked.predicate(&caller).is_some())
+        })
+        .await?;
+        match checked {
+            Ok(true) => {}
+            Ok(false) => {
+                let detail = "the policy is too large for your roles and attributes";
+                errors.push(FieldError::new("/policy", "policy_invalid", detail));
+            }
+            Err(diagnostics) => errors
+                .extend(diagnostics.into_iter().map(|diagnostic| FieldError::policy("/policy", diagnostic))),
+        }
+        Ok(())
     }
 
     /// The caller's keys, newest first, expired ones included.
@@ -146,10 +202,30 @@ impl Service {
 
     async fn revoke_my_api_key_in(&self, principal: &Principal, id: &str) -> Result<(), ServiceError> {
         let mut tx = self.begin_change(principal).await?;
-        if !tx.delete_api_key(principal.user_id(), id).await? {
+        if !tx.delete_api_key(principal.user_id(), validate::findable(id, "API key")?).await? {
             return Err(ServiceError::NotFound { what: "API key" });
         }
         self.record(&mut tx, principal, "api_key.revoke", Some(id), json!({})).await?;
         Ok(tx.commit().await?)
+    }
+}
+
+/// The wanted tools exist, each once.
+fn check_tools(tools: Option<&[String]>, errors: &mut Vec<FieldError>) {
+    let Some(tools) = tools else { return };
+    let known = Tool::ALL.map(Tool::name);
+    if tools.is_empty() {
+        let detail = "name at least one tool, or leave `tools` out";
+        return errors.push(FieldError::new("/tools", "invalid_value", detail));
+    }
+    for (at, name) in tools.iter().enumerate().take(TOOLS_CHECKED_MAX) {
+        let pointer = format!("/tools/{at}");
+        if Tool::parse(name).is_none() {
+            let near = nearest(name, known);
+            let detail = format!("{}; there are {}", unknown("tool", name, &near), known.join(", "));
+            errors.push(FieldError::new(pointer, "invalid_value", detail));
+        } else if tools.iter().take(at).any(|before| before == name) {
+            errors.push(FieldError::new(pointer, "invalid_value", format!("`{name}` is listed twice")));
+        }
     }
 }

@@ -198,6 +198,8 @@ impl Service {
             ServiceError::SessionRequired
             | ServiceError::Forbidden
             | ServiceError::PasswordChangeRequired
+            | ServiceError::NarrowedKey
+            | ServiceError::OutsideTools
             | ServiceError::Unauthenticated { .. }
             | ServiceError::TooManyQueries => Outcome::Denied,
             _ => Outcome::Failed,

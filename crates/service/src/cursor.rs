@@ -77,8 +77,8 @@ impl CursorKey {
 }
 
 impl Fingerprint {
-    /// Of a query by this caller. The caller's preview counts: what one preview has paged through says nothing about
-    /// where another one is.
+    /// Of a query by this caller. The caller's preview counts, and the policy of their key: what one of them has paged
+    /// through says nothing about where another one is.
     pub(crate) fn new(conditions: &[RawCondition], binding: &Binding, principal: &Principal) -> Self {
         let Binding { database, table, trace_id, span_id, timestamp, parent_span_id, trace_index, .. } =
             binding;
@@ -90,6 +90,7 @@ impl Fingerprint {
         let mut caller = Canonical::new("caller");
         caller.text(principal.user_id());
         caller.optional(principal.preview().map(|preview| format!("{preview:?}")).as_deref());
+        caller.optional(principal.key_policy());
         Self { filter: filter_digest(conditions), binding: bound.finish(), caller: caller.finish() }
     }
 }
@@ -101,7 +102,9 @@ impl Cursor {
             return Err(ServiceError::CursorFilterMismatch);
         }
         if self.fingerprint != *query {
-            return Err(ServiceError::InvalidCursor { inside: "of another caller, preview or binding" });
+            return Err(ServiceError::InvalidCursor {
+                inside: "of another caller, preview, key policy or binding",
+            });
         }
         Ok(())
     }

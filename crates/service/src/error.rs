@@ -19,6 +19,12 @@ pub struct FieldError {
 }
 
 impl FieldError {
+    /// A fault of a policy's text.
+    pub(crate) fn policy(pointer: impl Into<String>, diagnostic: Diagnostic) -> Self {
+        let detail = diagnostic.message.clone();
+        Self { pointer: pointer.into(), code: "policy_invalid", detail, diagnostic: Some(diagnostic) }
+    }
+
     pub(crate) fn new(pointer: impl Into<String>, code: &'static str, detail: impl Into<String>) -> Self {
         Self { pointer: pointer.into(), code, detail: detail.into(), diagnostic: None }
     }
@@ -51,6 +57,12 @@ pub enum ServiceError {
     /// Not an administrator.
     #[error("only administrators may do this")]
     Forbidden,
+    /// An administrator's key, but a narrowed one.
+    #[error("a narrowed API key never administers, whoever owns it")]
+    NarrowedKey,
+    /// A key that is limited to other tools.
+    #[error("this API key is limited to certain tools, and this is none of them")]
+    OutsideTools,
     /// The password must be changed first.
     #[error("the password must be changed before anything else")]
     PasswordChangeRequired,
@@ -98,8 +110,8 @@ pub enum ServiceError {
     /// Well-formed, but not allowed. Never empty; the first one's code is the code of the whole.
     #[error("the request is well-formed, but not allowed")]
     Refused(Vec<FieldError>),
-    /// A stored policy of the caller cannot be applied: no spans at all.
-    #[error("a stored policy no longer compiles; ask an administrator")]
+    /// A stored policy of the caller's roles or key cannot be applied: no spans at all.
+    #[error("a stored policy, of a role or of the API key, no longer compiles; ask an administrator")]
     PolicyBroken {
         /// Role, policy and what is wrong.
         inside: String,
@@ -148,7 +160,7 @@ impl ServiceError {
             Self::InvalidCursor { .. } => "invalid_cursor",
             Self::Unauthenticated { .. } => "unauthenticated",
             Self::InvalidCredentials => "invalid_credentials",
-            Self::Forbidden => "forbidden",
+            Self::Forbidden | Self::NarrowedKey | Self::OutsideTools => "forbidden",
             Self::PasswordChangeRequired => "password_change_required",
             Self::SessionRequired => "session_required",
             Self::TraceNotFound => "trace_not_found",

@@ -38,6 +38,7 @@ mod sessions;
 mod settings;
 mod throttle;
 mod tokens;
+mod tools;
 mod trace_source;
 mod traces;
 mod user_credentials;
@@ -61,11 +62,12 @@ pub use roles::{PolicyCheck, PutRole, RoleDetail};
 pub use service::Service;
 pub use sessions::SessionInfo;
 pub use settings::{Limits, PasswordCost, Settings};
+pub use tools::Tool;
 pub use trace_source::TableDetail;
 pub use traces::{AnswerBody, QueryAnswer, QueryRequest, SchemaEcho, SpanStream, TraceAnswer, View};
 pub use users::{CreatedUser, NewUser, UserAccess, UserChange, UserInfo, UserPage};
 
-pub use tracewarden_appdb::{AppDb, ChainFault, DbError, Policy, Preview, Role};
+pub use tracewarden_appdb::{AppDb, ChainFault, DbError, DbInspection, Policy, Preview, Role, SchemaState};
 pub use tracewarden_policy::Diagnostic;
 pub use tracewarden_tracestore::{Column, MapKey, MapKeys, SpanChunk, Summary, TableSummary, TraceStore};
 

@@ -10,6 +10,7 @@ use tracewarden_model::AttributeValue;
 
 use crate::Secret;
 use crate::error::ServiceError;
+use crate::tools::Tool;
 
 /// What a request presents.
 #[derive(Debug, Clone)]
@@ -94,7 +95,7 @@ pub struct Me {
     pub roles: BTreeSet<String>,
     /// Attributes.
     pub attributes: BTreeMap<String, AttributeValue>,
-    /// Whether the roles include `admin`.
+    /// Whether the roles include `admin`, and the credential lets the caller use it.
     pub is_admin: bool,
     /// Whether the password must be changed before anything else.
     pub must_change_password: bool,
@@ -115,9 +116,42 @@ impl Identity {
         &self.user.username
     }
 
-    /// Whether the user holds the role `admin`.
+    /// Whether the caller administers: the user holds the role `admin`, and did not come with a narrowed key.
     pub fn is_admin(&self) -> bool {
+        self.holds_admin_role() && !self.is_narrowed()
+    }
+
+    /// Whether the user holds the role `admin`, whatever they came with.
+    pub(crate) fn holds_admin_role(&self) -> bool {
         self.user.roles.contains(ADMIN_ROLE)
+    }
+
+    /// Whether the caller came with a key that opens less than its owner's roles.
+    pub(crate) fn is_narrowed(&self) -> bool {
+        self.api_key().is_some_and(|key| key.policy.is_some() || key.tools.is_some())
+    }
+
+    /// The policy that a trace must satisfy besides those of the roles, when the caller came with such a key.
+    pub(crate) fn key_policy(&self) -> Option<&str> {
+        self.api_key().and_then(|key| key.policy.as_deref())
+    }
+
+    fn api_key(&self) -> Option<&ApiKey> {
+        match &self.proof {
+            Proof::Session(_) => None,
+            Proof::ApiKey(key) => Some(key),
+        }
+    }
+
+    /// That the caller's credential is good for this tool; `None` for what belongs to no tool, which a key that is
+    /// limited to tools is not good for either.
+    ///
+    /// # Errors
+    /// [`ServiceError::OutsideTools`].
+    pub fn require_tool(&self, tool: Option<Tool>) -> Result<(), ServiceError> {
+        let Some(allowed) = self.api_key().and_then(|key| key.tools.as_ref()) else { return Ok(()) };
+        let named = tool.is_some_and(|tool| allowed.iter().any(|name| name == tool.name()));
+        if named { Ok(()) } else { Err(ServiceError::OutsideTools) }
     }
 
     /// The request.
@@ -161,9 +195,15 @@ impl Identity {
     /// That this caller administers; [`Principal::require_admin`] gives the right itself.
     ///
     /// # Errors
-    /// [`ServiceError::Forbidden`] without the role `admin`.
+    /// [`ServiceError::Forbidden`] without the role `admin`, [`ServiceError::NarrowedKey`] with it.
     pub fn require_admin_role(&self) -> Result<(), ServiceError> {
-        if self.is_admin() { Ok(()) } else { Err(ServiceError::Forbidden) }
+        if self.is_admin() {
+            Ok(())
+        } else if self.holds_admin_role() {
+            Err(ServiceError::NarrowedKey)
+        } else {
+            Err(ServiceError::Forbidden)
+        }
     }
 
     /// The caller as one who may use the service.
@@ -209,7 +249,7 @@ impl Principal {
     /// The right to administer.
     ///
     /// # Errors
-    /// [`ServiceError::Forbidden`] without the role `admin`.
+    /// [`ServiceError::Forbidden`] without the role `admin`, [`ServiceError::NarrowedKey`] with it.
     pub fn require_admin(&self) -> Result<Administrator<'_>, ServiceError> {
         self.require_admin_role()?;
         Ok(Administrator(self))

@@ -48,10 +48,14 @@ pub struct RefusedCall<'a> {
 }
 
 impl Service {
-    /// Records that a known caller asked for what they may not do: for administration, or with a key for what only a
-    /// session may do. The refusal stands whether or not its record can be written.
+    /// Records that a known caller asked for what they may not do: for administration, with a key for what only a
+    /// session may do, or with one for what is outside its tools. The refusal stands whether or not its record can be written.
     pub async fn note_refused_call(&self, identity: &Identity, error: &ServiceError, call: RefusedCall<'_>) {
-        let action = call.what.map_or("administration", SessionOnly::action);
+        let action = match (call.what, error) {
+            (Some(what), _) => what.action(),
+            (None, ServiceError::OutsideTools) => "api_key.use",
+            (None, _) => "administration",
+        };
         let detail = json!({ "code": error.code(), "method": call.method, "route": call.route });
         self.record_refusal(identity, action, error, Some(call.path), detail).await;
     }

@@ -123,7 +123,7 @@ async fn a_change_whose_record_fails_is_not_made() {
     let new = NewUser { username: "eve".to_owned(), ..NewUser::default() };
     assert_eq!(code(world.service.create_user(&right, new).await), "unavailable");
     assert_eq!(code(world.login("ada", USER_PASSWORD).await), "unavailable");
-    let new = NewApiKey { name: "k".to_owned(), expires_at: None };
+    let new = NewApiKey { name: "k".to_owned(), expires_at: None, policy: None, tools: None };
     assert_eq!(code(world.service.create_api_key(&ada, new).await), "unavailable");
 
     connection.execute("DROP TRIGGER full").await.unwrap();

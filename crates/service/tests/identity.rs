@@ -130,17 +130,22 @@ async fn many_names_from_one_address_are_slowed_down() {
 async fn keys_act_for_their_owner_within_bounds() {
     let world = world().await;
     let admin = world.admin().await;
-    let new = NewApiKey { name: "ci".to_owned(), expires_at: Some(Timestamp::from_nanos(1)) };
+    let new = NewApiKey {
+        name: "ci".to_owned(),
+        expires_at: Some(Timestamp::from_nanos(1)),
+        policy: None,
+        tools: None,
+    };
     assert_eq!(pointers(world.service.create_api_key(&admin, new).await)[0].0, "/expires_at");
     let expires_at = Some(admin_now(&world).saturating_add(100 * SECOND));
-    let new = NewApiKey { name: "ci".to_owned(), expires_at };
+    let new = NewApiKey { name: "ci".to_owned(), expires_at, policy: None, tools: None };
     let created = world.service.create_api_key(&admin, new).await.unwrap();
     assert!(created.token.expose_secret().starts_with(&created.key.token_hint));
     let credential = Credential::ApiKey(created.token.clone());
     let by_key = world.principal(&credential).await;
     assert!(by_key.is_admin() && by_key.auth() == AuthKind::ApiKey);
 
-    let more = NewApiKey { name: "more".to_owned(), expires_at: None };
+    let more = NewApiKey { name: "more".to_owned(), expires_at: None, policy: None, tools: None };
     assert_eq!(code(world.service.create_api_key(&by_key, more).await), "session_required");
     let change = world.service.change_password(
         &by_key,

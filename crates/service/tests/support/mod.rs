@@ -180,7 +180,7 @@ impl World {
     }
 
     pub async fn api_key(&self, principal: &Principal) -> Credential {
-        let new = NewApiKey { name: "ci".to_owned(), expires_at: None };
+        let new = NewApiKey { name: "ci".to_owned(), expires_at: None, policy: None, tools: None };
         Credential::ApiKey(self.service.create_api_key(principal, new).await.unwrap().token)
     }
 

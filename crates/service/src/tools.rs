@@ -1,0 +1,32 @@
+//! Tools: what the service does for a caller who reads traces, by the names that agents know. A key may be limited to
+//! some of them, whichever way a request comes in: the transport says which tool a call amounts to.
+
+/// A tool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tool {
+    /// Listing the fields that filters may name.
+    FilterSchema,
+    /// Searching traces.
+    QueryTraces,
+    /// Fetching one trace by its id.
+    GetTrace,
+}
+
+impl Tool {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::FilterSchema, Self::QueryTraces, Self::GetTrace];
+
+    /// The tool of this name.
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|tool| tool.name() == name)
+    }
+
+    /// The name, which never changes its meaning: keys are stored with it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::FilterSchema => "svc_filter_schema",
+            Self::QueryTraces => "svc_query_traces",
+            Self::GetTrace => "svc_get_trace",
+        }
+    }
+}
