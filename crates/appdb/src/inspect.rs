@@ -1,10 +1,13 @@
 //! A look at a database before the service uses it: what it is, whether its schema fits, who else could read along.
 
+use std::path::PathBuf;
+
 use sqlx::Row as _;
 
 use crate::database::{AppDb, Backend};
 use crate::error::DbError;
 use crate::migrations::{self, MIGRATIONS};
+use crate::sqlite;
 
 /// What a database is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,6 +36,11 @@ pub enum SchemaState {
 }
 
 impl AppDb {
+    /// The file of an SQLite address; `None` for a server.
+    pub fn file(url: &str) -> Option<PathBuf> {
+        sqlite::path(url.strip_prefix("sqlite:")?).ok()
+    }
+
     /// Connects and looks, without creating or changing anything.
     ///
     /// # Errors

@@ -1,10 +1,101 @@
-//! `tracewarden check-config`: what applies, with secrets left out.
+//! `tracewarden check-config`: what applies, with secrets left out, and whether the surroundings fit: files, the own
+//! database, and the user of the trace store, which should be able to read traces and nothing else.
+
+mod own_database;
+mod trace_store;
+
+use std::fmt;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::process::ExitCode;
 
 use crate::configuration::Configuration;
+use crate::serve;
 
-/// Prints every setting as it was understood.
-pub fn print(configuration: &Configuration) {
+/// Where the advice of the findings is explained.
+const GUIDE: &str = "docs/operations.md";
+
+/// How bad a finding is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Level {
+    Ok,
+    Warning,
+    Error,
+}
+
+/// One line of what was found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Finding {
+    level: Level,
+    text: String,
+}
+
+impl Finding {
+    fn ok(text: impl Into<String>) -> Self {
+        Self { level: Level::Ok, text: text.into() }
+    }
+
+    fn warning(text: impl Into<String>) -> Self {
+        Self { level: Level::Warning, text: text.into() }
+    }
+
+    fn error(text: impl Into<String>) -> Self {
+        Self { level: Level::Error, text: text.into() }
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let level = match self.level {
+            Level::Ok => "ok",
+            Level::Warning => "warning",
+            Level::Error => "error",
+        };
+        // A server's message may have several lines; a finding has one.
+        let text: Vec<&str> = self.text.split_whitespace().collect();
+        write!(f, "{level:<8} {}", text.join(" "))
+    }
+}
+
+/// Prints every setting as it was understood, and a line for everything that was looked at. Errors fail, and with `strict`
+/// warnings too.
+///
+/// # Errors
+/// When nothing can be looked at.
+pub fn run(configuration: &Configuration, strict: bool) -> anyhow::Result<ExitCode> {
     // The derived form names each field once, and `Secret` hides itself.
     println!("{configuration:#?}");
     println!("the configuration is valid");
+    let findings = serve::runtime()?.block_on(surroundings(configuration));
+    for finding in &findings {
+        println!("{finding}");
+    }
+    let worst = findings.iter().map(|finding| finding.level).max().unwrap_or(Level::Ok);
+    let fails = worst == Level::Error || (strict && worst == Level::Warning);
+    Ok(if fails { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+async fn surroundings(configuration: &Configuration) -> Vec<Finding> {
+    let mut findings: Vec<Finding> =
+        configuration.secret_files.iter().map(|path| private(path, "holds a secret")).collect();
+    let binding = own_database::look(configuration, &mut findings).await;
+    trace_store::look(configuration, binding.as_ref(), &mut findings).await;
+    findings
+}
+
+/// Whether others than the owner and the group can read a file, or others than the owner can write it.
+fn private(path: &Path, what: &str) -> Finding {
+    const OTHERS: u32 = 0o007;
+    const GROUP_WRITES: u32 = 0o020;
+    match path.metadata() {
+        Ok(metadata) if metadata.permissions().mode() & (OTHERS | GROUP_WRITES) == 0 => {
+            Finding::ok(format!("`{}` {what} and is private", path.display()))
+        }
+        Ok(metadata) => Finding::warning(format!(
+            "`{}` {what} and is open to others (mode {:03o}): `chmod 600` it",
+            path.display(),
+            metadata.permissions().mode() & 0o777
+        )),
+        Err(error) => Finding::error(format!("`{}` {what} and cannot be looked at: {error}", path.display())),
+    }
 }

@@ -20,8 +20,19 @@ pub enum Command {
     Serve(ConfigurationFile),
     /// Read a password and print its Argon2id hash, for `admin_password_hash`.
     HashPassword,
-    /// Say whether the configuration is valid, and what applies.
-    CheckConfig(ConfigurationFile),
+    /// Say whether the configuration is valid, what applies, and whether databases and files fit it.
+    CheckConfig(CheckConfig),
+}
+
+/// How to check the configuration.
+#[derive(Debug, Args)]
+pub struct CheckConfig {
+    /// Where it is.
+    #[command(flatten)]
+    pub file: ConfigurationFile,
+    /// Fail on warnings, too.
+    #[arg(long)]
+    pub strict: bool,
 }
 
 /// Where the configuration file is.

@@ -93,6 +93,8 @@ pub struct Configuration {
     pub log: String,
     /// How log lines look.
     pub log_format: LogFormat,
+    /// Files that secrets came from.
+    pub secret_files: Vec<PathBuf>,
 }
 
 impl Configuration {
@@ -214,6 +216,7 @@ impl Reader {
             metrics_listen: metrics_listen?,
             log: log?,
             log_format: log_format?,
+            secret_files: self.sources.secret_files().to_vec(),
         })
     }
 }

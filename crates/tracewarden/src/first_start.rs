@@ -6,20 +6,23 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+use tracewarden_service::AppDb;
+
+use crate::configuration::Configuration;
 
 /// Shows the password on the terminal; without one, writes it to a file that only the own user can read and logs the
 /// path. The password itself is never logged: logs are kept and copied.
 ///
 /// # Errors
 /// When the file cannot be written.
-pub fn announce(username: &str, password: &str, database_url: &str) -> anyhow::Result<()> {
+pub fn announce(username: &str, password: &str, configuration: &Configuration) -> anyhow::Result<()> {
     let mut terminal = io::stdout();
     if terminal.is_terminal() {
         writeln!(terminal, "\nCreated the administrator `{username}` with the password\n\n    {password}\n")?;
         writeln!(terminal, "It is shown this once, and must be changed at the first log-in.\n")?;
         return Ok(());
     }
-    let path = password_file(database_url);
+    let path = password_file(configuration);
     write_private(&path, password).with_context(|| {
         format!(
             "cannot write the generated password to {}; set one with `tracewarden hash-password` and \
@@ -35,13 +38,18 @@ pub fn announce(username: &str, password: &str, database_url: &str) -> anyhow::R
     Ok(())
 }
 
-/// Next to the database, where only the service's own user has a say.
-fn password_file(database_url: &str) -> PathBuf {
-    let path = database_url.strip_prefix("sqlite:").unwrap_or(database_url);
-    let path = path.strip_prefix("//").unwrap_or(path);
-    let mut path = PathBuf::from(path).into_os_string();
-    path.push(".initial-password");
-    PathBuf::from(path)
+/// As configured; else next to the database's file, where only the service's own user has a say; with a database on a
+/// server, in the working directory.
+fn password_file(configuration: &Configuration) -> PathBuf {
+    let configured = configuration.initial_password_file.clone();
+    configured.unwrap_or_else(|| match AppDb::file(configuration.database_url.expose()) {
+        Some(path) => {
+            let mut path = path.into_os_string();
+            path.push(".initial-password");
+            PathBuf::from(path)
+        }
+        None => PathBuf::from("tracewarden.initial-password"),
+    })
 }
 
 fn write_private(path: &Path, password: &str) -> io::Result<()> {

@@ -17,22 +17,31 @@ use anyhow::anyhow;
 use clap::Parser;
 use tracewarden_service::Settings;
 
-use crate::command_line::{Command, CommandLine};
+use crate::command_line::{CheckConfig, Command, CommandLine};
 use crate::configuration::Configuration;
 
 fn main() -> ExitCode {
-    let result = match CommandLine::parse().command {
-        Command::Serve(file) => load(file.config.as_deref()).and_then(|settings| serve::run(&settings)),
-        Command::HashPassword => hash_password(),
-        Command::CheckConfig(file) => {
-            load(file.config.as_deref()).map(|settings| check_config::print(&settings))
-        }
-    };
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
+    match run(CommandLine::parse().command) {
+        Ok(code) => code,
         Err(error) => {
             eprintln!("tracewarden: {error:#}");
             ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(command: Command) -> anyhow::Result<ExitCode> {
+    match command {
+        Command::Serve(file) => {
+            serve::run(&load(file.config.as_deref())?)?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::HashPassword => {
+            hash_password()?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::CheckConfig(CheckConfig { file, strict }) => {
+            check_config::run(&load(file.config.as_deref())?, strict)
         }
     }
 }

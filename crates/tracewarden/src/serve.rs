@@ -8,6 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, anyhow};
 use secrecy::ExposeSecret;
 use tokio::net::TcpListener;
+use tokio::runtime::{Builder, Runtime};
 use tracewarden_model::{Clock, Entropy};
 use tracewarden_rest::Edge;
 use tracewarden_service::{AdminSettings, AppDb, Bootstrap, Limits, Service, ServiceError, Settings};
@@ -27,17 +28,22 @@ const CLIENT_STALL: Duration = Duration::from_secs(60);
 /// When it cannot start.
 pub fn run(configuration: &Configuration) -> anyhow::Result<()> {
     logging::start(&configuration.log, configuration.log_format);
-    rustls::crypto::ring::default_provider()
-        .install_default()
-        .map_err(|_| anyhow!("another cryptography provider is installed"))?;
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()
-        .context("cannot start the runtime")?;
+    let runtime = runtime()?;
     let result = runtime.block_on(serve(configuration));
     // Whatever still runs had its time.
     runtime.shutdown_timeout(Duration::from_secs(1));
     result
+}
+
+/// What asynchronous work runs on, with the cryptography of its connections.
+///
+/// # Errors
+/// When the operating system gives no threads.
+pub fn runtime() -> anyhow::Result<Runtime> {
+    rustls::crypto::ring::default_provider()
+        .install_default()
+        .map_err(|_| anyhow!("another cryptography provider is installed"))?;
+    Builder::new_multi_thread().enable_all().build().context("cannot start the runtime")
 }
 
 async fn serve(configuration: &Configuration) -> anyhow::Result<()> {
@@ -101,7 +107,7 @@ async fn bootstrap(service: &Service, configuration: &Configuration) -> anyhow::
             tracing::info!(username, "created the administrator with the configured password hash");
         }
         Bootstrap::Created { username, password: Some(password) } => {
-            first_start::announce(&username, password.expose_secret(), configuration.database_url.expose())?;
+            first_start::announce(&username, password.expose_secret(), configuration)?;
         }
         Bootstrap::HashReplaced { username } => {
             tracing::warn!(
@@ -113,7 +119,8 @@ async fn bootstrap(service: &Service, configuration: &Configuration) -> anyhow::
     Ok(())
 }
 
-fn store_config(configuration: &Configuration) -> StoreConfig {
+/// How to reach the trace store.
+pub fn store_config(configuration: &Configuration) -> StoreConfig {
     StoreConfig {
         endpoints: configuration.clickhouse_endpoints.clone(),
         user: configuration.clickhouse_user.clone(),

@@ -2,7 +2,7 @@
 //! start: a misspelt limit that is silently ignored is a limit that does not hold.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use tracewarden_model::nearest::nearest;
 
@@ -21,6 +21,7 @@ pub struct Given {
 #[derive(Debug, Default)]
 pub struct Sources {
     given: BTreeMap<&'static str, Given>,
+    secret_files: Vec<PathBuf>,
     errors: Vec<String>,
 }
 
@@ -45,6 +46,11 @@ impl Sources {
         self.given.get(name)
     }
 
+    /// The files that secrets came from: those named for it, and the configuration file when it holds any itself.
+    pub fn secret_files(&self) -> &[PathBuf] {
+        &self.secret_files
+    }
+
     /// Everything that could not be read so far.
     pub fn into_errors(self) -> Vec<String> {
         self.errors
@@ -63,6 +69,9 @@ impl Sources {
             }
         };
         let mut found = Vec::new();
+        if table.keys().any(|key| find(key).is_some_and(|setting| setting.secret)) {
+            self.secret_files.push(PathBuf::from(path));
+        }
         for (key, value) in table {
             match plain_text(&value) {
                 Some(text) => found.push((key.clone(), text, format!("`{key}` in {path}"))),
@@ -98,7 +107,10 @@ impl Sources {
                 .and_then(|stem| SETTINGS.iter().find(|setting| setting.secret && spell(setting) == stem));
             let (setting, text) = match (exact, by_file) {
                 (Some(setting), _) => (setting, Ok(text)),
-                (None, Some(setting)) => (setting, read_secret(&text)),
+                (None, Some(setting)) => {
+                    self.secret_files.push(PathBuf::from(&text));
+                    (setting, read_secret(&text))
+                }
                 (None, None) => {
                     self.unknown(&key, &origin, &spell, what);
                     continue;

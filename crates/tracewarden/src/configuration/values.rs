@@ -151,15 +151,12 @@ pub fn origin(text: &str) -> Result<String, String> {
             "`{text}`: takes scheme, host and port alone, such as `https://traces.example.com`"
         ));
     }
-    let loopback = match url.host() {
-        Some(Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
-        Some(Host::Ipv4(address)) => address.is_loopback(),
-        Some(Host::Ipv6(address)) => address.is_loopback(),
-        None => return Err(format!("`{text}` names no host")),
-    };
+    if url.host().is_none() {
+        return Err(format!("`{text}` names no host"));
+    }
     match url.scheme() {
         "https" => {}
-        "http" if loopback => {}
+        "http" if is_loopback(&url) => {}
         "http" => {
             return Err(format!(
                 "`{text}`: the session would travel unencrypted; `http` is for loopback names only"
@@ -168,6 +165,16 @@ pub fn origin(text: &str) -> Result<String, String> {
         _ => return Err(format!("`{text}`: takes `https`, or `http` on a loopback name")),
     }
     Ok(url.origin().ascii_serialization())
+}
+
+/// Whether a URL leads to this machine.
+pub fn is_loopback(url: &Url) -> bool {
+    match url.host() {
+        Some(Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
+        Some(Host::Ipv4(address)) => address.is_loopback(),
+        Some(Host::Ipv6(address)) => address.is_loopback(),
+        None => false,
+    }
 }
 
 fn items(text: &str) -> impl Iterator<Item = &str> {
