@@ -1,0 +1,85 @@
+//! The service's own database, looked at without changing anything.
+
+use std::path::Path;
+
+use tracewarden_model::Binding;
+use tracewarden_service::{AppDb, DbError, SchemaState};
+
+use super::{Finding, GUIDE, private};
+use crate::configuration::Configuration;
+
+/// Adds what there is to say; the binding of the trace source, where one is kept.
+pub(super) async fn look(configuration: &Configuration, findings: &mut Vec<Finding>) -> Option<Binding> {
+    let url = configuration.database_url.expose();
+    if let Some(path) = AppDb::file(url) {
+        if !path.exists() {
+            findings.push(absent(&path));
+            return None;
+        }
+        findings.push(private(&path, "is the own database"));
+    }
+    let inspection = match AppDb::inspect(url).await {
+        Ok(inspection) => inspection,
+        // A server that is away may be back when the service starts.
+        Err(error @ DbError::Unavailable(_)) => {
+            findings.push(Finding::error(format!("{error}; start the server, or mend `database_url`")));
+            return None;
+        }
+        Err(error) => {
+            findings.push(Finding::error(format!("{error}; mend `database_url`")));
+            return None;
+        }
+    };
+    let product = &inspection.product;
+    findings.push(match &inspection.schema {
+        SchemaState::Current => Finding::ok(format!("own database: {product}, schema current")),
+        SchemaState::Absent => {
+            Finding::ok(format!("own database: {product}, empty; the next start makes its tables"))
+        }
+        SchemaState::Older(steps) => Finding::warning(format!(
+            "own database: {product}, schema older by {steps} steps, which the next start applies: keep a backup, and stop \
+             older versions of the service first"
+        )),
+        SchemaState::Foreign(reason) => {
+            Finding::error(format!("own database: {product}, not usable by this version: {reason}"))
+        }
+    });
+    match inspection.encrypted {
+        Some(false) => findings.push(Finding::warning(
+            "own database: the connection to another machine is not encrypted: add `sslmode=verify-full` to `database_url`",
+        )),
+        Some(true) => findings.push(Finding::ok("own database: the connection is encrypted")),
+        None => {}
+    }
+    if inspection.superuser {
+        findings.push(Finding::warning(format!(
+            "own database: the service connects as a superuser of the server: use a role that owns this one database ({GUIDE})"
+        )));
+    }
+    if inspection.schema != SchemaState::Current {
+        return None;
+    }
+    match binding(url).await {
+        Ok(binding) => binding,
+        Err(error) => {
+            findings.push(Finding::error(format!("own database: the trace source cannot be read: {error}")));
+            None
+        }
+    }
+}
+
+fn absent(path: &Path) -> Finding {
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    if directory.is_dir() {
+        Finding::ok(format!("own database: there is no `{}` yet; the next start makes it", path.display()))
+    } else {
+        Finding::error(format!("own database: there is no directory `{}`: make it", directory.display()))
+    }
+}
+
+async fn binding(url: &str) -> Result<Option<Binding>, DbError> {
+    let db = AppDb::open_existing(url).await?;
+    let model = db.begin_read().await?.access_model().await?;
+    db.close().await;
+    Ok(model.binding)
+}

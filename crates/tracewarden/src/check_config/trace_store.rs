@@ -1,0 +1,210 @@
+//! The trace store and the user that the service has there.
+
+use std::collections::BTreeSet;
+
+use tracewarden_model::Binding;
+use tracewarden_tracestore::{EndpointInspection, Grant, Power, StoreError, TraceStore, UserInspection};
+use url::Url;
+
+use super::{Finding, GUIDE};
+use crate::configuration::{Configuration, values};
+use crate::{ambient, serve};
+
+/// ClickHouse's error numbers.
+const READONLY: i32 = 164;
+const SETTING_CONSTRAINT_VIOLATION: i32 = 452;
+const UNKNOWN_SETTING: i32 = 115;
+const REFUSED_LOGIN: [i32; 4] = [192, 193, 194, 516];
+
+/// Names that are listed before the rest is only counted.
+const LISTED: usize = 8;
+
+/// Adds what there is to say about every endpoint.
+pub(super) async fn look(
+    configuration: &Configuration,
+    binding: Option<&Binding>,
+    findings: &mut Vec<Finding>,
+) {
+    let entropy = std::sync::Arc::new(ambient::SystemEntropy);
+    let store = match TraceStore::new(serve::store_config(configuration), entropy) {
+        Ok(store) => store,
+        Err(error) => {
+            findings.push(Finding::error(format!("trace store: {error}")));
+            return;
+        }
+    };
+    for endpoint in store.inspect(binding).await.endpoints {
+        let about = About { endpoint: &endpoint, configuration, store: &store };
+        match &endpoint.user {
+            Ok(user) => about.user(user, binding, findings),
+            Err(error) => findings.push(about.no_user(error)),
+        }
+        findings.extend(about.unencrypted());
+    }
+    if binding.is_none() {
+        findings
+            .push(Finding::ok("trace store: no trace source is bound yet, so no table of it was looked at"));
+    }
+}
+
+struct About<'a> {
+    endpoint: &'a EndpointInspection,
+    configuration: &'a Configuration,
+    store: &'a TraceStore,
+}
+
+impl About<'_> {
+    fn says(&self, text: impl std::fmt::Display) -> String {
+        format!("trace store {}: {text}", self.endpoint.endpoint)
+    }
+
+    fn unencrypted(&self) -> Option<Finding> {
+        let url = Url::parse(&self.endpoint.endpoint).ok()?;
+        (url.scheme() == "http" && !values::is_loopback(&url)).then(|| {
+            Finding::warning(
+                self.says("spans and the password travel unencrypted: use `https` in `clickhouse_url`"),
+            )
+        })
+    }
+
+    fn no_user(&self, error: &StoreError) -> Finding {
+        let name = &self.configuration.clickhouse_user;
+        match error {
+            StoreError::Unavailable(_) | StoreError::Timeout(_) => Finding::warning(
+                self.says(format_args!("does not answer, so its user was not looked at: {}", short(error))),
+            ),
+            StoreError::Store { code: Some(code), .. } if REFUSED_LOGIN.contains(code) => Finding::error(self.says(
+                format_args!(
+                    "does not let `{name}` in: mend `clickhouse_user` and `clickhouse_password`, or make the user ({GUIDE})"
+                ),
+            )),
+            StoreError::Store { code: Some(READONLY), .. } => Finding::error(self.refuses_settings()),
+            _ => Finding::error(self.says(short(error))),
+        }
+    }
+
+    fn refuses_settings(&self) -> String {
+        self.says(format_args!(
+            "the profile of `{}` refuses the settings that go with each statement, as `readonly = 1` does: give it \
+             `readonly = 2`, or no `readonly` and no more than `SELECT` ({GUIDE})",
+            self.configuration.clickhouse_user
+        ))
+    }
+
+    fn user(&self, user: &UserInspection, binding: Option<&Binding>, findings: &mut Vec<Finding>) {
+        let name = &self.configuration.clickhouse_user;
+        findings.push(Finding::ok(self.says(format_args!("ClickHouse {} lets `{name}` in", user.version))));
+        findings.push(match &user.settings {
+            Ok(()) => Finding::ok(self.says("takes the settings that go with each statement")),
+            Err(StoreError::Store { code: Some(READONLY), .. }) => Finding::error(self.refuses_settings()),
+            Err(error @ StoreError::Store { code: Some(SETTING_CONSTRAINT_VIOLATION), .. }) => {
+                Finding::error(self.says(format_args!(
+                    "the profile of `{name}` has a constraint that refuses what goes with each statement: raise it, or lower \
+                     `query_timeout` or `query_memory`: {}",
+                    short(error)
+                )))
+            }
+            Err(error @ StoreError::Store { code: Some(UNKNOWN_SETTING), .. }) => Finding::error(self.says(
+                format_args!("does not know a setting that goes with each statement; it may be too old: {}", short(error)),
+            )),
+            Err(error) => Finding::error(self.says(short(error))),
+        });
+        if let Err(error) = &user.catalogue {
+            findings.push(Finding::error(self.says(format_args!(
+                "`{name}` cannot read `system.tables` and `system.columns`: grant `SELECT` on them ({GUIDE}): {}",
+                short(error)
+            ))));
+        }
+        // A constraint fails every statement, and has been said.
+        for (table, error) in user.unreadable.iter().filter(|_| user.settings.is_ok()) {
+            findings.push(Finding::error(self.says(format_args!(
+                "`{name}` cannot read the bound table `{table}`: grant `SELECT` on it ({GUIDE}): {}",
+                short(error)
+            ))));
+        }
+        match &user.grants {
+            Ok(grants) => self.grants(user, grants, binding, findings),
+            Err(error) => findings.push(Finding::warning(
+                self.says(format_args!("does not say what `{name}` may do: {}", short(error))),
+            )),
+        }
+        for limit in &user.limits {
+            findings.push(match &limit.most {
+                Some(most) => Finding::ok(self.says(format_args!("`{}` is limited to {most} for `{name}`", limit.name))),
+                None => Finding::warning(self.says(format_args!(
+                    "nothing but the service limits `{}` (it sends {}): whoever gets the password of `{name}` can take the \
+                     whole server; add a constraint to the profile ({GUIDE})",
+                    limit.name,
+                    self.store.sent_setting(&limit.name).unwrap_or_default()
+                ))),
+            });
+        }
+    }
+
+    fn grants(
+        &self,
+        user: &UserInspection,
+        grants: &[Grant],
+        binding: Option<&Binding>,
+        findings: &mut Vec<Finding>,
+    ) {
+        let name = &self.configuration.clickhouse_user;
+        let all = |power| list(grants.iter().flat_map(|grant| grant.of(power)));
+        let guarded = matches!(user.readonly.as_str(), "1" | "2");
+        findings.push(match (all(Power::Change), guarded) {
+            (None, _) => Finding::ok(self.says(format_args!("`{name}` can change nothing"))),
+            (Some(list), true) => Finding::warning(self.says(format_args!(
+                "only `readonly` in the profile of `{name}` keeps it from what is granted: {list}; revoke these ({GUIDE})"
+            ))),
+            (Some(list), false) => Finding::warning(self.says(format_args!(
+                "`{name}` may do more than read: {list}; use a user with `SELECT` alone ({GUIDE})"
+            ))),
+        });
+        if let Some(list) = all(Power::Reach) {
+            findings.push(Finding::warning(self.says(format_args!(
+                "`{name}` can reach files and other systems: {list}; revoke these ({GUIDE})"
+            ))));
+        }
+        let reads = || grants.iter().filter(|grant| grant.of(Power::Read).next().is_some());
+        // Table names and column types are open to every user anyway.
+        let expected = |database: &str| {
+            matches!(database, "system" | "information_schema" | "INFORMATION_SCHEMA")
+                || binding.is_none_or(|binding| binding.database == database)
+        };
+        let beyond = list(
+            reads()
+                .filter(|grant| grant.database().is_none_or(|database| !expected(&database)))
+                .map(|grant| grant.object.as_str()),
+        );
+        findings.push(match beyond {
+            None => Finding::ok(self.says(format_args!(
+                "`{name}` reads {}",
+                list(reads().map(|grant| grant.object.as_str())).unwrap_or_else(|| "nothing".to_owned())
+            ))),
+            Some(list) => Finding::warning(self.says(format_args!(
+                "`{name}` reads more than the trace source: {list}; grant `SELECT` on its tables alone ({GUIDE})"
+            ))),
+        });
+    }
+}
+
+/// The names, each once; `None` for none.
+fn list<'a>(names: impl Iterator<Item = &'a str>) -> Option<String> {
+    let names: BTreeSet<&str> = names.collect();
+    let shown: Vec<&str> = names.iter().take(LISTED).copied().collect();
+    match (shown.is_empty(), names.len().saturating_sub(LISTED)) {
+        (true, _) => None,
+        (false, 0) => Some(shown.join(", ")),
+        (false, more) => Some(format!("{} and {more} more", shown.join(", "))),
+    }
+}
+
+/// The beginning of a message.
+fn short(error: &StoreError) -> String {
+    const MOST: usize = 240;
+    let text = error.to_string();
+    match text.char_indices().nth(MOST) {
+        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
+        None => text,
+    }
+}
