@@ -122,6 +122,7 @@ impl AuditContext {
         event: &Event<'_>,
     ) -> Result<u64, ServiceError> {
         let detail = bounded(event.detail.clone()).to_string();
+        let target = event.target.map(tame);
         let sequence = tx
             .append_audit(&NewAuditRecord {
                 completes,
@@ -135,7 +136,7 @@ impl AuditContext {
                 request_id: &self.request_id,
                 client_ip: self.client_ip.as_deref(),
                 user_agent: self.user_agent.as_deref(),
-                target: event.target,
+                target: target.as_deref(),
                 detail: &detail,
             })
             .await?;
@@ -197,15 +198,14 @@ impl Service {
         let outcome = match error {
             ServiceError::SessionRequired
             | ServiceError::Forbidden
-            | ServiceError::PasswordChangeRequired
             | ServiceError::NarrowedKey
             | ServiceError::OutsideTools
+            | ServiceError::PasswordChangeRequired
             | ServiceError::Unauthenticated { .. }
             | ServiceError::TooManyQueries => Outcome::Denied,
             _ => Outcome::Failed,
         };
-        let target = target.map(tame);
-        let event = Event { action, outcome, target: target.as_deref(), detail };
+        let event = Event { action, outcome, target, detail };
         if let Err(failure) = self.record_alone(&AuditContext::of(identity), &event).await {
             tracing::warn!(code = failure.code(), inside = failure.inside(), "a refusal was not recorded");
         }

@@ -8,6 +8,7 @@ use crate::error::ServiceError;
 use crate::principal::Administrator;
 use crate::query_input;
 use crate::service::Service;
+use crate::validate;
 
 /// Which entries to read; absent members admit everything.
 #[derive(Debug, Clone, Default)]
@@ -92,6 +93,10 @@ impl Service {
             ),
         };
         let limit = query_input::limit(query.limit, PAGE_DEFAULT, PAGE_MAX)?;
+        let texts = [&query.actor, &query.action, &query.outcome];
+        if !texts.into_iter().flatten().all(|text| validate::is_storable(text)) {
+            return Ok(AuditPage { records: Vec::new(), next_cursor: None });
+        }
         let filter = AuditFilter {
             from: query.from,
             to: query.to,

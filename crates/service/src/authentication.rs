@@ -9,7 +9,7 @@ use crate::principal::{Credential, Identity, Principal, Proof, RequestInfo};
 use crate::service::Service;
 use crate::tokens;
 
-/// How exactly the last use of a session or key is known.
+/// How exactly the last use of a session or key is known, and so how often it is written at most.
 const LAST_USE_NANOS: i64 = 60 * 1_000_000_000;
 
 impl Service {
@@ -57,13 +57,22 @@ impl Service {
         };
         let user = enabled_user(&mut tx, &user_id).await?;
         drop(tx);
-        if last_use.is_none_or(|at| at.saturating_add(LAST_USE_NANOS) <= now) {
+        let due = |last_use: Option<Timestamp>| self.is_use_due(last_use, now);
+        if due(last_use) {
             // A use that cannot be noted is no reason to refuse it; what needs the database to be writable fails there.
-            if let Err(error) = self.note_use(&proof, now).await {
+            if let Err(error) = self.note_use(&proof, due, now).await {
                 tracing::warn!(code = error.code(), inside = error.inside(), "last use was not noted");
             }
         }
         Ok(Identity { user, proof, info })
+    }
+
+    /// Whether a use has to be noted, given the last one that was. A session that ends when it is not used for less
+    /// than four minutes is noted more often, or it would end while it is used.
+    fn is_use_due(&self, last_use: Option<Timestamp>, now: Timestamp) -> bool {
+        let idle = self.settings().session_idle_nanos.unwrap_or(i64::MAX);
+        let interval = LAST_USE_NANOS.min(idle / 4);
+        last_use.is_none_or(|at| at.saturating_add(interval) <= now)
     }
 
     /// The stored session, unless it is gone or over its time.
@@ -85,11 +94,30 @@ impl Service {
         Ok(session)
     }
 
-    async fn note_use(&self, proof: &Proof, now: Timestamp) -> Result<(), ServiceError> {
+    /// Writes down that a credential was used, unless another request just did: writers wait for each other, and of many
+    /// requests at once one is enough.
+    async fn note_use(
+        &self,
+        proof: &Proof,
+        due: impl Fn(Option<Timestamp>) -> bool,
+        now: Timestamp,
+    ) -> Result<(), ServiceError> {
+        let id = match proof {
+            Proof::Session(session) => &session.id,
+            Proof::ApiKey(key) => &key.id,
+        };
+        let Some(_turn) = self.noting().admit(id) else { return Ok(()) };
         let mut tx = self.db().begin_write().await?;
+        // Read again, since another replica may have been first.
         match proof {
-            Proof::Session(session) => tx.touch_session(&session.id, now).await?,
-            Proof::ApiKey(key) => tx.touch_api_key(&key.id, now).await?,
+            Proof::Session(_) => match tx.session_by_id(id).await? {
+                Some(session) if due(Some(session.last_seen_at)) => tx.touch_session(id, now).await?,
+                _ => return Ok(()),
+            },
+            Proof::ApiKey(_) => match tx.api_key_by_id(id).await? {
+                Some(key) if due(key.last_used_at) => tx.touch_api_key(id, now).await?,
+                _ => return Ok(()),
+            },
         }
         Ok(tx.commit().await?)
     }

@@ -137,15 +137,9 @@ impl Service {
         let now = self.now();
         let proof = match &identity.proof {
             Proof::Session(session) => {
-                let mut stored = tx.sessions_of_user(&session.user_id).await?.into_iter();
-                let stored = stored.find(|stored| stored.id == session.id);
-                Proof::Session(self.live_session(stored, now)?)
+                Proof::Session(self.live_session(tx.session_by_id(&session.id).await?, now)?)
             }
-            Proof::ApiKey(key) => {
-                let mut stored = tx.api_keys_of_user(&key.user_id).await?.into_iter();
-                let stored = stored.find(|stored| stored.id == key.id);
-                Proof::ApiKey(live_key(stored, now)?)
-            }
+            Proof::ApiKey(key) => Proof::ApiKey(live_key(tx.api_key_by_id(&key.id).await?, now)?),
         };
         let user = enabled_user(tx, identity.user_id()).await?;
         Ok(Identity { user, proof, info: identity.info.clone() })

@@ -73,8 +73,10 @@ impl Service {
             let mut refuse = |member: &str, code: &'static str, detail: String| {
                 errors.push(FieldError::new(pointer(member), code, detail));
             };
-            if field.name.is_empty() || field.name.chars().count() > NAME_MAX_CHARS {
-                refuse("name", "invalid_value", format!("a name has 1 to {NAME_MAX_CHARS} characters"));
+            let chars = field.name.chars().count();
+            if !(1..=NAME_MAX_CHARS).contains(&chars) || !validate::is_storable(&field.name) {
+                let detail = format!("a name has 1 to {NAME_MAX_CHARS} characters, none of them U+0000");
+                refuse("name", "invalid_value", detail);
                 continue;
             }
             if !seen.insert(field.clone()) {

@@ -14,6 +14,7 @@ use crate::refused_calls::SessionOnly;
 use crate::service::Service;
 use crate::throttle::{self, Attempt};
 use crate::tokens;
+use crate::validate;
 
 /// A log-in as it was typed.
 #[derive(Clone)]
@@ -49,7 +50,11 @@ impl Service {
     pub async fn login(&self, login: Login, info: RequestInfo) -> Result<LoggedIn, ServiceError> {
         let name = login.username.as_str();
         let attempt = Attempt::new(name, info.client_ip);
-        let user = self.db().begin_read().await?.user_by_name(name).await?;
+        // Whatever else was typed, the answer is the same.
+        let user = match validate::is_storable(name) {
+            true => self.db().begin_read().await?.user_by_name(name).await?,
+            false => None,
+        };
         let mut context = AuditContext::anonymous(&info);
         // A name that no user has is not recorded: people type passwords there.
         context.actor_id = user.as_ref().map(|user| user.id.clone());

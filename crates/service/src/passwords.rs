@@ -1,6 +1,7 @@
 //! Password hashes, and which passwords are good enough.
 
-use std::sync::Arc;
+use std::collections::HashSet;
+use std::sync::{Arc, LazyLock};
 
 use argon2::password_hash::phc::PasswordHash as Phc;
 use argon2::password_hash::{PasswordHasher as _, PasswordVerifier as _};
@@ -21,8 +22,10 @@ const LENGTH_MAX_CHARS: usize = 256;
 /// Shorter names are not looked for in passwords: nearly every password holds an `a`.
 const NAME_MIN_CHARS: usize = 3;
 
-/// The most common passwords of twelve characters or more, one a line; shorter ones are too short anyway.
-const COMMON: &str = include_str!("common_passwords.txt");
+/// The most common passwords of twelve characters or more, since shorter ones are too short anyway, and words that
+/// others are made of; `data/README.md` says where they come from.
+static COMMON: LazyLock<HashSet<&str>> =
+    LazyLock::new(|| include_str!("../data/common_passwords.txt").lines().collect());
 
 /// Hashes and verifies off the async threads, a bounded number at a time: each hash takes 19 MiB or more, and a burst
 /// of log-ins must not exhaust the memory.
@@ -154,6 +157,8 @@ pub(crate) fn check_strength(
             "a password has {LENGTH_MIN_CHARS} to {LENGTH_MAX_CHARS} characters, this one has {length}"
         ));
     }
+    // Guessing programs know upper and lower case. Other ways in which Unicode writes the same text differently are not
+    // folded: no list of common passwords has them, and whoever writes their name so keeps to the rule in their own way.
     let folded = password.to_lowercase();
     for (what, name) in [("your user name", username), ("the service's name", service_name)] {
         if name.chars().count() >= NAME_MIN_CHARS && folded.contains(&name.to_lowercase()) {
@@ -168,7 +173,7 @@ pub(crate) fn check_strength(
 
 /// Listed, a short piece over and over, or a listed password or piece with digits and marks at its end.
 fn is_common(folded: &str) -> bool {
-    let listed = |text: &str| COMMON.lines().any(|line| line == text);
+    let listed = |text: &str| COMMON.contains(text);
     let stem = folded.trim_end_matches(|character: char| !character.is_alphabetic());
     if listed(folded) || (stem.chars().count() >= 8 && listed(stem)) {
         return true;
@@ -215,6 +220,23 @@ mod tests {
         ] {
             assert!(!verdict(bad), "{bad}");
         }
+    }
+
+    #[test]
+    fn the_most_common_passwords_are_refused_as_they_are_and_made_longer() {
+        let mut long = 0;
+        for common in include_str!("../tests/most_common_passwords.txt").lines() {
+            long += usize::from(common.len() >= LENGTH_MIN_CHARS);
+            assert!(!verdict(common), "{common}");
+            assert!(!verdict(&common.to_uppercase()), "{common}");
+            if common.len() >= 8 && common.ends_with(|last: char| last.is_alphabetic()) {
+                assert!(!verdict(&format!("{common}2026!")), "{common}");
+            }
+        }
+        assert!(long >= 5, "{long} of them are refused by the list alone");
+        assert!(COMMON.len() > 3_000 && COMMON.iter().all(|entry| *entry == entry.to_lowercase()));
+        let long = COMMON.iter().filter(|entry| entry.chars().count() >= LENGTH_MIN_CHARS).count();
+        assert!(long > 1_700, "{long}");
     }
 
     #[test]

@@ -57,8 +57,9 @@ impl Service {
         target: Option<&str>,
         prepare: impl Fn() -> BoxFuture<'a, Result<Prepared<P>, ServiceError>> + Send + Sync,
     ) -> Result<(Access, P, Pending), ServiceError> {
-        let permit = self.running().admit(principal.user_id());
-        let permit = self.note_refusal(principal, action, target, permit).await?;
+        // By user: nobody can have more by opening sessions or making keys.
+        let permit = self.queries().admit(principal.user_id()).ok_or(ServiceError::TooManyQueries);
+        let permit = Arc::new(self.note_refusal(principal, action, target, permit).await?);
         for _ in 0..PREPARATIONS_MAX {
             let prepared = self.note_refusal(principal, action, target, prepare().await).await?;
             let Prepared { access, plan, detail } = prepared;
@@ -73,7 +74,8 @@ impl Service {
             // In a task of its own, which ends with a `Pending` also when the client goes away between the commit and
             // here: dropped unseen, that one still completes the record.
             let task = tokio::spawn(begin.write().in_current_span());
-            let begun = task.await.map_err(|error| ServiceError::internal(format!("begin a record: {error}")))?;
+            let begun =
+                task.await.map_err(|error| ServiceError::internal(format!("begin a record: {error}")))?;
             match begun {
                 Ok(Some(pending)) => return Ok((access, plan, pending)),
                 Ok(None) => {}

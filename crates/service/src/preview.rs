@@ -12,6 +12,7 @@ use crate::error::ServiceError;
 use crate::principal::{Administrator, Me};
 use crate::refused_calls::SessionOnly;
 use crate::service::Service;
+use crate::users::user_named;
 use crate::validate;
 
 /// What to preview.
@@ -59,14 +60,15 @@ impl Service {
                 Preview { roles, attributes, username: None }
             }
             PreviewRequest::User(name) => {
-                let user = tx.user_by_name(&name).await?;
-                let user = user.ok_or(ServiceError::NotFound { what: "user" })?;
+                let user = user_named(&mut tx, &name).await?;
                 Preview { roles: user.roles, attributes: user.attributes, username: Some(user.username) }
             }
         };
         tx.set_session_preview(&session.id, Some(&preview)).await?;
-        let detail = json!({ "roles": preview.roles, "attributes": audit_detail::attributes(&preview.attributes) });
-        self.record(&mut tx, admin, SessionOnly::BeginPreview.action(), preview.username.as_deref(), detail).await?;
+        let detail =
+            json!({ "roles": preview.roles, "attributes": audit_detail::attributes(&preview.attributes) });
+        self.record(&mut tx, admin, SessionOnly::BeginPreview.action(), preview.username.as_deref(), detail)
+            .await?;
         tx.commit().await?;
         Ok(Me { preview: Some(preview), ..admin.me() })
     }

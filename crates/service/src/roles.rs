@@ -120,6 +120,7 @@ impl Service {
     /// # Errors
     /// [`ServiceError::NotFound`], or a failure of the own database.
     pub async fn role(&self, _admin: &Administrator<'_>, name: &str) -> Result<RoleDetail, ServiceError> {
+        let name = validate::findable(name, "role")?;
         let mut tx = self.db().begin_read().await?;
         let role = tx.role(name).await?.ok_or(ServiceError::NotFound { what: "role" })?;
         let members = tx.role_members(name).await?;
@@ -151,6 +152,7 @@ impl Service {
             let detail = "the role `admin` is built in and cannot be deleted".to_owned();
             return Err(ServiceError::Conflict { detail, errors: Vec::new() });
         }
+        let name = validate::findable(name, "role")?;
         let mut tx = self.begin_change(admin).await?;
         let role = tx.role(name).await?.ok_or(ServiceError::NotFound { what: "role" })?;
         if let Some(if_match) = if_match {
@@ -212,21 +214,18 @@ fn check_members(name: &str, policies: &[Policy]) -> Result<(), ServiceError> {
     for (index, policy) in policies.iter().enumerate() {
         validate::title(&policy.title, &format!("/policies/{index}/title"), TITLE_MAX_CHARS, &mut errors);
         let description = policy.description.as_deref().unwrap_or_default();
-        if description.chars().count() > DESCRIPTION_MAX_CHARS {
-            let pointer = format!("/policies/{index}/description");
-            let detail = format!("must have at most {DESCRIPTION_MAX_CHARS} characters");
-            errors.push(FieldError::new(pointer, "invalid_value", detail));
-        }
+        let pointer = format!("/policies/{index}/description");
+        validate::text(description, &pointer, DESCRIPTION_MAX_CHARS, &mut errors);
+        // Its length is the compiler's to judge.
+        let pointer = format!("/policies/{index}/expression");
+        validate::text(&policy.expression, &pointer, usize::MAX, &mut errors);
     }
     validate::no_errors(errors)
 }
 
 /// For the audit log: what the policies say, not what people read about them.
 fn policies_detail(policies: &[Policy]) -> Value {
-    policies
-        .iter()
-        .map(|policy| json!({ "title": policy.title, "expression": policy.expression }))
-        .collect()
+    policies.iter().map(|policy| json!({ "title": policy.title, "expression": policy.expression })).collect()
 }
 
 /// The warnings of each policy, or the errors of all.

@@ -1,50 +1,48 @@
-//! How many queries of a user run at the moment in this replica.
+//! What runs at the moment in this replica, counted by user or by credential.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::error::ServiceError;
-
-/// Counts by user: a user cannot have more by opening sessions or making keys. Who runs nothing is not in the map, so
-/// that it holds no more entries than queries run.
+/// Counts of what runs, by a name. What runs not at all is not in the map, so that it never holds more entries than
+/// things run.
 #[derive(Debug)]
 pub(crate) struct Running {
     counts: Arc<Mutex<HashMap<String, usize>>>,
     limit: Option<usize>,
 }
 
-/// The leave to run one query, given back when it is dropped.
+/// The leave to run one, given back when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Permit {
     counts: Arc<Mutex<HashMap<String, usize>>>,
-    user_id: String,
+    name: String,
 }
 
 impl Running {
+    /// At most `limit` of one name at the same time; any number when it is `None`.
     pub(crate) fn new(limit: Option<usize>) -> Self {
         Self { counts: Arc::default(), limit }
     }
 
-    /// # Errors
-    /// [`ServiceError::TooManyQueries`].
-    pub(crate) fn admit(&self, user_id: &str) -> Result<Arc<Permit>, ServiceError> {
+    /// The leave to run one more, unless the limit is reached.
+    pub(crate) fn admit(&self, name: &str) -> Option<Permit> {
         let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
-        let running = counts.get(user_id).copied().unwrap_or_default();
+        let running = counts.get(name).copied().unwrap_or_default();
         if self.limit.is_some_and(|limit| running >= limit) {
-            return Err(ServiceError::TooManyQueries);
+            return None;
         }
-        counts.insert(user_id.to_owned(), running.saturating_add(1));
-        Ok(Arc::new(Permit { counts: Arc::clone(&self.counts), user_id: user_id.to_owned() }))
+        counts.insert(name.to_owned(), running.saturating_add(1));
+        Some(Permit { counts: Arc::clone(&self.counts), name: name.to_owned() })
     }
 }
 
 impl Drop for Permit {
     fn drop(&mut self) {
         let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
-        match counts.get_mut(&self.user_id) {
+        match counts.get_mut(&self.name) {
             Some(running) if *running > 1 => *running -= 1,
             _ => {
-                counts.remove(&self.user_id);
+                counts.remove(&self.name);
             }
         }
     }
@@ -55,15 +53,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn permits_are_counted_by_user_and_leave_nothing_behind() {
+    fn permits_are_counted_by_name_and_leave_nothing_behind() {
         let running = Running::new(Some(2));
-        let held = [running.admit("ada").unwrap(), running.admit("ada").unwrap()];
-        assert!(matches!(running.admit("ada"), Err(ServiceError::TooManyQueries)));
+        let first = running.admit("ada").unwrap();
+        let second = running.admit("ada").unwrap();
+        assert!(running.admit("ada").is_none());
         let other = running.admit("bob").unwrap();
-        let [first, second] = held;
         drop(first);
         let third = running.admit("ada").unwrap();
-        assert!(running.admit("ada").is_err());
+        assert!(running.admit("ada").is_none());
         drop((second, third, other));
         assert!(running.counts.lock().unwrap().is_empty());
         let unlimited = Running::new(None);

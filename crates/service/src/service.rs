@@ -27,7 +27,8 @@ struct Inner {
     settings: Settings,
     passwords: Passwords,
     cursors: CursorKey,
-    running: Running,
+    queries: Running,
+    noting: Running,
 }
 
 /// Whoever asks whether the service is ready gives up after a few seconds; a query's patience is not theirs.
@@ -62,8 +63,9 @@ impl Service {
             }
         };
         let cursors = CursorKey::new(&key)?;
-        let running = Running::new(settings.max_queries_per_user);
-        let inner = Inner { db, store, clock, entropy, settings, passwords, cursors, running };
+        let queries = Running::new(settings.max_queries_per_user);
+        let noting = Running::new(Some(1));
+        let inner = Inner { db, store, clock, entropy, settings, passwords, cursors, queries, noting };
         Ok(Self { inner: Arc::new(inner) })
     }
 
@@ -115,8 +117,14 @@ impl Service {
         &self.inner.passwords
     }
 
-    pub(crate) fn running(&self) -> &Running {
-        &self.inner.running
+    /// Queries that run, by user.
+    pub(crate) fn queries(&self) -> &Running {
+        &self.inner.queries
+    }
+
+    /// Last uses that are being written, by credential.
+    pub(crate) fn noting(&self) -> &Running {
+        &self.inner.noting
     }
 
     pub(crate) fn cursors(&self) -> &CursorKey {

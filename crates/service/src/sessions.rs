@@ -7,6 +7,7 @@ use tracewarden_model::Timestamp;
 use crate::error::ServiceError;
 use crate::principal::{Identity, Principal, Proof};
 use crate::service::Service;
+use crate::validate;
 
 /// A session as its user, or an administrator, sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,7 +61,7 @@ impl Service {
 
     async fn end_my_session_in(&self, principal: &Principal, id: &str) -> Result<(), ServiceError> {
         let mut tx = self.begin_change(principal).await?;
-        if !tx.delete_session(principal.user_id(), id).await? {
+        if !tx.delete_session(principal.user_id(), validate::findable(id, "session")?).await? {
             return Err(ServiceError::NotFound { what: "session" });
         }
         self.record(&mut tx, principal, "session.end", Some(id), json!({})).await?;

@@ -11,7 +11,7 @@ use tracewarden_model::{Binding, Filter, RawCondition, Timestamp, Window};
 use tracewarden_tracestore::{SelectRequest, Selection, SpanChunk, StoreError, Summary};
 
 use crate::access::Access;
-use crate::audit::{Outcome, tame};
+use crate::audit::Outcome;
 use crate::authority::Authority;
 use crate::cursor::{Cursor, Fingerprint};
 use crate::error::ServiceError;
@@ -157,8 +157,7 @@ impl Service {
     ) -> Result<QueryAnswer, ServiceError> {
         let prepare = || self.prepare(principal, &request).boxed();
         // From here on the record exists: durable before anything is looked up, let alone shown.
-        let (access, plan, mut pending) =
-            self.begin_read(principal, "traces.query", None, prepare).await?;
+        let (access, plan, mut pending) = self.begin_read(principal, "traces.query", None, prepare).await?;
         let selection = match self.select(&access, &plan).await {
             Ok(selection) => selection,
             Err(error) => return Err(pending.fail(error).await),
@@ -181,7 +180,6 @@ impl Service {
     pub async fn trace(&self, principal: &Principal, trace_id: &str) -> Result<TraceAnswer, ServiceError> {
         const ACTION: &str = "traces.get";
         let begun = Instant::now();
-        let target = tame(trace_id);
         let prepare = || {
             let prepared = self.access(principal).map_ok(|access| {
                 let detail = access.basis.clone();
@@ -189,7 +187,7 @@ impl Service {
             });
             prepared.boxed()
         };
-        let (access, (), mut pending) = self.begin_read(principal, ACTION, Some(&target), prepare).await?;
+        let (access, (), mut pending) = self.begin_read(principal, ACTION, Some(trace_id), prepare).await?;
         // Absent, forbidden and impossible take the same way from here, so that neither the answer nor the record
         // tells them apart. Whoever may see nothing learns nothing from the store not being asked.
         let found = if access.scope.opens_nothing() || !query_input::is_trace_id(trace_id) {

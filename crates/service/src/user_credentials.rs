@@ -8,6 +8,7 @@ use crate::principal::Administrator;
 use crate::service::Service;
 use crate::sessions::SessionInfo;
 use crate::users::user_named;
+use crate::validate;
 
 impl Service {
     /// A user's sessions, newest first.
@@ -47,7 +48,7 @@ impl Service {
     ) -> Result<(), ServiceError> {
         let mut tx = self.begin_change(admin).await?;
         let user = user_named(&mut tx, username).await?;
-        if !tx.delete_session(&user.id, id).await? {
+        if !tx.delete_session(&user.id, validate::findable(id, "session")?).await? {
             return Err(ServiceError::NotFound { what: "session" });
         }
         let detail = json!({ "session": id });
@@ -117,7 +118,7 @@ impl Service {
     ) -> Result<(), ServiceError> {
         let mut tx = self.begin_change(admin).await?;
         let user = user_named(&mut tx, username).await?;
-        if !tx.delete_api_key(&user.id, id).await? {
+        if !tx.delete_api_key(&user.id, validate::findable(id, "API key")?).await? {
             return Err(ServiceError::NotFound { what: "API key" });
         }
         let detail = json!({ "key": id });

@@ -61,7 +61,7 @@ pub struct UserInfo {
     /// Last log-in with the password.
     pub last_login_at: Option<Timestamp>,
     /// Stands for what administrators set: it is the same if and only if name, roles, attributes and `disabled` are.
-    /// For [`IfMatch::Version`].
+    /// For [`IfMatch::Versions`].
     pub tag: u64,
 }
 
@@ -120,6 +120,7 @@ const PAGE_DEFAULT: u32 = 100;
 const PAGE_MAX: u32 = 500;
 
 pub(crate) async fn user_named(tx: &mut ReadTx, username: &str) -> Result<User, ServiceError> {
+    let username = validate::findable(username, "user")?;
     tx.user_by_name(username).await?.ok_or(ServiceError::NotFound { what: "user" })
 }
 
@@ -218,7 +219,7 @@ impl Service {
         let after = match cursor {
             None => String::new(),
             Some(cursor) => match URL_SAFE_NO_PAD.decode(cursor).map(String::from_utf8) {
-                Ok(Ok(after)) => after,
+                Ok(Ok(after)) if validate::is_storable(&after) => after,
                 _ => return Err(invalid),
             },
         };

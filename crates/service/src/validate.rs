@@ -21,6 +21,29 @@ pub(crate) fn no_errors(errors: Vec<FieldError>) -> Result<(), ServiceError> {
     if errors.is_empty() { Ok(()) } else { Err(ServiceError::Refused(errors)) }
 }
 
+/// Whether every database can hold the text: PostgreSQL has no U+0000 in texts. What cannot be held is refused where it
+/// would be stored, with both databases alike, and is the name of nothing where it is looked up.
+pub(crate) fn is_storable(text: &str) -> bool {
+    !text.contains('\0')
+}
+
+/// A name to look up, unless nothing can have it.
+pub(crate) fn findable<'a>(name: &'a str, what: &'static str) -> Result<&'a str, ServiceError> {
+    if is_storable(name) { Ok(name) } else { Err(ServiceError::NotFound { what }) }
+}
+
+/// Text of any number of lines.
+pub(crate) fn text(text: &str, pointer: &str, chars_max: usize, errors: &mut Vec<FieldError>) {
+    let problem = if text.chars().count() > chars_max {
+        format!("must have at most {chars_max} characters")
+    } else if !is_storable(text) {
+        "must not hold U+0000".to_owned()
+    } else {
+        return;
+    };
+    errors.push(FieldError::new(pointer, "invalid_value", problem));
+}
+
 /// A short line of text that people read.
 pub(crate) fn title(text: &str, pointer: &str, chars_max: usize, errors: &mut Vec<FieldError>) {
     let problem = if text.trim().is_empty() {
@@ -61,22 +84,21 @@ pub(crate) fn attributes(attributes: &BTreeMap<String, AttributeValue>, errors: 
         let detail = format!("at most {ATTRIBUTES_MAX} attributes");
         errors.push(FieldError::new("/attributes", "invalid_value", detail));
     }
-    let long = |text: &str| text.chars().count() > ATTRIBUTE_VALUE_MAX_CHARS;
     for (name, value) in attributes {
         let pointer = format!("/attributes/{}", pointer_token(name));
         title(name, &pointer, ATTRIBUTE_NAME_MAX_CHARS, errors);
-        let too_large = match value {
-            AttributeValue::Bool(_) => false,
-            AttributeValue::String(text) => long(text),
-            AttributeValue::Strings(texts) => {
-                texts.len() > ATTRIBUTE_LIST_MAX || texts.iter().any(|text| long(text))
+        match value {
+            AttributeValue::Bool(_) => {}
+            AttributeValue::String(value) => text(value, &pointer, ATTRIBUTE_VALUE_MAX_CHARS, errors),
+            AttributeValue::Strings(values) if values.len() > ATTRIBUTE_LIST_MAX => {
+                let detail = format!("at most {ATTRIBUTE_LIST_MAX} texts in a list");
+                errors.push(FieldError::new(pointer, "invalid_value", detail));
             }
-        };
-        if too_large {
-            let detail = format!(
-                "at most {ATTRIBUTE_VALUE_MAX_CHARS} characters in a text, {ATTRIBUTE_LIST_MAX} texts in a list"
-            );
-            errors.push(FieldError::new(pointer, "invalid_value", detail));
+            AttributeValue::Strings(values) => {
+                for (index, value) in values.iter().enumerate() {
+                    text(value, &format!("{pointer}/{index}"), ATTRIBUTE_VALUE_MAX_CHARS, errors);
+                }
+            }
         }
     }
 }
