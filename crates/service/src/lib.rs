@@ -67,7 +67,9 @@ pub use trace_source::TableDetail;
 pub use traces::{AnswerBody, QueryAnswer, QueryRequest, SchemaEcho, SpanStream, TraceAnswer, View};
 pub use users::{CreatedUser, NewUser, UserAccess, UserChange, UserInfo, UserPage};
 
-pub use tracewarden_appdb::{AppDb, ChainFault, DbError, DbInspection, Policy, Preview, Role, SchemaState};
+pub use tracewarden_appdb::{
+    AppDb, ChainFault, DbError, DbInspection, Policy, Preview, Role, SchemaState, VerifiedAudit,
+};
 pub use tracewarden_policy::Diagnostic;
 pub use tracewarden_tracestore::{Column, MapKey, MapKeys, SpanChunk, Summary, TableSummary, TraceStore};
 

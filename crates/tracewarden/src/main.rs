@@ -1,6 +1,7 @@
 //! The binary: command line, configuration, wiring.
 
 mod ambient;
+mod audit_verify;
 mod check_config;
 mod command_line;
 mod configuration;
@@ -17,7 +18,7 @@ use anyhow::anyhow;
 use clap::Parser;
 use tracewarden_service::Settings;
 
-use crate::command_line::{CheckConfig, Command, CommandLine};
+use crate::command_line::{Audit, AuditVerify, CheckConfig, Command, CommandLine};
 use crate::configuration::Configuration;
 
 fn main() -> ExitCode {
@@ -42,6 +43,14 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         }
         Command::CheckConfig(CheckConfig { file, strict }) => {
             check_config::run(&load(file.config.as_deref())?, strict)
+        }
+        Command::Audit(Audit::Verify(AuditVerify { file, head })) => {
+            let verified = load(file.config.as_deref())
+                .and_then(|configuration| audit_verify::run(&configuration, &head));
+            Ok(verified.unwrap_or_else(|error| {
+                eprintln!("tracewarden: the audit log could not be checked: {error:#}");
+                audit_verify::NOT_CHECKED.into()
+            }))
         }
     }
 }

@@ -1,0 +1,170 @@
+//! `tracewarden audit verify`: whether the audit log is what the service wrote.
+
+use std::io::{self, IsTerminal, Write};
+use std::process::ExitCode;
+
+use tracewarden_service::{AppDb, ChainFault, DbError, VerifiedAudit};
+
+use crate::command_line::NotedHead;
+use crate::configuration::Configuration;
+use crate::serve;
+
+/// The status when it could not be found out whether the log is intact.
+pub const NOT_CHECKED: u8 = 2;
+
+/// What a check found.
+enum Verdict {
+    Intact(VerifiedAudit),
+    Broken(ChainFault),
+}
+
+/// Checks the whole log and says what it found.
+///
+/// # Errors
+/// When the database cannot be opened or read.
+pub fn run(configuration: &Configuration, heads: &[NotedHead]) -> anyhow::Result<ExitCode> {
+    serve::runtime()?.block_on(async {
+        // The address may hold a password; the database's own message is enough.
+        let db = AppDb::open_existing(configuration.database_url.expose()).await?;
+        let result = verify(&db, heads).await;
+        db.close().await;
+        result
+    })
+}
+
+async fn verify(db: &AppDb, heads: &[NotedHead]) -> anyhow::Result<ExitCode> {
+    // One snapshot: what the service writes meanwhile neither shows nor disturbs.
+    let mut tx = db.begin_read().await?;
+    let mut progress = Progress::default();
+    let verdict = match tx.verify_audit(|done, of| progress.show(done, of)).await {
+        Ok(Ok(verified)) => Verdict::Intact(verified),
+        Ok(Err(fault)) => Verdict::Broken(fault),
+        Err(DbError::Corrupt(reason)) => {
+            progress.clear();
+            println!("broken: a record cannot be read: {reason}");
+            return Ok(ExitCode::FAILURE);
+        }
+        Err(error) => return Err(error.into()),
+    };
+    progress.clear();
+    let verified = match verdict {
+        Verdict::Intact(verified) => verified,
+        Verdict::Broken(fault) => {
+            println!("broken at record {}: {}", fault.sequence, fault.reason);
+            return Ok(ExitCode::FAILURE);
+        }
+    };
+    print(&verified);
+    let mut status = ExitCode::SUCCESS;
+    for head in heads {
+        let kept = tx.audit_hash(head.sequence).await?;
+        match compare(head, kept.as_deref(), &verified) {
+            Noted::Fits => println!("noted head {}: fits", head.sequence),
+            Noted::Removed => {
+                println!(
+                    "noted head {}: cannot be checked, the record was removed for its age",
+                    head.sequence
+                );
+                status = NOT_CHECKED.into();
+            }
+            Noted::Differs(reason) => {
+                println!("broken at record {}: {reason}", head.sequence);
+                return Ok(ExitCode::FAILURE);
+            }
+        }
+    }
+    Ok(status)
+}
+
+fn print(verified: &VerifiedAudit) {
+    let VerifiedAudit { records, first, last, head, anchor } = verified;
+    println!("intact: {records} records");
+    if let (Some(first), Some(last)) = (first, last) {
+        println!("from {} ({}) to {} ({})", first.sequence, first.at, last.sequence, last.at);
+    }
+    if anchor.0 > 0 {
+        println!("older ones were removed for their age, through {}:{}", anchor.0, anchor.1);
+    }
+    println!("head {}:{}", head.0, head.1);
+}
+
+/// What became of a head that was noted.
+#[derive(Debug, PartialEq, Eq)]
+enum Noted {
+    Fits,
+    Removed,
+    Differs(&'static str),
+}
+
+fn compare(noted: &NotedHead, kept: Option<&str>, verified: &VerifiedAudit) -> Noted {
+    let anchor = &verified.anchor;
+    let hash = match kept {
+        Some(hash) => hash,
+        None if noted.sequence == anchor.0 => anchor.1.as_str(),
+        None if noted.sequence < anchor.0 => return Noted::Removed,
+        None => return Noted::Differs("the log ends before the noted head: records were cut off"),
+    };
+    if hash == noted.hash {
+        Noted::Fits
+    } else {
+        Noted::Differs("it is not the record whose hash was noted: the log was rewritten")
+    }
+}
+
+/// How far the check is, on a terminal only.
+#[derive(Default)]
+struct Progress {
+    shown: bool,
+}
+
+impl Progress {
+    fn show(&mut self, done: u64, of: u64) {
+        let mut terminal = io::stderr();
+        if terminal.is_terminal() {
+            // A terminal that is gone is nobody's loss.
+            let _ = write!(terminal, "\rchecked {done} of {of} records").and_then(|()| terminal.flush());
+            self.shown = true;
+        }
+    }
+
+    fn clear(&mut self) {
+        if std::mem::take(&mut self.shown) {
+            let _ = write!(io::stderr(), "\r{:60}\r", "");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_noted_head_fits_differs_or_is_gone() {
+        let verified = VerifiedAudit {
+            records: 2,
+            first: None,
+            last: None,
+            head: (7, "77".to_owned()),
+            anchor: (5, "55".to_owned()),
+        };
+        let check = |sequence, hash: &str, kept| {
+            compare(&NotedHead { sequence, hash: hash.to_owned() }, kept, &verified)
+        };
+        assert_eq!(check(7, "77", Some("77")), Noted::Fits);
+        assert!(matches!(check(7, "78", Some("77")), Noted::Differs(_)));
+        assert_eq!(check(5, "55", None), Noted::Fits);
+        assert!(matches!(check(5, "56", None), Noted::Differs(_)));
+        assert_eq!(check(4, "44", None), Noted::Removed);
+        assert!(matches!(check(8, "88", None), Noted::Differs(_)));
+    }
+
+    #[test]
+    fn a_head_is_read_as_it_is_printed() {
+        let hash = "Ab".repeat(32);
+        let head: NotedHead = format!("12:{hash}").parse().unwrap();
+        assert_eq!(head, NotedHead { sequence: 12, hash: hash.to_lowercase() });
+        for wrong in ["", "12", "12:", "x:00", &format!("12:{}", "g".repeat(64)), &format!("-1:{hash}")] {
+            assert!(wrong.parse::<NotedHead>().is_err(), "{wrong}");
+        }
+    }
+}
