@@ -19,6 +19,8 @@ mod audit;
 mod document;
 #[path = "../api/me.rs"]
 mod me;
+#[path = "../api/narrowed_keys.rs"]
+mod narrowed_keys;
 #[path = "../api/preview.rs"]
 mod preview;
 #[path = "../api/roles.rs"]
