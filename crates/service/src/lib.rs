@@ -22,6 +22,7 @@ mod error;
 mod fields;
 mod filter_schema;
 mod login;
+mod maintenance;
 mod model_change;
 mod own_password;
 mod passwords;

@@ -81,10 +81,15 @@ impl Service {
         for (bucket, throttle) in counted {
             tx.put_throttle(bucket, &throttle).await?;
         }
-        let longest = ACCOUNT_AT_ADDRESS.window_seconds.saturating_mul(SECOND_NANOS);
-        tx.delete_stale_throttles(now.saturating_sub(longest)).await?;
+        tx.delete_stale_throttles(stale_before(now)).await?;
         Ok(tx.commit().await?)
     }
+}
+
+/// A counter whose window began before this counts no more.
+pub(crate) fn stale_before(now: Timestamp) -> Timestamp {
+    let longest = ACCOUNT_AT_ADDRESS.window_seconds.max(ADDRESS.window_seconds);
+    now.saturating_sub(longest.saturating_mul(SECOND_NANOS))
 }
 
 /// Takes a successful attempt back: the pair is forgotten, the address loses this one attempt only, so that one own

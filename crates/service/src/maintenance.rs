@@ -1,0 +1,118 @@
+//! What the service tidies up by itself: audit records beyond their retention, sessions over their time, counters of
+//! log-ins that count no more. Every replica does it; a second one at the same time finds nothing left to do.
+
+use std::future::Future;
+use std::time::Duration;
+
+use serde_json::json;
+use tracewarden_appdb::AUDIT_PRUNE;
+
+use crate::audit::{AuditContext, Event, Outcome};
+use crate::error::ServiceError;
+use crate::service::Service;
+use crate::throttle;
+
+/// Records removed in one transaction: others who want to write wait meanwhile.
+const PRUNED_AT_ONCE: u32 = 5_000;
+
+const TURN_LONGEST: Duration = Duration::from_secs(3_600);
+const TURN_SHORTEST: Duration = Duration::from_secs(60);
+
+impl Service {
+    /// Tidies up now and then again, until `stop` is done. What fails is logged and tried again at the next turn.
+    pub async fn maintain(&self, stop: impl Future<Output = ()>) {
+        tokio::pin!(stop);
+        loop {
+            // To be broken off between any two statements: a transaction that is not committed changes nothing.
+            let turn = async {
+                self.tidy_up().await;
+                tokio::time::sleep(self.next_turn()).await;
+            };
+            tokio::select! {
+                () = &mut stop => return,
+                () = turn => {}
+            }
+        }
+    }
+
+    async fn tidy_up(&self) {
+        let report = |what: &'static str, result: Result<u64, ServiceError>| match result {
+            Ok(0) => {}
+            Ok(removed) => tracing::info!(removed, "{what} removed"),
+            Err(error) => {
+                tracing::warn!(code = error.code(), inside = error.inside(), "{what} were not removed");
+            }
+        };
+        report("old audit records", self.prune_audit_once().await);
+        report("sessions over their time", self.delete_expired_sessions_once().await);
+        report("counters of log-ins", self.delete_stale_throttles_once().await.map(|()| 0));
+    }
+
+    /// An hour, or less where the retention is short, less up to a quarter at random, so that replicas that were
+    /// started together do not get in each other's way for ever.
+    fn next_turn(&self) -> Duration {
+        let retention = self.settings().audit_retention_nanos.map(|nanos| nanos.unsigned_abs() / 24);
+        let turn = retention.map_or(TURN_LONGEST, Duration::from_nanos).clamp(TURN_SHORTEST, TURN_LONGEST);
+        let mut byte = [0_u8; 1];
+        // Without randomness they meet, which does no harm.
+        let early = self.entropy().fill(&mut byte).map_or(0, |()| byte.into_iter().map(u32::from).sum());
+        turn.saturating_sub(turn.saturating_mul(early) / 1_024)
+    }
+
+    /// Removes the audit records that are older than the retention, oldest first, and says how many. Each transaction
+    /// that removes some records it.
+    ///
+    /// # Errors
+    /// When the own database fails, or the records to remove are no unbroken chain; what was removed before stays so.
+    pub async fn prune_audit_once(&self) -> Result<u64, ServiceError> {
+        let Some(retention_nanos) = self.settings().audit_retention_nanos else { return Ok(0) };
+        let before = self.now().saturating_sub(retention_nanos);
+        let mut total: u64 = 0;
+        loop {
+            let mut tx = self.db().begin_write().await?;
+            let Some(pruned) = tx.prune_audit(before, PRUNED_AT_ONCE).await? else { return Ok(total) };
+            let event = Event {
+                action: AUDIT_PRUNE,
+                outcome: Outcome::Success,
+                target: None,
+                detail: json!({
+                    "through": pruned.through,
+                    "hash": pruned.hash,
+                    "removed": pruned.removed,
+                    "before": before.to_string(),
+                }),
+            };
+            AuditContext::service().append(&mut tx, self.now(), None, &event).await?;
+            tx.commit().await?;
+            total = total.saturating_add(pruned.removed);
+        }
+    }
+
+    /// Deletes the sessions over their configured time and says how many. They opened nothing any more, so that no
+    /// audit record is due.
+    ///
+    /// # Errors
+    /// When the own database fails.
+    pub async fn delete_expired_sessions_once(&self) -> Result<u64, ServiceError> {
+        let settings = self.settings();
+        let before = |limit: Option<i64>| limit.map(|nanos| self.now().saturating_sub(nanos));
+        let (created, seen) = (before(settings.session_absolute_nanos), before(settings.session_idle_nanos));
+        if created.is_none() && seen.is_none() {
+            return Ok(0);
+        }
+        let mut tx = self.db().begin_write().await?;
+        let deleted = tx.delete_expired_sessions(created, seen).await?;
+        tx.commit().await?;
+        Ok(deleted)
+    }
+
+    /// Deletes the counters of log-ins that slow nobody down any more.
+    ///
+    /// # Errors
+    /// When the own database fails.
+    pub async fn delete_stale_throttles_once(&self) -> Result<(), ServiceError> {
+        let mut tx = self.db().begin_write().await?;
+        tx.delete_stale_throttles(throttle::stale_before(self.now())).await?;
+        Ok(tx.commit().await?)
+    }
+}
