@@ -37,7 +37,7 @@ pub(super) async fn look(configuration: &Configuration, findings: &mut Vec<Findi
             Finding::ok(format!("own database: {product}, empty; the next start makes its tables"))
         }
         SchemaState::Older(steps) => Finding::warning(format!(
-            "own database: {product}, schema older by {steps} steps, which the next start applies: keep a backup, and stop \
+            "own database: {product}, schema older by {steps} step(s) that the next start applies: keep a backup, and stop \
              older versions of the service first"
         )),
         SchemaState::Foreign(reason) => {

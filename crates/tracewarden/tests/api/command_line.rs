@@ -101,6 +101,8 @@ fn wrong_settings_stop_the_start_with_their_names() {
 #[test]
 fn check_config_shows_what_applies_and_no_secret() {
     let environment = [
+        // Discard: nothing listens there.
+        ("TRACEWARDEN_CLICKHOUSE_URL", "http://127.0.0.1:9"),
         ("TRACEWARDEN_CLICKHOUSE_PASSWORD", "hunter2"),
         ("TRACEWARDEN_LIBCHDB", "/x"),
         ("TRACEWARDEN_LOCALSTORE_PASSWORD", "x"),

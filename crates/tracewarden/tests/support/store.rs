@@ -26,6 +26,12 @@ impl Store {
         Self { local, url, otlp }
     }
 
+    /// The same data with the user limited as a `users.xml` says; nothing can be written then.
+    pub fn restart_as(self, users: &str) -> Self {
+        let local = self.local.restart_as(users).unwrap();
+        Self { url: local.url.clone(), otlp: String::new(), local }
+    }
+
     /// The socket behind the HTTP address.
     pub fn address(&self) -> SocketAddr {
         self.url.trim_start_matches("http://").parse().unwrap()

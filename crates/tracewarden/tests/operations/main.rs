@@ -1,0 +1,14 @@
+//! What whoever operates the service sees of it: checks from the command line, metrics, logs, starting and stopping.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod audit_verify;
+mod check_config;
