@@ -162,11 +162,74 @@ async fn check_server(address: &str) -> Result<(), DbError> {
     Ok(())
 }
 
-/// A wrong password or a database that does not exist is for the operator to mend, not to wait for.
+/// A wrong password, a database that does not exist or a missing certificate is for the operator to mend, not to wait
+/// for.
 fn refused(error: sqlx::Error) -> DbError {
+    if matches!(error, sqlx::Error::Tls(_)) {
+        return DbError::Configuration(error.to_string());
+    }
     let code = error.as_database_error().and_then(|inner| inner.code());
     match code.as_deref() {
         Some(code) if code.starts_with("28") || code == "3D000" => DbError::Configuration(error.to_string()),
         _ => DbError::from(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses() {
+        let given = |url: &str| address(url).map_err(|error| error.to_string());
+        assert_eq!(
+            given("postgres://u:p%40@h:1/d").unwrap(),
+            "postgres://u:p%40@h:1/d?application_name=tracewarden"
+        );
+        let kept = "postgresql://u@h/d?sslmode=verify-full&sslrootcert=%2Fca.pem&application_name=mine";
+        assert_eq!(given(kept).unwrap(), kept);
+        assert_eq!(
+            given("postgres://u@/d?host=/run/postgresql&connect_timeout=3&channel_binding=prefer").unwrap(),
+            "postgres://u@localhost/d?host=%2Frun%2Fpostgresql&application_name=tracewarden"
+        );
+        for url in [
+            "postgres://u:secret@h/d?channel_binding=require",
+            "postgres://u:secret@h/d?target_session_attrs=standby",
+            "postgres://u:secret@h/d?sslcrl=x",
+            "postgres://u:secret@h:notaport/d",
+            "postgres://u:secret@a:1,b:2/d",
+        ] {
+            let error = given(url).unwrap_err();
+            assert!(!error.contains("secret"), "{error}");
+        }
+    }
+
+    #[tokio::test]
+    async fn sessions_do_not_rest_on_defaults() {
+        let database = tracewarden_testkit::postgres::database().unwrap();
+        let parts = database.url();
+        let name = parts.rsplit('/').next().unwrap().to_owned();
+        let shown = async |setting: &str| {
+            sqlx::any::install_default_drivers();
+            let pool = connect(&address(&database.url()).unwrap()).await.unwrap();
+            let row = sqlx::query("SELECT current_setting($1)").bind(setting).fetch_one(&pool).await.unwrap();
+            row.try_get::<String, _>(0).unwrap()
+        };
+        for (given, expected) in [("off", "on"), ("remote_apply", "remote_apply"), ("local", "local")] {
+            database.run(&[&format!("ALTER DATABASE {name} SET synchronous_commit = {given}")]).unwrap();
+            assert_eq!(shown("synchronous_commit").await, expected);
+        }
+        for (setting, given, expected) in [
+            ("statement_timeout", "0", "15s"),
+            ("lock_timeout", "0", "2s"),
+            ("idle_in_transaction_session_timeout", "0", "5s"),
+            ("client_encoding", "LATIN1", "UTF8"),
+            ("application_name", "x", "tracewarden"),
+        ] {
+            database.run(&[&format!("ALTER DATABASE {name} SET {setting} = '{given}'")]).unwrap();
+            assert_eq!(shown(setting).await, expected);
+        }
+        database.run(&[&format!("ALTER DATABASE {name} SET default_transaction_read_only = on")]).unwrap();
+        crate::AppDb::open(&database.url(), tracewarden_model::Timestamp::from_micros(0)).await.unwrap();
     }
 }

@@ -1,13 +1,13 @@
 //! A process that is killed while it writes: what it acknowledged is there, nothing is half done, and every change has
 //! its audit record.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
-
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Command, Stdio};
 
 use tracewarden_appdb::{AppDb, AuditFilter, NewAuditRecord, Policy};
 use tracewarden_model::Timestamp;
+
+use crate::fixture::{Fixture, on_both};
 
 const URL: &str = "APPDB_CRASH_URL";
 const KILLS: usize = 20;
@@ -54,17 +54,14 @@ async fn writer() {
     }
 }
 
-#[tokio::test]
-async fn killed_while_writing() {
-    if std::env::var(URL).is_ok() {
-        return;
-    }
-    let directory = tempfile::tempdir().unwrap();
-    let url = format!("sqlite:{}", directory.path().join("own.db").display());
+on_both!(killed_while_writing);
+
+async fn killed_while_writing(fixture: &Fixture) {
+    let url = fixture.url();
     let mut acknowledged: Vec<String> = Vec::new();
     for round in 0..KILLS {
         let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "writer", "--nocapture"])
+            .args(["--exact", "crash::writer", "--nocapture"])
             .env(URL, &url)
             .stdout(Stdio::piped())
             .stderr(Stdio::null())

@@ -1,0 +1,68 @@
+//! The audit log: appending, reading, the chain.
+
+use tracewarden_appdb::{AuditFilter, DbError};
+
+use crate::fixture::{Fixture, at, on_both, record};
+
+on_both!(audit, appends_at_once_make_one_chain);
+
+async fn audit(fixture: &Fixture) {
+    let db = fixture.open().await;
+    let mut tx = db.begin_write().await.unwrap();
+    let login = tx.append_audit(&record("login", 100, None, "success")).await.unwrap();
+    let query = tx.append_audit(&record("traces.query", 200, None, "unknown")).await.unwrap();
+    let crashed = tx.append_audit(&record("traces.query", 300, None, "unknown")).await.unwrap();
+    tx.append_audit(&record("traces.query", 400, Some(query), "success")).await.unwrap();
+    tx.commit().await.unwrap();
+
+    let mut tx = db.begin_write().await.unwrap();
+    let twice = tx.append_audit(&record("traces.query", 500, Some(query), "failed")).await;
+    assert!(matches!(twice, Err(DbError::Conflict(_))), "a record is completed once");
+    drop(tx);
+
+    let mut tx = db.begin_read().await.unwrap();
+    let all = tx.audit_records(&AuditFilter::default(), 10).await.unwrap();
+    let seen: Vec<_> = all.iter().map(|entry| (entry.sequence, entry.outcome.as_str())).collect();
+    assert_eq!(seen, [(crashed, "unknown"), (query, "success"), (login, "success")]);
+    assert_eq!(all[1].completed_at, Some(at(400)));
+    let cases = [
+        (AuditFilter { action: Some("login"), ..AuditFilter::default() }, vec![login]),
+        (AuditFilter { outcome: Some("unknown"), ..AuditFilter::default() }, vec![crashed]),
+        (AuditFilter { from: Some(at(200)), to: Some(at(300)), ..AuditFilter::default() }, vec![query]),
+        (AuditFilter { from: Some(at(200).saturating_add(1)), ..AuditFilter::default() }, vec![crashed]),
+        (AuditFilter { actor: Some("Ada"), before: Some(query), ..AuditFilter::default() }, vec![login]),
+        (AuditFilter { actor: Some("' OR 1=1"), ..AuditFilter::default() }, vec![]),
+    ];
+    for (filter, expected) in cases {
+        let found = tx.audit_records(&filter, 10).await.unwrap();
+        let found: Vec<u64> = found.iter().map(|entry| entry.sequence).collect();
+        assert_eq!(found, expected, "{filter:?}");
+    }
+    assert_eq!(tx.audit_records(&AuditFilter::default(), 1).await.unwrap().len(), 1);
+    assert_eq!(tx.verify_audit(|_, _| ()).await.unwrap().err(), None);
+    assert_eq!(tx.audit_head().await.unwrap().0, 4, "what was rolled back left no gap");
+}
+
+async fn appends_at_once_make_one_chain(fixture: &Fixture) {
+    let db = fixture.open().await;
+    let before = db.begin_read().await.unwrap().audit_head().await.unwrap().0;
+    let tasks: Vec<_> = (0..40)
+        .map(|time| {
+            let db = db.clone();
+            tokio::spawn(async move {
+                let mut tx = db.begin_write().await.unwrap();
+                tx.append_audit(&record("burst", time, None, "success")).await.unwrap();
+                // Every fourth gives up, which must not tear the chain.
+                if time % 4 != 0 {
+                    tx.commit().await.unwrap();
+                }
+            })
+        })
+        .collect();
+    for task in tasks {
+        task.await.unwrap();
+    }
+    let mut tx = db.begin_read().await.unwrap();
+    assert_eq!(tx.verify_audit(|_, _| ()).await.unwrap().err(), None);
+    assert_eq!(tx.audit_head().await.unwrap().0, before + 30);
+}

@@ -1,0 +1,260 @@
+//! Users, roles, sessions, keys, and what replicas share.
+
+use std::collections::BTreeMap;
+
+use tracewarden_appdb::{
+    ADMIN_ROLE, DbError, NewApiKey, NewSession, PasswordHash, Policy, Preview, Throttle, TokenDigest,
+};
+
+use crate::fixture::{Fixture, add_user, at, attributes, on_both, record, set};
+
+on_both!(
+    users_and_roles,
+    credentials,
+    sessions_expire,
+    order_is_bytewise,
+    shared_values,
+    nothing_stays_without_commit,
+    a_failed_statement_ends_its_transaction,
+);
+
+async fn users_and_roles(fixture: &Fixture) {
+    let db = fixture.open().await;
+    let policies = vec![
+        Policy { title: "a".to_owned(), expression: "x == 'it''s'".to_owned(), description: None },
+        Policy { title: "b".to_owned(), expression: "true".to_owned(), description: Some("why".to_owned()) },
+    ];
+    let mut tx = db.begin_write().await.unwrap();
+    assert_eq!(tx.put_role("reader", &policies, at(5)).await.unwrap(), 2);
+    assert_eq!(tx.put_role("reader", &policies, at(6)).await.unwrap(), 3);
+    tx.commit().await.unwrap();
+
+    add_user(&db, "u1", "Ada", &["admin", "reader"]).await.unwrap();
+    add_user(&db, "u2", "bob", &["reader"]).await.unwrap();
+    assert!(matches!(add_user(&db, "u3", "ADA", &[]).await, Err(DbError::Conflict(_))));
+    assert!(add_user(&db, "u4", "eve", &["no such role"]).await.is_err(), "an assignment needs its role");
+
+    let mut tx = db.begin_read().await.unwrap();
+    let ada = tx.user_by_name("aDa").await.unwrap().unwrap();
+    assert_eq!((ada.username.as_str(), ada.disabled, ada.must_change_password), ("Ada", false, true));
+    assert_eq!(ada.attributes, attributes());
+    assert_eq!(ada.roles, set(&["admin", "reader"]));
+    assert_eq!(tx.user_by_id("u1").await.unwrap().unwrap(), ada);
+    assert_eq!(tx.user_by_id("u4").await.unwrap(), None, "nothing of a failed creation stays");
+    assert_eq!(tx.enabled_administrators().await.unwrap(), 1);
+    let names: Vec<String> = tx.users("", 10).await.unwrap().into_iter().map(|user| user.username).collect();
+    assert_eq!(names, ["Ada", "bob"]);
+    let page = tx.users("ada", 1).await.unwrap();
+    assert_eq!(page.first().unwrap().roles, set(&["reader"]));
+    assert_eq!(tx.role_members("reader").await.unwrap(), ["Ada", "bob"]);
+    let reader = tx.role("reader").await.unwrap().unwrap();
+    assert_eq!((reader.policies.as_slice(), reader.revision), (policies.as_slice(), 3));
+    assert_eq!((reader.created_at, reader.updated_at), (at(5), at(6)));
+    let roles = tx.roles_of_user("u1").await.unwrap();
+    assert_eq!(roles.iter().map(|role| role.name.as_str()).collect::<Vec<_>>(), [ADMIN_ROLE, "reader"]);
+    assert_eq!(roles[1], reader);
+    assert_eq!(tx.roles().await.unwrap(), roles);
+    drop(tx);
+
+    let mut tx = db.begin_write().await.unwrap();
+    tx.set_user_disabled("u1", true).await.unwrap();
+    tx.set_user_attributes("u1", &BTreeMap::new()).await.unwrap();
+    tx.set_user_password("u1", &PasswordHash("other".to_owned()), false).await.unwrap();
+    tx.set_user_last_login("u1", at(77)).await.unwrap();
+    assert!(tx.delete_role("reader").await.unwrap());
+    assert!(!tx.delete_role("reader").await.unwrap());
+    assert_eq!(tx.put_role("reader", &policies, at(7)).await.unwrap(), 4, "no revision comes twice");
+    assert!(tx.delete_role("reader").await.unwrap());
+    tx.commit().await.unwrap();
+    let mut tx = db.begin_read().await.unwrap();
+    let ada = tx.user_by_id("u1").await.unwrap().unwrap();
+    assert!(ada.disabled && !ada.must_change_password && ada.attributes.is_empty());
+    assert_eq!((ada.password_hash.0.as_str(), ada.last_login_at), ("other", Some(at(77))));
+    assert_eq!(ada.roles, set(&["admin"]), "a deleted role takes its assignments along");
+    assert_eq!(tx.enabled_administrators().await.unwrap(), 0);
+}
+
+async fn credentials(fixture: &Fixture) {
+    let db = fixture.open().await;
+    let token = |byte| TokenDigest([byte; 32]);
+    add_user(&db, "u2", "bob", &[]).await.unwrap();
+    let mut tx = db.begin_write().await.unwrap();
+    for (id, byte) in [("s1", 1), ("s2", 2), ("s3", 3)] {
+        let session = NewSession {
+            id,
+            token: token(byte),
+            user_id: "u2",
+            created_at: at(i64::from(byte)),
+            client_ip: Some("2001:db8::1"),
+            user_agent: None,
+        };
+        tx.insert_session(&session).await.unwrap();
+    }
+    let preview =
+        Preview { roles: set(&["reader"]), attributes: attributes(), username: Some("bob".to_owned()) };
+    tx.set_session_preview("s1", Some(&preview)).await.unwrap();
+    tx.touch_session("s1", at(50)).await.unwrap();
+    tx.touch_session("s1", at(40)).await.unwrap();
+    let tools = ["query\"".to_owned(), "get".to_owned()];
+    let key = NewApiKey {
+        id: "k1",
+        token: token(9),
+        hint: "twk_abc",
+        name: "ci",
+        user_id: "u2",
+        created_at: at(1),
+        expires_at: Some(at(100)),
+        policy: Some("service == 'a'"),
+        tools: Some(&tools),
+    };
+
+    tx.insert_api_key(&key).await.unwrap();
+    tx.touch_api_key("k1", at(60)).await.unwrap();
+    tx.commit().await.unwrap();
+
+    let mut tx = db.begin_read().await.unwrap();
+    let session = tx.session_by_token(token(1)).await.unwrap().unwrap();
+    assert_eq!((session.id.as_str(), session.last_seen_at), ("s1", at(50)));
+    assert_eq!(session.preview, Some(preview));
+    assert_eq!(tx.session_by_id("s1").await.unwrap().unwrap(), session);
+    assert_eq!(tx.session_by_token(token(4)).await.unwrap(), None);
+    assert_eq!(tx.session_by_id("s4").await.unwrap(), None);
+    let key = tx.api_key_by_token(token(9)).await.unwrap().unwrap();
+    assert_eq!((key.expires_at, key.last_used_at), (Some(at(100)), Some(at(60))));
+    assert_eq!(
+        (key.policy.as_deref(), key.tools.as_deref()),
+        (Some("service == 'a'"), Some(tools.as_slice()))
+    );
+    assert_eq!(tx.api_key_by_id("k1").await.unwrap().unwrap(), key);
+    assert_eq!(tx.api_key_by_id("k2").await.unwrap(), None);
+    assert_eq!(tx.api_keys_of_user("u2").await.unwrap(), [key]);
+    assert_eq!(tx.sessions_of_user("u2").await.unwrap().len(), 3);
+    drop(tx);
+
+    let mut tx = db.begin_write().await.unwrap();
+    assert!(!tx.delete_session("u1", "s1").await.unwrap(), "another user's session");
+    assert_eq!(tx.delete_sessions_of_user("u2", Some("s1")).await.unwrap(), 2);
+    assert!(!tx.delete_api_key("u1", "k1").await.unwrap(), "another user's key");
+    tx.delete_user("u2").await.unwrap();
+    tx.commit().await.unwrap();
+    let mut tx = db.begin_read().await.unwrap();
+    assert_eq!(tx.session_by_token(token(1)).await.unwrap(), None, "sessions end with their user");
+    assert_eq!(tx.api_key_by_token(token(9)).await.unwrap(), None, "keys end with their user");
+}
+
+async fn shared_values(fixture: &Fixture) {
+    let db = fixture.open().await;
+    let mut tx = db.begin_write().await.unwrap();
+    assert_eq!(tx.secret_or_insert("cursor", &[1, 2]).await.unwrap(), [1, 2]);
+    assert_eq!(tx.secret_or_insert("cursor", &[3, 4]).await.unwrap(), [1, 2], "the first one wins");
+    tx.remember_password_hash("aa", at(1)).await.unwrap();
+    tx.remember_password_hash("aa", at(2)).await.unwrap();
+    let throttle = Throttle { failures: 3, window_start: at(10), blocked_until: at(20) };
+    tx.put_throttle("ip:x", &throttle).await.unwrap();
+    tx.put_throttle("ip:x", &Throttle { failures: 4, ..throttle }).await.unwrap();
+    tx.put_throttle("ip:y", &Throttle { blocked_until: at(90), ..throttle }).await.unwrap();
+    tx.commit().await.unwrap();
+    let mut tx = db.begin_write().await.unwrap();
+    assert_eq!(tx.throttle("ip:x").await.unwrap(), Some(Throttle { failures: 4, ..throttle }));
+    tx.delete_stale_throttles(at(50)).await.unwrap();
+    assert_eq!(tx.throttle("ip:x").await.unwrap(), None);
+    assert!(tx.throttle("ip:y").await.unwrap().is_some(), "one that still blocks stays");
+    tx.delete_throttle("ip:y").await.unwrap();
+    tx.commit().await.unwrap();
+    let mut tx = db.begin_read().await.unwrap();
+    assert_eq!(tx.throttle("ip:y").await.unwrap(), None);
+    assert_eq!(tx.secret("cursor").await.unwrap(), Some(vec![1, 2]));
+    assert!(tx.password_hash_used("aa").await.unwrap());
+    assert!(!tx.password_hash_used("bb").await.unwrap());
+}
+
+async fn nothing_stays_without_commit(fixture: &Fixture) {
+    let db = fixture.open().await;
+    let mut tx = db.begin_write().await.unwrap();
+    tx.put_role("ghost", &[], at(1)).await.unwrap();
+    tx.append_audit(&record("role.put", 1, None, "success")).await.unwrap();
+    let mut snapshot = db.begin_read().await.unwrap();
+    assert_eq!(snapshot.role("ghost").await.unwrap(), None, "others do not see it before the commit");
+    drop(tx);
+    let mut tx = db.begin_read().await.unwrap();
+    assert_eq!(tx.role("ghost").await.unwrap(), None);
+}
+
+async fn sessions_expire(fixture: &Fixture) {
+    let db = fixture.open().await;
+    add_user(&db, "u1", "Ada", &[]).await.unwrap();
+    let mut tx = db.begin_write().await.unwrap();
+    for (id, created, seen) in [("old", 10, 90), ("idle", 50, 60), ("kept", 50, 90), ("edge", 30, 70)] {
+        let session = NewSession {
+            id,
+            token: TokenDigest([u8::try_from(created + seen).unwrap() ^ id.as_bytes()[0]; 32]),
+            user_id: "u1",
+            created_at: at(created),
+            client_ip: None,
+            user_agent: None,
+        };
+        tx.insert_session(&session).await.unwrap();
+        tx.touch_session(id, at(seen)).await.unwrap();
+    }
+    assert_eq!(tx.delete_expired_sessions(None, None).await.unwrap(), 0);
+    assert_eq!(tx.delete_expired_sessions(Some(at(30)), None).await.unwrap(), 1);
+    assert_eq!(tx.delete_expired_sessions(None, Some(at(70))).await.unwrap(), 1);
+    let left = tx.sessions_of_user("u1").await.unwrap();
+    assert_eq!(left.into_iter().map(|session| session.id).collect::<Vec<_>>(), ["kept", "edge"]);
+}
+
+async fn order_is_bytewise(fixture: &Fixture) {
+    // Each two of them stand the other way round in some language: punctuation, case, accents.
+    let names =
+        ["ab", "a-b", "a_b", "a.c", "B", "b-a", "z", "é", "e", "f", "Zed", "ä", "ß", "ss", "a b", "10", "9"];
+    let db = fixture.open().await;
+    let mut tx = db.begin_write().await.unwrap();
+    for name in names {
+        tx.put_role(name, &[], at(1)).await.unwrap();
+    }
+    tx.commit().await.unwrap();
+    for (number, name) in names.iter().enumerate() {
+        add_user(&db, &format!("u{number}"), name, &["z"]).await.unwrap();
+    }
+    let mut roles: Vec<&str> = [&names[..], &[ADMIN_ROLE]].concat();
+    roles.sort_unstable();
+    let mut users: Vec<String> = names.iter().map(|name| name.to_lowercase()).collect();
+    users.sort_unstable();
+    let mut tx = db.begin_read().await.unwrap();
+    let found: Vec<String> = tx.roles().await.unwrap().into_iter().map(|role| role.name).collect();
+    assert_eq!(found, roles);
+    let found = tx.role_members("z").await.unwrap();
+    assert_eq!(found.iter().map(|name| name.to_lowercase()).collect::<Vec<_>>(), users);
+    let mut pages: Vec<String> = Vec::new();
+    loop {
+        let page = tx.users(pages.last().map_or("", String::as_str), 2).await.unwrap();
+        if page.is_empty() {
+            break;
+        }
+        assert!(page.iter().all(|user| user.roles == set(&["z"])), "each with its roles");
+        pages.extend(page.into_iter().map(|user| user.username.to_lowercase()));
+    }
+    assert_eq!(pages, users, "pages leave nobody out and name nobody twice");
+}
+
+async fn a_failed_statement_ends_its_transaction(fixture: &Fixture) {
+    let db = fixture.open().await;
+    add_user(&db, "u1", "Ada", &[]).await.unwrap();
+    let mut tx = db.begin_write().await.unwrap();
+    tx.put_role("half", &[], at(1)).await.unwrap();
+    let user = tx.user_by_id("u1").await.unwrap().unwrap();
+    let twice = tx
+        .insert_user(&tracewarden_appdb::NewUser {
+            id: "u2",
+            username: "ADA",
+            password_hash: &user.password_hash,
+            must_change_password: false,
+            created_at: at(1),
+            attributes: &user.attributes,
+            roles: &user.roles,
+        })
+        .await;
+    assert!(matches!(twice, Err(DbError::Conflict(_))), "{twice:?}");
+    assert!(tx.commit().await.is_err(), "what was asked for was not done in full");
+    assert_eq!(db.begin_read().await.unwrap().role("half").await.unwrap(), None);
+}

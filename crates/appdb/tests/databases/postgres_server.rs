@@ -1,0 +1,146 @@
+//! What concerns a server that stops, hangs, or is not fit for the service; and values that it cannot store.
+
+use std::time::Duration;
+
+use tracewarden_appdb::{AppDb, DbError};
+use tracewarden_testkit::postgres::{self, Server, Stop};
+
+use crate::fixture::{add_user, at};
+
+async fn role_exists(db: &AppDb, name: &str) -> Result<bool, DbError> {
+    Ok(db.begin_read().await?.role(name).await?.is_some())
+}
+
+async fn put_role(db: &AppDb, name: &str) -> Result<(), DbError> {
+    let mut tx = db.begin_write().await?;
+    tx.put_role(name, &[], at(1)).await?;
+    tx.commit().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_comes_back_is_used_at_once() {
+    for how in [Stop::Fast, Stop::Immediate] {
+        let mut server = Server::start().unwrap();
+        let database = server.database().unwrap();
+        let db = AppDb::open(&database.url(), at(0)).await.unwrap();
+        put_role(&db, "kept").await.unwrap();
+        // All connections of the pool, so that the first calls afterwards meet dead ones.
+        let mut open = Vec::new();
+        for _ in 0..8 {
+            open.push(db.begin_read().await.unwrap());
+        }
+        drop(open);
+        let mut reading = db.begin_read().await.unwrap();
+        reading.roles().await.unwrap();
+        let mut writing = db.begin_write().await.unwrap();
+        writing.put_role("lost", &[], at(1)).await.unwrap();
+        tokio::task::block_in_place(|| server.stop(how));
+
+        let error = reading.roles().await.unwrap_err();
+        assert!(matches!(error, DbError::Unavailable(_)), "{error:?}");
+        let error = writing.commit().await.unwrap_err();
+        assert!(matches!(error, DbError::OutcomeUnknown(_)), "{error:?}");
+        drop(reading);
+        let (read, write, ping) = tokio::join!(role_exists(&db, "kept"), put_role(&db, "never"), db.ping());
+        for error in [read.unwrap_err(), write.unwrap_err(), ping.unwrap_err()] {
+            assert!(matches!(error, DbError::Unavailable(_)), "{error:?}");
+        }
+
+        tokio::task::block_in_place(|| server.resume()).unwrap();
+        let calls: Vec<_> = (0..20)
+            .map(|number| {
+                let db = db.clone();
+                tokio::spawn(async move {
+                    if number % 4 == 0 {
+                        put_role(&db, "after").await
+                    } else {
+                        role_exists(&db, "kept").await.map(drop)
+                    }
+                })
+            })
+            .collect();
+        for call in calls {
+            call.await.unwrap().unwrap();
+        }
+        assert!(role_exists(&db, "kept").await.unwrap());
+        assert!(!role_exists(&db, "lost").await.unwrap() && !role_exists(&db, "never").await.unwrap());
+    }
+}
+
+#[tokio::test]
+async fn a_replica_that_hangs_loses_the_lock_and_its_change() {
+    let database = postgres::database().unwrap();
+    let hanging = AppDb::open(&database.url(), at(0)).await.unwrap();
+    let other = AppDb::open(&database.url(), at(0)).await.unwrap();
+    let mut tx = hanging.begin_write().await.unwrap();
+    tx.put_role("hanging", &[], at(1)).await.unwrap();
+    let error = put_role(&other, "other").await.unwrap_err();
+    assert!(matches!(error, DbError::Unavailable(_)), "the wait is bounded: {error:?}");
+    let mut attempts = 0;
+    while let Err(error) = put_role(&other, "other").await {
+        assert!(matches!(error, DbError::Unavailable(_)), "{error:?}");
+        attempts += 1;
+        assert!(attempts < 10, "the lock is never given back");
+    }
+    assert!(tx.commit().await.is_err(), "too late");
+    assert!(!role_exists(&other, "hanging").await.unwrap());
+    assert!(role_exists(&hanging, "other").await.unwrap(), "its other connections go on");
+}
+
+#[tokio::test]
+async fn what_the_server_cannot_store_is_no_outage() {
+    let database = postgres::database().unwrap();
+    let db = AppDb::open(&database.url(), at(0)).await.unwrap();
+    let error = add_user(&db, "u1", "a\0b", &[]).await.unwrap_err();
+    assert!(matches!(error, DbError::Value(_)), "{error:?}");
+    let error = db.begin_read().await.unwrap().user_by_name("\0").await.unwrap_err();
+    assert!(matches!(error, DbError::Value(_)), "{error:?}");
+    db.ping().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_dropped_call_leaves_nothing_behind() {
+    let database = postgres::database().unwrap();
+    let db = AppDb::open(&database.url(), at(0)).await.unwrap();
+    // Given up at every point: while it waits, begins, writes, commits.
+    for micros in (0..6_000).step_by(40) {
+        let limit = Duration::from_micros(micros);
+        let _ = tokio::time::timeout(limit, put_role(&db, &format!("w{micros}"))).await;
+        let _ = tokio::time::timeout(limit / 2, role_exists(&db, "admin")).await;
+    }
+    put_role(&db, "after").await.unwrap();
+    assert!(role_exists(&db, "after").await.unwrap());
+    let mut all = Vec::new();
+    for _ in 0..7 {
+        all.push(db.begin_read().await.unwrap());
+    }
+    let idle = database
+        .run(&["SELECT COUNT(*) FROM pg_stat_activity WHERE datname = current_database() \
+                AND state LIKE 'idle in transaction%'"])
+        .unwrap();
+    assert_eq!(idle.trim(), "7", "only those that are open");
+}
+
+#[tokio::test]
+async fn a_server_that_is_not_fit_is_refused() {
+    let database = postgres::database().unwrap();
+    let url = database.url();
+    database
+        .run(&["CREATE DATABASE latin ENCODING 'LATIN1' LOCALE_PROVIDER libc LOCALE 'C' TEMPLATE template0"])
+        .unwrap();
+    let (server, _) = url.rsplit_once('/').unwrap();
+    let opened = [
+        (AppDb::open(&format!("{server}/latin"), at(0)).await, "the encoding LATIN1"),
+        (AppDb::open(&format!("{server}/absent"), at(0)).await, "\"absent\" does not exist"),
+        (AppDb::open(&url.replacen("canary", "wrong", 1), at(0)).await, "password authentication failed"),
+        (AppDb::open(&format!("{url}?channel_binding=require"), at(0)).await, "`channel_binding`"),
+        (AppDb::open(&format!("{url}?sslmode=require"), at(0)).await, "server does not support TLS"),
+    ];
+    database.run(&["DROP DATABASE latin WITH (FORCE)"]).unwrap();
+    for (opened, why) in opened {
+        let error = opened.err().unwrap();
+        assert!(matches!(error, DbError::Configuration(_)), "{error:?}");
+        let text = error.to_string();
+        assert!(text.contains(why) && !text.contains("canary"), "{text}");
+    }
+}

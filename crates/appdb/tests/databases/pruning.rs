@@ -1,0 +1,167 @@
+//! Removing old audit records.
+
+use tracewarden_appdb::{AUDIT_PRUNE, AppDb, AuditFilter, DbError, NewAuditRecord, PrunedAudit};
+
+use crate::fixture::{Fixture, at, on_both, record};
+
+const HOUR: i64 = 3_600_000_000;
+
+on_both!(
+    only_a_whole_beginning_goes,
+    what_belongs_together_stays_together,
+    a_limit_bounds_each_removal,
+    what_may_be_running_stays,
+    a_broken_chain_is_kept,
+    two_replicas_prune_at_once,
+);
+
+async fn append(db: &AppDb, record: NewAuditRecord<'_>) -> u64 {
+    let mut tx = db.begin_write().await.unwrap();
+    let sequence = tx.append_audit(&record).await.unwrap();
+    tx.commit().await.unwrap();
+    sequence
+}
+
+/// Removes as the service does; what was removed.
+async fn prune(db: &AppDb, before: i64, limit: u32) -> Result<Option<PrunedAudit>, DbError> {
+    let mut tx = db.begin_write().await?;
+    let Some(pruned) = tx.prune_audit(at(before), limit).await? else { return Ok(None) };
+    let detail = format!(
+        "{{\"through\": {}, \"hash\": \"{}\", \"removed\": {}}}",
+        pruned.through, pruned.hash, pruned.removed
+    );
+    tx.append_audit(&NewAuditRecord { detail: &detail, ..record(AUDIT_PRUNE, 100 * HOUR, None, "success") })
+        .await?;
+    tx.commit().await?;
+    Ok(Some(pruned))
+}
+
+/// Numbers of the entries that the log still shows, oldest first, without removals; the chain must hold.
+async fn left(db: &AppDb) -> Vec<u64> {
+    let mut tx = db.begin_read().await.unwrap();
+    let verified = tx.verify_audit(|_, _| ()).await.unwrap().unwrap();
+    let entries = tx.audit_records(&AuditFilter::default(), 10_000).await.unwrap();
+    let first = verified.first.map_or(u64::MAX, |place| place.sequence);
+    assert_eq!(verified.anchor.0 + 1, first);
+    assert_eq!(verified.last.unwrap().sequence, verified.head.0);
+    assert_eq!(verified.records, verified.head.0 - verified.anchor.0);
+    let mut shown: Vec<u64> =
+        entries.into_iter().filter(|entry| entry.action != AUDIT_PRUNE).map(|entry| entry.sequence).collect();
+    shown.reverse();
+    shown
+}
+
+async fn only_a_whole_beginning_goes(fixture: &Fixture) {
+    let db = fixture.open().await;
+    assert_eq!(prune(&db, 10, 100).await.unwrap(), None, "nothing in an empty log");
+    // Clocks of several replicas: a newer record may stand before an older one.
+    for time in [1, 2, 9, 3, 10] {
+        append(&db, record("done", time, None, "success")).await;
+    }
+    assert_eq!(prune(&db, 1, 100).await.unwrap(), None);
+    let pruned = prune(&db, 5, 100).await.unwrap().unwrap();
+    assert_eq!((pruned.through, pruned.removed), (2, 2));
+    assert_eq!(left(&db).await, [3, 4, 5], "the fourth is old, but newer ones stand before it");
+    assert_eq!(prune(&db, 5, 100).await.unwrap(), None);
+    assert_eq!(prune(&db, 10, 100).await.unwrap().unwrap().through, 4);
+    assert_eq!(left(&db).await, [5]);
+    // Everything but the record of this very removal may go.
+    assert_eq!(prune(&db, 200 * HOUR, 100).await.unwrap().unwrap().through, 7);
+    assert_eq!(left(&db).await, [0_u64; 0]);
+    append(&db, record("done", 11, None, "success")).await;
+    assert_eq!(left(&db).await, [9], "numbers go on");
+    let mut tx = db.begin_read().await.unwrap();
+    let (sequence, hash) = tx.audit_head().await.unwrap();
+    assert_eq!(tx.audit_hash(sequence).await.unwrap(), Some(hash));
+    assert_eq!(tx.audit_hash(1).await.unwrap(), None);
+}
+
+async fn what_belongs_together_stays_together(fixture: &Fixture) {
+    let db = fixture.open().await;
+    append(&db, record("done", 1, None, "success")).await;
+    let slow = append(&db, record("traces.query", 2, None, "unknown")).await;
+    let quick = append(&db, record("traces.query", 3, None, "unknown")).await;
+    append(&db, record("traces.query", 4, Some(quick), "success")).await;
+    append(&db, record("traces.query", 20, Some(slow), "success")).await;
+    append(&db, record("done", 21, None, "success")).await;
+    assert_eq!(prune(&db, 10, 100).await.unwrap().unwrap().through, 1, "`slow` was completed later");
+    assert_eq!(left(&db).await, [2, 3, 6]);
+    assert_eq!(prune(&db, 21, 100).await.unwrap().unwrap().through, 5);
+    assert_eq!(left(&db).await, [6]);
+}
+
+async fn a_limit_bounds_each_removal(fixture: &Fixture) {
+    let db = fixture.open().await;
+    for time in 1..=5 {
+        append(&db, record("done", time, None, "success")).await;
+    }
+    let long = append(&db, record("traces.query", 6, None, "unknown")).await;
+    for time in 7..=10 {
+        append(&db, record("done", time, None, "success")).await;
+    }
+    append(&db, record("traces.query", 11, Some(long), "success")).await;
+    append(&db, record("done", 12, None, "success")).await;
+    let mut removed = Vec::new();
+    while let Some(pruned) = prune(&db, 12, 3).await.unwrap() {
+        removed.push(pruned.removed);
+        left(&db).await;
+    }
+    assert_eq!(removed, [3, 2, 6], "a pair that lies further apart than the limit goes as a whole");
+    assert_eq!(left(&db).await, [12]);
+}
+
+async fn what_may_be_running_stays(fixture: &Fixture) {
+    let db = fixture.open().await;
+    let running = append(&db, record("traces.query", 2, None, "unknown")).await;
+    append(&db, record("done", 3, None, "success")).await;
+    assert_eq!(prune(&db, HOUR, 100).await.unwrap(), None);
+    append(&db, record("traces.query", HOUR, Some(running), "success")).await;
+    let crashed = append(&db, record("traces.query", HOUR, None, "unknown")).await;
+    let pruned = prune(&db, HOUR + 1, 100).await.unwrap().unwrap();
+    assert_eq!(pruned.through, 3, "complete now, and so old enough");
+    assert_eq!(left(&db).await, [crashed]);
+    assert_eq!(prune(&db, 2 * HOUR, 100).await.unwrap(), None);
+    let pruned = prune(&db, 2 * HOUR + 1, 100).await.unwrap().unwrap();
+    assert_eq!(pruned.through, crashed, "what a crash left open does not stay for ever");
+}
+
+async fn a_broken_chain_is_kept(fixture: &Fixture) {
+    let db = fixture.open().await;
+    for time in 1..=4 {
+        append(&db, record("done", time, None, "success")).await;
+    }
+    fixture.run(&["DELETE FROM audit WHERE sequence = 2"]).await;
+    let refused = prune(&db, 4, 100).await;
+    assert!(matches!(refused, Err(DbError::Corrupt(_))), "{refused:?}");
+    let mut tx = db.begin_read().await.unwrap();
+    assert_eq!(tx.verify_audit(|_, _| ()).await.unwrap().unwrap_err().sequence, 3, "the trace of it remains");
+}
+
+async fn two_replicas_prune_at_once(fixture: &Fixture) {
+    let db = fixture.open().await;
+    for time in 1..=60 {
+        append(&db, record("done", time, None, "success")).await;
+    }
+    let url = fixture.url();
+    let replicas: Vec<_> = (0..2)
+        .map(|_| {
+            let url = url.clone();
+            tokio::spawn(async move {
+                let db = AppDb::open(&url, at(0)).await.unwrap();
+                let mut removed = 0;
+                while let Some(pruned) = prune(&db, 41, 7).await.unwrap() {
+                    removed += pruned.removed;
+                    append(&db, record("done", 70, None, "success")).await;
+                }
+                removed
+            })
+        })
+        .collect();
+    let mut removed = 0;
+    for replica in replicas {
+        removed += replica.await.unwrap();
+    }
+    assert_eq!(removed, 40, "each record once");
+    let kept = left(&db).await;
+    assert_eq!(kept[..20], (41..=60).collect::<Vec<u64>>(), "nothing that is newer went");
+}

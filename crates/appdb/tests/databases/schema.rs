@@ -1,0 +1,108 @@
+//! Databases that an earlier program made, and ones that are not up to date.
+
+use sha2::{Digest as _, Sha256};
+use tracewarden_appdb::{AppDb, DbError, GENESIS_HASH};
+
+use crate::fixture::{Fixture, at, on_both};
+
+on_both!(an_earlier_schema_is_brought_up_to_date, only_a_current_schema_is_opened_as_it_is);
+
+/// The steps with their checksums as released programs wrote them: a released step that is edited fails here.
+const RELEASED: [(&str, &str, &str); 2] = [
+    (
+        "initial",
+        include_str!("../../migrations/0001_initial.sql"),
+        "766cf8e0cc9f74727ff12c4333b46d29903b03e60e957fe51ceea622ce33411a",
+    ),
+    (
+        "role_revision",
+        include_str!("../../migrations/0002_role_revision.sql"),
+        "2d43cde18f1d25c35d8069d39d9727156258c8abb17593a6c62390602ddbabff",
+    ),
+];
+
+const DATA: &[&str] = &[
+    "INSERT INTO roles (name, revision, created_at, updated_at) VALUES ('reader', 7, 1, 2)",
+    "INSERT INTO role_policies (role, position, title, expression) VALUES ('reader', 0, 't', 'true')",
+    "INSERT INTO users (id, username, username_folded, password_hash, must_change_password, disabled, created_at, \
+     attributes) VALUES ('u1', 'Ada', 'ada', 'x', 0, 0, 3, '{\"team\": \"a\"}')",
+    "INSERT INTO user_roles (user_id, role) VALUES ('u1', 'reader')",
+    "INSERT INTO sessions (id, token_sha256, user_id, created_at, last_seen_at) VALUES ('s1', 'aa', 'u1', 4, 5)",
+    "INSERT INTO api_keys (id, token_sha256, hint, name, user_id, created_at) VALUES ('k1', 'bb', 'h', 'n', 'u1', 6)",
+    "INSERT INTO secrets (name, value) VALUES ('cursor', '0102')",
+];
+
+async fn make(fixture: &Fixture, steps: usize) {
+    let mut statements = vec![
+        "CREATE TABLE schema_migrations (version BIGINT NOT NULL PRIMARY KEY, name TEXT NOT NULL, \
+         sha256 TEXT NOT NULL, applied_at BIGINT NOT NULL)"
+            .to_owned(),
+    ];
+    let apply = |statements: &mut Vec<String>, version: usize| {
+        let (name, sql, sha256) = RELEASED[version - 1];
+        assert_eq!(hex::encode(Sha256::digest(sql)), sha256, "a released step was edited");
+        statements.push(sql.to_owned());
+        statements.push(format!("INSERT INTO schema_migrations VALUES ({version}, '{name}', '{sha256}', 0)"));
+    };
+    apply(&mut statements, 1);
+    statements.extend(DATA.iter().map(|&statement| statement.to_owned()));
+    for version in 2..=steps {
+        apply(&mut statements, version);
+    }
+    let statements: Vec<&str> = statements.iter().map(String::as_str).collect();
+    fixture.run(&statements).await;
+}
+
+async fn check(fixture: &Fixture) {
+    let url = fixture.url();
+    let error = AppDb::open_existing(&url).await.err().unwrap();
+    assert!(matches!(&error, DbError::Migration(text) if text.contains("has not been applied")), "{error}");
+    let db = AppDb::open(&url, at(9)).await.unwrap();
+    let mut tx = db.begin_read().await.unwrap();
+    let user = tx.user_by_name("ADA").await.unwrap().unwrap();
+    assert_eq!((user.id.as_str(), user.roles.len(), user.attributes.len()), ("u1", 1, 1));
+    let role = tx.role("reader").await.unwrap().unwrap();
+    assert_eq!((role.revision, role.policies.len()), (7, 1));
+    assert_eq!(tx.sessions_of_user("u1").await.unwrap().len(), 1);
+    let key = tx.api_key_by_id("k1").await.unwrap().unwrap();
+    assert_eq!((key.policy, key.tools), (None, None), "a key from before is not narrowed");
+    assert_eq!(tx.secret("cursor").await.unwrap(), Some(vec![1, 2]));
+    assert_eq!(tx.audit_anchor().await.unwrap(), (0, GENESIS_HASH.to_owned()));
+    assert_eq!(tx.verify_audit(|_, _| ()).await.unwrap().unwrap().records, 0);
+    drop(tx);
+    let mut tx = db.begin_write().await.unwrap();
+    assert_eq!(tx.put_role("other", &[], at(10)).await.unwrap(), 8, "revisions go on");
+    tx.commit().await.unwrap();
+    db.close().await;
+    AppDb::open_existing(&url).await.unwrap();
+}
+
+async fn an_earlier_schema_is_brought_up_to_date(fixture: &Fixture) {
+    make(fixture, 1).await;
+    check(fixture).await;
+    let again = match fixture {
+        Fixture::Sqlite { .. } => Fixture::sqlite(),
+        Fixture::Postgres(_) => Fixture::postgres(),
+    };
+    make(&again, 2).await;
+    check(&again).await;
+}
+
+async fn only_a_current_schema_is_opened_as_it_is(fixture: &Fixture) {
+    let url = fixture.url();
+    fixture.run(&["CREATE TABLE notes (line TEXT)"]).await;
+    let error = AppDb::open_existing(&url).await.err().unwrap();
+    assert!(
+        matches!(&error, DbError::Migration(text) if text.contains("no data of this service")),
+        "{error}"
+    );
+    // It has created nothing.
+    fixture.run(&["CREATE TABLE schema_migrations (line TEXT)", "DROP TABLE schema_migrations"]).await;
+    AppDb::open(&url, at(0)).await.unwrap();
+    AppDb::open_existing(&url).await.unwrap();
+    fixture.run(&["INSERT INTO schema_migrations VALUES (99, 'later', 'x', 0)"]).await;
+    for opened in [AppDb::open_existing(&url).await, AppDb::open(&url, at(0)).await] {
+        let error = opened.err().unwrap();
+        assert!(matches!(&error, DbError::Migration(text) if text.contains("newer program")), "{error}");
+    }
+}
