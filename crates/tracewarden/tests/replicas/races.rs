@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use futures::future::join_all;
 use rand::RngExt as _;
+use rand_chacha::ChaCha8Rng;
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -17,7 +18,10 @@ use crate::fleet::{Fleet, add_user, new_key, other_admin, read_traces, session_i
 use crate::support::store::Store;
 use crate::support::{Answer, Client, Service, USER_PASSWORD};
 
-const WORKERS: usize = 4;
+const WORKERS: usize = 3;
+
+/// Reads and the revocation begin within this time of one another.
+const SPREAD_MICROS: u64 = 15_000;
 
 /// How a right ends. Those with password hashes, which take their time, are rarer.
 #[derive(Debug, Clone, Copy)]
@@ -47,14 +51,14 @@ impl Kind {
             Kind::PasswordChanged,
         ];
         match race % 20 {
-            0..=3 => Self::KeyByOwner,
-            4..=6 => Self::KeyByAdministrator,
-            7 | 8 => Self::AllKeys,
-            9 | 10 => Self::RoleTaken,
-            11 | 12 => Self::RoleNarrowed,
-            13 => Self::RoleDeleted,
-            14 | 15 => Self::AttributeChanged,
-            16..=18 => Self::PreviewEnded,
+            0..=4 => Self::KeyByOwner,
+            5..=9 => Self::KeyByAdministrator,
+            10..=12 => Self::AllKeys,
+            13 => Self::RoleTaken,
+            14 => Self::RoleNarrowed,
+            15 => Self::RoleDeleted,
+            16 => Self::AttributeChanged,
+            17 | 18 => Self::PreviewEnded,
             _ => RARE[(race / 20) % RARE.len()],
         }
     }
@@ -116,20 +120,11 @@ impl Met {
     }
 }
 
-/// Reads again and again, until a request that began after the acknowledgement was answered.
-async fn hammer(client: Client, stage: Arc<AtomicU8>, reading: Arc<AtomicUsize>) -> Met {
-    let mut met = Met::default();
-    loop {
-        let begun = stage.load(Ordering::SeqCst);
-        let answer = read_traces(&client).await;
-        met.add(begun, &answer);
-        match (begun, met.shown.len()) {
-            (ACKNOWLEDGED, _) => return met,
-            (GOING, 0) => panic!("no spans before the revocation: {}", answer.body),
-            (_, 1) => drop(reading.fetch_add(1, Ordering::SeqCst)),
-            _ => {}
-        }
-    }
+/// Reads once, after a while.
+async fn read_after(delay: Duration, client: Client, stage: Arc<AtomicU8>) -> (u8, Answer) {
+    tokio::time::sleep(delay).await;
+    let begun = stage.load(Ordering::SeqCst);
+    (begun, read_traces(&client).await)
 }
 
 fn policies(expression: &str) -> Value {
@@ -160,7 +155,7 @@ impl Worker {
     }
 
     /// Runs one race; returns what was met and the request that revoked.
-    async fn race(&mut self, kind: Kind, acknowledging: usize, delay: Duration) -> (Met, String) {
+    async fn race(&mut self, kind: Kind, chance: &mut ChaCha8Rng) -> (Met, String) {
         let (key_id, key) = new_key(&self.owner).await;
         let client = match kind {
             Kind::PreviewEnded => {
@@ -178,32 +173,29 @@ impl Worker {
             Kind::SessionByAdministrator => session_id(&client).await,
             _ => String::new(),
         };
-        let (stage, reading) = (Arc::new(AtomicU8::new(GOING)), Arc::new(AtomicUsize::new(0)));
-        let readers: Vec<_> = self
-            .fleet
-            .replicas
-            .iter()
-            .map(|replica| tokio::spawn(hammer(client.at(replica), Arc::clone(&stage), Arc::clone(&reading))))
-            .collect();
-        while reading.load(Ordering::SeqCst) < readers.len() {
-            assert!(!readers.iter().any(|reader| reader.is_finished()), "a reader gave up");
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
-        tokio::time::sleep(delay).await;
+        let at = |replica: usize| client.at(&self.fleet.replicas[replica]);
+        let mut met = Met::default();
+        met.add(GOING, &read_traces(&at(chance.random_range(0..2))).await);
+        assert_eq!(met.before, 1, "{kind:?}: no spans before the revocation");
+        let stage = Arc::new(AtomicU8::new(GOING));
+        let mut any = || Duration::from_micros(chance.random_range(0..SPREAD_MICROS));
+        let readers: Vec<_> =
+            (0..2).map(|replica| tokio::spawn(read_after(any(), at(replica), Arc::clone(&stage)))).collect();
+        // A change is quicker than a read: a little later, it falls among all of a read's steps.
+        tokio::time::sleep(any() * 2).await;
         stage.store(SENT, Ordering::SeqCst);
-        let replica = &self.fleet.replicas[acknowledging];
+        let replica = &self.fleet.replicas[chance.random_range(0..2)];
         let answer = self.revoke(kind, replica, &client, &key_id, &session).await;
         assert!(matches!(answer.status, 200 | 204), "{kind:?}: {}: {}", answer.status, answer.body);
         stage.store(ACKNOWLEDGED, Ordering::SeqCst);
-        // One request at each replica begins this moment, whatever the readers are waiting for.
-        let clients: Vec<Client> = self.fleet.replicas.iter().map(|replica| client.at(replica)).collect();
+        // One request at each replica begins this moment.
+        let clients = [at(0), at(1)];
         let at_once = join_all(clients.iter().map(read_traces)).await;
-        let mut met = Met::default();
         at_once.iter().for_each(|answer| met.add(ACKNOWLEDGED, answer));
         for reader in readers {
-            met.absorb(reader.await.unwrap());
+            let (begun, answer) = reader.await.unwrap();
+            met.add(begun, &answer);
         }
-        assert!(met.before > 0, "{kind:?}");
         self.restore(kind).await;
         (met, answer.headers["x-request-id"].to_str().unwrap().to_owned())
     }
@@ -304,9 +296,7 @@ async fn no_span_is_shown_after_a_revocation_was_acknowledged() {
                 if race >= races {
                     return (met, revocations);
                 }
-                let delay = Duration::from_micros(chance.random_range(0..20_000));
-                let (mut one, revocation) =
-                    worker.race(Kind::of(race), chance.random_range(0..2), delay).await;
+                let (mut one, revocation) = worker.race(Kind::of(race), &mut chance).await;
                 revocations.push((Kind::of(race), revocation, std::mem::take(&mut one.shown)));
                 met.absorb(one);
             }
@@ -330,8 +320,7 @@ async fn no_span_is_shown_after_a_revocation_was_acknowledged() {
     );
     assert_eq!(revocations.len(), races);
     assert!(met.stale.is_empty(), "{:?}", met.stale);
-    // Two at once and two readers, in each race.
-    assert!(met.refused >= races * 4, "{}", met.refused);
+    assert!(met.refused >= races * 2, "{}", met.refused);
     assert!(races < 100 || met.during > 0, "no request came near a revocation: the races prove nothing");
     check_log(&fleet, &revocations).await;
 }
