@@ -3,9 +3,10 @@
 
 use std::any::Any;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use axum::extract::{Request, State};
+use axum::extract::{MatchedPath, Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderName, HeaderValue, StatusCode, header};
@@ -16,6 +17,7 @@ use tracing::Instrument;
 
 use crate::code::Code;
 use crate::cookies::SessionCookie;
+use crate::metrics::Metrics;
 use crate::problem::Problem;
 use crate::{client, cross_site, headers};
 
@@ -30,6 +32,25 @@ pub struct Edge {
     pub trusted_proxies: Vec<IpNet>,
     /// Source of request ids.
     pub entropy: Arc<dyn Entropy>,
+    /// Where requests are counted.
+    pub metrics: Metrics,
+    /// Whether the process is about to stop.
+    pub stopping: Stopping,
+}
+
+/// Whether the process is about to stop; clones tell the same.
+#[derive(Debug, Clone, Default)]
+pub struct Stopping(Arc<AtomicBool>);
+
+impl Stopping {
+    /// From now on `/readyz` refuses, so that whoever balances the load sends nothing more.
+    pub fn begin(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn has_begun(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
 }
 
 impl Edge {
@@ -45,7 +66,8 @@ impl Edge {
 
 /// Wraps every request and answer.
 pub(crate) async fn wrap(State(edge): State<Arc<Edge>>, mut request: Request, next: Next) -> Response {
-    let started = Instant::now();
+    let route = request.extensions().get::<MatchedPath>().cloned();
+    let measured = edge.metrics.begin(request.method(), route.as_ref().map(MatchedPath::as_str));
     let mut id = [0_u8; 16];
     let mut response = match edge.entropy.fill(&mut id) {
         Err(error) => {
@@ -59,9 +81,9 @@ pub(crate) async fn wrap(State(edge): State<Arc<Edge>>, mut request: Request, ne
                 user_agent: client::user_agent(request.headers()),
                 via: Transport::Rest,
             };
-            let span = tracing::info_span!("request", id = %info.request_id);
+            let span = tracing::info_span!("request", request_id = %info.request_id, user_id = tracing::field::Empty);
             request.extensions_mut().insert(info);
-            answer(&edge, request, next, started).instrument(span).await
+            answer(&edge, request, next).instrument(span).await
         }
     };
     let id = hex::encode(id);
@@ -77,19 +99,26 @@ pub(crate) async fn wrap(State(edge): State<Arc<Edge>>, mut request: Request, ne
     if let Ok(value) = HeaderValue::from_str(&id) {
         response.headers_mut().insert(X_REQUEST_ID, value);
     }
-    response
+    let status = response.status();
+    response.map(|body| measured.body(status, body))
 }
 
-async fn answer(edge: &Edge, request: Request, next: Next, started: Instant) -> Response {
+async fn answer(edge: &Edge, request: Request, next: Next) -> Response {
+    let started = Instant::now();
     let method = request.method().clone();
-    // The path alone: query parameters may hold what a log must not.
-    let path = request.uri().path().to_owned();
-    let response = match cross_site::check(&method, &path, request.headers(), &edge.public_origin) {
-        Err(problem) => problem.into_response(),
+    // The route as declared: a path names users and traces, and query parameters may hold what a log must not.
+    let route = request.extensions().get::<MatchedPath>().cloned();
+    let origin = &edge.public_origin;
+    let response = match cross_site::check(&method, request.uri().path(), request.headers(), origin) {
+        Err(problem) => {
+            edge.metrics.cross_site_refused();
+            problem.into_response()
+        }
         Ok(()) => next.run(request).await,
     };
+    let route = route.as_ref().map_or("unmatched", MatchedPath::as_str);
     let milliseconds = started.elapsed().as_millis();
-    tracing::info!(%method, path, status = response.status().as_u16(), milliseconds, "answered");
+    tracing::info!(%method, route, status = response.status().as_u16(), milliseconds, "answered");
     response
 }
 
@@ -150,6 +179,8 @@ mod tests {
             public_origin: "https://traces.example.com".to_owned(),
             trusted_proxies: Vec::new(),
             entropy: Arc::new(Bytes(entropy)),
+            metrics: Metrics::default(),
+            stopping: Stopping::default(),
         };
         let routes = Router::new()
             .route("/panics", get(async || -> &'static str { panic!("with a secret") }))

@@ -6,6 +6,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::App;
+use crate::code::Code;
 use crate::problem::{Problem, ProblemDetails};
 
 /// How the service is.
@@ -27,6 +28,9 @@ pub(crate) async fn healthz() -> Answer<Health> {
     (status = 503, description = "One of them does not", body = ProblemDetails, content_type = "application/problem+json"),
 ))]
 pub(crate) async fn readyz(State(app): State<App>) -> Result<Answer<Health>, Problem> {
+    if app.edge.stopping.has_begun() {
+        return Err(Problem::new(Code::Unavailable, "the service is about to stop"));
+    }
     app.service.ready().await?;
     Ok(Answer(Health { status: "ok" }))
 }

@@ -18,6 +18,7 @@ mod headers;
 mod health;
 mod limit;
 mod me;
+mod metrics;
 mod operations;
 mod page;
 mod policies;
@@ -51,7 +52,8 @@ use crate::routes::By::{Any, Session, Tool as ByTool};
 use crate::routes::Routes;
 
 pub use code::Code;
-pub use edge::Edge;
+pub use edge::{Edge, Stopping};
+pub use metrics::Metrics;
 
 /// What handlers share.
 #[derive(Clone)]

@@ -138,6 +138,7 @@ impl Gate {
         if self.access != Access::Public {
             let credential = credential(&self.app, &head.headers)?;
             let identity = self.app.service.identify(&credential, info).await?;
+            tracing::Span::current().record("user_id", identity.user_id());
             if let Err(error) = self.allow(&identity) {
                 return Err(self.refuse(head, &identity, error).await);
             }

@@ -10,7 +10,7 @@ use secrecy::ExposeSecret;
 use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Runtime};
 use tracewarden_model::{Clock, Entropy};
-use tracewarden_rest::Edge;
+use tracewarden_rest::{Edge, Stopping};
 use tracewarden_service::{AdminSettings, AppDb, Bootstrap, Limits, Service, ServiceError, Settings};
 use tracewarden_tracestore::{StoreConfig, TraceStore};
 
@@ -67,7 +67,15 @@ async fn serve(configuration: &Configuration) -> anyhow::Result<()> {
     bootstrap(&service, configuration).await?;
 
     let public_origin = configuration.public_origin.clone().unwrap_or_else(|| format!("http://{address}"));
-    let edge = Edge { public_origin, trusted_proxies: configuration.trusted_proxies.clone(), entropy };
+    let metrics = tracewarden_rest::Metrics::default();
+    let stopping = Stopping::default();
+    let edge = Edge {
+        public_origin,
+        trusted_proxies: configuration.trusted_proxies.clone(),
+        entropy,
+        metrics: metrics.clone(),
+        stopping: stopping.clone(),
+    };
     announce(address, &edge.public_origin);
     let patience = Patience { grace: configuration.shutdown_grace, stall: CLIENT_STALL };
     server::serve(listener, tracewarden_rest::router(service, edge), stop, patience).await;

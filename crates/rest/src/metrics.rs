@@ -1,0 +1,180 @@
+//! Counts of requests and answers. Labels are routes as declared, known methods and statuses: nothing that a client can
+//! choose, so that nobody can fill the memory of whoever collects them, or read what others asked.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Instant;
+
+use axum::body::{Body, HttpBody};
+use bytes::Bytes;
+use http::{Method, StatusCode};
+use http_body::{Frame, SizeHint};
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::Registry;
+
+/// From a look at a session to the longest query, in seconds.
+const SECONDS: [f64; 14] =
+    [0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 120.0];
+
+/// The route of requests to paths that nothing is at.
+const UNMATCHED: &str = "unmatched";
+
+/// Counts of requests and answers. Cheap to clone; clones count together.
+#[derive(Debug, Clone)]
+pub struct Metrics(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    answered: Family<Answered, Counter>,
+    seconds: Family<Route, Histogram, fn() -> Histogram>,
+    running: Gauge,
+    bytes: Counter,
+    cross_site: Counter,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Route {
+    method: &'static str,
+    route: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Answered {
+    method: &'static str,
+    route: String,
+    status: String,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Self(Arc::new(Inner {
+            answered: Family::default(),
+            seconds: Family::new_with_constructor(|| Histogram::new(SECONDS)),
+            running: Gauge::default(),
+            bytes: Counter::default(),
+            cross_site: Counter::default(),
+        }))
+    }
+}
+
+impl Metrics {
+    /// Names them in a registry.
+    pub fn register(&self, registry: &mut Registry) {
+        let Inner { answered, seconds, running, bytes, cross_site } = self.0.as_ref();
+        registry.register(
+            "tracewarden_http_requests",
+            "Requests whose answers ended, by method, route and status",
+            answered.clone(),
+        );
+        registry.register(
+            "tracewarden_http_request_duration_seconds",
+            "Time from the head of a request to the end of its answer",
+            seconds.clone(),
+        );
+        registry.register(
+            "tracewarden_http_requests_in_flight",
+            "Requests whose answers have not ended",
+            running.clone(),
+        );
+        registry.register(
+            "tracewarden_http_response_body_bytes",
+            "Bytes of answers' bodies, as sent",
+            bytes.clone(),
+        );
+        registry.register(
+            "tracewarden_http_cross_site_refusals",
+            "State changes refused because another site made a browser send them",
+            cross_site.clone(),
+        );
+    }
+
+    /// Begins to measure a request.
+    pub(crate) fn begin(&self, method: &Method, route: Option<&str>) -> Measured {
+        self.0.running.inc();
+        let route = route.unwrap_or(UNMATCHED).to_owned();
+        let route = Route { method: known(method), route };
+        Measured { metrics: self.clone(), route, started: Instant::now(), status: None }
+    }
+
+    pub(crate) fn cross_site_refused(&self) {
+        self.0.cross_site.inc();
+    }
+}
+
+/// A method is what the client says; only those of the standard are told apart.
+fn known(method: &Method) -> &'static str {
+    match method.as_str() {
+        "GET" => "GET",
+        "HEAD" => "HEAD",
+        "POST" => "POST",
+        "PUT" => "PUT",
+        "PATCH" => "PATCH",
+        "DELETE" => "DELETE",
+        "OPTIONS" => "OPTIONS",
+        _ => "other",
+    }
+}
+
+/// A request that is being answered; counted when it is dropped, which is when its answer ended or the client left.
+pub(crate) struct Measured {
+    metrics: Metrics,
+    route: Route,
+    started: Instant,
+    status: Option<StatusCode>,
+}
+
+impl Measured {
+    /// The body, counted as it goes out.
+    pub(crate) fn body(mut self, status: StatusCode, body: Body) -> Body {
+        self.status = Some(status);
+        Body::new(Counted { body, measured: self })
+    }
+}
+
+impl Drop for Measured {
+    fn drop(&mut self) {
+        let Inner { answered, seconds, running, .. } = self.metrics.0.as_ref();
+        running.dec();
+        seconds.get_or_create(&self.route).observe(self.started.elapsed().as_secs_f64());
+        // Without a status the client was gone before there was any.
+        let status = self.status.map_or_else(|| "none".to_owned(), |status| status.as_u16().to_string());
+        let Route { method, route } = self.route.clone();
+        answered.get_or_create(&Answered { method, route, status }).inc();
+    }
+}
+
+struct Counted {
+    body: Body,
+    measured: Measured,
+}
+
+impl HttpBody for Counted {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        let polled = Pin::new(&mut self.body).poll_frame(context);
+        if let Poll::Ready(Some(Ok(frame))) = &polled
+            && let Some(data) = frame.data_ref()
+        {
+            self.measured.metrics.0.bytes.inc_by(data.len() as u64);
+        }
+        polled
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
