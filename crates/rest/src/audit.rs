@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use tracewarden_service::{AuditEntry, AuditQuery};
 use utoipa::{IntoParams, ToSchema};
 
+use crate::limit::Limit;
 use crate::problem::Problem;
 use crate::query::Query;
 use crate::routes::Caller;
@@ -34,7 +35,7 @@ pub(crate) struct ListRequest {
     /// `next_cursor` of the page before.
     cursor: Option<String>,
     /// Most records in a page; 50 when absent, and never more than 500.
-    #[param(minimum = 1)]
+    #[param(value_type = Option<Limit>, inline)]
     #[serde(default, deserialize_with = "limit::in_query")]
     limit: Option<i64>,
 }
@@ -43,12 +44,16 @@ pub(crate) struct ListRequest {
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Actor {
     /// Id of the user.
+    #[schema(required = true)]
     id: Option<String>,
     /// Name of the user at that time.
+    #[schema(required = true)]
     username: Option<String>,
     /// Id of the session or key.
+    #[schema(required = true)]
     credential_id: Option<String>,
     /// `session`, `api_key` or `mcp`.
+    #[schema(required = true)]
     via: Option<String>,
 }
 
@@ -60,6 +65,7 @@ pub(crate) struct AuditRecord {
     /// When it began.
     at: Time,
     /// When it was complete; null when it never was.
+    #[schema(required = true)]
     completed_at: Option<Time>,
     /// Who.
     actor: Actor,
@@ -70,10 +76,13 @@ pub(crate) struct AuditRecord {
     /// The request.
     request_id: String,
     /// Address of the client.
+    #[schema(required = true)]
     client_ip: Option<String>,
     /// What the client calls itself.
+    #[schema(required = true)]
     user_agent: Option<String>,
     /// What it was done to.
+    #[schema(required = true)]
     target: Option<String>,
     /// More, depending on the action; never span data, never a secret.
     #[schema(value_type = Object)]
@@ -110,12 +119,14 @@ pub(crate) struct AuditList {
     records: Vec<AuditRecord>,
     /// Absent on the last page.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     next_cursor: Option<String>,
 }
 
 /// Authentication, trace queries and configuration changes.
 #[utoipa::path(get, path = "/audit", tag = "audit", params(ListRequest), responses(
     (status = 200, description = "Records", body = AuditList),
+    (status = 400, description = "`invalid_cursor`: not a cursor of the audit log"),
 ))]
 pub(crate) async fn list(
     State(app): State<App>,

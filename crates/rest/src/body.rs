@@ -7,6 +7,7 @@ use axum::extract::{FromRequest, Request};
 use http::{HeaderMap, header};
 use http_body_util::BodyExt;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer};
 use serde_path_to_error::Segment;
 
 use crate::code::Code;
@@ -114,6 +115,15 @@ pub(crate) fn pointer(path: &serde_path_to_error::Path) -> String {
     pointer
 }
 
+/// Reads a member that may be absent, yet is not null when it is there: for requests in which presence means something.
+pub(crate) fn present<'de, T, D>(deserializer: D) -> Result<Option<T>, D::Error>
+where
+    T: Deserialize<'de>,
+    D: Deserializer<'de>,
+{
+    T::deserialize(deserializer).map(Some)
+}
+
 /// Escapes one reference token of a JSON Pointer.
 pub(crate) fn escape(token: &str) -> String {
     token.replace('~', "~0").replace('/', "~1")
@@ -121,7 +131,6 @@ pub(crate) fn escape(token: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use serde::Deserialize;
     use serde_json::value::RawValue;
 
     use super::*;

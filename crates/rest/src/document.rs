@@ -8,10 +8,11 @@ use utoipa::openapi::{Components, Info, License, OpenApi, OpenApiBuilder};
 use utoipa::{PartialSchema, ToSchema};
 
 use crate::App;
+use crate::cookies::SessionCookie;
 use crate::problem::{InvalidMember, ProblemDetails};
 
-/// Title, version, sign-in and shared shapes.
-pub(crate) fn frame() -> OpenApi {
+/// Title, version, sign-in and shared shapes. The name of the cookie is the one of this installation.
+pub(crate) fn frame(cookie: SessionCookie) -> OpenApi {
     let mut info = Info::new("Tracewarden", env!("CARGO_PKG_VERSION"));
     info.description = Some("Policy-controlled read access to OpenTelemetry traces.".to_owned());
     info.license = Some(License::new("Apache-2.0"));
@@ -19,8 +20,8 @@ pub(crate) fn frame() -> OpenApi {
     components.add_security_scheme(
         "session",
         SecurityScheme::ApiKey(ApiKey::Cookie(ApiKeyValue::with_description(
-            "__Host-tracewarden",
-            "Set by `POST /login`; called `tracewarden` when the service is reached over http on a loopback name.",
+            cookie.name(),
+            "Set by `POST /login`; `__Host-tracewarden` over https, `tracewarden` over http on a loopback name.",
         ))),
     );
     let mut bearer = Http::new(HttpAuthScheme::Bearer);

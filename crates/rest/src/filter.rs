@@ -27,12 +27,15 @@ pub(crate) struct WireField {
     logical: LogicalType,
     /// Operators that a condition on it may have; only when it is filterable.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     operators: Option<Vec<&'static str>>,
     /// Whether filters may use it; administrators only.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     filterable: Option<bool>,
     /// Whether policies may use it; administrators only.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     policy: Option<bool>,
 }
 

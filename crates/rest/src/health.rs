@@ -7,7 +7,7 @@ use utoipa::ToSchema;
 
 use crate::App;
 use crate::code::Code;
-use crate::problem::{Problem, ProblemDetails};
+use crate::problem::Problem;
 
 /// How the service is.
 #[derive(Debug, Serialize, ToSchema)]
@@ -25,7 +25,7 @@ pub(crate) async fn healthz() -> Answer<Health> {
 /// Whether the service's own database and the trace store answer.
 #[utoipa::path(get, path = "/readyz", tag = "operation", responses(
     (status = 200, description = "They do", body = Health),
-    (status = 503, description = "One of them does not", body = ProblemDetails, content_type = "application/problem+json"),
+    (status = 503, description = "`unavailable`: one of them does not"),
 ))]
 pub(crate) async fn readyz(State(app): State<App>) -> Result<Answer<Health>, Problem> {
     if app.edge.stopping.has_begun() {

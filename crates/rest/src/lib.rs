@@ -85,7 +85,8 @@ fn wrapped(router: Router, edge: Arc<Edge>) -> Router {
 
 /// All routes, each with who may call it.
 fn declare(app: App) -> Routes {
-    Routes::new(app, document::frame())
+    let cookie = app.edge.cookie();
+    Routes::new(app, document::frame(cookie))
         .add(Public, routes!(session::login))
         .add(Account(Session(SessionOnly::Logout)), routes!(session::logout))
         .add(Account(Any), routes!(me::get))

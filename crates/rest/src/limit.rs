@@ -4,16 +4,29 @@
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
+use utoipa::openapi::schema::{ObjectBuilder, Type};
+use utoipa::openapi::{RefOr, Schema};
+use utoipa::{PartialSchema, ToSchema};
 
-/// A limit in a JSON body: a number without fraction and exponent.
+/// A limit in a JSON body: a whole number, however it is written; `5.0` and `5` are the same number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Limit(pub(crate) i64);
 
+impl PartialSchema for Limit {
+    fn schema() -> RefOr<Schema> {
+        // Without a format: there is no largest number.
+        ObjectBuilder::new().schema_type(Type::Integer).minimum(Some(1)).into()
+    }
+}
+
+impl ToSchema for Limit {}
+
 impl<'de> Deserialize<'de> for Limit {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        // As written: read as a number, a large integer would become a float, as which it cannot be told from `1.5e30`.
+        // As written, so that text is no number and an integer of any size stays one.
         let text = Box::<RawValue>::deserialize(deserializer)?;
-        saturating(text.get()).map(Self).ok_or_else(|| Error::custom("expected a whole number"))
+        let number = saturating(text.get()).or_else(|| whole(text.get()));
+        number.map(Self).ok_or_else(|| Error::custom("expected a whole number"))
     }
 }
 
@@ -37,6 +50,16 @@ fn saturating(text: &str) -> Option<i64> {
     Some(text.parse().unwrap_or(furthest))
 }
 
+/// A JSON number with fraction or exponent, if its value is whole.
+fn whole(text: &str) -> Option<i64> {
+    if !text.starts_with(|first: char| first == '-' || first.is_ascii_digit()) {
+        return None;
+    }
+    let number: f64 = text.parse().ok()?;
+    // The cast saturates. Infinity stands for numbers that are too large for a float; all of those are whole.
+    (number.is_infinite() || number.fract() == 0.0).then_some(number as i64)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -55,7 +78,12 @@ mod tests {
             assert_eq!(saturating(text), Some(limit), "{text}");
             assert_eq!(crate::body::parse::<Limit>(text.as_bytes()).unwrap(), Limit(limit), "{text}");
         }
-        for text in ["1.5", "1e3", "\"5\"", "true", "[1]", "{}"] {
+        for (text, limit) in
+            [("5.0", 5), ("1e3", 1_000), ("-0.0", 0), ("1.5e30", i64::MAX), ("-1e999", i64::MIN)]
+        {
+            assert_eq!(crate::body::parse::<Limit>(text.as_bytes()).unwrap(), Limit(limit), "{text}");
+        }
+        for text in ["1.5", "1e-3", "\"5\"", "\"inf\"", "true", "null", "[1]", "{}"] {
             assert!(crate::body::parse::<Limit>(text.as_bytes()).is_err(), "{text}");
         }
         for text in ["", "-", "+5", " 5", "5 ", "1.5", "x", "--1"] {

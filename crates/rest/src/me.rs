@@ -32,6 +32,7 @@ pub(crate) struct Me {
     /// While this is set, only `/me`, `/me/password` and `/logout` answer.
     must_change_password: bool,
     /// The roles and attributes under which the caller reads traces for now, if not their own.
+    #[schema(required = true)]
     preview: Option<WirePreview>,
     /// How the caller proved who they are.
     auth: Auth,
@@ -47,6 +48,7 @@ pub(crate) struct WirePreview {
     attributes: Attributes,
     /// The user whose access is previewed, when it is one user's.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     username: Option<String>,
 }
 
@@ -103,6 +105,9 @@ pub(crate) struct PasswordChange {
 /// Changes the caller's password. Their other sessions end everywhere; their keys stay.
 #[utoipa::path(post, path = "/me/password", tag = "self", request_body = PasswordChange, responses(
     (status = 204, description = "Changed; `must_change_password` is cleared"),
+    (status = 401, description = "`invalid_credentials`: the current password is wrong"),
+    (status = 422, description = "`password_rejected`: the new password is not good enough"),
+    (status = 429, description = "`too_many_attempts`"),
 ))]
 pub(crate) async fn change_password(
     State(app): State<App>,
@@ -124,8 +129,10 @@ pub(crate) struct WireSession {
     /// When it was last used, to about a minute.
     last_used_at: Time,
     /// Address at the log-in.
+    #[schema(required = true)]
     client_ip: Option<String>,
     /// User agent at the log-in.
+    #[schema(required = true)]
     user_agent: Option<String>,
     /// Whether this request used it.
     current: bool,
@@ -165,7 +172,7 @@ pub(crate) async fn sessions(State(app): State<App>, caller: Caller) -> Result<A
 
 /// Ends one of the caller's sessions.
 #[utoipa::path(delete, path = "/me/sessions/{id}", tag = "self", params(("id" = String, Path, description = "The session's id")),
-    responses((status = 204, description = "Ended"), (status = 404, description = "The caller has no such session")))]
+    responses((status = 204, description = "Ended"), (status = 404, description = "`not_found`: the caller has no such session")))]
 pub(crate) async fn end_session(
     State(app): State<App>,
     caller: Caller,

@@ -29,13 +29,16 @@ pub(crate) struct SpanPage {
     /// The bound table and its structural columns.
     schema: SchemaBinding,
     /// Spans of whole traces, with the columns of the bound table.
-    #[schema(value_type = Option<Vec<Object>>)]
+    #[schema(value_type = Option<Vec<Object>>, nullable = false)]
     spans: Option<Vec<serde_json::Value>>,
     /// One object a trace.
+    #[schema(nullable = false)]
     traces: Option<Vec<TraceSummary>>,
     /// The ids alone.
+    #[schema(nullable = false)]
     trace_ids: Option<Vec<String>>,
     /// Absent on the last page.
+    #[schema(nullable = false)]
     next_cursor: Option<String>,
 }
 
@@ -56,16 +59,20 @@ pub(crate) struct TraceSummary {
     /// Trace id.
     trace_id: String,
     /// Name of the root span.
+    #[schema(required = true)]
     root_name: Option<String>,
     /// Service of the root span.
+    #[schema(required = true)]
     root_service: Option<String>,
     /// Start of the earliest span.
     start: Time,
     /// From the earliest start to the latest end.
+    #[schema(required = true)]
     duration_nanos: Option<i64>,
     /// Spans.
     span_count: u64,
     /// Spans with an error.
+    #[schema(required = true)]
     error_count: Option<u64>,
     /// Services that took part.
     services: Vec<String>,

@@ -27,6 +27,7 @@ pub(crate) struct WireDiagnostic {
     message: String,
     /// What to do about it.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     hint: Option<String>,
 }
 
@@ -63,6 +64,7 @@ pub(crate) struct CheckResult {
     /// What is allowed, yet perhaps not meant.
     warnings: Vec<WireDiagnostic>,
     /// Its form in ClickHouse; null when it is not valid.
+    #[schema(required = true)]
     predicate: Option<String>,
 }
 

@@ -18,21 +18,29 @@ impl<S: Send + Sync> FromRequestParts<S> for IfMatch {
     }
 }
 
+/// Reads `*`, or a list of entity tags (RFC 9110, 13.1.1), perhaps over several headers.
 fn if_match(headers: &HeaderMap) -> Result<Option<tracewarden_service::IfMatch>, Problem> {
-    let Some(value) = headers.get(header::IF_MATCH) else { return Ok(None) };
-    let text = value.to_str().map(str::trim).unwrap_or_default();
-    if text == "*" {
+    let mut values = headers.get_all(header::IF_MATCH).iter().peekable();
+    if values.peek().is_none() {
+        return Ok(None);
+    }
+    let lines: Vec<&str> = values.map(|value| value.to_str().unwrap_or_default().trim()).collect();
+    if lines == ["*"] {
         return Ok(Some(tracewarden_service::IfMatch::Existing));
     }
-    let tag = text.strip_prefix('"').and_then(|text| text.strip_suffix('"'));
-    // A tag that we never gave out, a weak one included, cannot be the current one.
-    match tag.and_then(|tag| tag.parse().ok()) {
-        Some(version) => Ok(Some(tracewarden_service::IfMatch::Version(version))),
-        None => {
-            let detail = "`If-Match` takes the `ETag` of an earlier answer, such as `\"7\"`, or `*`";
-            Err(Problem::new(Code::PreconditionFailed, detail))
-        }
+    // Our tags hold digits alone, so a comma always divides; pieces of other people's tags are no tags of ours.
+    let versions: Vec<u64> = lines.iter().flat_map(|line| line.split(',')).filter_map(version).collect();
+    if versions.is_empty() {
+        let detail = "`If-Match` takes the `ETag` of an earlier answer, such as `\"7\"`, or `*`";
+        return Err(Problem::new(Code::PreconditionFailed, detail));
     }
+    Ok(Some(tracewarden_service::IfMatch::Versions(versions)))
+}
+
+/// The version that a tag stands for. A tag that we never gave out, a weak one included, cannot be the current one.
+fn version(tag: &str) -> Option<u64> {
+    let digits = tag.trim().strip_prefix('"')?.strip_suffix('"')?;
+    digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok()).flatten()
 }
 
 /// The `ETag` of a version.
@@ -48,14 +56,21 @@ mod tests {
 
     #[test]
     fn only_our_own_tags_match() {
-        let read = |text: &'static str| {
-            if_match(&HeaderMap::from_iter([(header::IF_MATCH, HeaderValue::from_static(text))]))
+        let read = |lines: &[&'static str]| {
+            let value = |line: &&'static str| (header::IF_MATCH, HeaderValue::from_static(line));
+            if_match(&lines.iter().map(value).collect())
         };
-        assert_eq!(if_match(&HeaderMap::new()).unwrap(), None);
-        assert_eq!(read("\"7\"").unwrap(), Some(tracewarden_service::IfMatch::Version(7)));
-        assert_eq!(read("*").unwrap(), Some(tracewarden_service::IfMatch::Existing));
-        for wrong in ["7", "W/\"7\"", "\"*\"", "\"7\", \"8\"", "\"\"", "\"-1\"", "\"x\""] {
-            assert_eq!(read(wrong).unwrap_err().code(), Code::PreconditionFailed, "{wrong}");
+        let versions = |list: &[u64]| Some(tracewarden_service::IfMatch::Versions(list.to_vec()));
+        assert_eq!(read(&[]).unwrap(), None);
+        assert_eq!(read(&["*"]).unwrap(), Some(tracewarden_service::IfMatch::Existing));
+        assert_eq!(read(&["\"7\""]).unwrap(), versions(&[7]));
+        assert_eq!(read(&["\"7\", \"8\""]).unwrap(), versions(&[7, 8]));
+        assert_eq!(read(&["\"7\" ,, W/\"9\",\"x\"", "\"8\""]).unwrap(), versions(&[7, 8]));
+        for wrong in [
+            "7", "W/\"7\"", "\"*\"", "\"\"", "\"-1\"", "\"+1\"", "\"x\"", "", ",", "*, \"x\"", "\"7;8\"",
+            "\"",
+        ] {
+            assert_eq!(read(&[wrong]).unwrap_err().code(), Code::PreconditionFailed, "{wrong}");
         }
         let [(_, tag)] = etag(7);
         assert_eq!(tag, "\"7\"");

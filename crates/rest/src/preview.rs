@@ -10,23 +10,56 @@ use tracewarden_service::PreviewRequest;
 use utoipa::ToSchema;
 
 use crate::App;
-use crate::body::Json;
+use crate::body::{Json, present};
 use crate::me::Me;
-use crate::problem::{Problem, ProblemDetails};
+use crate::problem::Problem;
 use crate::routes::Caller;
 use crate::wire::{Attributes, to_values};
 
 /// As whom to read traces: with `roles` and `attributes`, or as the user `username`.
-#[derive(Deserialize, ToSchema)]
+#[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-#[schema(as = PreviewRequest)]
 pub(crate) struct WirePreviewRequest {
-    /// Existing roles.
+    #[serde(default, deserialize_with = "present")]
     roles: Option<BTreeSet<String>>,
-    /// Attributes beside the roles; none when absent.
+    #[serde(default, deserialize_with = "present")]
     attributes: Option<Attributes>,
-    /// A user, whose roles and attributes as they are now count.
+    #[serde(default, deserialize_with = "present")]
     username: Option<String>,
+}
+
+/// As whom to read traces. It describes [`WirePreviewRequest`], which is read as one object, so that errors point at members.
+#[derive(ToSchema)]
+#[schema(as = PreviewRequest)]
+#[serde(untagged)]
+#[allow(dead_code, reason = "describes what is read")]
+pub(crate) enum PreviewForm {
+    /// With roles and attributes.
+    As(PreviewAs),
+    /// As a user.
+    User(PreviewUser),
+}
+
+/// Roles and attributes to read traces with.
+#[derive(ToSchema)]
+#[serde(deny_unknown_fields)]
+#[allow(dead_code, reason = "describes what is read")]
+pub(crate) struct PreviewAs {
+    /// Existing roles.
+    #[schema(value_type = Vec<String>)]
+    roles: BTreeSet<String>,
+    /// Attributes beside the roles; none when absent.
+    #[schema(nullable = false)]
+    attributes: Option<Attributes>,
+}
+
+/// A user to read traces as.
+#[derive(ToSchema)]
+#[serde(deny_unknown_fields)]
+#[allow(dead_code, reason = "describes what is read")]
+pub(crate) struct PreviewUser {
+    /// A user, whose roles and attributes as they are now count.
+    username: String,
 }
 
 impl WirePreviewRequest {
@@ -51,11 +84,10 @@ impl WirePreviewRequest {
 ///
 /// Nothing but the access to traces changes. The preview is the session's, shows in `GET /me`, is recorded with each
 /// read, and ends with `DELETE`, with the session, or with the role `admin`.
-#[utoipa::path(put, path = "/me/preview", tag = "self", request_body = WirePreviewRequest, responses(
+#[utoipa::path(put, path = "/me/preview", tag = "self", request_body = PreviewForm, responses(
     (status = 200, description = "The caller, with the preview", body = Me),
-    (status = 403, description = "Not an administrator, or not with a session", body = ProblemDetails, content_type = "application/problem+json"),
-    (status = 404, description = "No such user", body = ProblemDetails, content_type = "application/problem+json"),
-    (status = 422, description = "No such role, or attributes that are not allowed", body = ProblemDetails, content_type = "application/problem+json"),
+    (status = 404, description = "`not_found`: no such user"),
+    (status = 422, description = "`unknown_role`, or `invalid_value`: attributes that are not allowed"),
 ))]
 pub(crate) async fn put(
     State(app): State<App>,
@@ -69,7 +101,6 @@ pub(crate) async fn put(
 /// Ends the session's preview, if one is on.
 #[utoipa::path(delete, path = "/me/preview", tag = "self", responses(
     (status = 204, description = "None is on any more"),
-    (status = 403, description = "Not an administrator, or not with a session", body = ProblemDetails, content_type = "application/problem+json"),
 ))]
 pub(crate) async fn delete(State(app): State<App>, caller: Caller) -> Result<StatusCode, Problem> {
     app.service.clear_preview(&caller.require_admin()?).await?;

@@ -32,15 +32,19 @@ pub struct InvalidMember {
     pub detail: String,
     /// Line within a policy's expression, from 1.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub line: Option<u32>,
     /// Column within a policy's expression, from 1, in code points.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub column: Option<u32>,
     /// Length within a policy's expression, in code points.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub length: Option<u32>,
     /// What to do about it.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub hint: Option<String>,
 }
 

@@ -12,7 +12,7 @@ use crate::App;
 use crate::body::Json;
 use crate::policies::{WireDiagnostic, diagnostics};
 use crate::preconditions::{IfMatch, etag};
-use crate::problem::{Problem, ProblemDetails};
+use crate::problem::Problem;
 use crate::query::Path;
 use crate::routes::Caller;
 use crate::wire::Time;
@@ -98,7 +98,7 @@ pub(crate) struct WireRoleDetail {
 /// One role.
 #[utoipa::path(get, path = "/roles/{name}", tag = "roles", params(("name" = String, Path, description = "The role's name")), responses(
     (status = 200, description = "The role", body = WireRoleDetail, headers(("ETag" = String, description = "The revision"))),
-    (status = 404, description = "No such role"),
+    (status = 404, description = "`not_found`: no such role"),
 ))]
 pub(crate) async fn get(
     State(app): State<App>,
@@ -120,9 +120,14 @@ pub(crate) struct PutRequest {
 /// A stored policy with what is perhaps not meant.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct StoredPolicy {
-    /// The policy.
-    #[serde(flatten)]
-    policy: WirePolicy,
+    /// What it is for.
+    title: String,
+    /// CEL; a trace is readable when any of its spans makes it true.
+    expression: String,
+    /// More about it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    description: Option<String>,
     /// What is allowed, yet perhaps not meant.
     warnings: Vec<WireDiagnostic>,
 }
@@ -144,10 +149,10 @@ pub(crate) struct StoredRole {
 #[utoipa::path(put, path = "/roles/{name}", tag = "roles", request_body = PutRequest, params(
     ("name" = String, Path, description = "1 to 64 of `a-z 0-9 . _ -`, starting with a letter or digit"),
     ("If-Match" = Option<String>, Header, description = "The `ETag` of the role that is to be replaced")), responses(
-    (status = 201, description = "Made", body = StoredRole),
-    (status = 200, description = "Replaced", body = StoredRole),
-    (status = 412, description = "The role was changed since", body = ProblemDetails, content_type = "application/problem+json"),
-    (status = 422, description = "A policy is not valid", body = ProblemDetails, content_type = "application/problem+json"),
+    (status = 201, description = "Made", body = StoredRole, headers(("ETag" = String, description = "The revision"))),
+    (status = 200, description = "Replaced", body = StoredRole, headers(("ETag" = String, description = "The revision"))),
+    (status = 412, description = "`precondition_failed`: the role was changed since"),
+    (status = 422, description = "`policy_invalid`, or `invalid_value`: a name or text that is not allowed"),
 ))]
 pub(crate) async fn put(
     State(app): State<App>,
@@ -168,9 +173,9 @@ impl From<PutRole> for StoredRole {
         let mut warnings = stored.warnings.into_iter();
         let policies = policies
             .into_iter()
-            .map(|policy| {
+            .map(|WirePolicy { title, expression, description }| {
                 let warnings = diagnostics(warnings.next().unwrap_or_default());
-                StoredPolicy { policy, warnings }
+                StoredPolicy { title, expression, description, warnings }
             })
             .collect();
         Self { name, policies, revision, updated_at }
@@ -182,7 +187,9 @@ impl From<PutRole> for StoredRole {
     ("name" = String, Path, description = "The role's name"),
     ("If-Match" = Option<String>, Header, description = "The `ETag` of the role that is to be deleted")), responses(
     (status = 204, description = "Deleted"),
-    (status = 404, description = "No such role"),
+    (status = 409, description = "`conflict`: the role `admin` is built in"),
+    (status = 412, description = "`precondition_failed`: the role was changed since"),
+    (status = 404, description = "`not_found`: no such role"),
 ))]
 pub(crate) async fn delete(
     State(app): State<App>,

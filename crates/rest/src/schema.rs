@@ -10,7 +10,7 @@ use utoipa::ToSchema;
 use crate::App;
 use crate::body::Json;
 use crate::preconditions::{IfMatch, etag};
-use crate::problem::{Problem, ProblemDetails};
+use crate::problem::Problem;
 use crate::query::Path;
 use crate::routes::Caller;
 use crate::schema_wire::{LogicalType, WireAccessModel, WireBinding};
@@ -34,10 +34,13 @@ pub(crate) struct Table {
     /// Engine.
     engine: String,
     /// Rows, where the engine knows.
+    #[schema(required = true)]
     rows: Option<u64>,
     /// Bytes on disk, where the engine knows.
+    #[schema(required = true)]
     bytes: Option<u64>,
     /// The structural columns that we would propose; null when the table does not look like one of spans.
+    #[schema(required = true)]
     proposal: Option<WireBinding>,
 }
 
@@ -64,6 +67,9 @@ pub(crate) struct TableList {
 /// Tables of the trace store that could be bound.
 #[utoipa::path(get, path = "/schema/tables", tag = "trace source", responses(
     (status = 200, description = "Tables", body = TableList),
+    (status = 502, description = "`trace_store_error`: the trace store failed"),
+    (status = 503, description = "`unavailable`: the trace store cannot be reached"),
+    (status = 504, description = "`query_timeout`: the trace store took too long"),
 ))]
 pub(crate) async fn tables(State(app): State<App>, caller: Caller) -> Result<Answer<TableList>, Problem> {
     let tables = app.service.tables(&caller.require_admin()?).await?;
@@ -146,7 +152,10 @@ pub(crate) struct WireTableDetail {
 #[utoipa::path(get, path = "/schema/tables/{database}/{table}", tag = "trace source", params(
     ("database" = String, Path, description = "Database"), ("table" = String, Path, description = "Table")), responses(
     (status = 200, description = "What the table holds", body = WireTableDetail),
-    (status = 404, description = "No such table"),
+    (status = 404, description = "`not_found`: no such table"),
+    (status = 502, description = "`trace_store_error`: the trace store failed"),
+    (status = 503, description = "`unavailable`: the trace store cannot be reached"),
+    (status = 504, description = "`query_timeout`: the trace store took too long"),
 ))]
 pub(crate) async fn table(
     State(app): State<App>,
@@ -175,9 +184,13 @@ pub(crate) struct BoundSchema {
 #[utoipa::path(put, path = "/schema/binding", tag = "trace source", request_body = WireBinding, params(
     ("If-Match" = Option<String>, Header, description = "The version; required when a table is bound")), responses(
     (status = 200, description = "Bound", body = BoundSchema, headers(("ETag" = String, description = "The version"))),
-    (status = 409, description = "A stored policy would break", body = ProblemDetails, content_type = "application/problem+json"),
-    (status = 412, description = "Changed since", body = ProblemDetails, content_type = "application/problem+json"),
-    (status = 428, description = "`If-Match` is missing", body = ProblemDetails, content_type = "application/problem+json"),
+    (status = 409, description = "`conflict`: a marked field or a stored policy would break"),
+    (status = 412, description = "`precondition_failed`: changed since"),
+    (status = 422, description = "`unknown_field`, or `invalid_value`: a table or column that will not do"),
+    (status = 428, description = "`precondition_required`: `If-Match` is missing"),
+    (status = 502, description = "`trace_store_error`: the trace store failed"),
+    (status = 503, description = "`unavailable`: the trace store cannot be reached"),
+    (status = 504, description = "`query_timeout`: the trace store took too long"),
 ))]
 pub(crate) async fn put_binding(
     State(app): State<App>,
@@ -232,9 +245,13 @@ impl From<WireFieldMark> for FieldMark {
 #[utoipa::path(put, path = "/schema/fields", tag = "trace source", request_body = FieldsRequest, params(
     ("If-Match" = String, Header, description = "The version")), responses(
     (status = 200, description = "Marked", body = WireAccessModel, headers(("ETag" = String, description = "The version"))),
-    (status = 409, description = "A stored policy would break, or nothing is bound", body = ProblemDetails, content_type = "application/problem+json"),
-    (status = 412, description = "Changed since", body = ProblemDetails, content_type = "application/problem+json"),
-    (status = 428, description = "`If-Match` is missing", body = ProblemDetails, content_type = "application/problem+json"),
+    (status = 409, description = "`conflict`: a stored policy would break; `not_bound`: no table is bound"),
+    (status = 412, description = "`precondition_failed`: changed since"),
+    (status = 422, description = "`unknown_field`, or `invalid_value`: a field that will not do"),
+    (status = 428, description = "`precondition_required`: `If-Match` is missing"),
+    (status = 502, description = "`trace_store_error`: the trace store failed"),
+    (status = 503, description = "`unavailable`: the trace store cannot be reached"),
+    (status = 504, description = "`query_timeout`: the trace store took too long"),
 ))]
 pub(crate) async fn put_fields(
     State(app): State<App>,

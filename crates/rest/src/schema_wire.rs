@@ -196,6 +196,7 @@ pub(crate) struct WireAccessModel {
     /// Increases with every change.
     version: u64,
     /// The bound table; null before the first.
+    #[schema(required = true)]
     binding: Option<WireBinding>,
     /// The marked fields.
     fields: Vec<WireMarkedField>,

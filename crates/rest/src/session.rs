@@ -13,7 +13,7 @@ use crate::App;
 use crate::body::Json;
 use crate::code::Code;
 use crate::me::Me;
-use crate::problem::{Problem, ProblemDetails};
+use crate::problem::Problem;
 use crate::routes::Account;
 
 /// User name and password.
@@ -31,10 +31,9 @@ pub(crate) struct LoginRequest {
 #[utoipa::path(post, path = "/login", tag = "self", request_body = LoginRequest, responses(
     (status = 200, description = "Signed in; the cookie carries the session", body = Me,
         headers(("Set-Cookie" = String, description = "The session"))),
-    (status = 401, description = "User name or password is wrong", body = ProblemDetails,
-        content_type = "application/problem+json"),
-    (status = 429, description = "Too many attempts; `Retry-After` says when to try again", body = ProblemDetails,
-        content_type = "application/problem+json"),
+    (status = 401, description = "`invalid_credentials`: user name or password is wrong"),
+    (status = 429, description = "`too_many_attempts`"),
+    (status = 503, description = "`unavailable`: the service's own database cannot be reached"),
 ))]
 pub(crate) async fn login(
     State(app): State<App>,

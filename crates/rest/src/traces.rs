@@ -12,7 +12,7 @@ use crate::body::Json;
 use crate::filter_wire::{WireFilter, conditions};
 use crate::limit::Limit;
 use crate::page::{self, SpanPage, TraceSpans};
-use crate::problem::{Problem, ProblemDetails};
+use crate::problem::Problem;
 use crate::query::{Path, Query};
 use crate::routes::Caller;
 use crate::wire::Time;
@@ -28,7 +28,7 @@ pub(crate) struct TraceQuery {
     /// Absent or empty matches everything that the caller may see.
     filter: Option<WireFilter>,
     /// Most traces in the page; 50 when absent, and never more than 200.
-    #[schema(value_type = Option<i64>, minimum = 1)]
+    #[schema(inline)]
     limit: Option<Limit>,
     /// `next_cursor` of the page before, with the same filter.
     cursor: Option<String>,
@@ -79,9 +79,15 @@ impl TraceQuery {
 /// `{"end": {"next_cursor": …, "traces": n, "spans": n}}`.
 #[utoipa::path(post, path = "/traces/query", tag = "traces", request_body = TraceQuery, responses(
     (status = 200, description = "The page", content((SpanPage = "application/json"), (String = "application/x-ndjson"))),
-    (status = 400, description = "Not readable, or a cursor that does not fit", body = ProblemDetails, content_type = "application/problem+json"),
-    (status = 409, description = "No trace source is bound", body = ProblemDetails, content_type = "application/problem+json"),
-    (status = 422, description = "A filter that is not allowed", body = ProblemDetails, content_type = "application/problem+json"),
+    (status = 400, description = "`invalid_cursor`, `cursor_filter_mismatch`: a cursor that does not fit"),
+    (status = 422, description = "A filter, window or column that is not allowed: `unknown_field`, `not_filterable`, \
+        `operator_not_allowed`, `value_type`, `value_count`, `too_many_conditions`, `too_many_values`, `invalid_window`"),
+    (status = 409, description = "`not_bound`: no table is bound as trace source"),
+    (status = 429, description = "`too_many_queries`: as many queries of the user run as may run at a time"),
+    (status = 500, description = "`policy_broken`: a stored policy no longer compiles"),
+    (status = 502, description = "`trace_store_error`: the trace store failed"),
+    (status = 503, description = "`unavailable`: the trace store cannot be reached"),
+    (status = 504, description = "`query_timeout`: the trace store took too long"),
 ))]
 pub(crate) async fn query(
     State(app): State<App>,
@@ -111,7 +117,13 @@ pub(crate) struct Hints {
 /// One trace, if the caller may read it. Absent and not authorised are the same answer.
 #[utoipa::path(get, path = "/traces/{id}", tag = "traces", params(("id" = String, Path, description = "Trace id"), Hints), responses(
     (status = 200, description = "The trace", body = TraceSpans),
-    (status = 404, description = "No such trace that the caller may read", body = ProblemDetails, content_type = "application/problem+json"),
+    (status = 404, description = "`trace_not_found`: no such trace that the caller may read"),
+    (status = 409, description = "`not_bound`: no table is bound as trace source"),
+    (status = 429, description = "`too_many_queries`: as many queries of the user run as may run at a time"),
+    (status = 500, description = "`policy_broken`: a stored policy no longer compiles"),
+    (status = 502, description = "`trace_store_error`: the trace store failed"),
+    (status = 503, description = "`unavailable`: the trace store cannot be reached"),
+    (status = 504, description = "`query_timeout`: the trace store took too long"),
 ))]
 pub(crate) async fn get(
     State(app): State<App>,

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use axum::Json as Answer;
 use axum::extract::State;
+use axum::response::IntoResponse;
 use http::StatusCode;
 use secrecy::ExposeSecret;
 use serde::{Deserialize, Serialize};
@@ -11,6 +12,8 @@ use tracewarden_service::{NewUser, UserChange, UserInfo};
 use utoipa::{IntoParams, ToSchema};
 
 use crate::body::Json;
+use crate::limit::Limit;
+use crate::preconditions::{IfMatch, etag};
 use crate::problem::Problem;
 use crate::query::{Path, Query};
 use crate::roles::WireRole;
@@ -54,6 +57,7 @@ pub(crate) struct WireUser {
     /// When the user was made.
     created_at: Time,
     /// When the user last signed in.
+    #[schema(required = true)]
     last_login_at: Option<Time>,
 }
 
@@ -72,6 +76,11 @@ impl From<UserInfo> for WireUser {
     }
 }
 
+/// A user with the tag of what administrators set.
+fn tagged(user: UserInfo) -> impl IntoResponse {
+    (etag(user.tag), Answer(WireUser::from(user)))
+}
+
 /// A new user. The password is shown this once.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct CreatedUser {
@@ -85,6 +94,9 @@ pub(crate) struct CreatedUser {
 /// Makes a user with a generated password.
 #[utoipa::path(post, path = "/users", tag = "users", request_body = CreateRequest, responses(
     (status = 201, description = "Made", body = CreatedUser),
+    (status = 403, description = "`session_required`: a key cannot grant `admin`"),
+    (status = 409, description = "`conflict`: the name is taken"),
+    (status = 422, description = "`unknown_role`, or `invalid_value`: a name or attributes that are not allowed"),
 ))]
 pub(crate) async fn create(
     State(app): State<App>,
@@ -106,7 +118,7 @@ pub(crate) struct ListRequest {
     /// `next_cursor` of the page before.
     cursor: Option<String>,
     /// Most users in a page; 100 when absent, and never more than 500.
-    #[param(minimum = 1)]
+    #[param(value_type = Option<Limit>, inline)]
     #[serde(default, deserialize_with = "limit::in_query")]
     limit: Option<i64>,
 }
@@ -118,12 +130,14 @@ pub(crate) struct UserList {
     users: Vec<WireUser>,
     /// Absent on the last page.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     next_cursor: Option<String>,
 }
 
 /// The users.
 #[utoipa::path(get, path = "/users", tag = "users", params(ListRequest), responses(
     (status = 200, description = "Users", body = UserList),
+    (status = 400, description = "`invalid_cursor`: not a cursor of users"),
 ))]
 pub(crate) async fn list(
     State(app): State<App>,
@@ -137,15 +151,15 @@ pub(crate) async fn list(
 
 /// One user.
 #[utoipa::path(get, path = "/users/{username}", tag = "users", params(("username" = String, Path, description = "User name")), responses(
-    (status = 200, description = "The user", body = WireUser),
-    (status = 404, description = "No such user"),
+    (status = 200, description = "The user", body = WireUser, headers(("ETag" = String, description = "Stands for what administrators set"))),
+    (status = 404, description = "`not_found`: no such user"),
 ))]
 pub(crate) async fn get(
     State(app): State<App>,
     caller: Caller,
     Path(username): Path<String>,
-) -> Result<Answer<WireUser>, Problem> {
-    Ok(Answer(app.service.user(&caller.require_admin()?, &username).await?.into()))
+) -> Result<impl IntoResponse, Problem> {
+    Ok(tagged(app.service.user(&caller.require_admin()?, &username).await?))
 }
 
 /// A change of a user; what is absent stays.
@@ -162,33 +176,45 @@ pub(crate) struct ChangeRequest {
 }
 
 /// Changes a user. Roles and attributes hold at the user's next request.
-#[utoipa::path(patch, path = "/users/{username}", tag = "users", params(("username" = String, Path, description = "User name")),
+#[utoipa::path(patch, path = "/users/{username}", tag = "users", params(
+    ("username" = String, Path, description = "User name"),
+    ("If-Match" = Option<String>, Header, description = "The `ETag` of the user that is to be changed")),
     request_body = ChangeRequest, responses(
-    (status = 200, description = "The user as changed", body = WireUser),
-    (status = 404, description = "No such user"),
+    (status = 200, description = "The user as changed", body = WireUser, headers(("ETag" = String, description = "Stands for what administrators set"))),
+    (status = 403, description = "`session_required`: a key can neither grant `admin` nor let an administrator in again"),
+    (status = 409, description = "`last_admin`: the last enabled administrator must remain one"),
+    (status = 412, description = "`precondition_failed`: the user was changed since"),
+    (status = 422, description = "`unknown_role`, or `invalid_value`: attributes that are not allowed"),
+    (status = 404, description = "`not_found`: no such user"),
 ))]
 pub(crate) async fn change(
     State(app): State<App>,
     caller: Caller,
     Path(username): Path<String>,
+    IfMatch(if_match): IfMatch,
     Json(change): Json<ChangeRequest>,
-) -> Result<Answer<WireUser>, Problem> {
+) -> Result<impl IntoResponse, Problem> {
     let ChangeRequest { roles, attributes, disabled } = change;
     let change = UserChange { roles, attributes: attributes.map(to_values), disabled };
-    Ok(Answer(app.service.update_user(&caller.require_admin()?, &username, change, None).await?.into()))
+    Ok(tagged(app.service.update_user(&caller.require_admin()?, &username, change, if_match).await?))
 }
 
 /// Deletes a user with their sessions and keys.
-#[utoipa::path(delete, path = "/users/{username}", tag = "users", params(("username" = String, Path, description = "User name")), responses(
+#[utoipa::path(delete, path = "/users/{username}", tag = "users", params(
+    ("username" = String, Path, description = "User name"),
+    ("If-Match" = Option<String>, Header, description = "The `ETag` of the user that is to be deleted")), responses(
     (status = 204, description = "Deleted"),
-    (status = 404, description = "No such user"),
+    (status = 409, description = "`last_admin`: the last enabled administrator must remain"),
+    (status = 412, description = "`precondition_failed`: the user was changed since"),
+    (status = 404, description = "`not_found`: no such user"),
 ))]
 pub(crate) async fn delete(
     State(app): State<App>,
     caller: Caller,
     Path(username): Path<String>,
+    IfMatch(if_match): IfMatch,
 ) -> Result<StatusCode, Problem> {
-    app.service.delete_user(&caller.require_admin()?, &username, None).await?;
+    app.service.delete_user(&caller.require_admin()?, &username, if_match).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -202,7 +228,8 @@ pub(crate) struct GeneratedPassword {
 /// Gives a user a new generated password; all their sessions end.
 #[utoipa::path(post, path = "/users/{username}/password", tag = "users", params(("username" = String, Path, description = "User name")), responses(
     (status = 200, description = "The new password", body = GeneratedPassword),
-    (status = 404, description = "No such user"),
+    (status = 403, description = "`session_required`: a key cannot do it to an administrator"),
+    (status = 404, description = "`not_found`: no such user"),
 ))]
 pub(crate) async fn rotate_password(
     State(app): State<App>,
@@ -225,7 +252,7 @@ pub(crate) struct UserAccess {
 /// What a user's access is made of.
 #[utoipa::path(get, path = "/users/{username}/access", tag = "users", params(("username" = String, Path, description = "User name")), responses(
     (status = 200, description = "Roles, policies, attributes as they apply now", body = UserAccess),
-    (status = 404, description = "No such user"),
+    (status = 404, description = "`not_found`: no such user"),
 ))]
 pub(crate) async fn access(
     State(app): State<App>,

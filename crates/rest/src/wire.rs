@@ -74,8 +74,10 @@ pub(crate) enum Attribute {
     Strings(Vec<String>),
 }
 
-/// A user's attributes.
-pub(crate) type Attributes = BTreeMap<String, Attribute>;
+/// A user's attributes by name.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(transparent)]
+pub(crate) struct Attributes(BTreeMap<String, Attribute>);
 
 impl From<Attribute> for AttributeValue {
     fn from(attribute: Attribute) -> Self {
@@ -99,10 +101,10 @@ impl From<AttributeValue> for Attribute {
 
 /// Attributes from the wire.
 pub(crate) fn to_values(attributes: Attributes) -> BTreeMap<String, AttributeValue> {
-    attributes.into_iter().map(|(name, value)| (name, value.into())).collect()
+    attributes.0.into_iter().map(|(name, value)| (name, value.into())).collect()
 }
 
 /// Attributes for the wire.
 pub(crate) fn to_wire(attributes: BTreeMap<String, AttributeValue>) -> Attributes {
-    attributes.into_iter().map(|(name, value)| (name, value.into())).collect()
+    Attributes(attributes.into_iter().map(|(name, value)| (name, value.into())).collect())
 }

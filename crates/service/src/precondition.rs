@@ -3,12 +3,12 @@
 use crate::error::ServiceError;
 
 /// Which state of a thing the caller means to change.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum IfMatch {
     /// Whichever it has, as long as it exists.
     Existing,
-    /// This version or revision.
-    Version(u64),
+    /// One of these versions or revisions.
+    Versions(Vec<u64>),
 }
 
 impl IfMatch {
@@ -19,7 +19,7 @@ impl IfMatch {
     pub(crate) fn check(self, current: Option<u64>) -> Result<(), ServiceError> {
         match (self, current) {
             (Self::Existing, Some(_)) => Ok(()),
-            (Self::Version(meant), Some(current)) if meant == current => Ok(()),
+            (Self::Versions(meant), Some(current)) if meant.contains(&current) => Ok(()),
             _ => Err(ServiceError::PreconditionFailed),
         }
     }

@@ -9,7 +9,7 @@ use tracewarden_model::{Binding, LogicalType};
 use tracewarden_service::*;
 
 fn version(version: u64) -> Option<IfMatch> {
-    Some(IfMatch::Version(version))
+    Some(IfMatch::Versions(vec![version]))
 }
 
 #[tokio::test]

@@ -248,7 +248,7 @@ async fn cursors_hold_to_their_query() {
     let mut binding = otel_binding();
     binding.span_id = "ParentSpanId".to_owned();
     binding.parent_span_id = "SpanId".to_owned();
-    service.put_binding(&right, binding, Some(IfMatch::Version(2))).await.unwrap();
+    service.put_binding(&right, binding, Some(IfMatch::Versions(vec![2]))).await.unwrap();
     assert_eq!(code(service.query(&reading.reader, ids(Some(cursor), 1)).await), "invalid_cursor");
 }
 
