@@ -6,6 +6,7 @@ mod dependencies;
 mod formatting;
 mod lints;
 mod privacy;
+mod routes;
 mod sources;
 
 use anyhow::{Context, Result, bail};
@@ -33,6 +34,7 @@ pub fn run() -> Result<()> {
     violations.extend(lints::violations(&sources));
     violations.extend(architecture::violations(&sources));
     violations.extend(privacy::violations(&sources));
+    violations.extend(routes::violations(&sources));
     violations.extend(formatting::violations()?);
     if violations.is_empty() {
         println!("{} files are tidy", sources.len());
