@@ -17,7 +17,7 @@ use tracewarden_model::{AttributeValue, Binding, Clock, Display, Entropy, Timest
 use tracewarden_service::*;
 use tracewarden_tracestore::StoreConfig;
 
-pub use store::FakeStore;
+pub use store::{FakeStore, Gate};
 
 pub const SECOND: i64 = 1_000_000_000;
 
@@ -56,6 +56,32 @@ pub struct World {
     pub store: FakeStore,
     pub url: String,
     directory: tempfile::TempDir,
+    server: Option<tracewarden_testkit::postgres::Database>,
+}
+
+/// Which database is the service's own.
+#[derive(Debug, Clone, Copy)]
+pub enum Own {
+    Sqlite,
+    Postgresql,
+}
+
+/// Runs each named test on both databases.
+#[macro_export]
+macro_rules! on_both {
+    ($($name:ident),* $(,)?) => {
+        $(mod $name {
+            #[tokio::test]
+            async fn on_sqlite() {
+                super::$name(super::Own::Sqlite).await;
+            }
+
+            #[tokio::test]
+            async fn on_postgresql() {
+                super::$name(super::Own::Postgresql).await;
+            }
+        })*
+    };
 }
 
 static ENTROPY: LazyLock<Arc<CountedEntropy>> = LazyLock::new(Arc::default);
@@ -65,14 +91,25 @@ pub async fn world() -> World {
 }
 
 pub async fn world_with(settings: Settings) -> World {
+    world_on(Own::Sqlite, settings).await
+}
+
+pub async fn world_on(own: Own, settings: Settings) -> World {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let directory = tempfile::tempdir().unwrap();
-    let url = format!("sqlite:{}", directory.path().join("own.db").display());
+    let server = match own {
+        Own::Sqlite => None,
+        Own::Postgresql => Some(tracewarden_testkit::postgres::database().unwrap()),
+    };
+    let url = match &server {
+        None => format!("sqlite:{}", directory.path().join("own.db").display()),
+        Some(database) => database.url(),
+    };
     let clock = Arc::new(ManualClock(AtomicI64::new(1_795_246_406 * SECOND)));
     let store = FakeStore::start().await;
     let db = AppDb::open(&url, clock.now()).await.unwrap();
     let service = replica(&db, &clock, &store, settings).await;
-    World { service, db, clock, store, url, directory }
+    World { service, db, clock, store, url, directory, server }
 }
 
 pub async fn replica(db: &AppDb, clock: &Arc<ManualClock>, store: &FakeStore, settings: Settings) -> Service {
@@ -134,6 +171,19 @@ pub fn mark(map: Option<&str>, name: &str, filterable: bool, policy: bool) -> Fi
 pub const ADMIN_PASSWORD: &str = "quite a long secret";
 
 impl World {
+    /// Another replica on the same database, with connections of its own.
+    pub async fn replica(&self, settings: Settings) -> Service {
+        let db = AppDb::open(&self.url, self.clock.now()).await.unwrap();
+        replica(&db, &self.clock, &self.store, settings).await
+    }
+
+    /// A session of the administrator beside the first one.
+    pub async fn second_session(&self) -> (Credential, Principal) {
+        let session = self.login("admin", ADMIN_PASSWORD).await.unwrap();
+        let principal = self.principal(&session).await;
+        (session, principal)
+    }
+
     pub async fn login(&self, username: &str, password: &str) -> Result<Credential, ServiceError> {
         self.login_from(username, password, "192.0.2.1").await
     }
@@ -193,7 +243,10 @@ impl World {
             mark(Some("SpanAttributes"), "tenant.id", false, true),
             mark(None, "Duration", true, false),
         ];
-        self.service.put_fields(&admin, marks, Some(tracewarden_service::IfMatch::Version(1))).await.unwrap();
+        self.service
+            .put_fields(&admin, marks, Some(tracewarden_service::IfMatch::Versions(vec![1])))
+            .await
+            .unwrap();
     }
 
     pub async fn audit(&self, admin: &Principal) -> Vec<AuditEntry> {

@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
 
 #[derive(Clone, Default)]
 pub struct Answers {
@@ -19,6 +20,35 @@ pub struct Answers {
     pub cut: bool,
     /// Statements so far.
     pub asked: Vec<String>,
+    /// Where questions about columns wait.
+    pub gate: Option<Gate>,
+}
+
+/// Holds questions back until the test lets them through.
+#[derive(Clone)]
+pub struct Gate {
+    arrived: Arc<Semaphore>,
+    open: Arc<Semaphore>,
+}
+
+impl Gate {
+    pub fn closed() -> Self {
+        Self { arrived: Arc::new(Semaphore::new(0)), open: Arc::new(Semaphore::new(0)) }
+    }
+
+    /// Waits until one more question is held back.
+    pub async fn reached(&self) {
+        self.arrived.acquire().await.unwrap().forget();
+    }
+
+    pub fn let_one_through(&self) {
+        self.open.add_permits(1);
+    }
+
+    async fn pass(&self) {
+        self.arrived.add_permits(1);
+        self.open.acquire().await.unwrap().forget();
+    }
 }
 
 pub struct FakeStore {
@@ -82,6 +112,10 @@ async fn serve(mut stream: TcpStream, answers: Arc<Mutex<Answers>>) {
             .unwrap_or_default();
         if body.len() < length {
             continue;
+        }
+        let gate = answers.lock().unwrap().gate.clone().filter(|_| body.contains("system.columns"));
+        if let Some(gate) = gate {
+            gate.pass().await;
         }
         let (answer, cut) = answer(head, body, &mut answers.lock().unwrap());
         let promised = answer.len() + usize::from(cut);

@@ -1,0 +1,309 @@
+//! Whoever is revoked between authentication and effect does not get through. A principal that a test holds while it
+//! changes what the principal was made from is a request under way.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
+
+mod support;
+
+use std::time::Duration;
+
+use secrecy::ExposeSecret as _;
+use support::*;
+use tracewarden_service::*;
+
+on_both!(
+    a_revoked_administrator_changes_nothing,
+    a_revoked_caller_changes_nothing_of_their_own,
+    a_revoked_reader_reads_nothing,
+    a_reader_who_is_revoked_during_preparation_reads_nothing,
+    a_change_during_preparation_is_taken_in,
+    what_changes_again_and_again_is_not_read,
+    a_client_who_leaves_while_the_record_is_written_leaves_it_complete,
+);
+
+fn ids() -> QueryRequest {
+    QueryRequest { view: View::Ids, ..QueryRequest::default() }
+}
+
+/// A query that asks the store about columns after its access was decided, so that a gate can hold it there.
+fn held() -> QueryRequest {
+    QueryRequest { columns: Some(vec!["ServiceName".to_owned()]), ..ids() }
+}
+
+fn change() -> UserChange {
+    UserChange::default()
+}
+
+/// Each way to lose the right to administer, with the answer to whoever had begun before.
+async fn a_revoked_administrator_changes_nothing(own: Own) {
+    let world = world_on(own, Settings::default()).await;
+    let boss = world.admin().await;
+    world.bind(&boss).await;
+    let service = &world.service;
+    let over = boss.require_admin().unwrap();
+    service.put_role(&over, "pay", vec![policy("ServiceName == \"pay\"")], None).await.unwrap();
+    world.user(&boss, "victim", &[]).await;
+    for (number, (way, expected)) in [
+        ("demote", "forbidden"),
+        ("disable", "unauthenticated"),
+        ("delete", "unauthenticated"),
+        ("end", "unauthenticated"),
+        ("rotate", "unauthenticated"),
+        ("revoke", "unauthenticated"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let name = format!("deputy{number}");
+        let mut deputy = world.user(&boss, &name, &["admin"]).await;
+        if way == "revoke" {
+            deputy = world.principal(&world.api_key(&deputy).await).await;
+        }
+        let right = deputy.require_admin().unwrap();
+        match way {
+            "demote" => {
+                let roles = UserChange { roles: Some(set(&[])), ..change() };
+                service.update_user(&over, &name, roles, None).await.map(drop)
+            }
+            "disable" => {
+                let disabled = UserChange { disabled: Some(true), ..change() };
+                service.update_user(&over, &name, disabled, None).await.map(drop)
+            }
+            "delete" => service.delete_user(&over, &name, None).await,
+            "end" => service.end_user_sessions(&over, &name).await,
+            "rotate" => service.rotate_password(&over, &name).await.map(drop),
+            _ => service.revoke_user_api_keys(&over, &name).await,
+        }
+        .unwrap();
+        let before = world.audit(&boss).await.len();
+        let role = vec![policy("ServiceName == \"all\"")];
+        let attributes = UserChange { attributes: Some(team("x")), ..change() };
+        let new = NewUser { username: "eve".to_owned(), ..NewUser::default() };
+        let fields = vec![mark(None, "ServiceName", true, true)];
+        let version = || Some(IfMatch::Versions(vec![2]));
+        let mut answers = vec![
+            code(service.put_role(&right, "pay", role, None).await),
+            code(service.delete_role(&right, "pay", None).await),
+            code(service.create_user(&right, new).await),
+            code(service.update_user(&right, "victim", attributes, None).await),
+            code(service.rotate_password(&right, "victim").await),
+            code(service.end_user_sessions(&right, "victim").await),
+            code(service.revoke_user_api_keys(&right, "victim").await),
+            code(service.delete_user(&right, "victim", None).await),
+            code(service.put_fields(&right, fields, version()).await),
+            code(service.put_binding(&right, otel_binding(), version()).await),
+        ];
+        if way != "revoke" {
+            let preview = PreviewRequest::As { roles: set(&["pay"]), attributes: None };
+            answers.push(code(service.set_preview(&right, preview).await));
+        }
+        assert!(answers.iter().all(|answer| *answer == expected), "{way}: {answers:?}");
+        let records = world.audit(&boss).await;
+        let (refused, _) = records.split_at(records.len() - before);
+        assert_eq!(refused.len(), answers.len(), "each refusal has its record");
+        assert!(refused.iter().all(|record| record.outcome == "denied"), "{way}: {refused:?}");
+    }
+    assert_eq!(service.access_model(&over).await.unwrap().version, 2);
+    assert_eq!(service.role(&over, "pay").await.unwrap().role.policies, [policy("ServiceName == \"pay\"")]);
+    let victim = service.user(&over, "victim").await.unwrap();
+    assert_eq!((victim.attributes, victim.must_change_password), (team("payments"), false));
+    assert_eq!(service.user_sessions(&over, "victim").await.unwrap().len(), 1);
+    assert_eq!(code(service.user(&over, "eve").await), "not_found");
+}
+
+async fn a_revoked_caller_changes_nothing_of_their_own(own: Own) {
+    let world = world_on(own, Settings::default()).await;
+    let admin = world.admin().await;
+    let right = admin.require_admin().unwrap();
+    let ada = world.user(&admin, "ada", &[]).await;
+    let service = &world.service;
+    let kept = world.principal(&world.login("ada", USER_PASSWORD).await.unwrap()).await;
+    world.api_key(&kept).await;
+    let key = service.my_api_keys(&kept).await.unwrap()[0].id.clone();
+    service.end_user_session(&right, "ada", ada.credential_id()).await.unwrap();
+
+    let new = NewApiKey { name: "late".to_owned(), expires_at: None, policy: None, tools: None };
+    assert_eq!(code(service.create_api_key(&ada, new).await), "unauthenticated");
+    assert_eq!(code(service.revoke_my_api_key(&ada, &key).await), "unauthenticated");
+    assert_eq!(code(service.end_my_session(&ada, kept.credential_id()).await), "unauthenticated");
+    let (old, new) = (USER_PASSWORD.to_owned().into(), "a password of a thief".to_owned().into());
+    assert_eq!(code(service.change_password(&ada, old, new).await), "unauthenticated");
+    assert_eq!(code(service.logout(&ada).await), "unauthenticated");
+    assert_eq!(service.my_api_keys(&kept).await.unwrap().len(), 1);
+    world.login("ada", USER_PASSWORD).await.unwrap();
+
+    let created = service.rotate_password(&right, "ada").await.unwrap();
+    let session = world.login("ada", created.expose_secret()).await.unwrap();
+    assert_eq!(code(service.authenticate(&session, info()).await), "password_change_required");
+}
+
+struct Reading {
+    world: World,
+    admin: Principal,
+    reader: Principal,
+    key: Principal,
+    /// Of `key`.
+    token: Credential,
+}
+
+async fn reading(own: Own) -> Reading {
+    let world = world_on(own, Settings::default()).await;
+    let admin = world.admin().await;
+    world.bind(&admin).await;
+    let right = admin.require_admin().unwrap();
+    world.service.put_role(&right, "pay", vec![policy("ServiceName == \"pay\"")], None).await.unwrap();
+    let reader = world.user(&admin, "ada", &["pay"]).await;
+    let token = world.api_key(&reader).await;
+    let key = world.principal(&token).await;
+    world.store.set(|answers| answers.selected = vec![("t1".to_owned(), 1, 10, 2)]);
+    Reading { world, admin, reader, key, token }
+}
+
+impl Reading {
+    async fn revoke(&self, caller: &Principal) {
+        let right = self.admin.require_admin().unwrap();
+        match caller.auth() {
+            AuthKind::Session => self.world.service.end_user_sessions(&right, "ada").await.unwrap(),
+            AuthKind::ApiKey => self.world.service.revoke_user_api_keys(&right, "ada").await.unwrap(),
+        }
+    }
+
+    /// What stands in the chain after the revocation, which is `begun` records away from its end.
+    async fn assert_refused(&self, action: &str, lookups: usize) {
+        assert_eq!(self.world.store.lookups(), lookups, "no trace was looked up");
+        let record = self.world.last_audit(&self.admin).await;
+        assert_eq!((record.action.as_str(), record.outcome.as_str()), (action, "denied"), "{record:?}");
+        assert_eq!(record.detail["code"], "unauthenticated");
+        assert!(record.completed_at.is_none(), "nothing was begun");
+    }
+
+    /// Runs a query up to the point where its access is decided, lets `meanwhile` happen, and goes on.
+    async fn during<F: Future<Output = ()>>(
+        &self,
+        caller: &Principal,
+        meanwhile: impl Fn() -> F,
+        rounds: usize,
+    ) -> Result<QueryAnswer, ServiceError> {
+        let gate = Gate::closed();
+        self.world.store.set(|answers| answers.gate = Some(gate.clone()));
+        let (service, caller) = (self.world.service.clone(), caller.clone());
+        let query = tokio::spawn(async move { service.query(&caller, held()).await });
+        for _ in 0..rounds {
+            gate.reached().await;
+            meanwhile().await;
+            gate.let_one_through();
+        }
+        self.world.store.set(|answers| answers.gate = None);
+        for _ in 0..100 {
+            gate.let_one_through();
+        }
+        query.await.unwrap()
+    }
+}
+
+async fn a_revoked_reader_reads_nothing(own: Own) {
+    let reading = reading(own).await;
+    let service = &reading.world.service;
+    for caller in [&reading.reader, &reading.key] {
+        service.query(caller, ids()).await.unwrap();
+        reading.revoke(caller).await;
+        let lookups = reading.world.store.lookups();
+        assert_eq!(code(service.query(caller, ids()).await), "unauthenticated");
+        reading.assert_refused("traces.query", lookups).await;
+        assert_eq!(code(service.trace(caller, "t1").await), "unauthenticated");
+        reading.assert_refused("traces.get", lookups).await;
+    }
+}
+
+async fn a_reader_who_is_revoked_during_preparation_reads_nothing(own: Own) {
+    let reading = reading(own).await;
+    for caller in [&reading.reader, &reading.key] {
+        let lookups = reading.world.store.lookups();
+        let answer = reading.during(caller, || reading.revoke(caller), 1).await;
+        assert_eq!(code(answer), "unauthenticated");
+        reading.assert_refused("traces.query", lookups).await;
+    }
+}
+
+async fn a_change_during_preparation_is_taken_in(own: Own) {
+    let reading = reading(own).await;
+    let right = reading.admin.require_admin().unwrap();
+    let service = &reading.world.service;
+    // Another policy: the page is selected by the new one.
+    let narrow = || async {
+        let policies = vec![policy("ServiceName == \"narrow\"")];
+        service.put_role(&right, "pay", policies, None).await.unwrap();
+    };
+    reading.during(&reading.reader, narrow, 1).await.unwrap();
+    let asked = reading.world.store.answers.lock().unwrap().asked.clone();
+    let selection = asked.iter().rev().find(|statement| !statement.contains("system.")).unwrap();
+    assert!(selection.contains("narrow") && !selection.contains("'pay'"), "{selection}");
+    let record = reading.world.last_audit(&reading.admin).await;
+    let revision = service.role(&right, "pay").await.unwrap().role.revision;
+    assert_eq!((&record.detail["roles"]["pay"], record.outcome.as_str()), (&revision.into(), "success"));
+
+    // No role any more: the page is empty, and the store is not asked for traces.
+    let lookups = reading.world.store.lookups();
+    let demote = || async {
+        let roles = UserChange { roles: Some(set(&[])), ..change() };
+        service.update_user(&right, "ada", roles, None).await.unwrap();
+    };
+    let answer = reading.during(&reading.reader, demote, 1).await.unwrap();
+    assert_eq!((answer.traces, reading.world.store.lookups()), (0, lookups));
+
+    // Unmarked meanwhile: the filter is checked again.
+    let unmark = || async {
+        // This change asks for columns too, and the held question waits at the gate already.
+        reading.world.store.set(|answers| answers.gate = None);
+        let version = service.access_model(&right).await.unwrap().version;
+        let fields = vec![mark(None, "ServiceName", true, true)];
+        let stored = service.put_fields(&right, fields, Some(IfMatch::Versions(vec![version]))).await;
+        assert_eq!(stored.unwrap().version, version + 1);
+    };
+    let answer = reading.during(&reading.reader, unmark, 1).await.unwrap();
+    assert_eq!(answer.schema.version, service.access_model(&right).await.unwrap().version);
+}
+
+async fn what_changes_again_and_again_is_not_read(own: Own) {
+    let reading = reading(own).await;
+    let right = reading.admin.require_admin().unwrap();
+    let lookups = reading.world.store.lookups();
+    let touch = || async {
+        let policies = vec![policy("ServiceName == \"pay\"")];
+        reading.world.service.put_role(&right, "pay", policies, None).await.unwrap();
+    };
+    let answer = reading.during(&reading.reader, touch, 4).await;
+    assert_eq!(code(answer), "unavailable");
+    assert_eq!(reading.world.store.lookups(), lookups);
+    assert_eq!(reading.world.last_audit(&reading.admin).await.outcome, "failed");
+    // A last use that is noted meanwhile changes nothing.
+    let answer = reading
+        .during(&reading.key, || async {
+            reading.world.clock.pass(61);
+            reading.world.principal(&reading.token).await;
+        }, 1)
+        .await;
+    assert_eq!(answer.unwrap().traces, 1);
+}
+
+async fn a_client_who_leaves_while_the_record_is_written_leaves_it_complete(own: Own) {
+    let reading = reading(own).await;
+    let before = reading.world.audit(&reading.admin).await.len();
+    // The writer before: the record waits for it.
+    let writer = reading.world.db.begin_write().await.unwrap();
+    let (service, reader) = (reading.world.service.clone(), reading.reader.clone());
+    let query = tokio::spawn(async move { service.query(&reader, ids()).await });
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert!(!query.is_finished());
+    query.abort();
+    assert!(query.await.unwrap_err().is_cancelled());
+    drop(writer);
+    for _ in 0..200 {
+        let records = reading.world.audit(&reading.admin).await;
+        if records.len() > before && records[0].outcome == "aborted" {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    panic!("{:?}", reading.world.last_audit(&reading.admin).await);
+}
