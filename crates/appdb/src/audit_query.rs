@@ -1,5 +1,6 @@
 //! Reading the audit log: one entry for each thing that was done, with its completion joined to it.
 
+use sqlx::AssertSqlSafe;
 use sqlx::any::AnyRow;
 use tracewarden_model::Timestamp;
 
@@ -82,6 +83,11 @@ fn entry(row: &AnyRow) -> Result<AuditRecord, DbError> {
     })
 }
 
+enum Value<'a> {
+    Number(i64),
+    Text(&'a str),
+}
+
 impl ReadTx {
     /// At most `limit` entries, newest first.
     ///
@@ -92,29 +98,39 @@ impl ReadTx {
         filter: &AuditFilter<'_>,
         limit: u32,
     ) -> Result<Vec<AuditRecord>, DbError> {
-        // One statement with a parameter for each condition: absent bounds become the ends of the number range, absent
-        // texts match through the CAST, which also tells a database with typed parameters what an untyped NULL is.
-        let found = sqlx::query(
+        // Only the conditions that were asked for: with a parameter for each absent one, no index would serve those
+        // that are there.
+        let mut statement = String::from(
             "SELECT begun.sequence, begun.at, ended.at AS completed_at, begun.actor_id, begun.actor_name, \
              begun.credential_id, begun.via, begun.action, COALESCE(ended.outcome, begun.outcome) AS outcome, \
              begun.request_id, begun.client_ip, begun.user_agent, begun.target, begun.detail, \
              ended.detail AS completion_detail, begun.hash \
              FROM audit AS begun LEFT JOIN audit AS ended ON ended.completes = begun.sequence \
-             WHERE begun.completes IS NULL AND begun.sequence < $1 AND begun.at >= $2 AND begun.at < $3 \
-             AND (CAST($4 AS TEXT) IS NULL OR begun.actor_name = $4 OR begun.actor_id = $4) \
-             AND (CAST($5 AS TEXT) IS NULL OR begun.action = $5) \
-             AND (CAST($6 AS TEXT) IS NULL OR COALESCE(ended.outcome, begun.outcome) = $6) \
-             ORDER BY begun.sequence DESC LIMIT $7",
-        )
-        .bind(filter.before.map_or(Ok(i64::MAX), rows::signed)?)
-        .bind(filter.from.map_or(i64::MIN, micros_up))
-        .bind(filter.to.map_or(i64::MAX, micros_up))
-        .bind(filter.actor)
-        .bind(filter.action)
-        .bind(filter.outcome)
-        .bind(i64::from(limit))
-        .fetch_all(self.statements())
-        .await?;
+             WHERE begun.completes IS NULL AND begun.sequence < $1",
+        );
+        let mut values = vec![Value::Number(filter.before.map_or(Ok(i64::MAX), rows::signed)?)];
+        let conditions = [
+            (" AND begun.at >= $", filter.from.map(micros_up).map(Value::Number)),
+            (" AND begun.at < $", filter.to.map(micros_up).map(Value::Number)),
+            (" AND (begun.actor_name = $ OR begun.actor_id = $)", filter.actor.map(Value::Text)),
+            (" AND begun.action = $", filter.action.map(Value::Text)),
+            (" AND COALESCE(ended.outcome, begun.outcome) = $", filter.outcome.map(Value::Text)),
+            (" ORDER BY begun.sequence DESC LIMIT $", Some(Value::Number(i64::from(limit)))),
+        ];
+        for (condition, value) in conditions {
+            if let Some(value) = value {
+                values.push(value);
+                statement.push_str(&condition.replace('$', &format!("${}", values.len())));
+            }
+        }
+        let mut query = sqlx::query(AssertSqlSafe(statement));
+        for value in values {
+            query = match value {
+                Value::Number(number) => query.bind(number),
+                Value::Text(text) => query.bind(text),
+            };
+        }
+        let found = query.fetch_all(self.statements()).await?;
         found.iter().map(entry).collect()
     }
 }
