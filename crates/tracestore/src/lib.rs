@@ -5,6 +5,8 @@
 //! ([`sql`]), identifiers are quoted in one place there, and [`settings`] lists every setting that is sent.
 
 mod binding;
+#[cfg(test)]
+mod cancellation;
 mod client;
 #[cfg(test)]
 mod differential;

@@ -1,0 +1,101 @@
+//! Whoever stops waiting for an answer stops the statement behind it.
+
+use std::time::{Duration, Instant};
+
+use futures::StreamExt;
+use tracewarden_model::{AccessModel, Binding, Caller, Display, Filter, Timestamp, Window};
+use tracewarden_policy::{AccessScope, RolePolicy, authorise};
+use tracewarden_testkit::local_store::LocalStore;
+
+use crate::differential::{connect, execute};
+use crate::sql::Statement;
+use crate::{SelectRequest, TraceStore};
+
+fn binding(table: &str) -> Binding {
+    Binding {
+        database: "default".to_owned(),
+        table: table.to_owned(),
+        trace_id: "TraceId".to_owned(),
+        span_id: "SpanId".to_owned(),
+        timestamp: "Timestamp".to_owned(),
+        parent_span_id: "ParentSpanId".to_owned(),
+        trace_index: None,
+        display: Display::default(),
+    }
+}
+
+fn everything() -> AccessScope {
+    let policy = RolePolicy { role: "r", title: "t", expression: "true" };
+    let caller = Caller { username: "ada".to_owned(), ..Caller::default() };
+    authorise([policy], None, &caller, &AccessModel::default()).unwrap()
+}
+
+/// Waits until as many statements of the store's client run as wanted, the one that asks left out.
+async fn running(store: &TraceStore, wanted: i64) {
+    let begun = Instant::now();
+    loop {
+        let ask = "SELECT count() - 1 FROM system.processes WHERE query_id LIKE 'tracewarden-%'";
+        let rows: Vec<(i64,)> = store.client.rows(Statement::new(ask)).await.unwrap();
+        if rows == [(wanted,)] {
+            return;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(20), "{rows:?} statements run, not {wanted}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// A table whose every scan outlasts the test.
+async fn endless(local: &LocalStore) -> TraceStore {
+    let store = connect(local);
+    execute(
+        local,
+        "CREATE VIEW default.endless AS SELECT toDateTime64(1790000000, 9) AS Timestamp, 'a' AS TraceId, \
+         toString(number) AS SpanId, '' AS ParentSpanId FROM numbers(1000000000000)"
+            .to_owned(),
+    )
+    .await;
+    store
+}
+
+#[tokio::test]
+async fn a_decision_that_nobody_waits_for_is_stopped() {
+    let local = LocalStore::start().unwrap();
+    let store = endless(&local).await;
+    let (binding, scope, filter) = (binding("endless"), everything(), Filter::default());
+    let at = |seconds: i64| Timestamp::from_nanos(seconds * 1_000_000_000);
+    let window = Window::new(at(1_789_999_000), at(1_790_001_000)).unwrap();
+    let request =
+        SelectRequest { binding: &binding, scope: &scope, filter: &filter, window, limit: 1, after: None };
+    tokio::select! {
+        page = store.select(request) => panic!("{page:?}"),
+        () = running(&store, 1) => {}
+    }
+    running(&store, 0).await;
+    tokio::select! {
+        found = store.find(&binding, &scope, "a") => panic!("{found:?}"),
+        () = running(&store, 1) => {}
+    }
+    running(&store, 0).await;
+}
+
+#[tokio::test]
+async fn a_page_that_nobody_reads_on_is_stopped() {
+    let local = LocalStore::start().unwrap();
+    let (store, binding) = (connect(&local), binding("wide"));
+    execute(
+        &local,
+        "CREATE TABLE default.wide ENGINE = MergeTree ORDER BY TraceId AS SELECT toDateTime64(1790000000, 9) AS Timestamp, \
+         'a' AS TraceId, toString(number) AS SpanId, '' AS ParentSpanId, repeat('x', 2000) AS text FROM numbers(50000)"
+            .to_owned(),
+    )
+    .await;
+    let page = store.find(&binding, &everything(), "a").await.unwrap().unwrap();
+    assert_eq!(page.span_count(), 50_000);
+    let mut spans = store.read(&binding, &page, None).await.unwrap();
+    assert!(spans.next().await.unwrap().unwrap().spans > 0);
+    // Most of it is still to come: it waits for us, however long that is.
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    running(&store, 1).await;
+    drop(spans);
+    running(&store, 0).await;
+}
