@@ -129,6 +129,7 @@ impl WriteTx {
             .bind(hash.as_str())
             .execute(self.statements())
             .await?;
+        self.measured.pruned = self.measured.pruned.saturating_add(done.rows_affected());
         Ok(Some(PrunedAudit { through, hash, removed: done.rows_affected() }))
     }
 }

@@ -5,12 +5,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use prometheus_client::registry::Registry;
 use sqlx::{Any, AnyPool, Transaction};
 use tokio::sync::{Mutex, OwnedMutexGuard};
 use tokio::time::timeout;
 use tracewarden_model::Timestamp;
 
 use crate::error::DbError;
+use crate::metrics::{Kind, Measured, Metrics};
 use crate::migrations::{self, Migration};
 use crate::statements::Statements;
 use crate::{postgres, sqlite};
@@ -68,12 +70,13 @@ pub struct AppDb {
     // PostgreSQL writers of other replicas wait in the server's own queue, and those of this one take no connection
     // from the readers while they wait.
     writers: Arc<Mutex<()>>,
+    metrics: Metrics,
 }
 
 /// One consistent snapshot for reading.
 pub struct ReadTx {
     inner: Transaction<'static, Any>,
-    sound: bool,
+    pub(crate) measured: Measured,
     limit: Option<Duration>,
 }
 
@@ -130,7 +133,7 @@ impl AppDb {
             Address::Sqlite(path) => (sqlite::connect(&path, create).await?, Backend::Sqlite),
             Address::Postgres(address) => (postgres::connect(&address).await?, Backend::Postgres),
         };
-        Ok(Self { pool, backend, writers: Arc::new(Mutex::new(())) })
+        Ok(Self { pool, backend, writers: Arc::new(Mutex::new(())), metrics: Metrics::default() })
     }
 
     pub(crate) async fn migrate_with(
@@ -158,8 +161,10 @@ impl AppDb {
                 Backend::Postgres => self.pool.begin_with(postgres::BEGIN_READ).await,
             }
         };
-        let inner = timeout(self.backend.patience(), begin).await.map_err(|_| busy())??;
-        Ok(ReadTx { inner, sound: true, limit: self.backend.answer_limit() })
+        let waiting = self.metrics.waiting(Kind::Read);
+        let begun = timeout(self.backend.patience(), begin).await.map_err(|_| busy());
+        let (inner, measured) = waiting.ended(begun.and_then(|begun| Ok(begun?)))?;
+        Ok(ReadTx { inner, measured, limit: self.backend.answer_limit() })
     }
 
     /// Begins a transaction that writes; waits for the writers before it.
@@ -179,10 +184,18 @@ impl AppDb {
                     inner
                 }
             };
-            let read = ReadTx { inner, sound: true, limit: self.backend.answer_limit() };
-            Ok(WriteTx { read, backend: self.backend, _turn: turn })
+            Ok::<_, DbError>((inner, turn))
         };
-        timeout(self.backend.patience(), begin).await.map_err(|_| busy())?
+        let waiting = self.metrics.waiting(Kind::Write);
+        let begun = timeout(self.backend.patience(), begin).await.map_err(|_| busy());
+        let ((inner, turn), measured) = waiting.ended(begun.and_then(|begun| begun))?;
+        let read = ReadTx { inner, measured, limit: self.backend.answer_limit() };
+        Ok(WriteTx { read, backend: self.backend, _turn: turn })
+    }
+
+    /// Names the counts of this database in a registry.
+    pub fn register_metrics(&self, registry: &mut Registry) {
+        self.metrics.register(registry);
     }
 
     /// Whether the database answers.
@@ -207,7 +220,7 @@ fn busy() -> DbError {
 
 impl ReadTx {
     pub(crate) fn statements(&mut self) -> Statements<'_> {
-        Statements { connection: &mut self.inner, sound: &mut self.sound, limit: self.limit }
+        Statements { connection: &mut self.inner, sound: &mut self.measured.sound, limit: self.limit }
     }
 }
 
@@ -219,18 +232,20 @@ impl WriteTx {
     /// only reading them tells. Any other error: nothing has changed.
     pub async fn commit(self) -> Result<(), DbError> {
         let Self { read, backend, _turn } = self;
-        if !read.sound {
+        let ReadTx { inner, measured, .. } = read;
+        if !measured.sound {
             return Err(DbError::Unavailable(
                 "a statement of the transaction failed, so that nothing of it can be kept".to_owned(),
             ));
         }
-        match backend {
-            Backend::Sqlite => Ok(read.inner.commit().await?),
-            Backend::Postgres => match timeout(postgres::ANSWER_LIMIT, read.inner.commit()).await {
+        let result = match backend {
+            Backend::Sqlite => inner.commit().await.map_err(DbError::from),
+            Backend::Postgres => match timeout(postgres::ANSWER_LIMIT, inner.commit()).await {
                 Ok(done) => done.map_err(DbError::from_commit),
                 Err(_) => Err(DbError::OutcomeUnknown("the database does not answer".to_owned())),
             },
-        }
+        };
+        measured.committed(result)
     }
 }
 

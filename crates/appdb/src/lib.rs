@@ -15,6 +15,7 @@ mod database;
 mod documents;
 mod error;
 mod inspect;
+mod metrics;
 mod migrations;
 mod postgres;
 mod records;

@@ -1,0 +1,184 @@
+//! Counts of transactions and audit records.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue};
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::Registry;
+
+/// From a look-up in a file to the longest wait, in seconds.
+const SECONDS: [f64; 12] = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 2.5, 10.0];
+
+/// What a transaction may do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EncodeLabelValue)]
+pub(crate) enum Kind {
+    /// Only read.
+    Read,
+    /// Write, too.
+    Write,
+}
+
+/// Where a transaction failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EncodeLabelValue)]
+pub(crate) enum Step {
+    /// There was no connection, or the writers before took too long.
+    Begin,
+    /// At a statement, or given up during one.
+    Statement,
+    /// At the end.
+    Commit,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OfKind {
+    kind: Kind,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct AtStep {
+    step: Step,
+}
+
+type Durations = Family<OfKind, Histogram, fn() -> Histogram>;
+
+/// Counts of a database's transactions. Cheap to clone; clones count together.
+#[derive(Debug, Clone)]
+pub(crate) struct Metrics(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    wait: Durations,
+    transaction: Durations,
+    failures: Family<AtStep, Counter>,
+    audit_records: Counter,
+    audit_failures: Counter,
+    audit_pruned: Counter,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        let durations = || Durations::new_with_constructor(|| Histogram::new(SECONDS));
+        let inner = Inner {
+            wait: durations(),
+            transaction: durations(),
+            failures: Family::default(),
+            audit_records: Counter::default(),
+            audit_failures: Counter::default(),
+            audit_pruned: Counter::default(),
+        };
+        // What has not happened yet shows as zero: an alert on a rate sees the first time, too.
+        for kind in [Kind::Read, Kind::Write] {
+            drop(inner.wait.get_or_create(&OfKind { kind }));
+            drop(inner.transaction.get_or_create(&OfKind { kind }));
+        }
+        for step in [Step::Begin, Step::Statement, Step::Commit] {
+            drop(inner.failures.get_or_create(&AtStep { step }));
+        }
+        Self(Arc::new(inner))
+    }
+}
+
+impl Metrics {
+    pub(crate) fn register(&self, registry: &mut Registry) {
+        let Inner { wait, transaction, failures, audit_records, audit_failures, audit_pruned } =
+            self.0.as_ref();
+        registry.register(
+            "tracewarden_database_wait_seconds",
+            "Time until a transaction of the own database began: for a connection, and for the writers before",
+            wait.clone(),
+        );
+        registry.register(
+            "tracewarden_database_transaction_seconds",
+            "Time from the beginning to the end of a transaction of the own database",
+            transaction.clone(),
+        );
+        registry.register(
+            "tracewarden_database_failures",
+            "Transactions of the own database that failed, by where",
+            failures.clone(),
+        );
+        registry.register("tracewarden_audit_records", "Audit records written durably", audit_records.clone());
+        registry.register(
+            "tracewarden_audit_write_failures",
+            "Transactions with audit records that could not be kept",
+            audit_failures.clone(),
+        );
+        registry.register(
+            "tracewarden_audit_pruned_records",
+            "Audit records removed for their age",
+            audit_pruned.clone(),
+        );
+    }
+
+    /// Measures how long a transaction takes to begin, and then the transaction.
+    pub(crate) fn waiting(&self, kind: Kind) -> Waiting {
+        Waiting { metrics: self.clone(), kind, since: Instant::now() }
+    }
+}
+
+/// A transaction that is about to begin.
+pub(crate) struct Waiting {
+    metrics: Metrics,
+    kind: Kind,
+    since: Instant,
+}
+
+impl Waiting {
+    pub(crate) fn ended<T, E>(self, result: Result<T, E>) -> Result<(T, Measured), E> {
+        let Self { metrics, kind, since } = self;
+        metrics.0.wait.get_or_create(&OfKind { kind }).observe(since.elapsed().as_secs_f64());
+        match result {
+            Ok(begun) => {
+                let since = Instant::now();
+                Ok((begun, Measured { metrics, kind, since, sound: true, appended: 0, pruned: 0 }))
+            }
+            Err(error) => {
+                metrics.0.failures.get_or_create(&AtStep { step: Step::Begin }).inc();
+                Err(error)
+            }
+        }
+    }
+}
+
+/// A transaction under way; counted when it is dropped.
+pub(crate) struct Measured {
+    metrics: Metrics,
+    kind: Kind,
+    since: Instant,
+    /// False while a statement runs and after one failed.
+    pub(crate) sound: bool,
+    /// Audit records written in it, and not yet known to be durable.
+    pub(crate) appended: u64,
+    /// Audit records removed in it.
+    pub(crate) pruned: u64,
+}
+
+impl Measured {
+    /// Counts what the end of the transaction made of it.
+    pub(crate) fn committed<T, E>(mut self, result: Result<T, E>) -> Result<T, E> {
+        if result.is_ok() {
+            let Inner { audit_records, audit_pruned, .. } = self.metrics.0.as_ref();
+            audit_records.inc_by(std::mem::take(&mut self.appended));
+            audit_pruned.inc_by(std::mem::take(&mut self.pruned));
+        } else {
+            self.metrics.0.failures.get_or_create(&AtStep { step: Step::Commit }).inc();
+        }
+        result
+    }
+}
+
+impl Drop for Measured {
+    fn drop(&mut self) {
+        let Inner { transaction, failures, audit_failures, .. } = self.metrics.0.as_ref();
+        transaction.get_or_create(&OfKind { kind: self.kind }).observe(self.since.elapsed().as_secs_f64());
+        if !self.sound {
+            failures.get_or_create(&AtStep { step: Step::Statement }).inc();
+        }
+        if self.appended > 0 {
+            audit_failures.inc();
+        }
+    }
+}
