@@ -5,12 +5,13 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures::{Stream, StreamExt};
+use futures::{Stream, StreamExt, future, stream};
 use secrecy::ExposeSecret;
 use serde::de::DeserializeOwned;
 use tracewarden_model::Entropy;
 use url::Url;
 
+use crate::metrics::{Measured, Metrics};
 use crate::settings::{READONLY, READONLY_OF_PROFILE, settings};
 use crate::sql::Statement;
 use crate::{StoreConfig, StoreError};
@@ -66,6 +67,7 @@ pub(crate) struct Client {
     preferred: Arc<AtomicUsize>,
     /// Whether the user's own profile fixes `readonly`.
     readonly_fixed: Arc<AtomicBool>,
+    pub(crate) metrics: Metrics,
     config: Arc<StoreConfig>,
     entropy: Arc<dyn Entropy>,
 }
@@ -73,6 +75,7 @@ pub(crate) struct Client {
 /// An answer that is still arriving.
 pub(crate) struct Answer {
     response: reqwest::Response,
+    measured: Measured,
 }
 
 impl Client {
@@ -101,6 +104,7 @@ impl Client {
             endpoints,
             preferred: Arc::default(),
             readonly_fixed: Arc::default(),
+            metrics: Metrics::default(),
             config,
             entropy,
         })
@@ -120,12 +124,23 @@ impl Client {
         }
     }
 
-    async fn send_once(
+    async fn send_once(&self, statement: &Statement, format: &str, sent: Sent) -> Result<Answer, StoreError> {
+        let mut measured = self.metrics.begin();
+        match self.deliver(statement, format, sent).await {
+            Ok(response) => Answer { response, measured }.checked().await,
+            Err(error) => {
+                measured.failed(&error);
+                Err(error)
+            }
+        }
+    }
+
+    async fn deliver(
         &self,
         statement: &Statement,
         format: &str,
         sent: Sent,
-    ) -> Result<Answer, StoreError> {
+    ) -> Result<reqwest::Response, StoreError> {
         let first = self.preferred.load(Ordering::Relaxed);
         let mut failure = None;
         for step in 0..self.endpoints.len() {
@@ -134,7 +149,7 @@ impl Client {
             match self.request(endpoint, statement, format, sent)?.send().await {
                 Ok(response) => {
                     self.preferred.store(at, Ordering::Relaxed);
-                    return Answer { response }.checked().await;
+                    return Ok(response);
                 }
                 Err(error) if error.is_connect() => failure = Some(text(&error)),
                 Err(error) if error.is_timeout() => return Err(StoreError::Timeout(text(&error))),
@@ -232,7 +247,7 @@ impl Answer {
             .collect()
     }
 
-    async fn checked(self) -> Result<Self, StoreError> {
+    async fn checked(mut self) -> Result<Self, StoreError> {
         let header = |name: &str| self.response.headers().get(name).and_then(|value| value.to_str().ok());
         let code = header("X-ClickHouse-Exception-Code").and_then(|code| code.parse::<i32>().ok());
         if self.response.status().is_success() && code.is_none() {
@@ -249,22 +264,36 @@ impl Answer {
             }
         }
         let message = format!("status {status}: {}", String::from_utf8_lossy(&message));
-        match code {
-            None if matches!(status.as_u16(), 502..=504) => Err(StoreError::Unavailable(message)),
-            code => Err(StoreError::from_exception(code, message)),
-        }
+        let error = match code {
+            None if matches!(status.as_u16(), 502..=504) => StoreError::Unavailable(message),
+            code => StoreError::from_exception(code, message),
+        };
+        self.measured.failed(&error);
+        Err(error)
     }
 
     /// The body. A connection that breaks off is an error: ClickHouse ends a failed answer without its final chunk.
     pub(crate) fn into_stream(self) -> impl Stream<Item = Result<Bytes, StoreError>> + Send + use<> {
-        self.response.bytes_stream().map(|chunk| {
-            chunk.map_err(|error| {
-                if error.is_timeout() {
-                    StoreError::Timeout(text(&error))
-                } else {
-                    StoreError::Short(text(&error))
+        let mut measured = self.measured;
+        let chunks = self.response.bytes_stream().map(Some).chain(stream::iter([None]));
+        chunks.filter_map(move |chunk| {
+            let chunk = match chunk {
+                Some(Ok(bytes)) => Some(Ok(bytes)),
+                Some(Err(error)) => {
+                    let error = if error.is_timeout() {
+                        StoreError::Timeout(text(&error))
+                    } else {
+                        StoreError::Short(text(&error))
+                    };
+                    measured.failed(&error);
+                    Some(Err(error))
                 }
-            })
+                None => {
+                    measured.complete();
+                    None
+                }
+            };
+            future::ready(chunk)
         })
     }
 }

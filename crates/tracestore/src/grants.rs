@@ -24,8 +24,28 @@ pub enum Power {
 
 /// What stands for a privilege that reaches out of the server, as a whole name.
 const REACHING: [&str; 22] = [
-    "SOURCES", "READ", "WRITE", "FILE", "URL", "REMOTE", "MONGO", "REDIS", "MYSQL", "POSTGRES", "SQLITE", "ODBC",
-    "JDBC", "HDFS", "S3", "HIVE", "AZURE", "KAFKA", "NATS", "RABBITMQ", "YTSAURUS", "ARROW FLIGHT",
+    "SOURCES",
+    "READ",
+    "WRITE",
+    "FILE",
+    "URL",
+    "REMOTE",
+    "MONGO",
+    "REDIS",
+    "MYSQL",
+    "POSTGRES",
+    "SQLITE",
+    "ODBC",
+    "JDBC",
+    "HDFS",
+    "S3",
+    "HIVE",
+    "AZURE",
+    "KAFKA",
+    "NATS",
+    "RABBITMQ",
+    "YTSAURUS",
+    "ARROW FLIGHT",
 ];
 
 impl Grant {
@@ -140,7 +160,8 @@ mod tests {
 
     #[test]
     fn the_database_of_a_grant() {
-        let database = |object: &str| Grant::parse(&format!("GRANT SELECT ON {object} TO u")).unwrap().database();
+        let database =
+            |object: &str| Grant::parse(&format!("GRANT SELECT ON {object} TO u")).unwrap().database();
         assert_eq!(database("*.*"), None);
         assert_eq!(database("ot*.*"), None);
         assert_eq!(database("otel.*").as_deref(), Some("otel"));

@@ -14,6 +14,7 @@ mod discovery;
 mod error;
 mod grants;
 mod inspect;
+mod metrics;
 mod predicate_sql;
 mod read;
 mod select;
@@ -26,6 +27,7 @@ mod worlds;
 
 use std::sync::Arc;
 
+use prometheus_client::registry::Registry;
 use tracewarden_model::Entropy;
 
 pub use binding::BindingError;
@@ -72,6 +74,11 @@ impl TraceStore {
     pub fn new(config: StoreConfig, entropy: Arc<dyn Entropy>) -> Result<Self, StoreError> {
         let config = Arc::new(config);
         Ok(Self { client: client::Client::new(Arc::clone(&config), entropy)?, config })
+    }
+
+    /// Names the counts of this store's statements in a registry.
+    pub fn register_metrics(&self, registry: &mut Registry) {
+        self.client.metrics.register(registry);
     }
 
     /// Asks the store for a sign of life, with the configured user.

@@ -1,0 +1,131 @@
+//! Counts of statements.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue};
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::Registry;
+
+use crate::StoreError;
+
+/// From a look at the columns to the longest query, in seconds.
+const SECONDS: [f64; 12] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 15.0, 60.0];
+
+/// How a statement ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EncodeLabelValue)]
+enum Outcome {
+    /// Its whole answer came.
+    Complete,
+    /// Nobody wanted the rest of its answer.
+    Abandoned,
+    /// No endpoint could be reached.
+    Unavailable,
+    /// It ran into its time limit.
+    Timeout,
+    /// The store refused it, or failed at it.
+    Refused,
+    /// Its answer broke off.
+    Broken,
+    /// A fault of ours.
+    Internal,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Ended {
+    outcome: Outcome,
+}
+
+/// Counts of a store's statements. Cheap to clone; clones count together.
+#[derive(Debug, Clone)]
+pub(crate) struct Metrics(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    ended: Family<Ended, Counter>,
+    seconds: Histogram,
+    running: Gauge,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        let ended = Family::default();
+        // What has not happened yet shows as zero: an alert on a rate sees the first time, too.
+        for outcome in [
+            Outcome::Complete,
+            Outcome::Abandoned,
+            Outcome::Unavailable,
+            Outcome::Timeout,
+            Outcome::Refused,
+            Outcome::Broken,
+            Outcome::Internal,
+        ] {
+            drop(ended.get_or_create(&Ended { outcome }));
+        }
+        Self(Arc::new(Inner { ended, seconds: Histogram::new(SECONDS), running: Gauge::default() }))
+    }
+}
+
+impl Metrics {
+    pub(crate) fn register(&self, registry: &mut Registry) {
+        let Inner { ended, seconds, running } = self.0.as_ref();
+        registry.register(
+            "tracewarden_store_statements",
+            "Statements sent to the trace store, by how they ended",
+            ended.clone(),
+        );
+        registry.register(
+            "tracewarden_store_statement_duration_seconds",
+            "Time from sending a statement to the end of its answer",
+            seconds.clone(),
+        );
+        registry.register(
+            "tracewarden_store_statements_running",
+            "Statements whose answers have not ended",
+            running.clone(),
+        );
+    }
+
+    pub(crate) fn begin(&self) -> Measured {
+        self.0.running.inc();
+        Measured { metrics: self.clone(), since: Instant::now(), outcome: None }
+    }
+}
+
+/// A statement under way; counted when it is dropped.
+pub(crate) struct Measured {
+    metrics: Metrics,
+    since: Instant,
+    outcome: Option<Outcome>,
+}
+
+impl Measured {
+    /// The answer came to its end.
+    pub(crate) fn complete(&mut self) {
+        self.outcome.get_or_insert(Outcome::Complete);
+    }
+
+    /// It failed; what comes after that does not count.
+    pub(crate) fn failed(&mut self, error: &StoreError) {
+        self.outcome.get_or_insert(match error {
+            StoreError::Unavailable(_) => Outcome::Unavailable,
+            StoreError::Timeout(_) => Outcome::Timeout,
+            StoreError::Store { .. } => Outcome::Refused,
+            StoreError::Short(_) => Outcome::Broken,
+            StoreError::UnknownColumn { .. } | StoreError::Internal(_) => Outcome::Internal,
+        });
+    }
+}
+
+impl Drop for Measured {
+    fn drop(&mut self) {
+        let Inner { ended, seconds, running } = self.metrics.0.as_ref();
+        running.dec();
+        seconds.observe(self.since.elapsed().as_secs_f64());
+        let outcome = self.outcome.unwrap_or(Outcome::Abandoned);
+        ended.get_or_create(&Ended { outcome }).inc();
+    }
+}
