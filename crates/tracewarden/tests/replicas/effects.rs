@@ -38,8 +38,7 @@ async fn meets(client: &Client) -> Meets {
 }
 
 /// What a change is made with, and on.
-struct Scene<'a> {
-    fleet: &'a Fleet,
+struct Scene {
     /// The administrator, at the first replica.
     admin: Client,
     /// A user with the role `blue`, at the first replica.
@@ -57,7 +56,7 @@ type Done<'a> = Pin<Box<dyn Future<Output = ()> + 'a>>;
 /// A change; what session, key and other session of the user meet after it, having met spans before.
 struct Row {
     name: &'static str,
-    change: for<'a> fn(&'a Scene<'a>) -> Done<'a>,
+    change: for<'a> fn(&'a Scene) -> Done<'a>,
     session: Meets,
     key: Meets,
     other: Meets,
@@ -79,7 +78,7 @@ macro_rules! row {
     };
 }
 
-fn user(scene: &Scene<'_>, rest: &str) -> String {
+fn user(scene: &Scene, rest: &str) -> String {
     format!("/users/{}{rest}", scene.name)
 }
 
@@ -194,17 +193,17 @@ async fn restore(admin: &Client) {
     assert!(matches!(answer.status, 200 | 201), "{}", answer.body);
 }
 
-async fn scene<'a>(fleet: &'a Fleet, admin: &Client, name: String) -> Scene<'a> {
+async fn scene(fleet: &Fleet, admin: &Client, name: String) -> Scene {
     restore(admin).await;
     add_user(fleet.a(), admin, &name, &["team"], json!({"team": "blue"})).await;
     let session = fleet.a().sign_in(&name, USER_PASSWORD).await;
     let other = fleet.a().sign_in(&name, USER_PASSWORD).await;
     let (key_id, key) = new_key(&session).await;
     let session_id = session_id(&session).await;
-    Scene { fleet, admin: admin.clone(), session, session_id, key, key_id, other, name }
+    Scene { admin: admin.clone(), session, session_id, key, key_id, other, name }
 }
 
-async fn check(scene: &Scene<'_>, service: &Service, row: &Row, replica: &str) {
+async fn check(scene: &Scene, service: &Service, row: &Row, replica: &str) {
     for (what, client, expected) in [
         ("session", &scene.session, row.session),
         ("key", &scene.key, row.key),

@@ -14,4 +14,5 @@ mod audit_log;
 mod chance;
 mod effects;
 mod fleet;
+mod kill;
 mod races;
