@@ -11,8 +11,12 @@
 mod support;
 
 mod audit_log;
+mod audit_writes;
 mod chance;
 mod effects;
+mod first_start;
 mod fleet;
 mod kill;
+mod outage;
 mod races;
+mod retention;

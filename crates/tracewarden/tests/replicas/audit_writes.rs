@@ -1,0 +1,107 @@
+//! Where the audit cannot be written, no span is shown and nothing is changed.
+
+use serde_json::json;
+use sqlx::{Connection as _, Executor as _};
+
+use crate::audit_log;
+use crate::fleet::{add_user, new_key, read_traces};
+use crate::support::store::{BLUE, Store, bind, blue_policies};
+use crate::support::{Client, Service, USER_PASSWORD};
+
+/// A service on a database of either kind, with a reader who sees three spans.
+async fn scene(store: &Store, service: &Service) -> (Client, Client) {
+    store.insert_two_traces().await;
+    let admin = service.admin().await;
+    bind(&admin).await;
+    admin.put("/roles/blue", blue_policies()).await.expect(201);
+    add_user(service, &admin, "ada", &["blue"], json!({})).await;
+    let ada = service.sign_in("ada", USER_PASSWORD).await;
+    let (_, key) = new_key(&ada).await;
+    assert_eq!(read_traces(&key).await.expect(200).body["spans"].as_array().unwrap().len(), 3);
+    (admin, key)
+}
+
+/// No begin can be recorded.
+async fn nothing_is_shown_or_changed(admin: &Client, key: &Client) {
+    for answer in [
+        read_traces(key).await,
+        key.post("/traces/query", json!({"view": "ids"})).await,
+        key.post("/traces/query", json!({"view": "summary"})).await,
+        key.get(&format!("/traces/{BLUE}")).await,
+        admin.put("/roles/new", blue_policies()).await,
+        admin.patch("/users/ada", json!({"roles": []})).await,
+        admin.post("/me/api-keys", json!({"name": "unrecorded"})).await,
+    ] {
+        assert!(answer.status >= 500, "{}: {}", answer.asked, answer.status);
+        assert!(!String::from_utf8_lossy(&answer.bytes).contains(BLUE), "{}", answer.asked);
+        let status = answer.status;
+        let code = answer.body["code"].as_str().unwrap().to_owned();
+        answer.problem(status, &code);
+    }
+    // Reading configuration writes no record.
+    admin.get("/roles/new").await.problem(404, "not_found");
+    assert_eq!(admin.get("/users/ada").await.expect(200).body["roles"], json!(["blue"]));
+    assert_eq!(admin.get("/me/api-keys").await.expect(200).body["api_keys"], json!([]));
+}
+
+/// The end cannot be recorded: the page is not whole, and the client can tell.
+async fn no_page_is_whole(key: &Client) {
+    let response = key.request(reqwest::Method::POST, "/traces/query").json(&json!({})).send().await.unwrap();
+    let status = response.status().as_u16();
+    let body = response.bytes().await;
+    assert!(status >= 500 || body.is_err(), "{status}: {body:?}");
+    let answer = key.post("/traces/query", json!({"view": "ids"})).await;
+    assert!(answer.status >= 500, "{}", answer.status);
+}
+
+#[tokio::test]
+async fn without_the_right_to_write_it_on_postgresql() {
+    let store = Store::start();
+    let database = std::sync::Arc::new(tracewarden_testkit::postgres::database().unwrap());
+    let service = Service::start_on(&database, &store.settings());
+    let (admin, key) = scene(&store, &service).await;
+
+    database.run(&["REVOKE INSERT ON audit FROM tracewarden"]).unwrap();
+    nothing_is_shown_or_changed(&admin, &key).await;
+    database.run(&["GRANT INSERT ON audit TO tracewarden"]).unwrap();
+    read_traces(&key).await.expect(200);
+
+    let refuse = "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS \
+                  $$ BEGIN RAISE 'no space left on device' USING ERRCODE = 'disk_full'; END $$";
+    let completions = "CREATE TRIGGER refuse BEFORE INSERT ON audit FOR EACH ROW \
+                       WHEN (NEW.completes IS NOT NULL) EXECUTE FUNCTION refuse()";
+    database.run(&[refuse, completions]).unwrap();
+    no_page_is_whole(&key).await;
+    let all = "CREATE TRIGGER refuse BEFORE INSERT ON audit FOR EACH ROW EXECUTE FUNCTION refuse()";
+    database.run(&["DROP TRIGGER refuse ON audit", all]).unwrap();
+    nothing_is_shown_or_changed(&admin, &key).await;
+    database.run(&["DROP TRIGGER refuse ON audit"]).unwrap();
+    read_traces(&key).await.expect(200);
+    audit_log::verified(&service).await;
+}
+
+#[tokio::test]
+async fn without_space_for_it_on_sqlite() {
+    let store = Store::start();
+    let service = Service::start_with(&store.settings());
+    let (admin, key) = scene(&store, &service).await;
+    let mut database = sqlx::SqliteConnection::connect(&service.database_url()).await.unwrap();
+
+    let refuse = |condition: &str| {
+        format!(
+            "CREATE TRIGGER refuse BEFORE INSERT ON audit {condition} \
+             BEGIN SELECT RAISE(ABORT, 'database or disk is full'); END"
+        )
+    };
+    for (condition, shown) in [("", false), ("WHEN NEW.completes IS NOT NULL", true)] {
+        database.execute(sqlx::AssertSqlSafe(refuse(condition))).await.unwrap();
+        if shown {
+            no_page_is_whole(&key).await;
+        } else {
+            nothing_is_shown_or_changed(&admin, &key).await;
+        }
+        database.execute("DROP TRIGGER refuse").await.unwrap();
+        read_traces(&key).await.expect(200);
+    }
+    audit_log::verified(&service).await;
+}
