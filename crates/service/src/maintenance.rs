@@ -16,7 +16,8 @@ use crate::throttle;
 const PRUNED_AT_ONCE: u32 = 5_000;
 
 const TURN_LONGEST: Duration = Duration::from_secs(3_600);
-const TURN_SHORTEST: Duration = Duration::from_secs(60);
+/// For the shortest retentions; a turn that finds nothing costs one read.
+const TURN_SHORTEST: Duration = Duration::from_secs(1);
 
 impl Service {
     /// Tidies up now and then again, until `stop` is done. What fails is logged and tried again at the next turn.
