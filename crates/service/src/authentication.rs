@@ -34,6 +34,14 @@ impl Service {
         credential: &Credential,
         info: RequestInfo,
     ) -> Result<Identity, ServiceError> {
+        let result = self.look_up(credential, info).await;
+        if matches!(result, Err(ServiceError::Unauthenticated { .. })) {
+            self.metrics().unauthenticated(credential);
+        }
+        result
+    }
+
+    async fn look_up(&self, credential: &Credential, info: RequestInfo) -> Result<Identity, ServiceError> {
         let now = self.now();
         let mut tx = self.db().begin_read().await?;
         // Found by its digest: how long the look-up takes depends on bits that nobody can choose.

@@ -23,6 +23,7 @@ mod fields;
 mod filter_schema;
 mod login;
 mod maintenance;
+mod metrics;
 mod model_change;
 mod own_password;
 mod passwords;

@@ -48,6 +48,12 @@ impl Service {
     /// # Errors
     /// [`ServiceError::InvalidCredentials`], [`ServiceError::TooManyAttempts`], or a failure of the own database.
     pub async fn login(&self, login: Login, info: RequestInfo) -> Result<LoggedIn, ServiceError> {
+        let result = self.sign_in(login, info).await;
+        self.metrics().login(&result);
+        result
+    }
+
+    async fn sign_in(&self, login: Login, info: RequestInfo) -> Result<LoggedIn, ServiceError> {
         let name = login.username.as_str();
         let attempt = Attempt::new(name, info.client_ip);
         // Whatever else was typed, the answer is the same.

@@ -10,6 +10,7 @@ use crate::access::Access;
 use crate::audit::{AuditContext, Event, Outcome};
 use crate::authority::Authority;
 use crate::error::ServiceError;
+use crate::metrics::Measured;
 use crate::principal::Principal;
 use crate::running::Permit;
 use crate::service::Service;
@@ -22,6 +23,7 @@ pub(crate) struct Pending {
     action: &'static str,
     sequence: u64,
     completed: bool,
+    measured: Measured,
     /// Counted so far.
     pub(crate) traces: u64,
     /// Counted so far.
@@ -58,7 +60,10 @@ impl Service {
         prepare: impl Fn() -> BoxFuture<'a, Result<Prepared<P>, ServiceError>> + Send + Sync,
     ) -> Result<(Access, P, Pending), ServiceError> {
         // By user: nobody can have more by opening sessions or making keys.
-        let permit = self.queries().admit(principal.user_id()).ok_or(ServiceError::TooManyQueries);
+        let permit = self.queries().admit(principal.user_id()).ok_or_else(|| {
+            self.metrics().read_over_limit();
+            ServiceError::TooManyQueries
+        });
         let permit = Arc::new(self.note_refusal(principal, action, target, permit).await?);
         for _ in 0..PREPARATIONS_MAX {
             let prepared = self.note_refusal(principal, action, target, prepare().await).await?;
@@ -114,7 +119,18 @@ impl BeginRecord {
         let sequence = context.append(&mut tx, service.now(), None, &event).await?;
         tx.commit().await?;
         let (traces, spans, completed) = (0, 0, false);
-        Ok(Some(Pending { service, context, action, sequence, completed, traces, spans, _permit: permit }))
+        let measured = service.metrics().read_begun(action);
+        Ok(Some(Pending {
+            service,
+            context,
+            action,
+            sequence,
+            completed,
+            measured,
+            traces,
+            spans,
+            _permit: permit,
+        }))
     }
 }
 
@@ -131,6 +147,8 @@ impl Pending {
         let detail = self.detail(code);
         write(&self.service, &self.context, self.action, self.sequence, outcome, detail).await?;
         self.completed = true;
+        self.measured.given_out(self.traces, self.spans);
+        self.measured.ended(outcome);
         Ok(())
     }
 
@@ -155,6 +173,7 @@ impl Drop for Pending {
         if self.completed {
             return;
         }
+        self.measured.given_out(self.traces, self.spans);
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         let (service, context, action, sequence) =
             (self.service.clone(), self.context.clone(), self.action, self.sequence);

@@ -3,12 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use prometheus_client::registry::Registry;
 use tracewarden_appdb::{AppDb, ChainFault};
 use tracewarden_model::{Clock, Entropy, Timestamp};
 use tracewarden_tracestore::TraceStore;
 
 use crate::cursor::CursorKey;
 use crate::error::ServiceError;
+use crate::metrics::Metrics;
 use crate::passwords::Passwords;
 use crate::running::Running;
 use crate::settings::Settings;
@@ -29,6 +31,7 @@ struct Inner {
     cursors: CursorKey,
     queries: Running,
     noting: Running,
+    metrics: Metrics,
 }
 
 /// Whoever asks whether the service is ready gives up after a few seconds; a query's patience is not theirs.
@@ -65,7 +68,9 @@ impl Service {
         let cursors = CursorKey::new(&key)?;
         let queries = Running::new(settings.max_queries_per_user);
         let noting = Running::new(Some(1));
-        let inner = Inner { db, store, clock, entropy, settings, passwords, cursors, queries, noting };
+        let metrics = Metrics::default();
+        let inner =
+            Inner { db, store, clock, entropy, settings, passwords, cursors, queries, noting, metrics };
         Ok(Self { inner: Arc::new(inner) })
     }
 
@@ -90,6 +95,13 @@ impl Service {
     /// When the own database fails.
     pub async fn verify_audit(&self) -> Result<Option<ChainFault>, ServiceError> {
         Ok(self.db().begin_read().await?.verify_audit(|_, _| ()).await?.err())
+    }
+
+    /// Names the counts of the service, its own database and its trace store in a registry.
+    pub fn register_metrics(&self, registry: &mut Registry) {
+        self.metrics().register(registry);
+        self.db().register_metrics(registry);
+        self.store().register_metrics(registry);
     }
 
     /// The settings.
@@ -120,6 +132,10 @@ impl Service {
     /// Queries that run, by user.
     pub(crate) fn queries(&self) -> &Running {
         &self.inner.queries
+    }
+
+    pub(crate) fn metrics(&self) -> &Metrics {
+        &self.inner.metrics
     }
 
     /// Last uses that are being written, by credential.

@@ -7,6 +7,8 @@ mod command_line;
 mod configuration;
 mod first_start;
 mod logging;
+mod metrics;
+mod process_metrics;
 mod prompt;
 mod serve;
 mod server;

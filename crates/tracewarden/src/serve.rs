@@ -9,6 +9,7 @@ use anyhow::{Context, anyhow};
 use secrecy::ExposeSecret;
 use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Runtime};
+use tokio::sync::oneshot;
 use tracewarden_model::{Clock, Entropy};
 use tracewarden_rest::{Edge, Stopping};
 use tracewarden_service::{AdminSettings, AppDb, Bootstrap, Limits, Service, ServiceError, Settings};
@@ -17,7 +18,7 @@ use tracewarden_tracestore::{StoreConfig, TraceStore};
 use crate::ambient::{SystemClock, SystemEntropy};
 use crate::configuration::Configuration;
 use crate::server::Patience;
-use crate::{first_start, logging, server};
+use crate::{first_start, logging, metrics, server};
 
 /// A client that takes nothing of its answer for this long is let go.
 const CLIENT_STALL: Duration = Duration::from_secs(60);
@@ -53,6 +54,7 @@ async fn serve(configuration: &Configuration) -> anyhow::Result<()> {
         .await
         .with_context(|| format!("cannot listen on {}", configuration.listen))?;
     let address = listener.local_addr().context("no address to listen on")?;
+    let metrics_listener = metrics::bind(configuration).await?;
 
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let entropy: Arc<dyn Entropy> = Arc::new(SystemEntropy);
@@ -67,21 +69,51 @@ async fn serve(configuration: &Configuration) -> anyhow::Result<()> {
     bootstrap(&service, configuration).await?;
 
     let public_origin = configuration.public_origin.clone().unwrap_or_else(|| format!("http://{address}"));
-    let metrics = tracewarden_rest::Metrics::default();
+    let http_metrics = tracewarden_rest::Metrics::default();
     let stopping = Stopping::default();
     let edge = Edge {
         public_origin,
         trusted_proxies: configuration.trusted_proxies.clone(),
         entropy,
-        metrics: metrics.clone(),
+        metrics: http_metrics.clone(),
         stopping: stopping.clone(),
     };
     announce(address, &edge.public_origin);
+
     let patience = Patience { grace: configuration.shutdown_grace, stall: CLIENT_STALL };
+    let counted = metrics_listener.map(|listener| {
+        let routes = metrics::routes(metrics::registry(&http_metrics, &service));
+        // Until the very end, so that it can be watched how the last answers finish.
+        tokio::spawn(server::serve(listener, routes, std::future::pending(), patience))
+    });
+    let (end_maintenance, ended) = oneshot::channel::<()>();
+    let maintained = service.clone();
+    let maintenance = tokio::spawn(async move {
+        // The other end is dropped or used; either is the end.
+        maintained.maintain(async { drop(ended.await) }).await;
+    });
+    let stop = notice(stop, stopping, configuration.shutdown_delay);
     server::serve(listener, tracewarden_rest::router(service, edge), stop, patience).await;
+    drop(end_maintenance);
+    if let Err(error) = maintenance.await {
+        tracing::error!(%error, "the maintenance ended early");
+    }
+    if let Some(counted) = counted {
+        counted.abort();
+    }
     db.close().await;
     tracing::info!("stopped");
     Ok(())
+}
+
+/// Lets whoever balances the load know that the service is about to stop, and then gives them time to notice.
+async fn notice(stop: impl Future<Output = ()>, stopping: Stopping, delay: Duration) {
+    stop.await;
+    stopping.begin();
+    if !delay.is_zero() {
+        tracing::info!(seconds = delay.as_secs(), "about to stop; requests are still served");
+        tokio::time::sleep(delay).await;
+    }
 }
 
 /// Says where the service listens: on standard output for programs that started it, in the log for people.

@@ -12,6 +12,7 @@ use hyper::body::Incoming;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
 use tokio_io_timeout::TimeoutStream;
 use tower::ServiceExt;
 
@@ -23,6 +24,9 @@ const MAX_HEADERS: usize = 100;
 const HEAD_DEADLINE: Duration = Duration::from_secs(30);
 /// Wait after a failure to accept, which is usually a lack of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Time for the records of answers that were broken off at the end.
+const LAST_RECORDS: Duration = Duration::from_secs(1);
 
 /// How patient the server is.
 #[derive(Debug, Clone, Copy)]
@@ -47,6 +51,7 @@ pub async fn serve(
         .max_headers(MAX_HEADERS)
         .max_buf_size(MAX_HEAD_BYTES);
     let running = GracefulShutdown::new();
+    let (break_off, broken_off) = watch::channel(false);
     let mut stop = std::pin::pin!(stop);
     loop {
         let accepted = tokio::select! {
@@ -58,8 +63,13 @@ pub async fn serve(
                 let connection = http
                     .serve_connection(prepare(stream, patience.stall), per_connection(routes.clone(), peer));
                 let connection = running.watch(connection);
+                let mut broken_off = broken_off.clone();
                 tokio::spawn(async move {
-                    if let Err(error) = connection.await {
+                    let ended = tokio::select! {
+                        ended = connection => ended,
+                        _ = broken_off.wait_for(|now| *now) => return,
+                    };
+                    if let Err(error) = ended {
                         // Clients go away; that is their business, and each is audited where it matters.
                         tracing::debug!(%error, "connection ended");
                     }
@@ -75,7 +85,11 @@ pub async fn serve(
     drop(listener);
     tracing::info!("stopping; running answers may finish");
     if tokio::time::timeout(patience.grace, running.shutdown()).await.is_err() {
-        tracing::warn!("answers that still ran were broken off");
+        tracing::warn!("answers that still ran are broken off");
+        if break_off.send(true).is_ok() {
+            // Each leaves a record of how it ended, which is written now.
+            tokio::time::sleep(LAST_RECORDS).await;
+        }
     }
 }
 

@@ -1,0 +1,182 @@
+//! Counts of what the service does. Labels are words of this program alone: no name, no id, nothing that was sent.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::Registry;
+
+use crate::audit::Outcome;
+use crate::error::ServiceError;
+use crate::principal::Credential;
+
+/// From a page of nothing to the largest one, in seconds.
+const SECONDS: [f64; 13] = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0];
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ReadEnded {
+    action: &'static str,
+    outcome: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OfAction {
+    action: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct WithOutcome {
+    outcome: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OfCredential {
+    credential: &'static str,
+}
+
+/// Counts of what the service does. Cheap to clone; clones count together.
+#[derive(Debug, Clone)]
+pub(crate) struct Metrics(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    reads: Family<ReadEnded, Counter>,
+    seconds: Family<OfAction, Histogram, fn() -> Histogram>,
+    running: Gauge,
+    over_limit: Counter,
+    traces: Counter,
+    spans: Counter,
+    logins: Family<WithOutcome, Counter>,
+    unauthenticated: Family<OfCredential, Counter>,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        let inner = Inner {
+            reads: Family::default(),
+            seconds: Family::new_with_constructor(|| Histogram::new(SECONDS)),
+            running: Gauge::default(),
+            over_limit: Counter::default(),
+            traces: Counter::default(),
+            spans: Counter::default(),
+            logins: Family::default(),
+            unauthenticated: Family::default(),
+        };
+        // What has not happened yet shows as zero: an alert on a rate sees the first time, too.
+        for outcome in ["success", "invalid", "throttled", "failed"] {
+            drop(inner.logins.get_or_create(&WithOutcome { outcome }));
+        }
+        for credential in ["session", "api_key"] {
+            drop(inner.unauthenticated.get_or_create(&OfCredential { credential }));
+        }
+        Self(Arc::new(inner))
+    }
+}
+
+impl Metrics {
+    pub(crate) fn register(&self, registry: &mut Registry) {
+        let Inner { reads, seconds, running, over_limit, traces, spans, logins, unauthenticated } =
+            self.0.as_ref();
+        registry.register(
+            "tracewarden_trace_reads",
+            "Reads of traces that were begun and ended, by action and outcome",
+            reads.clone(),
+        );
+        registry.register(
+            "tracewarden_trace_read_duration_seconds",
+            "Time from the first to the second audit record of a read of traces",
+            seconds.clone(),
+        );
+        registry.register(
+            "tracewarden_trace_reads_running",
+            "Reads of traces that have not ended",
+            running.clone(),
+        );
+        registry.register(
+            "tracewarden_trace_reads_over_limit",
+            "Reads of traces refused because their user had as many running as one may",
+            over_limit.clone(),
+        );
+        registry.register("tracewarden_traces_returned", "Traces given out", traces.clone());
+        registry.register("tracewarden_spans_returned", "Spans given out", spans.clone());
+        registry.register("tracewarden_logins", "Attempts to sign in, by outcome", logins.clone());
+        registry.register(
+            "tracewarden_authentication_refusals",
+            "Requests whose session or key was not valid",
+            unauthenticated.clone(),
+        );
+    }
+
+    pub(crate) fn read_begun(&self, action: &'static str) -> Measured {
+        self.0.running.inc();
+        Measured {
+            metrics: self.clone(),
+            action,
+            since: Instant::now(),
+            outcome: Outcome::Aborted,
+            traces: 0,
+            spans: 0,
+        }
+    }
+
+    pub(crate) fn read_over_limit(&self) {
+        self.0.over_limit.inc();
+    }
+
+    pub(crate) fn login<T>(&self, result: &Result<T, ServiceError>) {
+        let outcome = match result {
+            Ok(_) => "success",
+            Err(ServiceError::InvalidCredentials) => "invalid",
+            Err(ServiceError::TooManyAttempts { .. }) => "throttled",
+            Err(_) => "failed",
+        };
+        self.0.logins.get_or_create(&WithOutcome { outcome }).inc();
+    }
+
+    pub(crate) fn unauthenticated(&self, credential: &Credential) {
+        let credential = match credential {
+            Credential::Session(_) => "session",
+            Credential::ApiKey(_) => "api_key",
+        };
+        self.0.unauthenticated.get_or_create(&OfCredential { credential }).inc();
+    }
+}
+
+/// A read of traces under way; counted when it is dropped, as aborted unless it ended before.
+#[derive(Debug)]
+pub(crate) struct Measured {
+    metrics: Metrics,
+    action: &'static str,
+    since: Instant,
+    outcome: Outcome,
+    traces: u64,
+    spans: u64,
+}
+
+impl Measured {
+    /// How far it is.
+    pub(crate) fn given_out(&mut self, traces: u64, spans: u64) {
+        (self.traces, self.spans) = (traces, spans);
+    }
+
+    /// How it ended.
+    pub(crate) fn ended(&mut self, outcome: Outcome) {
+        self.outcome = outcome;
+    }
+}
+
+impl Drop for Measured {
+    fn drop(&mut self) {
+        let Inner { reads, seconds, running, traces, spans, .. } = self.metrics.0.as_ref();
+        let action = self.action;
+        running.dec();
+        seconds.get_or_create(&OfAction { action }).observe(self.since.elapsed().as_secs_f64());
+        reads.get_or_create(&ReadEnded { action, outcome: self.outcome.as_str() }).inc();
+        traces.inc_by(self.traces);
+        spans.inc_by(self.spans);
+    }
+}

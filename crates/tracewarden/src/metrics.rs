@@ -1,0 +1,61 @@
+//! `/metrics`, on a listener of its own: it asks for no password, so it must not be where users are.
+
+use std::sync::Arc;
+
+use anyhow::Context;
+use axum::Router;
+use axum::extract::State;
+use axum::routing::get;
+use http::{StatusCode, header};
+use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::info::Info;
+use prometheus_client::registry::Registry;
+use tokio::net::TcpListener;
+use tracewarden_service::Service;
+
+use crate::configuration::Configuration;
+use crate::process_metrics::ProcessMetrics;
+
+/// The text format that `encode` writes.
+const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// Binds the configured address; `None` when metrics are not to be served.
+///
+/// # Errors
+/// When the address cannot be had.
+pub async fn bind(configuration: &Configuration) -> anyhow::Result<Option<TcpListener>> {
+    let Some(address) = configuration.metrics_listen else { return Ok(None) };
+    let listener = TcpListener::bind(address)
+        .await
+        .with_context(|| format!("cannot listen on {address} for metrics (`metrics_listen`)"))?;
+    let address = listener.local_addr().context("no address for metrics")?;
+    tracing::info!("metrics on http://{address}/metrics");
+    Ok(Some(listener))
+}
+
+/// Everything that is counted, by name.
+pub fn registry(http: &tracewarden_rest::Metrics, service: &Service) -> Registry {
+    let mut registry = Registry::default();
+    registry.register(
+        "tracewarden_build",
+        "The version of the program",
+        Info::new(vec![("version", env!("CARGO_PKG_VERSION"))]),
+    );
+    http.register(&mut registry);
+    service.register_metrics(&mut registry);
+    registry.register_collector(Box::new(ProcessMetrics));
+    registry
+}
+
+/// The one path.
+pub fn routes(registry: Registry) -> Router {
+    Router::new().route("/metrics", get(metrics)).with_state(Arc::new(registry))
+}
+
+async fn metrics(
+    State(registry): State<Arc<Registry>>,
+) -> Result<([(header::HeaderName, &'static str); 1], String), StatusCode> {
+    let mut text = String::new();
+    encode(&mut text, &registry).map_err(|_| StatusCode::INTERNAL_SERVER_ERROR)?;
+    Ok(([(header::CONTENT_TYPE, OPENMETRICS)], text))
+}
