@@ -46,8 +46,8 @@ impl WriteTx {
     /// [`DbError`] when the database fails; [`DbError::Conflict`] when the record to complete was completed before.
     pub async fn append_audit(&mut self, record: &NewAuditRecord<'_>) -> Result<u64, DbError> {
         self.measured.appended = self.measured.appended.saturating_add(1);
-        // The row lock that this takes is what serialises appends on a database that has row locks: without it two
-        // records would follow the same one, and the chain would fork.
+        // Writers come one after another, so that no two records follow the same one. Were it otherwise, this row's lock
+        // would still keep the chain from forking.
         sqlx::query("UPDATE audit_head SET sequence = sequence + 1 WHERE id = 1")
             .execute(self.statements())
             .await?;

@@ -100,7 +100,11 @@ impl Metrics {
             "Transactions of the own database that failed, by where",
             failures.clone(),
         );
-        registry.register("tracewarden_audit_records", "Audit records written durably", audit_records.clone());
+        registry.register(
+            "tracewarden_audit_records",
+            "Audit records written durably",
+            audit_records.clone(),
+        );
         registry.register(
             "tracewarden_audit_write_failures",
             "Transactions with audit records that could not be kept",

@@ -13,6 +13,8 @@ use crate::error::DbError;
 pub(crate) const PATIENCE: Duration = Duration::from_secs(2);
 /// How long an answer may take; longer than the server lets a statement run, so that the server's own word comes first.
 pub(crate) const ANSWER_LIMIT: Duration = Duration::from_secs(20);
+/// At the start a server far away, or one that wakes up for the first connection, is given more time.
+const START_PATIENCE: Duration = Duration::from_secs(10);
 const CONNECTIONS_MAX: u32 = 8;
 const VERSION_MIN: i64 = 130_000;
 
@@ -156,7 +158,7 @@ async fn check_server(address: &str) -> Result<(), DbError> {
         }
         Ok(())
     };
-    timeout(PATIENCE, checks).await.map_err(|_| silent())??;
+    timeout(START_PATIENCE, checks).await.map_err(|_| silent())??;
     // The checks are done; how the farewell goes does not matter.
     let _ = timeout(PATIENCE, connection.close()).await;
     Ok(())
