@@ -17,6 +17,14 @@ struct Caller {
     administrator: bool,
     /// The password must be changed first.
     pending: bool,
+    narrowed: Option<Narrowed>,
+}
+
+/// What a key is narrowed to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Narrowed {
+    Policy,
+    Tool(&'static str),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,7 +35,7 @@ enum Credential {
 }
 
 const fn caller(title: &'static str, credential: Credential, administrator: bool) -> Caller {
-    Caller { title, credential, administrator, pending: false }
+    Caller { title, credential, administrator, pending: false, narrowed: None }
 }
 
 const CALLERS: &[Caller] = &[
@@ -38,6 +46,14 @@ const CALLERS: &[Caller] = &[
     Caller { pending: true, ..caller("password pending, session", Credential::Session, true) },
     caller("administrator, session", Credential::Session, true),
     caller("administrator, key", Credential::Key, true),
+    Caller {
+        narrowed: Some(Narrowed::Policy),
+        ..caller("administrator, key with policy", Credential::Key, true)
+    },
+    Caller {
+        narrowed: Some(Narrowed::Tool("svc_get_trace")),
+        ..caller("user, key with tool `svc_get_trace`", Credential::Key, false)
+    },
 ];
 
 const YES: &str = "yes";
@@ -52,6 +68,7 @@ struct Operation {
     path: String,
     access: String,
     by_key: bool,
+    tool: Option<String>,
 }
 
 impl Operation {
@@ -66,9 +83,14 @@ impl Operation {
             "public" => YES,
             _ if caller.credential == Credential::None => "401 unauthenticated",
             "user" | "administrator" if caller.pending => "403 password_change_required",
-            _ if administration && !caller.administrator => "403 forbidden",
-            "account" | "user" | "administrator" => match caller.credential {
-                Credential::Key if !self.by_key => "403 session_required",
+            _ if administration && (!caller.administrator || caller.narrowed.is_some()) => "403 forbidden",
+            "account" | "user" | "administrator" => match (caller.credential, caller.narrowed) {
+                (Credential::Key, _) if !self.by_key => "403 session_required",
+                (Credential::Key, Some(Narrowed::Tool(tool)))
+                    if self.access == "user" && self.tool.as_deref() != Some(tool) =>
+                {
+                    "403 forbidden"
+                }
                 _ => YES,
             },
             other => panic!("{}: unknown access `{other}`", self.name()),
@@ -88,7 +110,8 @@ async fn operations(service: &Service) -> Vec<Operation> {
             assert!(by_key || *security == json!([{"session": []}]) || *security == json!([]), "{security}");
             assert_eq!(access == "public", *security == json!([]), "{method} {path}");
             let method = method.to_uppercase().parse().unwrap();
-            operations.push(Operation { method, path: path.clone(), access, by_key });
+            let tool = operation["x-tool"].as_str().map(str::to_owned);
+            operations.push(Operation { method, path: path.clone(), access, by_key, tool });
         }
     }
     assert!(operations.len() >= 35, "{operations:?}");
@@ -136,7 +159,12 @@ async fn clients(service: &Service) -> BTreeMap<&'static str, Client> {
             Credential::Session if caller.pending => eve.clone(),
             Credential::Session => owner.clone(),
             Credential::Key => {
-                let created = owner.post("/me/api-keys", json!({"name": "table"})).await.expect(201).body;
+                let new = match caller.narrowed {
+                    None => json!({"name": "table"}),
+                    Some(Narrowed::Policy) => json!({"name": "table", "policy": "true"}),
+                    Some(Narrowed::Tool(tool)) => json!({"name": "table", "tools": [tool]}),
+                };
+                let created = owner.post("/me/api-keys", new).await.expect(201).body;
                 service.anonymous().with_key(created["token"].as_str().unwrap())
             }
         };
