@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue};
+use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::Histogram;
@@ -13,7 +13,7 @@ use prometheus_client::registry::Registry;
 const SECONDS: [f64; 12] = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 2.5, 10.0];
 
 /// What a transaction may do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EncodeLabelValue)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// Only read.
     Read,
@@ -21,25 +21,31 @@ pub(crate) enum Kind {
     Write,
 }
 
-/// Where a transaction failed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EncodeLabelValue)]
-pub(crate) enum Step {
-    /// There was no connection, or the writers before took too long.
-    Begin,
-    /// At a statement, or given up during one.
-    Statement,
-    /// At the end.
-    Commit,
+impl Kind {
+    fn label(self) -> OfKind {
+        OfKind {
+            kind: match self {
+                Self::Read => "read",
+                Self::Write => "write",
+            },
+        }
+    }
 }
+
+/// Where a transaction failed: there was no connection, or the writers before took too long; at a statement, or given up
+/// during one; at the end.
+const BEGIN: AtStep = AtStep { step: "begin" };
+const STATEMENT: AtStep = AtStep { step: "statement" };
+const COMMIT: AtStep = AtStep { step: "commit" };
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct OfKind {
-    kind: Kind,
+    kind: &'static str,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct AtStep {
-    step: Step,
+    step: &'static str,
 }
 
 type Durations = Family<OfKind, Histogram, fn() -> Histogram>;
@@ -71,11 +77,11 @@ impl Default for Metrics {
         };
         // What has not happened yet shows as zero: an alert on a rate sees the first time, too.
         for kind in [Kind::Read, Kind::Write] {
-            drop(inner.wait.get_or_create(&OfKind { kind }));
-            drop(inner.transaction.get_or_create(&OfKind { kind }));
+            drop(inner.wait.get_or_create(&kind.label()));
+            drop(inner.transaction.get_or_create(&kind.label()));
         }
-        for step in [Step::Begin, Step::Statement, Step::Commit] {
-            drop(inner.failures.get_or_create(&AtStep { step }));
+        for step in [BEGIN, STATEMENT, COMMIT] {
+            drop(inner.failures.get_or_create(&step));
         }
         Self(Arc::new(inner))
     }
@@ -133,14 +139,14 @@ pub(crate) struct Waiting {
 impl Waiting {
     pub(crate) fn ended<T, E>(self, result: Result<T, E>) -> Result<(T, Measured), E> {
         let Self { metrics, kind, since } = self;
-        metrics.0.wait.get_or_create(&OfKind { kind }).observe(since.elapsed().as_secs_f64());
+        metrics.0.wait.get_or_create(&kind.label()).observe(since.elapsed().as_secs_f64());
         match result {
             Ok(begun) => {
                 let since = Instant::now();
                 Ok((begun, Measured { metrics, kind, since, sound: true, appended: 0, pruned: 0 }))
             }
             Err(error) => {
-                metrics.0.failures.get_or_create(&AtStep { step: Step::Begin }).inc();
+                metrics.0.failures.get_or_create(&BEGIN).inc();
                 Err(error)
             }
         }
@@ -168,7 +174,7 @@ impl Measured {
             audit_records.inc_by(std::mem::take(&mut self.appended));
             audit_pruned.inc_by(std::mem::take(&mut self.pruned));
         } else {
-            self.metrics.0.failures.get_or_create(&AtStep { step: Step::Commit }).inc();
+            self.metrics.0.failures.get_or_create(&COMMIT).inc();
         }
         result
     }
@@ -177,9 +183,9 @@ impl Measured {
 impl Drop for Measured {
     fn drop(&mut self) {
         let Inner { transaction, failures, audit_failures, .. } = self.metrics.0.as_ref();
-        transaction.get_or_create(&OfKind { kind: self.kind }).observe(self.since.elapsed().as_secs_f64());
+        transaction.get_or_create(&self.kind.label()).observe(self.since.elapsed().as_secs_f64());
         if !self.sound {
-            failures.get_or_create(&AtStep { step: Step::Statement }).inc();
+            failures.get_or_create(&STATEMENT).inc();
         }
         if self.appended > 0 {
             audit_failures.inc();

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue};
+use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -16,7 +16,7 @@ use crate::StoreError;
 const SECONDS: [f64; 12] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 15.0, 60.0];
 
 /// How a statement ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EncodeLabelValue)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Outcome {
     /// Its whole answer came.
     Complete,
@@ -34,9 +34,25 @@ enum Outcome {
     Internal,
 }
 
+impl Outcome {
+    fn label(self) -> Ended {
+        Ended {
+            outcome: match self {
+                Self::Complete => "complete",
+                Self::Abandoned => "abandoned",
+                Self::Unavailable => "unavailable",
+                Self::Timeout => "timeout",
+                Self::Refused => "refused",
+                Self::Broken => "broken",
+                Self::Internal => "internal",
+            },
+        }
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Ended {
-    outcome: Outcome,
+    outcome: &'static str,
 }
 
 /// Counts of a store's statements. Cheap to clone; clones count together.
@@ -63,7 +79,7 @@ impl Default for Metrics {
             Outcome::Broken,
             Outcome::Internal,
         ] {
-            drop(ended.get_or_create(&Ended { outcome }));
+            drop(ended.get_or_create(&outcome.label()));
         }
         Self(Arc::new(Inner { ended, seconds: Histogram::new(SECONDS), running: Gauge::default() }))
     }
@@ -126,6 +142,6 @@ impl Drop for Measured {
         running.dec();
         seconds.observe(self.since.elapsed().as_secs_f64());
         let outcome = self.outcome.unwrap_or(Outcome::Abandoned);
-        ended.get_or_create(&Ended { outcome }).inc();
+        ended.get_or_create(&outcome.label()).inc();
     }
 }

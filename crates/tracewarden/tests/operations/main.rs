@@ -12,3 +12,4 @@ mod support;
 
 mod audit_verify;
 mod check_config;
+mod metrics;
