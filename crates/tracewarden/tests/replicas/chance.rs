@@ -5,14 +5,6 @@ use std::hash::{BuildHasher as _, RandomState};
 use rand::SeedableRng as _;
 use rand_chacha::ChaCha8Rng;
 
-/// How often something is done: by default so often, or as this environment variable says.
-pub fn count(variable: &str, default: usize) -> usize {
-    match std::env::var(variable) {
-        Ok(text) => text.parse().unwrap_or_else(|_| panic!("`{variable}` is no number: `{text}`")),
-        Err(_) => default,
-    }
-}
-
 /// The seed of this run.
 pub fn seed() -> u64 {
     let seed = match std::env::var("TRACEWARDEN_TEST_SEED") {

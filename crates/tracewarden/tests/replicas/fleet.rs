@@ -13,7 +13,7 @@ pub struct Fleet {
     /// The processes; each listens on a port of its own.
     pub replicas: Vec<Service>,
     /// What they share.
-    pub database: Arc<Database>,
+    _database: Arc<Database>,
 }
 
 impl Fleet {
@@ -25,7 +25,7 @@ impl Fleet {
     /// The same on a given database.
     pub fn start_on(database: Arc<Database>, count: usize, environment: &[(&str, &str)]) -> Self {
         let replicas = (0..count).map(|_| Service::start_on(&database, environment)).collect();
-        Self { replicas, database }
+        Self { replicas, _database: database }
     }
 
     /// Two replicas before this store, with its table bound, two traces in it, the role `blue` that opens one of them,
@@ -92,5 +92,13 @@ pub fn spans(answer: &Answer) -> usize {
             assert!(answer.body.get("spans").is_none(), "{}", answer.body);
             0
         }
+    }
+}
+
+/// How often something is done: by default so often, or as this environment variable says.
+pub fn count(variable: &str, default: usize) -> usize {
+    match std::env::var(variable) {
+        Ok(text) => text.parse().unwrap_or_else(|_| panic!("`{variable}` is no number: `{text}`")),
+        Err(_) => default,
     }
 }

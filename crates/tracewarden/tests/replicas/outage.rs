@@ -2,14 +2,16 @@
 //! after its return everything goes on at once.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use futures::future::join_all;
+use reqwest::Method;
 use serde_json::json;
 use tracewarden_testkit::postgres::{Server, Stop};
 
 use crate::audit_log::{self, place};
-use crate::fleet::{Fleet, add_user, new_key, spans};
+use crate::fleet::{Fleet, add_user, new_key, read_traces, spans};
 use crate::support::store::{self, Store, blue_policies};
 use crate::support::{Client, Service, USER_PASSWORD};
 
@@ -29,13 +31,12 @@ struct Met {
 }
 
 /// Reads until it is over. Between the database's going and coming every answer must be the one that says so.
-async fn stay_busy(client: Client, stage: Arc<AtomicU8>) -> Met {
+async fn stay_busy(client: Client, stage: Arc<AtomicU8>, away: Arc<AtomicUsize>) -> Met {
     let mut met = Met::default();
     loop {
         let before = stage.load(Ordering::SeqCst);
         let body = json!({"columns": ["ServiceName"]});
-        let response =
-            client.request(reqwest::Method::POST, "/traces/query").json(&body).send().await.unwrap();
+        let response = client.request(Method::POST, "/traces/query").json(&body).send().await.unwrap();
         let status = response.status().as_u16();
         let request = response.headers()["x-request-id"].to_str().unwrap().to_owned();
         let body = response.bytes().await;
@@ -54,7 +55,10 @@ async fn stay_busy(client: Client, stage: Arc<AtomicU8>) -> Met {
             (503, Ok(bytes)) => {
                 let problem: serde_json::Value = serde_json::from_slice(&bytes).unwrap();
                 assert_eq!(problem["code"], "unavailable", "{problem}");
-                met.away += usize::from(before == DOWN && after == DOWN);
+                if before == DOWN && after == DOWN {
+                    met.away += 1;
+                    away.fetch_add(1, Ordering::SeqCst);
+                }
             }
             (status, body) => panic!("{status}: {body:?}"),
         }
@@ -64,17 +68,25 @@ async fn stay_busy(client: Client, stage: Arc<AtomicU8>) -> Met {
     }
 }
 
-/// Everything that needs the database says that it is not there; what does not, answers.
+/// Everything that needs the database says that it is not there; what does not, answers. Asked all at once, since each
+/// waits a little for the database first.
 async fn is_away(service: &Service, client: &Client, admin: &Client) {
     let (client, admin, anonymous) = (client.at(service), admin.at(service), service.anonymous());
-    client.post("/traces/query", json!({})).await.problem(503, "unavailable");
-    client.get(&format!("/traces/{}", store::BLUE)).await.problem(503, "unavailable");
-    client.get("/me").await.problem(503, "unavailable");
-    admin.get("/users").await.problem(503, "unavailable");
-    admin.put("/roles/blue", json!({"policies": []})).await.problem(503, "unavailable");
+    let trace = format!("/traces/{}", store::BLUE);
     let login = json!({"username": "ada", "password": USER_PASSWORD});
-    anonymous.post("/login", login).await.problem(503, "unavailable");
-    anonymous.get("/readyz").await.problem(503, "unavailable");
+    let requests = [
+        (&client, Method::POST, "/traces/query", Some(json!({}))),
+        (&client, Method::GET, trace.as_str(), None),
+        (&client, Method::GET, "/me", None),
+        (&admin, Method::GET, "/users", None),
+        (&admin, Method::PUT, "/roles/blue", Some(blue_policies())),
+        (&anonymous, Method::POST, "/login", Some(login)),
+        (&anonymous, Method::GET, "/readyz", None),
+    ];
+    let answers = requests.map(|(client, method, path, body)| client.send(method, path, body));
+    for answer in join_all(answers).await {
+        answer.problem(503, "unavailable");
+    }
     anonymous.get("/healthz").await.expect(200);
 }
 
@@ -93,13 +105,15 @@ async fn without_its_database_the_service_shows_nothing_and_comes_back_at_once()
     let (_, key) = new_key(&ada).await;
 
     let stage = Arc::new(AtomicU8::new(UP));
+    let away = [0, 1].map(|_| Arc::new(AtomicUsize::new(0)));
     let busy: Vec<_> = fleet
         .replicas
         .iter()
-        .map(|service| tokio::spawn(stay_busy(key.at(service), Arc::clone(&stage))))
+        .zip(&away)
+        .map(|(service, away)| tokio::spawn(stay_busy(key.at(service), Arc::clone(&stage), Arc::clone(away))))
         .collect();
     let mut slowest = Duration::ZERO;
-    for how in [Stop::Fast, Stop::Immediate, Stop::Fast] {
+    for (outage, how) in [Stop::Fast, Stop::Immediate, Stop::Fast].into_iter().enumerate() {
         tokio::time::sleep(Duration::from_millis(300)).await;
         server = tokio::task::spawn_blocking(move || {
             server.stop(how);
@@ -108,8 +122,10 @@ async fn without_its_database_the_service_shows_nothing_and_comes_back_at_once()
         .await
         .unwrap();
         stage.store(DOWN, Ordering::SeqCst);
-        for service in &fleet.replicas {
-            is_away(service, &key, &admin).await;
+        join_all(fleet.replicas.iter().map(|service| is_away(service, &key, &admin))).await;
+        // Until each busy client began a request during this outage and was told.
+        while away.iter().any(|count| count.load(Ordering::SeqCst) <= outage) {
+            tokio::time::sleep(Duration::from_millis(10)).await;
         }
         stage.store(UP, Ordering::SeqCst);
         server = tokio::task::spawn_blocking(move || {
@@ -121,7 +137,7 @@ async fn without_its_database_the_service_shows_nothing_and_comes_back_at_once()
         let back = Instant::now();
         for service in &fleet.replicas {
             loop {
-                let answer = crate::fleet::read_traces(&key.at(service)).await;
+                let answer = read_traces(&key.at(service)).await;
                 if spans(&answer) == 3 {
                     break;
                 }
@@ -137,9 +153,9 @@ async fn without_its_database_the_service_shows_nothing_and_comes_back_at_once()
     }
     stage.store(OVER, Ordering::SeqCst);
     assert!(slowest < BACK_WITHIN, "{slowest:?}");
+    let met = join_all(busy).await;
     let records = audit_log::verified(fleet.a()).await;
-    for task in busy {
-        let met = task.await.unwrap();
+    for met in met.into_iter().map(Result::unwrap) {
         println!("{} pages, {} answers while it was away", met.shown.len(), met.away);
         assert!(!met.shown.is_empty() && met.away > 0);
         for request in &met.shown {

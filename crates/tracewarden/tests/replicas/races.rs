@@ -13,8 +13,8 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::audit_log;
-use crate::chance::{self, count};
-use crate::fleet::{Fleet, add_user, new_key, other_admin, read_traces, session_id, spans};
+use crate::chance;
+use crate::fleet::{Fleet, add_user, count, new_key, other_admin, read_traces, session_id, spans};
 use crate::support::store::Store;
 use crate::support::{Answer, Client, Service, USER_PASSWORD};
 

@@ -16,7 +16,8 @@ use tracewarden_model::Timestamp;
 use tracewarden_testkit::postgres;
 
 use crate::audit_log;
-use crate::chance::{self, count};
+use crate::chance;
+use crate::fleet::count;
 use crate::support::store::{self, Store};
 use crate::support::{Client, Service};
 use objects::Observer;
