@@ -117,7 +117,8 @@ async fn answer(edge: &Edge, request: Request, next: Next) -> Response {
         Ok(()) => next.run(request).await,
     };
     let route = route.as_ref().map_or("unmatched", MatchedPath::as_str);
-    let milliseconds = started.elapsed().as_millis();
+    // A wider integer would be written as text.
+    let milliseconds = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
     tracing::info!(%method, route, status = response.status().as_u16(), milliseconds, "answered");
     response
 }

@@ -12,4 +12,6 @@ mod support;
 
 mod audit_verify;
 mod check_config;
+mod logs;
 mod metrics;
+mod stopping;

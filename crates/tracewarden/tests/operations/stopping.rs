@@ -1,0 +1,94 @@
+//! Stopping: whoever balances the load learns of it, what runs may finish, what does not finish is broken off and says so.
+
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use reqwest::{Method, Response};
+use serde_json::json;
+
+use crate::support::store::{Store, bound_service};
+use crate::support::{Client, Service};
+
+fn terminate(service: &Service) {
+    let pid = service.id().to_string();
+    assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+}
+
+/// A service, and a user of it who reads a trace that is larger than all buffers on the way.
+async fn large_trace(environment: &[(&str, &str)]) -> (Store, Service, Client) {
+    let store = Store::start();
+    store
+        .run(
+            "INSERT INTO otel.otel_traces (Timestamp, TraceId, SpanId, SpanName, ServiceName, SpanAttributes) \
+             SELECT now64(9) - 60, repeat('1', 32), leftPad(toString(number), 16, '0'), 'GET /', 'shop', \
+             map('team', 'blue', 'noise', randomPrintableASCII(2000)) FROM numbers(20000)",
+        )
+        .await;
+    let (service, admin) = bound_service(&store, environment).await;
+    let policies = json!({"policies": [{"title": "Shop", "expression": "ServiceName == \"shop\""}]});
+    admin.put("/roles/shop", policies).await.expect(201);
+    let ada = service.user(&admin, "ada", &["shop"]).await;
+    (store, service, ada)
+}
+
+async fn begin(client: &Client) -> Response {
+    let mut response = client.request(Method::POST, "/traces/query").json(&json!({})).send().await.unwrap();
+    assert_eq!(response.status(), 200);
+    assert!(response.chunk().await.unwrap().is_some());
+    response
+}
+
+async fn wait_for(service: &Service, text: &str) {
+    for _ in 0..1_000 {
+        if service.log().contains(text) {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("the log never said {text:?}");
+}
+
+#[tokio::test]
+async fn a_running_answer_finishes_and_nothing_new_begins() {
+    let (_store, mut service, ada) = large_trace(&[]).await;
+    let response = begin(&ada).await;
+    terminate(&service);
+    wait_for(&service, "running answers may finish").await;
+    // Another connection: the client's own would be closed after its answer.
+    let refused = Client::new(&service.base).request(Method::GET, "/healthz").send().await;
+    assert!(refused.unwrap_err().is_connect());
+    let rest = response.bytes().await.unwrap();
+    assert!(rest.ends_with(b"]}\n"), "the document closes");
+    assert!(service.wait().success());
+    assert!(!service.log().contains("broken off"), "{}", service.log());
+}
+
+#[tokio::test]
+async fn readiness_ends_before_service_does() {
+    let (_store, mut service, ada) = large_trace(&[("TRACEWARDEN_SHUTDOWN_DELAY", "3s")]).await;
+    service.anonymous().get("/readyz").await.expect(200);
+    terminate(&service);
+    let told = Instant::now();
+    wait_for(&service, "about to stop").await;
+    service.anonymous().get("/readyz").await.problem(503, "unavailable");
+    service.anonymous().get("/healthz").await.expect(200);
+    ada.get("/me").await.expect(200);
+    assert!(service.wait().success());
+    assert!(told.elapsed() >= Duration::from_secs(3), "{:?}", told.elapsed());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_that_takes_too_long_is_broken_off_and_recorded() {
+    let (_store, mut service, ada) = large_trace(&[("TRACEWARDEN_SHUTDOWN_GRACE", "1s")]).await;
+    let response = begin(&ada).await;
+    terminate(&service);
+    // Nobody reads on until the service has ended.
+    let status = tokio::task::block_in_place(|| service.wait());
+    assert!(status.success(), "{}", service.log());
+    assert!(service.log().contains("broken off"));
+    assert!(response.bytes().await.is_err(), "a page that is cut must not look whole");
+    service.restart_with(&[]);
+    let admin = service.admin().await;
+    let records = admin.get("/audit?action=traces.query&limit=1").await.expect(200).body;
+    assert_eq!(records["records"][0]["outcome"], "aborted", "{records}");
+}
