@@ -109,6 +109,8 @@ impl Service {
         }
         check_tools(new.tools.as_deref(), &mut errors);
         if let Some(policy) = &new.policy {
+            // Its length is the compiler's to judge.
+            validate::text(policy, "/policy", usize::MAX, &mut errors);
             self.check_key_policy(principal, policy, &mut errors).await?;
         }
         validate::no_errors(errors)?;

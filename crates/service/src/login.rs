@@ -4,7 +4,7 @@ use std::fmt;
 
 use secrecy::ExposeSecret as _;
 use serde_json::json;
-use tracewarden_appdb::{NewSession, Session, User};
+use tracewarden_appdb::{NewSession, PasswordHash, Session, User};
 
 use crate::Secret;
 use crate::audit::{AuditContext, Event, Outcome, tame};
@@ -73,10 +73,12 @@ impl Service {
             return Err(error);
         }
         let stored = user.as_ref().map(|user| &user.password_hash);
-        let verified = self.passwords().verify(login.password, stored).await?;
+        let verified = self.passwords().verify(login.password.clone(), stored).await?;
         match user {
             Some(user) if verified && !user.disabled => {
-                self.open_session(user, &attempt, context, info).await
+                // The one moment at which the password is known: an old, cheaper hash is replaced.
+                let renewed = self.passwords().renew(login.password, &user.password_hash).await?;
+                self.open_session(user, renewed, &attempt, context, info).await
             }
             user => {
                 let reason = match user {
@@ -99,6 +101,7 @@ impl Service {
     async fn open_session(
         &self,
         verified: User,
+        renewed: Option<PasswordHash>,
         attempt: &Attempt,
         context: AuditContext,
         info: RequestInfo,
@@ -127,9 +130,12 @@ impl Service {
             user_agent: user_agent.as_deref(),
         })
         .await?;
+        if let Some(hash) = &renewed {
+            tx.set_user_password(&user.id, hash, user.must_change_password).await?;
+        }
         tx.set_user_last_login(&user.id, now).await?;
         throttle::succeeded(&mut tx, attempt, now).await?;
-        let detail = json!({ "session": id });
+        let detail = json!({ "session": id, "password_hash_renewed": renewed.is_some() });
         let event = Event { action: "login", outcome: Outcome::Success, target: None, detail };
         context.append(&mut tx, now, None, &event).await?;
         tx.commit().await?;

@@ -16,7 +16,7 @@ use crate::throttle;
 const PRUNED_AT_ONCE: u32 = 5_000;
 
 const TURN_LONGEST: Duration = Duration::from_secs(3_600);
-/// For the shortest retentions; a turn that finds nothing costs one read.
+/// For the shortest retentions, which only trials have: a turn takes the turn of a writer three times.
 const TURN_SHORTEST: Duration = Duration::from_secs(1);
 
 impl Service {

@@ -64,6 +64,20 @@ impl Passwords {
         Ok(matches && known)
     }
 
+    /// A hash of the same password at the cost that is configured now, when the stored one cost less.
+    pub(crate) async fn renew(
+        &self,
+        password: Secret,
+        stored: &PasswordHash,
+    ) -> Result<Option<PasswordHash>, ServiceError> {
+        let cost = phc_cost(&stored.0).map_err(ServiceError::internal)?;
+        let PasswordCost { memory_kib, iterations, parallelism } = self.cost;
+        if cost.memory_kib >= memory_kib && cost.iterations >= iterations && cost.parallelism >= parallelism {
+            return Ok(None);
+        }
+        self.hash(password).await.map(Some)
+    }
+
     async fn bounded<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
@@ -111,6 +125,11 @@ fn verify(password: &str, stored: &PasswordHash) -> Result<bool, ServiceError> {
 
 /// Whether a configured text is an Argon2id hash of at least the least cost.
 pub(crate) fn check_phc(text: &str) -> Result<(), String> {
+    if phc_cost(text)?.is_enough() { Ok(()) } else { Err("weaker than 19 MiB, 2 passes, 1 lane".to_owned()) }
+}
+
+/// The cost of an Argon2id hash.
+fn phc_cost(text: &str) -> Result<PasswordCost, String> {
     let phc = Phc::new(text).map_err(|error| format!("not a PHC string: {error}"))?;
     if Algorithm::try_from(phc.algorithm.as_str()) != Ok(Algorithm::Argon2id) {
         return Err("not an Argon2id hash".to_owned());
@@ -119,12 +138,11 @@ pub(crate) fn check_phc(text: &str) -> Result<(), String> {
         return Err("the salt or the hash is missing".to_owned());
     }
     let params = Params::try_from(&phc).map_err(|error| error.to_string())?;
-    let cost = PasswordCost {
+    Ok(PasswordCost {
         memory_kib: params.m_cost(),
         iterations: params.t_cost(),
         parallelism: params.p_cost(),
-    };
-    if cost.is_enough() { Ok(()) } else { Err("weaker than 19 MiB, 2 passes, 1 lane".to_owned()) }
+    })
 }
 
 /// Checks a password and gives its hash, a PHC string, for the configuration. Takes a thread's time: not for async

@@ -189,7 +189,8 @@ impl Reading {
         let (service, caller) = (self.world.service.clone(), caller.clone());
         let query = tokio::spawn(async move { service.query(&caller, held()).await });
         for _ in 0..rounds {
-            gate.reached().await;
+            let reached = tokio::time::timeout(Duration::from_secs(60), gate.reached()).await;
+            reached.expect("the query is prepared once more");
             meanwhile().await;
             gate.let_one_through();
         }
@@ -278,10 +279,14 @@ async fn what_changes_again_and_again_is_not_read(own: Own) {
     assert_eq!(reading.world.last_audit(&reading.admin).await.outcome, "failed");
     // A last use that is noted meanwhile changes nothing.
     let answer = reading
-        .during(&reading.key, || async {
-            reading.world.clock.pass(61);
-            reading.world.principal(&reading.token).await;
-        }, 1)
+        .during(
+            &reading.key,
+            || async {
+                reading.world.clock.pass(61);
+                reading.world.principal(&reading.token).await;
+            },
+            1,
+        )
         .await;
     assert_eq!(answer.unwrap().traces, 1);
 }
@@ -293,7 +298,7 @@ async fn a_client_who_leaves_while_the_record_is_written_leaves_it_complete(own:
     let writer = reading.world.db.begin_write().await.unwrap();
     let (service, reader) = (reading.world.service.clone(), reading.reader.clone());
     let query = tokio::spawn(async move { service.query(&reader, ids()).await });
-    tokio::time::sleep(Duration::from_millis(300)).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
     assert!(!query.is_finished());
     query.abort();
     assert!(query.await.unwrap_err().is_cancelled());

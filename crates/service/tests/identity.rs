@@ -252,3 +252,29 @@ async fn a_preview_lasts_no_longer_than_its_administrator() {
     world.service.update_user(&right, "eve", change, None).await.unwrap();
     assert_eq!(world.principal(&session).await.preview(), None);
 }
+
+#[tokio::test]
+async fn a_login_renews_a_cheaper_hash() {
+    let world = world().await;
+    let admin = world.admin().await;
+    let right = admin.require_admin().unwrap();
+    let created = NewUser { username: "ada".to_owned(), ..NewUser::default() };
+    let initial = world.service.create_user(&right, created).await.unwrap().initial_password;
+    let password = PasswordCost { iterations: 3, ..PasswordCost::default() };
+    let dearer = Settings { password, ..Settings::default() };
+    let replica = replica(&world.db, &world.clock, &world.store, dearer).await;
+    let hash = async || {
+        let user = world.db.begin_read().await.unwrap().user_by_name("ada").await.unwrap().unwrap();
+        (user.password_hash.0.contains("t=3"), user.must_change_password)
+    };
+    let login = || Login { username: "ada".to_owned(), password: initial.clone() };
+    world.service.login(login(), info()).await.unwrap();
+    assert_eq!(hash().await, (false, true));
+    for renewed in [true, false] {
+        replica.login(login(), info()).await.unwrap();
+        assert_eq!(world.last_audit(&admin).await.detail["password_hash_renewed"], renewed);
+        assert_eq!(hash().await, (true, true), "nothing else has changed");
+    }
+    world.service.login(login(), info()).await.unwrap();
+    assert_eq!(hash().await, (true, true), "no cheaper one comes back");
+}

@@ -30,7 +30,10 @@ async fn users_come_and_go_with_records() {
 
     let attributes = BTreeMap::from([("te/am".to_owned(), AttributeValue::String("x".repeat(2_000)))]);
     let change = UserChange { attributes: Some(attributes), ..UserChange::default() };
-    assert_eq!(pointers(world.service.update_user(&right, name, change, None).await)[0].0, "/attributes/te~1am");
+    assert_eq!(
+        pointers(world.service.update_user(&right, name, change, None).await)[0].0,
+        "/attributes/te~1am"
+    );
     let change = UserChange { attributes: Some(team("payments")), ..UserChange::default() };
     let user = world.service.update_user(&right, name, change, None).await.unwrap();
     assert_eq!(user.attributes, team("payments"));
@@ -144,10 +147,16 @@ async fn a_key_provisions_users_but_no_administrators() {
     let roles = |roles| UserChange { roles: Some(set(roles)), ..UserChange::default() };
     let disabled = |disabled| UserChange { disabled: Some(disabled), ..UserChange::default() };
     assert_eq!(code(world.service.create_user(&right, named("x", &["admin"])).await), "session_required");
-    assert_eq!(code(world.service.update_user(&right, "ada", roles(&["admin"]), None).await), "session_required");
+    assert_eq!(
+        code(world.service.update_user(&right, "ada", roles(&["admin"]), None).await),
+        "session_required"
+    );
     assert_eq!(code(world.service.rotate_password(&right, "eve").await), "session_required");
     world.service.update_user(&right, "eve", disabled(true), None).await.unwrap();
-    assert_eq!(code(world.service.update_user(&right, "eve", disabled(false), None).await), "session_required");
+    assert_eq!(
+        code(world.service.update_user(&right, "eve", disabled(false), None).await),
+        "session_required"
+    );
     let record = world.last_audit(&admin).await;
     assert_eq!((record.outcome.as_str(), record.via.as_deref()), ("denied", Some("api_key")));
     assert_eq!(record.detail["code"], "session_required");

@@ -1,7 +1,7 @@
 //! A service on a real SQLite file and a trace store that answers what a test tells it, with time and randomness that
 //! the test decides.
 
-#![allow(dead_code, reason = "each test file uses its part")]
+#![allow(dead_code, unused_imports, reason = "each test file uses its part")]
 
 mod store;
 

@@ -1,0 +1,415 @@
+//! What the service keeps within bounds: running queries, the audit log, sessions, what it writes about uses; and texts
+//! that not every database can hold. On both databases.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
+
+mod support;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use futures::future::join_all;
+use secrecy::ExposeSecret as _;
+use support::*;
+use tracewarden_model::AttributeValue;
+use tracewarden_service::*;
+
+on_both!(
+    queries_of_a_user_are_counted_together,
+    old_records_are_removed_once_by_all_replicas,
+    maintenance_begins_at_once_and_stops_when_told,
+    sessions_over_their_time_are_deleted,
+    a_short_idle_limit_spares_who_is_not_idle,
+    one_of_many_requests_notes_the_use,
+    texts_that_cannot_be_stored_are_refused_or_name_nothing,
+    a_tag_stands_for_what_administrators_set,
+    records_say_what_was_before_and_after,
+);
+
+const HOUR: i64 = 3_600;
+
+async fn queries_of_a_user_are_counted_together(own: Own) {
+    let settings = Settings { max_queries_per_user: Some(2), ..Settings::default() };
+    let world = world_on(own, settings).await;
+    let admin = world.admin().await;
+    world.bind(&admin).await;
+    let right = admin.require_admin().unwrap();
+    let service = &world.service;
+    service.put_role(&right, "pay", vec![policy("ServiceName == \"pay\"")], None).await.unwrap();
+    let ada = world.user(&admin, "ada", &["pay"]).await;
+    let key = world.principal(&world.api_key(&ada).await).await;
+    let bob = world.user(&admin, "bob", &["pay"]).await;
+    world.store.set(|answers| {
+        answers.selected = vec![("t1".to_owned(), 1, 10, 1)];
+        answers.found = (1, 1);
+        answers.spans = "{\"TraceId\":\"t1\"}\n".to_owned();
+    });
+    let query = QueryRequest::default;
+    let first = service.query(&ada, query()).await.unwrap();
+    let second = service.trace(&key, "t1").await.unwrap();
+    for caller in [&ada, &key] {
+        let error = service.query(caller, query()).await.unwrap_err();
+        assert_eq!((error.code(), error.retry_after_seconds()), ("too_many_queries", Some(1)));
+        assert_eq!(code(service.trace(caller, "t1").await), "too_many_queries");
+    }
+    let record = world.last_audit(&admin).await;
+    assert_eq!((record.action.as_str(), record.outcome.as_str()), ("traces.get", "denied"));
+    assert_eq!(record.detail["code"], "too_many_queries");
+    service.query(&bob, query()).await.unwrap();
+
+    // An answer counts until it was taken to its end, or its client is gone.
+    drop(first);
+    let third = service.query(&key, query()).await.unwrap();
+    assert_eq!(code(service.query(&ada, query()).await), "too_many_queries");
+    let spans: Vec<_> = futures::StreamExt::collect(second.spans).await;
+    assert!(spans.into_iter().all(|chunk| chunk.is_ok()));
+    let ids = || QueryRequest { view: View::Ids, ..QueryRequest::default() };
+    for _ in 0..5 {
+        service.query(&ada, ids()).await.unwrap();
+        let refused = QueryRequest { limit: Some(0), ..ids() };
+        assert_eq!(code(service.query(&ada, refused).await), "invalid_request");
+    }
+    drop(third);
+}
+
+/// A world whose log holds records of two hours ago and of now, with a retention of one hour.
+async fn aged(own: Own) -> (World, Principal, Settings) {
+    let settings = Settings { audit_retention_nanos: Some(HOUR * SECOND), ..Settings::default() };
+    let world = world_on(own, settings.clone()).await;
+    let admin = world.admin().await;
+    for _ in 0..20 {
+        world.api_key(&admin).await;
+    }
+    world.clock.pass(2 * HOUR);
+    world.api_key(&admin).await;
+    (world, admin, settings)
+}
+
+async fn old_records_are_removed_once_by_all_replicas(own: Own) {
+    let (world, admin, settings) = aged(own).await;
+    let old = world.audit(&admin).await.len() as u64 - 1;
+    let other = world.replica(settings).await;
+    let (one, two) = tokio::join!(world.service.prune_audit_once(), other.prune_audit_once());
+    assert_eq!(one.unwrap() + two.unwrap(), old);
+    // `audit` verifies the chain too.
+    let records = world.audit(&admin).await;
+    let actions: Vec<_> = records.iter().map(|record| record.action.as_str()).collect();
+    assert_eq!(actions, ["audit.prune", "api_key.create"]);
+    let prune = &records[0];
+    assert_eq!((prune.via.as_deref(), prune.actor_id.as_deref()), (Some("service"), None));
+    assert_eq!((&prune.detail["removed"], &prune.detail["through"]), (&old.into(), &old.into()));
+    assert_eq!(prune.detail["hash"].as_str().unwrap().len(), 64);
+    assert!(prune.detail["before"].as_str().unwrap().ends_with('Z'));
+    // Nothing to remove, nothing written.
+    assert_eq!(world.service.prune_audit_once().await.unwrap(), 0);
+    assert_eq!(world.audit(&admin).await.len(), 2);
+    let unlimited = world.replica(Settings::default()).await;
+    world.clock.pass(1_000 * HOUR);
+    assert_eq!(unlimited.prune_audit_once().await.unwrap(), 0, "kept for ever unless set otherwise");
+}
+
+async fn maintenance_begins_at_once_and_stops_when_told(own: Own) {
+    let (world, admin, _) = aged(own).await;
+    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+    let service = world.service.clone();
+    let task = tokio::spawn(async move { service.maintain(async { stopped.await.unwrap() }).await });
+    for _ in 0..500 {
+        if world.audit(&admin).await.len() == 2 {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert_eq!(world.last_audit(&admin).await.action, "audit.prune");
+    assert!(!task.is_finished());
+    stop.send(()).unwrap();
+    tokio::time::timeout(Duration::from_secs(10), task).await.unwrap().unwrap();
+}
+
+async fn sessions_over_their_time_are_deleted(own: Own) {
+    let settings = Settings {
+        session_absolute_nanos: Some(10 * HOUR * SECOND),
+        session_idle_nanos: Some(HOUR * SECOND),
+        ..Settings::default()
+    };
+    let world = world_on(own, settings).await;
+    let admin = world.admin().await;
+    let right = admin.require_admin().unwrap();
+    world.user(&admin, "ada", &[]).await;
+    let busy = world.login("admin", ADMIN_PASSWORD).await.unwrap();
+    assert_eq!(world.service.delete_expired_sessions_once().await.unwrap(), 0);
+    for _ in 0..3 {
+        world.clock.pass(HOUR / 2);
+        world.principal(&busy).await;
+    }
+    assert_eq!(code(world.service.end_user_sessions(&right, "ada").await), "unauthenticated");
+    let busy = world.principal(&busy).await;
+    let sessions = || world.service.user_sessions(&right, "ada");
+    assert_eq!(sessions().await.unwrap().len(), 1, "dead, and still there");
+    assert_eq!(world.service.delete_expired_sessions_once().await.unwrap(), 2);
+    assert_eq!(sessions().await.unwrap(), []);
+    assert_eq!(world.service.my_sessions(&busy).await.unwrap().len(), 1);
+    world.clock.pass(10 * HOUR);
+    assert_eq!(world.service.delete_expired_sessions_once().await.unwrap(), 1);
+}
+
+async fn a_short_idle_limit_spares_who_is_not_idle(own: Own) {
+    let settings = Settings { session_idle_nanos: Some(20 * SECOND), ..Settings::default() };
+    let world = world_on(own, settings).await;
+    world.admin().await;
+    let session = world.login("admin", ADMIN_PASSWORD).await.unwrap();
+    for _ in 0..20 {
+        world.clock.pass(14);
+        world.principal(&session).await;
+    }
+    world.clock.pass(20);
+    assert_eq!(code(world.service.authenticate(&session, info()).await), "unauthenticated");
+}
+
+async fn one_of_many_requests_notes_the_use(own: Own) {
+    let world = world_on(own, Settings::default()).await;
+    let admin = world.admin().await;
+    let token = world.api_key(&admin).await;
+    let other = world.replica(Settings::default()).await;
+    let last_used = async || world.service.my_api_keys(&admin).await.unwrap()[0].last_used_at;
+    world.principal(&token).await;
+    let noted = last_used().await.unwrap();
+    world.clock.pass(59);
+    world.principal(&token).await;
+    assert_eq!(last_used().await, Some(noted), "at most once a minute");
+    world.clock.pass(1);
+
+    // While somebody else writes, the one that is to note the use waits, and all others are answered.
+    let writer = world.db.begin_write().await.unwrap();
+    let requests = (0..20).map(|number| {
+        let service = if number % 2 == 0 { world.service.clone() } else { other.clone() };
+        let token = token.clone();
+        tokio::spawn(async move { service.authenticate(&token, info()).await.map(drop) })
+    });
+    let requests: Vec<_> = requests.collect();
+    let waiting = || requests.iter().filter(|request| !request.is_finished()).count();
+    for _ in 0..100 {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        if waiting() <= 2 {
+            break;
+        }
+    }
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert_eq!(waiting(), 2, "one in each replica");
+    assert_eq!(last_used().await, Some(noted));
+    drop(writer);
+    for request in join_all(requests).await {
+        request.unwrap().unwrap();
+    }
+    assert_eq!(last_used().await, Some(noted.saturating_add(60 * SECOND)));
+}
+
+async fn texts_that_cannot_be_stored_are_refused_or_name_nothing(own: Own) {
+    const NUL: &str = "a\0b";
+    let world = world_on(own, Settings::default()).await;
+    let admin = world.admin().await;
+    world.bind(&admin).await;
+    let right = admin.require_admin().unwrap();
+    let service = &world.service;
+    world.user(&admin, "ada", &[]).await;
+    let invalid = |pointer: &str| vec![(pointer.to_owned(), "invalid_value")];
+
+    let good = policy("ServiceName == \"pay\"");
+    let put = |policy| service.put_role(&right, "pay", vec![policy], None);
+    let title = Policy { title: NUL.to_owned(), ..good.clone() };
+    assert_eq!(pointers(put(title).await), invalid("/policies/0/title"));
+    let description = Policy { description: Some(NUL.to_owned()), ..good.clone() };
+    assert_eq!(pointers(put(description).await), invalid("/policies/0/description"));
+    let expression = Policy { expression: "ServiceName == \"a\0b\"".to_owned(), ..good };
+    assert_eq!(pointers(put(expression).await), invalid("/policies/0/expression"));
+    let named = service.put_role(&right, NUL, vec![policy("ServiceName == \"pay\"")], None).await;
+    assert_eq!(code(named), "invalid_value");
+
+    let new = NewUser { username: NUL.to_owned(), ..NewUser::default() };
+    assert_eq!(pointers(service.create_user(&right, new).await), invalid("/username"));
+    let new = NewUser { username: "eve".to_owned(), roles: set(&[NUL]), ..NewUser::default() };
+    assert_eq!(code(service.create_user(&right, new).await), "unknown_role");
+    for (name, value, pointer) in [
+        (NUL, AttributeValue::Bool(true), "/attributes/a\0b"),
+        ("a", AttributeValue::String(NUL.to_owned()), "/attributes/a"),
+        ("a", AttributeValue::Strings(vec!["x".to_owned(), NUL.to_owned()]), "/attributes/a/1"),
+    ] {
+        let attributes = BTreeMap::from([(name.to_owned(), value)]);
+        let change = UserChange { attributes: Some(attributes), ..UserChange::default() };
+        let seen = pointers(service.update_user(&right, "ada", change, None).await);
+        assert_eq!(seen, invalid(pointer));
+    }
+    let key = NewApiKey { name: NUL.to_owned(), expires_at: None, policy: None, tools: None };
+    assert_eq!(pointers(service.create_api_key(&admin, key).await), invalid("/name"));
+    let policy = Some("ServiceName == \"a\0b\"".to_owned());
+    let key = NewApiKey { name: "k".to_owned(), expires_at: None, policy, tools: None };
+    assert_eq!(pointers(service.create_api_key(&admin, key).await)[..1], invalid("/policy"));
+    let tools = Some(vec![NUL.to_owned()]);
+    let key = NewApiKey { name: "k".to_owned(), expires_at: None, policy: None, tools };
+    assert_eq!(pointers(service.create_api_key(&admin, key).await), invalid("/tools/0"));
+    let fields = vec![mark(Some("SpanAttributes"), NUL, true, true)];
+    let version = || Some(IfMatch::Versions(vec![2]));
+    let seen = pointers(service.put_fields(&right, fields, version()).await);
+    assert_eq!(seen, invalid("/fields/0/name"));
+    let fields = vec![mark(Some(NUL), "x", true, true)];
+    assert_eq!(code(service.put_fields(&right, fields, version()).await), "unknown_field");
+
+    assert_eq!(code(world.login(NUL, "whatever it is").await), "invalid_credentials");
+    assert_eq!(code(world.login("admin", NUL).await), "invalid_credentials");
+    for token in [Credential::Session(NUL.into()), Credential::ApiKey("twk_\0".into())] {
+        assert_eq!(code(service.authenticate(&token, info()).await), "unauthenticated");
+    }
+    let change = UserChange { disabled: Some(true), ..UserChange::default() };
+    let preview = |name: &str| service.set_preview(&right, PreviewRequest::User(name.to_owned()));
+    let answers = [
+        code(service.user(&right, NUL).await),
+        code(service.update_user(&right, NUL, change, None).await),
+        code(service.rotate_password(&right, NUL).await),
+        code(service.delete_user(&right, NUL, None).await),
+        code(service.user_access(&right, NUL).await),
+        code(service.user_sessions(&right, NUL).await),
+        code(service.end_user_sessions(&right, NUL).await),
+        code(service.end_user_session(&right, "ada", NUL).await),
+        code(service.user_api_keys(&right, NUL).await),
+        code(service.revoke_user_api_key(&right, "ada", NUL).await),
+        code(service.revoke_user_api_keys(&right, NUL).await),
+        code(service.end_my_session(&admin, NUL).await),
+        code(service.revoke_my_api_key(&admin, NUL).await),
+        code(service.role(&right, NUL).await),
+        code(service.delete_role(&right, NUL, None).await),
+        code(preview(NUL).await),
+    ];
+    assert_eq!(answers, ["not_found"; 16]);
+    // Base64url of the same text.
+    assert_eq!(code(service.users(&right, Some("YQBi"), None).await), "invalid_cursor");
+    let text = || Some(NUL.to_owned());
+    for query in [
+        AuditQuery { actor: text(), ..AuditQuery::default() },
+        AuditQuery { action: text(), ..AuditQuery::default() },
+        AuditQuery { outcome: text(), ..AuditQuery::default() },
+    ] {
+        assert!(service.audit(&right, query).await.unwrap().records.is_empty());
+    }
+
+    // What is only looked for in traces may hold it, and comes back in the record as it was.
+    let condition = tracewarden_model::RawCondition {
+        field: tracewarden_model::FieldRef::column("ServiceName"),
+        op: "eq".to_owned(),
+        value: Some(tracewarden_model::Scalar::String(NUL.to_owned())),
+        values: None,
+    };
+    let query = QueryRequest { conditions: vec![condition], view: View::Ids, ..QueryRequest::default() };
+    service.query(&admin, query).await.unwrap();
+    assert_eq!(world.last_audit(&admin).await.detail["filter"][0]["value"], NUL);
+    assert_eq!(code(service.trace(&admin, NUL).await), "trace_not_found");
+    assert_eq!(world.last_audit(&admin).await.target.as_deref(), Some("ab"));
+    assert_eq!(code(service.table(&right, "otel", NUL).await), "not_found");
+    let agent = RequestInfo { user_agent: Some(NUL.to_owned()), request_id: NUL.to_owned(), ..info() };
+    let login = Login { username: "ada".to_owned(), password: USER_PASSWORD.to_owned().into() };
+    service.login(login, agent).await.unwrap();
+    assert_eq!(world.last_audit(&admin).await.user_agent.as_deref(), Some("ab"));
+}
+
+async fn a_tag_stands_for_what_administrators_set(own: Own) {
+    let world = world_on(own, Settings::default()).await;
+    let admin = world.admin().await;
+    let right = admin.require_admin().unwrap();
+    let service = &world.service;
+    world.user(&admin, "ada", &[]).await;
+    let tag = async || service.user(&right, "ada").await.unwrap().tag;
+    let matching = |tag| Some(IfMatch::Versions(vec![tag]));
+    let attributes = |text| UserChange { attributes: Some(team(text)), ..UserChange::default() };
+    let roles = |roles| UserChange { roles: Some(set(roles)), ..UserChange::default() };
+
+    // Two administrators have read the same user.
+    let read = tag().await;
+    world.clock.pass(100);
+    world.login("ada", USER_PASSWORD).await.unwrap();
+    assert_eq!(tag().await, read, "a log-in is no change");
+    let first = service.update_user(&right, "ada", attributes("one"), matching(read)).await.unwrap();
+    assert_ne!(first.tag, read);
+    let late = service.update_user(&right, "ada", attributes("two"), matching(read)).await;
+    assert_eq!(code(late), "precondition_failed");
+    assert_eq!(code(service.delete_user(&right, "ada", matching(read)).await), "precondition_failed");
+    assert_eq!(world.last_audit(&admin).await.detail["code"], "precondition_failed");
+    assert_eq!(service.user(&right, "ada").await.unwrap().attributes, team("one"));
+    // Without one, changes of different members both hold.
+    service.update_user(&right, "ada", roles(&["admin"]), None).await.unwrap();
+    let user = service.user(&right, "ada").await.unwrap();
+    assert_eq!((user.roles, user.attributes), (set(&["admin"]), team("one")));
+    let page = service.users(&right, None, None).await.unwrap();
+    assert!(page.users.iter().any(|listed| listed.tag == user.tag));
+    let existing = Some(IfMatch::Existing);
+    service.update_user(&right, "ada", roles(&[]), existing).await.unwrap();
+    assert_eq!(tag().await, first.tag, "the same content has the same tag");
+    service.delete_user(&right, "ada", matching(first.tag)).await.unwrap();
+}
+
+async fn records_say_what_was_before_and_after(own: Own) {
+    let world = world_on(own, Settings::default()).await;
+    let admin = world.admin().await;
+    world.bind(&admin).await;
+    let right = admin.require_admin().unwrap();
+    let service = &world.service;
+    let detail = async || world.last_audit(&admin).await.detail;
+    let fields = vec![
+        mark(None, "ServiceName", true, true),
+        mark(None, "Duration", false, true),
+        mark(Some("SpanAttributes"), "http.route", true, false),
+    ];
+    let refused = service.put_fields(&right, fields.clone(), Some(IfMatch::Versions(vec![2]))).await;
+    assert_eq!(code(refused), "invalid_value");
+    let fields = vec![fields[0].clone(), mark(Some("SpanAttributes"), "tenant.id", true, true)];
+    service.put_fields(&right, fields, Some(IfMatch::Versions(vec![2]))).await.unwrap();
+    let record = detail().await;
+    assert_eq!(record["version"], 3);
+    assert!(record.get("binding").is_none(), "{record}");
+    let seen = &record["fields"];
+    assert_eq!(seen["removed"]["Duration"]["type"], "number", "{record}");
+    let tenant = &seen["changed"]["SpanAttributes[\"tenant.id\"]"];
+    assert_eq!(
+        (&tenant["before"]["filterable"], &tenant["after"]["filterable"]),
+        (&false.into(), &true.into())
+    );
+    assert_eq!(seen["added"], serde_json::json!({}));
+
+    let mut binding = otel_binding();
+    binding.display.name = Some("ServiceName".to_owned());
+    service.put_binding(&right, binding, Some(IfMatch::Versions(vec![3]))).await.unwrap();
+    let record = detail().await;
+    assert_eq!(record["binding"]["before"]["display"][0], serde_json::Value::Null);
+    assert_eq!(record["binding"]["after"]["display"][0], "ServiceName", "{record}");
+
+    let put = |text: &str| {
+        let policies = vec![policy(&format!("ServiceName == \"{text}\""))];
+        service.put_role(&right, "pay", policies, None)
+    };
+    put("one").await.unwrap();
+    assert_eq!(detail().await["policies"]["before"], serde_json::Value::Null);
+    put("two").await.unwrap();
+    let record = detail().await;
+    let policies = &record["policies"];
+    assert_eq!(policies["before"][0]["expression"], "ServiceName == \"one\"", "{record}");
+    assert_eq!(policies["after"][0]["expression"], "ServiceName == \"two\"");
+    let revision = &record["revision"];
+    assert!(revision["before"].as_u64().unwrap() < revision["after"].as_u64().unwrap());
+
+    let new = NewUser { username: "ada".to_owned(), roles: set(&["pay"]), attributes: team("one") };
+    let created = service.create_user(&right, new).await.unwrap();
+    let record = detail().await;
+    assert_eq!((&record["roles"][0], &record["attributes"]["team"]), (&"pay".into(), &"one".into()));
+    world.login("ada", created.initial_password.expose_secret()).await.unwrap();
+    let change = UserChange { roles: Some(set(&[])), attributes: Some(team("two")), disabled: Some(true) };
+    service.update_user(&right, "ada", change, None).await.unwrap();
+    let record = detail().await;
+    assert_eq!(record["roles"], serde_json::json!({ "before": ["pay"], "after": [] }));
+    assert_eq!(
+        record["attributes"]["changed"]["team"],
+        serde_json::json!({ "before": "one", "after": "two" })
+    );
+    assert_eq!(record["disabled"], serde_json::json!({ "before": false, "after": true }));
+    assert_eq!(record["sessions_ended"], 1);
+    service.delete_user(&right, "ada", None).await.unwrap();
+    assert_eq!(detail().await["attributes"]["team"], "two");
+    service.delete_role(&right, "pay", None).await.unwrap();
+    assert_eq!(detail().await["policies"][0]["expression"], "ServiceName == \"two\"");
+}
