@@ -1,10 +1,11 @@
-//! Development commands: `cargo xtask demo`, `test`, `bench`, `tidy`, `engine`.
+//! Development commands: `cargo xtask demo`, `test`, `soak`, `bench`, `tidy`, `engine`.
 
 mod bench;
 mod cache;
 mod demo;
 mod engine;
 mod process;
+mod soak;
 mod stack;
 mod test;
 mod tidy;
@@ -42,6 +43,9 @@ enum Command {
         #[arg(last = true)]
         filters: Vec<String>,
     },
+    /// Run one of the tests much longer; `docs/soak.md` keeps the figures.
+    #[command(subcommand)]
+    Soak(soak::Soak),
 }
 
 fn main() -> ExitCode {
@@ -50,6 +54,7 @@ fn main() -> ExitCode {
         Command::Bench => bench::run(),
         Command::Engine => print_engine(),
         Command::Tidy => tidy::run(),
+        Command::Soak(soak) => soak::run(&soak),
         Command::Test { filters } => test::run(&filters),
     };
     match outcome {

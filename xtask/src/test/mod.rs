@@ -19,17 +19,34 @@ pub type Environment = Vec<(&'static str, String)>;
 
 const BINARIES: &[&str] = &["tracewarden", "tracewarden-localstore"];
 
+/// What was started for the tests; it ends with this.
+pub struct Prepared(#[allow(dead_code, reason = "held for its server")] PostgreSql);
+
+/// Provides what tests need and builds the programs that they start.
+pub fn prepare(environment: &mut Environment) -> Result<Prepared> {
+    let mut steps = Steps::default();
+    let prepared = prerequisites(&mut steps, environment)?;
+    steps.run("build", build);
+    steps.finish()?;
+    Ok(prepared)
+}
+
+/// Without what they need, tests would fail in ways that hide the one reason.
+fn prerequisites(steps: &mut Steps, environment: &mut Environment) -> Result<Prepared> {
+    let mut postgresql = PostgreSql::default();
+    let prerequisites: [&mut dyn Prerequisite; 3] = [&mut Engine, &mut Python, &mut postgresql];
+    for prerequisite in prerequisites {
+        steps.run(prerequisite.name(), || prerequisite.prepare(environment));
+    }
+    steps.finish()?;
+    Ok(Prepared(postgresql))
+}
+
 /// Runs everything, or only the tests that `filters` select.
 pub fn run(filters: &[String]) -> Result<()> {
     let mut environment = Environment::new();
-    let mut postgresql = PostgreSql::default();
-    let prerequisites: [&mut dyn Prerequisite; 3] = [&mut Engine, &mut Python, &mut postgresql];
     let mut steps = Steps::default();
-    for prerequisite in prerequisites {
-        steps.run(prerequisite.name(), || prerequisite.prepare(&mut environment));
-    }
-    // Without what they need, tests would fail in ways that hide the one reason.
-    steps.finish()?;
+    let _prepared = prerequisites(&mut steps, &mut environment)?;
 
     if filters.is_empty() {
         steps.run("tidy", tidy::run);

@@ -1,0 +1,141 @@
+//! `cargo xtask soak`: tests that are the same as in `cargo xtask test`, but run for as long as there is patience.
+
+use std::time::Instant;
+
+use anyhow::Result;
+use clap::Subcommand;
+
+use crate::test::{self, Environment};
+use crate::{process, workspace};
+
+/// What is run, and how often.
+#[derive(Subcommand)]
+pub enum Soak {
+    /// Kill the service among administrative writes, on SQLite and on PostgreSQL, and look for what was lost.
+    Kill {
+        /// Kills on each database.
+        #[arg(long, default_value_t = 1_000)]
+        rounds: u64,
+    },
+    /// Race revocations against reads, on two replicas.
+    Races {
+        /// Races.
+        #[arg(long, default_value_t = 10_000)]
+        rounds: u64,
+    },
+    /// Compare the SQL of generated policies with the reference evaluator.
+    Policy {
+        /// Pairs of a policy and a span.
+        #[arg(long, default_value_t = 1_000_000)]
+        pairs: u64,
+    },
+    /// Compare the selection of traces in generated worlds with a plain reading of the rules.
+    Worlds {
+        /// Worlds.
+        #[arg(long, default_value_t = 70)]
+        worlds: u64,
+    },
+    /// Send requests that are generated from the OpenAPI document.
+    Conformance {
+        /// Requests for each operation and phase.
+        #[arg(long, default_value_t = 1_000)]
+        examples: u64,
+    },
+}
+
+/// A test, and the variable that says how often it does what it does.
+struct Run {
+    name: &'static str,
+    count: u64,
+    of: &'static str,
+    variable: &'static str,
+    package: &'static str,
+    /// How cargo is told the test binary.
+    target: &'static [&'static str],
+    filter: &'static str,
+}
+
+impl Soak {
+    fn run(&self) -> Run {
+        const SERVICE: &str = "tracewarden";
+        const STORE: &str = "tracewarden-tracestore";
+        let run = |name, count, of, variable, package, target, filter| Run {
+            name,
+            count,
+            of,
+            variable,
+            package,
+            target,
+            filter,
+        };
+        let (replicas, api): (&[_], &[_]) = (&["--test", "replicas"], &["--test", "api"]);
+        match self {
+            Self::Kill { rounds } => {
+                let of = "kills on each database";
+                run("kill", *rounds, of, "TRACEWARDEN_TEST_KILLS", SERVICE, replicas, "kill::")
+            }
+            Self::Races { rounds } => {
+                run("races", *rounds, "races", "TRACEWARDEN_TEST_RACES", SERVICE, replicas, "races::")
+            }
+            Self::Policy { pairs } => {
+                let of = "pairs of policy and span";
+                run("policy", *pairs, of, "TRACEWARDEN_TEST_PAIRS", STORE, &["--lib"], "differential::")
+            }
+            Self::Worlds { worlds } => {
+                run("worlds", *worlds, "worlds", "TRACEWARDEN_TEST_WORLDS", STORE, &["--lib"], "worlds::")
+            }
+            Self::Conformance { examples } => {
+                let of = "examples for each operation and phase";
+                run("conformance", *examples, of, "TRACEWARDEN_TEST_EXAMPLES", SERVICE, api, "conformance::")
+            }
+        }
+    }
+}
+
+/// Runs one of them; what the test prints is shown as it comes.
+pub fn run(soak: &Soak) -> Result<()> {
+    let run = soak.run();
+    let mut environment = Environment::new();
+    let prepared = test::prepare(&mut environment)?;
+    let begun = Instant::now();
+    let mut command = workspace::cargo();
+    command.args(["test", "--quiet", "--package", run.package]).args(run.target);
+    command.args(["--", "--nocapture", "--test-threads=1", run.filter]);
+    command.env(run.variable, run.count.to_string());
+    let outcome = process::run(command.envs(environment.iter().map(|(name, value)| (name, value))));
+    // Whatever was started for it ends before the last line.
+    drop(prepared);
+    let word = if outcome.is_ok() { "ok    " } else { "FAILED" };
+    println!("{word}  soak {}: {} {} in {:.0} s", run.name, run.count, run.of, begun.elapsed().as_secs_f64());
+    outcome
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn the_variables_are_those_that_the_tests_read() {
+        let soaks = [
+            Soak::Kill { rounds: 1 },
+            Soak::Races { rounds: 1 },
+            Soak::Policy { pairs: 1 },
+            Soak::Worlds { worlds: 1 },
+            Soak::Conformance { examples: 1 },
+        ];
+        for run in soaks.map(|soak| soak.run()) {
+            let package = workspace::root().join("crates").join(run.package.replace("tracewarden-", ""));
+            let directory = match run.target {
+                ["--test", name] => package.join("tests").join(name),
+                _ => package.join("src"),
+            };
+            let module = run.filter.trim_end_matches("::");
+            let files = [format!("{module}.rs"), format!("{module}/mod.rs")];
+            let text = files.iter().find_map(|file| fs::read_to_string(directory.join(file)).ok());
+            let text = text.unwrap_or_else(|| panic!("no module `{module}` in `{}`", directory.display()));
+            assert!(text.contains(run.variable), "`{module}` does not read `{}`", run.variable);
+        }
+    }
+}
