@@ -186,3 +186,50 @@ fn files_with_secrets_are_private() {
     has(&findings, "warning", "telling.toml` holds a secret");
     assert!(Path::new(&telling).exists());
 }
+
+/// The statements of a section of the page on operation.
+fn statements(section: &str) -> Vec<String> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/operations.md");
+    let page = std::fs::read_to_string(path).unwrap();
+    let text = page.split_once(&format!("## {section}\n")).unwrap().1;
+    let text = text.split_once("```sql\n").unwrap().1.split_once("```").unwrap().0;
+    text.split(';').map(str::trim).filter(|statement| !statement.is_empty()).map(str::to_owned).collect()
+}
+
+/// The local engine makes no users, but reads the statements before it says so.
+#[tokio::test]
+async fn clickhouse_understands_the_statements_for_its_user() {
+    let store = Store::start();
+    let statements = statements("The ClickHouse user");
+    assert_eq!(statements.len(), 4);
+    for statement in statements {
+        let error = store.refused(&statement).await;
+        // ACCESS_DENIED or UNKNOWN_ROLE; a statement with a mistake would be a SYNTAX_ERROR.
+        let understood = ["Code: 497.", "Code: 511."].iter().any(|code| error.starts_with(code));
+        assert!(understood, "{statement}\n{error}");
+    }
+    assert!(store.refused("GRANT SELECT OVER x TO y").await.starts_with("Code: 62."));
+}
+
+#[tokio::test]
+async fn postgresql_takes_the_statements_for_its_role() {
+    let database = Arc::new(postgres::database().unwrap());
+    let name = format!("operations_{}", std::process::id());
+    let statements: Vec<String> =
+        statements("The own database").iter().map(|text| text.replace("tracewarden", &name)).collect();
+    assert_eq!(statements.len(), 3);
+    for statement in &statements {
+        database.run(&[statement]).unwrap();
+    }
+    let (_, place) = database.url().split_once('@').map(|(a, b)| (a.to_owned(), b.to_owned())).unwrap();
+    let server = place.split('/').next().unwrap();
+    let url = format!("postgres://{name}:a%20long%20random%20password@{server}/{name}");
+    let service = Service::start_with(&[("TRACEWARDEN_DATABASE_URL", &url)]);
+    service.admin().await.get("/me").await.expect(200);
+    let (_, findings) = check(&service, &[], &[]);
+    has(&findings, "ok", "schema current");
+    assert!(!findings.iter().any(|line| line.contains("superuser")), "{findings:?}");
+    drop(service);
+    database.run(&[&format!("DROP DATABASE {name} WITH (FORCE)")]).unwrap();
+    database.run(&[&format!("DROP ROLE {name}")]).unwrap();
+}

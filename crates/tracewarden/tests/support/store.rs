@@ -39,15 +39,21 @@ impl Store {
 
     /// Runs a statement.
     pub async fn run(&self, statement: &str) {
-        let answer = Client::new(&self.url)
-            .request(Method::POST, "/")
-            .basic_auth("default", Some(&self.local.password))
-            .body(statement.to_owned())
-            .send()
-            .await
-            .unwrap();
+        let answer = self.send(statement).await;
         let status = answer.status();
         assert!(status.is_success(), "{statement}: {}", answer.text().await.unwrap());
+    }
+
+    /// What the store says to a statement that it refuses.
+    pub async fn refused(&self, statement: &str) -> String {
+        let answer = self.send(statement).await;
+        assert!(!answer.status().is_success(), "{statement}");
+        answer.text().await.unwrap()
+    }
+
+    async fn send(&self, statement: &str) -> reqwest::Response {
+        let request = Client::new(&self.url).request(Method::POST, "/").body(statement.to_owned());
+        request.basic_auth("default", Some(&self.local.password)).send().await.unwrap()
     }
 
     /// Inserts spans of two teams a minute ago: trace `1…` of the team `blue` and `2…` of the team `red`.
