@@ -420,6 +420,43 @@ mod tests {
         assert!(!directory.exists());
     }
 
+    const KILLED: &str = "TESTKIT_SERVER_OF_A_KILLED_PROCESS";
+
+    /// The process to be killed: this same test program, which does nothing here unless it was told to.
+    #[test]
+    fn process_with_a_server() {
+        if std::env::var_os(KILLED).is_none() {
+            return;
+        }
+        let server = Server::start().unwrap();
+        println!("\ndirectory {}", server.directory.display());
+        sleep(Duration::from_secs(60));
+    }
+
+    #[test]
+    fn the_server_of_a_killed_process_goes_with_its_folder() {
+        use std::io::BufRead as _;
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "postgres::tests::process_with_a_server", "--nocapture"])
+            .env(KILLED, "1")
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let lines = std::io::BufReader::new(child.stdout.take().unwrap()).lines();
+        let mut lines = lines.map_while(Result::ok);
+        let directory = lines.find_map(|line| Some(PathBuf::from(line.strip_prefix("directory ")?))).unwrap();
+        let lock = fs::read_to_string(directory.join("data/postmaster.pid")).unwrap();
+        let server = PathBuf::from(format!("/proc/{}", lock.lines().next().unwrap()));
+        assert!(server.exists());
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let begun = Instant::now();
+        while directory.exists() || server.exists() {
+            assert!(begun.elapsed() < Duration::from_secs(20), "the server outlived its process");
+            sleep(Duration::from_millis(10));
+        }
+    }
+
     #[test]
     fn databases_are_separate_and_their_owner_is_no_superuser() {
         let (first, second) = (database().unwrap(), database().unwrap());

@@ -45,7 +45,7 @@ impl Object {
             Self::User(name) => change_user(name, state, choice, mark),
             Self::Role(name) => {
                 let path = format!("/roles/{name}");
-                if state.is_some() && choice % 3 == 0 {
+                if state.is_some() && choice.is_multiple_of(3) {
                     return Change::new(Method::DELETE, path, None, None);
                 }
                 let policies: Vec<Value> = (0..=choice % 4)
@@ -91,13 +91,13 @@ impl Object {
 
 fn change_user(name: &str, state: Option<&Value>, choice: u32, mark: &str) -> Change {
     let path = format!("/users/{name}");
-    if state.is_some() && choice % 4 == 0 {
+    if state.is_some() && choice.is_multiple_of(4) {
         return Change::new(Method::DELETE, path, None, None);
     }
     let chosen = BASE_ROLES.iter().enumerate().filter(|(number, _)| choice >> (number + 3) & 1 == 1);
     let roles: Vec<&str> = chosen.map(|(_, role)| *role).collect();
-    let attributes = json!({"mark": mark, "list": [mark, "x"], "flag": choice % 2 == 0});
-    let disabled = state.is_some() && choice % 5 == 0;
+    let attributes = json!({"mark": mark, "list": [mark, "x"], "flag": choice.is_multiple_of(2)});
+    let disabled = state.is_some() && choice.is_multiple_of(5);
     let mut body = json!({"roles": roles, "attributes": attributes});
     let to = json!({"roles": roles, "attributes": attributes, "disabled": disabled});
     if state.is_some() {
