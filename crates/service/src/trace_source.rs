@@ -4,7 +4,6 @@ use serde_json::json;
 use tracewarden_model::AccessModel;
 use tracewarden_tracestore::{Column, MapKeys, TableSummary};
 
-use crate::audit::{AuditContext, Event, Outcome};
 use crate::error::ServiceError;
 use crate::principal::Administrator;
 use crate::service::Service;
@@ -78,13 +77,9 @@ impl Service {
         }
         let sampled = self.settings().discovery_samples;
         // The one place where span data shows without a policy: written down before anything is read.
-        let event = Event {
-            action: "schema.discover",
-            outcome: Outcome::Success,
-            target: Some(target),
-            detail: json!({ "sampled": sampled }),
-        };
-        self.record_alone(&AuditContext::of(admin), &event).await?;
+        let mut tx = self.begin_change(admin).await?;
+        self.record(&mut tx, admin, "schema.discover", Some(target), json!({ "sampled": sampled })).await?;
+        tx.commit().await?;
         if !sampled {
             return Ok(TableDetail { columns, maps: Vec::new(), sampled });
         }

@@ -93,6 +93,7 @@ async fn a_revoked_administrator_changes_nothing(own: Own) {
             code(service.put_fields(&right, fields, version()).await),
             code(service.put_binding(&right, otel_binding(), version()).await),
         ];
+        answers.push(code(service.table(&right, "otel", "otel_traces").await));
         if way != "revoke" {
             let preview = PreviewRequest::As { roles: set(&["pay"]), attributes: None };
             answers.push(code(service.set_preview(&right, preview).await));
