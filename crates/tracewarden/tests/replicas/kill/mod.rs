@@ -13,7 +13,7 @@ use rand::RngExt as _;
 use serde_json::json;
 use tracewarden_appdb::{AppDb, AuditFilter, AuditRecord};
 use tracewarden_model::Timestamp;
-use tracewarden_testkit::postgres;
+use tracewarden_testkit::postgres::{self, Database};
 
 use crate::audit_log;
 use crate::chance;
@@ -24,6 +24,9 @@ use objects::Observer;
 use writers::{Attempt, Writer};
 
 const WRITERS: usize = 4;
+
+/// What the killed process calls itself at PostgreSQL.
+const VICTIM: &str = "victim";
 
 /// What the second replica's own writes call themselves.
 const BYSTANDER: &str = "bystander";
@@ -138,8 +141,11 @@ async fn rounds(mut victim: Service, bystander: Option<Service>, database: &str)
             writers.push(task.await.unwrap());
         }
         // The other replica, where there is one, tells at once; else the same database under a new process does.
-        if bystander.is_none() {
-            victim.restart_with(&[]);
+        match &bystander {
+            Some(bystander) => {
+                wait_until_the_last_statement_ended(bystander.database.as_ref().unwrap()).await
+            }
+            None => victim.restart_with(&[]),
         }
         let observer = Observer::new(admin.at(bystander.as_ref().unwrap_or(&victim))).await;
         let mut attempts = Vec::new();
@@ -179,6 +185,14 @@ async fn rounds(mut victim: Service, bystander: Option<Service>, database: &str)
     );
 }
 
+/// What the killed process had sent, the server still does: a COMMIT that was on its way takes effect after the kill.
+async fn wait_until_the_last_statement_ended(database: &Database) {
+    let left = format!("SELECT count(*) FROM pg_stat_activity WHERE application_name = '{VICTIM}'");
+    while database.run(&[&left]).unwrap() != "0" {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
 /// The second replica goes on, whatever lock the killed one held.
 async fn go_on(admin: Client, stop: Arc<AtomicBool>) -> usize {
     let mut answers = 0;
@@ -203,7 +217,9 @@ async fn nothing_is_lost_or_half_done_on_sqlite() {
 async fn nothing_is_lost_or_half_done_on_postgresql() {
     let store = Store::start();
     let database = Arc::new(postgres::database().unwrap());
-    let service = || Service::start_on(&database, &store.settings());
-    let (victim, bystander) = (service(), service());
+    let url = format!("{}?application_name={VICTIM}", database.url());
+    let named = [("TRACEWARDEN_DATABASE_URL", url.as_str())];
+    let victim = Service::start_on(&database, &[&store.settings()[..], &named].concat());
+    let bystander = Service::start_on(&database, &store.settings());
     rounds(victim, Some(bystander), "PostgreSQL").await;
 }
