@@ -2,6 +2,7 @@
 
 use axum::extract::State;
 use http::{HeaderValue, header};
+use serde_json::Value;
 use utoipa::openapi::security::{ApiKey, ApiKeyValue, Http, HttpAuthScheme, SecurityScheme};
 use utoipa::openapi::tag::Tag;
 use utoipa::openapi::{Components, Info, License, OpenApi, OpenApiBuilder};
@@ -46,8 +47,20 @@ pub(crate) fn frame(cookie: SessionCookie) -> OpenApi {
     OpenApiBuilder::new().info(info).components(Some(components)).tags(Some(tags)).build()
 }
 
+/// The document as it is served: the same bytes at every start, so that it can be committed and compared. Extensions of an
+/// operation come out of a hash map.
+pub(crate) fn text(document: &OpenApi) -> Vec<u8> {
+    let mut document = serde_json::to_value(document).unwrap_or_default();
+    let paths = document.get_mut("paths").and_then(Value::as_object_mut);
+    let items = paths.into_iter().flat_map(|paths| paths.values_mut()).filter_map(Value::as_object_mut);
+    for operation in items.flat_map(|item| item.values_mut()).filter_map(Value::as_object_mut) {
+        operation.sort_keys();
+    }
+    serde_json::to_vec_pretty(&document).unwrap_or_default()
+}
+
 /// This document.
-#[utoipa::path(get, path = "/openapi.json", tag = "operation", responses((status = 200, description = "OpenAPI 3.1")))]
+#[utoipa::path(get, path = "/openapi.json", tag = "operation", responses((status = 200, description = "OpenAPI 3.1", body = Object)))]
 pub(crate) async fn get(State(app): State<App>) -> impl axum::response::IntoResponse {
     (
         [(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))],

@@ -25,7 +25,7 @@ pub(crate) async fn healthz() -> Answer<Health> {
 /// Whether the service's own database and the trace store answer.
 #[utoipa::path(get, path = "/readyz", tag = "operation", responses(
     (status = 200, description = "They do", body = Health),
-    (status = 503, description = "`unavailable`: one of them does not"),
+    (status = 503, description = "`unavailable`: one of them does not, or the service is about to stop"),
 ))]
 pub(crate) async fn readyz(State(app): State<App>) -> Result<Answer<Health>, Problem> {
     if app.edge.stopping.has_begun() {

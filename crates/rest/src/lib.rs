@@ -69,8 +69,7 @@ pub fn router(service: Service, edge: Edge) -> Router {
     let edge = Arc::new(edge);
     let app = App { service, edge: Arc::clone(&edge), document: Arc::default() };
     let (router, document) = declare(app.clone()).finish();
-    let text = serde_json::to_vec_pretty(&document).unwrap_or_default();
-    app.document.get_or_init(|| text.into());
+    app.document.get_or_init(|| document::text(&document).into());
     wrapped(router.with_state(app), edge)
 }
 

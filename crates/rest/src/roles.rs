@@ -148,7 +148,7 @@ pub(crate) struct StoredRole {
 /// Makes or replaces a role. It holds at the next request of everybody who has it.
 #[utoipa::path(put, path = "/roles/{name}", tag = "roles", request_body = PutRequest, params(
     ("name" = String, Path, description = "1 to 64 of `a-z 0-9 . _ -`, starting with a letter or digit"),
-    ("If-Match" = Option<String>, Header, description = "The `ETag` of the role that is to be replaced")), responses(
+    ("If-Match" = Option<String>, Header, description = "The `ETag` of the role that is to be replaced", example = "*")), responses(
     (status = 201, description = "Made", body = StoredRole, headers(("ETag" = String, description = "The revision"))),
     (status = 200, description = "Replaced", body = StoredRole, headers(("ETag" = String, description = "The revision"))),
     (status = 412, description = "`precondition_failed`: the role was changed since"),
@@ -185,7 +185,7 @@ impl From<PutRole> for StoredRole {
 /// Deletes a role and takes it from everybody who has it.
 #[utoipa::path(delete, path = "/roles/{name}", tag = "roles", params(
     ("name" = String, Path, description = "The role's name"),
-    ("If-Match" = Option<String>, Header, description = "The `ETag` of the role that is to be deleted")), responses(
+    ("If-Match" = Option<String>, Header, description = "The `ETag` of the role that is to be deleted", example = "*")), responses(
     (status = 204, description = "Deleted"),
     (status = 409, description = "`conflict`: the role `admin` is built in"),
     (status = 412, description = "`precondition_failed`: the role was changed since"),

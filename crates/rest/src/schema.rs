@@ -182,7 +182,7 @@ pub(crate) struct BoundSchema {
 
 /// Binds a table as trace source, after checking its columns and their types.
 #[utoipa::path(put, path = "/schema/binding", tag = "trace source", request_body = WireBinding, params(
-    ("If-Match" = Option<String>, Header, description = "The version; required when a table is bound")), responses(
+    ("If-Match" = Option<String>, Header, description = "The version; required when a table is bound", example = "*")), responses(
     (status = 200, description = "Bound", body = BoundSchema, headers(("ETag" = String, description = "The version"))),
     (status = 409, description = "`conflict`: a marked field or a stored policy would break"),
     (status = 412, description = "`precondition_failed`: changed since"),
@@ -243,7 +243,7 @@ impl From<WireFieldMark> for FieldMark {
 
 /// Replaces the marked fields in one step. A change that would break a stored policy is refused.
 #[utoipa::path(put, path = "/schema/fields", tag = "trace source", request_body = FieldsRequest, params(
-    ("If-Match" = String, Header, description = "The version")), responses(
+    ("If-Match" = String, Header, description = "The version", example = "*")), responses(
     (status = 200, description = "Marked", body = WireAccessModel, headers(("ETag" = String, description = "The version"))),
     (status = 409, description = "`conflict`: a stored policy would break; `not_bound`: no table is bound"),
     (status = 412, description = "`precondition_failed`: changed since"),

@@ -49,18 +49,25 @@ impl SchemaBinding {
 #[schema(as = Binding)]
 pub(crate) struct WireBinding {
     /// Database of the trace store.
+    #[schema(examples("otel"))]
     database: String,
     /// Table with one row a span.
+    #[schema(examples("otel_traces"))]
     table: String,
     /// Column with the trace id.
+    #[schema(examples("TraceId"))]
     trace_id: String,
     /// Column with the span id.
+    #[schema(examples("SpanId"))]
     span_id: String,
     /// Column with the span's start.
+    #[schema(examples("Timestamp"))]
     timestamp: String,
     /// Column with the parent's span id, empty on a root span.
+    #[schema(examples("ParentSpanId"))]
     parent_span_id: String,
     /// Table in the same database with the bounds of each trace, in columns `TraceId`, `Start`, `End`.
+    #[schema(examples("otel_traces_trace_id_ts"))]
     trace_index: Option<String>,
     /// Columns that summaries show.
     #[serde(default)]

@@ -27,6 +27,7 @@ use crate::{App, limit};
 #[schema(as = NewUser)]
 pub(crate) struct CreateRequest {
     /// User name, unique without regard to case.
+    #[schema(examples("grace"))]
     username: String,
     /// Existing roles.
     #[serde(default)]
@@ -178,7 +179,7 @@ pub(crate) struct ChangeRequest {
 /// Changes a user. Roles and attributes hold at the user's next request.
 #[utoipa::path(patch, path = "/users/{username}", tag = "users", params(
     ("username" = String, Path, description = "User name"),
-    ("If-Match" = Option<String>, Header, description = "The `ETag` of the user that is to be changed")),
+    ("If-Match" = Option<String>, Header, description = "The `ETag` of the user that is to be changed", example = "*")),
     request_body = ChangeRequest, responses(
     (status = 200, description = "The user as changed", body = WireUser, headers(("ETag" = String, description = "Stands for what administrators set"))),
     (status = 403, description = "`session_required`: a key can neither grant `admin` nor let an administrator in again"),
@@ -202,7 +203,7 @@ pub(crate) async fn change(
 /// Deletes a user with their sessions and keys.
 #[utoipa::path(delete, path = "/users/{username}", tag = "users", params(
     ("username" = String, Path, description = "User name"),
-    ("If-Match" = Option<String>, Header, description = "The `ETag` of the user that is to be deleted")), responses(
+    ("If-Match" = Option<String>, Header, description = "The `ETag` of the user that is to be deleted", example = "*")), responses(
     (status = 204, description = "Deleted"),
     (status = 409, description = "`last_admin`: the last enabled administrator must remain"),
     (status = 412, description = "`precondition_failed`: the user was changed since"),

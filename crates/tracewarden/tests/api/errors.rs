@@ -139,7 +139,12 @@ async fn unknown_paths_and_methods_are_problems_too() {
     let answer = anonymous.send(Method::PUT, "/users", None).await.problem(405, "method_not_allowed");
     assert!(answer.headers["allow"].to_str().unwrap().contains("POST"));
     anonymous.send(Method::OPTIONS, "/me", None).await.problem(405, "method_not_allowed");
-    service.admin().await.get("/users/%ff").await.problem(400, "invalid_request");
+    let admin = service.admin().await;
+    for path in
+        ["/users/%ff", "/users/%00", "/users/a%00b", "/traces/%00", "/users?cursor=%00", "/audit?actor=a%00"]
+    {
+        admin.get(path).await.problem(400, "invalid_request");
+    }
 }
 
 #[tokio::test]

@@ -126,3 +126,28 @@ async fn a_client_that_goes_away_is_audited_as_such() {
     }
     panic!("{last}");
 }
+
+#[tokio::test]
+async fn a_user_runs_so_many_queries_at_a_time() {
+    let (_store, mut service, admin, ada) = large_trace().await;
+    service.restart_with(&[("TRACEWARDEN_MAX_QUERIES_PER_USER", "1")]);
+    let (admin, ada) = (admin.at(&service), ada.at(&service));
+    let running = begin(&ada).await;
+    let trace = format!("/traces/{}", "1".repeat(32));
+    for refused in [ada.post("/traces/query", json!({})).await, ada.get(&trace).await] {
+        let refused = refused.problem(429, "too_many_queries");
+        assert_eq!(refused.headers["retry-after"], "1");
+    }
+    // Somebody else's do not count, and neither does what reads no traces.
+    admin.post("/traces/query", json!({})).await.expect(200);
+    ada.get("/filter/schema").await.expect(200);
+    finish(running).await.unwrap();
+    // The end of the answer and the end of the query are two moments.
+    for _ in 0..100 {
+        if ada.get(&trace).await.status == 200 {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    panic!("{}", ada.get(&trace).await.body);
+}

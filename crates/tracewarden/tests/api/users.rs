@@ -184,3 +184,36 @@ async fn attributes_are_strings_booleans_or_lists_of_strings() {
     // The administrator is who they were.
     service.sign_in("admin", ADMIN_PASSWORD).await;
 }
+
+#[tokio::test]
+async fn administrators_do_not_overwrite_each_other_unseen() {
+    let service = Service::start();
+    let admin = service.admin().await;
+    admin.post("/users", json!({"username": "ada"})).await.expect(201);
+    let tag = |answer: &crate::support::Answer| answer.headers["etag"].to_str().unwrap().to_owned();
+    let read = tag(&admin.get("/users/ada").await.expect(200));
+    let (first, second) = (admin.with("if-match", &read), admin.with("if-match", &read));
+    let changed = first.patch("/users/ada", json!({"attributes": {"team": "blue"}})).await.expect(200);
+    assert_ne!(tag(&changed), read);
+    assert_eq!(tag(&admin.get("/users/ada").await.expect(200)), tag(&changed));
+    second.patch("/users/ada", json!({"disabled": true})).await.problem(412, "precondition_failed");
+    second.delete("/users/ada").await.problem(412, "precondition_failed");
+    let stored = admin.get("/users/ada").await.expect(200).body;
+    assert_eq!((&stored["disabled"], &stored["attributes"]), (&json!(false), &json!({"team": "blue"})));
+    for wrong in ["nonsense", "W/\"1\"", "7", ""] {
+        admin.with("if-match", wrong).delete("/users/ada").await.problem(412, "precondition_failed");
+    }
+    // One of several is enough, in one header or in two.
+    let either = admin.with("if-match", &format!("{read}, {}", tag(&changed)));
+    let changed = either.patch("/users/ada", json!({"attributes": {}})).await.expect(200);
+    // Of the same content, so it is the same state.
+    assert_eq!(tag(&changed), read);
+    let request = admin.request(Method::DELETE, "/users/ada").header("if-match", "\"1\"");
+    let request = request.header("if-match", &read);
+    crate::support::Answer::read("two headers".to_owned(), request).await.expect(204);
+    admin.with("if-match", "*").delete("/users/ada").await.problem(404, "not_found");
+    // Without the header the last one wins, as it asks for.
+    admin.post("/users", json!({"username": "bob"})).await.expect(201);
+    admin.with("if-match", "*").patch("/users/bob", json!({"disabled": true})).await.expect(200);
+    admin.patch("/users/bob", json!({"disabled": false})).await.expect(200);
+}

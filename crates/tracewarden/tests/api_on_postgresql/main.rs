@@ -15,6 +15,8 @@ mod support;
 mod api_keys;
 #[path = "../api/audit.rs"]
 mod audit;
+#[path = "../api/conformance.rs"]
+mod conformance;
 #[path = "../api/document.rs"]
 mod document;
 #[path = "../api/me.rs"]

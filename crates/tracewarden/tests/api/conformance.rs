@@ -1,0 +1,162 @@
+//! Requests that are generated from the OpenAPI document, by schemathesis: no server error, and no answer that the document
+//! does not describe.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::{Value, json};
+use tracewarden_testkit::python::prepared_python;
+
+use crate::support::store::{BLUE, RED, Store, two_teams};
+use crate::support::{Client, Service, USER_PASSWORD};
+
+/// Requests for each operation and phase, unless the environment says otherwise.
+const EXAMPLES: &str = "30";
+const SEED: &str = "20261121";
+
+/// Operations that generated requests do not get through: they would have to guess a password. The document itself is read
+/// before the run begins.
+const NEVER_DONE: &[&str] = &["POST /login", "POST /me/password", "GET /openapi.json"];
+
+fn setting(name: &str, default: &str) -> String {
+    std::env::var(name).unwrap_or_else(|_| default.to_owned())
+}
+
+#[tokio::test]
+async fn generated_requests_get_documented_answers() {
+    let store = Store::start();
+    let (service, admin, _) = two_teams(&store).await;
+    // Of its own, so that the administrators who are found in answers can be disabled, demoted and deleted.
+    let everything = json!({"policies": [{"title": "Everything", "expression": "true"}]});
+    admin.put("/roles/wardens", everything).await.expect(201);
+    let warden = service.user(&admin, "warden", &["admin", "wardens"]).await;
+    let created = warden.post("/me/api-keys", json!({"name": "conformance"})).await.expect(201).body;
+    let token = created["token"].as_str().unwrap();
+    let key = service.anonymous().with_key(token);
+    let session = &ids(&warden, "/me/sessions", "sessions").await[0];
+    let mut spare_sessions = Vec::new();
+    for _ in 0..5 {
+        spare_sessions.push(token_of(&service.sign_in("warden", USER_PASSWORD).await));
+    }
+    let successes = service.directory.path().join("successes");
+    let known = json!({
+        "successes": successes,
+        "own": ["warden", "wardens", session, created["id"]],
+        "session": token_of(&warden),
+        "spare sessions": spare_sessions,
+        "once": things_that_can_be_named_once(&service, &admin, &warden).await,
+    });
+
+    let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/api/conformance");
+    let seed = setting("TRACEWARDEN_TEST_SEED", SEED);
+    let examples = setting("TRACEWARDEN_TEST_EXAMPLES", EXAMPLES);
+    println!("seed {seed}, {examples} examples");
+    let settings = include_str!("conformance/schemathesis.toml");
+    let run = |credential: &str, token: &str, operations: &[String]| {
+        let configuration = service.directory.path().join("schemathesis.toml");
+        std::fs::write(&configuration, format!("{settings}\n[auth.openapi]\n{credential}\n")).unwrap();
+        let mut schemathesis = Command::new(prepared_python().unwrap());
+        schemathesis
+            .args(["-m", "schemathesis.cli", "--no-color", "--config-file"])
+            .arg(configuration)
+            .args(["run", &format!("{}/openapi.json", service.base)])
+            .args(["--seed", &seed, "--max-examples", &examples])
+            .args(operations.iter().flat_map(|operation| ["--include-operation-id", operation.as_str()]))
+            .current_dir(service.directory.path())
+            .envs([
+                ("PYTHONPATH", directory),
+                ("SCHEMATHESIS_HOOKS", "hooks"),
+                ("PYTHONDONTWRITEBYTECODE", "1"),
+            ])
+            .envs([("KNOWN", known.to_string().as_str()), ("TOKEN", token)]);
+        let output = schemathesis.output().unwrap();
+        println!("{}", String::from_utf8_lossy(&output.stdout));
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    };
+    run(r#"api_key = { bearer = "${TOKEN}" }"#, token, &[]);
+    // What no key may do.
+    run(r#"session = { api_key = "${TOKEN}" }"#, &token_of(&warden), &session_only(&key).await);
+
+    // The run had authority to its end, and got somewhere: a run of refusals would show nothing.
+    key.get("/users").await.expect(200);
+    warden.get("/me").await.expect(200);
+    assert_eq!(never_done(&key, &successes).await, NEVER_DONE);
+    assert!(!service.log().contains("ERROR"), "{}", service.log());
+}
+
+/// Ids of what a list holds.
+async fn ids(client: &Client, path: &str, member: &str) -> Vec<String> {
+    let list = client.get(path).await.expect(200).body;
+    list[member].as_array().unwrap().iter().map(|item| item["id"].as_str().unwrap().to_owned()).collect()
+}
+
+fn token_of(client: &Client) -> String {
+    client.cookie().strip_prefix("tracewarden=").unwrap().to_owned()
+}
+
+/// Path parameters by operation. Requests with arbitrary ones would all end at 404.
+async fn things_that_can_be_named_once(service: &Service, admin: &Client, warden: &Client) -> Value {
+    let mut once: BTreeMap<&str, Vec<Value>> = BTreeMap::new();
+    let mut add = |operation, parameters| once.entry(operation).or_default().push(parameters);
+    for number in 0..6 {
+        // Some lose their sessions and keys one by one, and some all of them together.
+        let one_by_one = number % 2 == 0;
+        let username = format!("spare-{number}");
+        let user = service.user(admin, &username, &[]).await;
+        service.sign_in(&username, USER_PASSWORD).await;
+        let key = user.post("/me/api-keys", json!({"name": "spare"})).await.expect(201).body;
+        let session = ids(&user, "/me/sessions", "sessions").await.remove(0);
+        if one_by_one {
+            add("DELETE /users/{username}/sessions/{id}", json!({"username": username, "id": session}));
+            add("DELETE /users/{username}/api-keys/{id}", json!({"username": username, "id": key["id"]}));
+            continue;
+        }
+        for operation in [
+            "GET /users/{username}",
+            "GET /users/{username}/access",
+            "GET /users/{username}/sessions",
+            "GET /users/{username}/api-keys",
+            "DELETE /users/{username}/sessions",
+            "DELETE /users/{username}/api-keys",
+            "PATCH /users/{username}",
+            "POST /users/{username}/password",
+        ] {
+            add(operation, json!({"username": username}));
+        }
+        let own = warden.post("/me/api-keys", json!({"name": "spare"})).await.expect(201).body;
+        add("DELETE /me/api-keys/{id}", json!({"id": own["id"]}));
+        service.sign_in("warden", USER_PASSWORD).await;
+        let session = ids(warden, "/me/sessions", "sessions").await.remove(0);
+        add("DELETE /me/sessions/{id}", json!({"id": session}));
+    }
+    add("GET /traces/{id}", json!({"id": BLUE}));
+    add("GET /traces/{id}", json!({"id": RED}));
+    json!(once)
+}
+
+/// Ids of the operations that only a session may call.
+async fn session_only(client: &Client) -> Vec<String> {
+    let document = client.get("/openapi.json").await.expect(200).body;
+    let operations =
+        document["paths"].as_object().unwrap().values().flat_map(|item| item.as_object().unwrap().values());
+    let ids = operations
+        .filter(|operation| operation["security"] == json!([{"session": []}]))
+        .map(|operation| operation["operationId"].as_str().unwrap().to_owned());
+    let ids: Vec<String> = ids.collect();
+    assert!(ids.len() >= 5, "{ids:?}");
+    ids
+}
+
+/// Operations of the document that were not answered with a success even once.
+async fn never_done(client: &Client, successes: &Path) -> Vec<String> {
+    let document = client.get("/openapi.json").await.expect(200).body;
+    let done = std::fs::read_to_string(successes).unwrap();
+    let done: BTreeSet<&str> = done.lines().collect();
+    let paths = document["paths"].as_object().unwrap();
+    let operations = paths.iter().flat_map(|(path, item)| {
+        let methods = item.as_object().into_iter().flat_map(serde_json::Map::<String, Value>::keys);
+        methods.map(move |method| format!("{} {path}", method.to_uppercase()))
+    });
+    operations.filter(|operation| !done.contains(operation.as_str())).collect()
+}

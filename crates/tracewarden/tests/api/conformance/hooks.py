@@ -1,0 +1,53 @@
+"""What the generated requests need to know of this service, which the test tells as JSON."""
+
+import json
+import os
+
+import schemathesis
+
+KNOWN = json.loads(os.environ["KNOWN"])
+
+# The run must keep its own credentials and its authority: earlier answers tell it their ids, and its owner's name.
+OWN = {name.casefold() for name in KNOWN["own"]}
+
+# By operation, what can be named once: each of them is gone afterwards.
+ONCE = KNOWN["once"]
+
+
+def is_positive(case):
+    return case.meta is not None and case.meta.generation.mode.is_positive
+
+
+@schemathesis.hook
+def before_call(context, case, kwargs):
+    label = case.operation.label
+    # Requests with other methods than the document's are sent too.
+    positive = is_positive(case) and label.startswith(f"{case.method} ")
+    if positive and ONCE.get(label):
+        case.path_parameters.update(ONCE[label].pop())
+    for name, value in (case.path_parameters or {}).items():
+        if isinstance(value, str) and value.casefold() in OWN:
+            case.path_parameters[name] = "spared"
+    for name, value in (case.cookies or {}).items():
+        if label == "POST /logout" and value == KNOWN["session"]:
+            spare = positive and KNOWN["spare sessions"]
+            case.cookies[name] = spare.pop() if spare else "spared"
+
+
+@schemathesis.hook
+def after_call(context, case, response):
+    if 200 <= response.status_code < 300:
+        with open(KNOWN["successes"], "a") as file:
+            file.write(f"{case.method} {case.operation.path}\n")
+
+
+@schemathesis.check
+def readable_data_acceptance(context, response, case):
+    """Whether data that fit the schema also fit the state, no schema can say: cursors, roles that do not exist, policies
+    that do not compile. But it promises that they can be read.
+    """
+    positive = is_positive(case)
+    if positive and response.status_code == 400 and response.json()["code"] == "invalid_request":
+        raise AssertionError(f"valid data were called malformed: {response.text}")
+    if positive and response.status_code in (405, 406, 413, 415):
+        raise AssertionError(f"a valid request was refused: {response.text}")
