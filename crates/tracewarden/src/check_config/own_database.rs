@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use tracewarden_model::Binding;
-use tracewarden_service::{AppDb, DbError, SchemaState};
+use tracewarden_service::{AppDb, DbError, DbInspection, SchemaState};
 
 use super::{Finding, GUIDE, private};
 use crate::configuration::Configuration;
@@ -30,6 +30,22 @@ pub(super) async fn look(configuration: &Configuration, findings: &mut Vec<Findi
             return None;
         }
     };
+    findings.extend(say(&inspection));
+    if inspection.schema != SchemaState::Current {
+        return None;
+    }
+    match binding(url).await {
+        Ok(binding) => binding,
+        Err(error) => {
+            findings.push(Finding::error(format!("own database: the trace source cannot be read: {error}")));
+            None
+        }
+    }
+}
+
+/// What an inspection means for whoever operates the service.
+fn say(inspection: &DbInspection) -> Vec<Finding> {
+    let mut findings = Vec::new();
     let product = &inspection.product;
     findings.push(match &inspection.schema {
         SchemaState::Current => Finding::ok(format!("own database: {product}, schema current")),
@@ -56,16 +72,7 @@ pub(super) async fn look(configuration: &Configuration, findings: &mut Vec<Findi
             "own database: the service connects as a superuser of the server: use a role that owns this one database ({GUIDE})"
         )));
     }
-    if inspection.schema != SchemaState::Current {
-        return None;
-    }
-    match binding(url).await {
-        Ok(binding) => binding,
-        Err(error) => {
-            findings.push(Finding::error(format!("own database: the trace source cannot be read: {error}")));
-            None
-        }
-    }
+    findings
 }
 
 fn absent(path: &Path) -> Finding {
@@ -82,4 +89,39 @@ async fn binding(url: &str) -> Result<Option<Binding>, DbError> {
     let model = db.begin_read().await?.access_model().await?;
     db.close().await;
     Ok(model.binding)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(schema: SchemaState, encrypted: Option<bool>, superuser: bool) -> Vec<String> {
+        let product = "PostgreSQL 15".to_owned();
+        let findings = say(&DbInspection { product, schema, encrypted, superuser });
+        findings.iter().map(Finding::to_string).collect()
+    }
+
+    #[test]
+    fn only_what_leaves_the_machine_must_be_encrypted() {
+        assert_eq!(
+            lines(SchemaState::Current, None, false),
+            ["ok       own database: PostgreSQL 15, schema current"]
+        );
+        let open = lines(SchemaState::Current, Some(false), false);
+        assert!(
+            open.iter().any(|line| line.starts_with("warning") && line.contains("sslmode=verify-full")),
+            "{open:?}"
+        );
+        let encrypted = lines(SchemaState::Current, Some(true), false);
+        assert!(encrypted.iter().all(|line| line.starts_with("ok")), "{encrypted:?}");
+    }
+
+    #[test]
+    fn a_superuser_is_too_much() {
+        let lines = lines(SchemaState::Absent, None, true);
+        assert!(
+            lines.iter().any(|line| line.starts_with("warning") && line.contains("superuser")),
+            "{lines:?}"
+        );
+    }
 }
