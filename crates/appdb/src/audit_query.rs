@@ -99,14 +99,15 @@ impl ReadTx {
         limit: u32,
     ) -> Result<Vec<AuditRecord>, DbError> {
         // Only the conditions that were asked for: with a parameter for each absent one, no index would serve those
-        // that are there.
+        // that are there. The `+` keeps SQLite from taking the index of `completes`, by which it would fetch half the log
+        // and sort it for every page.
         let mut statement = String::from(
             "SELECT begun.sequence, begun.at, ended.at AS completed_at, begun.actor_id, begun.actor_name, \
              begun.credential_id, begun.via, begun.action, COALESCE(ended.outcome, begun.outcome) AS outcome, \
              begun.request_id, begun.client_ip, begun.user_agent, begun.target, begun.detail, \
              ended.detail AS completion_detail, begun.hash \
              FROM audit AS begun LEFT JOIN audit AS ended ON ended.completes = begun.sequence \
-             WHERE begun.completes IS NULL AND begun.sequence < $1",
+             WHERE +begun.completes IS NULL AND begun.sequence < $1",
         );
         let mut values = vec![Value::Number(filter.before.map_or(Ok(i64::MAX), rows::signed)?)];
         let conditions = [
