@@ -5,6 +5,7 @@ use std::path::Path;
 
 use reqwest::Method;
 use serde_json::json;
+use sqlx::Connection as _;
 
 use crate::support::store::{Store, bound_service};
 use crate::support::{ADMIN_PASSWORD, Client, Service, program};
@@ -149,7 +150,15 @@ async fn failures_are_counted() {
         let wrong = json!({"username": "ada", "password": "not the password"});
         service.anonymous().post("/login", wrong).await;
     }
+    // A record that cannot be kept: nothing is read, and it shows.
+    sqlx::any::install_default_drivers();
+    let mut database = sqlx::AnyConnection::connect(&service.database_url()).await.unwrap();
+    let trigger = "CREATE TRIGGER full BEFORE INSERT ON audit BEGIN SELECT RAISE(ABORT, 'full'); END";
+    sqlx::query(trigger).execute(&mut database).await.unwrap();
+    ada.post("/traces/query", json!({})).await.problem(503, "unavailable");
     let text = scrape(&service).await;
+    assert_eq!(value(&text, "tracewarden_audit_write_failures_total"), 1.0, "{text}");
+    assert_eq!(value(&text, "tracewarden_database_failures_total{step=\"statement\"}"), 1.0, "{text}");
     assert!(value(&text, "tracewarden_store_statements_total{outcome=\"unavailable\"}") > 0.0, "{text}");
     assert!(value(&text, "tracewarden_logins_total{outcome=\"throttled\"}") > 0.0, "{text}");
     let failed = value(&text, "tracewarden_trace_reads_total{action=\"traces.query\",outcome=\"failed\"}");
