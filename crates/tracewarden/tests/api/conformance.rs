@@ -34,15 +34,16 @@ async fn generated_requests_get_documented_answers() {
     let created = warden.post("/me/api-keys", json!({"name": "conformance"})).await.expect(201).body;
     let token = created["token"].as_str().unwrap();
     let key = service.anonymous().with_key(token);
-    let session = &ids(&warden, "/me/sessions", "sessions").await[0];
     let mut spare_sessions = Vec::new();
     for _ in 0..5 {
         spare_sessions.push(token_of(&service.sign_in("warden", USER_PASSWORD).await));
     }
+    let mut own = ids(&warden, "/me/sessions", "sessions").await;
+    own.extend(["warden", "wardens", created["id"].as_str().unwrap()].map(str::to_owned));
     let successes = service.directory.path().join("successes");
     let known = json!({
         "successes": successes,
-        "own": ["warden", "wardens", session, created["id"]],
+        "own": own,
         "session": token_of(&warden),
         "spare sessions": spare_sessions,
         "once": things_that_can_be_named_once(&service, &admin, &warden).await,
