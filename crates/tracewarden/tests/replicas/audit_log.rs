@@ -25,3 +25,11 @@ pub fn place(records: &[AuditRecord], request_id: &str, action: &str) -> u64 {
     assert!(found.next().is_none(), "two records `{action}` of the request {request_id}");
     record.sequence
 }
+
+/// What an operator would run says the same.
+pub fn verified_by_command(service: &Service) {
+    let output = service.command().args(["audit", "verify"]).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    let complained = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{}: {said}{complained}", output.status);
+}

@@ -163,6 +163,7 @@ async fn without_its_database_the_service_shows_nothing_and_comes_back_at_once()
             assert_eq!(record.outcome, "success", "{record:?}");
         }
     }
+    audit_log::verified_by_command(fleet.a());
     drop(fleet);
     drop(server);
 }

@@ -168,6 +168,7 @@ async fn rounds(mut victim: Service, bystander: Option<Service>, database: &str)
         assert!(answers > rounds, "{answers}");
     }
     audit_log::verified(&victim).await;
+    audit_log::verified_by_command(&victim);
     let marks: BTreeSet<usize> = writers.iter().map(Writer::written).collect();
     assert!(!marks.contains(&0), "a writer wrote nothing: {marks:?}");
     println!(
