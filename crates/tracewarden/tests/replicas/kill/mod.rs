@@ -25,6 +25,9 @@ use writers::{Attempt, Writer};
 
 const WRITERS: usize = 4;
 
+/// Writers say which addresses they come from.
+const PROXY: (&str, &str) = ("TRACEWARDEN_TRUSTED_PROXIES", "127.0.0.1/32");
+
 /// What the killed process calls itself at PostgreSQL.
 const VICTIM: &str = "victim";
 
@@ -211,7 +214,8 @@ async fn go_on(admin: Client, stop: Arc<AtomicBool>) -> usize {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_is_lost_or_half_done_on_sqlite() {
     let store = Store::start();
-    rounds(Service::start_with(&store.settings()), None, "SQLite").await;
+    let service = Service::start_with(&[&store.settings()[..], &[PROXY]].concat());
+    rounds(service, None, "SQLite").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -219,7 +223,7 @@ async fn nothing_is_lost_or_half_done_on_postgresql() {
     let store = Store::start();
     let database = Arc::new(postgres::database().unwrap());
     let url = format!("{}?application_name={VICTIM}", database.url());
-    let named = [("TRACEWARDEN_DATABASE_URL", url.as_str())];
+    let named = [("TRACEWARDEN_DATABASE_URL", url.as_str()), PROXY];
     let victim = Service::start_on(&database, &[&store.settings()[..], &named].concat());
     let bystander = Service::start_on(&database, &store.settings());
     rounds(victim, Some(bystander), "PostgreSQL").await;

