@@ -53,3 +53,13 @@ async fn every_reference_leads_somewhere_and_every_operation_says_who_may_call_i
         }
     }
 }
+
+#[test]
+fn answers_that_are_not_in_the_document_are_found() {
+    use crate::support::documented::check;
+    let found = |asked: &'static str, status| std::panic::catch_unwind(|| check(asked, status)).is_err();
+    assert!(!found("DELETE /users/ada", 409) && !found("GET /users?limit=1", 200));
+    assert!(found("DELETE /users/ada", 200) && found("GET /users?limit=1", 404) && found("GET /me", 409));
+    // What is not served has no operation.
+    assert!(!found("PUT /users", 405) && !found("GET /nothing", 404) && !found("GET /users/", 404));
+}

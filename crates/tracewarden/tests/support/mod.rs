@@ -18,6 +18,7 @@ use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::{Value, json};
 use tracewarden_testkit::postgres::{self, Database};
 
+pub mod documented;
 pub mod store;
 
 /// The administrator's password in every test.
@@ -323,6 +324,7 @@ impl Answer {
     pub async fn read(asked: String, request: reqwest::RequestBuilder) -> Self {
         let response = request.send().await.unwrap();
         let (status, headers) = (response.status().as_u16(), response.headers().clone());
+        documented::check(&asked, status);
         let bytes = response.bytes().await.unwrap().to_vec();
         let body = serde_json::from_slice(&bytes).unwrap_or(Value::Null);
         Self { asked, status, headers, bytes, body }

@@ -1,0 +1,37 @@
+//! Every answer that any test gets is one that the committed document describes.
+
+use std::sync::OnceLock;
+
+use serde_json::Value;
+
+fn document() -> &'static Value {
+    static DOCUMENT: OnceLock<Value> = OnceLock::new();
+    DOCUMENT.get_or_init(|| {
+        serde_json::from_str(include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/openapi.json")))
+            .unwrap()
+    })
+}
+
+fn matches(pattern: &str, path: &str) -> bool {
+    let (pattern, path): (Vec<_>, Vec<_>) = (pattern.split('/').collect(), path.split('/').collect());
+    pattern.len() == path.len()
+        && pattern
+            .iter()
+            .zip(&path)
+            .all(|(part, own)| part == own || (part.starts_with('{') && !own.is_empty()))
+}
+
+/// Checks the status of an answer to `asked`, a method and a path. Paths and methods that are not served have no
+/// operation, and 405 is an answer to those.
+#[track_caller]
+pub fn check(asked: &str, status: u16) {
+    let Some((method, path)) = asked.split_once(' ') else { return };
+    let path = path.split('?').next().unwrap_or_default();
+    let paths = document()["paths"].as_object().unwrap();
+    let found = paths.iter().find(|(pattern, _)| matches(pattern, path));
+    let Some(operation) = found.and_then(|(_, item)| item.get(method.to_lowercase())) else { return };
+    assert!(
+        operation["responses"].get(status.to_string()).is_some(),
+        "{asked} was answered with {status}, which docs/openapi.json does not list"
+    );
+}
