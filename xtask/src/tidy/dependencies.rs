@@ -101,7 +101,7 @@ mod tests {
         assert_eq!(check("tracewarden-tracestore", "tracewarden-testkit", Value::Null).len(), 1);
         assert!(check("tracewarden", "tracewarden-testkit", json!("dev")).is_empty());
         assert_eq!(check("tracewarden", "tracewarden-testkit", Value::Null).len(), 1);
-        assert_eq!(check("tracewarden-service", "tracewarden-testkit", json!("dev")).len(), 1);
+        assert_eq!(check("tracewarden-rest", "tracewarden-testkit", json!("dev")).len(), 1);
     }
 
     #[test]

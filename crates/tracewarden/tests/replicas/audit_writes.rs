@@ -46,10 +46,13 @@ async fn nothing_is_shown_or_changed(admin: &Client, key: &Client) {
 
 /// The end cannot be recorded: the page is not whole, and the client can tell.
 async fn no_page_is_whole(key: &Client) {
-    let response = key.request(reqwest::Method::POST, "/traces/query").json(&json!({})).send().await.unwrap();
-    let status = response.status().as_u16();
-    let body = response.bytes().await;
-    assert!(status >= 500 || body.is_err(), "{status}: {body:?}");
+    let sent = key.request(reqwest::Method::POST, "/traces/query").json(&json!({})).send().await;
+    // A short page may be broken off before its head has left.
+    if let Ok(response) = sent {
+        let status = response.status().as_u16();
+        let body = response.bytes().await;
+        assert!(status >= 500 || body.is_err(), "{status}: {body:?}");
+    }
     let answer = key.post("/traces/query", json!({"view": "ids"})).await;
     assert!(answer.status >= 500, "{}", answer.status);
 }
