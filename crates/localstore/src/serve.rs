@@ -31,7 +31,12 @@ pub type StartError = Box<dyn std::error::Error>;
 pub fn run(options: &Options) -> Result<(), StartError> {
     let library = options.engine_path()?;
     let _lock = lock_data_directory(&options.data)?;
-    let engine = Engine::start(&library, &options.data.join("clickhouse"), options.memory_limit)?;
+    // With a relative path the engine looks for some of its files below the path twice.
+    let data = options
+        .data
+        .canonicalize()
+        .map_err(|error| format!("no absolute path of {}: {error}", options.data.display()))?;
+    let engine = Engine::start(&library, &data.join("clickhouse"), options.memory_limit)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .max_blocking_threads(options.max_queries.saturating_mul(2).saturating_add(16))

@@ -55,6 +55,19 @@ fn one_process_per_data_directory_and_data_survive() {
 }
 
 #[test]
+fn the_data_directory_may_be_relative() {
+    let directory = tempfile::tempdir().expect("a directory");
+    for path in ["./spans", "spans", "spans/../others"] {
+        let store = Store::start_in(directory.path(), path.as_ref(), &["--otlp", "127.0.0.1:0"]);
+        // This table syncs its directories, by their paths.
+        let answer = store.post("", "INSERT INTO otel.otel_traces (Timestamp, TraceId) VALUES (now64(9), 'a')");
+        assert_eq!(answer.status, 200, "{path}: {}", answer.text());
+    }
+    assert!(directory.path().join("spans/clickhouse").is_dir());
+    assert!(directory.path().join("others/clickhouse").is_dir());
+}
+
+#[test]
 fn it_ends_when_told() {
     let mut by_signal = Store::start();
     // A running query does not hold it up.

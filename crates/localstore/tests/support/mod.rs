@@ -40,7 +40,13 @@ impl Store {
 
     /// Starts on a directory that the caller keeps.
     pub fn start_on(data: &Path, arguments: &[&str]) -> Self {
+        Self::start_in(Path::new("."), data, arguments)
+    }
+
+    /// Starts in a working directory, from which `data` may be relative.
+    pub fn start_in(working: &Path, data: &Path, arguments: &[&str]) -> Self {
         let mut child = binary()
+            .current_dir(working)
             .args(["--listen", "127.0.0.1:0", "--exit-with-stdin", "--data"])
             .arg(data)
             .args(arguments)
