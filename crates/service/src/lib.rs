@@ -21,6 +21,7 @@ mod cursor;
 mod error;
 mod fields;
 mod filter_schema;
+mod hash_memory;
 mod login;
 mod maintenance;
 mod metrics;

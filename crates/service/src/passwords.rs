@@ -3,17 +3,15 @@
 use std::collections::HashSet;
 use std::sync::{Arc, LazyLock};
 
-use argon2::password_hash::phc::PasswordHash as Phc;
-use argon2::password_hash::{PasswordHasher as _, PasswordVerifier as _};
+use argon2::password_hash::phc::{Output, ParamsString, PasswordHash as Phc, Salt};
 use argon2::{Algorithm, Argon2, Params, Version};
 use secrecy::ExposeSecret as _;
-use tokio::sync::Semaphore;
 use tracewarden_appdb::PasswordHash;
 use tracewarden_model::Entropy;
 
 use crate::Secret;
 use crate::error::ServiceError;
-use crate::service::blocking;
+use crate::hash_memory::{HashMemories, HashMemory};
 use crate::settings::{PasswordCost, Settings};
 
 const SALT_BYTES: usize = 16;
@@ -27,12 +25,11 @@ const NAME_MIN_CHARS: usize = 3;
 static COMMON: LazyLock<HashSet<&str>> =
     LazyLock::new(|| include_str!("../data/common_passwords.txt").lines().collect());
 
-/// Hashes and verifies off the async threads, a bounded number at a time: each hash takes 19 MiB or more, and a burst
-/// of log-ins must not exhaust the memory.
+/// Hashes and verifies off the async threads, a bounded number at a time: a burst of log-ins must not exhaust the memory.
 pub(crate) struct Passwords {
     cost: PasswordCost,
     entropy: Arc<dyn Entropy>,
-    permits: Arc<Semaphore>,
+    memories: HashMemories,
     /// A hash that no password has, against which log-ins with unknown names are verified so that they take as long.
     decoy: PasswordHash,
 }
@@ -41,15 +38,17 @@ impl Passwords {
     pub(crate) fn new(settings: &Settings, entropy: Arc<dyn Entropy>) -> Result<Self, ServiceError> {
         let mut unguessable = [0_u8; 32];
         entropy.fill(&mut unguessable)?;
-        let decoy = hash(&hex::encode(unguessable), settings.password, entropy.as_ref())?;
-        let permits = Arc::new(Semaphore::new(settings.max_parallel_hashes.max(1)));
-        Ok(Self { cost: settings.password, entropy, permits, decoy })
+        let mut memory = HashMemory::default();
+        let decoy = hash(&hex::encode(unguessable), settings.password, entropy.as_ref(), &mut memory)?;
+        let memories = HashMemories::new(settings.max_parallel_hashes, memory);
+        Ok(Self { cost: settings.password, entropy, memories, decoy })
     }
 
     /// A new hash.
     pub(crate) async fn hash(&self, password: Secret) -> Result<PasswordHash, ServiceError> {
         let (cost, entropy) = (self.cost, Arc::clone(&self.entropy));
-        self.bounded(move || hash(password.expose_secret(), cost, entropy.as_ref())).await?
+        let work = move |memory: &mut _| hash(password.expose_secret(), cost, entropy.as_ref(), memory);
+        self.memories.lend(work).await?
     }
 
     /// Whether the password has this hash. Without a hash the answer is no, and takes one hash's time all the same.
@@ -60,7 +59,8 @@ impl Passwords {
     ) -> Result<bool, ServiceError> {
         let known = stored.is_some();
         let stored = stored.unwrap_or(&self.decoy).clone();
-        let matches = self.bounded(move || verify(password.expose_secret(), &stored)).await??;
+        let work = move |memory: &mut _| verify(password.expose_secret(), &stored, memory);
+        let matches = self.memories.lend(work).await??;
         Ok(matches && known)
     }
 
@@ -77,26 +77,14 @@ impl Passwords {
         }
         self.hash(password).await.map(Some)
     }
-
-    async fn bounded<T: Send + 'static>(
-        &self,
-        work: impl FnOnce() -> T + Send + 'static,
-    ) -> Result<T, ServiceError> {
-        // The permit moves into the work: a client that goes away must not let the next hash begin beside this one.
-        let permit = Arc::clone(&self.permits)
-            .acquire_owned()
-            .await
-            .map_err(|error| ServiceError::internal(error.to_string()))?;
-        blocking(move || {
-            let result = work();
-            drop(permit);
-            result
-        })
-        .await
-    }
 }
 
-fn hash(password: &str, cost: PasswordCost, entropy: &dyn Entropy) -> Result<PasswordHash, ServiceError> {
+fn hash(
+    password: &str,
+    cost: PasswordCost,
+    entropy: &dyn Entropy,
+    memory: &mut HashMemory,
+) -> Result<PasswordHash, ServiceError> {
     if !cost.is_enough() {
         return Err(ServiceError::internal("the cost of password hashes is below 19 MiB, 2 passes, 1 lane"));
     }
@@ -105,22 +93,39 @@ fn hash(password: &str, cost: PasswordCost, entropy: &dyn Entropy) -> Result<Pas
         .map_err(|error| fail(&error))?;
     let mut salt = [0_u8; SALT_BYTES];
     entropy.fill(&mut salt)?;
-    let argon2 = Argon2::new(Algorithm::Argon2id, Version::V0x13, params);
-    let phc = argon2.hash_password_with_salt(password.as_bytes(), &salt).map_err(|error| fail(&error))?;
+    let (algorithm, version) = (Algorithm::Argon2id, Version::V0x13);
+    let mut output = [0_u8; Params::DEFAULT_OUTPUT_LEN];
+    Argon2::new(algorithm, version, params.clone())
+        .hash_password_into_with_memory(password.as_bytes(), &salt, &mut output, memory.blocks(&params)?)
+        .map_err(|error| fail(&error))?;
+    let phc = Phc {
+        algorithm: algorithm.ident(),
+        version: Some(version.into()),
+        params: ParamsString::try_from(&params).map_err(|error| fail(&error))?,
+        salt: Some(Salt::new(&salt).map_err(|error| fail(&error))?),
+        hash: Some(Output::new(&output).map_err(|error| fail(&error))?),
+    };
     Ok(PasswordHash(phc.to_string()))
 }
 
 /// An unreadable hash is an error, so that it shows in the log; it opens nothing either way.
-fn verify(password: &str, stored: &PasswordHash) -> Result<bool, ServiceError> {
-    use argon2::password_hash::Error;
-    let fail = |error: Error| ServiceError::internal(format!("stored password hash: {error}"));
-    let phc = Phc::new(&stored.0)
-        .map_err(|error| ServiceError::internal(format!("stored password hash: {error}")))?;
-    match Argon2::default().verify_password(password.as_bytes(), &phc) {
-        Ok(()) => Ok(true),
-        Err(Error::PasswordInvalid) => Ok(false),
-        Err(error) => Err(fail(error)),
-    }
+fn verify(password: &str, stored: &PasswordHash, memory: &mut HashMemory) -> Result<bool, ServiceError> {
+    let fail =
+        |error: &dyn std::fmt::Display| ServiceError::internal(format!("stored password hash: {error}"));
+    let phc = Phc::new(&stored.0).map_err(|error| fail(&error))?;
+    let (Some(salt), Some(expected)) = (phc.salt, phc.hash) else {
+        return Err(fail(&"the salt or the hash is missing"));
+    };
+    let algorithm = Algorithm::try_from(phc.algorithm.as_str()).map_err(|error| fail(&error))?;
+    let version = phc.version.map(Version::try_from).transpose().map_err(|error| fail(&error))?;
+    let params = Params::try_from(&phc).map_err(|error| fail(&error))?;
+    let mut output = [0_u8; Output::MAX_LENGTH];
+    let output = output.get_mut(..expected.len()).ok_or_else(|| fail(&"it is longer than hashes are"))?;
+    Argon2::new(algorithm, version.unwrap_or_default(), params.clone())
+        .hash_password_into_with_memory(password.as_bytes(), &salt, output, memory.blocks(&params)?)
+        .map_err(|error| fail(&error))?;
+    // This comparison takes the same time wherever the two differ.
+    Ok(expected == Output::new(output).map_err(|error| fail(&error))?)
 }
 
 /// Whether a configured text is an Argon2id hash of at least the least cost.
@@ -157,7 +162,7 @@ pub fn hash_password_phc(
     entropy: &dyn Entropy,
 ) -> Result<String, ServiceError> {
     check_strength(password, username.unwrap_or_default(), &settings.service_name, "")?;
-    Ok(hash(password, settings.password, entropy)?.0)
+    Ok(hash(password, settings.password, entropy, &mut HashMemory::default())?.0)
 }
 
 /// Whether a new password is good enough: long, not common, not made of the user's or the service's name. What it is
@@ -204,6 +209,8 @@ fn is_common(folded: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use argon2::password_hash::PasswordHasher as _;
+
     use super::*;
 
     fn verdict(password: &str) -> bool {
@@ -255,6 +262,39 @@ mod tests {
         assert!(COMMON.len() > 3_000 && COMMON.iter().all(|entry| *entry == entry.to_lowercase()));
         let long = COMMON.iter().filter(|entry| entry.chars().count() >= LENGTH_MIN_CHARS).count();
         assert!(long > 1_700, "{long}");
+    }
+
+    #[test]
+    fn hashes_are_what_the_library_makes_in_whatever_memory() {
+        struct Fixed;
+        impl Entropy for Fixed {
+            fn fill(&self, bytes: &mut [u8]) -> Result<(), tracewarden_model::ambient::EntropyError> {
+                bytes.fill(7);
+                Ok(())
+            }
+        }
+        let floor = PasswordCost::FLOOR;
+        let dearer = PasswordCost { memory_kib: floor.memory_kib + 4_096, iterations: 3, parallelism: 2 };
+        let mut memory = HashMemory::default();
+        // Cheap after dear, so that a memory with leavings at and behind its end is used again.
+        for cost in [floor, dearer, floor, dearer] {
+            let made = hash("one", cost, &Fixed, &mut memory).unwrap();
+            let params = Params::new(cost.memory_kib, cost.iterations, cost.parallelism, None).unwrap();
+            let library = Argon2::new(Algorithm::Argon2id, Version::V0x13, params);
+            assert_eq!(
+                made.0,
+                library.hash_password_with_salt(b"one", &[7; SALT_BYTES]).unwrap().to_string()
+            );
+            assert!(verify("one", &made, &mut memory).unwrap());
+            assert!(!verify("two", &made, &mut memory).unwrap());
+        }
+        for unreadable in ["", "$argon2id$v=19$m=19456,t=2,p=1", "$md5$v=19$m=19456,t=2,p=1$c2FsdHNhbHQ$AAAA"]
+        {
+            assert!(
+                verify("one", &PasswordHash(unreadable.to_owned()), &mut memory).is_err(),
+                "{unreadable}"
+            );
+        }
     }
 
     #[test]

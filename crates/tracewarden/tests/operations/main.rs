@@ -13,5 +13,6 @@ mod support;
 mod audit_verify;
 mod check_config;
 mod logs;
+mod memory;
 mod metrics;
 mod stopping;
