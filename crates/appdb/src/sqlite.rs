@@ -40,6 +40,16 @@ pub(crate) async fn connect(path: &Path, create: bool) -> Result<AnyPool, DbErro
                 Ok(())
             })
         })
+        // When the disk is full or fails, SQLite gives a transaction up by itself. The rollback that follows then fails, and
+        // the driver believes in the transaction for ever: nobody could write with this connection any more, and who reads
+        // with it would stay at one snapshot and so be let in by what has long been taken away.
+        .after_release(|connection, _| {
+            Box::pin(async move {
+                // The answer comes after the rollback that a dropped transaction left behind.
+                connection.ping().await?;
+                Ok(!connection.is_in_transaction())
+            })
+        })
         .connect(&url)
         .await?;
     Ok(pool)
@@ -60,6 +70,11 @@ pub(crate) fn path(rest: &str) -> Result<PathBuf, DbError> {
     let path = rest.strip_prefix("//").unwrap_or(rest);
     if path.is_empty() || path.starts_with(":memory:") {
         return Err(DbError::Configuration("the address `sqlite:PATH` needs the path of a file".to_owned()));
+    }
+    if path.contains('?') {
+        return Err(DbError::Configuration(
+            "the address `sqlite:PATH` takes a path without parameters, so without `?`".to_owned(),
+        ));
     }
     std::path::absolute(path).map_err(|error| DbError::Configuration(error.to_string()))
 }
@@ -97,4 +112,78 @@ fn file_url(path: &Path) -> Result<String, DbError> {
     }
     url.push_str("?mode=rw");
     Ok(url)
+}
+
+#[cfg(test)]
+mod tests {
+    use sqlx::{AnyPool, Row as _};
+
+    use super::*;
+
+    async fn fresh() -> (tempfile::TempDir, PathBuf, AnyPool) {
+        sqlx::any::install_default_drivers();
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("own.db");
+        let pool = connect(&path, true).await.unwrap();
+        sqlx::query("CREATE TABLE t (a TEXT)").execute(&pool).await.unwrap();
+        returned(&pool).await;
+        (directory, path, pool)
+    }
+
+    /// Waits until all connections are back, so that the next one to be taken is not a new one.
+    async fn returned(pool: &AnyPool) {
+        while pool.num_idle() < pool.size() as usize {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    }
+
+    /// Fills the database, as far as the connection knows. SQLite then gives the transaction up by itself.
+    async fn fill(pool: &AnyPool) {
+        let mut tx = pool.begin_with("BEGIN IMMEDIATE").await.unwrap();
+        sqlx::query("PRAGMA max_page_count = 3").execute(&mut *tx).await.unwrap();
+        let insert = "INSERT INTO t VALUES (hex(randomblob(100000)))";
+        let error = sqlx::query(insert).execute(&mut *tx).await.unwrap_err();
+        assert!(error.to_string().contains("database or disk is full"), "{error}");
+        drop(tx);
+        returned(pool).await;
+    }
+
+    async fn rows(pool: &AnyPool) -> i64 {
+        let mut tx = pool.begin().await.unwrap();
+        let row = sqlx::query("SELECT count(*) FROM t").fetch_one(&mut *tx).await.unwrap();
+        drop(tx);
+        returned(pool).await;
+        row.try_get(0).unwrap()
+    }
+
+    #[tokio::test]
+    async fn after_a_full_disk_writing_goes_on() {
+        let (_directory, _, pool) = fresh().await;
+        fill(&pool).await;
+        let mut tx = pool.begin_with("BEGIN IMMEDIATE").await.unwrap();
+        sqlx::query("INSERT INTO t VALUES ('a')").execute(&mut *tx).await.unwrap();
+        tx.commit().await.unwrap();
+        assert_eq!(rows(&pool).await, 1);
+    }
+
+    #[tokio::test]
+    async fn after_a_full_disk_reading_is_not_of_the_past() {
+        let (_directory, path, pool) = fresh().await;
+        fill(&pool).await;
+        let other = connect(&path, false).await.unwrap();
+        for count in 0..3 {
+            assert_eq!(rows(&pool).await, count);
+            sqlx::query("INSERT INTO t VALUES ('a')").execute(&other).await.unwrap();
+        }
+    }
+
+    #[test]
+    fn a_path_is_nothing_but_a_path() {
+        for wrong in ["", "//", ":memory:", "own.db?mode=ro", "///tmp/own.db?cache=shared"] {
+            assert!(matches!(path(wrong), Err(DbError::Configuration(_))), "{wrong}");
+        }
+        assert_eq!(path("///tmp/own #1.db").unwrap(), Path::new("/tmp/own #1.db"));
+        let error = path("own.db?key=hunter2").unwrap_err().to_string();
+        assert!(error.contains("without parameters") && !error.contains("hunter2"), "{error}");
+    }
 }
