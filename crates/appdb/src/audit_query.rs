@@ -15,7 +15,7 @@ pub struct AuditFilter<'a> {
     pub from: Option<Timestamp>,
     /// Begun before.
     pub to: Option<Timestamp>,
-    /// Name or id of the user.
+    /// Name of the user, in upper or lower case, or id. Of a user who was deleted, the name as it was written.
     pub actor: Option<&'a str>,
     /// The action.
     pub action: Option<&'a str>,
@@ -83,9 +83,13 @@ fn entry(row: &AnyRow) -> Result<AuditRecord, DbError> {
     })
 }
 
-enum Value<'a> {
+enum Value {
     Number(i64),
-    Text(&'a str),
+    Text(String),
+}
+
+fn text(text: &str) -> Value {
+    Value::Text(text.to_owned())
 }
 
 impl ReadTx {
@@ -110,12 +114,24 @@ impl ReadTx {
              WHERE +begun.completes IS NULL AND begun.sequence < $1",
         );
         let mut values = vec![Value::Number(filter.before.map_or(Ok(i64::MAX), rows::signed)?)];
+        if let Some(actor) = filter.actor {
+            // Records bear the name as its user writes it. Folding it in each of them would read the whole log, and the
+            // two databases do not fold alike.
+            let known = self.user_by_name(actor).await?.map(|user| [user.id, user.username]);
+            let words = known.into_iter().flatten().chain([actor.to_owned()]);
+            let first = values.len();
+            values.extend(words.map(Value::Text));
+            let places: Vec<String> =
+                (first..values.len()).map(|before| format!("${}", before.saturating_add(1))).collect();
+            let places = places.join(", ");
+            let condition = format!(" AND (begun.actor_name IN ({places}) OR begun.actor_id IN ({places}))");
+            statement.push_str(&condition);
+        }
         let conditions = [
             (" AND begun.at >= $", filter.from.map(micros_up).map(Value::Number)),
             (" AND begun.at < $", filter.to.map(micros_up).map(Value::Number)),
-            (" AND (begun.actor_name = $ OR begun.actor_id = $)", filter.actor.map(Value::Text)),
-            (" AND begun.action = $", filter.action.map(Value::Text)),
-            (" AND COALESCE(ended.outcome, begun.outcome) = $", filter.outcome.map(Value::Text)),
+            (" AND begun.action = $", filter.action.map(text)),
+            (" AND COALESCE(ended.outcome, begun.outcome) = $", filter.outcome.map(text)),
             (" ORDER BY begun.sequence DESC LIMIT $", Some(Value::Number(i64::from(limit)))),
         ];
         for (condition, value) in conditions {

@@ -24,12 +24,12 @@ pub(crate) struct ListRequest {
     /// Before.
     #[param(inline)]
     to: Option<Time>,
-    /// Name of the user.
+    /// The user's name, in upper or lower case, or id. Of a user who was deleted, the name as it was written.
     actor: Option<String>,
     /// What was done.
     #[param(example = "traces.query")]
     action: Option<String>,
-    /// How it ended.
+    /// How it ended: `success`, `denied`, `failed`, `not_found`, `aborted` or `unknown`.
     #[param(example = "success")]
     outcome: Option<String>,
     /// `next_cursor` of the page before.
@@ -52,7 +52,8 @@ pub(crate) struct Actor {
     /// Id of the session or key.
     #[schema(required = true)]
     credential_id: Option<String>,
-    /// `session`, `api_key` or `mcp`.
+    /// `session`, `api_key` or `mcp`; `service` for what the service does by itself. Log-ins, also refused ones, have
+    /// `session`.
     #[schema(required = true)]
     via: Option<String>,
 }
@@ -71,7 +72,9 @@ pub(crate) struct AuditRecord {
     actor: Actor,
     /// What.
     action: String,
-    /// How it ended.
+    /// How it ended: `success`; `denied`, refused to this caller; `failed`, for a fault in the request or in a system;
+    /// `not_found`, a trace that is absent or not authorised; `aborted`, the client went away; `unknown` while it runs,
+    /// and for what never came to an end.
     outcome: String,
     /// The request.
     request_id: String,

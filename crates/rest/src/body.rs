@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::{FromRequest, Request};
-use http::{HeaderMap, header};
+use http::{HeaderMap, Method, header};
+use http_body::Body as _;
 use http_body_util::BodyExt;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
@@ -58,6 +59,17 @@ async fn read(mut body: Body) -> Result<Vec<u8>, Problem> {
         return Ok(bytes);
     }
     Err(Problem::new(Code::PayloadTooLarge, format!("bodies are limited to {MAX_BODY_BYTES} bytes")))
+}
+
+/// Refuses what a state-changing request sends that is not JSON, also where no body is read: a form of a foreign page
+/// must not get through because the route asks for nothing.
+pub(crate) fn refuse_other_than_json(
+    method: &Method,
+    headers: &HeaderMap,
+    body: &Body,
+) -> Result<(), Problem> {
+    let sends_nothing = body.is_end_stream() && !headers.contains_key(header::CONTENT_TYPE);
+    if method.is_safe() || sends_nothing { Ok(()) } else { require_json(headers) }
 }
 
 /// A form, or text that happens to be JSON, is what a foreign page can send without asking first; only a body that

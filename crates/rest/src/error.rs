@@ -25,7 +25,7 @@ impl From<ServiceError> for Problem {
             }
             problem = problem.with(invalid);
         }
-        problem.retry_after(error.retry_after_seconds())
+        problem.retry_after(error.retry_after_seconds()).of_service()
     }
 }
 

@@ -79,7 +79,6 @@ fn common_problems(method: &str, operation: &Operation, access: Access) -> Vec<(
             ("400", "`invalid_request`: a malformed body"),
             ("408", "`request_timeout`: the body did not arrive within 30 seconds"),
             ("413", "`payload_too_large`: the body is above 1 MiB"),
-            ("415", "`unsupported_media_type`: the body does not say that it is JSON"),
         ]);
     }
     if access != Access::Public {
@@ -100,6 +99,7 @@ fn common_problems(method: &str, operation: &Operation, access: Access) -> Vec<(
     }
     if method != "get" {
         problems.push(("403", "`cross_site`: a browser sent it for another site"));
+        problems.push(("415", "`unsupported_media_type`: the body does not say that it is JSON"));
     }
     problems
 }

@@ -17,6 +17,8 @@ pub struct Problem {
     detail: String,
     errors: Vec<InvalidMember>,
     retry_after_seconds: Option<u64>,
+    /// Whether a use case said so, rather than what stands before it.
+    of_service: bool,
 }
 
 /// One member of the input that is not valid.
@@ -82,7 +84,7 @@ pub struct ProblemDetails {
 impl Problem {
     /// A problem with what happened this time.
     pub fn new(code: Code, detail: impl Into<String>) -> Self {
-        Self { code, detail: detail.into(), errors: Vec::new(), retry_after_seconds: None }
+        Self { code, detail: detail.into(), errors: Vec::new(), retry_after_seconds: None, of_service: false }
     }
 
     /// A malformed request with the member that is wrong.
@@ -110,8 +112,19 @@ impl Problem {
         self
     }
 
+    /// Marks it as what a use case said.
+    #[must_use]
+    pub(crate) fn of_service(mut self) -> Self {
+        self.of_service = true;
+        self
+    }
+
+    /// Whether a use case said so.
+    pub(crate) fn is_of_service(&self) -> bool {
+        self.of_service
+    }
+
     /// Kind of the problem.
-    #[cfg(test)]
     pub(crate) fn code(&self) -> Code {
         self.code
     }

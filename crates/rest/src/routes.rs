@@ -4,11 +4,12 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
+use axum::body::Body;
 use axum::extract::{FromRequestParts, MatchedPath, Request, State};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use http::request::Parts;
-use http::{HeaderMap, header};
+use http::{HeaderMap, Method, Uri, header};
 use tracewarden_service::{
     Credential, Identity, Principal, RefusedCall, RequestInfo, Secret, ServiceError, SessionOnly, Tool,
 };
@@ -16,6 +17,7 @@ use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter};
 
 use crate::App;
 use crate::accept::{self, Representation};
+use crate::body;
 use crate::code::Code;
 use crate::operations;
 use crate::problem::Problem;
@@ -61,6 +63,11 @@ impl Access {
             Self::Account(By::Tool(tool)) | Self::Principal(By::Tool(tool)) => Some(tool),
             _ => None,
         }
+    }
+
+    /// Whether it gives out traces.
+    fn reads_traces(self) -> bool {
+        self.tool().is_some_and(|tool| tool.action().is_some())
     }
 
     /// What only a session may do here, if anything.
@@ -125,34 +132,73 @@ impl Routes {
 /// answered.
 async fn pass(State(gate): State<Gate>, request: Request, next: Next) -> Response {
     let (mut head, body) = request.into_parts();
-    match gate.admit(&mut head).await {
+    let caller = match gate.admit(&mut head).await {
+        Ok(caller) => caller,
+        Err(problem) => return problem.into_response(),
+    };
+    let called = Called::of(&head);
+    let response = match gate.prepare(&mut head, &body) {
         Ok(()) => next.run(Request::from_parts(head, body)).await,
         Err(problem) => problem.into_response(),
+    };
+    if let (Some(caller), Some(problem)) = (caller, response.extensions().get::<Problem>()) {
+        gate.note_unreadable(&called, &caller, problem).await;
+    }
+    response
+}
+
+/// What was called, as its record tells.
+struct Called {
+    method: Method,
+    route: Option<MatchedPath>,
+    uri: Uri,
+}
+
+impl Called {
+    fn of(head: &Parts) -> Self {
+        let route = head.extensions.get::<MatchedPath>().cloned();
+        Self { method: head.method.clone(), route, uri: head.uri.clone() }
+    }
+
+    fn refused(&self, access: Access) -> RefusedCall<'_> {
+        RefusedCall {
+            session_only: access.session_only(),
+            tool: access.tool(),
+            method: self.method.as_str(),
+            route: self.route.as_ref().map(MatchedPath::as_str),
+            path: self.uri.path(),
+        }
     }
 }
 
 impl Gate {
-    async fn admit(&self, head: &mut Parts) -> Result<(), Problem> {
+    /// Lets the caller in, or not; a user or an administrator is given back.
+    async fn admit(&self, head: &mut Parts) -> Result<Option<Arc<Principal>>, Problem> {
         let info = head.extensions.get::<RequestInfo>().cloned();
         let info = info.ok_or_else(|| Problem::new(Code::Internal, "the request was not prepared"))?;
-        if self.access != Access::Public {
-            let credential = credential(&self.app, &head.headers)?;
-            let identity = self.app.service.identify(&credential, info).await?;
-            tracing::Span::current().record("user_id", identity.user_id());
-            if let Err(error) = self.allow(&identity) {
-                return Err(self.refuse(head, &identity, error).await);
-            }
-            match self.access {
-                Access::Public => {}
-                Access::Account(_) => drop(head.extensions.insert(Arc::new(identity))),
-                Access::Principal(_) | Access::Administrator(_) => {
-                    head.extensions.insert(Arc::new(identity.into_principal()?));
-                }
-            }
+        if self.access == Access::Public {
+            return Ok(None);
         }
+        let credential = credential(&self.app, &head.headers)?;
+        let identity = self.app.service.identify(&credential, info).await?;
+        tracing::Span::current().record("user_id", identity.user_id());
+        if let Err(error) = self.allow(&identity) {
+            return Err(self.refuse(head, &identity, error).await);
+        }
+        if matches!(self.access, Access::Account(_)) {
+            head.extensions.insert(Arc::new(identity));
+            return Ok(None);
+        }
+        let principal = Arc::new(identity.into_principal()?);
+        head.extensions.insert(Arc::clone(&principal));
+        Ok(Some(principal))
+    }
+
+    /// What can be refused of any request before its handler looks at it.
+    fn prepare(&self, head: &mut Parts, body: &Body) -> Result<(), Problem> {
         let representation = accept::negotiate(&head.headers, self.offered)?;
         head.extensions.insert(representation);
-        Ok(())
+        body::refuse_other_than_json(&head.method, &head.headers, body)
     }
 
     /// Whether a known caller may call. The use cases ask the same again; here it is asked before anything of the request
@@ -173,21 +219,26 @@ impl Gate {
         Ok(())
     }
 
-    /// Refuses a known caller. It is recorded where it is of interest who tried: administration, and with a key what only
-    /// a session may do or what is outside its tools.
+    /// Refuses a known caller. It is recorded where it is of interest who tried: traces, administration, and with a key
+    /// what only a session may do or what is outside its tools.
     async fn refuse(&self, head: &Parts, identity: &Identity, error: ServiceError) -> Problem {
-        let what = self.access.session_only().filter(|_| matches!(error, ServiceError::SessionRequired));
-        let outside_tools = matches!(error, ServiceError::OutsideTools);
-        if what.is_some() || outside_tools || matches!(self.access, Access::Administrator(_)) {
-            let call = RefusedCall {
-                what,
-                method: head.method.as_str(),
-                route: head.extensions.get::<MatchedPath>().map(MatchedPath::as_str),
-                path: head.uri.path(),
-            };
-            self.app.service.note_refused_call(identity, &error, call).await;
+        let of_interest = self.access.reads_traces() || matches!(self.access, Access::Administrator(_));
+        if of_interest || matches!(error, ServiceError::SessionRequired | ServiceError::OutsideTools) {
+            let called = Called::of(head);
+            self.app.service.note_refused_call(identity, &error, called.refused(self.access)).await;
         }
         error.into()
+    }
+
+    /// Records a request that no use case got to see, because it could not be read: one for traces or for a change by
+    /// an administrator. Use cases record what they refuse themselves.
+    async fn note_unreadable(&self, called: &Called, caller: &Identity, problem: &Problem) {
+        let changes = matches!(self.access, Access::Administrator(_)) && !called.method.is_safe();
+        let unread = !problem.is_of_service() && problem.code().status().is_client_error();
+        if unread && (changes || self.access.reads_traces()) {
+            let (code, call) = (problem.code().as_str(), called.refused(self.access));
+            self.app.service.note_unreadable_call(caller, code, call).await;
+        }
     }
 }
 

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use tracewarden_model::{Binding, Caller};
 use tracewarden_policy::{self as policy, AccessScope, Restriction, RolePolicy};
 
+use crate::audit_detail;
 use crate::authority::Authority;
 use crate::error::ServiceError;
 use crate::principal::{Identity, Principal};
@@ -77,7 +78,9 @@ fn basis(Authority { principal, roles, model }: &Authority) -> Value {
         roles.iter().map(|role| (role.name.as_str(), role.revision)).collect();
     let mut basis = json!({ "model_version": model.version, "roles": revisions });
     if let (Some(preview), Value::Object(members)) = (principal.preview(), &mut basis) {
-        let preview = json!({ "roles": preview.roles, "username": preview.username });
+        let attributes = audit_detail::attributes(&preview.attributes);
+        let preview =
+            json!({ "roles": preview.roles, "attributes": attributes, "username": preview.username });
         members.insert("preview".to_owned(), preview);
     }
     if let (Some(expression), Value::Object(members)) = (principal.key_policy(), &mut basis) {

@@ -171,7 +171,8 @@ impl Service {
     }
 
     /// Passes `result` on; a refusal is recorded too. The refusal stands whether or not its record can be written:
-    /// nothing has been changed or shown.
+    /// nothing has been changed or shown. Of a change that may have been made there is no refusal to record: if it was,
+    /// its own record was committed with it.
     pub(crate) async fn note_refusal<T>(
         &self,
         identity: &Identity,
@@ -179,7 +180,9 @@ impl Service {
         target: Option<&str>,
         result: Result<T, ServiceError>,
     ) -> Result<T, ServiceError> {
-        if let Err(error) = &result {
+        if let Err(error) = &result
+            && !matches!(error, ServiceError::OutcomeUnknown { .. })
+        {
             let detail = serde_json::json!({ "code": error.code() });
             self.record_refusal(identity, action, error, target, detail).await;
         }
@@ -205,8 +208,12 @@ impl Service {
             | ServiceError::TooManyQueries => Outcome::Denied,
             _ => Outcome::Failed,
         };
-        let event = Event { action, outcome, target, detail };
-        if let Err(failure) = self.record_alone(&AuditContext::of(identity), &event).await {
+        self.record_if_possible(identity, &Event { action, outcome, target, detail }).await;
+    }
+
+    /// Records that nothing was done, as far as the database lets it be recorded.
+    pub(crate) async fn record_if_possible(&self, identity: &Identity, event: &Event<'_>) {
+        if let Err(failure) = self.record_alone(&AuditContext::of(identity), event).await {
             tracing::warn!(code = failure.code(), inside = failure.inside(), "a refusal was not recorded");
         }
     }

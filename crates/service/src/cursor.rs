@@ -40,8 +40,6 @@ const NONCE_BYTES: usize = 24;
 const TEXT_MAX_BYTES: usize = 4_096;
 
 impl CursorKey {
-    pub(crate) const BYTES: usize = 32;
-
     pub(crate) fn new(key: &[u8]) -> Result<Self, ServiceError> {
         XChaCha20Poly1305::new_from_slice(key)
             .map(Self)

@@ -134,6 +134,14 @@ pub enum ServiceError {
         /// Cause for the log.
         inside: String,
     },
+    /// The own database was lost while it was told to keep a change: it holds in full, with its record, or not at all.
+    #[error(
+        "temporarily unavailable, and it is not known whether the change was made; read it before trying again"
+    )]
+    OutcomeUnknown {
+        /// Cause for the log.
+        inside: String,
+    },
     /// The query ran over its limit.
     #[error("the query took too long; narrow the window or the filter")]
     QueryTimeout {
@@ -176,7 +184,7 @@ impl ServiceError {
             Self::PolicyBroken { .. } => "policy_broken",
             Self::Internal { .. } => "internal",
             Self::TraceStore { .. } => "trace_store_error",
-            Self::Unavailable { .. } => "unavailable",
+            Self::Unavailable { .. } | Self::OutcomeUnknown { .. } => "unavailable",
             Self::QueryTimeout { .. } => "query_timeout",
         }
     }
@@ -200,6 +208,7 @@ impl ServiceError {
             | Self::Internal { inside }
             | Self::TraceStore { inside }
             | Self::Unavailable { inside }
+            | Self::OutcomeUnknown { inside }
             | Self::QueryTimeout { inside } => Some(inside),
             _ => None,
         }
@@ -227,7 +236,8 @@ impl From<DbError> for ServiceError {
     fn from(error: DbError) -> Self {
         let inside = error.to_string();
         match error {
-            DbError::Unavailable(_) | DbError::OutcomeUnknown(_) => Self::Unavailable { inside },
+            DbError::Unavailable(_) => Self::Unavailable { inside },
+            DbError::OutcomeUnknown(_) => Self::OutcomeUnknown { inside },
             _ => Self::Internal { inside },
         }
     }

@@ -12,7 +12,7 @@ use crate::error::ServiceError;
 use crate::principal::{Identity, Me, Proof, RequestInfo};
 use crate::refused_calls::SessionOnly;
 use crate::service::Service;
-use crate::throttle::{self, Attempt};
+use crate::throttle::{self, Attempt, Block};
 use crate::tokens;
 use crate::validate;
 
@@ -40,6 +40,22 @@ pub struct LoggedIn {
     pub me: Me,
 }
 
+/// What a session is opened with, besides the password.
+struct Opening {
+    attempt: Attempt,
+    context: AuditContext,
+    info: RequestInfo,
+}
+
+enum Opened {
+    Yes(Box<LoggedIn>),
+    /// No: the user is now this one, who has another password hash or is disabled; or is gone.
+    Changed(Option<User>),
+}
+
+/// How often a password is verified when the hash was replaced meanwhile: two log-ins at once may both renew it.
+const VERIFICATIONS_MAX: usize = 2;
+
 impl Service {
     /// Opens a session.
     ///
@@ -55,12 +71,18 @@ impl Service {
 
     async fn sign_in(&self, login: Login, info: RequestInfo) -> Result<LoggedIn, ServiceError> {
         let name = login.username.as_str();
-        let attempt = Attempt::new(name, info.client_ip);
+        let attempt = Attempt::new(name, info.client_ip, self.names());
+        let mut tx = self.db().begin_read().await?;
+        let now = self.now();
+        if let Some(block) = Block::met_by(&attempt, &mut tx, now).await?.filter(|block| block.is_noted) {
+            return Err(block.refusal(now));
+        }
         // Whatever else was typed, the answer is the same.
         let user = match validate::is_storable(name) {
-            true => self.db().begin_read().await?.user_by_name(name).await?,
+            true => tx.user_by_name(name).await?,
             false => None,
         };
+        drop(tx);
         let mut context = AuditContext::anonymous(&info);
         // A name that no user has is not recorded: people type passwords there.
         context.actor_id = user.as_ref().map(|user| user.id.clone());
@@ -68,28 +90,38 @@ impl Service {
 
         if let Err(error) = self.reserve_attempt(&attempt).await {
             if matches!(error, ServiceError::TooManyAttempts { .. }) {
-                self.record_failure(&context, "too_many_attempts").await?;
+                self.note_block(&context, &attempt).await?;
             }
             return Err(error);
         }
-        let stored = user.as_ref().map(|user| &user.password_hash);
-        let verified = self.passwords().verify(login.password.clone(), stored).await?;
-        match user {
-            Some(user) if verified && !user.disabled => {
-                // The one moment at which the password is known: an old, cheaper hash is replaced.
-                let renewed = self.passwords().renew(login.password, &user.password_hash).await?;
-                self.open_session(user, renewed, &attempt, context, info).await
-            }
-            user => {
-                let reason = match user {
-                    None => "unknown_user",
-                    Some(_) if !verified => "wrong_password",
-                    Some(_) => "disabled",
-                };
-                self.record_failure(&context, reason).await?;
-                Err(ServiceError::InvalidCredentials)
-            }
+        let opening = Opening { attempt, context, info };
+        let mut user = user;
+        for verification in 1..=VERIFICATIONS_MAX {
+            let stored = user.as_ref().map(|user| &user.password_hash);
+            let verified = self.passwords().verify(login.password.clone(), stored).await?;
+            let reason = match user {
+                Some(found) if verified && !found.disabled => {
+                    // The one moment at which the password is known: an old, cheaper hash is replaced.
+                    let renewed =
+                        self.passwords().renew(login.password.clone(), &found.password_hash).await?;
+                    match self.open_session(&found, renewed, &opening).await? {
+                        Opened::Yes(logged_in) => return Ok(*logged_in),
+                        Opened::Changed(Some(current)) if verification < VERIFICATIONS_MAX => {
+                            user = Some(current);
+                            continue;
+                        }
+                        Opened::Changed(_) => "changed_meanwhile",
+                    }
+                }
+                _ if verification > 1 => "changed_meanwhile",
+                None => "unknown_user",
+                Some(_) if !verified => "wrong_password",
+                Some(_) => "disabled",
+            };
+            self.record_failure(&opening.context, reason).await?;
+            break;
         }
+        Err(ServiceError::InvalidCredentials)
     }
 
     async fn record_failure(&self, context: &AuditContext, reason: &'static str) -> Result<(), ServiceError> {
@@ -100,12 +132,11 @@ impl Service {
 
     async fn open_session(
         &self,
-        verified: User,
+        verified: &User,
         renewed: Option<PasswordHash>,
-        attempt: &Attempt,
-        context: AuditContext,
-        info: RequestInfo,
-    ) -> Result<LoggedIn, ServiceError> {
+        opening: &Opening,
+    ) -> Result<Opened, ServiceError> {
+        let Opening { attempt, context, info } = opening;
         let now = self.now();
         let token = tokens::session_token(self.entropy())?;
         let id = tokens::id("ses", self.entropy())?;
@@ -113,13 +144,9 @@ impl Service {
         let user_agent = info.user_agent.as_deref().map(tame);
         let mut tx = self.db().begin_write().await?;
         // Hashing takes a while: whoever was disabled, deleted or given another password meanwhile does not come in.
-        let current = tx.user_by_id(&verified.id).await?;
-        let Some(mut user) =
-            current.filter(|user| !user.disabled && user.password_hash == verified.password_hash)
-        else {
-            drop(tx);
-            self.record_failure(&context, "changed_meanwhile").await?;
-            return Err(ServiceError::InvalidCredentials);
+        let mut user = match tx.user_by_id(&verified.id).await? {
+            Some(user) if !user.disabled && user.password_hash == verified.password_hash => user,
+            current => return Ok(Opened::Changed(current)),
         };
         tx.insert_session(&NewSession {
             id: &id,
@@ -150,8 +177,8 @@ impl Service {
             user_agent,
             preview: None,
         };
-        let identity = Identity { user, proof: Proof::Session(session), info };
-        Ok(LoggedIn { token, me: identity.me() })
+        let identity = Identity { user, proof: Proof::Session(session), info: info.clone() };
+        Ok(Opened::Yes(Box::new(LoggedIn { token, me: identity.me() })))
     }
 
     /// Ends the caller's session.

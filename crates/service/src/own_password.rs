@@ -45,7 +45,7 @@ impl Service {
             return Err(ServiceError::refused(pointer, "password_rejected", detail));
         }
         // A stolen session must not be a way to guess the password faster than log-in allows.
-        let attempt = Attempt::new(identity.username(), identity.info.client_ip);
+        let attempt = Attempt::new(identity.username(), identity.info.client_ip, self.names());
         self.reserve_attempt(&attempt).await?;
         let stored = &identity.user.password_hash;
         if !self.passwords().verify(current.clone(), Some(stored)).await? {

@@ -88,6 +88,9 @@ impl Service {
                 Err(error @ (ServiceError::Unavailable { .. } | ServiceError::Internal { .. })) => {
                     return Err(error);
                 }
+                // The record may be there. Then it stays `unknown`: its number is not known to be its own, so that
+                // nothing can complete it.
+                Err(error @ ServiceError::OutcomeUnknown { .. }) => return Err(error),
                 Err(refusal) => return self.note_refusal(principal, action, target, Err(refusal)).await,
             }
         }

@@ -1,10 +1,12 @@
 //! Calls that are refused before a use case begins, as the transport's gate sees them.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
+use crate::audit::{Event, Outcome};
 use crate::error::ServiceError;
 use crate::principal::Identity;
 use crate::service::Service;
+use crate::tools::Tool;
 
 /// What only a session may do: a stolen key must not be able to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,8 +39,10 @@ impl SessionOnly {
 /// What was called, for the record of a refusal.
 #[derive(Debug, Clone, Copy)]
 pub struct RefusedCall<'a> {
-    /// What only a session may do here, when that is why the call was refused; administration otherwise.
-    pub what: Option<SessionOnly>,
+    /// What only a session may do here, if anything.
+    pub session_only: Option<SessionOnly>,
+    /// The tool that the route is REST's form of, if any.
+    pub tool: Option<Tool>,
     /// Method.
     pub method: &'a str,
     /// The pattern that the path has matched.
@@ -47,16 +51,36 @@ pub struct RefusedCall<'a> {
     pub path: &'a str,
 }
 
+impl RefusedCall<'_> {
+    /// What the route is for, as far as its record goes: a read of traces, else administration.
+    fn action(&self) -> &'static str {
+        self.tool.and_then(Tool::action).unwrap_or("administration")
+    }
+
+    fn detail(&self, code: &str) -> Value {
+        json!({ "code": code, "method": self.method, "route": self.route })
+    }
+}
+
 impl Service {
-    /// Records that a known caller asked for what they may not do: for administration, with a key for what only a
-    /// session may do, or with one for what is outside its tools. The refusal stands whether or not its record can be written.
+    /// Records that a known caller asked for what they may not do: for administration, for traces, or with a key for
+    /// what only a session may do or what is outside its tools. The refusal stands whether or not its record can be
+    /// written.
     pub async fn note_refused_call(&self, identity: &Identity, error: &ServiceError, call: RefusedCall<'_>) {
-        let action = match (call.what, error) {
-            (Some(what), _) => what.action(),
-            (None, ServiceError::OutsideTools) => "api_key.use",
-            (None, _) => "administration",
+        let action = match (error, call.session_only) {
+            (ServiceError::SessionRequired, Some(what)) => what.action(),
+            (ServiceError::OutsideTools, _) => "api_key.use",
+            _ => call.action(),
         };
-        let detail = json!({ "code": error.code(), "method": call.method, "route": call.route });
-        self.record_refusal(identity, action, error, Some(call.path), detail).await;
+        self.record_refusal(identity, action, error, Some(call.path), call.detail(error.code())).await;
+    }
+
+    /// Records that a caller who may do it asked for traces or for a change, in a request that could not be read; `code`
+    /// is the answer's. Like [`Service::note_refused_call`].
+    pub async fn note_unreadable_call(&self, identity: &Identity, code: &str, call: RefusedCall<'_>) {
+        let action = call.session_only.map_or_else(|| call.action(), SessionOnly::action);
+        let detail = call.detail(code);
+        let event = Event { action, outcome: Outcome::Failed, target: Some(call.path), detail };
+        self.record_if_possible(identity, &event).await;
     }
 }

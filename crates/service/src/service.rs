@@ -14,6 +14,7 @@ use crate::metrics::Metrics;
 use crate::passwords::Passwords;
 use crate::running::Running;
 use crate::settings::Settings;
+use crate::throttle::NameKey;
 
 /// The use cases. Cheap to clone.
 #[derive(Clone)]
@@ -29,6 +30,7 @@ struct Inner {
     settings: Settings,
     passwords: Passwords,
     cursors: CursorKey,
+    names: NameKey,
     queries: Running,
     noting: Running,
     metrics: Metrics,
@@ -37,11 +39,14 @@ struct Inner {
 /// Whoever asks whether the service is ready gives up after a few seconds; a query's patience is not theirs.
 const READY_PATIENCE: Duration = Duration::from_secs(3);
 
-/// Name under which the own database keeps the key of cursors.
+/// Names under which the own database keeps the keys that all replicas share.
 const CURSOR_KEY: &str = "cursor_key";
+const LOGIN_NAME_KEY: &str = "login_name_key";
+
+const KEY_BYTES: usize = 32;
 
 impl Service {
-    /// Wires the service; makes the key of cursors if no replica has yet.
+    /// Wires the service; makes the keys that replicas share if none has yet.
     ///
     /// # Errors
     /// When a setting is not acceptable or the own database fails.
@@ -53,24 +58,24 @@ impl Service {
         settings: Settings,
     ) -> Result<Self, ServiceError> {
         let passwords = Passwords::new(&settings, Arc::clone(&entropy))?;
-        let stored = db.begin_read().await?.secret(CURSOR_KEY).await?;
-        let key = match stored {
-            Some(key) => key,
-            None => {
-                let mut candidate = [0_u8; CursorKey::BYTES];
-                entropy.fill(&mut candidate)?;
-                let mut tx = db.begin_write().await?;
-                let key = tx.secret_or_insert(CURSOR_KEY, &candidate).await?;
-                tx.commit().await?;
-                key
-            }
-        };
-        let cursors = CursorKey::new(&key)?;
+        let cursors = CursorKey::new(&shared_key(&db, entropy.as_ref(), CURSOR_KEY).await?)?;
+        let names = NameKey::new(&shared_key(&db, entropy.as_ref(), LOGIN_NAME_KEY).await?)?;
         let queries = Running::new(settings.max_queries_per_user);
         let noting = Running::new(Some(1));
         let metrics = Metrics::default();
-        let inner =
-            Inner { db, store, clock, entropy, settings, passwords, cursors, queries, noting, metrics };
+        let inner = Inner {
+            db,
+            store,
+            clock,
+            entropy,
+            settings,
+            passwords,
+            cursors,
+            names,
+            queries,
+            noting,
+            metrics,
+        };
         Ok(Self { inner: Arc::new(inner) })
     }
 
@@ -146,6 +151,23 @@ impl Service {
     pub(crate) fn cursors(&self) -> &CursorKey {
         &self.inner.cursors
     }
+
+    pub(crate) fn names(&self) -> &NameKey {
+        &self.inner.names
+    }
+}
+
+/// The key of this name; made now if no replica has yet.
+async fn shared_key(db: &AppDb, entropy: &dyn Entropy, name: &str) -> Result<Vec<u8>, ServiceError> {
+    if let Some(key) = db.begin_read().await?.secret(name).await? {
+        return Ok(key);
+    }
+    let mut candidate = [0_u8; KEY_BYTES];
+    entropy.fill(&mut candidate)?;
+    let mut tx = db.begin_write().await?;
+    let key = tx.secret_or_insert(name, &candidate).await?;
+    tx.commit().await?;
+    Ok(key)
 }
 
 /// Runs work that keeps a thread busy off the threads that serve requests.

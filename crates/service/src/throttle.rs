@@ -5,10 +5,13 @@
 
 use std::net::IpAddr;
 
-use sha2::{Digest as _, Sha256};
-use tracewarden_appdb::{Throttle, WriteTx, fold_username};
+use hmac::{Hmac, KeyInit as _, Mac as _};
+use serde_json::json;
+use sha2::Sha256;
+use tracewarden_appdb::{ReadTx, Throttle, WriteTx, fold_username};
 use tracewarden_model::Timestamp;
 
+use crate::audit::{AuditContext, Event, Outcome};
 use crate::error::ServiceError;
 use crate::service::Service;
 
@@ -29,6 +32,24 @@ const ACCOUNT_AT_ADDRESS: Rule =
 const ADDRESS: Rule =
     Rule { free: 50, window_seconds: 900, first_wait_seconds: 10, longest_wait_seconds: 900 };
 
+/// The key under which what was typed as a name is kept. People type passwords there: a plain digest of one is found out
+/// as fast as somebody who got hold of the table can guess, and what they chose by themselves is guessed soon.
+pub(crate) struct NameKey(Hmac<Sha256>);
+
+impl NameKey {
+    pub(crate) fn new(key: &[u8]) -> Result<Self, ServiceError> {
+        Hmac::new_from_slice(key)
+            .map(Self)
+            .map_err(|_| ServiceError::internal("the stored key of names has the wrong length"))
+    }
+
+    fn digest(&self, name: &str) -> String {
+        let mut mac = self.0.clone();
+        mac.update(name.as_bytes());
+        hex::encode(mac.finalize().into_bytes())
+    }
+}
+
 /// The buckets that one attempt counts in.
 pub(crate) struct Attempt {
     pair: String,
@@ -36,11 +57,52 @@ pub(crate) struct Attempt {
 }
 
 impl Attempt {
-    pub(crate) fn new(username: &str, client_ip: Option<IpAddr>) -> Self {
+    pub(crate) fn new(username: &str, client_ip: Option<IpAddr>, names: &NameKey) -> Self {
         let address = address(client_ip);
-        // Hashed, because people type passwords where the name belongs, and the table must not keep those.
-        let name = hex::encode(Sha256::digest(fold_username(username).as_bytes()));
+        let name = names.digest(&fold_username(username));
         Self { pair: format!("pair:{address}:{name}"), address: format!("address:{address}") }
+    }
+
+    fn buckets(&self) -> [(&'static str, &str, &'static Rule); 2] {
+        [("user_at_address", &self.pair, &ACCOUNT_AT_ADDRESS), ("address", &self.address, &ADDRESS)]
+    }
+}
+
+/// A time in which attempts are refused.
+pub(crate) struct Block {
+    /// Which counter refuses.
+    counted: &'static str,
+    until: Timestamp,
+    /// The bucket that says until when the block is on record.
+    noted_in: String,
+    /// Whether it is on record.
+    pub(crate) is_noted: bool,
+}
+
+impl Block {
+    /// The one that an attempt meets now; of two, the one that lasts longer.
+    pub(crate) async fn met_by(
+        attempt: &Attempt,
+        tx: &mut ReadTx,
+        now: Timestamp,
+    ) -> Result<Option<Self>, ServiceError> {
+        let mut met: Option<Self> = None;
+        for (counted, bucket, _) in attempt.buckets() {
+            let until = tx.throttle(bucket).await?.map_or(now, |throttle| throttle.blocked_until);
+            if until > met.as_ref().map_or(now, |block| block.until) {
+                let noted_in = format!("noted:{bucket}");
+                let is_noted =
+                    tx.throttle(&noted_in).await?.is_some_and(|noted| noted.blocked_until == until);
+                met = Some(Self { counted, until, noted_in, is_noted });
+            }
+        }
+        Ok(met)
+    }
+
+    pub(crate) fn refusal(&self, now: Timestamp) -> ServiceError {
+        let wait_nanos = self.until.as_nanos().saturating_sub(now.as_nanos());
+        let seconds = u64::try_from(wait_nanos / SECOND_NANOS).unwrap_or_default().saturating_add(1);
+        ServiceError::TooManyAttempts { retry_after_seconds: seconds }
     }
 }
 
@@ -65,23 +127,38 @@ impl Service {
     pub(crate) async fn reserve_attempt(&self, attempt: &Attempt) -> Result<(), ServiceError> {
         let now = self.now();
         let mut tx = self.db().begin_write().await?;
-        let mut wait_nanos = 0;
-        let mut counted = Vec::with_capacity(2);
-        for (bucket, rule) in [(&attempt.pair, &ACCOUNT_AT_ADDRESS), (&attempt.address, &ADDRESS)] {
-            let stored = tx.throttle(bucket).await?;
-            if let Some(throttle) = stored {
-                wait_nanos = wait_nanos.max(throttle.blocked_until.as_nanos().saturating_sub(now.as_nanos()));
-            }
-            counted.push((bucket, count(stored, rule, now)));
+        if let Some(block) = Block::met_by(attempt, &mut tx, now).await? {
+            return Err(block.refusal(now));
         }
-        if wait_nanos > 0 {
-            let seconds = u64::try_from(wait_nanos / SECOND_NANOS).unwrap_or_default().saturating_add(1);
-            return Err(ServiceError::TooManyAttempts { retry_after_seconds: seconds });
-        }
-        for (bucket, throttle) in counted {
-            tx.put_throttle(bucket, &throttle).await?;
+        for (_, bucket, rule) in attempt.buckets() {
+            let counted = count(tx.throttle(bucket).await?, rule, now);
+            tx.put_throttle(bucket, &counted).await?;
         }
         tx.delete_stale_throttles(stale_before(now)).await?;
+        Ok(tx.commit().await?)
+    }
+
+    /// Records that log-ins are refused, once for each block: whoever is refused goes on at no cost, and must neither
+    /// fill the log nor take the turns of those who write.
+    pub(crate) async fn note_block(
+        &self,
+        context: &AuditContext,
+        attempt: &Attempt,
+    ) -> Result<(), ServiceError> {
+        let now = self.now();
+        let mut tx = self.db().begin_write().await?;
+        let Some(block) = Block::met_by(attempt, &mut tx, now).await?.filter(|block| !block.is_noted) else {
+            return Ok(());
+        };
+        let noted = Throttle { failures: 0, window_start: now, blocked_until: block.until };
+        tx.put_throttle(&block.noted_in, &noted).await?;
+        let detail = json!({
+            "reason": "too_many_attempts",
+            "counted": block.counted,
+            "until": block.until.to_string(),
+        });
+        let event = Event { action: "login", outcome: Outcome::Denied, target: None, detail };
+        context.append(&mut tx, now, None, &event).await?;
         Ok(tx.commit().await?)
     }
 }

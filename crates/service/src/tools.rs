@@ -1,6 +1,12 @@
 //! Tools: what the service does for a caller who reads traces, by the names that agents know. A key may be limited to
 //! some of them, whichever way a request comes in: the transport says which tool a call amounts to.
 
+/// Searching traces, in the audit log.
+pub(crate) const TRACES_QUERY: &str = "traces.query";
+
+/// Fetching one trace, in the audit log.
+pub(crate) const TRACES_GET: &str = "traces.get";
+
 /// A tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tool {
@@ -27,6 +33,15 @@ impl Tool {
             Self::FilterSchema => "svc_filter_schema",
             Self::QueryTraces => "svc_query_traces",
             Self::GetTrace => "svc_get_trace",
+        }
+    }
+
+    /// As the audit log spells a read of traces by this tool; `None` when it reads none.
+    pub const fn action(self) -> Option<&'static str> {
+        match self {
+            Self::FilterSchema => None,
+            Self::QueryTraces => Some(TRACES_QUERY),
+            Self::GetTrace => Some(TRACES_GET),
         }
     }
 }

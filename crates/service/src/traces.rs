@@ -19,6 +19,7 @@ use crate::pending::{Pending, Prepared};
 use crate::principal::Principal;
 use crate::query_input::{self, conditions_detail};
 use crate::service::Service;
+use crate::tools::{TRACES_GET, TRACES_QUERY};
 
 /// What a page shows of its traces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -157,7 +158,7 @@ impl Service {
     ) -> Result<QueryAnswer, ServiceError> {
         let prepare = || self.prepare(principal, &request).boxed();
         // From here on the record exists: durable before anything is looked up, let alone shown.
-        let (access, plan, mut pending) = self.begin_read(principal, "traces.query", None, prepare).await?;
+        let (access, plan, mut pending) = self.begin_read(principal, TRACES_QUERY, None, prepare).await?;
         let selection = match self.select(&access, &plan).await {
             Ok(selection) => selection,
             Err(error) => return Err(pending.fail(error).await),
@@ -178,7 +179,6 @@ impl Service {
     /// [`ServiceError::TraceNotFound`] when it is absent, not authorised, or cannot be an id; and those of
     /// [`Service::query`].
     pub async fn trace(&self, principal: &Principal, trace_id: &str) -> Result<TraceAnswer, ServiceError> {
-        const ACTION: &str = "traces.get";
         let begun = Instant::now();
         let prepare = || {
             let prepared = self.access(principal).map_ok(|access| {
@@ -187,7 +187,8 @@ impl Service {
             });
             prepared.boxed()
         };
-        let (access, (), mut pending) = self.begin_read(principal, ACTION, Some(trace_id), prepare).await?;
+        let (access, (), mut pending) =
+            self.begin_read(principal, TRACES_GET, Some(trace_id), prepare).await?;
         // Absent, forbidden and impossible take the same way from here, so that neither the answer nor the record
         // tells them apart. Whoever may see nothing learns nothing from the store not being asked.
         let found = if access.scope.opens_nothing() || !query_input::is_trace_id(trace_id) {

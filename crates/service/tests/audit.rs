@@ -98,11 +98,25 @@ async fn pages_and_filters() {
     let every = AuditQuery::default;
     assert_eq!(count(AuditQuery { outcome: text("denied"), ..every() }).await, 3);
     assert_eq!(count(AuditQuery { actor: text("ada"), action: text("login"), ..every() }).await, 4);
-    assert_eq!(count(AuditQuery { actor: text("Ada"), ..every() }).await, 0);
+    let by_ada = count(AuditQuery { actor: text("ada"), ..every() }).await;
+    assert_eq!(by_ada, 5, "four log-ins, and the change of the password");
+    let id = world.service.user(&right, "ada").await.unwrap().id;
+    for actor in ["Ada", "ADA", &id] {
+        assert_eq!(count(AuditQuery { actor: text(actor), ..every() }).await, by_ada, "{actor}");
+    }
+    assert_eq!(count(AuditQuery { actor: text("ad"), ..every() }).await, 0);
     assert_eq!(count(AuditQuery { from: Some(all[1].at), ..every() }).await, 2);
     assert_eq!(count(AuditQuery { to: Some(all[1].at), ..every() }).await, all.len() - 2);
     assert_eq!(code(page(AuditQuery { cursor: text("x"), ..every() }).await), "invalid_cursor");
     assert_eq!(code(page(AuditQuery { limit: Some(0), ..every() }).await), "invalid_request");
+
+    // The one who was deleted, and the one who bears the name now.
+    world.service.delete_user(&right, "ada", None).await.unwrap();
+    assert_eq!(count(AuditQuery { actor: text("ada"), ..every() }).await, by_ada);
+    world.user(&admin, "Ada", &[]).await;
+    for (actor, found) in [("ada", by_ada + 2), ("Ada", 2), ("ADA", 2), (&id, by_ada)] {
+        assert_eq!(count(AuditQuery { actor: text(actor), ..every() }).await, found, "{actor}");
+    }
 }
 
 #[tokio::test]
@@ -147,16 +161,49 @@ async fn previewed_reads_say_so() {
     let ids = || QueryRequest { view: View::Ids, ..QueryRequest::default() };
     let own = world.service.query(&caller, ids()).await.unwrap();
     assert_eq!(own.traces, 0, "administration opens no trace");
-    let request = PreviewRequest::As { roles: set(&["pay"]), attributes: None };
+    let request = PreviewRequest::As { roles: set(&["pay"]), attributes: Some(team("blue")) };
     world.service.set_preview(&caller.require_admin().unwrap(), request).await.unwrap();
     let caller = world.principal(&session).await;
     assert_eq!(world.service.query(&caller, ids()).await.unwrap().traces, 1);
     let record = world.last_audit(&admin).await;
     assert_eq!(record.detail["preview"]["roles"][0], "pay");
+    assert_eq!(record.detail["preview"]["attributes"]["team"], "blue", "they decide as roles do");
     assert_eq!(record.actor_name.as_deref(), Some("admin"));
     world.service.clear_preview(&caller.require_admin().unwrap()).await.unwrap();
     let caller = world.principal(&session).await;
     assert_eq!(world.service.query(&caller, ids()).await.unwrap().traces, 0);
     let Credential::Session(token) = &session else { panic!() };
     assert!(!format!("{session:?}").contains(token.expose_secret()));
+}
+
+/// What the code writes as action is what the documentation lists.
+#[test]
+fn every_action_is_documented() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    let is_action = |word: &str| {
+        let (area, what) = word.split_once('.').unwrap_or(("", ""));
+        let plain = |part: &str| {
+            !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_')
+        };
+        plain(area) && plain(what)
+    };
+    // Those without an area, and that of the database.
+    let mut written: Vec<String> =
+        ["login", "logout", "administration", tracewarden_appdb::AUDIT_PRUNE].map(str::to_owned).to_vec();
+    for file in std::fs::read_dir(root.join("src")).unwrap() {
+        let text = std::fs::read_to_string(file.unwrap().path()).unwrap();
+        let words = text.split('"').filter(|word| is_action(word) && !word.ends_with(".rs"));
+        written.extend(words.map(str::to_owned));
+    }
+    let documentation = std::fs::read_to_string(root.join("../../docs/api.md")).unwrap();
+    let (_, list) = documentation.split_once("| action | what |").unwrap();
+    let rows = list.lines().skip(2).take_while(|line| line.starts_with('|'));
+    let cells = rows.map(|row| row.split('|').nth(1).unwrap().to_owned());
+    let mut documented: Vec<String> = cells
+        .flat_map(|cell| cell.split('`').skip(1).step_by(2).map(str::to_owned).collect::<Vec<_>>())
+        .collect();
+    written.sort_unstable();
+    written.dedup();
+    documented.sort_unstable();
+    assert_eq!(written, documented);
 }

@@ -113,6 +113,68 @@ async fn guessing_is_slowed_down_without_locking_the_user_out() {
 }
 
 #[tokio::test]
+async fn a_flood_of_refused_log_ins_leaves_one_record_and_takes_nobodys_turn() {
+    let world = world().await;
+    let admin = world.admin().await;
+    let log = async |reason: &str| {
+        let records = world.audit(&admin).await;
+        let of_reason = |entry: &&AuditEntry| entry.detail["reason"] == reason;
+        records.iter().filter(of_reason).map(|entry| entry.detail.clone()).collect::<Vec<_>>()
+    };
+    let refused = async |name: &str| code(world.login_from(name, "wrong", "203.0.113.9").await);
+    for _ in 0..6 {
+        assert_eq!(refused("admin").await, "invalid_credentials");
+    }
+    assert_eq!(refused("admin").await, "too_many_attempts");
+    // Whoever writes now keeps everybody else who wants to write waiting.
+    let writing = world.db.begin_write().await.unwrap();
+    for _ in 0..100 {
+        assert_eq!(refused("Admin").await, "too_many_attempts");
+    }
+    drop(writing);
+    let noted = log("too_many_attempts").await;
+    assert_eq!(noted.len(), 1, "{noted:?}");
+    assert_eq!(noted[0]["counted"], "user_at_address");
+    assert_eq!(noted[0]["until"], admin_now(&world).saturating_add(5 * SECOND).to_string());
+
+    // The next block has a record of its own, and so has the one of the address.
+    world.clock.pass(5);
+    assert_eq!(refused("admin").await, "invalid_credentials");
+    for _ in 0..3 {
+        assert_eq!(refused("admin").await, "too_many_attempts");
+    }
+    assert_eq!(log("too_many_attempts").await.len(), 2);
+    for number in 0..100 {
+        refused(&format!("user{number}")).await;
+    }
+    let noted = log("too_many_attempts").await;
+    assert_eq!((noted.len(), &noted[0]["counted"]), (3, &"address".into()), "{noted:?}");
+    assert_eq!(log("wrong_password").await.len() + log("unknown_user").await.len(), 51);
+}
+
+#[tokio::test]
+async fn what_was_typed_as_a_name_is_kept_under_a_key_that_replicas_share() {
+    use sha2::Digest as _;
+    use sqlx::{Connection as _, Row as _};
+    let world = world().await;
+    let admin = world.admin().await;
+    let other = world.replica(Settings::default()).await;
+    for attempt in 0..7 {
+        let login = Login { username: "My Password".to_owned(), password: "wrong".to_owned().into() };
+        let service = if attempt % 2 == 0 { &world.service } else { &other };
+        let expected = if attempt < 6 { "invalid_credentials" } else { "too_many_attempts" };
+        assert_eq!(code(service.login(login, info()).await), expected, "{attempt}");
+    }
+    drop(admin);
+    let mut connection = sqlx::AnyConnection::connect(&world.url).await.unwrap();
+    let rows = sqlx::query("SELECT bucket FROM login_throttles").fetch_all(&mut connection).await.unwrap();
+    let buckets: Vec<String> = rows.iter().map(|row| row.get("bucket")).collect();
+    assert!(buckets.iter().any(|bucket| bucket.starts_with("pair:")), "{buckets:?}");
+    let guessed = hex::encode(sha2::Sha256::digest(b"my password"));
+    assert!(!buckets.iter().any(|bucket| bucket.contains(&guessed)), "{buckets:?}");
+}
+
+#[tokio::test]
 async fn many_names_from_one_address_are_slowed_down() {
     let world = world().await;
     world.admin().await;
@@ -277,4 +339,21 @@ async fn a_login_renews_a_cheaper_hash() {
     }
     world.service.login(login(), info()).await.unwrap();
     assert_eq!(hash().await, (true, true), "no cheaper one comes back");
+}
+
+#[tokio::test]
+async fn two_log_ins_that_renew_a_hash_at_once_both_come_in() {
+    let world = world().await;
+    let admin = world.admin().await;
+    world.user(&admin, "ada", &[]).await;
+    let password = PasswordCost { iterations: 3, ..PasswordCost::default() };
+    let dearer = Settings { password, ..Settings::default() };
+    let replica = replica(&world.db, &world.clock, &world.store, dearer).await;
+    let login = || Login { username: "ada".to_owned(), password: USER_PASSWORD.to_owned().into() };
+    let (one, other) = tokio::join!(replica.login(login(), info()), replica.login(login(), info()));
+    one.unwrap();
+    other.unwrap();
+    let records = world.audit(&admin).await;
+    let renewed = |index: usize| records[index].detail["password_hash_renewed"].clone();
+    assert_eq!((renewed(1), renewed(0)), (true.into(), false.into()), "{records:?}");
 }

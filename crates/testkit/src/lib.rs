@@ -1,6 +1,7 @@
 //! Generators, sample traces, a whole application in process, a fault-injecting proxy. Development only.
 
 pub mod chaos_proxy;
+pub mod commit_proxy;
 pub mod local_store;
 #[cfg(feature = "policies")]
 pub mod policies;

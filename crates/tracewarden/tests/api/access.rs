@@ -44,6 +44,7 @@ const CALLERS: &[Caller] = &[
     caller("user, key", Credential::Key, false),
     // An administrator's, since whoever administers must not before the password is their own.
     Caller { pending: true, ..caller("password pending, session", Credential::Session, true) },
+    Caller { pending: true, ..caller("password pending, key", Credential::Key, false) },
     caller("administrator, session", Credential::Session, true),
     caller("administrator, key", Credential::Key, true),
     Caller {
@@ -151,9 +152,14 @@ async fn clients(service: &Service) -> BTreeMap<&'static str, Client> {
     let ada = service.user(&admin, "ada", &[]).await;
     let created = admin.post("/users", json!({"username": "eve", "roles": ["admin"]})).await.expect(201);
     let eve = service.sign_in("eve", created.body["initial_password"].as_str().unwrap()).await;
+    let max = service.user(&admin, "max", &[]).await;
     let mut clients = BTreeMap::new();
     for caller in CALLERS {
-        let owner = if caller.administrator { &admin } else { &ada };
+        let owner = match caller {
+            Caller { pending: true, .. } => &max,
+            Caller { administrator: true, .. } => &admin,
+            _ => &ada,
+        };
         let client = match caller.credential {
             Credential::None => service.anonymous(),
             Credential::Session if caller.pending => eve.clone(),
@@ -170,6 +176,8 @@ async fn clients(service: &Service) -> BTreeMap<&'static str, Client> {
         };
         clients.insert(caller.title, client);
     }
+    // Ends sessions, and leaves keys as they are.
+    admin.send(Method::POST, "/users/max/password", None).await.expect(200);
     clients
 }
 
@@ -208,6 +216,13 @@ async fn what_the_gate_refuses_is_recorded() {
         ("user, session", Method::GET, "/users", "administration", "forbidden"),
         ("user, key", Method::PUT, "/me/preview", "administration", "forbidden"),
         ("password pending, session", Method::GET, "/audit", "administration", "password_change_required"),
+        (
+            "password pending, session",
+            Method::POST,
+            "/traces/query",
+            "traces.query",
+            "password_change_required",
+        ),
         ("administrator, key", Method::POST, "/logout", "logout", "session_required"),
         ("administrator, key", Method::POST, "/me/password", "password.change", "session_required"),
         ("administrator, key", Method::POST, "/me/api-keys", "api_key.create", "session_required"),
@@ -220,9 +235,18 @@ async fn what_the_gate_refuses_is_recorded() {
         assert_eq!(record["detail"], json!({"code": code, "method": method.as_str(), "route": path}));
         assert_eq!(record["request_id"], asked.headers["x-request-id"].to_str().unwrap(), "{record}");
     }
-    // Of no interest: no administration was asked for, and the user will do what is asked of them.
+    let pending = &clients["password pending, session"];
+    pending.get("/traces/abc").await.problem(403, "password_change_required");
+    let record = admin.get("/audit?limit=1").await.expect(200).body["records"][0].clone();
+    assert_eq!(
+        (&record["action"], &record["target"]),
+        (&json!("traces.get"), &json!("/traces/abc")),
+        "{record}"
+    );
+    assert_eq!((&record["outcome"], &record["actor"]["username"]), (&json!("denied"), &json!("eve")));
+    // Of no interest: neither administration nor traces were asked for, and the user will do what is asked of them.
     let before = admin.get("/audit?limit=1").await.expect(200).body;
-    clients["password pending, session"].get("/filter/schema").await.problem(403, "password_change_required");
+    pending.get("/filter/schema").await.problem(403, "password_change_required");
     assert_eq!(admin.get("/audit?limit=1").await.expect(200).body, before);
 }
 

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{ADMIN_PASSWORD, Service};
+use crate::support::{ADMIN_PASSWORD, Answer, Client, Service};
 
 fn actions(answer: &Value) -> Vec<&str> {
     answer["records"].as_array().unwrap().iter().map(|record| record["action"].as_str().unwrap()).collect()
@@ -150,4 +150,71 @@ async fn refused_changes_of_credentials_are_recorded() {
     key.send(reqwest::Method::POST, "/logout", None).await.problem(403, "session_required");
     let record = admin.get("/audit?limit=1").await.expect(200).body["records"][0].clone();
     assert_eq!((&record["action"], &record["outcome"]), (&json!("logout"), &json!("denied")), "{record}");
+}
+
+#[tokio::test]
+async fn requests_for_traces_or_changes_that_cannot_be_read_are_recorded() {
+    let service = Service::start();
+    let admin = service.admin().await;
+    let sending_json = |client: &Client| client.with("content-type", "application/json");
+    let large = "x".repeat(2 * 1024 * 1024);
+    let (query, role) = ("/traces/query", "/roles/x");
+    let picky = sending_json(&admin).with("accept", "text/html");
+    for (client, method, path, body, status, action, route) in [
+        (&sending_json(&admin), "POST", query, "{\"lmit\": 1}", 400, "traces.query", query),
+        (&sending_json(&admin), "POST", query, "{\"filter\": 1}", 400, "traces.query", query),
+        (&sending_json(&admin), "POST", query, &*large, 413, "traces.query", query),
+        (&admin, "POST", query, "{}", 415, "traces.query", query),
+        (&picky, "POST", query, "{}", 406, "traces.query", query),
+        (&admin, "GET", "/traces/abc?form=2026", "", 400, "traces.get", "/traces/{id}"),
+        (&picky, "GET", "/traces/abc", "", 406, "traces.get", "/traces/{id}"),
+        (&sending_json(&admin), "PUT", role, "{", 400, "administration", "/roles/{name}"),
+        (
+            &sending_json(&admin).with("if-match", "W/\"1\""),
+            "PUT",
+            role,
+            "{}",
+            412,
+            "administration",
+            "/roles/{name}",
+        ),
+        (&sending_json(&admin), "PUT", "/me/preview", "{}", 400, "preview.begin", "/me/preview"),
+    ] {
+        let request = client.request(method.parse().unwrap(), path).body(body.to_owned());
+        let asked = Answer::read(format!("{method} {path}"), request).await.expect(status);
+        let record = admin.get("/audit?limit=1").await.expect(200).body["records"][0].clone();
+        let request_id = asked.headers["x-request-id"].to_str().unwrap();
+        assert_eq!(record["request_id"], request_id, "{method} {path} {status}: {record}");
+        assert_eq!((&record["action"], &record["outcome"]), (&json!(action), &json!("failed")), "{record}");
+        assert_eq!(record["target"], path.split('?').next().unwrap());
+        let code = &asked.body["code"];
+        assert_eq!(record["detail"], json!({"code": code, "method": method, "route": route}));
+        assert_eq!(record["actor"]["username"], "admin");
+    }
+    // What a use case refuses has one record, its own.
+    let policies = json!({"policies": [{"title": "t", "expression": "true"}]});
+    let asked = admin.with("if-match", "\"7\"").put(role, policies).await.problem(412, "precondition_failed");
+    let records = admin.get("/audit?limit=2").await.expect(200).body["records"].clone();
+    assert_eq!((&records[0]["action"], &records[0]["outcome"]), (&json!("role.put"), &json!("failed")));
+    let request_id = asked.headers["x-request-id"].to_str().unwrap();
+    assert!(records[0]["request_id"] == request_id && records[1]["request_id"] != request_id, "{records}");
+    // Reading the configuration leaves none, and so does one's own account, and a stranger.
+    admin.get("/users?limit=x").await.problem(400, "invalid_request");
+    admin.post("/me/api-keys", json!({"nam": "x"})).await.problem(400, "invalid_request");
+    service.anonymous().post(query, json!({"lmit": 1})).await.problem(401, "unauthenticated");
+    service.anonymous().post("/login", json!({"user": "x"})).await.problem(400, "invalid_request");
+    assert_eq!(admin.get("/audit?limit=2").await.expect(200).body["records"], records);
+}
+
+#[tokio::test]
+async fn names_are_found_as_users_are() {
+    let service = Service::start();
+    let admin = service.admin().await;
+    service.user(&admin, "Ada", &[]).await;
+    let all = admin.get("/audit?actor=Ada").await.expect(200).body;
+    assert!(all["records"].as_array().unwrap().len() >= 2, "{all}");
+    let id = all["records"][0]["actor"]["id"].as_str().unwrap();
+    for actor in ["ada", "ADA", id] {
+        assert_eq!(admin.get(&format!("/audit?actor={actor}")).await.expect(200).body, all, "{actor}");
+    }
 }

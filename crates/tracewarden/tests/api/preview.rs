@@ -58,7 +58,11 @@ async fn access_to_traces_follows_the_preview_and_nothing_else_does() {
     assert_eq!(visible(&admin).await, json!([BLUE]));
     let record = admin.get("/audit?action=traces.query&limit=1").await.expect(200).body["records"][0].clone();
     assert_eq!(record["actor"]["username"], "admin", "{record}");
-    assert_eq!(record["detail"]["preview"], json!({"roles": ["blue"], "username": "ada"}), "{record}");
+    assert_eq!(
+        record["detail"]["preview"],
+        json!({"roles": ["blue"], "attributes": {}, "username": "ada"}),
+        "{record}"
+    );
 
     for _ in 0..2 {
         admin.delete("/me/preview").await.expect(204);

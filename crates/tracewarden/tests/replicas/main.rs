@@ -17,6 +17,7 @@ mod effects;
 mod first_start;
 mod fleet;
 mod kill;
+mod lost_commits;
 mod outage;
 mod races;
 mod retention;

@@ -70,6 +70,18 @@ struct Sum {
 impl Sum {
     /// Every success in the log is a change that was seen, and the other way round.
     fn check(&mut self, round: usize, attempts: &[Attempt], news: &[AuditRecord]) {
+        let mut outcomes: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+        for record in news {
+            outcomes.entry(&record.request_id).or_default().insert(&record.outcome);
+        }
+        // What the service does by itself has no request.
+        outcomes.remove("");
+        for (request, outcomes) in outcomes {
+            assert!(
+                outcomes.len() == 1 || !outcomes.contains("success"),
+                "round {round}: of the request {request} the log says that it was done and that it was not: {outcomes:?}"
+            );
+        }
         let mut records: BTreeMap<&str, usize> = BTreeMap::new();
         for record in news.iter().filter(|record| record.outcome == "success") {
             *records.entry(record.user_agent.as_deref().unwrap_or("")).or_default() += 1;

@@ -1,0 +1,144 @@
+//! A proxy before PostgreSQL that loses the connection of one transaction at its `COMMIT`: on the way there, so that
+//! nothing is kept, or on the way back, so that everything is. Whoever sent it cannot tell which.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::postgres::Database;
+
+/// What gets lost, with the connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lost {
+    /// The `COMMIT`: the server rolls back.
+    Commit,
+    /// The answer to it: the server has committed.
+    Answer,
+}
+
+/// A transaction is recognised by a text among its values.
+type Trap = Option<(Vec<u8>, Lost)>;
+
+/// `COMMIT` as a simple query: its type, the length of what follows, the text.
+const COMMIT: &[u8] = b"Q\0\0\0\x0bCOMMIT\0";
+
+/// The proxy; stops accepting when dropped.
+pub struct CommitProxy {
+    address: SocketAddr,
+    url: String,
+    trap: Arc<Mutex<Trap>>,
+}
+
+impl CommitProxy {
+    /// Listens on a free port of the loopback interface, for this database.
+    ///
+    /// # Errors
+    /// When no port can be had, or the database's address is not `HOST:PORT`.
+    pub fn start(database: &Database) -> Result<Self, String> {
+        let url = database.url();
+        let upstream = url.rsplit_once('@').and_then(|(_, rest)| rest.split_once('/')).map(|(host, _)| host);
+        let upstream = upstream.ok_or("the database's address names no host")?;
+        let listener = TcpListener::bind(("127.0.0.1", 0)).map_err(|error| error.to_string())?;
+        let address = listener.local_addr().map_err(|error| error.to_string())?;
+        let url = url.replace(upstream, &address.to_string());
+        let upstream: SocketAddr = upstream.parse().map_err(|error| format!("`{upstream}`: {error}"))?;
+        let trap = Arc::new(Mutex::new(None));
+        let shared = Arc::downgrade(&trap);
+        std::thread::spawn(move || {
+            for client in listener.incoming().map_while(Result::ok) {
+                let Some(trap) = shared.upgrade() else { return };
+                if let Ok(server) = TcpStream::connect(upstream) {
+                    pass(client, server, trap);
+                }
+            }
+        });
+        Ok(Self { address, url, trap })
+    }
+
+    /// The address to use instead of the database's.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Loses the connection of the next transaction that commits with this text among its values.
+    pub fn lose(&self, text: &str, lost: Lost) {
+        *lock(&self.trap) = Some((text.as_bytes().to_vec(), lost));
+    }
+
+    /// Whether that has happened.
+    pub fn has_lost(&self) -> bool {
+        lock(&self.trap).is_none()
+    }
+}
+
+impl Drop for CommitProxy {
+    fn drop(&mut self) {
+        self.trap = Arc::default();
+        // The listener's thread sees that nobody is left when it next accepts.
+        let _ = TcpStream::connect(self.address);
+    }
+}
+
+fn lock(trap: &Mutex<Trap>) -> MutexGuard<'_, Trap> {
+    trap.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn contains(bytes: &[u8], part: &[u8]) -> bool {
+    bytes.windows(part.len()).any(|window| window == part)
+}
+
+fn pass(client: TcpStream, server: TcpStream, trap: Arc<Mutex<Trap>>) {
+    let (Ok(from_client), Ok(to_client)) = (client.try_clone(), client.try_clone()) else { return };
+    let (Ok(from_server), Ok(to_server)) = (server.try_clone(), server.try_clone()) else { return };
+    let silent = Arc::new(AtomicBool::new(false));
+    let silenced = Arc::clone(&silent);
+    std::thread::spawn(move || {
+        pass_statements(from_client, to_server, &trap, &silent);
+        if !silent.load(Ordering::SeqCst) {
+            let _ = client.shutdown(Shutdown::Both);
+            let _ = server.shutdown(Shutdown::Both);
+        }
+    });
+    std::thread::spawn(move || pass_answers(from_server, to_client, &silenced));
+}
+
+fn pass_statements(mut client: TcpStream, mut server: TcpStream, trap: &Mutex<Trap>, silent: &AtomicBool) {
+    let mut transaction = Vec::new();
+    let mut buffer = [0_u8; 16 * 1024];
+    while let Ok(length @ 1..) = client.read(&mut buffer) {
+        let sent = buffer.get(..length).unwrap_or_default();
+        if contains(sent, b"BEGIN") {
+            transaction.clear();
+        }
+        transaction.extend_from_slice(sent);
+        // Sent alone, since its answer is waited for; so that it comes in one piece.
+        let caught = if contains(sent, COMMIT) {
+            lock(trap).take_if(|(text, _)| contains(&transaction, text)).map(|(_, lost)| lost)
+        } else {
+            None
+        };
+        match caught {
+            Some(Lost::Commit) => return,
+            Some(Lost::Answer) => silent.store(true, Ordering::SeqCst),
+            None => {}
+        }
+        if server.write_all(sent).is_err() || caught.is_some() {
+            return;
+        }
+    }
+}
+
+fn pass_answers(mut server: TcpStream, mut client: TcpStream, silent: &AtomicBool) {
+    let mut buffer = [0_u8; 16 * 1024];
+    while let Ok(length @ 1..) = server.read(&mut buffer) {
+        // The server answers a `COMMIT` when it is durable.
+        if silent.load(Ordering::SeqCst)
+            || client.write_all(buffer.get(..length).unwrap_or_default()).is_err()
+        {
+            break;
+        }
+    }
+    let _ = client.shutdown(Shutdown::Both);
+    let _ = server.shutdown(Shutdown::Both);
+}

@@ -1,0 +1,123 @@
+//! PostgreSQL is lost while it is told to commit: nobody knows whether the change was made. The answer says so, the log
+//! does not deny a change that was made, and nothing is shown or opened.
+
+use std::sync::Arc;
+
+use reqwest::Method;
+use serde_json::{Value, json};
+use tracewarden_testkit::commit_proxy::{CommitProxy, Lost};
+use tracewarden_testkit::postgres;
+
+use crate::audit_log;
+use crate::fleet::{add_user, read_traces, spans};
+use crate::support::store::{self, BLUE, Store, blue_policies};
+use crate::support::{Answer, Client, Service, USER_PASSWORD};
+
+struct Scene {
+    service: Service,
+    proxy: CommitProxy,
+    _store: Store,
+}
+
+impl Scene {
+    async fn set() -> (Self, Client) {
+        let store = Store::start();
+        store.insert_two_traces().await;
+        let database = Arc::new(postgres::database().unwrap());
+        let proxy = CommitProxy::start(&database).unwrap();
+        let through = [("TRACEWARDEN_DATABASE_URL", proxy.url())];
+        let service = Service::start_on(&database, &[&store.settings()[..], &through].concat());
+        let admin = service.admin().await;
+        store::bind(&admin).await;
+        admin.put("/roles/blue", blue_policies()).await.expect(201);
+        add_user(&service, &admin, "ada", &["blue"], json!({})).await;
+        (Self { service, proxy, _store: store }, admin)
+    }
+
+    /// Asks, loses the database at the commit, and gives the answer with the outcomes that the log has of it.
+    async fn ask(
+        &self,
+        client: &Client,
+        (method, path, body): (Method, &str, Value),
+        lost: Lost,
+    ) -> (Answer, Vec<String>) {
+        let mark = format!("{method} {path} {lost:?}");
+        self.proxy.lose(&mark, lost);
+        let client = client.with("user-agent", &mark);
+        let answer =
+            client.send(method, path, (!body.is_null()).then_some(body)).await.problem(503, "unavailable");
+        assert!(self.proxy.has_lost(), "{mark}: committed without having been met");
+        let detail = answer.body["detail"].as_str().unwrap();
+        assert!(detail.contains("not known whether the change was made"), "{mark}: {detail}");
+        assert!(answer.headers.get("set-cookie").is_none(), "{mark}");
+        let request = answer.headers["x-request-id"].to_str().unwrap();
+        let records = audit_log::verified(&self.service).await;
+        let of_request = records.into_iter().filter(|record| record.request_id == request);
+        let outcomes = of_request.map(|record| record.outcome).collect();
+        (answer, outcomes)
+    }
+}
+
+const BOTH: [(Lost, bool); 2] = [(Lost::Commit, false), (Lost::Answer, true)];
+
+#[tokio::test]
+async fn a_change_that_was_made_is_not_denied() {
+    let (scene, admin) = Scene::set().await;
+    for (lost, made) in BOTH {
+        let role = format!("/roles/new-{made}");
+        let user = format!("user-{made}");
+        let key = format!("key-{made}");
+        for request in [
+            (Method::PUT, role.as_str(), blue_policies()),
+            (Method::POST, "/users", json!({"username": user})),
+            (Method::POST, "/me/api-keys", json!({"name": key})),
+            (Method::PATCH, "/users/ada", json!({"attributes": {"made": made}})),
+        ] {
+            let asked = format!("{} {}, {lost:?}", request.0, request.1);
+            let (_, outcomes) = scene.ask(&admin, request, lost).await;
+            let expected: &[&str] = if made { &["success"] } else { &[] };
+            assert_eq!(outcomes, expected, "{asked}");
+        }
+        let there = if made { 200 } else { 404 };
+        admin.get(&role).await.expect(there);
+        admin.get(&format!("/users/{user}")).await.expect(there);
+        let keys = admin.get("/me/api-keys").await.expect(200).body.to_string();
+        assert_eq!(keys.contains(&key), made, "{keys}");
+        let attributes = admin.get("/users/ada").await.expect(200).body["attributes"].clone();
+        assert_eq!(attributes, if made { json!({"made": true}) } else { json!({}) });
+        // The way back in for a user whose password nobody was told.
+        if made {
+            let path = format!("/users/{user}/password");
+            let rotated = admin.send(Method::POST, &path, None).await.expect(200).body;
+            scene.service.sign_in(&user, rotated["initial_password"].as_str().unwrap()).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn nothing_is_opened_or_shown() {
+    let (scene, _) = Scene::set().await;
+    let ada = scene.service.sign_in("ada", USER_PASSWORD).await;
+    assert!(spans(&read_traces(&ada).await) > 0);
+    let trace = format!("/traces/{BLUE}");
+    for (lost, made) in BOTH {
+        let login = json!({"username": "ada", "password": USER_PASSWORD});
+        let before = ada.get("/me/sessions").await.expect(200).body["sessions"].as_array().unwrap().len();
+        let (_, outcomes) =
+            scene.ask(&scene.service.anonymous(), (Method::POST, "/login", login), lost).await;
+        let expected: &[&str] = if made { &["success"] } else { &[] };
+        assert_eq!(outcomes, expected, "a log-in, {lost:?}");
+        // One whose token nobody has; its user sees it and can end it.
+        let after = ada.get("/me/sessions").await.expect(200).body["sessions"].as_array().unwrap().len();
+        assert_eq!(after, before + usize::from(made));
+
+        for request in [(Method::POST, "/traces/query", json!({})), (Method::GET, &*trace, Value::Null)] {
+            let asked = format!("{} {}, {lost:?}", request.0, request.1);
+            let (answer, outcomes) = scene.ask(&ada, request, lost).await;
+            assert!(!String::from_utf8_lossy(&answer.bytes).contains(BLUE), "{asked}");
+            let expected: &[&str] = if made { &["unknown"] } else { &[] };
+            assert_eq!(outcomes, expected, "{asked}");
+        }
+    }
+    assert!(spans(&read_traces(&ada).await) > 0);
+}
