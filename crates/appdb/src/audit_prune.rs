@@ -4,6 +4,7 @@
 use sqlx::any::AnyRow;
 use tracewarden_model::Timestamp;
 
+use crate::audit_verify;
 use crate::database::WriteTx;
 use crate::error::DbError;
 use crate::rows;
@@ -18,7 +19,7 @@ const OPEN_GRACE_NANOS: i64 = 3_600 * 1_000_000_000;
 const PAGE: i64 = 1_000;
 
 /// What was removed: every record up to `through`. The detail of the record with the action [`AUDIT_PRUNE`] has members
-/// of these names, and may have more.
+/// of these names, and may have more, such as `before`, the time from which on records were kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PrunedAudit {
     /// The last record removed.
@@ -46,15 +47,15 @@ impl Sweep {
     /// Takes the next record; whether to go on.
     fn next(&mut self, row: &AnyRow) -> Result<bool, DbError> {
         let sequence = rows::unsigned(row, "sequence")?;
+        // What was tampered with must not vanish as if it had become too old: not even its time can be believed before.
+        if let Some(reason) = audit_verify::check_link(row, sequence, self.last, &self.previous)? {
+            return Err(DbError::Corrupt(format!(
+                "the audit log is broken at record {sequence}: {reason}; nothing is removed from it, verify it"
+            )));
+        }
         let at = rows::time(row, "at")?;
         if at >= self.before {
             return Ok(false);
-        }
-        // What was tampered with must not vanish as if it had become too old.
-        if self.last.checked_add(1) != Some(sequence) || rows::text(row, "previous_hash")? != self.previous {
-            return Err(DbError::Corrupt(format!(
-                "the audit log is broken at record {sequence}, so that nothing is removed from it; verify it"
-            )));
         }
         let hash = rows::text(row, "hash")?;
         let begun = rows::optional_integer(row, "completes")?.is_none();
@@ -81,7 +82,8 @@ impl WriteTx {
     /// the result as its detail before it commits.
     ///
     /// # Errors
-    /// [`DbError::Corrupt`] when the records to remove are no unbroken chain, else as the database fails.
+    /// [`DbError::Corrupt`] when the records to remove are not the unbroken chain that was written, else as the database
+    /// fails.
     pub async fn prune_audit(
         &mut self,
         before: Timestamp,
@@ -100,7 +102,9 @@ impl WriteTx {
         };
         'sweep: loop {
             let page = sqlx::query(
-                "SELECT begun.sequence, begun.completes, begun.at, begun.outcome, begun.previous_hash, begun.hash, \
+                "SELECT begun.sequence, begun.completes, begun.at, begun.actor_id, begun.actor_name, \
+                 begun.credential_id, begun.via, begun.action, begun.outcome, begun.request_id, begun.client_ip, \
+                 begun.user_agent, begun.target, begun.detail, begun.previous_hash, begun.hash, \
                  ended.sequence AS completed_by \
                  FROM audit AS begun LEFT JOIN audit AS ended ON ended.completes = begun.sequence \
                  WHERE begun.sequence > $1 ORDER BY begun.sequence LIMIT $2",
@@ -113,8 +117,13 @@ impl WriteTx {
                 break;
             }
             for row in &page {
-                if !sweep.next(row)? {
-                    break 'sweep;
+                match sweep.next(row) {
+                    Ok(true) => {}
+                    Ok(false) => break 'sweep,
+                    Err(error) => {
+                        self.measured.refused_to_prune();
+                        return Err(error);
+                    }
                 }
             }
         }

@@ -31,6 +31,17 @@ pub struct AuditPlace {
     pub at: Timestamp,
 }
 
+/// A removal of old records, as its own record tells.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AuditRemoval {
+    /// The record of it.
+    pub recorded: AuditPlace,
+    /// What was removed.
+    pub removed: PrunedAudit,
+    /// The time from which on records were kept, when the record says it.
+    pub before: Option<Timestamp>,
+}
+
 /// An unbroken chain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VerifiedAudit {
@@ -44,6 +55,10 @@ pub struct VerifiedAudit {
     pub head: (u64, String),
     /// Number and hash of the last record that was removed for its age; 0 and [`GENESIS_HASH`] before the first.
     pub anchor: (u64, String),
+    /// How many of the records tell of a removal. Those of earlier removals become old themselves, and go.
+    pub removals: u64,
+    /// The newest of them, which made the anchor.
+    pub newest_removal: Option<AuditRemoval>,
 }
 
 /// The chain as far as it has been verified.
@@ -53,7 +68,8 @@ struct Walk {
     records: u64,
     first: Option<AuditPlace>,
     latest: Option<AuditPlace>,
-    pruned: Option<PrunedAudit>,
+    removals: u64,
+    newest_removal: Option<AuditRemoval>,
 }
 
 impl Walk {
@@ -63,16 +79,15 @@ impl Walk {
         if let Some(reason) = check_link(row, sequence, self.last, &self.previous)? {
             return Ok(Err(ChainFault { sequence, reason }));
         }
-        if rows::text(row, "action")? == AUDIT_PRUNE && rows::text(row, "outcome")? == "success" {
-            match documents::read_pruned(&rows::text(row, "detail")?) {
-                Ok(pruned) => self.pruned = Some(pruned),
-                Err(_) => {
-                    let reason = "it records a removal of old records, but not of which ones";
-                    return Ok(Err(ChainFault { sequence, reason }));
-                }
-            }
-        }
         let place = AuditPlace { sequence, at: rows::time(row, "at")? };
+        if rows::text(row, "action")? == AUDIT_PRUNE && rows::text(row, "outcome")? == "success" {
+            let Ok((removed, before)) = documents::read_pruned(&rows::text(row, "detail")?) else {
+                let reason = "it records a removal of old records, but not of which ones";
+                return Ok(Err(ChainFault { sequence, reason }));
+            };
+            self.removals = self.removals.saturating_add(1);
+            self.newest_removal = Some(AuditRemoval { recorded: place, removed, before });
+        }
         self.first.get_or_insert(place);
         self.latest = Some(place);
         self.records = self.records.saturating_add(1);
@@ -84,8 +99,8 @@ impl Walk {
     /// Whether the removals that the log records led to this anchor. Whoever cuts off the beginning by hand and moves
     /// the anchor leaves no such record; the record of the last removal is newer than all that it removed, and so kept.
     fn confirms(&self, anchor: &(u64, String)) -> bool {
-        match &self.pruned {
-            Some(pruned) => (pruned.through, &pruned.hash) == (anchor.0, &anchor.1),
+        match &self.newest_removal {
+            Some(newest) => (newest.removed.through, &newest.removed.hash) == (anchor.0, &anchor.1),
             None => anchor.0 == 0 && anchor.1 == GENESIS_HASH,
         }
     }
@@ -113,7 +128,8 @@ impl ReadTx {
             records: 0,
             first: None,
             latest: None,
-            pruned: None,
+            removals: 0,
+            newest_removal: None,
         };
         loop {
             let page = sqlx::query(
@@ -144,7 +160,8 @@ impl ReadTx {
             let reason = "the log does not begin where its record of the last removal says";
             return Ok(Err(ChainFault { sequence: anchor.0, reason }));
         }
-        Ok(Ok(VerifiedAudit { records: walk.records, first: walk.first, last: walk.latest, head, anchor }))
+        let Walk { records, first, latest: last, removals, newest_removal, .. } = walk;
+        Ok(Ok(VerifiedAudit { records, first, last, head, anchor, removals, newest_removal }))
     }
 
     /// A record at or before the anchor, where none can be.
@@ -158,7 +175,9 @@ impl ReadTx {
     }
 }
 
-fn check_link(
+/// Why a record with all its columns is not the next one after `last`; `None` when it is, with the content that was
+/// written.
+pub(crate) fn check_link(
     row: &AnyRow,
     sequence: u64,
     last: u64,

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 use tracewarden_model::{
-    AccessModel, AttributeValue, Binding, ColumnType, Display, FieldRef, LogicalType, MarkedField,
+    AccessModel, AttributeValue, Binding, ColumnType, Display, FieldRef, LogicalType, MarkedField, Timestamp,
 };
 
 use crate::audit_prune::PrunedAudit;
@@ -77,6 +77,7 @@ struct PrunedDocument {
     through: u64,
     hash: String,
     removed: u64,
+    before: Option<String>,
 }
 
 fn corrupt(what: &str, error: impl std::fmt::Display) -> DbError {
@@ -127,10 +128,13 @@ pub(crate) fn read_preview(text: &str) -> Result<Preview, DbError> {
     })
 }
 
-pub(crate) fn read_pruned(text: &str) -> Result<PrunedAudit, DbError> {
-    let document: PrunedDocument =
-        serde_json::from_str(text).map_err(|error| corrupt("removal of audit records", error))?;
-    Ok(PrunedAudit { through: document.through, hash: document.hash, removed: document.removed })
+/// What was removed, and the time from which on records were kept, when it is said.
+pub(crate) fn read_pruned(text: &str) -> Result<(PrunedAudit, Option<Timestamp>), DbError> {
+    let what = "removal of audit records";
+    let document: PrunedDocument = serde_json::from_str(text).map_err(|error| corrupt(what, error))?;
+    let PrunedDocument { through, hash, removed, before } = document;
+    let before = before.map(|before| Timestamp::parse(&before)).transpose();
+    Ok((PrunedAudit { through, hash, removed }, before.map_err(|error| corrupt(what, error))?))
 }
 
 pub(crate) fn write_tools(tools: &[String]) -> Result<String, DbError> {

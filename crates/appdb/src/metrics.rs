@@ -62,6 +62,7 @@ struct Inner {
     audit_records: Counter,
     audit_failures: Counter,
     audit_pruned: Counter,
+    audit_prune_refusals: Counter,
 }
 
 impl Default for Metrics {
@@ -74,6 +75,7 @@ impl Default for Metrics {
             audit_records: Counter::default(),
             audit_failures: Counter::default(),
             audit_pruned: Counter::default(),
+            audit_prune_refusals: Counter::default(),
         };
         // What has not happened yet shows as zero: an alert on a rate sees the first time, too.
         for kind in [Kind::Read, Kind::Write] {
@@ -89,8 +91,15 @@ impl Default for Metrics {
 
 impl Metrics {
     pub(crate) fn register(&self, registry: &mut Registry) {
-        let Inner { wait, transaction, failures, audit_records, audit_failures, audit_pruned } =
-            self.0.as_ref();
+        let Inner {
+            wait,
+            transaction,
+            failures,
+            audit_records,
+            audit_failures,
+            audit_pruned,
+            audit_prune_refusals,
+        } = self.0.as_ref();
         registry.register(
             "tracewarden_database_wait_seconds",
             "Time until a transaction of the own database began: for a connection, and for the writers before",
@@ -120,6 +129,11 @@ impl Metrics {
             "tracewarden_audit_pruned_records",
             "Audit records removed for their age",
             audit_pruned.clone(),
+        );
+        registry.register(
+            "tracewarden_audit_prune_refusals",
+            "Removals of old audit records that were refused because the log is not what was written",
+            audit_prune_refusals.clone(),
         );
     }
 
@@ -167,6 +181,11 @@ pub(crate) struct Measured {
 }
 
 impl Measured {
+    /// Counts that old records were kept because the log is broken.
+    pub(crate) fn refused_to_prune(&self) {
+        self.metrics.0.audit_prune_refusals.inc();
+    }
+
     /// Counts what the end of the transaction made of it.
     pub(crate) fn committed<T, E>(mut self, result: Result<T, E>) -> Result<T, E> {
         if result.is_ok() {

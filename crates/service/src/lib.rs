@@ -71,7 +71,7 @@ pub use traces::{AnswerBody, QueryAnswer, QueryRequest, SchemaEcho, SpanStream, 
 pub use users::{CreatedUser, NewUser, UserAccess, UserChange, UserInfo, UserPage};
 
 pub use tracewarden_appdb::{
-    AppDb, ChainFault, DbError, DbInspection, Policy, Preview, Role, SchemaState, VerifiedAudit,
+    AppDb, AuditRemoval, ChainFault, DbError, DbInspection, Policy, Preview, Role, SchemaState, VerifiedAudit,
 };
 pub use tracewarden_policy::Diagnostic;
 pub use tracewarden_tracestore::{Column, MapKey, MapKeys, SpanChunk, Summary, TableSummary, TraceStore};

@@ -40,6 +40,10 @@ impl Service {
         let report = |what: &'static str, result: Result<u64, ServiceError>| match result {
             Ok(0) => {}
             Ok(removed) => tracing::info!(removed, "{what} removed"),
+            // Not for want of a database: somebody has to look at it.
+            Err(error @ ServiceError::Internal { .. }) => {
+                tracing::error!(code = error.code(), inside = error.inside(), "{what} were not removed");
+            }
             Err(error) => {
                 tracing::warn!(code = error.code(), inside = error.inside(), "{what} were not removed");
             }
@@ -64,7 +68,7 @@ impl Service {
     /// that removes some records it.
     ///
     /// # Errors
-    /// When the own database fails, or the records to remove are no unbroken chain; what was removed before stays so.
+    /// When the own database fails, or the records to remove are not what was written; what was removed before stays so.
     pub async fn prune_audit_once(&self) -> Result<u64, ServiceError> {
         let Some(retention_nanos) = self.settings().audit_retention_nanos else { return Ok(0) };
         let before = self.now().saturating_sub(retention_nanos);

@@ -3,7 +3,7 @@
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 
-use tracewarden_service::{AppDb, ChainFault, DbError, VerifiedAudit};
+use tracewarden_service::{AppDb, AuditRemoval, ChainFault, DbError, VerifiedAudit};
 
 use crate::command_line::NotedHead;
 use crate::configuration::Configuration;
@@ -59,12 +59,16 @@ async fn verify(db: &AppDb, heads: &[NotedHead]) -> anyhow::Result<ExitCode> {
     for head in heads {
         let kept = tx.audit_hash(head.sequence).await?;
         match compare(head, kept.as_deref(), &verified) {
-            Noted::Fits => println!("noted head {}: fits", head.sequence),
+            Noted::Fits => {
+                println!("noted head {}: fits", head.sequence);
+                print_removal_since(head, &verified);
+            }
             Noted::Removed => {
                 println!(
                     "noted head {}: cannot be checked, the record was removed for its age",
                     head.sequence
                 );
+                print_removal_since(head, &verified);
                 status = NOT_CHECKED.into();
             }
             Noted::Differs(reason) => {
@@ -77,7 +81,7 @@ async fn verify(db: &AppDb, heads: &[NotedHead]) -> anyhow::Result<ExitCode> {
 }
 
 fn print(verified: &VerifiedAudit) {
-    let VerifiedAudit { records, first, last, head, anchor } = verified;
+    let VerifiedAudit { records, first, last, head, anchor, removals, newest_removal } = verified;
     println!("intact: {records} records");
     if let (Some(first), Some(last)) = (first, last) {
         println!("from {} ({}) to {} ({})", first.sequence, first.at, last.sequence, last.at);
@@ -85,7 +89,26 @@ fn print(verified: &VerifiedAudit) {
     if anchor.0 > 0 {
         println!("older ones were removed for their age, through {}:{}", anchor.0, anchor.1);
     }
+    if let Some(newest) = newest_removal {
+        println!("{removals} of the records tell of a removal, the newest is {}", told(newest));
+    }
     println!("head {}:{}", head.0, head.1);
+}
+
+/// Whoever keeps heads knows when they noted this one and how long records are kept: a removal that took more than what
+/// was old is theirs to notice, since the log alone cannot tell it from a rightful one.
+fn print_removal_since(head: &NotedHead, verified: &VerifiedAudit) {
+    if let Some(newest) = &verified.newest_removal
+        && newest.recorded.sequence > head.sequence
+    {
+        println!("noted head {}: older records were removed since, see {}", head.sequence, told(newest));
+    }
+}
+
+fn told(AuditRemoval { recorded, removed, before }: &AuditRemoval) -> String {
+    let bound = before.map_or_else(|| "an unknown time".to_owned(), |before| before.to_string());
+    let (through, count) = (removed.through, removed.removed);
+    format!("{} ({}): {count} from before {bound}, through {through}", recorded.sequence, recorded.at)
 }
 
 /// What became of a head that was noted.
@@ -146,6 +169,8 @@ mod tests {
             last: None,
             head: (7, "77".to_owned()),
             anchor: (5, "55".to_owned()),
+            removals: 0,
+            newest_removal: None,
         };
         let check = |sequence, hash: &str, kept| {
             compare(&NotedHead { sequence, hash: hash.to_owned() }, kept, &verified)

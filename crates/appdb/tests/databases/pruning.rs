@@ -12,6 +12,7 @@ on_both!(
     a_limit_bounds_each_removal,
     what_may_be_running_stays,
     a_broken_chain_is_kept,
+    what_was_tampered_with_does_not_become_too_old,
     two_replicas_prune_at_once,
 );
 
@@ -139,6 +140,36 @@ async fn a_broken_chain_is_kept(fixture: &Fixture) {
     }
     let mut tx = db.begin_read().await.unwrap();
     assert_eq!(tx.verify_audit(|_, _| ()).await.unwrap().unwrap_err().sequence, 3, "the trace of it remains");
+}
+
+/// Whoever writes past the service must not get rid of what they changed by making it look old.
+async fn what_was_tampered_with_does_not_become_too_old(fixture: &Fixture) {
+    let db = fixture.open().await;
+    for time in 1..=6 {
+        append(&db, record("done", 10 * HOUR + time, None, "success")).await;
+    }
+    fixture.run(&["CREATE TABLE kept AS SELECT * FROM audit"]).await;
+    for (statement, broken) in [
+        ("UPDATE audit SET at = 0", 1),
+        ("UPDATE audit SET at = 0, target = 'eve' WHERE sequence = 1", 1),
+        ("UPDATE audit SET actor_name = 'eve' WHERE sequence = 3", 3),
+        ("UPDATE audit SET outcome = 'unknown' WHERE sequence = 2", 2),
+        // The first one that would stay, at which the removal would end.
+        ("UPDATE audit SET at = at + 1 WHERE sequence = 5", 5),
+    ] {
+        fixture.run(&[statement]).await;
+        let refused = prune(&db, 10 * HOUR + 5, 100).await;
+        let Err(DbError::Corrupt(reason)) = refused else { panic!("{statement}: {refused:?}") };
+        assert!(reason.contains(&format!("broken at record {broken}:")), "{statement}: {reason}");
+        let fault = db.begin_read().await.unwrap().verify_audit(|_, _| ()).await.unwrap().unwrap_err();
+        assert_eq!(fault.sequence, broken, "{statement}: it still shows");
+        fixture.run(&["DELETE FROM audit", "INSERT INTO audit SELECT * FROM kept"]).await;
+    }
+    let pruned = prune(&db, 10 * HOUR + 5, 100).await.unwrap().unwrap();
+    assert_eq!(pruned.through, 4);
+    let verified = db.begin_read().await.unwrap().verify_audit(|_, _| ()).await.unwrap().unwrap();
+    let newest = verified.newest_removal.unwrap();
+    assert_eq!((verified.removals, newest.recorded.sequence, newest.removed), (1, 7, pruned));
 }
 
 async fn two_replicas_prune_at_once(fixture: &Fixture) {

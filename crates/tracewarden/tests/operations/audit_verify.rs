@@ -73,6 +73,85 @@ async fn tampering_shows_on_postgresql() {
     tampering_shows(Service::start_on(&Arc::new(postgres::database().unwrap()), &[])).await;
 }
 
+async fn removals_show(mut service: Service) {
+    let admin = service.admin().await;
+    let (status, printed) = verify(&service, &[]);
+    assert!(status == Some(0) && !printed.contains("removal"), "{printed}");
+    let early = head(&printed);
+    service.restart_with(&[("TRACEWARDEN_AUDIT_RETENTION", "1s")]);
+    let admin = admin.at(&service);
+    let removed = async {
+        loop {
+            let newest =
+                admin.get("/audit?action=audit.prune&limit=1").await.expect(200).body["records"][0].clone();
+            if newest.is_object() {
+                return newest;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+        }
+    };
+    tokio::time::timeout(std::time::Duration::from_secs(30), removed).await.unwrap();
+    // Nothing more is removed while it is looked at.
+    service.restart_with(&[("TRACEWARDEN_AUDIT_RETENTION", "unlimited")]);
+    let newest =
+        admin.at(&service).get("/audit?action=audit.prune&limit=1").await.expect(200).body["records"][0]
+            .clone();
+    let told = format!(
+        "{} ({}): {} from before {}, through {}",
+        newest["id"].as_str().unwrap(),
+        newest["at"].as_str().unwrap(),
+        newest["detail"]["removed"],
+        newest["detail"]["before"].as_str().unwrap(),
+        newest["detail"]["through"]
+    );
+    let (status, printed) = verify(&service, &[]);
+    assert_eq!(status, Some(0), "{printed}");
+    assert!(
+        printed.contains(&format!("of the records tell of a removal, the newest is {told}\n")),
+        "{printed}"
+    );
+    let late = head(&printed);
+    // It may be rightful, and is said for whoever knows how old the records were.
+    let (status, printed) = verify(&service, &["--head", &early, "--head", &late]);
+    let since = format!("noted head 2: older records were removed since, see {told}\n");
+    assert!(printed.contains(&since) && matches!(status, Some(0 | 2)), "{status:?} {printed}");
+    let (number, _) = late.split_once(':').unwrap();
+    assert!(printed.contains(&format!("noted head {number}: fits\n")), "{printed}");
+    assert_eq!(printed.matches("removed since").count(), 1, "{printed}");
+
+    // A record that was changed stays, however old it looks, and that it does is logged and counted.
+    admin.at(&service).post("/users", json!({"username": "ada"})).await.expect(201);
+    run(&service, "UPDATE audit SET at = 0, target = 'eve' WHERE action = 'user.create'").await;
+    service.restart_with(&[
+        ("TRACEWARDEN_AUDIT_RETENTION", "1s"),
+        ("TRACEWARDEN_METRICS_LISTEN", "127.0.0.1:0"),
+    ]);
+    let refused = async {
+        while !service.log().contains("its content is not what was written") {
+            tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+        }
+    };
+    tokio::time::timeout(std::time::Duration::from_secs(30), refused).await.unwrap();
+    let log = service.log();
+    let line = log.lines().find(|line| line.contains("its content is not what was written")).unwrap();
+    assert!(line.contains("ERROR") && line.contains("old audit records were not removed"), "{line}");
+    let metrics = crate::metrics::scrape(&service).await;
+    assert!(crate::metrics::value(&metrics, "tracewarden_audit_prune_refusals_total") >= 1.0, "{metrics}");
+    let (status, printed) = verify(&service, &[]);
+    assert_eq!(status, Some(1), "{printed}");
+    assert!(printed.contains("its content is not what was written"), "{printed}");
+}
+
+#[tokio::test]
+async fn removals_show_on_sqlite() {
+    removals_show(Service::start()).await;
+}
+
+#[tokio::test]
+async fn removals_show_on_postgresql() {
+    removals_show(Service::start_on(&Arc::new(postgres::database().unwrap()), &[])).await;
+}
+
 #[test]
 fn what_cannot_be_checked_is_not_intact() {
     let directory = tempfile::tempdir().unwrap();

@@ -17,14 +17,14 @@ fn listener(service: &Service) -> Client {
     Client::new(at)
 }
 
-async fn scrape(service: &Service) -> String {
+pub async fn scrape(service: &Service) -> String {
     let answer = listener(service).get("/metrics").await.expect(200);
     assert_eq!(answer.headers["content-type"], "application/openmetrics-text; version=1.0.0; charset=utf-8");
     String::from_utf8(answer.bytes).unwrap()
 }
 
 /// The value of a sample, 0 when it has not been counted yet.
-fn value(text: &str, sample: &str) -> f64 {
+pub fn value(text: &str, sample: &str) -> f64 {
     let line = text.lines().find_map(|line| line.strip_prefix(sample)?.strip_prefix(' '));
     line.map_or(0.0, |value| value.parse().unwrap())
 }
