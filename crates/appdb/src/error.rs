@@ -1,5 +1,7 @@
 //! What can go wrong with the service's own data.
 
+use sqlx::error::DatabaseError;
+
 /// A failure of the service's own database.
 #[derive(Debug, thiserror::Error)]
 pub enum DbError {
@@ -28,13 +30,11 @@ pub enum DbError {
 
 impl From<sqlx::Error> for DbError {
     fn from(error: sqlx::Error) -> Self {
-        let text = error.to_string();
+        let text = message(&error);
         match &error {
             sqlx::Error::Database(inner) if inner.is_unique_violation() => Self::Conflict(text),
-            // Five characters and class 22 ("data exception"): an SQLSTATE. SQLite's codes are plain numbers.
-            sqlx::Error::Database(inner)
-                if inner.code().is_some_and(|code| code.len() == 5 && code.starts_with("22")) =>
-            {
+            // Class 22, "data exception".
+            sqlx::Error::Database(inner) if sqlstate(inner.as_ref()).is_some_and(|code| code.starts_with("22")) => {
                 Self::Value(text)
             }
             sqlx::Error::Encode(_) => Self::Value(text),
@@ -60,7 +60,23 @@ impl DbError {
         // A constraint that does not hold (23) or a conflict (40) is the server's word that nothing has changed.
         match code.as_deref().and_then(|code| code.get(..2)) {
             Some("23" | "40") => Self::from(error),
-            _ => Self::OutcomeUnknown(error.to_string()),
+            _ => Self::OutcomeUnknown(message(&error)),
         }
     }
+}
+
+/// What the database said. The driver adds "at line N" to PostgreSQL's messages, a line of the server's own source code,
+/// which reads like one of the operator's files.
+pub(crate) fn message(error: &sqlx::Error) -> String {
+    match error {
+        sqlx::Error::Database(inner) if sqlstate(inner.as_ref()).is_some() => {
+            format!("error returned from database: {}", inner.message())
+        }
+        other => other.to_string(),
+    }
+}
+
+/// PostgreSQL's code of an error, five characters. SQLite's codes are plain numbers.
+fn sqlstate(error: &dyn DatabaseError) -> Option<String> {
+    error.code().filter(|code| code.len() == 5).map(String::from)
 }

@@ -4,16 +4,16 @@ use std::time::Duration;
 
 use sqlx::any::AnyPoolOptions;
 use sqlx::{AnyConnection, AnyPool, Connection as _, Executor as _, Row as _};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 use url::Url;
 
-use crate::error::DbError;
+use crate::error::{DbError, message};
 
 /// How long a caller waits for a connection, for the writers before it, and for the transaction to begin, all together.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(2);
 /// How long an answer may take; longer than the server lets a statement run, so that the server's own word comes first.
 pub(crate) const ANSWER_LIMIT: Duration = Duration::from_secs(20);
-/// At the start a server far away, or one that wakes up for the first connection, is given more time.
+/// At the start a server far away, or one that wakes up for the first connection, is given more time to let us in.
 const START_PATIENCE: Duration = Duration::from_secs(10);
 const CONNECTIONS_MAX: u32 = 8;
 const VERSION_MIN: i64 = 130_000;
@@ -98,7 +98,8 @@ pub(crate) async fn connect(address: &str) -> Result<AnyPool, DbError> {
     check_server(address).await?;
     let pool = AnyPoolOptions::new()
         .max_connections(CONNECTIONS_MAX)
-        .acquire_timeout(PATIENCE)
+        // For the first connections. Later ones are waited for as long as the transaction that needs them may wait.
+        .acquire_timeout(START_PATIENCE)
         .after_connect(|connection, _| {
             Box::pin(async move {
                 connection.execute(SESSION).await?;
@@ -120,18 +121,30 @@ pub(crate) async fn connect(address: &str) -> Result<AnyPool, DbError> {
                 }
             })
         })
-        .connect(address)
-        .await?;
+        .connect_lazy(address)?;
+    // Two, since one is still on its way back into the pool when the next transaction of the start begins.
+    drop(tokio::try_join!(pool.acquire(), pool.acquire())?);
+    let back = async {
+        while pool.num_idle() < 2 {
+            sleep(Duration::from_millis(5)).await;
+        }
+    };
+    timeout(PATIENCE, back).await.map_err(|_| silent())?;
     Ok(pool)
+}
+
+fn silent() -> DbError {
+    DbError::Unavailable("the PostgreSQL server does not answer".to_owned())
 }
 
 const STANDBY: &str =
     "the PostgreSQL server is a standby, which cannot be written to; give the primary's address";
 
 async fn check_server(address: &str) -> Result<(), DbError> {
-    let silent = || DbError::Unavailable("the PostgreSQL server does not answer".to_owned());
-    let mut connection =
-        timeout(PATIENCE, AnyConnection::connect(address)).await.map_err(|_| silent())?.map_err(refused)?;
+    let mut connection = timeout(START_PATIENCE, AnyConnection::connect(address))
+        .await
+        .map_err(|_| silent())?
+        .map_err(refused)?;
     let checks = async {
         let row = connection
             .fetch_one(
@@ -168,11 +181,11 @@ async fn check_server(address: &str) -> Result<(), DbError> {
 /// for.
 fn refused(error: sqlx::Error) -> DbError {
     if matches!(error, sqlx::Error::Tls(_)) {
-        return DbError::Configuration(error.to_string());
+        return DbError::Configuration(message(&error));
     }
     let code = error.as_database_error().and_then(|inner| inner.code());
     match code.as_deref() {
-        Some(code) if code.starts_with("28") || code == "3D000" => DbError::Configuration(error.to_string()),
+        Some(code) if code.starts_with("28") || code == "3D000" => DbError::Configuration(message(&error)),
         _ => DbError::from(error),
     }
 }
@@ -204,6 +217,45 @@ mod tests {
             let error = given(url).unwrap_err();
             assert!(!error.contains("secret"), "{error}");
         }
+    }
+
+    /// Passes connections on to the server, each after a pause.
+    async fn slow(server: String, pause: Duration) -> std::net::SocketAddr {
+        let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+        let address = listener.local_addr().unwrap();
+        tokio::spawn(async move {
+            loop {
+                let (mut client, _) = listener.accept().await.unwrap();
+                let server = server.clone();
+                tokio::spawn(async move {
+                    tokio::time::sleep(pause).await;
+                    let mut upstream = tokio::net::TcpStream::connect(server).await.unwrap();
+                    let _ = tokio::io::copy_bidirectional(&mut client, &mut upstream).await;
+                });
+            }
+        });
+        address
+    }
+
+    #[tokio::test]
+    async fn a_server_that_is_slow_to_let_in_is_waited_for_at_the_start() {
+        let database = tracewarden_testkit::postgres::database().unwrap();
+        let url = database.url();
+        let server = url.split('@').nth(1).unwrap().split('/').next().unwrap();
+        let proxy = slow(server.to_owned(), PATIENCE + Duration::from_secs(1)).await;
+        let url = url.replace(server, &proxy.to_string());
+        let db = crate::AppDb::open(&url, tracewarden_model::Timestamp::from_micros(0)).await.unwrap();
+        db.ping().await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn refusals_are_in_the_servers_words() {
+        let database = tracewarden_testkit::postgres::database().unwrap();
+        sqlx::any::install_default_drivers();
+        let error = connect(&address(&format!("{}_absent", database.url())).unwrap()).await.unwrap_err();
+        let text = error.to_string();
+        assert!(matches!(error, DbError::Configuration(_)), "{text}");
+        assert!(text.ends_with("_absent\" does not exist"), "{text}");
     }
 
     #[tokio::test]

@@ -58,7 +58,7 @@ pub enum Bootstrap {
     Created {
         /// Name.
         username: String,
-        /// The generated password, to be shown once; `None` when a hash was configured.
+        /// The generated password, as it was given to be kept; `None` when a hash was configured.
         password: Option<Secret>,
     },
     /// The administrator has the configured hash now; their sessions have ended.
@@ -72,9 +72,19 @@ impl Service {
     /// Creates the first administrator if there is no user yet; else gives the administrator the configured hash if it
     /// was never configured before. Replicas that start together do it once.
     ///
+    /// A generated password is given to `keep` before the administrator is committed, since afterwards nobody could find it
+    /// out: where it is not kept (an error, which says why), nobody is created. When the commit fails it was kept in vain;
+    /// [`ServiceError::OutcomeUnknown`] leaves that open. `keep` is called inside a transaction that others wait for, and
+    /// must not take long.
+    ///
     /// # Errors
-    /// [`ServiceError::Refused`] for a name or hash that cannot be used; a failure of the own database.
-    pub async fn bootstrap(&self, admin: AdminSettings) -> Result<Bootstrap, ServiceError> {
+    /// [`ServiceError::Refused`] for a name or hash that cannot be used, and when the password is not kept; a failure of the
+    /// own database.
+    pub async fn bootstrap(
+        &self,
+        admin: AdminSettings,
+        keep: impl FnOnce(&Secret) -> Result<(), String>,
+    ) -> Result<Bootstrap, ServiceError> {
         let mut errors = Vec::new();
         validate::username(&admin.username, &mut errors);
         if let Some(Err(reason)) = admin.password_hash.as_deref().map(check_phc) {
@@ -83,7 +93,7 @@ impl Service {
         }
         validate::no_errors(errors)?;
         let empty = self.db().begin_read().await?.users("", 1).await?.is_empty();
-        if empty && let Some(created) = self.create_first_administrator(&admin).await? {
+        if empty && let Some(created) = self.create_first_administrator(&admin, keep).await? {
             return Ok(created);
         }
         match &admin.password_hash {
@@ -95,6 +105,7 @@ impl Service {
     async fn create_first_administrator(
         &self,
         admin: &AdminSettings,
+        keep: impl FnOnce(&Secret) -> Result<(), String>,
     ) -> Result<Option<Bootstrap>, ServiceError> {
         let (hash, password) = match &admin.password_hash {
             Some(hash) => (PasswordHash(hash.clone()), None),
@@ -130,6 +141,10 @@ impl Service {
             detail: json!({ "id": id, "password": if password.is_some() { "generated" } else { "configured" } }),
         };
         AuditContext::service().append(&mut tx, now, None, &event).await?;
+        if let Some(password) = &password {
+            let not_kept = |why| ServiceError::refused("/initial_password", "invalid_value", why);
+            keep(password).map_err(not_kept)?;
+        }
         tx.commit().await?;
         Ok(Some(Bootstrap::Created { username: admin.username.clone(), password }))
     }

@@ -65,6 +65,7 @@ pub use roles::{PolicyCheck, PutRole, RoleDetail};
 pub use service::Service;
 pub use sessions::SessionInfo;
 pub use settings::{Limits, PasswordCost, Settings};
+pub use tokens::is_generated_password;
 pub use tools::Tool;
 pub use trace_source::TableDetail;
 pub use traces::{AnswerBody, QueryAnswer, QueryRequest, SchemaEcho, SpanStream, TraceAnswer, View};

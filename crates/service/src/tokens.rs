@@ -50,11 +50,24 @@ pub(crate) fn is_api_key(text: &str) -> bool {
             .is_some_and(|(secret, sum)| sum == checksum(secret.as_bytes()))
 }
 
+const PASSWORD_GROUPS: usize = 5;
+const PASSWORD_GROUP_CHARS: usize = 4;
+
 /// A password of 20 random characters (99 bits) in groups of four.
 pub(crate) fn password(entropy: &dyn Entropy) -> Result<Secret, EntropyError> {
-    let groups =
-        (0..5).map(|_| random_text(READABLE, 4, entropy)).collect::<Result<Vec<_>, EntropyError>>()?;
+    let groups = (0..PASSWORD_GROUPS)
+        .map(|_| random_text(READABLE, PASSWORD_GROUP_CHARS, entropy))
+        .collect::<Result<Vec<_>, EntropyError>>()?;
     Ok(groups.join("-").into())
+}
+
+/// Whether text has the form of a generated password: what is written over a file asks whether that is one of ours.
+pub fn is_generated_password(text: &str) -> bool {
+    let mut groups = text.split('-');
+    groups.clone().count() == PASSWORD_GROUPS
+        && groups.all(|group| {
+            group.len() == PASSWORD_GROUP_CHARS && group.bytes().all(|byte| READABLE.contains(&byte))
+        })
 }
 
 /// What the database keeps of a token.
@@ -139,5 +152,11 @@ mod tests {
         let password = password.expose_secret();
         assert_eq!(password.len(), 24);
         assert!(password.bytes().all(|byte| byte == b'-' || READABLE.contains(&byte)));
+        assert!(is_generated_password(password));
+        for other in
+            ["", "----", "abcd-abcd-abcd-abcd", &password.replace('-', "_"), &password.replace('a', "1")]
+        {
+            assert!(!is_generated_password(other), "{other}");
+        }
     }
 }

@@ -171,7 +171,8 @@ async fn replicas_that_start_together_create_one_administrator() {
         replicas.push(replica(&db, &world.clock, &world.store, Settings::default()).await);
     }
     let settings = || AdminSettings { username: "root".to_owned(), password_hash: None };
-    let done = futures::future::join_all(replicas.iter().map(|replica| replica.bootstrap(settings()))).await;
+    let done =
+        futures::future::join_all(replicas.iter().map(|replica| replica.bootstrap(settings(), kept))).await;
     let created = done.iter().filter(|done| matches!(done, Ok(Bootstrap::Created { .. }))).count();
     let unchanged = done.iter().filter(|done| matches!(done, Ok(Bootstrap::Unchanged))).count();
     assert_eq!((created, unchanged), (1, 3), "{done:?}");
@@ -198,11 +199,11 @@ async fn a_configured_hash_counts_once() {
     let session = world.login("admin", ADMIN_PASSWORD).await.unwrap();
     let first = hash("recovered secret", 1);
     for weak in ["hunter2", &first.replace("m=19456", "m=8")] {
-        assert!(world.service.bootstrap(configured("admin", weak)).await.is_err());
+        assert!(world.service.bootstrap(configured("admin", weak), kept).await.is_err());
     }
-    assert!(world.service.bootstrap(configured("nobody", &first)).await.is_err());
+    assert!(world.service.bootstrap(configured("nobody", &first), kept).await.is_err());
 
-    let done = world.service.bootstrap(configured("admin", &first)).await.unwrap();
+    let done = world.service.bootstrap(configured("admin", &first), kept).await.unwrap();
     assert!(matches!(done, Bootstrap::HashReplaced { .. }), "{done:?}");
     assert_eq!(code(world.service.identify(&session, info()).await), "unauthenticated");
     let session = world.login("admin", "recovered secret").await.unwrap();
@@ -210,12 +211,12 @@ async fn a_configured_hash_counts_once() {
     let (old, new) = ("recovered secret".to_owned().into(), ADMIN_PASSWORD.to_owned().into());
     world.service.change_password(&principal, old, new).await.unwrap();
 
-    let done = world.service.bootstrap(configured("admin", &first)).await.unwrap();
+    let done = world.service.bootstrap(configured("admin", &first), kept).await.unwrap();
     assert!(matches!(done, Bootstrap::Unchanged), "left in the configuration it undoes nothing");
     world.login("admin", ADMIN_PASSWORD).await.unwrap();
     let second = hash("second recovery", 2);
-    world.service.bootstrap(configured("admin", &second)).await.unwrap();
-    let done = world.service.bootstrap(configured("admin", &first)).await.unwrap();
+    world.service.bootstrap(configured("admin", &second), kept).await.unwrap();
+    let done = world.service.bootstrap(configured("admin", &first), kept).await.unwrap();
     assert!(matches!(done, Bootstrap::Unchanged), "an old one put back revives nothing");
     world.login("admin", "second recovery").await.unwrap();
     let records = world.audit(&admin).await;
@@ -229,9 +230,26 @@ async fn a_first_start_with_a_hash_creates_no_password() {
     let phc =
         "$argon2id$v=19$m=19456,t=2,p=1$c2FsdHNhbHRzYWx0c2FsdA$hvdPN9gs5h4Ve5VDnkHyWWzCfFcUMYEYjJKpWUFdHV8";
     let settings = || AdminSettings { username: "admin".to_owned(), password_hash: Some(phc.to_owned()) };
-    let done = world.service.bootstrap(settings()).await.unwrap();
+    let done = world.service.bootstrap(settings(), kept).await.unwrap();
     assert!(matches!(done, Bootstrap::Created { password: None, .. }), "{done:?}");
-    assert!(matches!(world.service.bootstrap(settings()).await.unwrap(), Bootstrap::Unchanged));
+    assert!(matches!(world.service.bootstrap(settings(), kept).await.unwrap(), Bootstrap::Unchanged));
+}
+
+#[tokio::test]
+async fn a_password_that_is_not_kept_creates_nobody() {
+    let world = world().await;
+    let settings = || AdminSettings { username: "admin".to_owned(), password_hash: None };
+    let refused = world.service.bootstrap(settings(), |_| Err("no place for it".to_owned())).await;
+    assert_eq!(refused.unwrap_err().detail(), "no place for it");
+    assert!(world.db.begin_read().await.unwrap().users("", 1).await.unwrap().is_empty());
+    let mut kept = None;
+    let keep = |password: &Secret| {
+        kept = Some(password.clone());
+        Ok(())
+    };
+    let done = world.service.bootstrap(settings(), keep).await.unwrap();
+    assert!(matches!(done, Bootstrap::Created { .. }), "{done:?}");
+    world.login("admin", kept.unwrap().expose_secret()).await.unwrap();
 }
 
 #[tokio::test]

@@ -78,8 +78,8 @@ pub fn run(configuration: &Configuration, strict: bool) -> anyhow::Result<ExitCo
 async fn surroundings(configuration: &Configuration) -> Vec<Finding> {
     let mut findings: Vec<Finding> =
         configuration.secret_files.iter().map(|path| private(path, "holds a secret")).collect();
-    let binding = own_database::look(configuration, &mut findings).await;
-    trace_store::look(configuration, binding.as_ref(), &mut findings).await;
+    let bound = own_database::look(configuration, &mut findings).await;
+    trace_store::look(configuration, &bound, &mut findings).await;
     findings
 }
 

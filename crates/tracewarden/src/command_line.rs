@@ -20,12 +20,20 @@ pub enum Command {
     /// Run the service.
     Serve(ConfigurationFile),
     /// Read a password and print its Argon2id hash, for `admin_password_hash`.
-    HashPassword,
+    HashPassword(HashPassword),
     /// Say whether the configuration is valid, what applies, and whether databases and files fit it.
     CheckConfig(CheckConfig),
     /// The audit log.
     #[command(subcommand)]
     Audit(Audit),
+}
+
+/// Whose password it is.
+#[derive(Debug, Args)]
+pub struct HashPassword {
+    /// The administrator's name, which the password must not contain; `admin` where it is not given.
+    #[arg(long, value_name = "NAME", env = "TRACEWARDEN_ADMIN_USERNAME")]
+    pub username: Option<String>,
 }
 
 /// What to do with the audit log.

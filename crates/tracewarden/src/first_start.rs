@@ -1,65 +1,225 @@
 //! Telling the operator the generated password of the first administrator, exactly once.
 
-use std::fs::{self, OpenOptions};
-use std::io::{self, IsTerminal, Write};
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, IsTerminal, Read, Seek, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf, absolute};
 
 use anyhow::Context;
-use tracewarden_service::AppDb;
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use tracewarden_service::{AppDb, is_generated_password};
 
 use crate::configuration::Configuration;
 
-/// Shows the password on the terminal; without one, writes it to a file that only the own user can read and logs the
-/// path. The password itself is never logged: logs are kept and copied.
-///
-/// # Errors
-/// When the file cannot be written.
-pub fn announce(username: &str, password: &str, configuration: &Configuration) -> anyhow::Result<()> {
-    let mut terminal = io::stdout();
-    if terminal.is_terminal() {
-        writeln!(terminal, "\nCreated the administrator `{username}` with the password\n\n    {password}\n")?;
-        writeln!(terminal, "It is shown this once, and must be changed at the first log-in.\n")?;
-        return Ok(());
-    }
-    let path = password_file(configuration);
-    write_private(&path, password).with_context(|| {
-        format!(
-            "cannot write the generated password to {}; set one with `tracewarden hash-password` and \
-             `admin_password_hash`",
-            path.display()
-        )
-    })?;
-    tracing::warn!(
-        username,
-        path = %path.display(),
-        "created the administrator; the password is in this file and must be changed at the first log-in"
-    );
-    Ok(())
+/// Where the password goes. It is never logged: logs are kept and copied.
+#[derive(Debug)]
+pub enum InitialPassword {
+    /// Shown once the administrator exists.
+    Terminal,
+    /// Written before the administrator exists: one that is lost with nobody able to log in cannot be brought back. Only the
+    /// own user can read the file.
+    File {
+        /// Absolute.
+        path: PathBuf,
+        /// The password, once the file holds it.
+        written: Option<String>,
+    },
 }
 
-/// As configured; else next to the database's file, where only the service's own user has a say; with a database on a
-/// server, in the working directory.
-fn password_file(configuration: &Configuration) -> PathBuf {
-    let configured = configuration.initial_password_file.clone();
-    configured.unwrap_or_else(|| match AppDb::file(configuration.database_url.expose()) {
-        Some(path) => {
-            let mut path = path.into_os_string();
-            path.push(".initial-password");
-            PathBuf::from(path)
+impl InitialPassword {
+    /// The terminal, or else a file: as configured; else next to the database's file, where only the service's own user has
+    /// a say; with a database on a server, in the working directory.
+    ///
+    /// # Errors
+    /// When there is no working directory.
+    pub fn place(configuration: &Configuration) -> anyhow::Result<Self> {
+        if io::stdout().is_terminal() {
+            return Ok(Self::Terminal);
         }
-        None => PathBuf::from("tracewarden.initial-password"),
+        let configured = configuration.initial_password_file.clone();
+        let path = configured.unwrap_or_else(|| match AppDb::file(configuration.database_url.expose()) {
+            Some(path) => {
+                let mut path = path.into_os_string();
+                path.push(".initial-password");
+                PathBuf::from(path)
+            }
+            None => PathBuf::from("tracewarden.initial-password"),
+        });
+        let path = absolute(&path).with_context(|| format!("no absolute path of `{}`", path.display()))?;
+        Ok(Self::File { path, written: None })
+    }
+
+    /// Writes the password to the file, if that is the place.
+    ///
+    /// # Errors
+    /// Why not, and what to do about it. The file is then as it was.
+    pub fn keep(&mut self, password: &str) -> Result<(), String> {
+        let Self::File { path, written } = self else { return Ok(()) };
+        write_private(path, password).map_err(|why| {
+            format!(
+                "cannot write the generated password to {}: {why}; give another path as `initial_password_file`, or the hash \
+                 of a password (`tracewarden hash-password`) as `admin_password_hash`",
+                path.display()
+            )
+        })?;
+        *written = Some(password.to_owned());
+        Ok(())
+    }
+
+    /// Removes the file, whose password is nobody's after all.
+    pub fn withdraw(&self) {
+        let Self::File { path, written: Some(password) } = self else { return };
+        // Another process that shares the path may have been faster.
+        let still_ours = ours(path).is_ok_and(|(_, text)| text.trim_end() == password);
+        if still_ours && let Err(error) = fs::remove_file(path) {
+            tracing::warn!(%error, path = %path.display(), "the password in this file is not valid; it could not be removed");
+        }
+    }
+
+    /// Says how to log in, once the administrator exists.
+    ///
+    /// # Errors
+    /// When the terminal takes nothing.
+    pub fn announce(&self, username: &str, password: &str) -> io::Result<()> {
+        match self {
+            Self::Terminal => {
+                let mut terminal = io::stdout();
+                writeln!(
+                    terminal,
+                    "\nCreated the administrator `{username}` with the password\n\n    {password}\n"
+                )?;
+                writeln!(terminal, "It is shown this once, and must be changed at the first log-in.\n")
+            }
+            Self::File { path, .. } => {
+                tracing::warn!(
+                    username,
+                    path = %path.display(),
+                    "created the administrator; the password is in this file and must be changed at the first log-in"
+                );
+                Ok(())
+            }
+        }
+    }
+}
+
+/// Writes and makes durable. What is there already is written over only when an earlier start left it.
+fn write_private(path: &Path, password: &str) -> Result<(), String> {
+    let created = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
+    let (mut file, new) = match created {
+        Ok(file) => (file, true),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => (ours(path)?.0, false),
+        Err(error) => return Err(error.to_string()),
+    };
+    let write = |file: &mut File| {
+        file.set_len(0)?;
+        file.rewind()?;
+        writeln!(file, "{password}")?;
+        file.sync_all()?;
+        // The name of a new file is durable with its directory.
+        File::open(path.parent().unwrap_or(Path::new("/")))?.sync_all()
+    };
+    write(&mut file).map_err(|error| {
+        if new {
+            // Nothing was in it before.
+            let _ = fs::remove_file(path);
+        }
+        error.to_string()
     })
 }
 
-fn write_private(path: &Path, password: &str) -> io::Result<()> {
-    // A file that is there already may be readable by others, or lead elsewhere.
-    match fs::remove_file(path) {
-        Ok(()) => {}
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-        Err(error) => return Err(error),
+/// The file at a path, opened, and what it holds, when an earlier start of ours left it: one that was killed before the
+/// administrator was there, or one on a database that is gone. Everything is asked of the open file, so that nobody can put
+/// another in its place meanwhile.
+fn ours(path: &Path) -> Result<(File, String), String> {
+    const OTHERS: u32 = 0o077;
+    const BYTES_MAX: u64 = 64;
+    let foreign = |why: &str| format!("there is a file already that is not one of ours ({why})");
+    // Without waiting for whoever writes into a pipe.
+    let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let opened = rustix::fs::open(path, flags, Mode::empty()).map_err(|error| match error {
+        Errno::LOOP => foreign("a symbolic link"),
+        error => error.to_string(),
+    })?;
+    let mut file = File::from(opened);
+    let metadata = file.metadata().map_err(|error| error.to_string())?;
+    if !metadata.is_file() || metadata.nlink() != 1 {
+        return Err(foreign("no plain file"));
     }
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
-    writeln!(file, "{password}")?;
-    file.sync_all()
+    if metadata.uid() != rustix::process::geteuid().as_raw() || metadata.mode() & OTHERS != 0 {
+        return Err(foreign("others have a say in it"));
+    }
+    let mut text = String::new();
+    let read = (&mut file).take(BYTES_MAX).read_to_string(&mut text);
+    // Empty: killed between making it and writing into it.
+    if read.is_err() || !(text.is_empty() || text.strip_suffix('\n').is_some_and(is_generated_password)) {
+        return Err(foreign("it holds something else than a generated password"));
+    }
+    Ok((file, text))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+    use super::*;
+
+    const EARLIER: &str = "abcd-efgh-jkmn-pqrs-tuvw\n";
+    const NEW: &str = "wvut-srqp-nmkj-hgfe-dcba";
+
+    fn file(text: &str, mode: u32) -> (tempfile::TempDir, PathBuf) {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("password");
+        fs::write(&path, text).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+        (directory, path)
+    }
+
+    #[test]
+    fn what_an_earlier_start_left_is_written_over() {
+        for left in ["", EARLIER] {
+            let (_directory, path) = file(left, 0o600);
+            write_private(&path, NEW).unwrap();
+            assert_eq!(fs::read_to_string(&path).unwrap(), format!("{NEW}\n"));
+        }
+    }
+
+    #[test]
+    fn what_is_not_ours_stays_as_it_is() {
+        for (text, mode) in
+            [("other\n", 0o600), ("abcd\n", 0o600), (EARLIER, 0o644), (&EARLIER.repeat(3), 0o600)]
+        {
+            let (_directory, path) = file(text, mode);
+            let error = write_private(&path, NEW).unwrap_err();
+            assert!(error.contains("not one of ours"), "{error}");
+            assert_eq!(fs::read_to_string(&path).unwrap(), text);
+        }
+        let (directory, path) = file(EARLIER, 0o600);
+        let link = directory.path().join("link");
+        symlink(&path, &link).unwrap();
+        assert!(write_private(&link, NEW).unwrap_err().contains("symbolic link"));
+        fs::remove_file(&link).unwrap();
+        symlink(directory.path().join("absent"), &link).unwrap();
+        write_private(&link, NEW).unwrap_err();
+        let second = directory.path().join("second");
+        fs::hard_link(&path, &second).unwrap();
+        write_private(&second, NEW).unwrap_err();
+        assert_eq!(fs::read_to_string(&path).unwrap(), EARLIER);
+        assert!(!directory.path().join("absent").exists());
+    }
+
+    #[test]
+    fn only_the_own_password_is_withdrawn() {
+        let (_directory, path) = file("", 0o600);
+        let mut place = InitialPassword::File { path: path.clone(), written: None };
+        place.withdraw();
+        assert!(path.exists());
+        place.keep(NEW).unwrap();
+        fs::write(&path, EARLIER).unwrap();
+        place.withdraw();
+        assert!(path.exists());
+        place.keep(NEW).unwrap();
+        place.withdraw();
+        assert!(!path.exists());
+    }
 }

@@ -8,6 +8,7 @@ mod configuration;
 mod first_start;
 mod logging;
 mod metrics;
+mod own_database;
 mod process_metrics;
 mod prompt;
 mod serve;
@@ -20,8 +21,9 @@ use anyhow::anyhow;
 use clap::Parser;
 use tracewarden_service::Settings;
 
-use crate::command_line::{Audit, AuditVerify, CheckConfig, Command, CommandLine};
+use crate::command_line::{Audit, AuditVerify, CheckConfig, Command, CommandLine, HashPassword};
 use crate::configuration::Configuration;
+use crate::configuration::sources::default_of;
 
 fn main() -> ExitCode {
     match run(CommandLine::parse().command) {
@@ -35,12 +37,11 @@ fn main() -> ExitCode {
 
 fn run(command: Command) -> anyhow::Result<ExitCode> {
     match command {
-        Command::Serve(file) => {
-            serve::run(&load(file.config.as_deref())?)?;
-            Ok(ExitCode::SUCCESS)
-        }
-        Command::HashPassword => {
-            hash_password()?;
+        Command::Serve(file) => serve::run(&load(file.config.as_deref())?),
+        Command::HashPassword(HashPassword { username }) => {
+            // As everywhere, a variable that is empty counts as not set.
+            let username = username.filter(|name| !name.is_empty());
+            hash_password(username.as_deref().or(default_of("admin_username")))?;
             Ok(ExitCode::SUCCESS)
         }
         Command::CheckConfig(CheckConfig { file, strict }) => {
@@ -66,11 +67,11 @@ fn load(file: Option<&Path>) -> anyhow::Result<Configuration> {
         .map_err(|errors| anyhow!("the configuration is not valid\n  {}", errors.join("\n  ")))
 }
 
-fn hash_password() -> anyhow::Result<()> {
+fn hash_password(username: Option<&str>) -> anyhow::Result<()> {
     let password = prompt::password()?;
     let hash = tracewarden_service::hash_password_phc(
         &password,
-        None,
+        username,
         &Settings::default(),
         &ambient::SystemEntropy,
     )

@@ -2,6 +2,7 @@
 
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,13 +13,15 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::oneshot;
 use tracewarden_model::{Clock, Entropy};
 use tracewarden_rest::{Edge, Stopping};
-use tracewarden_service::{AdminSettings, AppDb, Bootstrap, Limits, Service, ServiceError, Settings};
+use tracewarden_service::{AdminSettings, Bootstrap, Limits, Service, ServiceError, Settings};
 use tracewarden_tracestore::{StoreConfig, TraceStore};
 
 use crate::ambient::{SystemClock, SystemEntropy};
 use crate::configuration::Configuration;
+use crate::configuration::LogFormat;
+use crate::first_start::InitialPassword;
 use crate::server::Patience;
-use crate::{first_start, logging, metrics, server};
+use crate::{logging, metrics, own_database, server};
 
 /// A client that takes nothing of its answer for this long is let go.
 const CLIENT_STALL: Duration = Duration::from_secs(60);
@@ -26,14 +29,25 @@ const CLIENT_STALL: Duration = Duration::from_secs(60);
 /// Runs the service until it is told to stop.
 ///
 /// # Errors
-/// When it cannot start.
-pub fn run(configuration: &Configuration) -> anyhow::Result<()> {
+/// When it cannot start, and that was not said in the log.
+pub fn run(configuration: &Configuration) -> anyhow::Result<ExitCode> {
     logging::start(&configuration.log, configuration.log_format);
     let runtime = runtime()?;
     let result = runtime.block_on(serve(configuration));
     // Whatever still runs had its time.
     runtime.shutdown_timeout(Duration::from_secs(1));
-    result
+    match result {
+        Ok(()) => Ok(ExitCode::SUCCESS),
+        // Whoever reads objects must not find a line of another kind at the end. Where the directives leave errors out, the
+        // plain line is better than none.
+        Err(error)
+            if configuration.log_format == LogFormat::Json && tracing::enabled!(tracing::Level::ERROR) =>
+        {
+            tracing::error!(error = format!("{error:#}"), "the service could not start");
+            Ok(ExitCode::FAILURE)
+        }
+        Err(error) => Err(error),
+    }
 }
 
 /// What asynchronous work runs on, with the cryptography of its connections.
@@ -48,7 +62,7 @@ pub fn runtime() -> anyhow::Result<Runtime> {
 }
 
 async fn serve(configuration: &Configuration) -> anyhow::Result<()> {
-    let stop = server::stop_signal().context("cannot watch for the signal to stop")?;
+    let mut stop = Box::pin(server::stop_signal().context("cannot watch for the signal to stop")?);
     // First, so that an address in use is found before anything is created.
     let listener = TcpListener::bind(configuration.listen)
         .await
@@ -58,9 +72,13 @@ async fn serve(configuration: &Configuration) -> anyhow::Result<()> {
 
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let entropy: Arc<dyn Entropy> = Arc::new(SystemEntropy);
-    let db = AppDb::open(configuration.database_url.expose(), clock.now())
-        .await
-        .context("cannot open the service's own database")?;
+    let db = tokio::select! {
+        db = own_database::open(configuration.database_url.expose(), clock.as_ref()) => db?,
+        () = &mut stop => {
+            tracing::info!("stopped");
+            return Ok(());
+        }
+    };
     let store = TraceStore::new(store_config(configuration), Arc::clone(&entropy))
         .context("cannot set up the trace store's client")?;
     let service = Service::new(db.clone(), store, clock, Arc::clone(&entropy), settings(configuration))
@@ -137,17 +155,24 @@ async fn bootstrap(service: &Service, configuration: &Configuration) -> anyhow::
         username: configuration.admin_username.clone(),
         password_hash: configuration.admin_password_hash.as_ref().map(|hash| hash.expose().to_owned()),
     };
-    match service
-        .bootstrap(admin)
-        .await
-        .map_err(|error| explain("cannot set up the administrator", &error))?
-    {
+    let mut place = InitialPassword::place(configuration)?;
+    let done = service.bootstrap(admin, |password| place.keep(password.expose_secret())).await;
+    let done = done.map_err(|error| {
+        // Where nobody knows whether the administrator exists, the password may be valid.
+        if !matches!(error, ServiceError::OutcomeUnknown { .. }) {
+            place.withdraw();
+        }
+        explain("cannot set up the administrator", &error)
+    })?;
+    match done {
         Bootstrap::Unchanged => {}
         Bootstrap::Created { username, password: None } => {
             tracing::info!(username, "created the administrator with the configured password hash");
         }
         Bootstrap::Created { username, password: Some(password) } => {
-            first_start::announce(&username, password.expose_secret(), configuration)?;
+            place
+                .announce(&username, password.expose_secret())
+                .context("cannot show the administrator's password; it is lost: configure a hash")?;
         }
         Bootstrap::HashReplaced { username } => {
             tracing::warn!(

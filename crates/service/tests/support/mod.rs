@@ -49,6 +49,11 @@ impl Entropy for CountedEntropy {
     }
 }
 
+/// What the first start does with the generated password where a test does not care.
+pub fn kept(_: &Secret) -> Result<(), String> {
+    Ok(())
+}
+
 pub struct World {
     pub service: Service,
     pub db: AppDb,
@@ -206,7 +211,7 @@ impl World {
     pub async fn admin(&self) -> Principal {
         let settings = AdminSettings { username: "admin".to_owned(), password_hash: None };
         let Bootstrap::Created { password: Some(password), .. } =
-            self.service.bootstrap(settings).await.unwrap()
+            self.service.bootstrap(settings, kept).await.unwrap()
         else {
             panic!("the first start creates the administrator");
         };

@@ -8,13 +8,31 @@ use tracewarden_service::{AppDb, DbError, DbInspection, SchemaState};
 use super::{Finding, GUIDE, private};
 use crate::configuration::Configuration;
 
-/// Adds what there is to say; the binding of the trace source, where one is kept.
-pub(super) async fn look(configuration: &Configuration, findings: &mut Vec<Finding>) -> Option<Binding> {
+/// The trace source, as far as the own database tells.
+#[derive(Debug)]
+pub(super) enum Bound {
+    To(Box<Binding>),
+    Nothing,
+    /// The database could not be read.
+    Unknown,
+}
+
+impl Bound {
+    pub(super) fn binding(&self) -> Option<&Binding> {
+        match self {
+            Self::To(binding) => Some(binding),
+            Self::Nothing | Self::Unknown => None,
+        }
+    }
+}
+
+/// Adds what there is to say.
+pub(super) async fn look(configuration: &Configuration, findings: &mut Vec<Finding>) -> Bound {
     let url = configuration.database_url.expose();
     if let Some(path) = AppDb::file(url) {
         if !path.exists() {
             findings.push(absent(&path));
-            return None;
+            return Bound::Nothing;
         }
         findings.push(private(&path, "is the own database"));
     }
@@ -23,22 +41,25 @@ pub(super) async fn look(configuration: &Configuration, findings: &mut Vec<Findi
         // A server that is away may be back when the service starts.
         Err(error @ DbError::Unavailable(_)) => {
             findings.push(Finding::error(format!("{error}; start the server, or mend `database_url`")));
-            return None;
+            return Bound::Unknown;
         }
         Err(error) => {
             findings.push(Finding::error(format!("{error}; mend `database_url`")));
-            return None;
+            return Bound::Unknown;
         }
     };
     findings.extend(say(&inspection));
-    if inspection.schema != SchemaState::Current {
-        return None;
+    match inspection.schema {
+        SchemaState::Current => {}
+        SchemaState::Absent => return Bound::Nothing,
+        SchemaState::Older(_) | SchemaState::Foreign(_) => return Bound::Unknown,
     }
     match binding(url).await {
-        Ok(binding) => binding,
+        Ok(Some(binding)) => Bound::To(Box::new(binding)),
+        Ok(None) => Bound::Nothing,
         Err(error) => {
             findings.push(Finding::error(format!("own database: the trace source cannot be read: {error}")));
-            None
+            Bound::Unknown
         }
     }
 }

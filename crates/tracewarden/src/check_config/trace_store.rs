@@ -6,6 +6,7 @@ use tracewarden_model::Binding;
 use tracewarden_tracestore::{EndpointInspection, Grant, Power, StoreError, TraceStore, UserInspection};
 use url::Url;
 
+use super::own_database::Bound;
 use super::{Finding, GUIDE};
 use crate::configuration::{Configuration, values};
 use crate::{ambient, serve};
@@ -20,11 +21,8 @@ const REFUSED_LOGIN: [i32; 4] = [192, 193, 194, 516];
 const LISTED: usize = 8;
 
 /// Adds what there is to say about every endpoint.
-pub(super) async fn look(
-    configuration: &Configuration,
-    binding: Option<&Binding>,
-    findings: &mut Vec<Finding>,
-) {
+pub(super) async fn look(configuration: &Configuration, bound: &Bound, findings: &mut Vec<Finding>) {
+    let binding = bound.binding();
     let entropy = std::sync::Arc::new(ambient::SystemEntropy);
     let store = match TraceStore::new(serve::store_config(configuration), entropy) {
         Ok(store) => store,
@@ -41,9 +39,13 @@ pub(super) async fn look(
         }
         findings.extend(about.unencrypted());
     }
-    if binding.is_none() {
-        findings
-            .push(Finding::ok("trace store: no trace source is bound yet, so no table of it was looked at"));
+    match bound {
+        Bound::To(_) => {}
+        Bound::Nothing => findings
+            .push(Finding::ok("trace store: no trace source is bound yet, so no table of it was looked at")),
+        Bound::Unknown => findings.push(Finding::warning(
+            "trace store: which trace source is bound is not known without the own database, so no table of it was looked at",
+        )),
     }
 }
 

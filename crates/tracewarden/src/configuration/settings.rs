@@ -85,7 +85,9 @@ pub const SETTINGS: &[Setting] = &[
         None,
         "Where the first administrator's generated password is written when there is neither a hash nor a terminal. Without \
          it: beside the SQLite file under its name with `.initial-password`, or `tracewarden.initial-password` in the working \
-         directory with PostgreSQL. The file has mode 0600, and its path is logged.",
+         directory with PostgreSQL. The file has mode 0600, and its path is logged. \
+         Where it cannot be written, or is there already and was not left by an earlier start, nobody is created and the start \
+         fails.",
     ),
     plain(
         "audit_retention",

@@ -128,6 +128,21 @@ fn hash_password_prints_a_hash_of_good_passwords_only() {
 }
 
 #[test]
+fn a_hash_is_not_of_a_password_with_the_administrators_name() {
+    let accepted = |arguments: &[&str], environment: &[(&str, &str)], password: &str| {
+        let output = run(&[&["hash-password"], arguments].concat(), environment, password);
+        output.status.success()
+    };
+    let named = [("TRACEWARDEN_ADMIN_USERNAME", "overlord")];
+    assert!(!accepted(&[], &[], "here is my Admin now\n"));
+    assert!(!accepted(&[], &[("TRACEWARDEN_ADMIN_USERNAME", "")], "here is my Admin now\n"));
+    assert!(accepted(&[], &named, "here is my Admin now\n"));
+    assert!(!accepted(&[], &named, "here is my overlord now\n"));
+    assert!(!accepted(&["--username", "marvin"], &named, "here is marvin now\n"));
+    assert!(accepted(&["--username", "marvin"], &named, "here is my overlord now\n"));
+}
+
+#[test]
 fn an_address_in_use_is_said() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();

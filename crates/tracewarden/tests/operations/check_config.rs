@@ -120,6 +120,7 @@ async fn an_absent_store_is_a_warning_and_an_absent_database_is_not() {
     let (success, findings) = run("sqlite:new.db", &[]);
     assert!(success);
     has(&findings, "ok", "the next start makes it");
+    has(&findings, "ok", "no trace source is bound yet");
     has(&findings, "warning", "http://127.0.0.1:9: does not answer");
     assert!(!directory.path().join("new.db").exists());
     assert!(!run("sqlite:new.db", &["--strict"]).0);
@@ -129,6 +130,13 @@ async fn an_absent_store_is_a_warning_and_an_absent_database_is_not() {
     let (success, findings) = run("postgres://tracewarden:hunter2@127.0.0.1:9/tracewarden", &[]);
     assert!(!success);
     has(&findings, "error", "own database unavailable");
+    has(&findings, "warning", "which trace source is bound is not known");
+    assert!(!findings.iter().any(|line| line.contains("no trace source is bound yet")), "{findings:?}");
+    let database = postgres::database().unwrap();
+    let absent = format!("{}_absent", database.url());
+    let (success, findings) = run(&absent, &[]);
+    assert!(!success);
+    has(&findings, "error", "_absent\" does not exist; mend `database_url`");
 }
 
 #[tokio::test]

@@ -15,4 +15,5 @@ mod check_config;
 mod logs;
 mod memory;
 mod metrics;
+mod starting;
 mod stopping;

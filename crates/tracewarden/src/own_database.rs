@@ -1,0 +1,48 @@
+//! Opening the service's own database at the start.
+
+use std::time::Duration;
+
+use anyhow::Context;
+use tokio::time::{Instant, sleep};
+use tracewarden_model::Clock;
+use tracewarden_service::{AppDb, DbError};
+
+/// How long a server that does not answer is waited for: containers and machines that start together start in any order.
+const WAIT: Duration = Duration::from_secs(30);
+/// Between two attempts.
+const PAUSE: Duration = Duration::from_secs(1);
+/// Between two lines of the log about it.
+const LINES: Duration = Duration::from_secs(5);
+
+/// Opens the database, and waits for a server that is not up yet. What waiting does not mend, such as a wrong password, ends
+/// it at once.
+///
+/// # Errors
+/// Names the setting.
+pub async fn open(url: &str, clock: &dyn Clock) -> anyhow::Result<AppDb> {
+    let begun = Instant::now();
+    let mut said: Option<Instant> = None;
+    let context = "cannot open the service's own database, see `database_url`";
+    loop {
+        let error = match AppDb::open(url, clock.now()).await {
+            Ok(db) => return Ok(db),
+            Err(error) => error,
+        };
+        // A file is there or not. What holds after a commit that was cut off, the next attempt reads.
+        let passing = matches!(error, DbError::Unavailable(_) | DbError::OutcomeUnknown(_));
+        let may_come = passing && AppDb::file(url).is_none();
+        if !may_come {
+            return Err(error).context(context);
+        }
+        if begun.elapsed() >= WAIT {
+            return Err(error).with_context(|| {
+                format!("{context} (waited {} s for its server)", begun.elapsed().as_secs())
+            });
+        }
+        if said.is_none_or(|said| said.elapsed() >= LINES) {
+            said = Some(Instant::now());
+            tracing::warn!(%error, "waiting for the own database");
+        }
+        sleep(PAUSE).await;
+    }
+}

@@ -1,0 +1,215 @@
+//! Starting: the first administrator's password, a database that is not there yet, and what is said when it does not work.
+
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use serde_json::Value;
+use tracewarden_testkit::postgres;
+
+use crate::support::{Service, program};
+
+const GENERATED: (&str, &str) = ("TRACEWARDEN_ADMIN_PASSWORD_HASH", "");
+const ELSEWHERE: &str = "TRACEWARDEN_INITIAL_PASSWORD_FILE";
+
+fn serve(directory: &Path, environment: &[(&str, &str)]) -> Command {
+    let mut command = program();
+    command.current_dir(directory).arg("serve").stdin(Stdio::null());
+    command.env("TRACEWARDEN_LISTEN", "127.0.0.1:0").env("TRACEWARDEN_CLICKHOUSE_URL", "http://127.0.0.1:9");
+    command.envs(environment.iter().copied());
+    command
+}
+
+/// What a start that fails says.
+fn refused(directory: &Path, environment: &[(&str, &str)]) -> String {
+    let output = serve(directory, environment).output().unwrap();
+    assert!(!output.status.success());
+    assert!(output.stdout.is_empty(), "{}", String::from_utf8_lossy(&output.stdout));
+    String::from_utf8(output.stderr).unwrap()
+}
+
+async fn users(url: &str) -> i64 {
+    sqlx::any::install_default_drivers();
+    let pool = sqlx::AnyPool::connect(url).await.unwrap();
+    let (count,) = sqlx::query_as("SELECT count(*) FROM users").fetch_one(&pool).await.unwrap();
+    pool.close().await;
+    count
+}
+
+#[tokio::test]
+async fn without_a_place_for_the_password_there_is_no_administrator() {
+    for database in [None, Some(Arc::new(postgres::database().unwrap()))] {
+        let directory = tempfile::tempdir().unwrap();
+        let url = match &database {
+            Some(database) => database.url(),
+            None => format!("sqlite:{}", directory.path().join("own.db").display()),
+        };
+        let nowhere = directory.path().join("missing/password");
+        let taken = directory.path().join("taken");
+        std::fs::write(&taken, "the operator's notes\n").unwrap();
+        for place in [&nowhere, &taken] {
+            let place = place.to_str().unwrap();
+            let error = refused(directory.path(), &[("TRACEWARDEN_DATABASE_URL", &url), (ELSEWHERE, place)]);
+            assert!(error.contains(place) && error.contains("`initial_password_file`"), "{error}");
+            assert_eq!(users(&url).await, 0);
+        }
+        assert!(!nowhere.exists());
+        assert_eq!(std::fs::read_to_string(&taken).unwrap(), "the operator's notes\n");
+        // What a start leaves that is killed before its administrator is there.
+        let place = directory.path().join("password");
+        std::fs::write(&place, "abcd-efgh-jkmn-pqrs-tuvw\n").unwrap();
+        use std::os::unix::fs::PermissionsExt as _;
+        std::fs::set_permissions(&place, std::fs::Permissions::from_mode(0o600)).unwrap();
+        let settings =
+            [GENERATED, ("TRACEWARDEN_DATABASE_URL", url.as_str()), (ELSEWHERE, place.to_str().unwrap())];
+        let service = Service::start_with(&settings);
+        service.sign_in("admin", std::fs::read_to_string(&place).unwrap().trim()).await;
+        assert_eq!(users(&url).await, 1);
+    }
+}
+
+#[tokio::test]
+async fn the_log_has_the_whole_path_of_the_password() {
+    let service = Service::start_with(&[GENERATED, (ELSEWHERE, "here")]);
+    let path = service.directory.path().canonicalize().unwrap().join("here");
+    assert!(path.exists() && service.log().contains(path.to_str().unwrap()), "{}", service.log());
+}
+
+#[tokio::test]
+async fn a_password_of_nobody_is_taken_back() {
+    let database = Arc::new(postgres::database().unwrap());
+    drop(Service::start_on(&database, &[]));
+    database
+        .run(&[
+            "DELETE FROM user_roles",
+            "DELETE FROM users",
+            "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS \
+             $$ BEGIN RAISE EXCEPTION 'no' USING ERRCODE = '23514'; END $$",
+            "CREATE CONSTRAINT TRIGGER refuse AFTER INSERT ON users DEFERRABLE INITIALLY DEFERRED \
+             FOR EACH ROW EXECUTE FUNCTION refuse()",
+        ])
+        .unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let url = database.url();
+    let error = refused(directory.path(), &[("TRACEWARDEN_DATABASE_URL", &url)]);
+    assert!(error.contains("cannot set up the administrator"), "{error}");
+    assert_eq!(users(&url).await, 0);
+    assert!(!directory.path().join("tracewarden.initial-password").exists());
+    database.run(&["DROP TRIGGER refuse ON users"]).unwrap();
+    let service = Service::start_on(&database, &[GENERATED]);
+    let path = service.directory.path().join("tracewarden.initial-password");
+    service.sign_in("admin", std::fs::read_to_string(path).unwrap().trim()).await;
+}
+
+/// A server that is on its way: connections end without a word until it is up, and are passed on from then on.
+struct Awaited {
+    url: String,
+    up: Arc<AtomicBool>,
+}
+
+fn awaited(database: &postgres::Database) -> Awaited {
+    let url = database.url();
+    let server = url.split('@').nth(1).unwrap().split('/').next().unwrap().to_owned();
+    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let url = url.replace(&server, &listener.local_addr().unwrap().to_string());
+    let up = Arc::new(AtomicBool::new(false));
+    let ready = Arc::clone(&up);
+    std::thread::spawn(move || {
+        for client in listener.incoming().map_while(Result::ok) {
+            if !ready.load(Ordering::SeqCst) {
+                continue;
+            }
+            let upstream = std::net::TcpStream::connect(&server).unwrap();
+            for (mut from, mut to) in
+                [(client.try_clone().unwrap(), upstream.try_clone().unwrap()), (upstream, client)]
+            {
+                std::thread::spawn(move || {
+                    let _ = std::io::copy(&mut from, &mut to);
+                    let _ = to.shutdown(std::net::Shutdown::Both);
+                });
+            }
+        }
+    });
+    Awaited { url, up }
+}
+
+/// Starts, and returns once the log says that it waits.
+fn waiting(directory: &Path, url: &str) -> Child {
+    let log = std::fs::File::create(directory.join("log")).unwrap();
+    let environment = [("TRACEWARDEN_DATABASE_URL", url)];
+    let child = serve(directory, &environment).stdout(Stdio::piped()).stderr(log).spawn().unwrap();
+    while !std::fs::read_to_string(directory.join("log")).unwrap().contains("waiting for the own database") {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    child
+}
+
+#[tokio::test]
+async fn a_server_that_comes_later_is_waited_for() {
+    let database = postgres::database().unwrap();
+    let awaited = awaited(&database);
+    let directory = tempfile::tempdir().unwrap();
+    let mut child = waiting(directory.path(), &awaited.url);
+    awaited.up.store(true, Ordering::SeqCst);
+    let mut line = String::new();
+    let mut output = std::io::BufReader::new(child.stdout.take().unwrap());
+    std::io::BufRead::read_line(&mut output, &mut line).unwrap();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(
+        line.starts_with("listening "),
+        "{}",
+        std::fs::read_to_string(directory.path().join("log")).unwrap()
+    );
+}
+
+#[tokio::test]
+async fn it_stops_while_it_waits() {
+    let database = postgres::database().unwrap();
+    let awaited = awaited(&database);
+    let directory = tempfile::tempdir().unwrap();
+    let mut child = waiting(directory.path(), &awaited.url);
+    assert!(Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap().success());
+    assert!(child.wait().unwrap().success());
+}
+
+/// With what a start may wait for, which is half a minute.
+#[tokio::test]
+async fn a_failed_start_names_the_setting_in_the_form_of_the_log() {
+    let directory = tempfile::tempdir().unwrap();
+    let away = "postgres://tracewarden:hunter2@127.0.0.1:9/tracewarden";
+    let last = |environment: &[(&str, &str)]| -> Value {
+        let printed =
+            refused(directory.path(), &[environment, &[("TRACEWARDEN_LOG_FORMAT", "json")]].concat());
+        assert!(!printed.contains("hunter2"), "{printed}");
+        let objects: Vec<Value> = printed.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        objects.last().unwrap().clone()
+    };
+    let line = last(&[("TRACEWARDEN_DATABASE_URL", away)]);
+    assert_eq!((&line["level"], &line["message"]), (&"ERROR".into(), &"the service could not start".into()));
+    let error = line["error"].as_str().unwrap();
+    assert!(error.contains("`database_url`") && error.contains("waited 30 s"), "{error}");
+
+    // Waiting would not mend these.
+    let database = postgres::database().unwrap();
+    let absent = format!("{}_absent", database.url());
+    let line = last(&[("TRACEWARDEN_DATABASE_URL", &absent)]);
+    let error = line["error"].as_str().unwrap();
+    assert!(error.contains("`database_url`") && !error.contains("waited"), "{error}");
+    assert!(error.ends_with("does not exist"), "{error}");
+    let line = last(&[("TRACEWARDEN_DATABASE_URL", "sqlite:/missing/x")]);
+    assert!(line["error"].as_str().unwrap().contains("/missing/x"), "{line}");
+    // Where the directives leave errors out, it is said all the same.
+    let plain = refused(
+        directory.path(),
+        &[
+            ("TRACEWARDEN_LOG_FORMAT", "json"),
+            ("TRACEWARDEN_LOG", "off"),
+            ("TRACEWARDEN_DATABASE_URL", "sqlite:/missing/x"),
+        ],
+    );
+    assert!(plain.starts_with("tracewarden: ") && plain.contains("`database_url`"), "{plain}");
+}
