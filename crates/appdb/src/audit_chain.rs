@@ -5,6 +5,7 @@
 use crate::audit::NewAuditRecord;
 use crate::database::ReadTx;
 use crate::error::DbError;
+use crate::migrations;
 use crate::rows;
 use sha2::{Digest as _, Sha256};
 
@@ -42,6 +43,19 @@ pub(crate) fn hash(previous: &str, sequence: u64, record: &NewAuditRecord<'_>) -
     hex::encode(hasher.finalize())
 }
 
+/// The row is there from the first step of the schema on, and nothing of ours removes it.
+fn without_row(table: &str) -> DbError {
+    DbError::Corrupt(format!("the one row of `{table}` is missing"))
+}
+
+/// A part of the log that is gone is not a database that is away.
+pub(crate) fn without_table(table: &str, error: sqlx::Error) -> DbError {
+    if migrations::is_missing_table(&error) {
+        return DbError::Corrupt(format!("the table `{table}` is missing"));
+    }
+    error.into()
+}
+
 impl ReadTx {
     /// The number and hash of the last record: 0 and [`GENESIS_HASH`] before the first.
     ///
@@ -49,8 +63,10 @@ impl ReadTx {
     /// [`DbError`] when the database fails or the row cannot be read.
     pub async fn audit_head(&mut self) -> Result<(u64, String), DbError> {
         let row = sqlx::query("SELECT sequence, hash FROM audit_head WHERE id = 1")
-            .fetch_one(self.statements())
-            .await?;
+            .fetch_optional(self.statements())
+            .await
+            .map_err(|error| without_table("audit_head", error))?
+            .ok_or_else(|| without_row("audit_head"))?;
         Ok((rows::unsigned(&row, "sequence")?, rows::text(&row, "hash")?))
     }
 
@@ -61,8 +77,10 @@ impl ReadTx {
     /// [`DbError`] when the database fails or the row cannot be read.
     pub async fn audit_anchor(&mut self) -> Result<(u64, String), DbError> {
         let row = sqlx::query("SELECT sequence, hash FROM audit_anchor WHERE id = 1")
-            .fetch_one(self.statements())
-            .await?;
+            .fetch_optional(self.statements())
+            .await
+            .map_err(|error| without_table("audit_anchor", error))?
+            .ok_or_else(|| without_row("audit_anchor"))?;
         Ok((rows::unsigned(&row, "sequence")?, rows::text(&row, "hash")?))
     }
 

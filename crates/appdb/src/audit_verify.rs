@@ -140,7 +140,8 @@ impl ReadTx {
             .bind(rows::signed(walk.last)?)
             .bind(PAGE)
             .fetch_all(self.statements())
-            .await?;
+            .await
+            .map_err(|error| audit_chain::without_table("audit", error))?;
             if page.is_empty() {
                 break;
             }
@@ -169,7 +170,8 @@ impl ReadTx {
         let row = sqlx::query("SELECT sequence FROM audit WHERE sequence <= $1 ORDER BY sequence LIMIT 1")
             .bind(rows::signed(anchor)?)
             .fetch_optional(self.statements())
-            .await?;
+            .await
+            .map_err(|error| audit_chain::without_table("audit", error))?;
         let sequence = row.map(|row| rows::integer(&row, "sequence")).transpose()?;
         Ok(sequence.map(|sequence| u64::try_from(sequence).unwrap_or(0)))
     }

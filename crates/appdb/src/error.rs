@@ -37,6 +37,12 @@ impl From<sqlx::Error> for DbError {
             sqlx::Error::Database(inner) if sqlstate(inner.as_ref()).is_some_and(|code| code.starts_with("22")) => {
                 Self::Value(text)
             }
+            // No right, or no schema that it may use: not mended by waiting.
+            sqlx::Error::Database(inner)
+                if sqlstate(inner.as_ref()).is_some_and(|code| matches!(code.as_str(), "42501" | "3F000")) =>
+            {
+                Self::Configuration(format!("{text}; `tracewarden check-config` says what to grant"))
+            }
             sqlx::Error::Encode(_) => Self::Value(text),
             sqlx::Error::ColumnDecode { .. }
             | sqlx::Error::ColumnNotFound(_)

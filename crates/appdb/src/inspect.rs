@@ -4,10 +4,14 @@ use std::path::PathBuf;
 
 use sqlx::Row as _;
 
-use crate::database::{AppDb, Backend};
+use crate::database::{AppDb, Backend, ReadTx};
 use crate::error::DbError;
 use crate::migrations::{self, MIGRATIONS};
+use crate::rows;
 use crate::sqlite;
+
+/// What the service does with its tables.
+const TABLE_RIGHTS: [&str; 4] = ["SELECT", "INSERT", "UPDATE", "DELETE"];
 
 /// What a database is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,6 +24,8 @@ pub struct DbInspection {
     pub encrypted: Option<bool>,
     /// Whether the user that the service connects as is a superuser of the server.
     pub superuser: bool,
+    /// Statements that give that user what it lacks; one who may must run them.
+    pub missing_rights: Vec<String>,
 }
 
 /// How a schema stands to this program.
@@ -33,6 +39,8 @@ pub enum SchemaState {
     Older(usize),
     /// It is another program's, or a newer one; the reason.
     Foreign(String),
+    /// There is one, which must not be read.
+    Hidden,
 }
 
 impl AppDb {
@@ -76,7 +84,11 @@ impl AppDb {
                 (product, far.then_some(encrypted), row.try_get::<bool, _>(3)?)
             }
         };
-        Ok(DbInspection { product, schema, encrypted, superuser })
+        let missing_rights = match self.backend() {
+            Backend::Sqlite => Vec::new(),
+            Backend::Postgres => missing_rights(&mut tx, &schema).await?,
+        };
+        Ok(DbInspection { product, schema, encrypted, superuser, missing_rights })
     }
 
     async fn schema_state(&self) -> Result<SchemaState, DbError> {
@@ -86,6 +98,7 @@ impl AppDb {
             .await;
         match any {
             Err(error) if migrations::is_missing_table(&error) => return Ok(SchemaState::Absent),
+            Err(error) if is_forbidden(&error) => return Ok(SchemaState::Hidden),
             found => found?,
         };
         match migrations::missing(tx.statements(), self.backend(), MIGRATIONS).await {
@@ -95,4 +108,71 @@ impl AppDb {
             Err(error) => Err(error),
         }
     }
+}
+
+fn is_forbidden(error: &sqlx::Error) -> bool {
+    /// `insufficient_privilege`.
+    const CODE: &str = "42501";
+    error.as_database_error().and_then(|inner| inner.code()).is_some_and(|code| code == CODE)
+}
+
+/// Asks a PostgreSQL server for what the service would be refused.
+async fn missing_rights(tx: &mut ReadTx, schema: &SchemaState) -> Result<Vec<String>, DbError> {
+    let mut statements = Vec::new();
+    let row = sqlx::query(
+        "SELECT quote_ident(current_user) AS owner, quote_ident(coalesce(current_schema(), 'public')) AS place, \
+         CAST(coalesce(has_schema_privilege(current_schema(), 'CREATE'), false) AS INT)::BIGINT AS may_create",
+    )
+    .fetch_one(tx.statements())
+    .await?;
+    let (role, place) = (rows::text(&row, "owner")?, rows::text(&row, "place")?);
+    let changes = matches!(schema, SchemaState::Absent | SchemaState::Older(_));
+    if changes && !rows::boolean(&row, "may_create")? {
+        statements.push(format!("GRANT USAGE, CREATE ON SCHEMA {place} TO {role}"));
+    }
+    // Those that are not there yet are made by the service and so its own.
+    let tables: Vec<&str> = migrations::tables().collect();
+    let found = sqlx::query(
+        "SELECT name, CAST(pg_has_role(relowner, 'USAGE') AS INT)::BIGINT AS own, \
+         CAST(has_table_privilege(oid, 'SELECT') AS INT)::BIGINT AS \"SELECT\", \
+         CAST(has_table_privilege(oid, 'INSERT') AS INT)::BIGINT AS \"INSERT\", \
+         CAST(has_table_privilege(oid, 'UPDATE') AS INT)::BIGINT AS \"UPDATE\", \
+         CAST(has_table_privilege(oid, 'DELETE') AS INT)::BIGINT AS \"DELETE\" \
+         FROM unnest(string_to_array($1, ',')) AS name JOIN pg_class ON oid = to_regclass(name) ORDER BY name",
+    )
+    .bind(tables.join(","))
+    .fetch_all(tx.statements())
+    .await?;
+    let mut foreign = Vec::new();
+    let mut closed = Vec::new();
+    let mut lacking = [false; TABLE_RIGHTS.len()];
+    for row in &found {
+        let name = rows::text(row, "name")?;
+        let rights = TABLE_RIGHTS.map(|right| rows::boolean(row, right));
+        let mut all = true;
+        for (lacks, right) in lacking.iter_mut().zip(rights) {
+            let has = right?;
+            *lacks |= !has;
+            all &= has;
+        }
+        if !all {
+            closed.push(name.clone());
+        }
+        if !rows::boolean(row, "own")? {
+            foreign.push(name);
+        }
+    }
+    if !closed.is_empty() {
+        let rights: Vec<&str> = TABLE_RIGHTS
+            .into_iter()
+            .zip(lacking)
+            .filter_map(|(right, lacks)| lacks.then_some(right))
+            .collect();
+        statements.push(format!("GRANT {} ON {} TO {role}", rights.join(", "), closed.join(", ")));
+    }
+    if matches!(schema, SchemaState::Older(_)) {
+        // Only a table's owner may alter it.
+        statements.extend(foreign.iter().map(|table| format!("ALTER TABLE {table} OWNER TO {role}")));
+    }
+    Ok(statements)
 }

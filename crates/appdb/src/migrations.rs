@@ -45,12 +45,14 @@ pub(crate) async fn migrate(
     migrations: &'static [Migration],
     now: Timestamp,
 ) -> Result<(), DbError> {
-    sqlx::query(
-        "CREATE TABLE IF NOT EXISTS schema_migrations \
-         (version BIGINT NOT NULL PRIMARY KEY, name TEXT NOT NULL, sha256 TEXT NOT NULL, applied_at BIGINT NOT NULL)",
-    )
-    .execute(tx.statements())
-    .await?;
+    if !has_history(tx, backend).await? {
+        sqlx::query(
+            "CREATE TABLE schema_migrations \
+             (version BIGINT NOT NULL PRIMARY KEY, name TEXT NOT NULL, sha256 TEXT NOT NULL, applied_at BIGINT NOT NULL)",
+        )
+        .execute(tx.statements())
+        .await?;
+    }
     let missing = missing(tx.statements(), backend, migrations).await?;
     if backend == Backend::Postgres && !missing.is_empty() {
         // A step over a large table takes the time that it takes.
@@ -71,6 +73,28 @@ pub(crate) async fn migrate(
         .await?;
     }
     Ok(())
+}
+
+/// Whether the table of the steps is there. `CREATE TABLE IF NOT EXISTS` would ask PostgreSQL for the right to create even
+/// where there is nothing to create, and have it say at every start that it skipped it.
+async fn has_history(tx: &mut WriteTx, backend: Backend) -> Result<bool, DbError> {
+    let look = match backend {
+        Backend::Sqlite => {
+            "SELECT count(*) AS found FROM sqlite_master WHERE type = 'table' AND name = 'schema_migrations'"
+        }
+        Backend::Postgres => "SELECT count(to_regclass('schema_migrations')) AS found",
+    };
+    let row = sqlx::query(look).fetch_one(tx.statements()).await?;
+    Ok(rows::integer(&row, "found")? > 0)
+}
+
+/// The tables that the steps make.
+pub(crate) fn tables() -> impl Iterator<Item = &'static str> {
+    let statements = MIGRATIONS.iter().flat_map(|step| step.statements(Backend::Postgres));
+    let made = statements.filter_map(|statement| {
+        statement.lines().find_map(|line| line.strip_prefix("CREATE TABLE "))?.split_whitespace().next()
+    });
+    std::iter::once("schema_migrations").chain(made)
 }
 
 /// Refuses a database that has another schema than this program's, or none.
@@ -170,6 +194,22 @@ mod tests {
     static NONE: &[Migration] = &[];
     static RENUMBERED: &[Migration] =
         &[Migration { version: 2, name: "second", sql: "CREATE TABLE other (id TEXT);\n", postgres: "" }];
+
+    #[tokio::test]
+    async fn the_tables_are_those_that_the_steps_leave() {
+        let directory = tempfile::tempdir().unwrap();
+        let url = format!("sqlite:{}", directory.path().join("own.db").display());
+        let db = AppDb::open(&url, Timestamp::from_micros(1)).await.unwrap();
+        let mut tx = db.begin_read().await.unwrap();
+        let found = sqlx::query("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name")
+            .fetch_all(tx.statements())
+            .await
+            .unwrap();
+        let found: Vec<String> = found.iter().map(|row| rows::text(row, "name").unwrap()).collect();
+        let mut tables: Vec<&str> = tables().collect();
+        tables.sort_unstable();
+        assert_eq!(found, tables);
+    }
 
     #[tokio::test]
     async fn a_history_that_differs_refuses_to_start() {

@@ -60,7 +60,8 @@ fn the_data_directory_may_be_relative() {
     for path in ["./spans", "spans", "spans/../others"] {
         let store = Store::start_in(directory.path(), path.as_ref(), &["--otlp", "127.0.0.1:0"]);
         // This table syncs its directories, by their paths.
-        let answer = store.post("", "INSERT INTO otel.otel_traces (Timestamp, TraceId) VALUES (now64(9), 'a')");
+        let answer =
+            store.post("", "INSERT INTO otel.otel_traces (Timestamp, TraceId) VALUES (now64(9), 'a')");
         assert_eq!(answer.status, 200, "{path}: {}", answer.text());
     }
     assert!(directory.path().join("spans/clickhouse").is_dir());

@@ -1,6 +1,7 @@
 //! Who is at the other end of the connection.
 
 use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use axum::extract::ConnectInfo;
 use http::{Extensions, HeaderMap, HeaderName, header};
@@ -11,30 +12,57 @@ const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 /// More of a user agent is not kept.
 const MAX_USER_AGENT_CHARS: usize = 256;
 
-/// The client's address: the connection's peer, or, when that is a configured proxy, the last address in
-/// `X-Forwarded-For` that is not one. Whatever stands further left was written by the client and can be anything.
-pub(crate) fn address(extensions: &Extensions, headers: &HeaderMap, trusted: &[IpNet]) -> Option<IpAddr> {
-    let is_proxy = |address: &IpAddr| trusted.iter().any(|network| network.contains(address));
-    let peer = extensions.get::<ConnectInfo<SocketAddr>>().map(|peer| peer.0.ip().to_canonical())?;
-    if !is_proxy(&peer) {
-        return Some(peer);
+/// Reverse proxies whose `X-Forwarded-For` is believed.
+#[derive(Debug, Default)]
+pub struct TrustedProxies {
+    networks: Vec<IpNet>,
+    /// Whether it was said that somebody else sends the header.
+    stranger_named: AtomicBool,
+}
+
+impl From<Vec<IpNet>> for TrustedProxies {
+    fn from(networks: Vec<IpNet>) -> Self {
+        Self { networks, stranger_named: AtomicBool::new(false) }
     }
-    let mut client = peer;
-    let forwarded: Vec<&str> = headers
-        .get_all(X_FORWARDED_FOR)
-        .iter()
-        .flat_map(|value| value.to_str().unwrap_or_default().split(','))
-        .collect();
-    for text in forwarded.into_iter().rev() {
-        match parse(text.trim()) {
-            Some(address) => client = address,
-            None => break,
-        }
-        if !is_proxy(&client) {
-            break;
-        }
+}
+
+impl TrustedProxies {
+    fn hold(&self, address: IpAddr) -> bool {
+        self.networks.iter().any(|network| network.contains(&address))
     }
-    Some(client)
+
+    /// The client's address: the connection's peer, or, when that is a configured proxy, the last address in
+    /// `X-Forwarded-For` that is not one. Whatever stands further left was written by the client and can be anything.
+    pub(crate) fn client(&self, extensions: &Extensions, headers: &HeaderMap) -> Option<IpAddr> {
+        let peer = extensions.get::<ConnectInfo<SocketAddr>>().map(|peer| peer.0.ip().to_canonical())?;
+        if !self.hold(peer) {
+            // Once: anybody can send the header.
+            if headers.contains_key(X_FORWARDED_FOR) && !self.stranger_named.swap(true, Ordering::Relaxed) {
+                tracing::warn!(
+                    %peer,
+                    "a request had `X-Forwarded-For` from an address that is not in `trusted_proxies`, so it was not believed; \
+                     if that is your proxy, add it: until then all its clients count as one"
+                );
+            }
+            return Some(peer);
+        }
+        let mut client = peer;
+        let forwarded: Vec<&str> = headers
+            .get_all(X_FORWARDED_FOR)
+            .iter()
+            .flat_map(|value| value.to_str().unwrap_or_default().split(','))
+            .collect();
+        for text in forwarded.into_iter().rev() {
+            match parse(text.trim()) {
+                Some(address) => client = address,
+                None => break,
+            }
+            if !self.hold(client) {
+                break;
+            }
+        }
+        Some(client)
+    }
 }
 
 /// An address, with or without a port.
@@ -67,8 +95,8 @@ mod tests {
         for value in forwarded {
             headers.append(X_FORWARDED_FOR, HeaderValue::from_static(value));
         }
-        let trusted = ["10.0.0.0/8".parse().unwrap(), "::1/128".parse().unwrap()];
-        assert_eq!(address(&extensions, &headers, &trusted), Some(expected.parse().unwrap()));
+        let trusted = TrustedProxies::from(vec!["10.0.0.0/8".parse().unwrap(), "::1/128".parse().unwrap()]);
+        assert_eq!(trusted.client(&extensions, &headers), Some(expected.parse().unwrap()));
     }
 
     #[test]

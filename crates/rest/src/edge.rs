@@ -10,11 +10,11 @@ use axum::extract::{MatchedPath, Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderName, HeaderValue, StatusCode, header};
-use ipnet::IpNet;
 use tracewarden_model::Entropy;
 use tracewarden_service::{RequestInfo, Transport};
 use tracing::Instrument;
 
+use crate::client::TrustedProxies;
 use crate::code::Code;
 use crate::cookies::SessionCookie;
 use crate::metrics::Metrics;
@@ -29,7 +29,7 @@ pub struct Edge {
     /// Scheme, host and port under which browsers reach the service, without a trailing slash.
     pub public_origin: String,
     /// Addresses whose `X-Forwarded-For` is believed.
-    pub trusted_proxies: Vec<IpNet>,
+    pub trusted_proxies: TrustedProxies,
     /// Source of request ids.
     pub entropy: Arc<dyn Entropy>,
     /// Where requests are counted.
@@ -77,7 +77,7 @@ pub(crate) async fn wrap(State(edge): State<Arc<Edge>>, mut request: Request, ne
         Ok(()) => {
             let info = RequestInfo {
                 request_id: hex::encode(id),
-                client_ip: client::address(request.extensions(), request.headers(), &edge.trusted_proxies),
+                client_ip: edge.trusted_proxies.client(request.extensions(), request.headers()),
                 user_agent: client::user_agent(request.headers()),
                 via: Transport::Rest,
             };
@@ -178,7 +178,7 @@ mod tests {
     async fn ask(path: &str, entropy: Option<u8>) -> (u16, String, http::HeaderMap) {
         let edge = Edge {
             public_origin: "https://traces.example.com".to_owned(),
-            trusted_proxies: Vec::new(),
+            trusted_proxies: TrustedProxies::default(),
             entropy: Arc::new(Bytes(entropy)),
             metrics: Metrics::default(),
             stopping: Stopping::default(),

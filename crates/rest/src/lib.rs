@@ -51,6 +51,7 @@ use crate::routes::Access::{Account, Administrator, Principal, Public};
 use crate::routes::By::{Any, Session, Tool as ByTool};
 use crate::routes::Routes;
 
+pub use client::TrustedProxies;
 pub use code::Code;
 pub use edge::{Edge, Stopping};
 pub use metrics::Metrics;

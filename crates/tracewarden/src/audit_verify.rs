@@ -41,7 +41,7 @@ async fn verify(db: &AppDb, heads: &[NotedHead]) -> anyhow::Result<ExitCode> {
         Ok(Err(fault)) => Verdict::Broken(fault),
         Err(DbError::Corrupt(reason)) => {
             progress.clear();
-            println!("broken: a record cannot be read: {reason}");
+            println!("broken: the log cannot be read in full: {reason}");
             return Ok(ExitCode::FAILURE);
         }
         Err(error) => return Err(error.into()),

@@ -1,6 +1,7 @@
 //! `tracewarden check-config`: what applies, with secrets left out, and whether the surroundings fit: files, the own
 //! database, and the user of the trace store, which should be able to read traces and nothing else.
 
+mod listeners;
 mod own_database;
 mod trace_store;
 
@@ -10,6 +11,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use crate::configuration::Configuration;
+use crate::configuration::doubts::doubts;
 use crate::serve;
 
 /// Where the advice of the findings is explained.
@@ -63,8 +65,9 @@ impl fmt::Display for Finding {
 /// # Errors
 /// When nothing can be looked at.
 pub fn run(configuration: &Configuration, strict: bool) -> anyhow::Result<ExitCode> {
-    // The derived form names each field once, and `Secret` hides itself.
-    println!("{configuration:#?}");
+    for line in &configuration.lines {
+        println!("{line}");
+    }
     println!("the configuration is valid");
     let findings = serve::runtime()?.block_on(surroundings(configuration));
     for finding in &findings {
@@ -76,8 +79,9 @@ pub fn run(configuration: &Configuration, strict: bool) -> anyhow::Result<ExitCo
 }
 
 async fn surroundings(configuration: &Configuration) -> Vec<Finding> {
-    let mut findings: Vec<Finding> =
-        configuration.secret_files.iter().map(|path| private(path, "holds a secret")).collect();
+    let mut findings: Vec<Finding> = doubts(configuration).into_iter().map(Finding::warning).collect();
+    findings.extend(configuration.secret_files.iter().map(|path| private(path, "holds a secret")));
+    listeners::look(configuration, &mut findings).await;
     let bound = own_database::look(configuration, &mut findings).await;
     trace_store::look(configuration, &bound, &mut findings).await;
     findings

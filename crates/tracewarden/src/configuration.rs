@@ -8,6 +8,7 @@ use std::time::Duration;
 use ipnet::IpNet;
 use tracewarden_service::{AdminSettings, AppDb};
 
+pub mod doubts;
 pub mod settings;
 pub mod sources;
 pub mod values;
@@ -95,6 +96,8 @@ pub struct Configuration {
     pub log_format: LogFormat,
     /// Files that secrets came from.
     pub secret_files: Vec<PathBuf>,
+    /// Every setting with what applies, for people; secrets are not shown.
+    pub lines: Vec<String>,
 }
 
 impl Configuration {
@@ -190,6 +193,12 @@ impl Reader {
         if public_origin.is_none() && !listen.ip().is_loopback() {
             self.errors.push("`public_url` is required when `listen` is not a loopback address".to_owned());
         }
+        let metrics_listen = metrics_listen?;
+        if metrics_listen.is_some_and(|metrics| same_port(listen, metrics)) {
+            self.errors.push(
+                "`metrics_listen` and `listen` name the same port; give metrics one of their own".to_owned(),
+            );
+        }
         Some(Configuration {
             listen,
             public_origin,
@@ -213,12 +222,19 @@ impl Reader {
             discovery_samples: discovery_samples?,
             shutdown_delay: shutdown_delay?,
             shutdown_grace: shutdown_grace?,
-            metrics_listen: metrics_listen?,
+            metrics_listen,
             log: log?,
             log_format: log_format?,
             secret_files: self.sources.secret_files().to_vec(),
+            lines: self.sources.lines(),
         })
     }
+}
+
+/// Whether two addresses cannot be listened on at the same time.
+fn same_port(one: SocketAddr, other: SocketAddr) -> bool {
+    let (a, b) = (one.ip(), other.ip());
+    one.port() != 0 && one.port() == other.port() && (a == b || a.is_unspecified() || b.is_unspecified())
 }
 
 fn any(text: &str) -> Result<String, String> {
@@ -250,6 +266,14 @@ fn password_hash(text: &str) -> Result<Secret, String> {
 }
 
 fn log_directives(text: &str) -> Result<String, String> {
+    const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
+    // The library takes a bare word for a part of the program, so that of a misspelt level nothing would be logged at all.
+    let unknown = text.split(',').map(str::trim).find(|directive| {
+        !directive.contains('=') && !LEVELS.iter().any(|level| directive.eq_ignore_ascii_case(level))
+    });
+    if let Some(word) = unknown {
+        return Err(format!("`{word}` is neither a level ({}) nor `part=level`", LEVELS.join(", ")));
+    }
     match text.parse::<tracing_subscriber::filter::Targets>() {
         Ok(_) => Ok(text.to_owned()),
         Err(error) => Err(format!("`{text}`: {error}")),

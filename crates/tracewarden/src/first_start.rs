@@ -6,7 +6,7 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf, absolute};
 
 use anyhow::Context;
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{Access, Mode, OFlags};
 use rustix::io::Errno;
 use tracewarden_service::{AppDb, is_generated_password};
 
@@ -37,17 +37,22 @@ impl InitialPassword {
         if io::stdout().is_terminal() {
             return Ok(Self::Terminal);
         }
-        let configured = configuration.initial_password_file.clone();
-        let path = configured.unwrap_or_else(|| match AppDb::file(configuration.database_url.expose()) {
-            Some(path) => {
-                let mut path = path.into_os_string();
-                path.push(".initial-password");
-                PathBuf::from(path)
-            }
-            None => PathBuf::from("tracewarden.initial-password"),
-        });
-        let path = absolute(&path).with_context(|| format!("no absolute path of `{}`", path.display()))?;
-        Ok(Self::File { path, written: None })
+        Ok(Self::File { path: file(configuration)?, written: None })
+    }
+
+    /// The file that a start without a terminal would write.
+    ///
+    /// # Errors
+    /// Why it could not.
+    pub fn look(configuration: &Configuration) -> Result<PathBuf, String> {
+        let path = file(configuration).map_err(|error| format!("{error:#}"))?;
+        let directory = path.parent().unwrap_or(Path::new("/"));
+        let writable = match path.symlink_metadata() {
+            Ok(_) => ours(&path).map(drop),
+            Err(_) => rustix::fs::access(directory, Access::WRITE_OK | Access::EXEC_OK)
+                .map_err(|error| format!("`{}`: {error}", directory.display())),
+        };
+        writable.map_err(|why| unwritable(&path, &why)).map(|()| path)
     }
 
     /// Writes the password to the file, if that is the place.
@@ -56,13 +61,7 @@ impl InitialPassword {
     /// Why not, and what to do about it. The file is then as it was.
     pub fn keep(&mut self, password: &str) -> Result<(), String> {
         let Self::File { path, written } = self else { return Ok(()) };
-        write_private(path, password).map_err(|why| {
-            format!(
-                "cannot write the generated password to {}: {why}; give another path as `initial_password_file`, or the hash \
-                 of a password (`tracewarden hash-password`) as `admin_password_hash`",
-                path.display()
-            )
-        })?;
+        write_private(path, password).map_err(|why| unwritable(path, &why))?;
         *written = Some(password.to_owned());
         Ok(())
     }
@@ -101,6 +100,28 @@ impl InitialPassword {
             }
         }
     }
+}
+
+/// The file as configured, or where it belongs otherwise; absolute.
+fn file(configuration: &Configuration) -> anyhow::Result<PathBuf> {
+    let configured = configuration.initial_password_file.clone();
+    let path = configured.unwrap_or_else(|| match AppDb::file(configuration.database_url.expose()) {
+        Some(path) => {
+            let mut path = path.into_os_string();
+            path.push(".initial-password");
+            PathBuf::from(path)
+        }
+        None => PathBuf::from("tracewarden.initial-password"),
+    });
+    absolute(&path).with_context(|| format!("no absolute path of `{}`", path.display()))
+}
+
+fn unwritable(path: &Path, why: &str) -> String {
+    format!(
+        "cannot write the generated password to {}: {why}; give another path as `initial_password_file`, or the hash of a \
+         password (`tracewarden hash-password`) as `admin_password_hash`",
+        path.display()
+    )
 }
 
 /// Writes and makes durable. What is there already is written over only when an earlier start left it.

@@ -19,6 +19,7 @@ use tracewarden_tracestore::{StoreConfig, TraceStore};
 use crate::ambient::{SystemClock, SystemEntropy};
 use crate::configuration::Configuration;
 use crate::configuration::LogFormat;
+use crate::configuration::doubts::doubts;
 use crate::first_start::InitialPassword;
 use crate::server::Patience;
 use crate::{logging, metrics, own_database, server};
@@ -62,6 +63,9 @@ pub fn runtime() -> anyhow::Result<Runtime> {
 }
 
 async fn serve(configuration: &Configuration) -> anyhow::Result<()> {
+    for doubt in doubts(configuration) {
+        tracing::warn!("{doubt}");
+    }
     let mut stop = Box::pin(server::stop_signal().context("cannot watch for the signal to stop")?);
     // First, so that an address in use is found before anything is created.
     let listener = TcpListener::bind(configuration.listen)
@@ -91,7 +95,7 @@ async fn serve(configuration: &Configuration) -> anyhow::Result<()> {
     let stopping = Stopping::default();
     let edge = Edge {
         public_origin,
-        trusted_proxies: configuration.trusted_proxies.clone(),
+        trusted_proxies: configuration.trusted_proxies.clone().into(),
         entropy,
         metrics: http_metrics.clone(),
         stopping: stopping.clone(),

@@ -15,7 +15,7 @@ pub enum Fixture {
 impl Fixture {
     pub fn sqlite() -> Self {
         let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("own data?#%.db");
+        let path = directory.path().join("own data&#%.db");
         Self::Sqlite { _directory: directory, path }
     }
 
@@ -40,8 +40,7 @@ impl Fixture {
             Self::Sqlite { path, .. } => {
                 sqlx::any::install_default_drivers();
                 std::fs::OpenOptions::new().create(true).append(true).open(path).unwrap();
-                let path =
-                    path.display().to_string().replace('%', "%25").replace('?', "%3F").replace('#', "%23");
+                let path = path.display().to_string().replace('%', "%25").replace('#', "%23");
                 let mut other = sqlx::AnyConnection::connect(&format!("sqlite://{path}")).await.unwrap();
                 for statement in statements {
                     other.execute(AssertSqlSafe((*statement).to_owned())).await.unwrap();

@@ -4,7 +4,12 @@ use tracewarden_appdb::{AUDIT_PRUNE, AppDb, ChainFault, DbError, NewAuditRecord}
 
 use crate::fixture::{Fixture, add_user, at, on_both, record};
 
-on_both!(an_unreadable_row_is_an_error, tampering_breaks_the_chain, tampering_breaks_a_pruned_chain);
+on_both!(
+    a_part_of_the_log_that_is_gone_is_no_outage,
+    an_unreadable_row_is_an_error,
+    tampering_breaks_the_chain,
+    tampering_breaks_a_pruned_chain
+);
 
 async fn an_unreadable_row_is_an_error(fixture: &Fixture) {
     let db = fixture.open().await;
@@ -26,6 +31,26 @@ async fn an_unreadable_row_is_an_error(fixture: &Fixture) {
     fixture.run(&["DELETE FROM audit_head"]).await;
     let found = db.begin_read().await.unwrap().audit_head().await;
     assert!(matches!(found, Err(DbError::Corrupt(_))), "{found:?}");
+}
+
+async fn a_part_of_the_log_that_is_gone_is_no_outage(fixture: &Fixture) {
+    let db = fixture.open().await;
+    append(&db, &[record("login", 1, None, "success")]).await;
+    for (statement, expected) in [
+        ("DROP TABLE audit", "the table `audit` is missing"),
+        ("DELETE FROM audit_head", "the one row of `audit_head` is missing"),
+        ("DROP TABLE audit_head", "the table `audit_head` is missing"),
+        ("DELETE FROM audit_anchor", "the one row of `audit_anchor` is missing"),
+        ("DROP TABLE audit_anchor", "the table `audit_anchor` is missing"),
+    ] {
+        fixture.run(&[statement]).await;
+        let mut tx = db.begin_read().await.unwrap();
+        let found = match statement.contains("head") {
+            true => tx.audit_head().await.unwrap_err(),
+            false => tx.verify_audit(|_, _| ()).await.unwrap_err(),
+        };
+        assert!(matches!(&found, DbError::Corrupt(reason) if reason == expected), "{statement}: {found:?}");
+    }
 }
 
 async fn verify(db: &AppDb) -> Result<u64, ChainFault> {

@@ -2,11 +2,13 @@
 
 use std::path::Path;
 
+use rustix::fs::Access;
 use tracewarden_model::Binding;
 use tracewarden_service::{AppDb, DbError, DbInspection, SchemaState};
 
 use super::{Finding, GUIDE, private};
 use crate::configuration::Configuration;
+use crate::first_start::InitialPassword;
 
 /// The trace source, as far as the own database tells.
 #[derive(Debug)]
@@ -26,40 +28,79 @@ impl Bound {
     }
 }
 
+/// What the own database holds, as far as others need to know.
+struct Contents {
+    bound: Bound,
+    /// Whether the next start makes the first administrator.
+    without_users: bool,
+}
+
+impl Contents {
+    const NONE: Self = Self { bound: Bound::Nothing, without_users: true };
+    const UNKNOWN: Self = Self { bound: Bound::Unknown, without_users: false };
+}
+
 /// Adds what there is to say.
 pub(super) async fn look(configuration: &Configuration, findings: &mut Vec<Finding>) -> Bound {
+    let contents = contents(configuration, findings).await;
+    if contents.without_users && configuration.admin_password_hash.is_none() {
+        findings.push(first_password(configuration));
+    }
+    contents.bound
+}
+
+/// Whether the password of the first administrator has a place. Whoever checks has a terminal, but a service has none.
+fn first_password(configuration: &Configuration) -> Finding {
+    match InitialPassword::look(configuration) {
+        Ok(path) => Finding::ok(format!(
+            "first administrator: without a terminal, the generated password goes into `{}`",
+            path.display()
+        )),
+        Err(why) => Finding::error(format!("first administrator: {why}")),
+    }
+}
+
+async fn contents(configuration: &Configuration, findings: &mut Vec<Finding>) -> Contents {
     let url = configuration.database_url.expose();
     if let Some(path) = AppDb::file(url) {
         if !path.exists() {
             findings.push(absent(&path));
-            return Bound::Nothing;
+            return Contents::NONE;
         }
         findings.push(private(&path, "is the own database"));
+        if rustix::fs::access(&path, Access::WRITE_OK).is_err() {
+            findings.push(Finding::error(format!(
+                "own database: the user of this check cannot write `{}`: check as the service's user, or give it the file",
+                path.display()
+            )));
+        }
     }
     let inspection = match AppDb::inspect(url).await {
         Ok(inspection) => inspection,
         // A server that is away may be back when the service starts.
         Err(error @ DbError::Unavailable(_)) => {
             findings.push(Finding::error(format!("{error}; start the server, or mend `database_url`")));
-            return Bound::Unknown;
+            return Contents::UNKNOWN;
         }
         Err(error) => {
             findings.push(Finding::error(format!("{error}; mend `database_url`")));
-            return Bound::Unknown;
+            return Contents::UNKNOWN;
         }
     };
     findings.extend(say(&inspection));
     match inspection.schema {
         SchemaState::Current => {}
-        SchemaState::Absent => return Bound::Nothing,
-        SchemaState::Older(_) | SchemaState::Foreign(_) => return Bound::Unknown,
+        SchemaState::Absent => return Contents::NONE,
+        SchemaState::Older(_) | SchemaState::Foreign(_) | SchemaState::Hidden => return Contents::UNKNOWN,
     }
-    match binding(url).await {
-        Ok(Some(binding)) => Bound::To(Box::new(binding)),
-        Ok(None) => Bound::Nothing,
+    if !inspection.missing_rights.is_empty() {
+        return Contents::UNKNOWN;
+    }
+    match read(url).await {
+        Ok(contents) => contents,
         Err(error) => {
             findings.push(Finding::error(format!("own database: the trace source cannot be read: {error}")));
-            Bound::Unknown
+            Contents::UNKNOWN
         }
     }
 }
@@ -80,7 +121,15 @@ fn say(inspection: &DbInspection) -> Vec<Finding> {
         SchemaState::Foreign(reason) => {
             Finding::error(format!("own database: {product}, not usable by this version: {reason}"))
         }
+        SchemaState::Hidden => {
+            Finding::error(format!("own database: {product}, its tables must not be read by the role of `database_url`"))
+        }
     });
+    findings.extend(inspection.missing_rights.iter().map(|statement| {
+        Finding::error(format!(
+            "own database: the role of `database_url` lacks rights; as the owner, run `{statement}`"
+        ))
+    }));
     match inspection.encrypted {
         Some(false) => findings.push(Finding::warning(
             "own database: the connection to another machine is not encrypted: add `sslmode=verify-full` to `database_url`",
@@ -98,18 +147,27 @@ fn say(inspection: &DbInspection) -> Vec<Finding> {
 
 fn absent(path: &Path) -> Finding {
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    if directory.is_dir() {
+    if directory.is_dir() && rustix::fs::access(directory, Access::WRITE_OK | Access::EXEC_OK).is_err() {
+        Finding::error(format!(
+            "own database: the user of this check cannot write into `{}`: check as the service's user, or give it the directory",
+            directory.display()
+        ))
+    } else if directory.is_dir() {
         Finding::ok(format!("own database: there is no `{}` yet; the next start makes it", path.display()))
     } else {
         Finding::error(format!("own database: there is no directory `{}`: make it", directory.display()))
     }
 }
 
-async fn binding(url: &str) -> Result<Option<Binding>, DbError> {
+async fn read(url: &str) -> Result<Contents, DbError> {
     let db = AppDb::open_existing(url).await?;
-    let model = db.begin_read().await?.access_model().await?;
+    let mut tx = db.begin_read().await?;
+    let model = tx.access_model().await?;
+    let without_users = tx.users("", 1).await?.is_empty();
+    drop(tx);
     db.close().await;
-    Ok(model.binding)
+    let bound = model.binding.map_or(Bound::Nothing, |binding| Bound::To(Box::new(binding)));
+    Ok(Contents { bound, without_users })
 }
 
 #[cfg(test)]
@@ -118,7 +176,8 @@ mod tests {
 
     fn lines(schema: SchemaState, encrypted: Option<bool>, superuser: bool) -> Vec<String> {
         let product = "PostgreSQL 15".to_owned();
-        let findings = say(&DbInspection { product, schema, encrypted, superuser });
+        let findings =
+            say(&DbInspection { product, schema, encrypted, superuser, missing_rights: Vec::new() });
         findings.iter().map(Finding::to_string).collect()
     }
 

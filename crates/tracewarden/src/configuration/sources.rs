@@ -51,6 +51,21 @@ impl Sources {
         &self.secret_files
     }
 
+    /// Every setting with what applies and where it comes from, a line each, in the order of the documentation. Secrets are
+    /// named, not shown.
+    pub fn lines(&self) -> Vec<String> {
+        let line = |setting: &Setting| {
+            let name = setting.name;
+            match (self.given.get(name), setting.default) {
+                (Some(Given { origin, .. }), _) if setting.secret => format!("{name}: not shown ({origin})"),
+                (Some(Given { text, origin }), _) => format!("{name} = {} ({origin})", shown(text)),
+                (None, Some(default)) => format!("{name} = {} (default)", shown(default)),
+                (None, None) => format!("{name}: not set"),
+            }
+        };
+        SETTINGS.iter().map(line).collect()
+    }
+
     /// Everything that could not be read so far.
     pub fn into_errors(self) -> Vec<String> {
         self.errors
@@ -162,9 +177,17 @@ fn plain_text(value: &toml::Value) -> Option<String> {
 
 fn read_secret(path: &str) -> Result<String, String> {
     match std::fs::read_to_string(path) {
-        Ok(text) => Ok(text.trim_end_matches(['\r', '\n']).to_owned()),
+        Ok(text) => match text.trim_end_matches(['\r', '\n']) {
+            // Of a secret that was never filled in; to have none, do not name a file.
+            "" => Err(format!("the file {path} is empty")),
+            text => Ok(text.to_owned()),
+        },
         Err(error) => Err(format!("the file {path} cannot be read: {error}")),
     }
+}
+
+fn shown(text: &str) -> &str {
+    if text.is_empty() { "empty" } else { text }
 }
 
 /// The setting's default, if it has one.

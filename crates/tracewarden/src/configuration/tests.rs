@@ -59,6 +59,23 @@ fn a_wrong_value_is_named_with_its_origin() {
     refused("", &[("TRACEWARDEN_LISTEN", "0.0.0.0:80")], "`public_url` is required");
     refused("", &[("TRACEWARDEN_PUBLIC_URL", "http://example.com")], "loopback names only");
     refused("", &[("TRACEWARDEN_LOG", "info,nonsense=loud")], "`TRACEWARDEN_LOG`");
+    for (wrong, word) in [("verbose", "verbose"), ("info,tracewarden", "tracewarden"), ("info,", "")] {
+        let message = format!("`{word}` is neither a level (off, error, warn, info, debug, trace) nor");
+        refused("", &[("TRACEWARDEN_LOG", wrong)], &message);
+    }
+    for right in ["WARN", "info, tracewarden_rest=debug", "tracewarden=off"] {
+        load("", &[("TRACEWARDEN_LOG", right)]).unwrap();
+    }
+    for (listen, metrics) in [("127.0.0.1:80", "127.0.0.1:80"), ("0.0.0.0:80", "127.0.0.1:80")] {
+        let both = [
+            ("TRACEWARDEN_LISTEN", listen),
+            ("TRACEWARDEN_METRICS_LISTEN", metrics),
+            ("TRACEWARDEN_PUBLIC_URL", "https://x"),
+        ];
+        refused("", &both, "name the same port");
+    }
+    load("", &[("TRACEWARDEN_LISTEN", "127.0.0.1:0"), ("TRACEWARDEN_METRICS_LISTEN", "127.0.0.1:0")])
+        .unwrap();
     refused(
         "",
         &[("TRACEWARDEN_AUDIT_RETENTION", "0d")],
@@ -86,12 +103,19 @@ fn secrets_come_from_files_and_stay_out_of_messages() {
         [("TRACEWARDEN_CLICKHOUSE_PASSWORD_FILE", path), ("TRACEWARDEN_CLICKHOUSE_PASSWORD", "hunter2")];
     refused("", &both, "keep one");
     refused("", &[("TRACEWARDEN_ADMIN_PASSWORD_HASH", "hunter2")], "hash-password");
+    refused("", &[("TRACEWARDEN_PUBLIC_URL", "https://u:hunter2@x")], "takes scheme, host and port alone");
+    let mut empty = tempfile::NamedTempFile::new().unwrap();
+    writeln!(empty).unwrap();
+    for name in ["TRACEWARDEN_ADMIN_PASSWORD_HASH_FILE", "TRACEWARDEN_CLICKHOUSE_PASSWORD_FILE"] {
+        refused("", &[(name, empty.path().to_str().unwrap())], "is empty");
+    }
     refused("", &[("TRACEWARDEN_DATABASE_URL", "mysql://root:hunter2@x")], "`TRACEWARDEN_DATABASE_URL`");
     for wrong in [
         "postgres://u:hunter2@[x/db",
         "postgres://u:hunter2@x:port/db",
         "postgres://u:hunter2@x/db?ssl=1",
         "sqlite:",
+        "sqlite:own.db?key=hunter2",
     ] {
         refused("", &[("TRACEWARDEN_DATABASE_URL", wrong)], "`TRACEWARDEN_DATABASE_URL`");
     }
@@ -102,6 +126,29 @@ fn secrets_come_from_files_and_stay_out_of_messages() {
         assert!(!format!("{configuration:?}").contains("hunter2"));
     }
     refused("clickhouse_password = \"hunter2", &[], "line 1: not TOML");
+}
+
+#[test]
+fn what_applies_is_shown_as_it_is_written() {
+    let environment = [
+        ("TRACEWARDEN_LISTEN", "127.0.0.1:2"),
+        ("TRACEWARDEN_CLICKHOUSE_PASSWORD", "hunter2"),
+        ("TRACEWARDEN_TRUSTED_PROXIES", "10.0.0.0/8,::1"),
+    ];
+    let lines = load("audit_retention = \"90d\"", &environment).unwrap().lines;
+    for expected in [
+        "listen = 127.0.0.1:2 (`TRACEWARDEN_LISTEN`)",
+        "trusted_proxies = 10.0.0.0/8,::1 (`TRACEWARDEN_TRUSTED_PROXIES`)",
+        "clickhouse_password: not shown (`TRACEWARDEN_CLICKHOUSE_PASSWORD`)",
+        "database_url = sqlite:tracewarden.db (default)",
+        "admin_password_hash: not set",
+        "max_trace_duration = 1h (default)",
+    ] {
+        assert!(lines.iter().any(|line| line == expected), "{lines:?}");
+    }
+    assert!(lines.iter().any(|line| line.starts_with("audit_retention = 90d (`audit_retention` in /")));
+    assert_eq!(lines.len(), settings::SETTINGS.len());
+    assert!(!lines.iter().any(|line| line.contains("hunter2")), "{lines:?}");
 }
 
 #[test]

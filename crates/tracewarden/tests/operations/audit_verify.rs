@@ -152,6 +152,32 @@ async fn removals_show_on_postgresql() {
     removals_show(Service::start_on(&Arc::new(postgres::database().unwrap()), &[])).await;
 }
 
+/// What is missing is broken, not unavailable.
+#[tokio::test]
+async fn a_log_without_its_end_or_its_table_is_broken() {
+    for service in [Service::start(), Service::start_on(&Arc::new(postgres::database().unwrap()), &[])] {
+        service.admin().await;
+        for (statement, expected) in [
+            (
+                "DELETE FROM audit_head",
+                "broken: the log cannot be read in full: the one row of `audit_head` is missing",
+            ),
+            (
+                "DROP TABLE audit_head",
+                "broken: the log cannot be read in full: the table `audit_head` is missing",
+            ),
+            ("DROP TABLE audit", "broken: the log cannot be read in full: the table `audit"),
+        ] {
+            sqlx::any::install_default_drivers();
+            let mut connection = sqlx::AnyConnection::connect(&service.database_url()).await.unwrap();
+            sqlx::query(statement).execute(&mut connection).await.unwrap();
+            let (status, printed) = verify(&service, &[]);
+            assert_eq!(status, Some(1), "{printed}");
+            assert!(printed.contains(expected), "{printed}");
+        }
+    }
+}
+
 #[test]
 fn what_cannot_be_checked_is_not_intact() {
     let directory = tempfile::tempdir().unwrap();

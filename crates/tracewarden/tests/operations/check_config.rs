@@ -195,6 +195,143 @@ fn files_with_secrets_are_private() {
     assert!(Path::new(&telling).exists());
 }
 
+#[tokio::test]
+async fn settings_are_shown_as_they_are_written_and_doubted() {
+    let service = Service::start();
+    let environment =
+        [("TRACEWARDEN_PUBLIC_URL", "https://traces.example.com"), ("TRACEWARDEN_AUDIT_RETENTION", "90s")];
+    let mut command = service.command();
+    let output = command.envs(environment).arg("check-config").output().unwrap();
+    let printed = String::from_utf8(output.stdout).unwrap();
+    assert!(printed.contains("\naudit_retention = 90s (`TRACEWARDEN_AUDIT_RETENTION`)\n"), "{printed}");
+    assert!(!printed.contains("Some(") && !printed.contains("None"), "{printed}");
+    let (success, findings) = check(&service, &environment, &[]);
+    assert!(success);
+    has(&findings, "warning", "`trusted_proxies` names none");
+    has(&findings, "warning", "`audit_retention` removes audit records older than 90s");
+}
+
+#[tokio::test]
+async fn addresses_to_listen_on() {
+    let free = || std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let service = Service::start_with(&[("TRACEWARDEN_METRICS_LISTEN", &free())]);
+    let metrics = service.log();
+    let metrics = metrics.split("metrics on http://").nth(1).unwrap().split('/').next().unwrap();
+    let listen = service.base.strip_prefix("http://").unwrap();
+    let running = [("TRACEWARDEN_LISTEN", listen), ("TRACEWARDEN_METRICS_LISTEN", metrics)];
+    let (success, findings) = check(&service, &running, &[]);
+    assert!(success);
+    has(&findings, "ok", &format!("`listen`: this service runs already on {listen}"));
+    has(&findings, "ok", &format!("`metrics_listen`: this service runs already on {metrics}"));
+    let swapped = [("TRACEWARDEN_LISTEN", metrics), ("TRACEWARDEN_METRICS_LISTEN", listen)];
+    let (success, findings) = check(&service, &swapped, &[]);
+    assert!(!success);
+    has(&findings, "error", &format!("`metrics_listen`: another program listens on {listen}"));
+
+    let other = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = other.local_addr().unwrap().to_string();
+    let (success, findings) = check(&service, &[("TRACEWARDEN_LISTEN", &taken)], &[]);
+    assert!(!success);
+    has(&findings, "error", &format!("`listen`: another program listens on {taken}"));
+    drop(other);
+    has(&check(&service, &[("TRACEWARDEN_LISTEN", &free())], &[]).1, "ok", "is free");
+    // From a range for documentation, which no machine has.
+    let elsewhere =
+        [("TRACEWARDEN_LISTEN", "192.0.2.1:8080"), ("TRACEWARDEN_PUBLIC_URL", "https://traces.example.com")];
+    has(&check(&service, &elsewhere, &[]).1, "error", "192.0.2.1:8080 is no address of this machine");
+}
+
+#[tokio::test]
+async fn the_first_password_has_a_place() {
+    let service = Service::start_on(&Arc::new(postgres::database().unwrap()), &[]);
+    let directory = service.directory.path();
+    let taken = directory.join("taken");
+    std::fs::write(&taken, "notes\n").unwrap();
+    let hashed = ("TRACEWARDEN_INITIAL_PASSWORD_FILE", "/missing/password");
+    let unhashed = ("TRACEWARDEN_ADMIN_PASSWORD_HASH", "");
+    let database = postgres::database().unwrap();
+    let (fresh_server, fresh_file) =
+        (database.url(), format!("sqlite:{}", directory.join("new.db").display()));
+    for fresh in [&fresh_server, &fresh_file] {
+        let fresh = ("TRACEWARDEN_DATABASE_URL", fresh.as_str());
+        let (success, findings) = check(&service, &[fresh, unhashed], &[]);
+        assert!(success, "{findings:?}");
+        has(&findings, "ok", ".initial-password`");
+        for (place, why) in
+            [("/missing/password", "No such file"), (taken.to_str().unwrap(), "not one of ours")]
+        {
+            let place = ("TRACEWARDEN_INITIAL_PASSWORD_FILE", place);
+            let (success, findings) = check(&service, &[fresh, unhashed, place], &[]);
+            assert!(!success);
+            has(&findings, "error", why);
+            has(&findings, "error", "give another path as `initial_password_file`");
+        }
+        let (_, findings) = check(&service, &[fresh, hashed], &[]);
+        assert!(!findings.iter().any(|line| line.contains("first administrator")), "{findings:?}");
+    }
+    // With an administrator there is nothing to write any more.
+    let (success, findings) = check(&service, &[unhashed, hashed], &[]);
+    assert!(success);
+    assert!(!findings.iter().any(|line| line.contains("first administrator")), "{findings:?}");
+}
+
+/// What a role lacks is named with the statement that gives it, and the statement does.
+#[tokio::test]
+async fn rights_on_postgresql() {
+    let database = Arc::new(postgres::database().unwrap());
+    let role = format!("Rights-{}", std::process::id());
+    let server = database.url();
+    let (_, place) = server.split_once('@').unwrap();
+    let url = format!("postgres://{role}:secret@{place}");
+    database.run(&[&format!("CREATE ROLE \"{role}\" LOGIN PASSWORD 'secret'")]).unwrap();
+    let service = Service::start_with(&[]);
+    let given = |findings: &[String]| {
+        let statements = findings.iter().filter_map(|line| line.split_once("run `")?.1.strip_suffix('`'));
+        let statements: Vec<String> = statements.map(str::to_owned).collect();
+        assert!(!statements.is_empty(), "{findings:?}");
+        for statement in &statements {
+            database.run(&[statement]).unwrap();
+        }
+    };
+    let look = || check(&service, &[("TRACEWARDEN_DATABASE_URL", &url)], &[]);
+
+    let (success, findings) = look();
+    assert!(!success);
+    has(&findings, "error", &format!("run `GRANT USAGE, CREATE ON SCHEMA public TO \"{role}\"`"));
+    given(&findings);
+    assert!(look().0);
+
+    // Tables of another role: first nothing, then reading alone.
+    database.run(&[&format!("REVOKE CREATE ON SCHEMA public FROM \"{role}\"")]).unwrap();
+    drop(Service::start_on(&database, &[]));
+    let (success, findings) = look();
+    assert!(!success);
+    has(&findings, "error", "its tables must not be read");
+    has(&findings, "error", "run `GRANT SELECT, INSERT, UPDATE, DELETE ON access_models, ");
+    database.run(&[&format!("GRANT SELECT ON ALL TABLES IN SCHEMA public TO \"{role}\"")]).unwrap();
+    let (success, findings) = look();
+    assert!(!success);
+    has(&findings, "ok", "schema current");
+    has(&findings, "error", "run `GRANT INSERT, UPDATE, DELETE ON access_models, ");
+    given(&findings);
+    let (success, findings) = look();
+    assert!(success, "{findings:?}");
+    // That is enough to run.
+    let running = Service::start_with(&[("TRACEWARDEN_DATABASE_URL", &url)]);
+    running.admin().await.get("/users").await.expect(200);
+    drop(running);
+    // A schema that is to be changed takes more.
+    database
+        .run(&["DELETE FROM schema_migrations WHERE version = (SELECT max(version) FROM schema_migrations)"])
+        .unwrap();
+    let (success, findings) = look();
+    assert!(!success);
+    has(&findings, "error", "run `ALTER TABLE users OWNER TO ");
+    given(&findings);
+    assert!(look().0);
+    database.run(&[&format!("DROP OWNED BY \"{role}\""), &format!("DROP ROLE \"{role}\"")]).unwrap();
+}
+
 /// The statements of a section of the page on operation.
 fn statements(section: &str) -> Vec<String> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/operations.md");

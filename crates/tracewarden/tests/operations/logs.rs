@@ -98,6 +98,35 @@ async fn each_request_leaves_one_line_and_no_secret() {
 }
 
 #[tokio::test]
+async fn doubtful_settings_and_unknown_proxies_are_named_once() {
+    let service = Service::start_with(&[("TRACEWARDEN_AUDIT_RETENTION", "90s")]);
+    let count = |text: &str| service.log().matches(text).count();
+    assert_eq!(count("`audit_retention` removes audit records older than 90s"), 1, "{}", service.log());
+    service.anonymous().get("/healthz").await.expect(200);
+    assert_eq!(count("X-Forwarded-For"), 0);
+    for address in ["198.51.100.1", "198.51.100.2"] {
+        service.anonymous().with("x-forwarded-for", address).get("/healthz").await.expect(200);
+    }
+    let line = "`X-Forwarded-For` from an address that is not in `trusted_proxies`";
+    assert_eq!(count(line), 1, "{}", service.log());
+    assert!(service.log().contains("peer=127.0.0.1") && !service.log().contains("198.51.100"));
+    let trusting = Service::start_with(&[("TRACEWARDEN_TRUSTED_PROXIES", "127.0.0.1")]);
+    trusting.anonymous().with("x-forwarded-for", "198.51.100.1").get("/healthz").await.expect(200);
+    assert!(!trusting.log().contains("X-Forwarded-For"), "{}", trusting.log());
+}
+
+#[tokio::test]
+async fn a_start_on_postgresql_says_nothing_of_tables_that_are_there() {
+    let database = Arc::new(postgres::database().unwrap());
+    for _ in 0..2 {
+        let service = Service::start_on(&database, &[]);
+        service.anonymous().get("/healthz").await.expect(200);
+        let log = service.log();
+        assert!(log.contains("answered") && !log.contains("schema_migrations"), "{log}");
+    }
+}
+
+#[tokio::test]
 async fn text_lines_say_the_same() {
     let service = Service::start();
     let answer = service.admin().await.get("/me?token=hunter2").await.expect(200);

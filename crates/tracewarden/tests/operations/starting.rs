@@ -200,6 +200,19 @@ async fn a_failed_start_names_the_setting_in_the_form_of_the_log() {
     let error = line["error"].as_str().unwrap();
     assert!(error.contains("`database_url`") && !error.contains("waited"), "{error}");
     assert!(error.ends_with("does not exist"), "{error}");
+    for statements in ["GRANT USAGE ON SCHEMA public TO PUBLIC", "REVOKE ALL ON SCHEMA public FROM PUBLIC"] {
+        let closed = postgres::database().unwrap();
+        closed
+            .run(&[
+                "ALTER SCHEMA public OWNER TO postgres",
+                "REVOKE ALL ON SCHEMA public FROM PUBLIC",
+                statements,
+            ])
+            .unwrap();
+        let line = last(&[("TRACEWARDEN_DATABASE_URL", &closed.url())]);
+        let error = line["error"].as_str().unwrap();
+        assert!(error.contains("check-config") && !error.contains("waited"), "{error}");
+    }
     let line = last(&[("TRACEWARDEN_DATABASE_URL", "sqlite:/missing/x")]);
     assert!(line["error"].as_str().unwrap().contains("/missing/x"), "{line}");
     // Where the directives leave errors out, it is said all the same.

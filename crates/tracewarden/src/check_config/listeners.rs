@@ -1,0 +1,67 @@
+//! The addresses to listen on: whether they can be had.
+
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::time::timeout;
+
+use super::Finding;
+use crate::configuration::Configuration;
+
+/// For an answer from whoever has the address.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// As much of it as is looked at.
+const ANSWER_BYTES_MAX: u64 = 64 * 1024;
+
+/// Adds what there is to say. Listens for a moment, and accepts nothing.
+pub(super) async fn look(configuration: &Configuration, findings: &mut Vec<Finding>) {
+    // The names of metrics are ours alone; the body of `/healthz` is short and as anybody's, but all our answers have this id.
+    findings.extend(one("listen", configuration.listen, "/healthz", "x-request-id: ").await);
+    if let Some(address) = configuration.metrics_listen {
+        findings.extend(one("metrics_listen", address, "/metrics", "tracewarden_build_info").await);
+    }
+}
+
+async fn one(setting: &str, address: SocketAddr, path: &str, mark: &str) -> Option<Finding> {
+    if address.port() == 0 {
+        return None;
+    }
+    let error = match TcpListener::bind(address).await {
+        Ok(_) => return Some(Finding::ok(format!("`{setting}`: {address} is free"))),
+        Err(error) => error,
+    };
+    Some(match error.kind() {
+        io::ErrorKind::AddrInUse if is_ours(address, path, mark).await => {
+            Finding::ok(format!("`{setting}`: this service runs already on {address}"))
+        }
+        io::ErrorKind::AddrInUse => Finding::error(format!(
+            "`{setting}`: another program listens on {address}, or this service on a part of it: stop it, or take another port"
+        )),
+        io::ErrorKind::AddrNotAvailable => {
+            Finding::error(format!("`{setting}`: {address} is no address of this machine"))
+        }
+        _ => Finding::error(format!("`{setting}`: cannot listen on {address}: {error}")),
+    })
+}
+
+async fn is_ours(mut address: SocketAddr, path: &str, mark: &str) -> bool {
+    if address.ip().is_unspecified() {
+        address.set_ip(match address {
+            SocketAddr::V4(_) => std::net::Ipv4Addr::LOCALHOST.into(),
+            SocketAddr::V6(_) => std::net::Ipv6Addr::LOCALHOST.into(),
+        });
+    }
+    let ask = async {
+        let mut stream = TcpStream::connect(address).await?;
+        let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).await?;
+        let mut answer = Vec::new();
+        stream.take(ANSWER_BYTES_MAX).read_to_end(&mut answer).await?;
+        Ok::<_, io::Error>(String::from_utf8_lossy(&answer).contains(mark))
+    };
+    // Whoever does not answer is not us.
+    matches!(timeout(PATIENCE, ask).await, Ok(Ok(true)))
+}
