@@ -28,6 +28,8 @@ struct PreviewDocument {
     roles: BTreeSet<String>,
     attributes: AttributesDocument,
     username: Option<String>,
+    #[serde(default)]
+    user_id: Option<String>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -115,17 +117,19 @@ pub(crate) fn write_preview(preview: &Preview) -> Result<String, DbError> {
         roles: preview.roles.clone(),
         attributes: attributes_to_document(&preview.attributes),
         username: preview.username.clone(),
+        user_id: preview.user_id.clone(),
     };
     serde_json::to_string(&document).map_err(|error| corrupt("preview", error))
 }
 
 pub(crate) fn read_preview(text: &str) -> Result<Preview, DbError> {
     let document: PreviewDocument = serde_json::from_str(text).map_err(|error| corrupt("preview", error))?;
-    Ok(Preview {
-        roles: document.roles,
-        attributes: attributes_from_document(document.attributes),
-        username: document.username,
-    })
+    let PreviewDocument { roles, attributes, username, user_id } = document;
+    if username.is_some() {
+        // What an earlier version copied from the user is not what the user has now: without the id it opens nothing.
+        return Ok(Preview { username, user_id, ..Preview::default() });
+    }
+    Ok(Preview { roles, attributes: attributes_from_document(attributes), username, user_id })
 }
 
 /// What was removed, and the time from which on records were kept, when it is said.

@@ -108,14 +108,16 @@ pub struct Role {
 }
 
 /// Roles and attributes under which an administrator reads traces for a while.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Preview {
-    /// Roles.
+    /// Roles. Stored as empty when a user is previewed, whose roles they are at each request.
     pub roles: BTreeSet<String>,
-    /// Attributes.
+    /// Attributes, as the roles.
     pub attributes: BTreeMap<String, AttributeValue>,
-    /// The user whose access is previewed, when it is one user's.
+    /// Name of the user whose access is previewed, when it is one user's.
     pub username: Option<String>,
+    /// That user's id: somebody else may get the name later.
+    pub user_id: Option<String>,
 }
 
 /// A browser session.

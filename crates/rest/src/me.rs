@@ -46,7 +46,8 @@ pub(crate) struct WirePreview {
     roles: BTreeSet<String>,
     /// Attributes.
     attributes: Attributes,
-    /// The user whose access is previewed, when it is one user's.
+    /// The user whose access is previewed, when it is one user's. Roles and attributes are what they have now; none when
+    /// they are disabled or gone.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     username: Option<String>,
@@ -71,7 +72,7 @@ impl From<tracewarden_service::Me> for Me {
             attributes: to_wire(me.attributes),
             is_admin: me.is_admin,
             must_change_password: me.must_change_password,
-            preview: me.preview.map(|Preview { roles, attributes, username }| WirePreview {
+            preview: me.preview.map(|Preview { roles, attributes, username, .. }| WirePreview {
                 roles,
                 attributes: to_wire(attributes),
                 username,

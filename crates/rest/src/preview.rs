@@ -58,7 +58,7 @@ pub(crate) struct PreviewAs {
 #[serde(deny_unknown_fields)]
 #[allow(dead_code, reason = "describes what is read")]
 pub(crate) struct PreviewUser {
-    /// A user, whose roles and attributes as they are now count.
+    /// A user. Until the preview ends, what they have at each request counts; nothing when they are disabled or gone.
     username: String,
 }
 

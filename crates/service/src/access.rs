@@ -79,8 +79,12 @@ fn basis(Authority { principal, roles, model }: &Authority) -> Value {
     let mut basis = json!({ "model_version": model.version, "roles": revisions });
     if let (Some(preview), Value::Object(members)) = (principal.preview(), &mut basis) {
         let attributes = audit_detail::attributes(&preview.attributes);
-        let preview =
-            json!({ "roles": preview.roles, "attributes": attributes, "username": preview.username });
+        let preview = json!({
+            "roles": preview.roles,
+            "attributes": attributes,
+            "username": preview.username,
+            "user_id": preview.user_id,
+        });
         members.insert("preview".to_owned(), preview);
     }
     if let (Some(expression), Value::Object(members)) = (principal.key_policy(), &mut basis) {

@@ -5,6 +5,7 @@ use tracewarden_appdb::{ApiKey, ReadTx, Session, User};
 use tracewarden_model::Timestamp;
 
 use crate::error::ServiceError;
+use crate::preview;
 use crate::principal::{Credential, Identity, Principal, Proof, RequestInfo};
 use crate::service::Service;
 use crate::tokens;
@@ -48,7 +49,7 @@ impl Service {
         let (proof, user_id, last_use) = match credential {
             Credential::Session(token) => {
                 let stored = tx.session_by_token(tokens::digest(token.expose_secret())).await?;
-                let session = self.live_session(stored, now)?;
+                let session = preview::followed(&mut tx, self.live_session(stored, now)?).await?;
                 let (user_id, last_use) = (session.user_id.clone(), Some(session.last_seen_at));
                 (Proof::Session(session), user_id, last_use)
             }

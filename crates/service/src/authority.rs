@@ -10,6 +10,7 @@ use tracewarden_model::AccessModel;
 
 use crate::authentication::{enabled_user, live_key};
 use crate::error::ServiceError;
+use crate::preview;
 use crate::principal::{Administrator, Identity, Principal, Proof};
 use crate::service::Service;
 
@@ -137,7 +138,8 @@ impl Service {
         let now = self.now();
         let proof = match &identity.proof {
             Proof::Session(session) => {
-                Proof::Session(self.live_session(tx.session_by_id(&session.id).await?, now)?)
+                let session = self.live_session(tx.session_by_id(&session.id).await?, now)?;
+                Proof::Session(preview::followed(tx, session).await?)
             }
             Proof::ApiKey(key) => Proof::ApiKey(live_key(tx.api_key_by_id(&key.id).await?, now)?),
         };

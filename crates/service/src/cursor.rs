@@ -87,7 +87,12 @@ impl Fingerprint {
         bound.optional(trace_index.as_deref());
         let mut caller = Canonical::new("caller");
         caller.text(principal.user_id());
-        caller.optional(principal.preview().map(|preview| format!("{preview:?}")).as_deref());
+        // A user who is previewed stays the same when their roles change, as the caller does.
+        let preview = principal.preview().map(|preview| match &preview.user_id {
+            Some(id) => format!("of {id}"),
+            None => format!("{preview:?}"),
+        });
+        caller.optional(preview.as_deref());
         caller.optional(principal.key_policy());
         Self { filter: filter_digest(conditions), binding: bound.finish(), caller: caller.finish() }
     }

@@ -1,10 +1,11 @@
 //! Preview: for a while, an administrator reads traces with the roles and attributes of somebody else. It lives in the
-//! session's row and ends with the session or with the role `admin`.
+//! session's row and ends with the session or with the role `admin`. The preview of a user follows that user: what they
+//! have is read in each request, as what callers have is.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::json;
-use tracewarden_appdb::Preview;
+use tracewarden_appdb::{Preview, ReadTx, Session, User};
 use tracewarden_model::AttributeValue;
 
 use crate::audit_detail;
@@ -25,8 +26,31 @@ pub enum PreviewRequest {
         /// Attributes; none when absent.
         attributes: Option<BTreeMap<String, AttributeValue>>,
     },
-    /// The roles and attributes that this user has now.
+    /// The roles and attributes that this user has, at each request.
     User(String),
+}
+
+/// A session as it counts at this moment: a preview of a user gets the roles and attributes that the user has now. A user
+/// who is gone or disabled opens nothing, and so does their preview.
+pub(crate) async fn followed(tx: &mut ReadTx, mut session: Session) -> Result<Session, ServiceError> {
+    if let Some(preview) = &mut session.preview
+        && let Some(id) = &preview.user_id
+    {
+        *preview = match tx.user_by_id(id).await? {
+            Some(user) if !user.disabled => of_user(user),
+            _ => Preview {
+                username: preview.username.take(),
+                user_id: preview.user_id.take(),
+                ..Preview::default()
+            },
+        };
+    }
+    Ok(session)
+}
+
+fn of_user(user: User) -> Preview {
+    let User { id, username, roles, attributes, .. } = user;
+    Preview { roles, attributes, username: Some(username), user_id: Some(id) }
 }
 
 impl Service {
@@ -57,14 +81,16 @@ impl Service {
                 validate::roles(&mut tx, &roles, &mut errors).await?;
                 validate::attributes(&attributes, &mut errors);
                 validate::no_errors(errors)?;
-                Preview { roles, attributes, username: None }
+                Preview { roles, attributes, ..Preview::default() }
             }
             PreviewRequest::User(name) => {
-                let user = user_named(&mut tx, &name).await?;
-                Preview { roles: user.roles, attributes: user.attributes, username: Some(user.username) }
+                let User { id, username, .. } = user_named(&mut tx, &name).await?;
+                Preview { username: Some(username), user_id: Some(id), ..Preview::default() }
             }
         };
         tx.set_session_preview(&session.id, Some(&preview)).await?;
+        let session = Session { preview: Some(preview), ..session.clone() };
+        let preview = followed(&mut tx, session).await?.preview.unwrap_or_default();
         let detail =
             json!({ "roles": preview.roles, "attributes": audit_detail::attributes(&preview.attributes) });
         self.record(&mut tx, admin, SessionOnly::BeginPreview.action(), preview.username.as_deref(), detail)

@@ -90,9 +90,11 @@ async fn credentials(fixture: &Fixture) {
         };
         tx.insert_session(&session).await.unwrap();
     }
-    let preview =
-        Preview { roles: set(&["reader"]), attributes: attributes(), username: Some("bob".to_owned()) };
+    let preview = Preview { roles: set(&["reader"]), attributes: attributes(), ..Preview::default() };
     tx.set_session_preview("s1", Some(&preview)).await.unwrap();
+    let of_bob =
+        Preview { username: Some("bob".to_owned()), user_id: Some("u2".to_owned()), ..Preview::default() };
+    tx.set_session_preview("s2", Some(&of_bob)).await.unwrap();
     tx.touch_session("s1", at(50)).await.unwrap();
     tx.touch_session("s1", at(40)).await.unwrap();
     let tools = ["query\"".to_owned(), "get".to_owned()];
@@ -117,6 +119,14 @@ async fn credentials(fixture: &Fixture) {
     assert_eq!((session.id.as_str(), session.last_seen_at), ("s1", at(50)));
     assert_eq!(session.preview, Some(preview));
     assert_eq!(tx.session_by_id("s1").await.unwrap().unwrap(), session);
+    assert_eq!(tx.session_by_id("s2").await.unwrap().unwrap().preview, Some(of_bob.clone()));
+    drop(tx);
+    // As an earlier version kept it: a copy of the user's roles, which opens nothing.
+    let earlier = r#"UPDATE sessions SET preview = '{"roles":["reader"],"attributes":{"team":"blue"},"username":"bob"}' WHERE id = 's3'"#;
+    fixture.run(&[earlier]).await;
+    let mut tx = db.begin_read().await.unwrap();
+    let kept = tx.session_by_id("s3").await.unwrap().unwrap().preview;
+    assert_eq!(kept, Some(Preview { user_id: None, ..of_bob }));
     assert_eq!(tx.session_by_token(token(4)).await.unwrap(), None);
     assert_eq!(tx.session_by_id("s4").await.unwrap(), None);
     let key = tx.api_key_by_token(token(9)).await.unwrap().unwrap();

@@ -57,10 +57,11 @@ async fn access_to_traces_follows_the_preview_and_nothing_else_does() {
     assert_eq!(as_ada["preview"], json!({"roles": ["blue"], "attributes": {}, "username": "ada"}));
     assert_eq!(visible(&admin).await, json!([BLUE]));
     let record = admin.get("/audit?action=traces.query&limit=1").await.expect(200).body["records"][0].clone();
+    let id = admin.get("/users/ada").await.expect(200).body["id"].clone();
     assert_eq!(record["actor"]["username"], "admin", "{record}");
     assert_eq!(
         record["detail"]["preview"],
-        json!({"roles": ["blue"], "attributes": {}, "username": "ada"}),
+        json!({"roles": ["blue"], "attributes": {}, "username": "ada", "user_id": id}),
         "{record}"
     );
 

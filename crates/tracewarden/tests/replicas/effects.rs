@@ -271,6 +271,25 @@ async fn a_preview_holds_at_the_next_request_of_every_replica() {
         assert_eq!(meets(next).await, Meets::Nothing);
         assert_eq!(next.get("/me").await.expect(200).body["preview"], Value::Null);
     }
+    // A preview of a user follows that user.
+    add_user(fleet.a(), &admin, "ada", &["blue"], json!({})).await;
+    admin.put("/me/preview", json!({"username": "ada"})).await.expect(200);
+    for (change, met) in [
+        (json!({"roles": ["blue"]}), Meets::Spans),
+        (json!({"roles": []}), Meets::Nothing),
+        (json!({"roles": ["blue"]}), Meets::Spans),
+        (json!({"disabled": true}), Meets::Nothing),
+        (json!({"disabled": false}), Meets::Spans),
+    ] {
+        admin.patch("/users/ada", change.clone()).await.expect(200);
+        for client in [&both[1], &both[0]] {
+            assert_eq!(meets(client).await, met, "{change}");
+        }
+    }
+    admin.delete("/users/ada").await.expect(204);
+    assert_eq!(meets(&both[1]).await, Meets::Nothing);
+    let shown = json!({"roles": [], "attributes": {}, "username": "ada"});
+    assert_eq!(both[1].get("/me").await.expect(200).body["preview"], shown);
     // It is gone with the role `admin`, at once.
     admin.put("/me/preview", preview).await.expect(200);
     add_user(fleet.a(), &admin, "second", &["admin"], json!({})).await;
