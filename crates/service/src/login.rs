@@ -137,12 +137,12 @@ impl Service {
         opening: &Opening,
     ) -> Result<Opened, ServiceError> {
         let Opening { attempt, context, info } = opening;
-        let now = self.now();
         let token = tokens::session_token(self.entropy())?;
         let id = tokens::id("ses", self.entropy())?;
         let client_ip = info.client_ip.map(|address| address.to_canonical().to_string());
         let user_agent = info.user_agent.as_deref().map(tame);
         let mut tx = self.db().begin_write().await?;
+        let now = self.now();
         // Hashing takes a while: whoever was disabled, deleted or given another password meanwhile does not come in.
         let mut user = match tx.user_by_id(&verified.id).await? {
             Some(user) if !user.disabled && user.password_hash == verified.password_hash => user,
@@ -161,7 +161,7 @@ impl Service {
             tx.set_user_password(&user.id, hash, user.must_change_password).await?;
         }
         tx.set_user_last_login(&user.id, now).await?;
-        throttle::succeeded(&mut tx, attempt, now).await?;
+        throttle::succeeded(&mut tx, attempt).await?;
         let detail = json!({ "session": id, "password_hash_renewed": renewed.is_some() });
         let event = Event { action: "login", outcome: Outcome::Success, target: None, detail };
         context.append(&mut tx, now, None, &event).await?;

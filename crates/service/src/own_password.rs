@@ -61,7 +61,7 @@ impl Service {
         }
         tx.set_user_password(&user.id, &hash, false).await?;
         let ended = tx.delete_sessions_of_user(&user.id, Some(&session.id)).await?;
-        throttle::succeeded(&mut tx, &attempt, self.now()).await?;
+        throttle::succeeded(&mut tx, &attempt).await?;
         self.record(&mut tx, identity, ACTION, None, json!({ "sessions_ended": ended })).await?;
         Ok(tx.commit().await?)
     }

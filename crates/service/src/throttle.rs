@@ -17,6 +17,9 @@ use crate::service::Service;
 
 const SECOND_NANOS: i64 = 1_000_000_000;
 
+/// Until when whoever is not blocked is blocked. Not "until now": to a replica whose clock is behind, that is later.
+const NO_BLOCK: Timestamp = Timestamp::from_nanos(0);
+
 struct Rule {
     /// Failures within the window that cost nothing.
     free: u32,
@@ -125,8 +128,9 @@ impl Service {
     /// # Errors
     /// [`ServiceError::TooManyAttempts`], without counting.
     pub(crate) async fn reserve_attempt(&self, attempt: &Attempt) -> Result<(), ServiceError> {
-        let now = self.now();
         let mut tx = self.db().begin_write().await?;
+        // Not before: waiting for the writers before took time.
+        let now = self.now();
         if let Some(block) = Block::met_by(attempt, &mut tx, now).await? {
             return Err(block.refusal(now));
         }
@@ -145,8 +149,8 @@ impl Service {
         context: &AuditContext,
         attempt: &Attempt,
     ) -> Result<(), ServiceError> {
-        let now = self.now();
         let mut tx = self.db().begin_write().await?;
+        let now = self.now();
         let Some(block) = Block::met_by(attempt, &mut tx, now).await?.filter(|block| !block.is_noted) else {
             return Ok(());
         };
@@ -171,16 +175,12 @@ pub(crate) fn stale_before(now: Timestamp) -> Timestamp {
 
 /// Takes a successful attempt back: the pair is forgotten, the address loses this one attempt only, so that one own
 /// account does not clear the way to guess at others.
-pub(crate) async fn succeeded(
-    tx: &mut WriteTx,
-    attempt: &Attempt,
-    now: Timestamp,
-) -> Result<(), ServiceError> {
+pub(crate) async fn succeeded(tx: &mut WriteTx, attempt: &Attempt) -> Result<(), ServiceError> {
     tx.delete_throttle(&attempt.pair).await?;
     if let Some(mut throttle) = tx.throttle(&attempt.address).await? {
         throttle.failures = throttle.failures.saturating_sub(1);
         if throttle.failures <= ADDRESS.free {
-            throttle.blocked_until = now;
+            throttle.blocked_until = NO_BLOCK;
         }
         tx.put_throttle(&attempt.address, &throttle).await?;
     }
@@ -195,17 +195,14 @@ fn count(stored: Option<Throttle>, rule: &Rule, now: Timestamp) -> Throttle {
         }
         _ => (1, now),
     };
-    let wait_seconds = match failures.checked_sub(rule.free) {
-        None | Some(0) => 0,
+    let blocked_until = match failures.checked_sub(rule.free) {
+        None | Some(0) => NO_BLOCK,
         Some(beyond) => {
-            rule.first_wait_seconds.saturating_mul(1 << (beyond - 1).min(20)).min(rule.longest_wait_seconds)
+            let wait_seconds = rule.first_wait_seconds.saturating_mul(1 << (beyond - 1).min(20));
+            now.saturating_add(wait_seconds.min(rule.longest_wait_seconds).saturating_mul(SECOND_NANOS))
         }
     };
-    Throttle {
-        failures,
-        window_start,
-        blocked_until: now.saturating_add(wait_seconds.saturating_mul(SECOND_NANOS)),
-    }
+    Throttle { failures, window_start, blocked_until }
 }
 
 #[cfg(test)]
@@ -219,8 +216,13 @@ mod tests {
         let mut waits = Vec::new();
         for _ in 0..16 {
             let throttle = count(stored, &ACCOUNT_AT_ADDRESS, now);
-            waits.push((throttle.blocked_until.as_nanos() - now.as_nanos()) / SECOND_NANOS);
-            now = throttle.blocked_until;
+            let wait = if throttle.blocked_until == NO_BLOCK {
+                0
+            } else {
+                throttle.blocked_until.as_nanos() - now.as_nanos()
+            };
+            waits.push(wait / SECOND_NANOS);
+            now = now.saturating_add(wait);
             stored = Some(throttle);
         }
         assert_eq!(waits, [0, 0, 0, 0, 0, 5, 10, 20, 40, 80, 160, 320, 640, 900, 900, 900]);

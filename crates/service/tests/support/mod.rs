@@ -30,6 +30,11 @@ impl Clock for ManualClock {
 }
 
 impl ManualClock {
+    /// A clock that shows so many seconds more than this one does now.
+    pub fn ahead(&self, seconds: i64) -> Arc<Self> {
+        Arc::new(Self(AtomicI64::new(self.0.load(Ordering::SeqCst) + seconds * SECOND)))
+    }
+
     pub fn pass(&self, seconds: i64) {
         self.0.fetch_add(seconds * SECOND, Ordering::SeqCst);
     }
@@ -180,6 +185,12 @@ impl World {
     pub async fn replica(&self, settings: Settings) -> Service {
         let db = AppDb::open(&self.url, self.clock.now()).await.unwrap();
         replica(&db, &self.clock, &self.store, settings).await
+    }
+
+    /// Another replica whose clock shows so many seconds more, or less.
+    pub async fn replica_ahead(&self, seconds: i64) -> Service {
+        let db = AppDb::open(&self.url, self.clock.now()).await.unwrap();
+        replica(&db, &self.clock.ahead(seconds), &self.store, Settings::default()).await
     }
 
     /// A session of the administrator beside the first one.
