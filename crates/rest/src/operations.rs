@@ -8,7 +8,7 @@ use utoipa::openapi::security::SecurityRequirement;
 use utoipa::openapi::{Content, ObjectBuilder, Ref, RefOr, Type};
 
 use crate::problem::PROBLEM_JSON;
-use crate::routes::Access;
+use crate::routes::{Access, By};
 
 /// Who may call, for readers of the document that want to know more than `security` says.
 const X_ACCESS: &str = "x-access";
@@ -91,8 +91,10 @@ fn common_problems(method: &str, operation: &Operation, access: Access) -> Vec<(
     if matches!(access, Access::Administrator(_)) {
         problems.push(("403", "`forbidden`: not an administrator"));
     }
-    if matches!(access, Access::Principal(_)) && access.session_only().is_none() {
+    if access.tool().is_some() {
         problems.push(("403", "`forbidden`: the API key is limited to other tools"));
+    } else if matches!(access, Access::Principal(_) | Access::Account(By::Session(_))) {
+        problems.push(("403", "`forbidden`: a narrowed API key is good for reading traces alone"));
     }
     if access.session_only().is_some() {
         problems.push(("403", "`session_required`: an API key cannot do it"));

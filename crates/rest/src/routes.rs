@@ -38,9 +38,9 @@ pub(crate) enum Access {
 /// With which credentials a route can be called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum By {
-    /// A session or an API key. One that is limited to tools sees its owner's account, and no more.
+    /// A session or an API key. A narrowed one sees its owner's account, and no more.
     Any,
-    /// A session or an API key; one that is limited to tools, when this is among them: the route is what REST has for it.
+    /// A session or an API key; a narrowed one, unless it is limited to other tools: the route is what REST has for it.
     Tool(Tool),
     /// A session alone: what a stolen key must not be able to do.
     Session(SessionOnly),
@@ -210,11 +210,12 @@ impl Gate {
         if matches!(self.access, Access::Administrator(_)) {
             identity.require_admin_role()?;
         }
+        // Whoever has a key may see whose it is.
+        if !matches!(self.access, Access::Public | Access::Account(By::Any)) {
+            identity.require_tool(self.access.tool())?;
+        }
         if self.access.session_only().is_some() {
             identity.require_own_session()?;
-        }
-        if !matches!(self.access, Access::Public | Access::Account(_)) {
-            identity.require_tool(self.access.tool())?;
         }
         Ok(())
     }

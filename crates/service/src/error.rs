@@ -60,8 +60,8 @@ pub enum ServiceError {
     /// An administrator's key, but a narrowed one.
     #[error("a narrowed API key never administers, whoever owns it")]
     NarrowedKey,
-    /// A key that is limited to other tools.
-    #[error("this API key is limited to certain tools, and this is none of them")]
+    /// A narrowed key, of which this is none of the tools.
+    #[error("this API key is narrowed to reading traces with certain tools, and this is none of them")]
     OutsideTools,
     /// The password must be changed first.
     #[error("the password must be changed before anything else")]

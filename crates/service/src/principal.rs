@@ -143,15 +143,18 @@ impl Identity {
         }
     }
 
-    /// That the caller's credential is good for this tool; `None` for what belongs to no tool, which a key that is
-    /// limited to tools is not good for either.
+    /// That the caller's credential is good for this tool; `None` for what belongs to no tool, which no narrowed key is
+    /// good for: whoever it was handed to must not get at its owner's sessions and other keys.
     ///
     /// # Errors
     /// [`ServiceError::OutsideTools`].
     pub fn require_tool(&self, tool: Option<Tool>) -> Result<(), ServiceError> {
-        let Some(allowed) = self.api_key().and_then(|key| key.tools.as_ref()) else { return Ok(()) };
-        let named = tool.is_some_and(|tool| allowed.iter().any(|name| name == tool.name()));
-        if named { Ok(()) } else { Err(ServiceError::OutsideTools) }
+        let Some(key) = self.api_key().filter(|_| self.is_narrowed()) else { return Ok(()) };
+        let allows = |tool: Tool| match &key.tools {
+            None => true,
+            Some(names) => names.iter().any(|name| name == tool.name()),
+        };
+        if tool.is_some_and(allows) { Ok(()) } else { Err(ServiceError::OutsideTools) }
     }
 
     /// The request.

@@ -38,6 +38,17 @@ const fn caller(title: &'static str, credential: Credential, administrator: bool
     Caller { title, credential, administrator, pending: false, narrowed: None }
 }
 
+impl Caller {
+    /// Whether a narrowed key, if it is one, is good for a route with this tool.
+    fn opens(&self, tool: Option<&str>) -> bool {
+        match self.narrowed {
+            None => true,
+            Some(Narrowed::Policy) => tool.is_some(),
+            Some(Narrowed::Tool(only)) => tool == Some(only),
+        }
+    }
+}
+
 const CALLERS: &[Caller] = &[
     caller("nobody", Credential::None, false),
     caller("user, session", Credential::Session, false),
@@ -85,13 +96,12 @@ impl Operation {
             _ if caller.credential == Credential::None => "401 unauthenticated",
             "user" | "administrator" if caller.pending => "403 password_change_required",
             _ if administration && (!caller.administrator || caller.narrowed.is_some()) => "403 forbidden",
-            "account" | "user" | "administrator" => match (caller.credential, caller.narrowed) {
-                (Credential::Key, _) if !self.by_key => "403 session_required",
-                (Credential::Key, Some(Narrowed::Tool(tool)))
-                    if self.access == "user" && self.tool.as_deref() != Some(tool) =>
-                {
-                    "403 forbidden"
-                }
+            // A narrowed key is good for its tools and for `/me`, and for nothing else.
+            "account" | "user" if self.name() != "GET /me" && !caller.opens(self.tool.as_deref()) => {
+                "403 forbidden"
+            }
+            "account" | "user" | "administrator" => match caller.credential {
+                Credential::Key if !self.by_key => "403 session_required",
                 _ => YES,
             },
             other => panic!("{}: unknown access `{other}`", self.name()),

@@ -248,10 +248,39 @@ async fn tools_open_their_routes_and_no_others() {
     assert_eq!(visible(&both).await, [MIXED]);
     both.get("/filter/schema").await.problem(403, "forbidden");
     both.get("/me/sessions").await.problem(403, "forbidden");
-    // Without tools a narrowed key does what any key does.
+}
+
+#[tokio::test]
+async fn a_policy_alone_opens_all_tools_and_none_of_its_owners_sessions_and_keys() {
+    let store = Store::start();
+    let (_service, admin, ada) = three_traces(&store).await;
+    let whole = ada.post("/me/api-keys", json!({"name": "whole"})).await.expect(201).body;
+    let session = ada.get("/me/sessions").await.expect(200).body["sessions"][0].clone();
     let policy = by_policy(&ada, BILLING).await;
-    policy.get("/me/sessions").await.expect(200);
+    policy.get("/me").await.expect(200);
     policy.get("/filter/schema").await.expect(200);
+    assert_eq!(visible(&policy).await, [MIXED]);
+    let of = |list: &str, of: &Value| format!("/me/{list}/{}", of["id"].as_str().unwrap());
+    for (method, path) in [
+        (Method::GET, "/me/sessions".to_owned()),
+        (Method::DELETE, of("sessions", &session)),
+        (Method::GET, "/me/api-keys".to_owned()),
+        (Method::DELETE, of("api-keys", &whole)),
+        (Method::POST, "/me/api-keys".to_owned()),
+        (Method::POST, "/me/password".to_owned()),
+        (Method::POST, "/logout".to_owned()),
+    ] {
+        let answer = policy.send(method.clone(), &path, None).await.problem(403, "forbidden");
+        assert!(answer.body["detail"].as_str().unwrap().contains("narrowed"), "{}", answer.body);
+        let record = admin.get("/audit?limit=1").await.expect(200).body["records"][0].clone();
+        assert_eq!((&record["action"], &record["outcome"]), (&json!("api_key.use"), &json!("denied")));
+        assert_eq!(
+            (&record["target"], &record["detail"]["method"], &record["actor"]["username"]),
+            (&json!(path), &json!(method.as_str()), &json!("ada"))
+        );
+    }
+    ada.get("/me").await.expect(200);
+    ada.with_key(whole["token"].as_str().unwrap()).get("/me/sessions").await.expect(200);
 }
 
 #[tokio::test]
