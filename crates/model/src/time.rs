@@ -27,6 +27,9 @@ impl Timestamp {
         self.0
     }
 
+    /// The end of time, in the year 2262: what is later is moved here.
+    pub const MAX: Self = Self(i64::MAX);
+
     /// Microseconds since the epoch, rounded down.
     pub const fn as_micros(self) -> i64 {
         self.0.div_euclid(1_000)
@@ -60,7 +63,7 @@ impl Timestamp {
         }
         // The library's time ends a day before RFC 3339's.
         if let Some(rest) = text.strip_prefix("9999") {
-            return Self::parse(&format!("2261{rest}")).map(|_| Self(i64::MAX));
+            return Self::parse(&format!("2261{rest}")).map(|_| Self::MAX);
         }
         let parsed: jiff::Timestamp = text.parse().map_err(|_| InvalidTimestamp)?;
         let nanos = parsed.as_nanosecond().clamp(i128::from(i64::MIN), i128::from(i64::MAX));

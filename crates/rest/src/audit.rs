@@ -3,7 +3,7 @@
 use axum::Json as Answer;
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
-use tracewarden_service::{AuditEntry, AuditQuery};
+use tracewarden_service::{AuditEntry, AuditQuery, Outcome};
 use utoipa::{IntoParams, ToSchema};
 
 use crate::limit::Limit;
@@ -21,7 +21,7 @@ pub(crate) struct ListRequest {
     /// Not before.
     #[param(inline)]
     from: Option<Time>,
-    /// Before.
+    /// Before; later than `from`.
     #[param(inline)]
     to: Option<Time>,
     /// The user's name, in upper or lower case, or id. Of a user who was deleted, the name as it was written.
@@ -29,15 +29,40 @@ pub(crate) struct ListRequest {
     /// What was done.
     #[param(example = "traces.query")]
     action: Option<String>,
-    /// How it ended: `success`, `denied`, `failed`, `not_found`, `aborted` or `unknown`.
-    #[param(example = "success")]
-    outcome: Option<String>,
+    /// How it ended.
+    #[param(inline)]
+    outcome: Option<WireOutcome>,
     /// `next_cursor` of the page before.
     cursor: Option<String>,
     /// Most records in a page; 50 when absent, and never more than 500.
     #[param(value_type = Option<Limit>, inline)]
     #[serde(default, deserialize_with = "limit::in_query")]
     limit: Option<i64>,
+}
+
+/// How something ended.
+#[derive(Debug, Clone, Copy, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum WireOutcome {
+    Success,
+    Denied,
+    Failed,
+    NotFound,
+    Aborted,
+    Unknown,
+}
+
+impl From<WireOutcome> for Outcome {
+    fn from(outcome: WireOutcome) -> Self {
+        match outcome {
+            WireOutcome::Success => Self::Success,
+            WireOutcome::Denied => Self::Denied,
+            WireOutcome::Failed => Self::Failed,
+            WireOutcome::NotFound => Self::NotFound,
+            WireOutcome::Aborted => Self::Aborted,
+            WireOutcome::Unknown => Self::Unknown,
+        }
+    }
 }
 
 /// Who did something, as far as it is known.
@@ -130,6 +155,7 @@ pub(crate) struct AuditList {
 #[utoipa::path(get, path = "/audit", tag = "audit", params(ListRequest), responses(
     (status = 200, description = "Records", body = AuditList),
     (status = 400, description = "`invalid_cursor`: not a cursor of the audit log"),
+    (status = 422, description = "`invalid_window`: `from` is not before `to`"),
 ))]
 pub(crate) async fn list(
     State(app): State<App>,
@@ -141,7 +167,7 @@ pub(crate) async fn list(
         to: request.to.map(|time| time.0),
         actor: request.actor,
         action: request.action,
-        outcome: request.outcome,
+        outcome: request.outcome.map(Outcome::from),
         cursor: request.cursor,
         limit: request.limit,
     };

@@ -26,7 +26,8 @@ use crate::{App, limit};
 #[serde(deny_unknown_fields)]
 #[schema(as = NewUser)]
 pub(crate) struct CreateRequest {
-    /// User name, unique without regard to case.
+    /// User name, unique without regard to case: at most 128 characters that can be seen, in Unicode's normal form C, and
+    /// spaces between them; no slashes.
     #[schema(examples("grace"))]
     username: String,
     /// Existing roles.

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 
-use serde::de::{Error, Visitor};
+use serde::de::{DeserializeSeed, Error, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use tracewarden_model::{AttributeValue, Timestamp};
 use utoipa::openapi::schema::{KnownFormat, ObjectBuilder, SchemaFormat, Type};
@@ -75,9 +75,51 @@ pub(crate) enum Attribute {
 }
 
 /// A user's attributes by name.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(transparent)]
 pub(crate) struct Attributes(BTreeMap<String, Attribute>);
+
+/// A name that is there twice is refused, as members of other objects are: which of the two counts would depend on who
+/// reads the text.
+impl<'de> Deserialize<'de> for Attributes {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Names;
+        impl<'de> Visitor<'de> for Names {
+            type Value = Attributes;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object of attributes")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Attributes, A::Error> {
+                let mut attributes = BTreeMap::new();
+                while let Some(name) = access.next_key::<String>()? {
+                    let value = access.next_value_seed(Once { name: &name, before: &attributes })?;
+                    attributes.insert(name, value);
+                }
+                Ok(Attributes(attributes))
+            }
+        }
+        deserializer.deserialize_map(Names)
+    }
+}
+
+/// Reads the value of a name that was not there before. As a part of reading the value, so that the error points at it.
+struct Once<'a> {
+    name: &'a str,
+    before: &'a BTreeMap<String, Attribute>,
+}
+
+impl<'de> DeserializeSeed<'de> for Once<'_> {
+    type Value = Attribute;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Attribute, D::Error> {
+        if self.before.contains_key(self.name) {
+            return Err(D::Error::custom(format_args!("duplicate field `{}`", self.name)));
+        }
+        Attribute::deserialize(deserializer)
+    }
+}
 
 impl From<Attribute> for AttributeValue {
     fn from(attribute: Attribute) -> Self {

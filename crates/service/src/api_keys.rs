@@ -107,6 +107,11 @@ impl Service {
         if new.expires_at.is_some_and(|expiry| expiry <= now) {
             errors.push(FieldError::new("/expires_at", "invalid_value", "the time is past"));
         }
+        // Where later times end up: what would be stored is not what was asked for.
+        if new.expires_at == Some(Timestamp::MAX) {
+            let detail = "the time is after the year 2262; leave it out for a key that does not expire";
+            errors.push(FieldError::new("/expires_at", "invalid_value", detail));
+        }
         check_tools(new.tools.as_deref(), &mut errors);
         if let Some(policy) = &new.policy {
             // Its length is the compiler's to judge.

@@ -11,7 +11,7 @@ use crate::service::Service;
 
 /// How something ended, as the audit log spells it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Outcome {
+pub enum Outcome {
     /// Done.
     Success,
     /// Refused to this caller.

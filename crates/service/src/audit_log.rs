@@ -4,6 +4,7 @@ use serde_json::Value;
 use tracewarden_appdb::{AuditFilter, AuditRecord};
 use tracewarden_model::Timestamp;
 
+use crate::audit::Outcome;
 use crate::error::ServiceError;
 use crate::principal::Administrator;
 use crate::query_input;
@@ -22,7 +23,7 @@ pub struct AuditQuery {
     /// The action.
     pub action: Option<String>,
     /// The outcome.
-    pub outcome: Option<String>,
+    pub outcome: Option<Outcome>,
     /// From the page before.
     pub cursor: Option<String>,
     /// Entries in a page, at least 1; 50 when absent, at most 500.
@@ -78,7 +79,8 @@ impl Service {
     /// A page of the audit log.
     ///
     /// # Errors
-    /// [`ServiceError::InvalidCursor`], [`ServiceError::InvalidRequest`], or a failure of the own database.
+    /// [`ServiceError::InvalidCursor`], [`ServiceError::InvalidRequest`], [`ServiceError::Refused`] with `invalid_window`,
+    /// or a failure of the own database.
     pub async fn audit(
         &self,
         _admin: &Administrator<'_>,
@@ -93,7 +95,10 @@ impl Service {
             ),
         };
         let limit = query_input::limit(query.limit, PAGE_DEFAULT, PAGE_MAX)?;
-        let texts = [&query.actor, &query.action, &query.outcome];
+        if let (Some(from), Some(to)) = (query.from, query.to) {
+            query_input::window(from, to)?;
+        }
+        let texts = [&query.actor, &query.action];
         if !texts.into_iter().flatten().all(|text| validate::is_storable(text)) {
             return Ok(AuditPage { records: Vec::new(), next_cursor: None });
         }
@@ -102,7 +107,7 @@ impl Service {
             to: query.to,
             actor: query.actor.as_deref(),
             action: query.action.as_deref(),
-            outcome: query.outcome.as_deref(),
+            outcome: query.outcome.map(Outcome::as_str),
             before,
         };
         let mut tx = self.db().begin_read().await?;

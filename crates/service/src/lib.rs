@@ -26,6 +26,7 @@ mod login;
 mod maintenance;
 mod metrics;
 mod model_change;
+mod names;
 mod own_password;
 mod passwords;
 mod pending;
@@ -49,6 +50,7 @@ mod users;
 mod validate;
 
 pub use api_keys::{ApiKeyInfo, CreatedApiKey, NewApiKey};
+pub use audit::Outcome;
 pub use audit_log::{AuditEntry, AuditPage, AuditQuery};
 pub use binding::BoundModel;
 pub use bootstrap::{AdminSettings, Bootstrap};

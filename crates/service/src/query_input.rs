@@ -36,7 +36,11 @@ pub(crate) fn first_window(
     now: Timestamp,
 ) -> Result<Window, ServiceError> {
     let to = to.unwrap_or(now);
-    let from = from.unwrap_or_else(|| to.saturating_sub(Window::DEFAULT_NANOS));
+    window(from.unwrap_or_else(|| to.saturating_sub(Window::DEFAULT_NANOS)), to)
+}
+
+/// A window that is not empty.
+pub(crate) fn window(from: Timestamp, to: Timestamp) -> Result<Window, ServiceError> {
     Window::new(from, to).map_err(|error| ServiceError::refused("/from", "invalid_window", error.to_string()))
 }
 

@@ -8,6 +8,7 @@ use tracewarden_model::nearest::nearest;
 
 use crate::audit::is_deceptive;
 use crate::error::{FieldError, ServiceError, unknown};
+use crate::names;
 
 const ATTRIBUTES_MAX: usize = 64;
 const ATTRIBUTE_NAME_MAX_CHARS: usize = 128;
@@ -58,7 +59,7 @@ pub(crate) fn title(text: &str, pointer: &str, chars_max: usize, errors: &mut Ve
     errors.push(FieldError::new(pointer, "invalid_value", problem));
 }
 
-/// A user's name: anything that can be read, typed, and put into a path.
+/// A user's name: anything that can be read, typed, told from other names, and put into a path.
 pub(crate) fn username(name: &str, errors: &mut Vec<FieldError>) {
     let before = errors.len();
     title(name, "/username", USERNAME_MAX_CHARS, errors);
@@ -67,6 +68,11 @@ pub(crate) fn username(name: &str, errors: &mut Vec<FieldError>) {
     if errors.len() == before && (edges || name == "." || name == ".." || name.contains(['/', '\\'])) {
         let detail = "must not begin or end with a space, hold a slash, or be `.` or `..`";
         errors.push(FieldError::new("/username", "invalid_value", detail));
+    }
+    if errors.len() == before
+        && let Some(fault) = names::fault(name)
+    {
+        errors.push(FieldError::new("/username", "invalid_value", fault));
     }
 }
 
@@ -148,7 +154,19 @@ mod tests {
         for good in ["ada", "Ada Lovelace", "o'brien@example.org", "李雷", "'; DROP TABLE users; --"] {
             assert!(check(good), "{good}");
         }
-        for bad in ["", "  ", " ada", "ada ", "a/b", "..", "a\u{202E}b", "a\u{0}b", &"x".repeat(129)] {
+        for bad in [
+            "",
+            "  ",
+            " ada",
+            "ada ",
+            "a/b",
+            "..",
+            "a\u{202E}b",
+            "a\u{0}b",
+            "a\u{AD}da",
+            "ade\u{301}",
+            &"x".repeat(129),
+        ] {
             assert!(!check(bad), "{bad:?}");
         }
     }

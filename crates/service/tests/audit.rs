@@ -96,7 +96,7 @@ async fn pages_and_filters() {
     let count = |query| async { page(query).await.unwrap().records.len() };
     let text = |text: &str| Some(text.to_owned());
     let every = AuditQuery::default;
-    assert_eq!(count(AuditQuery { outcome: text("denied"), ..every() }).await, 3);
+    assert_eq!(count(AuditQuery { outcome: Some(Outcome::Denied), ..every() }).await, 3);
     assert_eq!(count(AuditQuery { actor: text("ada"), action: text("login"), ..every() }).await, 4);
     let by_ada = count(AuditQuery { actor: text("ada"), ..every() }).await;
     assert_eq!(by_ada, 5, "four log-ins, and the change of the password");

@@ -24,6 +24,23 @@ async fn a_key_carries_its_creators_roles_as_they_are() {
 }
 
 #[tokio::test]
+async fn an_expiry_that_cannot_be_kept_is_refused() {
+    let service = Service::start();
+    let admin = service.admin().await;
+    for at in ["2262-04-12T00:00:00Z", "2500-01-01T00:00:00Z", "9999-12-31T23:59:59Z"] {
+        let new = json!({"name": "late", "expires_at": at});
+        let answer = admin.post("/me/api-keys", new).await.problem(422, "invalid_value");
+        let error = answer.first_error();
+        assert_eq!(error["pointer"], "/expires_at", "{error}");
+        assert!(error["detail"].as_str().unwrap().contains("2262"), "{error}");
+    }
+    assert_eq!(admin.get("/me/api-keys").await.expect(200).body["api_keys"], json!([]));
+    let last = json!({"name": "late", "expires_at": "2262-04-11T00:00:00Z"});
+    let created = admin.post("/me/api-keys", last).await.expect(201).body;
+    assert_eq!(created["expires_at"], "2262-04-11T00:00:00Z");
+}
+
+#[tokio::test]
 async fn the_token_is_shown_once() {
     let service = Service::start();
     let admin = service.admin().await;

@@ -218,3 +218,28 @@ async fn names_are_found_as_users_are() {
         assert_eq!(admin.get(&format!("/audit?actor={actor}")).await.expect(200).body, all, "{actor}");
     }
 }
+
+#[tokio::test]
+async fn a_filter_that_nothing_can_match_is_a_mistake() {
+    let service = Service::start();
+    let admin = service.admin().await;
+    for outcome in ["zzz", "Success", ""] {
+        let path = format!("/audit?outcome={outcome}");
+        let answer = admin.get(&path).await.problem(400, "invalid_request");
+        let error = answer.first_error();
+        assert_eq!(error["pointer"], "/outcome", "{error}");
+        for word in ["success", "denied", "failed", "not_found", "aborted", "unknown"] {
+            assert!(error["detail"].as_str().unwrap().contains(&format!("`{word}`")), "{error}");
+        }
+    }
+    let window = |from: &str, to: &str| format!("/audit?from={from}&to={to}");
+    let (early, late) = ("2026-11-21T00:00:00Z", "2026-11-21T00:00:00.000001Z");
+    for (from, to) in [(late, early), (early, early)] {
+        let answer = admin.get(&window(from, to)).await.problem(422, "invalid_window");
+        assert_eq!(answer.first_error()["pointer"], "/from", "{}", answer.body);
+    }
+    for path in [&window(early, late), "/audit?outcome=aborted"] {
+        assert_eq!(admin.get(path).await.expect(200).body["records"], json!([]));
+    }
+    assert_eq!(admin.get("/audit?outcome=success").await.expect(200).body["records"][0]["action"], "login");
+}

@@ -3,7 +3,7 @@
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::support::{ADMIN_PASSWORD, Service, USER_PASSWORD};
+use crate::support::{ADMIN_PASSWORD, Answer, Service, USER_PASSWORD};
 
 #[tokio::test]
 async fn a_user_is_made_with_a_password_that_must_be_changed() {
@@ -34,6 +34,33 @@ async fn names_are_unique_without_regard_to_case() {
         let answer = admin.post("/users", json!({"username": name})).await.expect(422);
         assert_eq!(answer.first_error()["pointer"], "/username", "{name:?}");
     }
+}
+
+/// Two names that look alike, for something that cannot be seen, would be two users.
+#[tokio::test]
+async fn names_that_cannot_be_told_apart_are_refused() {
+    let service = Service::start();
+    let admin = service.admin().await;
+    admin.post("/users", json!({"username": "zo\u{EB}"})).await.expect(201);
+    admin.post("/users", json!({"username": "ZO\u{CB}"})).await.problem(409, "conflict");
+    for (name, told) in [
+        ("zoe\u{308}", "normal form C"),
+        ("zo\u{AD}e", "U+00AD"),
+        ("\u{3164}", "U+3164"),
+        ("zoe\u{115F}", "U+115F"),
+        ("zoe\u{2800}", "U+2800"),
+        ("zoe\u{FE0F}", "U+FE0F"),
+        ("zoe\u{E0041}", "U+E0041"),
+        ("zoe\u{A0}x", "U+00A0"),
+        ("\u{301}", "U+0301"),
+    ] {
+        let answer = admin.post("/users", json!({"username": name})).await.problem(422, "invalid_value");
+        let error = answer.first_error();
+        assert_eq!(error["pointer"], "/username", "{name:?}");
+        assert!(error["detail"].as_str().unwrap().contains(told), "{name:?}: {error}");
+    }
+    let users = admin.get("/users").await.expect(200).body["users"].as_array().unwrap().len();
+    assert_eq!(users, 2);
 }
 
 #[tokio::test]
@@ -183,6 +210,28 @@ async fn attributes_are_strings_booleans_or_lists_of_strings() {
     }
     // The administrator is who they were.
     service.sign_in("admin", ADMIN_PASSWORD).await;
+}
+
+#[tokio::test]
+async fn an_attribute_is_there_once() {
+    let service = Service::start();
+    let admin = service.admin().await;
+    admin.post("/users", json!({"username": "ada", "attributes": {"team": "red"}})).await.expect(201);
+    let twice = r#""attributes": {"team": "blue", "te~/m": true, "te~/m": "x", "team": ["y"]}"#;
+    for (method, path, body) in [
+        (Method::POST, "/users", format!(r#"{{"username": "bob", {twice}}}"#)),
+        (Method::PATCH, "/users/ada", format!("{{{twice}}}")),
+        (Method::PUT, "/me/preview", format!(r#"{{"roles": [], {twice}}}"#)),
+    ] {
+        let request = admin.request(method, path).header("content-type", "application/json").body(body);
+        let answer = Answer::read(path.to_owned(), request).await.problem(400, "invalid_request");
+        let error = answer.first_error();
+        assert_eq!(error["pointer"], "/attributes/te~0~1m", "{path}: {error}");
+        assert!(error["detail"].as_str().unwrap().contains("duplicate field `te~/m`"), "{error}");
+    }
+    admin.get("/users/bob").await.problem(404, "not_found");
+    assert_eq!(admin.get("/users/ada").await.expect(200).body["attributes"], json!({"team": "red"}));
+    assert_eq!(admin.get("/me").await.expect(200).body["preview"], Value::Null);
 }
 
 #[tokio::test]
