@@ -211,7 +211,8 @@ async fn a_cursor_belongs_to_filter_and_caller() {
     let other =
         json!({"cursor": cursor, "filter": {"conditions": [{"name": "ServiceName", "op": "exists"}]}});
     eve.post("/traces/query", other).await.problem(400, "cursor_filter_mismatch");
-    let tampered = format!("{}A", &cursor[..cursor.len() - 1]);
+    let (kept, last) = cursor.split_at(cursor.len() - 1);
+    let tampered = format!("{kept}{}", if last == "A" { "Q" } else { "A" });
     eve.post("/traces/query", json!({"cursor": tampered})).await.problem(400, "invalid_cursor");
 }
 
