@@ -1,0 +1,97 @@
+//! Random policies with the callers and spans that they are about: for tests that compare two ways of deciding.
+//!
+//! Everything comes from a small alphabet of values, hostile ones among them, so that equality, prefixes and
+//! membership hold often enough for true results to be common.
+
+mod columns;
+mod expressions;
+mod spans;
+
+use rand::{RngExt, SeedableRng, seq::IndexedRandom};
+use rand_chacha::ChaCha8Rng;
+use tracewarden_model::{AttributeValue, Caller};
+
+pub use columns::COLUMNS;
+
+/// Strings that occur in spans, callers and policies alike.
+const TEXTS: [&str; 23] = [
+    "",
+    "a",
+    "a",
+    "b",
+    "ab",
+    "abc",
+    "prod",
+    "prod",
+    "A",
+    "true",
+    "é",
+    "日本",
+    "😀",
+    "a\nb",
+    "b\n",
+    "a\tb",
+    "x'y\"z",
+    "\\",
+    "{p0:String}",
+    "Code: 1. DB::Exception",
+    "\u{0}",
+    " ",
+    "\u{10FF80}",
+];
+
+/// Makes policies, callers and spans from a seed.
+pub struct Generator {
+    random: ChaCha8Rng,
+    variables: u32,
+}
+
+impl Generator {
+    /// The same seed makes the same sequence.
+    pub fn new(seed: u64) -> Self {
+        Self { random: ChaCha8Rng::seed_from_u64(seed), variables: 0 }
+    }
+
+    fn pick<T: Copy>(&mut self, choices: &[T], otherwise: T) -> T {
+        choices.choose(&mut self.random).copied().unwrap_or(otherwise)
+    }
+
+    fn chance(&mut self, percent: u32) -> bool {
+        self.random.random_range(0..100) < percent
+    }
+
+    fn below(&mut self, bound: u32) -> u32 {
+        self.random.random_range(0..bound)
+    }
+
+    /// A caller with some roles and attributes.
+    pub fn caller(&mut self) -> Caller {
+        let mut caller =
+            Caller { username: self.pick(&["a", "ada", "prod", "é"], "a").to_owned(), ..Caller::default() };
+        for role in ["a", "b", "dev", "oncall"] {
+            if self.chance(50) {
+                caller.roles.insert(role.to_owned());
+            }
+        }
+        for name in ["team", "tenants", "lead", "a key"] {
+            if self.chance(85) {
+                let value = match (name, self.below(10)) {
+                    ("team", 0..8) | (_, 8) => AttributeValue::String(self.text()),
+                    ("lead", 0..8) | (_, 9) => AttributeValue::Bool(self.chance(60)),
+                    _ => AttributeValue::Strings((0..self.below(4)).map(|_| self.text()).collect()),
+                };
+                caller.attributes.insert(name.to_owned(), value);
+            }
+        }
+        caller
+    }
+
+    fn text(&mut self) -> String {
+        self.pick(&TEXTS, "").to_owned()
+    }
+}
+
+/// Which values [`Generator::span`] and policies draw from, for tests that want each of them.
+pub fn texts() -> impl Iterator<Item = &'static str> {
+    TEXTS.into_iter()
+}
