@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 use tracewarden_model::{
-    AccessModel, AttributeValue, Binding, ColumnType, Display, FieldRef, LogicalType, MarkedField, Timestamp,
+    AccessModel, AttributeValue, Binding, ColumnType, Display, FieldRef, FieldSource, LogicalType,
+    MarkedField, Timestamp,
 };
 
 use crate::audit_prune::PrunedAudit;
@@ -62,6 +63,9 @@ struct FieldDocument {
     name: String,
     logical: String,
     column_type: String,
+    /// Documents of earlier versions have none: their maps are maps.
+    #[serde(default)]
+    source: Option<String>,
     filterable: bool,
     policy: bool,
 }
@@ -174,6 +178,7 @@ pub(crate) fn write_model(model: &AccessModel) -> Result<String, DbError> {
             name: marked.field.name.clone(),
             logical: marked.logical.as_str().to_owned(),
             column_type: marked.column_type.to_string(),
+            source: Some(marked.source.as_str().to_owned()),
             filterable: marked.filterable,
             policy: marked.policy,
         })
@@ -206,8 +211,15 @@ pub(crate) fn read_model(version: u64, text: &str) -> Result<AccessModel, DbErro
         .map(|field| {
             let logical = LogicalType::parse(&field.logical)
                 .ok_or_else(|| corrupt("access model", format!("no logical type `{}`", field.logical)))?;
+            let source = match &field.source {
+                Some(text) => FieldSource::parse(text)
+                    .ok_or_else(|| corrupt("access model", format!("no source of fields `{text}`")))?,
+                None if field.map.is_some() => FieldSource::MapKey,
+                None => FieldSource::Column,
+            };
             Ok(MarkedField {
                 field: FieldRef { map: field.map, name: field.name },
+                source,
                 logical,
                 column_type: ColumnType::parse(&field.column_type),
                 filterable: field.filterable,

@@ -48,14 +48,47 @@ pub struct Display {
     pub kind: Option<String>,
 }
 
+/// Where the value of a field is in a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum FieldSource {
+    /// A column of its own, or a member of a nested one.
+    Column,
+    /// Under a key of a map column.
+    MapKey,
+    /// At a path of a JSON column.
+    JsonPath,
+}
+
+impl FieldSource {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Column, Self::MapKey, Self::JsonPath];
+
+    /// How it is stored.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Column => "column",
+            Self::MapKey => "map_key",
+            Self::JsonPath => "json_path",
+        }
+    }
+
+    /// Reads the stored spelling.
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|source| source.as_str() == text)
+    }
+}
+
 /// A field that filters or policies may name.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct MarkedField {
     /// How people name it.
     pub field: FieldRef,
+    /// Where its value is in a row.
+    pub source: FieldSource,
     /// Its type for filters and policies.
     pub logical: LogicalType,
-    /// Type of the column, or of the map's values for a key.
+    /// Type of the column, of the map's values for a key, or of what is at the path: [`ColumnType::Dynamic`] when none
+    /// is declared for it.
     pub column_type: ColumnType,
     /// Whether filters may use it.
     pub filterable: bool,

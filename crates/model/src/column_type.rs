@@ -1,7 +1,10 @@
 //! ClickHouse column types, as far as fields can be made of them.
 
+mod parse;
+
 use std::fmt;
 
+use crate::access_model::FieldSource;
 use crate::logical::LogicalType;
 
 /// A ClickHouse type, parsed from its name as `system.columns` gives it.
@@ -9,6 +12,18 @@ use crate::logical::LogicalType;
 pub enum ColumnType {
     /// `String`.
     String,
+    /// `FixedString(N)`: a string of at most `N` bytes, filled up with zero bytes.
+    FixedString {
+        /// Length in bytes.
+        bytes: u32,
+    },
+    /// `Enum8` or `Enum16`: one of some names.
+    Enum {
+        /// The names, in the order of the type.
+        names: Vec<String>,
+    },
+    /// `UUID`.
+    Uuid,
     /// `Bool`.
     Bool,
     /// `Int8` to `Int256`, `UInt8` to `UInt256`.
@@ -38,54 +53,27 @@ pub enum ColumnType {
     Array(Box<ColumnType>),
     /// `Map(K, V)`.
     Map(Box<ColumnType>, Box<ColumnType>),
+    /// A `Nested` that is not flattened, or an `Array(Tuple(…))` with named members: names and types of the members of
+    /// one element.
+    Nested(Vec<(String, ColumnType)>),
+    /// `JSON`.
+    Json {
+        /// The paths that have a declared type, names joined by dots.
+        typed: Vec<(String, ColumnType)>,
+    },
+    /// `Dynamic`; the type of a path of a JSON column that has no declared type.
+    Dynamic,
     /// Any type that no field is made of.
     Other(String),
 }
 
+const FOR_STRING_VALUES: [LogicalType; 4] =
+    [LogicalType::String, LogicalType::Number, LogicalType::Boolean, LogicalType::StringArray];
+
 impl ColumnType {
     /// Reads a type name. Never fails: what is not known is [`ColumnType::Other`].
     pub fn parse(text: &str) -> Self {
-        Self::parse_at(text, 0)
-    }
-
-    fn parse_at(text: &str, depth: u8) -> Self {
-        let text = text.trim();
-        let other = || Self::Other(text.to_owned());
-        // Names come from the trace store; a hostile one must not exhaust the stack.
-        if depth > 16 {
-            return other();
-        }
-        let (head, arguments) = match text.split_once('(') {
-            Some((head, rest)) => match rest.strip_suffix(')') {
-                Some(arguments) => (head, Some(arguments)),
-                None => return other(),
-            },
-            None => (text, None),
-        };
-        let inner = |arguments: &str| Box::new(Self::parse_at(arguments, depth + 1));
-        match (head, arguments) {
-            ("String", None) => Self::String,
-            ("Bool", None) => Self::Bool,
-            ("Float32", None) => Self::Float { bits: 32 },
-            ("Float64", None) => Self::Float { bits: 64 },
-            ("DateTime", _) => Self::DateTime,
-            ("DateTime64", Some(arguments)) => {
-                let digits = arguments.split(',').next().unwrap_or_default().trim();
-                match digits.parse::<u8>() {
-                    Ok(precision) if precision <= 9 => Self::DateTime64 { precision },
-                    _ => other(),
-                }
-            }
-            ("LowCardinality", Some(arguments)) => Self::LowCardinality(inner(arguments)),
-            ("Nullable", Some(arguments)) => Self::Nullable(inner(arguments)),
-            ("Array", Some(arguments)) => Self::Array(inner(arguments)),
-            ("Map", Some(arguments)) => match split_top_level_comma(arguments) {
-                Some((key, value)) => Self::Map(inner(key), inner(value)),
-                None => other(),
-            },
-            (name, None) => integer(name).unwrap_or_else(other),
-            _ => other(),
-        }
+        parse::column_type(text, 0)
     }
 
     /// Without `LowCardinality` and `Nullable` around it.
@@ -99,36 +87,47 @@ impl ColumnType {
     /// Whether a value can be NULL.
     pub fn is_nullable(&self) -> bool {
         match self {
-            Self::Nullable(_) => true,
+            Self::Nullable(_) | Self::Dynamic => true,
             Self::LowCardinality(inner) => inner.is_nullable(),
             _ => false,
         }
     }
 
-    /// Whether this is a string, perhaps nullable or of low cardinality.
+    /// Whether this is a `String`, perhaps nullable or of low cardinality.
     pub fn is_string(&self) -> bool {
         matches!(self.bare(), Self::String)
+    }
+
+    /// Whether values of this type are strings for filters and policies: an enumeration's value is its name, a
+    /// `FixedString`'s is what stands before its trailing zero bytes, a UUID's is its canonical text.
+    pub fn is_text(&self) -> bool {
+        matches!(self.bare(), Self::String | Self::FixedString { .. } | Self::Enum { .. } | Self::Uuid)
     }
 
     /// The logical types that a column of this type can be marked as; the first is the natural one.
     pub fn logical_types(&self) -> &'static [LogicalType] {
         match self.bare() {
-            Self::String => &[LogicalType::String],
+            Self::String | Self::FixedString { .. } | Self::Enum { .. } | Self::Uuid => {
+                &[LogicalType::String]
+            }
             Self::Bool => &[LogicalType::Boolean],
             Self::Integer { bits, .. } if *bits <= 64 => &[LogicalType::Number],
             Self::Float { .. } | Self::DateTime | Self::DateTime64 { .. } => &[LogicalType::Number],
-            Self::Array(element) if element.is_string() && !element.is_nullable() => {
-                &[LogicalType::StringArray]
-            }
+            Self::Array(element) if element.is_text() => &[LogicalType::StringArray],
             _ => &[],
         }
     }
 
-    /// For a map with string keys and string values, the logical types that a key can be marked as, else none.
+    /// For a map with string keys, the logical types that a key can be marked as, else none. Strings can stand for
+    /// values of every logical type.
     pub fn map_key_logical_types(&self) -> &'static [LogicalType] {
         match self {
-            Self::Map(key, value) if key.is_string() && value.is_string() => {
-                &[LogicalType::String, LogicalType::Number, LogicalType::Boolean, LogicalType::StringArray]
+            Self::Map(key, value) if key.is_string() && !key.is_nullable() => {
+                if value.is_text() {
+                    &FOR_STRING_VALUES
+                } else {
+                    value.logical_types()
+                }
             }
             _ => &[],
         }
@@ -141,34 +140,78 @@ impl ColumnType {
             _ => None,
         }
     }
-}
 
-fn integer(name: &str) -> Option<ColumnType> {
-    let (signed, digits) = match name.strip_prefix("UInt") {
-        Some(digits) => (false, digits),
-        None => (true, name.strip_prefix("Int")?),
-    };
-    let bits: u16 = digits.parse().ok()?;
-    [8, 16, 32, 64, 128, 256].contains(&bits).then_some(ColumnType::Integer { bits, signed })
-}
-
-fn split_top_level_comma(arguments: &str) -> Option<(&str, &str)> {
-    let mut depth = 0_u32;
-    for (at, character) in arguments.char_indices() {
-        match character {
-            '(' => depth += 1,
-            ')' => depth = depth.checked_sub(1)?,
-            ',' if depth == 0 => return Some((arguments.get(..at)?, arguments.get(at + 1..)?)),
-            _ => {}
+    /// The type of `Column.Member`: an array of the member's values in all elements of an unflattened nested column.
+    pub fn nested_member(&self, name: &str) -> Option<Self> {
+        match self {
+            Self::Nested(members) => {
+                let (_, member) = members.iter().find(|(known, _)| known == name)?;
+                Some(Self::Array(Box::new(member.clone())))
+            }
+            _ => None,
         }
     }
-    None
+
+    /// What a key of this map, or a path of this JSON column, is made of: where its value is in a row, the type of
+    /// that value, and the logical types that it can be marked as, the natural one first.
+    ///
+    /// # Errors
+    /// Why no field can be made of it.
+    pub fn within(&self, name: &str) -> Result<(FieldSource, Self, &'static [LogicalType]), String> {
+        match self {
+            Self::Map(_, value) if !self.map_key_logical_types().is_empty() => {
+                Ok((FieldSource::MapKey, value.as_ref().clone(), self.map_key_logical_types()))
+            }
+            Self::Json { typed } => {
+                let (column_type, logical) = json_path(typed, name)?;
+                Ok((FieldSource::JsonPath, column_type, logical))
+            }
+            other => Err(format!("no field can be made of keys of a column of type {other}")),
+        }
+    }
+}
+
+fn json_path(
+    typed: &[(String, ColumnType)],
+    path: &str,
+) -> Result<(ColumnType, &'static [LogicalType]), String> {
+    if path.split('.').any(str::is_empty) {
+        return Err("a path has names joined by dots, none of them empty".to_owned());
+    }
+    if let Some((_, declared)) = typed.iter().find(|(known, _)| known == path) {
+        let possible = declared.logical_types();
+        if possible.is_empty() {
+            return Err(format!("no field can be made of a path of type {declared}"));
+        }
+        return Ok((declared.clone(), possible));
+    }
+    // What such a path means depends on the type that is declared above it.
+    let above = |known: &str| path.strip_prefix(known).is_some_and(|rest| rest.starts_with('.'));
+    if let Some((known, declared)) = typed.iter().find(|(known, _)| above(known)) {
+        return Err(format!("`{known}` is declared as {declared}, which has no paths below it"));
+    }
+    Ok((ColumnType::Dynamic, &FOR_STRING_VALUES))
 }
 
 impl fmt::Display for ColumnType {
+    /// As ClickHouse writes it, except that an enumeration is `Enum('a', 'b')` without numbers, a time has no zone, and
+    /// a JSON type has nothing but its declared paths. [`ColumnType::parse`] reads it back.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let members = |f: &mut fmt::Formatter<'_>, members: &[(String, Self)]| {
+            for (at, (name, member)) in members.iter().enumerate() {
+                let separator = if at == 0 { "" } else { ", " };
+                write!(f, "{separator}{} {member}", parse::quoted(name, '`'))?;
+            }
+            Ok(())
+        };
         match self {
             Self::String => f.write_str("String"),
+            Self::FixedString { bytes } => write!(f, "FixedString({bytes})"),
+            Self::Enum { names } => {
+                let names: Vec<String> = names.iter().map(|name| parse::quoted(name, '\'')).collect();
+                write!(f, "Enum({})", names.join(", "))
+            }
+            Self::Uuid => f.write_str("UUID"),
             Self::Bool => f.write_str("Bool"),
             Self::Integer { bits, signed: true } => write!(f, "Int{bits}"),
             Self::Integer { bits, signed: false } => write!(f, "UInt{bits}"),
@@ -179,6 +222,18 @@ impl fmt::Display for ColumnType {
             Self::Nullable(inner) => write!(f, "Nullable({inner})"),
             Self::Array(inner) => write!(f, "Array({inner})"),
             Self::Map(key, value) => write!(f, "Map({key}, {value})"),
+            Self::Nested(inner) => {
+                f.write_str("Nested(")?;
+                members(f, inner)?;
+                f.write_str(")")
+            }
+            Self::Json { typed } if typed.is_empty() => f.write_str("JSON"),
+            Self::Json { typed } => {
+                f.write_str("JSON(")?;
+                members(f, typed)?;
+                f.write_str(")")
+            }
+            Self::Dynamic => f.write_str("Dynamic"),
             Self::Other(text) => f.write_str(text),
         }
     }
@@ -199,6 +254,14 @@ mod tests {
             "Int128",
             "DateTime64(9)",
             "Array(LowCardinality(String))",
+            "FixedString(16)",
+            "LowCardinality(FixedString(5))",
+            "Nullable(UUID)",
+            r"Enum('a', 'b\'\\ = 1, (', '', '\n\t\0`é')",
+            "Nested(Name LowCardinality(String), `a b.\\`` Map(String, Array(UInt8)))",
+            "JSON",
+            "JSON(a.b String, `x y.z` Array(Nullable(String)))",
+            "Dynamic",
         ] {
             assert_eq!(ColumnType::parse(text).to_string(), text);
         }
@@ -211,12 +274,71 @@ mod tests {
 
     #[test]
     fn what_is_not_known_makes_no_field() {
-        for text in
-            ["", "Int7", "Map(String)", "Array(", "Enum8('a' = 1)", "Tuple(a String)", "DateTime64(12)"]
-        {
+        for text in [
+            "",
+            "Int7",
+            "Map(String)",
+            "Array(",
+            "Enum8('a' = 1",
+            "Enum8('a)",
+            "Enum8('a' = x)",
+            "Enum8('\\xFF' = 1)",
+            "Tuple(a String)",
+            "Array(Tuple(String, UInt8))",
+            "DateTime64(12)",
+            "FixedString(-1)",
+            "JSON(a)",
+            "Nested()",
+            "Array(Nullable(UInt8))",
+            "Map(Nullable(String), String)",
+        ] {
             assert!(ColumnType::parse(text).logical_types().is_empty(), "{text}");
+        }
+        for text in ["Nullable(Enum8(", "JSON(a JSON(", "Nested(a Nested("] {
+            let deep = text.repeat(10_000);
+            assert_eq!(ColumnType::parse(&deep), ColumnType::Other(deep));
         }
         let deep = "Array(".repeat(10_000) + "String" + &")".repeat(10_000);
         assert!(ColumnType::parse(&deep).logical_types().is_empty());
+    }
+
+    #[test]
+    fn the_store_spells_types_in_several_ways() {
+        let same = |text: &str, other: &str| assert_eq!(ColumnType::parse(text), ColumnType::parse(other));
+        same("Enum8('b' = -2, 'a' = 1)", "Enum('b', 'a')");
+        same("Enum16('b' = -200, 'a' = 1000)", "Enum('b', 'a')");
+        same("Array(Tuple(Name String, At DateTime64(9, 'UTC')))", "Nested(Name String, At DateTime64(9))");
+        same(
+            "JSON(max_dynamic_types=3, max_dynamic_paths=0, a.b UInt8, SKIP x.y, SKIP REGEXP 'a, (b')",
+            "JSON(a.b UInt8)",
+        );
+        same("JSON(`a b`.c String)", "JSON(`a b.c` String)");
+        same("Dynamic(max_types=3)", "Dynamic");
+    }
+
+    #[test]
+    fn a_key_or_path_has_the_type_of_its_value() {
+        use LogicalType::*;
+        let within = |column: &str, name: &str| ColumnType::parse(column).within(name);
+        let map = within("Map(LowCardinality(String), Array(String))", "k").unwrap();
+        assert_eq!(map, (FieldSource::MapKey, ColumnType::parse("Array(String)"), &[StringArray][..]));
+        assert_eq!(within("Map(String, Nullable(UUID))", "k").unwrap().2, &FOR_STRING_VALUES);
+        assert_eq!(within("Map(String, Nullable(Float32))", "k").unwrap().2, &[Number]);
+        assert_eq!(within("Map(String, Bool)", "k").unwrap().2, &[Boolean]);
+        for column in ["String", "Map(UInt8, String)", "Map(String, Map(String, String))", "Tuple(a String)"]
+        {
+            assert!(within(column, "k").is_err(), "{column}");
+        }
+        let json = "JSON(a.b Nullable(Bool), `c` Map(String, String), d Int128)";
+        let typed = within(json, "a.b").unwrap();
+        assert_eq!(typed, (FieldSource::JsonPath, ColumnType::parse("Nullable(Bool)"), &[Boolean][..]));
+        assert_eq!(within(json, "a.bc").unwrap().1, ColumnType::Dynamic);
+        assert_eq!(within(json, "a").unwrap().1, ColumnType::Dynamic);
+        for path in ["a.b.c", "c", "c.x", "d", "", ".", "a.", ".a", "x..y"] {
+            assert!(within(json, path).is_err(), "{path}");
+        }
+        let nested = ColumnType::parse("Nested(Name String, Attributes Map(String, String))");
+        assert_eq!(nested.nested_member("Name"), Some(ColumnType::parse("Array(String)")));
+        assert_eq!(nested.nested_member("name"), None);
     }
 }

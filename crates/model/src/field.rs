@@ -2,12 +2,13 @@
 
 use std::fmt;
 
-/// A column, or one key of a map column.
+/// A column, one key of a map column, or one path of a JSON column.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FieldRef {
-    /// The map column that holds the key; `None` for a column of its own.
+    /// The map column that holds the key, or the JSON column that holds the path; `None` for a column of its own.
     pub map: Option<String>,
-    /// The key within `map`, or the column's name. A nested column's name holds its dot: `Events.Name`.
+    /// The key within `map`, the path with its names joined by dots, or the column's name. A nested column's name holds
+    /// its dot: `Events.Name`.
     pub name: String,
 }
 

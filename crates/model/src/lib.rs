@@ -11,7 +11,7 @@ pub mod logical;
 pub mod nearest;
 pub mod time;
 
-pub use access_model::{AccessModel, Binding, Display, MarkedField};
+pub use access_model::{AccessModel, Binding, Display, FieldSource, MarkedField};
 pub use ambient::{Clock, Entropy};
 pub use caller::{AttributeValue, Caller};
 pub use column_type::ColumnType;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tracewarden_model::{Condition, Operator, Test};
 
-use crate::lower::{defined, present};
+use crate::lower::fields::{defined, present};
 use crate::predicate::{Array, Atom, Predicate, Relation, Text, TextFunction};
 
 /// The predicate that a span must satisfy to match the condition.

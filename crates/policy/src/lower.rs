@@ -5,15 +5,17 @@
 //! `&&` and `||` absorb errors: `error || true` is true and `error && false` is false, which is what the rules below
 //! say when neither predicate of an error holds.
 
+pub(crate) mod fields;
 mod values;
 
 use std::sync::Arc;
 
-use tracewarden_model::{AttributeValue, Caller, LogicalType, MarkedField};
+use tracewarden_model::{AttributeValue, Caller};
 
 use crate::expression::{Kind, Known, Node};
-use crate::predicate::{Array, Atom, Int, Predicate, Quantifier, Text};
+use crate::predicate::{Atom, Int, Predicate, Quantifier, Text};
 
+use fields::field_value;
 pub(crate) use values::{Lowered, Truth};
 
 /// Largest predicate of one policy, in nodes as written. Generous: an ordinary policy has fewer than 50.
@@ -219,43 +221,6 @@ impl Lowering<'_> {
         let lowered = self.node(body);
         self.bound.pop();
         Ok(lowered?.truth())
-    }
-}
-
-/// The value of a field, defined where it has one of its logical type.
-pub(crate) fn field_value(field: &Arc<MarkedField>) -> Lowered {
-    let defined = defined(field);
-    let field = Arc::clone(field);
-    match field.logical {
-        LogicalType::String => Lowered::Text { defined, text: Text::Field(field) },
-        LogicalType::StringArray => Lowered::Array { defined, array: Array::Field(field) },
-        LogicalType::Boolean => {
-            let value = Predicate::atom(Atom::Flag(field));
-            Lowered::from(Truth {
-                is_true: defined.clone().and(value.clone()),
-                is_false: defined.and(value.negate()),
-            })
-        }
-        // The checker refuses numbers; nothing may follow from one that slipped through.
-        LogicalType::Number => Lowered::Error,
-    }
-}
-
-/// Where a field has a value of its logical type: everywhere for a column that is not nullable.
-pub(crate) fn defined(field: &Arc<MarkedField>) -> Predicate {
-    if field.field.map.is_none() && !field.column_type.is_nullable() {
-        Predicate::True
-    } else {
-        Predicate::atom(Atom::Defined(Arc::clone(field)))
-    }
-}
-
-/// Where a field is present, whatever its value.
-pub(crate) fn present(field: &Arc<MarkedField>) -> Predicate {
-    if field.field.map.is_none() && !field.column_type.is_nullable() {
-        Predicate::True
-    } else {
-        Predicate::atom(Atom::Present(Arc::clone(field)))
     }
 }
 

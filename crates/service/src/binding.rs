@@ -64,8 +64,8 @@ impl Service {
         let mut fields = Vec::with_capacity(current.fields.len());
         for marked in &current.fields {
             match resolve(&marked.field, Some(marked.logical), &columns) {
-                Ok((logical, column_type)) => {
-                    fields.push(MarkedField { logical, column_type, ..marked.clone() })
+                Ok((source, logical, column_type)) => {
+                    fields.push(MarkedField { source, logical, column_type, ..marked.clone() })
                 }
                 Err((_, code, detail)) => {
                     let detail = format!("marked field `{}`: {detail}", marked.field);

@@ -90,7 +90,7 @@ impl Service {
             }
             match resolve(&field, mark.logical, &columns) {
                 Err((member, code, detail)) => refuse(member, code, detail),
-                Ok((LogicalType::Number, _)) if mark.policy => {
+                Ok((_, LogicalType::Number, _)) if mark.policy => {
                     let detail = format!("`{field}` is a number, which policies cannot use");
                     refuse("policy", "invalid_value", detail);
                 }
@@ -102,8 +102,9 @@ impl Service {
                     );
                     refuse("policy", "invalid_value", detail);
                 }
-                Ok((logical, column_type)) => fields.push(MarkedField {
+                Ok((source, logical, column_type)) => fields.push(MarkedField {
                     field,
+                    source,
                     logical,
                     column_type,
                     filterable: mark.filterable,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 use tracewarden_appdb::{DbError, Policy, Role};
 use tracewarden_model::{
-    AccessModel, Binding, ColumnType, FieldRef, LogicalType, MarkedField, nearest::nearest,
+    AccessModel, Binding, ColumnType, FieldRef, FieldSource, LogicalType, MarkedField, nearest::nearest,
 };
 use tracewarden_policy as policy;
 use tracewarden_tracestore::Column;
@@ -136,23 +136,22 @@ pub(crate) fn resolve(
     field: &FieldRef,
     wanted: Option<LogicalType>,
     columns: &[Column],
-) -> Result<(LogicalType, ColumnType), Unresolved> {
+) -> Result<(FieldSource, LogicalType, ColumnType), Unresolved> {
     let holder = field.map.as_ref().unwrap_or(&field.name);
     let member = if field.map.is_some() { "map" } else { "name" };
     let Some(column) = columns.iter().find(|column| column.name == *holder) else {
         let near = nearest(holder, columns.iter().map(|column| column.name.as_str()));
         return Err((member, "unknown_field", unknown("column", holder, &near)));
     };
-    let (possible, column_type) = match &field.map {
-        None => (column.column_type.logical_types(), Some(&column.column_type)),
-        Some(_) => (column.column_type.map_key_logical_types(), column.column_type.map_value()),
+    let (source, column_type, possible) = match &field.map {
+        None => (FieldSource::Column, column.column_type.clone(), column.column_type.logical_types()),
+        Some(_) => column.column_type.within(&field.name).map_err(|reason| {
+            let detail = format!("no field can be made of `{field}`: {reason}");
+            (member, "invalid_value", detail)
+        })?,
     };
-    let (Some(natural), Some(column_type)) = (possible.first(), column_type) else {
-        let what = match field.map {
-            None => "no field can be made of",
-            Some(_) => "no field can be made of keys of",
-        };
-        let detail = format!("{what} column `{holder}` of type {}", column.type_text);
+    let Some(natural) = possible.first() else {
+        let detail = format!("no field can be made of column `{holder}` of type {}", column.type_text);
         return Err((member, "invalid_value", detail));
     };
     let logical = wanted.unwrap_or(*natural);
@@ -161,5 +160,5 @@ pub(crate) fn resolve(
         let detail = format!("`{field}` cannot be {logical}, only {}", names.join(" or "));
         return Err(("type", "invalid_value", detail));
     }
-    Ok((logical, column_type.clone()))
+    Ok((source, logical, column_type))
 }

@@ -6,8 +6,8 @@ use futures::StreamExt;
 use rand::{RngExt, SeedableRng, seq::IndexedRandom};
 use rand_chacha::ChaCha8Rng;
 use tracewarden_model::{
-    AccessModel, Binding, Caller, ColumnType, Condition, Display, FieldRef, Filter, LogicalType, MarkedField,
-    Number, Operator, Test, Timestamp, Window,
+    AccessModel, Binding, Caller, ColumnType, Condition, Display, FieldRef, FieldSource, Filter, LogicalType,
+    MarkedField, Number, Operator, Test, Timestamp, Window,
 };
 use tracewarden_policy::{FieldValue, Outcome, Restriction, RolePolicy, Span, authorise, evaluate};
 use tracewarden_testkit::local_store::LocalStore;
@@ -41,6 +41,7 @@ struct World {
 fn model() -> AccessModel {
     let mut model = Generator::model();
     let number = |field: FieldRef, column_type: &str| MarkedField {
+        source: if field.map.is_some() { FieldSource::MapKey } else { FieldSource::Column },
         field,
         logical: LogicalType::Number,
         column_type: ColumnType::parse(column_type),

@@ -1,7 +1,9 @@
 //! Versions of the access model.
 
 use tracewarden_appdb::DbError;
-use tracewarden_model::{AccessModel, Binding, ColumnType, Display, FieldRef, LogicalType, MarkedField};
+use tracewarden_model::{
+    AccessModel, Binding, ColumnType, Display, FieldRef, FieldSource, LogicalType, MarkedField,
+};
 
 use crate::fixture::{Fixture, at, on_both};
 
@@ -22,6 +24,7 @@ async fn access_models(fixture: &Fixture) {
     };
     let field = MarkedField {
         field: FieldRef::key("SpanAttributes", "a\"b"),
+        source: FieldSource::MapKey,
         logical: LogicalType::StringArray,
         column_type: ColumnType::parse("LowCardinality(Nullable(String))"),
         filterable: true,

@@ -2,12 +2,14 @@
 #![allow(dead_code, missing_docs)]
 
 use tracewarden_model::{
-    AccessModel, AttributeValue, Caller, ColumnType, FieldRef, LogicalType, MarkedField,
+    AccessModel, AttributeValue, Caller, ColumnType, FieldRef, FieldSource, LogicalType, MarkedField,
 };
 
 pub fn field(reference: FieldRef, logical: LogicalType, column_type: &str) -> MarkedField {
+    let source = if reference.map.is_some() { FieldSource::MapKey } else { FieldSource::Column };
     MarkedField {
         field: reference,
+        source,
         logical,
         column_type: ColumnType::parse(column_type),
         filterable: true,

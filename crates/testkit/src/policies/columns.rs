@@ -1,6 +1,6 @@
 //! The columns of the table that random spans are of, and the fields that are marked on it.
 
-use tracewarden_model::{AccessModel, ColumnType, FieldRef, LogicalType, MarkedField};
+use tracewarden_model::{AccessModel, ColumnType, FieldRef, FieldSource, LogicalType, MarkedField};
 
 use super::Generator;
 
@@ -42,25 +42,24 @@ pub(super) const KEYS: [(&str, &str, LogicalType); 13] = [
 impl Generator {
     /// The access model that policies are made for.
     pub fn model() -> AccessModel {
-        let logical = |column_type: &ColumnType| column_type.logical_types().first().copied();
-        let value_type = |map: &str| {
-            let column =
-                COLUMNS.iter().find(|(name, _)| *name == map).map(|(_, text)| ColumnType::parse(text));
-            column.and_then(|column| column.map_value().cloned()).unwrap_or(ColumnType::String)
-        };
         let columns = COLUMNS.iter().filter_map(|(name, text)| {
             let column_type = ColumnType::parse(text);
-            Some((FieldRef::column(*name), logical(&column_type)?, column_type))
+            let logical = *column_type.logical_types().first()?;
+            Some((FieldRef::column(*name), FieldSource::Column, logical, column_type))
         });
-        let keys =
-            KEYS.iter().map(|(map, key, logical)| (FieldRef::key(*map, *key), *logical, value_type(map)));
+        let keys = KEYS.iter().filter_map(|(map, key, logical)| {
+            let (_, text) = COLUMNS.iter().find(|(name, _)| name == map)?;
+            let (source, column_type, _) = ColumnType::parse(text).within(key).ok()?;
+            Some((FieldRef::key(*map, *key), source, *logical, column_type))
+        });
         AccessModel {
             version: 1,
             binding: None,
             fields: columns
                 .chain(keys)
-                .map(|(field, logical, column_type)| MarkedField {
+                .map(|(field, source, logical, column_type)| MarkedField {
                     field,
+                    source,
                     logical,
                     column_type,
                     filterable: true,

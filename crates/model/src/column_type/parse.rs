@@ -1,0 +1,195 @@
+//! Reading the names of types: nested lists of arguments, in which quoted names may hold any character.
+
+use super::ColumnType;
+
+/// Names come from the trace store; a hostile one must not exhaust the stack.
+const MAX_DEPTH: u8 = 16;
+/// Arguments of a JSON type that are no paths, beside what it skips.
+const LIMITS: [&str; 2] = ["max_dynamic_paths=", "max_dynamic_types="];
+
+pub(super) fn column_type(text: &str, depth: u8) -> ColumnType {
+    let text = text.trim();
+    known(text, depth).unwrap_or_else(|| ColumnType::Other(text.to_owned()))
+}
+
+fn known(text: &str, depth: u8) -> Option<ColumnType> {
+    if depth > MAX_DEPTH {
+        return None;
+    }
+    let (head, arguments) = match text.split_once('(') {
+        Some((head, rest)) => (head, Some(rest.strip_suffix(')')?)),
+        None => (text, None),
+    };
+    let inner = |arguments: &str| Box::new(column_type(arguments, depth + 1));
+    let found = match (head, arguments) {
+        ("String", None) => ColumnType::String,
+        ("Bool", None) => ColumnType::Bool,
+        ("UUID", None) => ColumnType::Uuid,
+        ("Float32", None) => ColumnType::Float { bits: 32 },
+        ("Float64", None) => ColumnType::Float { bits: 64 },
+        ("DateTime", _) => ColumnType::DateTime,
+        ("DateTime64", Some(arguments)) => {
+            let precision = arguments.split(',').next()?.trim().parse().ok()?;
+            return (precision <= 9).then_some(ColumnType::DateTime64 { precision });
+        }
+        ("FixedString", Some(arguments)) => ColumnType::FixedString { bytes: arguments.trim().parse().ok()? },
+        ("Enum" | "Enum8" | "Enum16", Some(arguments)) => ColumnType::Enum { names: enum_names(arguments)? },
+        ("LowCardinality", Some(arguments)) => ColumnType::LowCardinality(inner(arguments)),
+        ("Nullable", Some(arguments)) => ColumnType::Nullable(inner(arguments)),
+        ("Array", Some(arguments)) => {
+            match arguments.strip_prefix("Tuple(").and_then(|rest| rest.strip_suffix(')')) {
+                Some(tuple) => ColumnType::Nested(members(tuple, depth)?),
+                None => ColumnType::Array(inner(arguments)),
+            }
+        }
+        ("Nested", Some(arguments)) => ColumnType::Nested(members(arguments, depth)?),
+        ("Map", Some(arguments)) => match split(arguments)?.as_slice() {
+            [key, value] => ColumnType::Map(inner(key), inner(value)),
+            _ => return None,
+        },
+        ("JSON", None) => ColumnType::Json { typed: Vec::new() },
+        ("JSON", Some(arguments)) => {
+            let is_path = |part: &&str| {
+                !LIMITS.iter().any(|limit| part.starts_with(limit)) && !part.starts_with("SKIP ")
+            };
+            let paths = split(arguments)?;
+            let typed = paths.iter().map(|part| part.trim()).filter(is_path).map(|part| member(part, depth));
+            ColumnType::Json { typed: typed.collect::<Option<_>>()? }
+        }
+        ("Dynamic", _) => ColumnType::Dynamic,
+        (name, None) => integer(name)?,
+        _ => return None,
+    };
+    Some(found)
+}
+
+fn integer(name: &str) -> Option<ColumnType> {
+    let (signed, digits) = match name.strip_prefix("UInt") {
+        Some(digits) => (false, digits),
+        None => (true, name.strip_prefix("Int")?),
+    };
+    let bits: u16 = digits.parse().ok()?;
+    [8, 16, 32, 64, 128, 256].contains(&bits).then_some(ColumnType::Integer { bits, signed })
+}
+
+/// `'a' = 1, 'b' = 2`; the numbers may be left out.
+fn enum_names(arguments: &str) -> Option<Vec<String>> {
+    let name = |part: &str| {
+        let (name, rest) = unquote(part.trim(), '\'')?;
+        let number = rest.trim();
+        let valid = number.is_empty() || number.strip_prefix('=')?.trim().parse::<i16>().is_ok();
+        valid.then_some(name)
+    };
+    split(arguments)?.into_iter().map(name).collect()
+}
+
+fn members(arguments: &str, depth: u8) -> Option<Vec<(String, ColumnType)>> {
+    let members: Option<Vec<_>> =
+        split(arguments)?.into_iter().map(|part| member(part.trim(), depth)).collect();
+    members.filter(|members| !members.is_empty())
+}
+
+/// `name Type`; the name may be several joined by dots, each perhaps in backquotes.
+fn member(text: &str, depth: u8) -> Option<(String, ColumnType)> {
+    let mut name = String::new();
+    let mut rest = text;
+    loop {
+        if rest.starts_with('`') {
+            let (part, after) = unquote(rest, '`')?;
+            name.push_str(&part);
+            rest = after;
+        } else {
+            let end = rest.find([' ', '.', '`'])?;
+            name.push_str(rest.get(..end)?);
+            rest = rest.get(end..)?;
+        }
+        match rest.strip_prefix('.') {
+            Some(after) => {
+                name.push('.');
+                rest = after;
+            }
+            None => break,
+        }
+    }
+    let type_text = rest.strip_prefix(' ')?;
+    // A member without a name, such as `Array(String)` or `DateTime64(9, 'UTC')`, is none.
+    let named = !name.is_empty() && !name.contains(['(', ')', '\'']);
+    named.then(|| (name, column_type(type_text, depth + 1)))
+}
+
+/// The parts between commas that stand neither in parentheses nor in quotes; `None` when those do not match.
+fn split(arguments: &str) -> Option<Vec<&str>> {
+    let mut parts = Vec::new();
+    let (mut depth, mut quote, mut start) = (0_u32, None, 0);
+    let mut characters = arguments.char_indices();
+    while let Some((at, character)) = characters.next() {
+        match (quote, character) {
+            (Some(_), '\\') => {
+                characters.next()?;
+            }
+            (Some(open), close) if open == close => quote = None,
+            (Some(_), _) => {}
+            (None, '\'' | '`') => quote = Some(character),
+            (None, '(') => depth += 1,
+            (None, ')') => depth = depth.checked_sub(1)?,
+            (None, ',') if depth == 0 => {
+                parts.push(arguments.get(start..at)?);
+                start = at + 1;
+            }
+            _ => {}
+        }
+    }
+    parts.push(arguments.get(start..)?);
+    (depth == 0 && quote.is_none()).then_some(parts)
+}
+
+/// A quoted name and what follows it.
+fn unquote(text: &str, quote: char) -> Option<(String, &str)> {
+    let mut name = String::new();
+    let mut characters = text.strip_prefix(quote)?.chars();
+    loop {
+        match characters.next()? {
+            '\\' => name.push(match characters.next()? {
+                'b' => '\u{8}',
+                'f' => '\u{c}',
+                'n' => '\n',
+                'r' => '\r',
+                't' => '\t',
+                '0' => '\0',
+                same @ ('\\' | '\'' | '`' | '"') => same,
+                // Bytes that are not UTF-8, perhaps: a name that cannot be told exactly is none.
+                _ => return None,
+            }),
+            end if end == quote => return Some((name, characters.as_str())),
+            other => name.push(other),
+        }
+    }
+}
+
+/// A name in quotes; in backquotes only where it needs them.
+pub(super) fn quoted(name: &str, quote: char) -> String {
+    let plain = |segment: &str| {
+        segment.chars().next().is_some_and(|first| first == '_' || first.is_ascii_alphabetic())
+            && segment.chars().all(|other| other == '_' || other.is_ascii_alphanumeric())
+    };
+    // `SKIP` begins another kind of argument.
+    if quote == '`' && name != "SKIP" && name.split('.').all(plain) {
+        return name.to_owned();
+    }
+    let mut text = String::from(quote);
+    for character in name.chars() {
+        match character {
+            '\\' => text.push_str("\\\\"),
+            '\n' => text.push_str("\\n"),
+            '\r' => text.push_str("\\r"),
+            '\t' => text.push_str("\\t"),
+            '\0' => text.push_str("\\0"),
+            '\u{8}' => text.push_str("\\b"),
+            '\u{c}' => text.push_str("\\f"),
+            same if same == quote => text.extend(['\\', same]),
+            other => text.push(other),
+        }
+    }
+    text.push(quote);
+    text
+}

@@ -1,0 +1,52 @@
+//! Marked fields: where each has a value of its logical type, and what it is there.
+
+use std::sync::Arc;
+
+use tracewarden_model::{ColumnType, FieldSource, LogicalType, MarkedField};
+
+use crate::lower::{Lowered, Truth};
+use crate::predicate::{Array, Atom, Predicate, Text};
+
+/// The value of a field, defined where it has one of its logical type.
+pub(crate) fn field_value(field: &Arc<MarkedField>) -> Lowered {
+    let defined = defined(field);
+    let field = Arc::clone(field);
+    match field.logical {
+        LogicalType::String => Lowered::Text { defined, text: Text::Field(field) },
+        LogicalType::StringArray => Lowered::Array { defined, array: Array::Field(field) },
+        LogicalType::Boolean => {
+            let value = Predicate::atom(Atom::Flag(field));
+            Lowered::from(Truth {
+                is_true: defined.clone().and(value.clone()),
+                is_false: defined.and(value.negate()),
+            })
+        }
+        // The checker refuses numbers; nothing may follow from one that slipped through.
+        LogicalType::Number => Lowered::Error,
+    }
+}
+
+/// Where a field has a value of its logical type: everywhere for a column that is not nullable.
+pub(crate) fn defined(field: &Arc<MarkedField>) -> Predicate {
+    if always_present(field) && !may_hold_null(field) {
+        Predicate::True
+    } else {
+        Predicate::atom(Atom::Defined(Arc::clone(field)))
+    }
+}
+
+/// Where a field is present, whatever its value.
+pub(crate) fn present(field: &Arc<MarkedField>) -> Predicate {
+    if always_present(field) { Predicate::True } else { Predicate::atom(Atom::Present(Arc::clone(field))) }
+}
+
+/// Whether every row has a value: a path of a JSON column has one only where it has a declared type that is not
+/// nullable.
+fn always_present(field: &MarkedField) -> bool {
+    field.source != FieldSource::MapKey && !field.column_type.is_nullable()
+}
+
+/// Whether the value may be an array with a NULL among its elements, which is no array of strings.
+fn may_hold_null(field: &MarkedField) -> bool {
+    matches!(field.column_type.bare(), ColumnType::Array(element) if element.is_nullable())
+}
