@@ -3,6 +3,8 @@
 //! The library knows neither NULL columns, nor map values of chosen types, nor strings that are not UTF-8. They are
 //! put to it as what the language says of them: a value that is an error becomes a name that is not declared.
 
+mod decision;
+mod reasons;
 mod span_values;
 
 use std::collections::{BTreeMap, HashMap};
@@ -11,12 +13,14 @@ use cel::common::ast::{CallExpr, Expr, LiteralValue, operators};
 use cel::{Context, ExecutionError, IdedExpr, Value};
 use tracewarden_model::{AccessModel, AttributeValue, Caller};
 
-use crate::check::check_here;
+use crate::check::{Checked, check_here};
 use crate::diagnostics::{Diagnostic, Span as Place};
 use crate::parse::{on_deep_stack, parse_expanded};
 use crate::pattern::Pattern;
 
 use span_values::SpanValues;
+
+pub use decision::{Decision, Reading, Verdict, explain};
 
 /// The value of one column of a span. Strings are bytes: a span's text need not be UTF-8.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -69,32 +73,47 @@ fn evaluate_here(
     caller: &Caller,
     spans: &[Span],
 ) -> Result<Vec<Outcome>, Vec<Diagnostic>> {
-    let checked = check_here(expression, model)?;
-    let fields: Vec<_> = checked.root.fields().into_iter().map(AsRef::as_ref).collect();
-    let root = parse_expanded(expression)?;
-    let user = user_value(caller);
-    Ok(spans
-        .iter()
-        .map(|span| {
-            let values = SpanValues::new(expression, caller, &fields, span);
-            let mut root = root.clone();
-            rewrite(&mut root, &values);
-            resolve(&root, &user, &values)
-        })
-        .collect())
+    let prepared = Prepared::new(expression, model, caller)?;
+    let outcome = |span| prepared.on(span, |root, context, _| outcome(root, context));
+    Ok(spans.iter().map(outcome).collect())
 }
 
-fn resolve(root: &IdedExpr, user: &HashMap<String, Value>, values: &SpanValues) -> Outcome {
-    let mut context = Context::default();
-    context.add_variable_from_value("user", user.clone());
-    for (name, value) in values.variables() {
-        context.add_variable_from_value(name, value);
+/// A policy as the library has it, and what does not change from span to span.
+struct Prepared<'a> {
+    expression: &'a str,
+    caller: &'a Caller,
+    checked: Checked,
+    root: IdedExpr,
+    user: HashMap<String, Value>,
+}
+
+impl<'a> Prepared<'a> {
+    fn new(expression: &'a str, model: &AccessModel, caller: &'a Caller) -> Result<Self, Vec<Diagnostic>> {
+        let checked = check_here(expression, model)?;
+        let root = parse_expanded(expression)?;
+        Ok(Self { expression, caller, checked, root, user: user_value(caller) })
     }
-    let invalid = values.invalid_block();
-    if context.add_function(UTF8_ONLY, move |value: Value| utf8_only(value, invalid.clone())).is_err() {
-        return Outcome::Error("the evaluator could not be set up".to_owned());
+
+    /// Does `work` with the policy and the variables as they are on one span.
+    fn on<T>(&self, span: &Span, work: impl FnOnce(&IdedExpr, &Context<'_, '_>, &SpanValues) -> T) -> T {
+        let fields: Vec<_> = self.checked.root.fields().into_iter().map(AsRef::as_ref).collect();
+        let values = SpanValues::new(self.expression, self.caller, &fields, span);
+        let mut root = self.root.clone();
+        rewrite(&mut root, &values);
+        let mut context = Context::default();
+        context.add_variable_from_value("user", self.user.clone());
+        for (name, value) in values.variables() {
+            context.add_variable_from_value(name, value);
+        }
+        let invalid = values.invalid_block();
+        // Where the function is not known, whatever needs it is an error, and that opens nothing.
+        let _ = context.add_function(UTF8_ONLY, move |value: Value| utf8_only(value, invalid.clone()));
+        work(&root, &context, &values)
     }
-    match context.resolve(root) {
+}
+
+fn outcome(expression: &IdedExpr, context: &Context<'_, '_>) -> Outcome {
+    match context.resolve(expression) {
         Ok(Value::Bool(true)) => Outcome::True,
         Ok(Value::Bool(false)) => Outcome::False,
         Ok(_) => Outcome::Error("the result is not a boolean".to_owned()),

@@ -21,10 +21,11 @@ mod syntax_errors;
 mod tokens;
 
 pub use authorise::{AccessScope, BrokenPolicy, PolicySource, Restriction, RolePolicy, authorise};
-pub use check::{Checked, check};
+pub use check::{AttributeUse, Checked, check};
 pub use condition::lower_condition;
-pub use diagnostics::Diagnostic;
-pub use evaluate::{FieldValue, Outcome, Span, evaluate};
+pub use diagnostics::{CODES, Code, Diagnostic, Severity};
+pub use evaluate::{Decision, FieldValue, Outcome, Reading, Span, Verdict, evaluate, explain};
+pub use lint::role_warnings;
 pub use pattern::Pattern;
 pub use predicate::Predicate;
 pub use tokens::{MAX_BYTES, MAX_DEPTH, MAX_TOKENS};

@@ -1,0 +1,347 @@
+//! Which parts of a policy decided about a span, and why a part is an error.
+//!
+//! The checked tree and the library's have the same shape, so both are gone through side by side: the first knows
+//! places and fields, and parts of the second are evaluated by the library, like the whole. Nothing here decides
+//! anything by itself; where the shapes do not fit, the part is told of as a whole.
+
+use cel::common::ast::{Expr, operators};
+use cel::{Context, IdedExpr, Value};
+use tracewarden_model::{AccessModel, Caller};
+
+use crate::diagnostics::{Diagnostic, Span as Place};
+use crate::evaluate::reasons::{self, Operands};
+use crate::evaluate::{Outcome, Prepared, Span, SpanValues, UTF8_ONLY, outcome, reason};
+use crate::expression::{Kind, Node};
+use crate::parse::on_deep_stack;
+use crate::predicate::Quantifier;
+
+/// Most steps of one request, roughly the parts of the policy times how often each is evaluated. Macros within each
+/// other multiply, and whoever asks chooses the lists.
+const MAX_STEPS: u64 = 2_000_000;
+/// What compiling a pattern costs, in steps.
+const PATTERN_STEPS: u64 = 50;
+
+/// What a policy is on one span, and what made it so.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Verdict {
+    /// What [`evaluate`](crate::evaluate()) says.
+    pub outcome: Outcome,
+    /// The sub-expressions that decided, in the order of the text; never empty.
+    pub decided_by: Vec<Decision>,
+}
+
+/// A sub-expression that decided, with its own outcome: within a negation it is the opposite of the whole's.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Decision {
+    /// Line, from 1.
+    pub line: u32,
+    /// Column in code points, from 1.
+    pub column: u32,
+    /// Length in code points, at least 1; may run over line ends.
+    pub length: u32,
+    /// What it is; for an error with the reason, which names fields and attributes but no value of the span.
+    pub outcome: Outcome,
+    /// What it looked at. Data of the span: only for those who may see the span anyway.
+    pub read: Vec<Reading>,
+}
+
+/// A value that a sub-expression looked at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reading {
+    /// The field, the caller's attribute, or a macro's variable, as policies name it.
+    pub name: String,
+    /// The value in CEL's notation, cut when it is long; `absent` and `NULL` where there is none.
+    pub value: String,
+}
+
+/// Evaluates a policy on spans like [`evaluate`](crate::evaluate()), and says what decided.
+///
+/// # Errors
+/// When the policy is not valid under the model, or when evaluating it on these spans takes too long.
+pub fn explain(
+    expression: &str,
+    model: &AccessModel,
+    caller: &Caller,
+    spans: &[Span],
+) -> Result<Vec<Verdict>, Vec<Diagnostic>> {
+    on_deep_stack(|| explain_here(expression, model, caller, spans)).unwrap_or_else(|| {
+        let message = "the policy could not be evaluated: no thread could be started";
+        Err(vec![Diagnostic::new(expression, Place::default(), "unavailable", message)])
+    })
+}
+
+fn explain_here(
+    expression: &str,
+    model: &AccessModel,
+    caller: &Caller,
+    spans: &[Span],
+) -> Result<Vec<Verdict>, Vec<Diagnostic>> {
+    let prepared = Prepared::new(expression, model, caller)?;
+    let root = &prepared.checked.root;
+    let on_one = |span| steps(root, reasons::longest_list(caller, root, span));
+    if spans.iter().map(on_one).fold(0, u64::saturating_add) > MAX_STEPS {
+        let message = "evaluating the policy on these spans takes too long";
+        return Err(vec![
+            Diagnostic::new(expression, root.span, "too_large", message)
+                .with_hint("send fewer spans or shorter lists, or nest fewer macros"),
+        ]);
+    }
+    Ok(spans
+        .iter()
+        .map(|span| {
+            prepared.on(span, |tree, context, values| {
+                let mut walk = Walk { span, caller, values, variables: Vec::new(), found: Vec::new() };
+                walk.condition(root, tree, context);
+                let mut found = walk.found;
+                found.sort_by_key(|found| (found.place.start, found.place.end));
+                found.dedup();
+                let decided_by = found.into_iter().map(|found| found.decision(expression)).collect();
+                Verdict { outcome: outcome(tree, context), decided_by }
+            })
+        })
+        .collect())
+}
+
+/// How often parts are evaluated for the whole to be, with lists of at most this many elements.
+fn steps(node: &Node, longest: u64) -> u64 {
+    let children = || node.children().into_iter().map(|child| steps(child, longest));
+    match &node.kind {
+        Kind::Macro { range, body, .. } => steps(range, longest)
+            .saturating_add(steps(body, longest).saturating_add(1).saturating_mul(longest)),
+        Kind::Matches(..) => children().fold(PATTERN_STEPS, u64::saturating_add),
+        _ => children().fold(1, u64::saturating_add),
+    }
+}
+
+#[derive(Debug, PartialEq, Eq)]
+struct Found {
+    place: Place,
+    outcome: Outcome,
+    read: Vec<Reading>,
+}
+
+impl Found {
+    fn decision(self, text: &str) -> Decision {
+        let (line, column, length) = self.place.place(text);
+        Decision { line, column, length, outcome: self.outcome, read: self.read }
+    }
+}
+
+/// The variable of a macro and the element that it stands for.
+struct Bound {
+    variable: u32,
+    name: String,
+    value: Value,
+}
+
+struct Walk<'a> {
+    span: &'a Span,
+    caller: &'a Caller,
+    values: &'a SpanValues,
+    /// Innermost last.
+    variables: Vec<Bound>,
+    found: Vec<Found>,
+}
+
+/// Whether a condition is true or false; `None` for an error.
+fn decided(outcome: &Outcome) -> Option<bool> {
+    match outcome {
+        Outcome::True => Some(true),
+        Outcome::False => Some(false),
+        Outcome::Error(_) => None,
+    }
+}
+
+impl Walk<'_> {
+    /// What decided a condition.
+    fn condition(&mut self, node: &Node, tree: &IdedExpr, context: &Context<'_, '_>) {
+        let own = outcome(tree, context);
+        let before = self.found.len();
+        match &node.kind {
+            Kind::And(left, right) | Kind::Or(left, right) => {
+                if let [left_tree, right_tree] = arguments(tree) {
+                    let sides = [(left, left_tree), (right, right_tree)];
+                    // Both sides of a true `&&` are true, and both of a false `||` false: then both decided.
+                    for (node, tree) in sides {
+                        if decided(&outcome(tree, context)) == decided(&own) {
+                            self.condition(node, tree, context);
+                        }
+                    }
+                }
+            }
+            Kind::Not(inner) => {
+                if let [inner_tree] = arguments(tree) {
+                    self.condition(inner, inner_tree, context);
+                }
+            }
+            Kind::Conditional(condition, yes, no) => {
+                if let [condition_tree, yes_tree, no_tree] = arguments(tree) {
+                    self.condition(condition, condition_tree, context);
+                    match decided(&outcome(condition_tree, context)) {
+                        Some(true) => self.condition(yes, yes_tree, context),
+                        Some(false) => self.condition(no, no_tree, context),
+                        None => {}
+                    }
+                }
+            }
+            Kind::Macro { quantifier, range, variable, body } => {
+                self.quantified(node, *quantifier, (range, *variable, body), tree, context, &own);
+            }
+            _ => {}
+        }
+        if self.found.len() > before {
+            return;
+        }
+        match own {
+            Outcome::Error(_) => self.error(node, tree, context, true),
+            own => self.add(node, own),
+        }
+    }
+
+    fn add(&mut self, node: &Node, outcome: Outcome) {
+        let read = self.read(node);
+        self.found.push(Found { place: node.span, outcome, read });
+    }
+
+    /// The elements that decided a macro: the first one that did, where one is enough.
+    fn quantified(
+        &mut self,
+        node: &Node,
+        quantifier: Quantifier,
+        (range, variable, body): (&Node, u32, &Node),
+        tree: &IdedExpr,
+        context: &Context<'_, '_>,
+        own: &Outcome,
+    ) {
+        let Expr::Comprehension(macro_tree) = &tree.expr else { return };
+        let elements = match context.resolve(&macro_tree.iter_range) {
+            Ok(Value::List(elements)) => elements,
+            Ok(other) => return self.add(range, Outcome::Error(reasons::not_a_list(&other))),
+            Err(_) => return self.error(range, &macro_tree.iter_range, context, false),
+        };
+        let body_tree = match (quantifier, arguments(&macro_tree.loop_step)) {
+            (Quantifier::Exists | Quantifier::All, [_, body]) | (Quantifier::ExistsOne, [body, ..]) => body,
+            _ => return,
+        };
+        // Of `exists` one true element decides, of `all` one false; of both, where none does, an error.
+        let wanted = match (quantifier, decided(own)) {
+            (Quantifier::Exists, Some(true)) | (Quantifier::ExistsOne, Some(true)) => Some(true),
+            (Quantifier::All, Some(false)) => Some(false),
+            (_, None) => None,
+            // All elements together, or there is none.
+            _ => return self.add(node, own.clone()),
+        };
+        for element in elements.iter() {
+            let mut inner = context.new_inner_scope();
+            inner.add_variable_from_value(macro_tree.iter_var.as_str(), element.clone());
+            if decided(&outcome(body_tree, &inner)) == wanted {
+                let name = macro_tree.iter_var.clone();
+                self.variables.push(Bound { variable, name, value: element.clone() });
+                self.condition(body, body_tree, &inner);
+                self.variables.pop();
+                return;
+            }
+        }
+    }
+
+    /// The innermost parts that are errors. With `condition`, a value that is no boolean is one too.
+    fn error(&mut self, node: &Node, tree: &IdedExpr, context: &Context<'_, '_>, condition: bool) {
+        let before = self.found.len();
+        if let (Kind::Conditional(chooser, yes, no), [chooser_tree, yes_tree, no_tree]) =
+            (&node.kind, arguments(tree))
+        {
+            return match decided(&outcome(chooser_tree, context)) {
+                Some(true) => self.error(yes, yes_tree, context, condition),
+                Some(false) => self.error(no, no_tree, context, condition),
+                None => self.condition(chooser, chooser_tree, context),
+            };
+        }
+        let operands = operands(node, tree);
+        let mut values = Vec::with_capacity(operands.len());
+        for (operand, operand_tree) in &operands {
+            let bare = bare(operand_tree);
+            match (context.resolve(bare), context.resolve(operand_tree)) {
+                (Ok(_), Ok(value)) => values.push(value),
+                (Ok(_), Err(_)) => {
+                    let reason = "the string is not UTF-8".to_owned();
+                    self.add(operand, Outcome::Error(reason));
+                }
+                (Err(_), _) if is_condition(operand) => self.condition(operand, bare, context),
+                (Err(_), _) => self.error(operand, bare, context, false),
+            }
+        }
+        if self.found.len() > before {
+            return;
+        }
+        let reason = match context.resolve(tree) {
+            Ok(value) if condition => reasons::not_a_boolean(&value),
+            Ok(_) => return,
+            Err(error) => {
+                let looked_at = Operands { span: self.span, caller: self.caller, values: &values };
+                reasons::of(node, &looked_at).unwrap_or_else(|| reason(&error))
+            }
+        };
+        self.add(node, Outcome::Error(reason));
+    }
+
+    /// What a part looks at, in the order of the text.
+    fn read(&self, node: &Node) -> Vec<Reading> {
+        let mut nodes = node.walk();
+        nodes.sort_by_key(|node| node.span.start);
+        let mut read: Vec<Reading> = Vec::new();
+        for node in nodes {
+            let reading = match &node.kind {
+                Kind::Variable(number) => {
+                    self.variables.iter().rev().find(|bound| bound.variable == *number).map(|bound| Reading {
+                        name: bound.name.clone(),
+                        value: reasons::shown(&bound.value, self.values.invalid_block()),
+                    })
+                }
+                _ => reasons::reading(node, self.caller, self.span),
+            };
+            read.extend(reading.filter(|reading| !read.contains(reading)));
+        }
+        read
+    }
+}
+
+/// Whether the parts of this part are conditions.
+fn is_condition(node: &Node) -> bool {
+    matches!(&node.kind, Kind::And(..) | Kind::Or(..) | Kind::Not(_) | Kind::Macro { .. })
+}
+
+/// The arguments of a call, in order.
+fn arguments(tree: &IdedExpr) -> &[IdedExpr] {
+    match &tree.expr {
+        Expr::Call(call) => &call.args,
+        _ => &[],
+    }
+}
+
+/// Without the guard against strings that are not UTF-8.
+fn bare(tree: &IdedExpr) -> &IdedExpr {
+    match &tree.expr {
+        Expr::Call(call) if call.func_name == UTF8_ONLY => call.args.first().unwrap_or(tree),
+        _ => tree,
+    }
+}
+
+/// The operands of a part that make it an error when they are one. Where the shapes differ there are none.
+fn operands<'a>(node: &'a Node, tree: &'a IdedExpr) -> Vec<(&'a Node, &'a IdedExpr)> {
+    let trees: Vec<&IdedExpr> = match &tree.expr {
+        Expr::Call(call) if call.func_name == operators::CONDITIONAL => Vec::new(),
+        Expr::Call(call) => call.target.as_deref().into_iter().chain(&call.args).collect(),
+        Expr::List(list) => list.elements.iter().collect(),
+        _ => Vec::new(),
+    };
+    let nodes: Vec<&Node> = match &node.kind {
+        Kind::Compare(_, left, right) | Kind::In(left, right) | Kind::TextCall(_, left, right) => {
+            vec![left, right]
+        }
+        // The pattern is a literal.
+        Kind::Matches(subject, _) | Kind::Size(subject) => vec![subject],
+        Kind::List(elements) => elements.iter().collect(),
+        _ => Vec::new(),
+    };
+    if nodes.len() > trees.len() { Vec::new() } else { nodes.into_iter().zip(trees).collect() }
+}

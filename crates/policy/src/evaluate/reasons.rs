@@ -1,0 +1,256 @@
+//! Why a part of a policy is an error, in words, and what it looked at.
+
+use std::ops::Range;
+
+use cel::Value;
+use tracewarden_model::field::escape;
+use tracewarden_model::{AttributeValue, Caller, LogicalType, MarkedField};
+
+use crate::evaluate::decision::Reading;
+use crate::evaluate::{FieldValue, Span};
+use crate::expression::{Kind, Known, Node};
+use crate::predicate::{Relation, TextFunction};
+
+/// Longer values are cut.
+const SHOWN_CHARS: usize = 120;
+
+/// What an operation was about, where none of its operands is an error.
+pub(super) struct Operands<'a> {
+    pub(super) span: &'a Span,
+    pub(super) caller: &'a Caller,
+    pub(super) values: &'a [Value],
+}
+
+/// Why this part is an error although none of its operands is, or why it has no value. No value of the span is named.
+pub(super) fn of(node: &Node, operands: &Operands<'_>) -> Option<String> {
+    let names: Vec<&str> = operands.values.iter().map(type_name).collect();
+    match (&node.kind, names.as_slice()) {
+        (Kind::Field(field), _) => Some(of_field(field, operands.span)),
+        (Kind::Attribute(name), _) if !operands.caller.attributes.contains_key(name) => {
+            Some(format!("the caller has no attribute `{name}`"))
+        }
+        (Kind::In(..), [_, right]) => Some(format!("the right side of `in` must be a list, this is {right}")),
+        (Kind::Compare(relation, ..), [left, right]) => {
+            Some(format!("{left} and {right} have no order for `{}`", spelled(*relation)))
+        }
+        (Kind::TextCall(function, ..), [left, right]) => {
+            let wrong = if *left == TEXT { right } else { left };
+            Some(format!("`{}` takes strings, this is {wrong}", called(*function)))
+        }
+        (Kind::Matches(..), [subject]) => Some(format!("`matches` takes a string, this is {subject}")),
+        (Kind::Size(_), [subject]) => Some(format!("`size` takes a string or a list, this is {subject}")),
+        _ => None,
+    }
+}
+
+/// Why a value cannot be a condition.
+pub(super) fn not_a_boolean(value: &Value) -> String {
+    format!("a condition must be a boolean, this is {}", type_name(value))
+}
+
+/// Why a range of a macro cannot be gone through.
+pub(super) fn not_a_list(value: &Value) -> String {
+    format!("macros go through a list, this is {}", type_name(value))
+}
+
+const TEXT: &str = "a string";
+
+fn type_name(value: &Value) -> &'static str {
+    match value {
+        Value::Bool(_) => "a boolean",
+        Value::String(_) => TEXT,
+        Value::Int(_) => "an integer",
+        Value::List(_) => "a list",
+        _ => "of another type",
+    }
+}
+
+fn spelled(relation: Relation) -> &'static str {
+    match relation {
+        Relation::Eq => "==",
+        Relation::Ne => "!=",
+        Relation::Lt => "<",
+        Relation::Le => "<=",
+        Relation::Gt => ">",
+        Relation::Ge => ">=",
+    }
+}
+
+fn called(function: TextFunction) -> &'static str {
+    match function {
+        TextFunction::StartsWith => "startsWith",
+        TextFunction::EndsWith => "endsWith",
+        TextFunction::Contains => "contains",
+    }
+}
+
+/// The value of a field as the span has it; `None` where it is absent.
+fn value_of<'a>(field: &MarkedField, span: &'a Span) -> Option<&'a FieldValue> {
+    span.get(field.field.map.as_ref().unwrap_or(&field.field.name))
+}
+
+/// The bytes under a key: the first of them, if there are several. `Some(None)` is NULL.
+fn under_key<'a>(field: &MarkedField, value: &'a FieldValue) -> Option<Option<&'a [u8]>> {
+    match value {
+        FieldValue::Map(entries) => {
+            let found = entries.iter().find(|(key, _)| key == field.field.name.as_bytes());
+            found.map(|(_, value)| value.as_deref())
+        }
+        _ => None,
+    }
+}
+
+fn of_field(field: &MarkedField, span: &Span) -> String {
+    let name = &field.field;
+    let value = value_of(field, span);
+    let missing = if name.map.is_some() {
+        match value.and_then(|value| under_key(field, value)) {
+            None => Some("absent"),
+            Some(None) => Some("NULL"),
+            Some(Some(_)) => None,
+        }
+    } else {
+        match value {
+            None => Some("absent"),
+            Some(FieldValue::Null) => Some("NULL"),
+            Some(_) => None,
+        }
+    };
+    match (missing, field.logical) {
+        (Some(missing), _) => format!("`{name}` is {missing} on this span"),
+        (None, LogicalType::Boolean) => format!("the value of `{name}` is neither `true` nor `false`"),
+        (None, LogicalType::StringArray) => format!("the value of `{name}` is not a list of strings"),
+        (None, LogicalType::String | LogicalType::Number) => format!("the value of `{name}` is not a string"),
+    }
+}
+
+/// What a part looks at, when it is a field or the caller's.
+pub(super) fn reading(node: &Node, caller: &Caller, span: &Span) -> Option<Reading> {
+    let (name, value) = match &node.kind {
+        Kind::Field(field) => {
+            let value = match (value_of(field, span), &field.field.map) {
+                (None, _) => "absent".to_owned(),
+                (Some(value), None) => shown_field(value),
+                (Some(value), Some(_)) => match under_key(field, value) {
+                    None => "absent".to_owned(),
+                    Some(None) => "NULL".to_owned(),
+                    Some(Some(bytes)) => cut(quoted(bytes)),
+                },
+            };
+            (field.field.to_string(), value)
+        }
+        Kind::Attribute(name) => {
+            let value = caller.attributes.get(name).map_or_else(|| "absent".to_owned(), shown_attribute);
+            (format!("user.attributes[\"{}\"]", escape(name)), value)
+        }
+        Kind::Username => ("user.username".to_owned(), cut(quoted(caller.username.as_bytes()))),
+        Kind::Roles => ("user.roles".to_owned(), cut(listed(caller.roles.iter().map(String::as_bytes)))),
+        _ => return None,
+    };
+    Some(Reading { name, value })
+}
+
+fn shown_field(value: &FieldValue) -> String {
+    match value {
+        FieldValue::Null => "NULL".to_owned(),
+        FieldValue::Bool(value) => value.to_string(),
+        FieldValue::String(bytes) => cut(quoted(bytes)),
+        FieldValue::Strings(list) => cut(listed(list.iter().map(Vec::as_slice))),
+        FieldValue::Map(entries) => format!("a map of {} entries", entries.len()),
+    }
+}
+
+fn shown_attribute(value: &AttributeValue) -> String {
+    match value {
+        AttributeValue::String(text) => cut(quoted(text.as_bytes())),
+        AttributeValue::Bool(value) => value.to_string(),
+        AttributeValue::Strings(list) => cut(listed(list.iter().map(String::as_bytes))),
+    }
+}
+
+/// A value of the library. Code points of `invalid` stand for bytes that are not UTF-8.
+pub(super) fn shown(value: &Value, invalid: Option<Range<u32>>) -> String {
+    let bytes = |text: &str| -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(text.len());
+        for character in text.chars() {
+            match &invalid {
+                Some(block) if block.contains(&u32::from(character)) => {
+                    bytes.extend(u8::try_from(u32::from(character) - block.start));
+                }
+                _ => bytes.extend(character.encode_utf8(&mut [0; 4]).as_bytes()),
+            }
+        }
+        bytes
+    };
+    match value {
+        Value::String(text) => cut(quoted(&bytes(text))),
+        Value::Bool(value) => value.to_string(),
+        Value::Int(value) => value.to_string(),
+        Value::List(list) => {
+            let texts: Vec<String> = list.iter().map(|value| shown(value, invalid.clone())).collect();
+            cut(format!("[{}]", texts.join(", ")))
+        }
+        other => type_name(other).to_owned(),
+    }
+}
+
+fn listed<'a>(values: impl Iterator<Item = &'a [u8]>) -> String {
+    let mut text = String::from("[");
+    for value in values {
+        if text.len() > 1 {
+            text.push_str(", ");
+        }
+        text.push_str(&quoted(value));
+        if text.len() > 8 * SHOWN_CHARS {
+            break;
+        }
+    }
+    text.push(']');
+    text
+}
+
+/// A string in CEL's notation; bytes that are not UTF-8 as `\xNN`.
+fn quoted(bytes: &[u8]) -> String {
+    let mut text = String::from("\"");
+    for chunk in bytes.utf8_chunks() {
+        text.push_str(&escape(chunk.valid()));
+        for byte in chunk.invalid() {
+            text.push_str(&format!("\\x{byte:02x}"));
+        }
+        if text.len() > 8 * SHOWN_CHARS {
+            break;
+        }
+    }
+    text.push('"');
+    text
+}
+
+fn cut(text: String) -> String {
+    match text.char_indices().nth(SHOWN_CHARS) {
+        Some((at, _)) => format!("{}…", text.get(..at).unwrap_or_default()),
+        None => text,
+    }
+}
+
+/// An upper bound of the length of every list that the policy can go through on this span.
+pub(super) fn longest_list(caller: &Caller, root: &Node, span: &Span) -> u64 {
+    let written = root.walk().into_iter().map(|node| match &node.kind {
+        Kind::List(elements) => elements.len(),
+        Kind::Known(Known::List(elements)) => elements.len(),
+        Kind::Field(field) if field.logical == LogicalType::StringArray => match value_of(field, span) {
+            Some(FieldValue::Strings(list)) => list.len(),
+            // A JSON array is text: its elements have commas between them.
+            Some(value) => under_key(field, value)
+                .flatten()
+                .map_or(0, |text| 1 + text.iter().filter(|byte| **byte == b',').count()),
+            None => 0,
+        },
+        _ => 0,
+    });
+    let attributes = caller.attributes.values().map(|value| match value {
+        AttributeValue::Strings(list) => list.len(),
+        _ => 0,
+    });
+    let longest = written.chain(attributes).chain([caller.roles.len()]).max().unwrap_or(0);
+    u64::try_from(longest).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,143 @@
+//! Which parts of a policy decide about a span, and why a part is an error.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a test fails by panicking")]
+
+mod support;
+
+use std::collections::BTreeMap;
+
+use support::{caller, model};
+use tracewarden_policy::{FieldValue, Outcome, Span, evaluate, explain};
+
+fn span() -> Span {
+    let text = |text: &str| text.as_bytes().to_vec();
+    let entry = |key: &str, value: &str| (text(key), Some(text(value)));
+    BTreeMap::from([
+        ("ServiceName".to_owned(), FieldValue::String(text("checkout"))),
+        ("Sampled".to_owned(), FieldValue::Bool(false)),
+        ("Nick".to_owned(), FieldValue::Null),
+        ("Events.Name".to_owned(), FieldValue::Strings(vec![text("start"), text("exception")])),
+        (
+            "SpanAttributes".to_owned(),
+            FieldValue::Map(vec![
+                entry("tenant.id", "t1"),
+                entry("flag", "yes"),
+                entry("tags", "[\"a\",\"b\"]"),
+                (text("env"), Some(b"\xff".to_vec())),
+            ]),
+        ),
+    ])
+}
+
+/// Each line is a deciding part: its text, its outcome, and what it read.
+#[track_caller]
+fn is(expression: &str, expected: &str) {
+    let verdict = explain(expression, &model(), &caller(), &[span()]).unwrap().remove(0);
+    let outcome = evaluate(expression, &model(), &caller(), &[span()]).unwrap().remove(0);
+    assert_eq!(std::mem::discriminant(&verdict.outcome), std::mem::discriminant(&outcome));
+    let lines: Vec<String> = verdict
+        .decided_by
+        .iter()
+        .map(|decision| {
+            let text = expression.lines().nth(decision.line as usize - 1).unwrap();
+            let part: String =
+                text.chars().skip(decision.column as usize - 1).take(decision.length as usize).collect();
+            let outcome = match &decision.outcome {
+                Outcome::True => "true".to_owned(),
+                Outcome::False => "false".to_owned(),
+                Outcome::Error(reason) => format!("error, {reason}"),
+            };
+            let read: Vec<String> =
+                decision.read.iter().map(|reading| format!("{} = {}", reading.name, reading.value)).collect();
+            format!("{part} is {outcome}; {}", read.join(", ")).trim_end_matches("; ").to_owned()
+        })
+        .collect();
+    assert_eq!(lines.join("\n"), expected, "{expression}");
+}
+
+#[test]
+fn the_alternative_that_is_true() {
+    is(
+        "ServiceName == \"cart\" || ServiceName == \"checkout\"",
+        "ServiceName == \"checkout\" is true; ServiceName = \"checkout\"",
+    );
+}
+
+#[test]
+fn the_condition_that_is_false() {
+    is("ServiceName == \"checkout\" && Sampled", "Sampled is false; Sampled = false");
+    is("!(ServiceName == \"checkout\")", "ServiceName == \"checkout\" is true; ServiceName = \"checkout\"");
+}
+
+#[test]
+fn both_sides_where_both_are_needed() {
+    is(
+        "Sampled || ServiceName == \"cart\"",
+        "Sampled is false; Sampled = false\nServiceName == \"cart\" is false; ServiceName = \"checkout\"",
+    );
+    is(
+        "\"flag\" in SpanAttributes && \"dev\" in user.roles",
+        "\"flag\" in SpanAttributes is true\n\"dev\" in user.roles is true; user.roles = [\"dev\", \"oncall\"]",
+    );
+}
+
+#[test]
+fn the_innermost_error_with_its_reason() {
+    is(
+        "user.attributes.missing == ServiceName",
+        "user.attributes.missing is error, the caller has no attribute `missing`; user.attributes[\"missing\"] = absent",
+    );
+    is(
+        "!(ServiceName == \"cart\" || SpanAttributes[\"flag\"])",
+        "SpanAttributes[\"flag\"] is error, the value of `SpanAttributes[\"flag\"]` is neither `true` nor `false`; \
+         SpanAttributes[\"flag\"] = \"yes\"",
+    );
+    is("Nick.startsWith(\"a\")", "Nick is error, `Nick` is NULL on this span; Nick = NULL");
+    is(
+        "ServiceName in user.attributes.team",
+        "ServiceName in user.attributes.team is error, the right side of `in` must be a list, this is a string; \
+         ServiceName = \"checkout\", user.attributes[\"team\"] = \"payments\"",
+    );
+    is(
+        "user.attributes.team || Sampled",
+        "user.attributes.team is error, a condition must be a boolean, this is a string; \
+         user.attributes[\"team\"] = \"payments\"",
+    );
+    is(
+        "size(SpanAttributes[\"env\"]) > 3",
+        "SpanAttributes[\"env\"] is error, the string is not UTF-8; SpanAttributes[\"env\"] = \"\\xff\"",
+    );
+}
+
+#[test]
+fn the_element_that_decides() {
+    is("Events.Name.exists(n, n == \"exception\")", "n == \"exception\" is true; n = \"exception\"");
+    is("Events.Name.all(n, n.startsWith(\"e\"))", "n.startsWith(\"e\") is false; n = \"start\"");
+    is(
+        "Events.Name.exists(n, n == \"end\")",
+        "Events.Name.exists(n, n == \"end\") is false; Events.Name = [\"start\", \"exception\"]",
+    );
+    is(
+        "user.attributes.tenants.exists(t, SpanAttributes[\"tags\"].exists(s, s == t))",
+        "user.attributes.tenants.exists(t, SpanAttributes[\"tags\"].exists(s, s == t)) is false; \
+         user.attributes[\"tenants\"] = [\"t1\", \"t2\"], SpanAttributes[\"tags\"] = \"[\\\"a\\\",\\\"b\\\"]\"",
+    );
+}
+
+#[test]
+fn the_condition_and_the_branch() {
+    is(
+        "Sampled ? true : ServiceName == \"checkout\"",
+        "Sampled is false; Sampled = false\nServiceName == \"checkout\" is true; ServiceName = \"checkout\"",
+    );
+    is("(Sampled ? ServiceName : Nick) == \"x\"", "Nick is error, `Nick` is NULL on this span; Nick = NULL");
+}
+
+#[test]
+fn what_would_take_too_long_is_refused() {
+    let mut caller = caller();
+    let many = (0..3_000).map(|number| number.to_string()).collect();
+    caller.attributes.insert("many".to_owned(), tracewarden_model::AttributeValue::Strings(many));
+    let nested = "user.attributes.many.exists(a, user.attributes.many.exists(b, a == b && b == \"x\"))";
+    let refused = explain(nested, &model(), &caller, &[span()]).unwrap_err();
+    assert_eq!(refused[0].code, "too_large");
+}
