@@ -1,10 +1,11 @@
 //! The one way to an access decision.
 
-use std::borrow::Cow;
+use std::sync::Arc;
 
 use tracewarden_model::{AccessModel, Caller};
 
-use crate::check::{Checked, check, check_here};
+use crate::check::{Checked, check};
+use crate::compiled::{CompiledPolicies, Compiling, known};
 use crate::diagnostics::{Diagnostic, Span};
 use crate::lower;
 use crate::parse::on_deep_stack;
@@ -109,29 +110,22 @@ impl Restriction<'_> {
     /// # Errors
     /// Those of [`check`](crate::check()).
     pub fn check(&self, model: &AccessModel) -> Result<Checked, Vec<Diagnostic>> {
-        check(self.expression, &self.known(model))
-    }
-
-    /// The model as the author may know it.
-    fn known<'m>(&self, model: &'m AccessModel) -> Cow<'m, AccessModel> {
-        if self.knows_policy_fields {
-            return Cow::Borrowed(model);
-        }
-        let fields = model.fields.iter().filter(|field| field.filterable).cloned().collect();
-        Cow::Owned(AccessModel { fields, version: model.version, binding: model.binding.clone() })
+        check(self.expression, &known(model, self.knows_policy_fields))
     }
 }
 
 /// Compiles the policies of all roles that the caller holds: their union, within the restriction of the caller's
-/// credential if it has one.
+/// credential if it has one. Neither the order nor the repetition of policies matters.
 ///
 /// # Errors
-/// The first policy that does not compile under this model, or is too large for this caller.
+/// The first policy that does not compile under this model, or else the first that is too large for this caller unless
+/// another one opens every trace anyway.
 pub fn authorise<'a>(
     policies: impl IntoIterator<Item = RolePolicy<'a>>,
     restriction: Option<Restriction<'a>>,
     caller: &Caller,
     model: &AccessModel,
+    compiled: &CompiledPolicies,
 ) -> Result<AccessScope, BrokenPolicy> {
     let policies: Vec<RolePolicy<'a>> = policies.into_iter().collect();
     let first = match (policies.first(), restriction) {
@@ -144,16 +138,20 @@ pub fn authorise<'a>(
         diagnostics: vec![Diagnostic::new("", Span::default(), code, message)],
     };
     let work = || {
-        let granted = policies
+        // All of them before the first verdict: whether a policy is broken must not hang on what others open.
+        let granting = compiled.under(model, true);
+        let granting: Vec<Stored<'_>> = policies
             .iter()
-            .map(|policy| compile(policy.expression, policy.source(), caller, model))
-            .collect::<Result<Vec<_>, _>>()?;
-        let restrict = |restriction: Restriction<'_>| {
-            let model = restriction.known(model);
-            compile(restriction.expression, PolicySource::Restriction, caller, &model)
-        };
-        let restriction = restriction.map(restrict).transpose()?;
-        Ok(AccessScope::new(Predicate::any(granted), restriction))
+            .map(|policy| Stored::compile(&granting, policy.expression, policy.source()))
+            .collect::<Result<_, _>>()?;
+        let restricting = restriction
+            .map(|restriction| {
+                let under = compiled.under(model, restriction.knows_policy_fields);
+                Stored::compile(&under, restriction.expression, PolicySource::Restriction)
+            })
+            .transpose()?;
+        let restriction = restricting.map(|stored| stored.lower(caller)).transpose()?;
+        Ok(AccessScope::new(union(&granting, caller)?, restriction))
     };
     let scope = on_deep_stack(work).unwrap_or_else(|| {
         Err(refuse("unavailable", "the policy could not be checked: no thread could be started"))
@@ -165,25 +163,54 @@ pub fn authorise<'a>(
     Ok(scope)
 }
 
+/// What any of these opens.
+fn union(policies: &[Stored<'_>], caller: &Caller) -> Result<Predicate, BrokenPolicy> {
+    let mut granted = Vec::with_capacity(policies.len());
+    let mut too_large = None;
+    for policy in policies {
+        match policy.lower(caller) {
+            Ok(Predicate::True) => return Ok(Predicate::True),
+            Ok(predicate) => granted.push(predicate),
+            Err(broken) => too_large = too_large.or(Some(broken)),
+        }
+    }
+    match too_large {
+        Some(broken) => Err(broken),
+        None => Ok(Predicate::any(granted)),
+    }
+}
+
 impl RolePolicy<'_> {
     fn source(&self) -> PolicySource {
         PolicySource::Role { role: self.role.to_owned(), title: self.title.to_owned() }
     }
 }
 
-fn compile(
-    expression: &str,
+/// A stored policy that compiles.
+struct Stored<'a> {
+    expression: &'a str,
     source: PolicySource,
-    caller: &Caller,
-    model: &AccessModel,
-) -> Result<Predicate, BrokenPolicy> {
-    let checked = match check_here(expression, model) {
-        Ok(checked) => checked,
-        Err(diagnostics) => return Err(BrokenPolicy { source, diagnostics }),
-    };
-    lower::lower(&checked.root, caller).map_err(|_| {
-        let message = "the policy is too large for this caller's roles and attributes";
-        let diagnostics = vec![Diagnostic::new(expression, checked.root.span, "too_large", message)];
-        BrokenPolicy { source, diagnostics }
-    })
+    checked: Arc<Checked>,
+}
+
+impl<'a> Stored<'a> {
+    fn compile(
+        compiling: &Compiling<'_>,
+        expression: &'a str,
+        source: PolicySource,
+    ) -> Result<Self, BrokenPolicy> {
+        match compiling.policy(expression) {
+            Ok(checked) => Ok(Self { expression, source, checked }),
+            Err(diagnostics) => Err(BrokenPolicy { source, diagnostics }),
+        }
+    }
+
+    fn lower(&self, caller: &Caller) -> Result<Predicate, BrokenPolicy> {
+        lower::lower(&self.checked.root, caller).map_err(|_| {
+            let message = "the policy is too large for this caller's roles and attributes";
+            let place = self.checked.root.span;
+            let diagnostics = vec![Diagnostic::new(self.expression, place, "too_large", message)];
+            BrokenPolicy { source: self.source.clone(), diagnostics }
+        })
+    }
 }

@@ -8,6 +8,7 @@
 
 mod authorise;
 mod check;
+mod compiled;
 mod condition;
 mod diagnostics;
 mod evaluate;
@@ -22,6 +23,7 @@ mod tokens;
 
 pub use authorise::{AccessScope, BrokenPolicy, PolicySource, Restriction, RolePolicy, authorise};
 pub use check::{AttributeUse, Checked, check};
+pub use compiled::{CompiledPolicies, Reuse};
 pub use condition::lower_condition;
 pub use diagnostics::{CODES, Code, Diagnostic, Severity};
 pub use evaluate::{Decision, FieldValue, Outcome, Reading, Span, Verdict, evaluate, explain};

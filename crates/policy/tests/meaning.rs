@@ -5,10 +5,20 @@ mod support;
 use std::collections::BTreeMap;
 
 use support::{caller, model};
-use tracewarden_model::AttributeValue;
+use tracewarden_model::{AccessModel, AttributeValue, Caller};
 use tracewarden_policy::{
-    FieldValue, Outcome, PolicySource, Restriction, RolePolicy, authorise, check, evaluate,
+    AccessScope, BrokenPolicy, CompiledPolicies, FieldValue, Outcome, PolicySource, Restriction, RolePolicy,
+    check, evaluate,
 };
+
+fn authorise<'a>(
+    policies: impl IntoIterator<Item = RolePolicy<'a>>,
+    restriction: Option<Restriction<'a>>,
+    caller: &Caller,
+    model: &AccessModel,
+) -> Result<AccessScope, BrokenPolicy> {
+    tracewarden_policy::authorise(policies, restriction, caller, model, &CompiledPolicies::new())
+}
 
 fn span() -> BTreeMap<String, FieldValue> {
     let text = |text: &str| text.as_bytes().to_vec();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use tracewarden_model::{Binding, Caller};
-use tracewarden_policy::{self as policy, AccessScope, Restriction, RolePolicy};
+use tracewarden_policy::{self as policy, AccessScope, CompiledPolicies, Restriction, RolePolicy};
 
 use crate::audit_detail;
 use crate::authority::Authority;
@@ -37,12 +37,13 @@ impl Service {
         let binding = authority.model.binding.clone().ok_or(ServiceError::NotBound)?;
         let basis = basis(&authority);
         let shared = Arc::clone(&authority);
-        let scope = blocking(move || authorise(&shared)).await??;
+        let compiled = self.compiled();
+        let scope = blocking(move || authorise(&shared, &compiled)).await??;
         Ok(Access { authority, binding, scope, basis })
     }
 }
 
-fn authorise(authority: &Authority) -> Result<AccessScope, ServiceError> {
+fn authorise(authority: &Authority, compiled: &CompiledPolicies) -> Result<AccessScope, ServiceError> {
     let Authority { principal, roles, model } = authority;
     let user = &principal.user;
     let caller = match principal.preview() {
@@ -65,7 +66,7 @@ fn authorise(authority: &Authority) -> Result<AccessScope, ServiceError> {
         })
     });
     let restriction = principal.key_policy().map(|expression| restriction(principal, expression));
-    Ok(policy::authorise(policies, restriction, &caller, model)?)
+    Ok(policy::authorise(policies, restriction, &caller, model, compiled)?)
 }
 
 /// The policy of a key, read as its owner may read it now: it cannot tell of fields whose existence is kept from them.

@@ -3,12 +3,14 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use prometheus_client::encoding::EncodeLabelSet;
-use prometheus_client::metrics::counter::Counter;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric as _};
+use prometheus_client::metrics::counter::{ConstCounter, Counter};
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
+use tracewarden_policy::CompiledPolicies;
 
 use crate::audit::Outcome;
 use crate::error::ServiceError;
@@ -143,6 +145,30 @@ impl Metrics {
             Credential::ApiKey(_) => "api_key",
         };
         self.0.unauthenticated.get_or_create(&OfCredential { credential }).inc();
+    }
+}
+
+/// How often stored policies had been compiled before.
+#[derive(Debug)]
+pub(crate) struct PolicyReuse(pub(crate) Arc<CompiledPolicies>);
+
+impl Collector for PolicyReuse {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
+        let reuse = self.0.reuse();
+        let counts = [
+            (
+                "tracewarden_policies_reused",
+                "Stored policies that were applied as compiled before",
+                reuse.found,
+            ),
+            ("tracewarden_policies_compiled", "Stored policies that had to be compiled", reuse.compiled),
+        ];
+        for (name, help, count) in counts {
+            let counter = ConstCounter::new(count);
+            let metric = encoder.encode_descriptor(name, help, None, counter.metric_type())?;
+            counter.encode(metric)?;
+        }
+        Ok(())
     }
 }
 

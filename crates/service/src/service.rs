@@ -6,11 +6,12 @@ use std::time::Duration;
 use prometheus_client::registry::Registry;
 use tracewarden_appdb::{AppDb, ChainFault};
 use tracewarden_model::{Clock, Entropy, Timestamp};
+use tracewarden_policy::CompiledPolicies;
 use tracewarden_tracestore::TraceStore;
 
 use crate::cursor::CursorKey;
 use crate::error::ServiceError;
-use crate::metrics::Metrics;
+use crate::metrics::{Metrics, PolicyReuse};
 use crate::passwords::Passwords;
 use crate::running::Running;
 use crate::settings::Settings;
@@ -34,6 +35,7 @@ struct Inner {
     queries: Running,
     noting: Running,
     metrics: Metrics,
+    compiled: Arc<CompiledPolicies>,
 }
 
 /// Whoever asks whether the service is ready gives up after a few seconds; a query's patience is not theirs.
@@ -75,6 +77,7 @@ impl Service {
             queries,
             noting,
             metrics,
+            compiled: Arc::default(),
         };
         Ok(Self { inner: Arc::new(inner) })
     }
@@ -105,6 +108,7 @@ impl Service {
     /// Names the counts of the service, its own database and its trace store in a registry.
     pub fn register_metrics(&self, registry: &mut Registry) {
         self.metrics().register(registry);
+        registry.register_collector(Box::new(PolicyReuse(self.compiled())));
         self.db().register_metrics(registry);
         self.store().register_metrics(registry);
     }
@@ -141,6 +145,11 @@ impl Service {
 
     pub(crate) fn metrics(&self) -> &Metrics {
         &self.inner.metrics
+    }
+
+    /// Policies that were compiled before.
+    pub(crate) fn compiled(&self) -> Arc<CompiledPolicies> {
+        Arc::clone(&self.inner.compiled)
     }
 
     /// Last uses that are being written, by credential.

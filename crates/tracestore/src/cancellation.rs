@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use futures::StreamExt;
 use tracewarden_model::{AccessModel, Binding, Caller, Display, Filter, Timestamp, Window};
-use tracewarden_policy::{AccessScope, RolePolicy, authorise};
+use tracewarden_policy::{AccessScope, CompiledPolicies, RolePolicy, authorise};
 use tracewarden_testkit::local_store::LocalStore;
 
 use crate::differential::{connect, execute};
@@ -27,7 +27,7 @@ fn binding(table: &str) -> Binding {
 fn everything() -> AccessScope {
     let policy = RolePolicy { role: "r", title: "t", expression: "true" };
     let caller = Caller { username: "ada".to_owned(), ..Caller::default() };
-    authorise([policy], None, &caller, &AccessModel::default()).unwrap()
+    authorise([policy], None, &caller, &AccessModel::default(), &CompiledPolicies::new()).unwrap()
 }
 
 /// Waits until as many statements of the store's client run as wanted, the one that asks left out.

@@ -9,7 +9,9 @@ use tracewarden_model::{
     AccessModel, Binding, Caller, ColumnType, Condition, Display, FieldRef, FieldSource, Filter, LogicalType,
     MarkedField, Number, Operator, Test, Timestamp, Window,
 };
-use tracewarden_policy::{FieldValue, Outcome, Restriction, RolePolicy, Span, authorise, evaluate};
+use tracewarden_policy::{
+    CompiledPolicies, FieldValue, Outcome, Restriction, RolePolicy, Span, authorise, evaluate,
+};
 use tracewarden_testkit::local_store::LocalStore;
 use tracewarden_testkit::policies::{COLUMNS, Generator, texts};
 
@@ -520,7 +522,7 @@ async fn selection_follows_its_definitions() {
             let restriction = restricting
                 .as_deref()
                 .map(|expression| Restriction { expression, knows_policy_fields: true });
-            let scope = authorise(policies, restriction, &caller, &model).unwrap();
+            let scope = authorise(policies, restriction, &caller, &model, &CompiledPolicies::new()).unwrap();
             let spans: Vec<Span> = world.spans.iter().map(|span| span.values.clone()).collect();
             let verdicts = Verdicts::of(&expressions, restricting.as_deref(), &caller, &spans);
             let conditions =
