@@ -37,6 +37,6 @@ pub use database::{AppDb, ReadTx, WriteTx};
 pub use error::DbError;
 pub use inspect::{DbInspection, SchemaState};
 pub use records::{
-    ADMIN_ROLE, ApiKey, NewApiKey, NewSession, NewUser, PasswordHash, Policy, Preview, Role, Session,
-    Throttle, TokenDigest, User, fold_username,
+    ADMIN_ROLE, ApiKey, AttributeSet, NewApiKey, NewSession, NewUser, PasswordHash, Policy, Preview, Role,
+    Session, Throttle, TokenDigest, User, fold_username,
 };

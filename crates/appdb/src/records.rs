@@ -62,6 +62,17 @@ pub struct User {
     pub roles: BTreeSet<String>,
 }
 
+/// Attributes that some users have alike.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AttributeSet {
+    /// The attributes.
+    pub attributes: BTreeMap<String, AttributeValue>,
+    /// Users who have these and no others.
+    pub users: u64,
+    /// How many of them hold the role that was asked about.
+    pub holders: u64,
+}
+
 /// What a new user needs.
 #[derive(Debug, Clone)]
 pub struct NewUser<'a> {

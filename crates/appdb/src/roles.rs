@@ -60,6 +60,15 @@ impl ReadTx {
         assemble(&roles, &policies)
     }
 
+    /// Names of all roles, in order.
+    ///
+    /// # Errors
+    /// [`DbError`] when the database fails.
+    pub async fn role_names(&mut self) -> Result<Vec<String>, DbError> {
+        let names = sqlx::query("SELECT name FROM roles ORDER BY name").fetch_all(self.statements()).await?;
+        names.iter().map(|row| rows::text(row, "name")).collect()
+    }
+
     /// The roles that a user holds, by name.
     ///
     /// # Errors

@@ -8,7 +8,7 @@ use tracewarden_model::{AttributeValue, Timestamp};
 use crate::database::{ReadTx, WriteTx};
 use crate::documents;
 use crate::error::DbError;
-use crate::records::{ADMIN_ROLE, NewUser, PasswordHash, User, fold_username};
+use crate::records::{ADMIN_ROLE, AttributeSet, NewUser, PasswordHash, User, fold_username};
 use crate::rows;
 
 macro_rules! select_users {
@@ -33,6 +33,18 @@ fn user(row: &AnyRow) -> Result<User, DbError> {
         attributes: documents::read_attributes(&rows::text(row, "attributes")?)?,
         roles: BTreeSet::new(),
     })
+}
+
+/// Gives users their roles, from rows of `user_id` and `role`.
+fn assign(users: &mut [User], assigned: &[AnyRow]) -> Result<(), DbError> {
+    let mut roles: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for row in assigned {
+        roles.entry(rows::text(row, "user_id")?).or_default().insert(rows::text(row, "role")?);
+    }
+    for user in users {
+        user.roles = roles.remove(&user.id).unwrap_or_default();
+    }
+    Ok(())
 }
 
 impl ReadTx {
@@ -90,14 +102,67 @@ impl ReadTx {
         .bind(fold_username(&last.username))
         .fetch_all(self.statements())
         .await?;
-        let mut roles: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-        for row in &assigned {
-            roles.entry(rows::text(row, "user_id")?).or_default().insert(rows::text(row, "role")?);
-        }
-        for user in &mut users {
-            user.roles = roles.remove(&user.id).unwrap_or_default();
-        }
+        assign(&mut users, &assigned)?;
         Ok(users)
+    }
+
+    /// At most `limit` of the users who hold a role, by name.
+    ///
+    /// # Errors
+    /// [`DbError`] when the database fails or a row cannot be read.
+    pub async fn users_with_role(&mut self, role: &str, limit: u32) -> Result<Vec<User>, DbError> {
+        let found = sqlx::query(select_users!(
+            "JOIN user_roles ON user_roles.user_id = users.id WHERE user_roles.role = $1 \
+             ORDER BY username_folded LIMIT $2"
+        ))
+        .bind(role)
+        .bind(i64::from(limit))
+        .fetch_all(self.statements())
+        .await?;
+        let mut users = found.iter().map(user).collect::<Result<Vec<_>, _>>()?;
+        let Some(last) = users.last() else { return Ok(users) };
+        let assigned = sqlx::query(
+            "SELECT user_roles.user_id, user_roles.role FROM user_roles JOIN users ON users.id = user_roles.user_id \
+             WHERE users.username_folded <= $1 AND users.id IN (SELECT user_id FROM user_roles WHERE role = $2)",
+        )
+        .bind(fold_username(&last.username))
+        .bind(role)
+        .fetch_all(self.statements())
+        .await?;
+        assign(&mut users, &assigned)?;
+        Ok(users)
+    }
+
+    /// The attributes that users have, each set of them once, with how many users have just that set and how many of
+    /// these hold `role`; `None` when there are more than `limit` such sets.
+    ///
+    /// # Errors
+    /// [`DbError`] when the database fails or a row cannot be read.
+    pub async fn attribute_sets(
+        &mut self,
+        role: &str,
+        limit: u32,
+    ) -> Result<Option<Vec<AttributeSet>>, DbError> {
+        let found = sqlx::query(
+            "SELECT users.attributes, COUNT(*) AS users_having, COUNT(user_roles.role) AS users_holding FROM users \
+             LEFT JOIN user_roles ON user_roles.user_id = users.id AND user_roles.role = $1 \
+             GROUP BY users.attributes LIMIT $2",
+        )
+        .bind(role)
+        .bind(i64::from(limit).saturating_add(1))
+        .fetch_all(self.statements())
+        .await?;
+        if found.len() > limit as usize {
+            return Ok(None);
+        }
+        let set = |row: &AnyRow| {
+            Ok(AttributeSet {
+                attributes: documents::read_attributes(&rows::text(row, "attributes")?)?,
+                users: rows::unsigned(row, "users_having")?,
+                holders: rows::unsigned(row, "users_holding")?,
+            })
+        };
+        found.iter().map(set).collect::<Result<_, _>>().map(Some)
     }
 
     /// How many users that are not disabled hold the role `admin`.

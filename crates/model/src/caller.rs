@@ -13,6 +13,42 @@ pub enum AttributeValue {
     Strings(Vec<String>),
 }
 
+/// What sort of value an attribute has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum AttributeKind {
+    /// A string.
+    String,
+    /// A boolean.
+    Bool,
+    /// A list of strings.
+    Strings,
+}
+
+impl AttributeKind {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::String, Self::Bool, Self::Strings];
+
+    /// For people.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::String => "a string",
+            Self::Bool => "a boolean",
+            Self::Strings => "a list",
+        }
+    }
+}
+
+impl AttributeValue {
+    /// What sort of value it is.
+    pub fn kind(&self) -> AttributeKind {
+        match self {
+            Self::String(_) => AttributeKind::String,
+            Self::Bool(_) => AttributeKind::Bool,
+            Self::Strings(_) => AttributeKind::Strings,
+        }
+    }
+}
+
 /// The caller as policies see it: `user.username`, `user.roles`, `user.attributes`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Caller {

@@ -13,7 +13,7 @@ pub mod time;
 
 pub use access_model::{AccessModel, Binding, Display, FieldSource, MarkedField};
 pub use ambient::{Clock, Entropy};
-pub use caller::{AttributeValue, Caller};
+pub use caller::{AttributeKind, AttributeValue, Caller};
 pub use column_type::ColumnType;
 pub use field::FieldRef;
 pub use filter::{Condition, ConditionError, ConditionErrorKind, Filter, RawCondition, Scalar, Test};

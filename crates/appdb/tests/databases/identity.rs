@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use tracewarden_appdb::{
-    ADMIN_ROLE, DbError, NewApiKey, NewSession, PasswordHash, Policy, Preview, Throttle, TokenDigest,
+    ADMIN_ROLE, AttributeSet, DbError, NewApiKey, NewSession, PasswordHash, Policy, Preview, Throttle,
+    TokenDigest,
 };
 
 use crate::fixture::{Fixture, add_user, at, attributes, on_both, record, set};
@@ -47,6 +48,15 @@ async fn users_and_roles(fixture: &Fixture) {
     let page = tx.users("ada", 1).await.unwrap();
     assert_eq!(page.first().unwrap().roles, set(&["reader"]));
     assert_eq!(tx.role_members("reader").await.unwrap(), ["Ada", "bob"]);
+    assert_eq!(tx.role_names().await.unwrap(), [ADMIN_ROLE, "reader"]);
+    assert_eq!(tx.users_with_role("reader", 1).await.unwrap(), [ada.clone()]);
+    let holders = tx.users_with_role("reader", 9).await.unwrap();
+    assert_eq!(holders.iter().map(|user| &user.roles).collect::<Vec<_>>(), [&ada.roles, &set(&["reader"])]);
+    assert_eq!(tx.users_with_role("nothing", 9).await.unwrap(), []);
+    let alike = |holders| AttributeSet { attributes: attributes(), users: 2, holders };
+    assert_eq!(tx.attribute_sets(ADMIN_ROLE, 1).await.unwrap(), Some(vec![alike(1)]));
+    assert_eq!(tx.attribute_sets("nothing", 1).await.unwrap(), Some(vec![alike(0)]));
+    assert_eq!(tx.attribute_sets("nothing", 0).await.unwrap(), None);
     let reader = tx.role("reader").await.unwrap().unwrap();
     assert_eq!((reader.policies.as_slice(), reader.revision), (policies.as_slice(), 3));
     assert_eq!((reader.created_at, reader.updated_at), (at(5), at(6)));
