@@ -4,7 +4,7 @@ mod calls;
 mod names;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use cel::IdedExpr;
 use cel::common::ast::{Expr, LiteralValue, operators};
@@ -20,8 +20,25 @@ use crate::predicate::{Predicate, Relation};
 /// A policy that is valid under one access model.
 #[derive(Debug, Clone)]
 pub struct Checked {
+    pub(crate) text: Arc<str>,
     pub(crate) root: Node,
-    warnings: Vec<Diagnostic>,
+    /// Found when first asked for: deciding access needs no advice.
+    warnings: OnceLock<Vec<Diagnostic>>,
+}
+
+/// A place where a policy names an attribute of the caller.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AttributeUse {
+    /// The attribute's name.
+    pub name: String,
+    /// Line, from 1.
+    pub line: u32,
+    /// Column in code points, from 1.
+    pub column: u32,
+    /// Length in code points, at least 1.
+    pub length: u32,
+    /// Whether only its presence is asked for, as by `has(user.attributes.team)`.
+    pub presence_only: bool,
 }
 
 impl Checked {
@@ -34,7 +51,27 @@ impl Checked {
 
     /// Advice; none of it keeps the policy from being stored.
     pub fn warnings(&self) -> &[Diagnostic] {
-        &self.warnings
+        self.warnings.get_or_init(|| lint::warnings(self))
+    }
+
+    /// The attributes of the caller that the policy names, in the order of the text.
+    pub fn attributes(&self) -> Vec<AttributeUse> {
+        let mut found: Vec<AttributeUse> = self
+            .root
+            .walk()
+            .into_iter()
+            .filter_map(|node| {
+                let (name, presence_only) = match &node.kind {
+                    Kind::Attribute(name) => (name, false),
+                    Kind::HasAttribute(name) => (name, true),
+                    _ => return None,
+                };
+                let (line, column, length) = node.span.place(&self.text);
+                Some(AttributeUse { name: name.clone(), line, column, length, presence_only })
+            })
+            .collect();
+        found.sort_by_key(|found| (found.line, found.column));
+        found
     }
 
     /// What a span must satisfy for this caller; `None` when that is too large to ask of the trace store.
@@ -70,8 +107,7 @@ pub(crate) fn check_here(expression: &str, model: &AccessModel) -> Result<Checke
                 .with_hint("nest fewer conditionals and macros, or split the policy in several"),
         ]);
     }
-    let warnings = lint::warnings(expression, &root);
-    Ok(Checked { root, warnings })
+    Ok(Checked { text: expression.into(), root, warnings: OnceLock::new() })
 }
 
 /// Lowers for made-up callers, since the real ones' lists are known only later: a policy that is too large even for

@@ -1,5 +1,10 @@
 //! What is wrong with a policy's text, and where.
 
+mod codes;
+mod render;
+
+pub use codes::{CODES, Code, Severity};
+
 /// An error or a warning about a policy, with its place in the text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Diagnostic {
@@ -9,11 +14,11 @@ pub struct Diagnostic {
     pub column: u32,
     /// Length in code points, at least 1; may run over line ends.
     pub length: u32,
-    /// Stable, machine-readable kind, such as `unknown_field`.
+    /// Stable, machine-readable kind: one of [`CODES`].
     pub code: &'static str,
     /// Lower case, no final period, names in backticks.
     pub message: String,
-    /// How to write it instead.
+    /// How to write it instead, where possible in the policy's own words, so that it can be pasted.
     pub hint: Option<String>,
 }
 
@@ -28,27 +33,27 @@ impl Span {
     pub(crate) fn new(start: usize, end: usize) -> Self {
         Self { start, end: end.max(start) }
     }
+
+    /// Line and column of the start in code points from 1, and the length in code points, at least 1.
+    pub(crate) fn place(self, text: &str) -> (u32, u32, u32) {
+        let before = text.get(..self.start).unwrap_or(text);
+        let line = before.matches('\n').count() + 1;
+        let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
+        let length = text.get(self.start..self.end).map_or(1, |covered| covered.chars().count()).max(1);
+        let bounded = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+        (bounded(line), bounded(column), bounded(length))
+    }
 }
 
 impl Diagnostic {
     pub(crate) fn new(text: &str, span: Span, code: &'static str, message: impl Into<String>) -> Self {
-        let before = text.get(..span.start).unwrap_or(text);
-        let line = before.matches('\n').count() + 1;
-        let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
-        let length = text.get(span.start..span.end).map_or(1, |covered| covered.chars().count()).max(1);
-        let bounded = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
-        Self {
-            line: bounded(line),
-            column: bounded(column),
-            length: bounded(length),
-            code,
-            message: message.into(),
-            hint: None,
-        }
+        let (line, column, length) = span.place(text);
+        Self { line, column, length, code, message: message.into(), hint: None }
     }
 
     pub(crate) fn with_hint(mut self, hint: impl Into<String>) -> Self {
-        self.hint = Some(hint.into());
+        let hint = hint.into();
+        self.hint = (!hint.is_empty()).then_some(hint);
         self
     }
 }

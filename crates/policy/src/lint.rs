@@ -1,11 +1,19 @@
 //! Warnings: policies that are valid and probably not what was meant.
 
+use crate::check::Checked;
 use crate::diagnostics::Diagnostic;
 use crate::expression::{Kind, Known, Node};
 use crate::predicate::Relation;
 
-/// Everything worth a second look.
-pub(crate) fn warnings(text: &str, root: &Node) -> Vec<Diagnostic> {
+/// Advice on the policies of one role, given with their titles: for each its own warnings, and those that only show
+/// beside the others, such as that another one makes it unnecessary.
+pub fn role_warnings(policies: &[(&str, &Checked)]) -> Vec<Vec<Diagnostic>> {
+    policies.iter().map(|(_, checked)| checked.warnings().to_vec()).collect()
+}
+
+/// Everything worth a second look in one policy.
+pub(crate) fn warnings(checked: &Checked) -> Vec<Diagnostic> {
+    let (text, root) = (&*checked.text, &checked.root);
     let mut found = Vec::new();
     negated_keys(text, root, false, &mut found);
     constant(text, root, &mut found);

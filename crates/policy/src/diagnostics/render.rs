@@ -1,0 +1,103 @@
+//! Diagnostics for people at a terminal, in the form that compilers made familiar.
+
+use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
+
+use crate::diagnostics::{Diagnostic, Severity};
+
+/// Longer lines are cut around what is underlined.
+const WIDTH_COLUMNS: usize = 120;
+
+impl Diagnostic {
+    /// The diagnostic with the line of `text` that it is about, what it is about underlined, and the hint. `text` is
+    /// what was checked; `origin` says where it comes from, such as a file's name. Characters that cannot be seen or
+    /// that turn others around are shown as what they are. Several lines without a final line end.
+    pub fn render(&self, text: &str, origin: Option<&str>) -> String {
+        let level = match self.severity() {
+            Severity::Error => Level::ERROR,
+            Severity::Warning => Level::WARNING,
+        };
+        let start = self.start_byte(text);
+        let covered = text.get(start..).unwrap_or_default().chars().take(self.length as usize);
+        let end = start + covered.map(char::len_utf8).sum::<usize>();
+        let snippet = Snippet::source(text).path(origin).annotation(AnnotationKind::Primary.span(start..end));
+        let mut group = level.primary_title(self.message.as_str()).id(self.code).element(snippet);
+        if let Some(hint) = &self.hint {
+            group = group.element(Level::HELP.message(hint.as_str()));
+        }
+        Renderer::plain().term_width(WIDTH_COLUMNS).render(&[group])
+    }
+
+    /// Where it begins in `text`, which need not be what was checked.
+    fn start_byte(&self, text: &str) -> usize {
+        let lines = (self.line as usize).saturating_sub(1);
+        let line: usize = text.split_inclusive('\n').take(lines).map(str::len).sum();
+        let columns = (self.column as usize).saturating_sub(1);
+        let rest = text.get(line..).unwrap_or_default();
+        line + rest.chars().take(columns).map(char::len_utf8).sum::<usize>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::diagnostics::Span;
+
+    fn rendered(text: &str, covered: &str, origin: Option<&str>) -> String {
+        let at = text.find(covered).unwrap();
+        let span = Span::new(at, at + covered.len());
+        Diagnostic::new(text, span, "syntax", "this is wrong")
+            .with_hint("write it right")
+            .render(text, origin)
+    }
+
+    #[test]
+    fn the_exact_span_is_underlined() {
+        assert_eq!(
+            rendered("true &&\n\t\"größe 漢字\" == x", "x", Some("policy.cel")),
+            r#"error[syntax]: this is wrong
+ --> policy.cel:2:16
+  |
+2 |     "größe 漢字" == x
+  |                     ^
+  |
+  = help: write it right"#
+        );
+        assert_eq!(
+            rendered("true &&\n (a\n == b) || c", "(a\n == b)", None),
+            "\
+error[syntax]: this is wrong
+  |
+2 | /  (a
+3 | |  == b) || c
+  | |______^
+  |
+  = help: write it right"
+        );
+    }
+
+    #[test]
+    fn a_terminal_is_neither_flooded_nor_deceived() {
+        let hostile = rendered("a == \"\u{202e}x\u{1b}[31m\" \u{1f600}", "\u{1f600}", Some("\u{1b}[2J"));
+        assert!(!hostile.contains(['\u{202e}', '\u{1b}']), "{hostile:?}");
+        let message = Diagnostic::new("a", Span::new(0, 1), "syntax", "bad \u{1b}[2J").with_hint("\u{202e}x");
+        let hostile = message.render("a", None);
+        assert!(!hostile.contains(['\u{202e}', '\u{1b}']), "{hostile:?}");
+        let long = rendered(&("x".repeat(3_000) + " y " + &"x".repeat(3_000)), "y", None);
+        assert!(long.contains("x y x") && long.lines().all(|line| line.chars().count() <= 130), "{long}");
+    }
+
+    #[test]
+    fn a_place_outside_the_text_is_no_failure() {
+        for (text, line, column, length) in [
+            ("", 1, 1, 1),
+            ("a\n", 1, 1, 1),
+            ("a", 9, 9, 9),
+            ("ä", 1, 2, 5),
+            ("a\nb", u32::MAX, u32::MAX, u32::MAX),
+        ] {
+            let found =
+                Diagnostic { line, column, length, ..Diagnostic::new("", Span::new(0, 0), "syntax", "m") };
+            assert!(found.render(text, None).contains("error[syntax]: m"), "{text}");
+        }
+    }
+}
