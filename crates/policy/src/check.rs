@@ -26,21 +26,6 @@ pub struct Checked {
     warnings: OnceLock<Vec<Diagnostic>>,
 }
 
-/// A place where a policy names an attribute of the caller.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AttributeUse {
-    /// The attribute's name.
-    pub name: String,
-    /// Line, from 1.
-    pub line: u32,
-    /// Column in code points, from 1.
-    pub column: u32,
-    /// Length in code points, at least 1.
-    pub length: u32,
-    /// Whether only its presence is asked for, as by `has(user.attributes.team)`.
-    pub presence_only: bool,
-}
-
 impl Checked {
     /// The marked fields that the policy names, as people write them, sorted.
     pub fn fields(&self) -> Vec<String> {
@@ -52,26 +37,6 @@ impl Checked {
     /// Advice; none of it keeps the policy from being stored.
     pub fn warnings(&self) -> &[Diagnostic] {
         self.warnings.get_or_init(|| lint::warnings(self))
-    }
-
-    /// The attributes of the caller that the policy names, in the order of the text.
-    pub fn attributes(&self) -> Vec<AttributeUse> {
-        let mut found: Vec<AttributeUse> = self
-            .root
-            .walk()
-            .into_iter()
-            .filter_map(|node| {
-                let (name, presence_only) = match &node.kind {
-                    Kind::Attribute(name) => (name, false),
-                    Kind::HasAttribute(name) => (name, true),
-                    _ => return None,
-                };
-                let (line, column, length) = node.span.place(&self.text);
-                Some(AttributeUse { name: name.clone(), line, column, length, presence_only })
-            })
-            .collect();
-        found.sort_by_key(|found| (found.line, found.column));
-        found
     }
 
     /// What a span must satisfy for this caller; `None` when that is too large to ask of the trace store.

@@ -49,6 +49,12 @@ pub const CODES: &[Code] = &[
     warning("shadowed"),
     warning("repeated"),
     warning("slow_pattern"),
+    warning("unknown_attribute"),
+    warning("attribute_kind"),
+    warning("unknown_role"),
+    warning("opens_no_recent_trace"),
+    warning("opens_every_recent_trace"),
+    warning("wide_reach"),
 ];
 
 impl Diagnostic {

@@ -1,0 +1,215 @@
+//! Where a policy names attributes and roles of the caller, and what values it can use there: for advice that needs to
+//! know the users.
+
+use tracewarden_model::AttributeKind;
+
+use crate::check::Checked;
+use crate::diagnostics::Span;
+use crate::expression::{Kind, Known, Node, Type};
+
+/// A place where a policy names an attribute of the caller.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AttributeUse {
+    /// The attribute's name.
+    pub name: String,
+    /// Line, from 1.
+    pub line: u32,
+    /// Column in code points, from 1.
+    pub column: u32,
+    /// Length in code points, at least 1.
+    pub length: u32,
+    /// Whether only its presence is asked for, as by `has(user.attributes.team)`.
+    pub presence_only: bool,
+    /// The kinds of value that the place can use; with any other it is an error, or the same on every span.
+    pub takes: &'static [AttributeKind],
+}
+
+/// A place where a policy looks for a role of the caller, as by `"oncall" in user.roles`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RoleUse {
+    /// The role's name.
+    pub name: String,
+    /// Line, from 1.
+    pub line: u32,
+    /// Column in code points, from 1.
+    pub column: u32,
+    /// Length in code points, at least 1.
+    pub length: u32,
+}
+
+impl Checked {
+    /// The attributes of the caller that the policy names, in the order of the text.
+    pub fn attributes(&self) -> Vec<AttributeUse> {
+        let found = attributes(&self.root).into_iter();
+        let mut found: Vec<AttributeUse> = found
+            .map(|Mention { name, span, presence_only, takes }| {
+                let (line, column, length) = span.place(&self.text);
+                AttributeUse { name: name.to_owned(), line, column, length, presence_only, takes }
+            })
+            .collect();
+        found.sort_by_key(|found| (found.line, found.column));
+        found
+    }
+
+    /// The roles that the policy looks for by name, in the order of the text.
+    pub fn roles(&self) -> Vec<RoleUse> {
+        let mut found = Vec::new();
+        for node in self.root.walk() {
+            if let Kind::In(needle, haystack) = &node.kind
+                && let (Kind::Known(Known::Text(name)), Kind::Roles) = (&needle.kind, &haystack.kind)
+            {
+                let (line, column, length) = needle.span.place(&self.text);
+                found.push(RoleUse { name: name.clone(), line, column, length });
+            }
+        }
+        found.sort_by_key(|found| (found.line, found.column));
+        found
+    }
+
+    /// Whether the policy names the caller at all; without, it means the same for everybody.
+    pub fn depends_on_caller(&self) -> bool {
+        let of_caller = |kind: &Kind| {
+            matches!(kind, Kind::Username | Kind::Roles | Kind::Attribute(_) | Kind::HasAttribute(_))
+        };
+        self.root.walk().into_iter().any(|node| of_caller(&node.kind))
+    }
+
+    /// Its text.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+}
+
+struct Mention<'a> {
+    name: &'a str,
+    span: Span,
+    presence_only: bool,
+    takes: &'static [AttributeKind],
+}
+
+const ANY: &[AttributeKind] = &AttributeKind::ALL;
+const BOOL: &[AttributeKind] = &[AttributeKind::Bool];
+const TEXT: &[AttributeKind] = &[AttributeKind::String];
+const LIST: &[AttributeKind] = &[AttributeKind::Strings];
+const SIZED: &[AttributeKind] = &[AttributeKind::String, AttributeKind::Strings];
+
+/// The attributes that are named, in no particular order.
+fn attributes(root: &Node) -> Vec<Mention<'_>> {
+    let mut found = Vec::new();
+    let mut left = vec![(root, BOOL)];
+    while let Some((node, takes)) = left.pop() {
+        match &node.kind {
+            Kind::Attribute(name) => {
+                found.push(Mention { name, span: node.span, presence_only: false, takes });
+            }
+            Kind::HasAttribute(name) => {
+                found.push(Mention { name, span: node.span, presence_only: true, takes: ANY });
+            }
+            Kind::Not(inner) => left.push((inner, BOOL)),
+            Kind::And(a, b) | Kind::Or(a, b) => left.extend([(&**a, BOOL), (&**b, BOOL)]),
+            Kind::Conditional(condition, yes, no) => {
+                left.extend([(&**condition, BOOL), (&**yes, takes), (&**no, takes)]);
+            }
+            Kind::Compare(_, a, b) => left.extend([(&**a, like(b)), (&**b, like(a))]),
+            Kind::In(needle, haystack) => {
+                left.push((needle, elements_of(haystack)));
+                match &haystack.kind {
+                    Kind::List(elements) => {
+                        left.extend(elements.iter().map(|element| (element, like(needle))));
+                    }
+                    _ => left.push((haystack, LIST)),
+                }
+            }
+            Kind::TextCall(_, a, b) => left.extend([(&**a, TEXT), (&**b, TEXT)]),
+            Kind::Matches(subject, _) => left.push((subject, TEXT)),
+            Kind::Size(inner) => left.push((inner, SIZED)),
+            Kind::Macro { range, body, .. } => left.extend([(&**range, LIST), (&**body, BOOL)]),
+            Kind::List(elements) => left.extend(elements.iter().map(|element| (element, ANY))),
+            Kind::Known(_)
+            | Kind::Username
+            | Kind::Roles
+            | Kind::Field(_)
+            | Kind::HasKey(_)
+            | Kind::Variable(_) => {}
+        }
+    }
+    found
+}
+
+/// What compares with this.
+fn like(other: &Node) -> &'static [AttributeKind] {
+    match other.ty {
+        Type::Bool => BOOL,
+        Type::Text => TEXT,
+        Type::List => LIST,
+        // An integer equals no attribute; the checker refuses what it can.
+        Type::Int | Type::Dynamic => ANY,
+    }
+}
+
+/// What may be an element of this.
+fn elements_of(list: &Node) -> &'static [AttributeKind] {
+    match &list.kind {
+        Kind::Field(_) | Kind::Roles | Kind::Attribute(_) => TEXT,
+        Kind::List(elements) if !elements.is_empty() && elements.iter().all(|e| e.ty == Type::Text) => TEXT,
+        _ => ANY,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tracewarden_model::AccessModel;
+
+    fn checked(expression: &str) -> Checked {
+        crate::check(expression, &AccessModel::default()).unwrap()
+    }
+
+    #[test]
+    fn places_say_what_they_can_use() {
+        let taken = |expression: &str| -> Vec<(String, &[AttributeKind])> {
+            let uses = checked(expression).attributes();
+            uses.into_iter().map(|found| (found.name, found.takes)).collect()
+        };
+        for (expression, expected) in [
+            ("user.attributes.a", BOOL),
+            ("!user.attributes.a && true", BOOL),
+            ("user.attributes.a == 'x'", TEXT),
+            ("user.username < user.attributes.a", TEXT),
+            ("(true ? user.attributes.a : 'y') == 'x'", TEXT),
+            ("user.attributes.a == ['x']", LIST),
+            ("user.attributes.a == true", BOOL),
+            ("user.attributes.a in ['x', 'y']", TEXT),
+            ("user.attributes.a in user.roles", TEXT),
+            ("user.username in [user.attributes.a]", TEXT),
+            ("'x' in user.attributes.a", LIST),
+            ("user.attributes.a.exists(v, v == 'x')", LIST),
+            ("user.attributes.a.startsWith('x')", TEXT),
+            ("user.attributes['a'].matches('x')", TEXT),
+            ("size(user.attributes.a) > 1", SIZED),
+            ("has(user.attributes.a)", ANY),
+            ("user.attributes.a in [['x'], true]", ANY),
+        ] {
+            assert_eq!(taken(expression), [("a".to_owned(), expected)], "{expression}");
+        }
+        assert_eq!(
+            taken("user.attributes.a in user.attributes.b && user.attributes.c == user.attributes.d"),
+            [("a", TEXT), ("b", LIST), ("c", ANY), ("d", ANY)].map(|(name, kinds)| (name.to_owned(), kinds))
+        );
+    }
+
+    #[test]
+    fn roles_are_found_with_their_places() {
+        let found = checked("true || \n 'on call' in user.roles || user.username in user.roles").roles();
+        let place = RoleUse { name: "on call".to_owned(), line: 2, column: 2, length: 9 };
+        assert_eq!(found, [place]);
+        for (expression, depends) in [
+            ("'a' in user.roles", true),
+            ("has(user.attributes.a)", true),
+            ("user.username == 'a'", true),
+            ("size('a') == 1", false),
+        ] {
+            assert_eq!(checked(expression).depends_on_caller(), depends, "{expression}");
+        }
+    }
+}
