@@ -32,6 +32,7 @@ mod schema;
 mod schema_wire;
 mod session;
 mod strict_objects;
+pub mod text;
 mod traces;
 mod user_credentials;
 mod users;

@@ -1,0 +1,252 @@
+//! Documents that people write in files: YAML or JSON, read into one tree that knows where everything stands.
+//!
+//! Of YAML only what JSON can say is read. Anchors, aliases, tags and merge keys are refused, since they make what a
+//! document says depend on what stands elsewhere; so are plain words that readers of YAML take for different things
+//! (`yes`, `0o17`, `1_000`), and a name that is there twice.
+
+mod json;
+mod yaml;
+
+use std::fmt;
+
+use serde::de::DeserializeOwned;
+use serde_json::{Number, Value};
+use tracewarden_model::nearest::nearest;
+
+use crate::body::{escape, pointer};
+use crate::strict_objects::Strict;
+
+/// Larger documents are refused.
+const MAX_BYTES: usize = 64 * 1024 * 1024;
+/// Deeper documents are refused.
+const MAX_DEPTH: usize = 64;
+
+/// A place in a document's text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place {
+    /// Line, from 1.
+    pub line: usize,
+    /// Column in code points, from 1.
+    pub column: usize,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.line, self.column)
+    }
+}
+
+/// What is wrong with a document.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fault {
+    /// Where.
+    pub place: Place,
+    /// Lower case, no final period.
+    pub message: String,
+}
+
+impl Fault {
+    fn new(place: Place, message: impl Into<String>) -> Self {
+        Self { place, message: message.into() }
+    }
+}
+
+/// A value and where it begins.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Node {
+    place: Place,
+    content: Content,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+enum Content {
+    Null,
+    Bool(bool),
+    Number(Number),
+    Text(String),
+    List(Vec<Node>),
+    /// Names, where they stand, and their values.
+    Object(Vec<(String, Place, Node)>),
+}
+
+/// A document as it was read.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Document {
+    root: Node,
+}
+
+impl Document {
+    /// Reads a document. One that begins with `{` or `[` is JSON, any other YAML.
+    ///
+    /// # Errors
+    /// The first place that cannot be read.
+    pub fn read(text: &str) -> Result<Self, Fault> {
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+        let start = Place { line: 1, column: 1 };
+        if text.len() > MAX_BYTES {
+            return Err(Fault::new(start, format!("documents are limited to {MAX_BYTES} bytes")));
+        }
+        let root =
+            if text.trim_start().starts_with(['{', '[']) { json::read(text) } else { yaml::read(text) };
+        Ok(Self { root: root? })
+    }
+
+    /// The document's content as a value of the type; what the type does not know is refused.
+    ///
+    /// # Errors
+    /// The first place that does not fit, with the nearest name where one is not known.
+    pub fn parse<T: DeserializeOwned>(&self) -> Result<T, Fault> {
+        let value = value(&self.root);
+        serde_path_to_error::deserialize(Strict(value)).map_err(|error| {
+            let place = self.place(&pointer(error.path()));
+            let message = error.into_inner().to_string();
+            Fault { place, message: with_nearest(&message).unwrap_or(message) }
+        })
+    }
+
+    /// Where the member that a JSON Pointer names stands, or the innermost one around it.
+    pub fn place(&self, pointer: &str) -> Place {
+        let mut node = &self.root;
+        let mut place = node.place;
+        for token in pointer.split('/').skip(1) {
+            let next = match &node.content {
+                Content::List(list) => {
+                    token.parse().ok().and_then(|index: usize| list.get(index)).map(|node| (node.place, node))
+                }
+                Content::Object(members) => members
+                    .iter()
+                    .find(|(name, ..)| escape(name) == token)
+                    .map(|(_, place, node)| (*place, node)),
+                _ => None,
+            };
+            let Some((at, inner)) = next else { break };
+            (place, node) = (at, inner);
+        }
+        place
+    }
+
+    /// The member as JSON.
+    pub fn value(&self) -> Value {
+        value(&self.root)
+    }
+}
+
+fn value(node: &Node) -> Value {
+    match &node.content {
+        Content::Null => Value::Null,
+        Content::Bool(value) => Value::Bool(*value),
+        Content::Number(number) => Value::Number(number.clone()),
+        Content::Text(text) => Value::String(text.clone()),
+        Content::List(list) => list.iter().map(value).collect(),
+        Content::Object(members) => {
+            Value::Object(members.iter().map(|(name, _, node)| (name.clone(), value(node))).collect())
+        }
+    }
+}
+
+/// "unknown field `polices`, expected one of …" with the name that was probably meant.
+fn with_nearest(message: &str) -> Option<String> {
+    let rest = message.strip_prefix("unknown field `")?;
+    let (wrong, rest) = rest.split_once('`')?;
+    let known: Vec<&str> = rest.split('`').skip(1).step_by(2).collect();
+    let close = nearest(wrong, known.iter().copied());
+    Some(match close.first() {
+        Some(name) => format!("unknown member `{wrong}`; did you mean `{name}`?"),
+        None => format!("unknown member `{wrong}`; known here are {}", known.join(", ")),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::Deserialize;
+    use serde_json::json;
+
+    use super::*;
+
+    fn read(text: &str) -> Value {
+        Document::read(text).unwrap().value()
+    }
+
+    #[track_caller]
+    fn refused(text: &str, at: &str, part: &str) {
+        let fault = Document::read(text).unwrap_err();
+        assert_eq!(fault.place.to_string(), at, "{text:?}: {}", fault.message);
+        assert!(fault.message.contains(part), "{text:?}: {}", fault.message);
+    }
+
+    #[test]
+    fn one_content_in_two_notations() {
+        let yaml = "fields:\n  - {name: ServiceName, policy: true}\n  - name: 'it''s'\n    n: -1.5e3\nempty:\n\
+                    text: |\n  a ||\n    b\nfolded: \"\\u00e9\\n\"\nlist: []\nbig: 18446744073709551615\n";
+        let json = json!({
+            "fields": [{"name": "ServiceName", "policy": true}, {"name": "it's", "n": -1500.0}],
+            "empty": null, "text": "a ||\n  b\n", "folded": "\u{e9}\n", "list": [], "big": u64::MAX,
+        });
+        assert_eq!(read(yaml), json);
+        assert_eq!(read(&serde_json::to_string_pretty(&json).unwrap()), json);
+        assert_eq!(read("{\"a\\/\": \"\\ud83d\\ude00\"}"), json!({"a/": "\u{1f600}"}));
+        let long = "k".repeat(5_000);
+        assert_eq!(read(&json!({ long.as_str(): 1 }).to_string())[long], 1);
+    }
+
+    #[test]
+    fn what_has_two_readings_is_refused() {
+        refused("a: 1\nb: 2\na: 3", "3:1", "twice");
+        refused("{\"a\": 1,\n \"a\": 2}", "2:7", "twice");
+        refused("a: &x 1\nb: *x", "1:4", "anchor");
+        refused("a: [1]\nb: *x", "2:4", "");
+        refused("a: !!str 1", "1:4", "tag");
+        refused("a: !x {}", "1:4", "tag");
+        refused("a: {b: 1}\n<<: {c: 2}", "2:1", "merge");
+        refused("a: yes", "1:4", "quotes");
+        refused("a: 0x10", "1:4", "quotes");
+        refused("a: 010", "1:4", "quotes");
+        refused("a: 1_000", "1:4", "quotes");
+        refused("a: .inf", "1:4", "quotes");
+        refused("--- 1\n--- 2", "2:1", "one document");
+        refused("? [a]\n: 1", "1:3", "name");
+        refused("a: 1\n b: 2", "2:3", "");
+        refused("{\"a\": 1,\n  b}", "2:3", "");
+        refused("", "1:1", "empty");
+        assert_eq!(read("a: 'yes'\nb: no way\nc: 2026-11-21\n1: x")["1"], "x");
+    }
+
+    #[test]
+    fn hostile_documents_are_refused_quickly() {
+        for text in ["[".repeat(100_000), "{\"a\":".repeat(50_000), "- ".repeat(5_000), "a: ".repeat(10)] {
+            assert!(Document::read(&text).is_err());
+        }
+        let deep = format!("x: {}{}", "[".repeat(65), "]".repeat(65));
+        refused(&deep, "1:67", "deeper");
+    }
+
+    #[test]
+    fn members_are_found_by_pointer() {
+        let text = "a:\n  - b: 1\n    c/d:\n      - x\n";
+        let document = Document::read(text).unwrap();
+        let at = |pointer: &str| document.place(pointer).to_string();
+        assert_eq!((at(""), at("/a"), at("/a/0")), ("1:1".into(), "1:1".into(), "2:5".into()));
+        assert_eq!(
+            (at("/a/0/c~1d"), at("/a/0/c~1d/0"), at("/a/0/zz")),
+            ("3:5".into(), "4:9".into(), "2:5".into())
+        );
+    }
+
+    #[test]
+    fn what_a_type_does_not_know_is_refused_with_the_nearest_name() {
+        #[derive(Debug, Deserialize)]
+        #[serde(deny_unknown_fields)]
+        #[allow(dead_code, reason = "only the errors matter")]
+        struct Role {
+            name: String,
+            policies: Vec<u8>,
+        }
+        let fault = |text: &str| Document::read(text).unwrap().parse::<Vec<Role>>().unwrap_err();
+        let misspelt = fault("- name: a\n  polices: []\n");
+        assert_eq!(misspelt.message, "unknown member `polices`; did you mean `policies`?");
+        assert_eq!(misspelt.place, Place { line: 2, column: 3 });
+        let strange = fault("[{\"zzz\": 1}]");
+        assert_eq!(strange.message, "unknown member `zzz`; known here are name, policies");
+        assert_eq!(fault("- name: a\n  policies: [1, x]").place, Place { line: 2, column: 17 });
+    }
+}

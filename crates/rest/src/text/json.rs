@@ -1,0 +1,112 @@
+//! JSON. Each value is kept as the text that it is until it is its turn, so that its place is known.
+
+use std::fmt;
+
+use serde::Deserialize;
+use serde::de::{Deserializer, MapAccess, Visitor};
+use serde_json::value::RawValue;
+
+use super::{Content, Fault, MAX_DEPTH, Node, Place};
+
+/// Reads a document.
+///
+/// # Errors
+/// Where the text is no JSON, a name is there twice, or the document is too deep.
+pub(super) fn read(text: &str) -> Result<Node, Fault> {
+    let raw: &RawValue =
+        serde_json::from_str(text).map_err(|error| at(&error, Place { line: 1, column: 1 }))?;
+    let lines = Lines { text, starts: line_starts(text) };
+    node(raw.get(), &lines, 1)
+}
+
+/// The text and where its lines begin.
+struct Lines<'a> {
+    text: &'a str,
+    starts: Vec<usize>,
+}
+
+fn line_starts(text: &str) -> Vec<usize> {
+    std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1)).collect()
+}
+
+impl Lines<'_> {
+    /// Where a part of the text begins.
+    fn place(&self, part: &str) -> Place {
+        let offset = (part.as_ptr() as usize).saturating_sub(self.text.as_ptr() as usize);
+        let line = self.starts.partition_point(|start| *start <= offset);
+        let start = self.starts.get(line.saturating_sub(1)).copied().unwrap_or(0);
+        let column = self.text.get(start..offset).map_or(0, |before| before.chars().count()) + 1;
+        Place { line, column }
+    }
+}
+
+fn node(raw: &str, lines: &Lines<'_>, depth: usize) -> Result<Node, Fault> {
+    let place = lines.place(raw);
+    if depth > MAX_DEPTH {
+        return Err(Fault::new(
+            place,
+            format!("documents are at most {MAX_DEPTH} levels deep, this is deeper"),
+        ));
+    }
+    let failed = |error: serde_json::Error| at(&error, place);
+    let content = match raw.as_bytes().first() {
+        Some(b'{') => {
+            let Members(members) = serde_json::from_str(raw).map_err(failed)?;
+            let mut object: Vec<(String, Place, Node)> = Vec::with_capacity(members.len());
+            let mut names = std::collections::BTreeSet::new();
+            for (name, value) in members {
+                let place = lines.place(value.get());
+                if !names.insert(name.clone()) {
+                    return Err(Fault::new(place, format!("`{name}` is there twice")));
+                }
+                object.push((name, place, node(value.get(), lines, depth + 1)?));
+            }
+            Content::Object(object)
+        }
+        Some(b'[') => {
+            let list: Vec<&RawValue> = serde_json::from_str(raw).map_err(failed)?;
+            let list = list.into_iter().map(|value| node(value.get(), lines, depth + 1));
+            Content::List(list.collect::<Result<_, _>>()?)
+        }
+        Some(b'"') => Content::Text(serde_json::from_str(raw).map_err(failed)?),
+        Some(b't' | b'f') => Content::Bool(serde_json::from_str(raw).map_err(failed)?),
+        Some(b'n') => Content::Null,
+        _ => Content::Number(serde_json::from_str(raw).map_err(failed)?),
+    };
+    Ok(Node { place, content })
+}
+
+/// An error of the parser, which counts from the beginning of what it was given.
+fn at(error: &serde_json::Error, from: Place) -> Fault {
+    let message = error.to_string();
+    let message = message.rsplit_once(" at line ").map_or(message.as_str(), |(message, _)| message);
+    let line = from.line + error.line().saturating_sub(1);
+    let column =
+        if error.line() > 1 { error.column() } else { from.column + error.column().saturating_sub(1) };
+    Fault::new(Place { line, column: column.max(1) }, format!("not JSON: {message}"))
+}
+
+/// An object's members in their order, each as its text.
+struct Members<'a>(Vec<(String, &'a RawValue)>);
+
+impl<'de> Deserialize<'de> for Members<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Each;
+        impl<'de> Visitor<'de> for Each {
+            type Value = Members<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Members<'de>, A::Error> {
+                let mut members = Vec::new();
+                while let Some(member) = access.next_entry()? {
+                    members.push(member);
+                }
+                Ok(Members(members))
+            }
+        }
+        deserializer.deserialize_map(Each)
+    }
+}

@@ -1,0 +1,171 @@
+//! YAML, as far as it says what JSON can say.
+
+use std::collections::BTreeSet;
+
+use saphyr_parser::{Event, Parser, ScalarStyle, ScanError, Span, StrInput};
+use serde_json::Number;
+
+use super::{Content, Fault, MAX_DEPTH, Node, Place};
+
+/// Reads a document.
+///
+/// # Errors
+/// Where the text is no YAML, or YAML that is refused here.
+pub(super) fn read(text: &str) -> Result<Node, Fault> {
+    let mut reader = Reader { events: Parser::new_from_str(text) };
+    let start = Place { line: 1, column: 1 };
+    loop {
+        match reader.next()? {
+            (Event::StreamEnd, _) => return Err(Fault::new(start, "the document is empty")),
+            (Event::StreamStart | Event::DocumentStart(_), _) => {}
+            (event, span) => {
+                let root = reader.node(event, span, 1)?;
+                reader.end()?;
+                return Ok(root);
+            }
+        }
+    }
+}
+
+struct Reader<'a> {
+    events: Parser<'a, StrInput<'a>>,
+}
+
+fn place(span: &Span) -> Place {
+    Place { line: span.start.line(), column: span.start.col() + 1 }
+}
+
+fn unreadable(error: &ScanError) -> Fault {
+    let marker = error.marker();
+    let place = Place { line: marker.line(), column: marker.col() + 1 };
+    Fault::new(place, format!("not YAML: {}", error.info()))
+}
+
+impl<'a> Reader<'a> {
+    fn next(&mut self) -> Result<(Event<'a>, Span), Fault> {
+        match self.events.next_event() {
+            Some(Ok(event)) => Ok(event),
+            Some(Err(error)) => Err(unreadable(&error)),
+            None => Ok((Event::StreamEnd, Span::default())),
+        }
+    }
+
+    fn end(&mut self) -> Result<(), Fault> {
+        loop {
+            match self.next()? {
+                (Event::StreamEnd, _) => return Ok(()),
+                (Event::DocumentEnd, _) => {}
+                (_, span) => return Err(Fault::new(place(&span), "a file holds one document")),
+            }
+        }
+    }
+
+    fn node(&mut self, event: Event<'a>, span: Span, depth: usize) -> Result<Node, Fault> {
+        let place = place(&span);
+        let refuse = |message: &str| Err(Fault::new(place, message));
+        if depth > MAX_DEPTH {
+            return refuse(&format!("documents are at most {MAX_DEPTH} levels deep, this is deeper"));
+        }
+        let (anchor, tag) = match &event {
+            Event::Alias(_) => return refuse("aliases are not read: write the value out"),
+            Event::Scalar(_, _, anchor, tag) => (*anchor, tag.is_some()),
+            Event::SequenceStart(anchor, tag) | Event::MappingStart(anchor, tag) => (*anchor, tag.is_some()),
+            _ => (0, false),
+        };
+        if anchor != 0 {
+            return refuse("anchors are not read: write the value out");
+        }
+        if tag {
+            return refuse("tags are not read: write the value without");
+        }
+        let content = match event {
+            Event::Scalar(text, ScalarStyle::Plain, ..) => match plain(&text) {
+                Some(content) => content,
+                None => {
+                    return refuse(&format!(
+                        "readers of YAML take `{text}` for different things: put it in quotes if it is text"
+                    ));
+                }
+            },
+            Event::Scalar(text, ..) => Content::Text(text.into_owned()),
+            Event::SequenceStart(..) => {
+                let mut list = Vec::new();
+                loop {
+                    match self.next()? {
+                        (Event::SequenceEnd, _) => break Content::List(list),
+                        (event, span) => list.push(self.node(event, span, depth + 1)?),
+                    }
+                }
+            }
+            Event::MappingStart(..) => self.members(depth)?,
+            _ => return refuse("a value is expected"),
+        };
+        Ok(Node { place, content })
+    }
+
+    fn members(&mut self, depth: usize) -> Result<Content, Fault> {
+        let mut members = Vec::new();
+        let mut names = BTreeSet::new();
+        loop {
+            let (event, span) = self.next()?;
+            let at = place(&span);
+            let name = match event {
+                Event::MappingEnd => return Ok(Content::Object(members)),
+                Event::Scalar(name, style, 0, None) => {
+                    if name == "<<" && style == ScalarStyle::Plain {
+                        return Err(Fault::new(at, "merge keys are not read: write the members out"));
+                    }
+                    name.into_owned()
+                }
+                Event::Scalar(..) | Event::Alias(_) => {
+                    return Err(Fault::new(at, "names have neither anchors nor aliases nor tags"));
+                }
+                _ => return Err(Fault::new(at, "the name of a member must be text")),
+            };
+            if !names.insert(name.clone()) {
+                return Err(Fault::new(at, format!("`{name}` is there twice")));
+            }
+            let (event, span) = self.next()?;
+            members.push((name, at, self.node(event, span, depth + 1)?));
+        }
+    }
+}
+
+/// The value of a word without quotes by YAML 1.2; `None` where readers of other versions take it for something else.
+fn plain(text: &str) -> Option<Content> {
+    match text {
+        "" | "~" | "null" | "Null" | "NULL" => return Some(Content::Null),
+        "true" | "True" | "TRUE" => return Some(Content::Bool(true)),
+        "false" | "False" | "FALSE" => return Some(Content::Bool(false)),
+        _ => {}
+    }
+    if ["yes", "no", "on", "off", "y", "n", ".inf", "+.inf", "-.inf", ".nan"]
+        .iter()
+        .any(|word| text.eq_ignore_ascii_case(word))
+    {
+        return None;
+    }
+    let digits = text.strip_prefix(['-', '+']).unwrap_or(text);
+    let numeric = |byte: u8| byte.is_ascii_digit() || b"._:eE+-xXoObBabcdefABCDEF".contains(&byte);
+    if !digits.starts_with(|first: char| first.is_ascii_digit() || first == '.')
+        || !digits.bytes().all(numeric)
+    {
+        return Some(Content::Text(text.to_owned()));
+    }
+    number(text, digits)
+}
+
+/// What looks like a number: one that JSON has, or text that nobody takes for one, such as a date or a version.
+fn number(text: &str, digits: &str) -> Option<Content> {
+    let json = text.strip_prefix('+').unwrap_or(text);
+    if let Ok(number) = serde_json::from_str::<Number>(json) {
+        return Some(Content::Number(number));
+    }
+    let based = ["0x", "0X", "0o", "0b"].iter().any(|prefix| digits.starts_with(prefix));
+    let octal =
+        digits.len() > 1 && digits.starts_with('0') && digits.bytes().all(|byte| byte.is_ascii_digit());
+    let grouped = digits.contains(['_', ':'])
+        && digits.bytes().all(|byte| byte.is_ascii_digit() || b"_:.".contains(&byte));
+    let float = digits.parse::<f64>().is_ok();
+    if based || octal || grouped || float { None } else { Some(Content::Text(text.to_owned())) }
+}
