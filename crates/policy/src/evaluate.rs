@@ -4,7 +4,9 @@
 //! put to it as what the language says of them: a value that is an error becomes a name that is not declared.
 
 mod decision;
+mod field_value;
 mod reasons;
+mod references;
 mod span_values;
 
 use std::collections::{BTreeMap, HashMap};
@@ -18,24 +20,10 @@ use crate::diagnostics::{Diagnostic, Span as Place};
 use crate::parse::{on_deep_stack, parse_expanded};
 use crate::pattern::Pattern;
 
+pub use field_value::FieldValue;
 use span_values::SpanValues;
 
 pub use decision::{Decision, Reading, Verdict, explain};
-
-/// The value of one column of a span. Strings are bytes: a span's text need not be UTF-8.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum FieldValue {
-    /// NULL.
-    Null,
-    /// A string.
-    String(Vec<u8>),
-    /// An array of strings.
-    Strings(Vec<Vec<u8>>),
-    /// A boolean.
-    Bool(bool),
-    /// A map with string values, in the order of the column, perhaps with repeated keys; `None` is NULL.
-    Map(Vec<(Vec<u8>, Option<Vec<u8>>)>),
-}
 
 /// What an expression evaluates to on one span. Only `True` satisfies a policy.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -121,8 +109,6 @@ fn outcome(expression: &IdedExpr, context: &Context<'_, '_>) -> Outcome {
     }
 }
 
-/// A name that no policy can write and no context declares.
-const UNDEFINED: &str = "@undefined";
 /// Passes a value through unless it is a string that is not UTF-8.
 const UTF8_ONLY: &str = "@utf8";
 
@@ -167,10 +153,7 @@ fn user_value(caller: &Caller) -> HashMap<String, Value> {
 
 /// Puts to the library what it cannot know: values that are errors, RE2's meaning of patterns, strings without order.
 fn rewrite(node: &mut IdedExpr, values: &SpanValues) {
-    if let Some((map, key)) = key_reference(node)
-        && values.is_erroneous(&map, &key)
-    {
-        node.expr = Expr::Ident(UNDEFINED.to_owned());
+    if references::rewrite(node, values) {
         return;
     }
     match &mut node.expr {
@@ -216,23 +199,5 @@ fn rewrite_call(call: &mut CallExpr, values: &SpanValues) {
             operand.expr =
                 Expr::Call(CallExpr { func_name: UTF8_ONLY.to_owned(), target: None, args: vec![inner] });
         }
-    }
-}
-
-/// `M["k"]` or `M.k`, but not `has(M.k)`.
-fn key_reference(node: &IdedExpr) -> Option<(String, String)> {
-    match &node.expr {
-        Expr::Call(call) if call.func_name == operators::INDEX => match call.args.as_slice() {
-            [
-                IdedExpr { expr: Expr::Ident(map), .. },
-                IdedExpr { expr: Expr::Literal(LiteralValue::String(key)), .. },
-            ] => Some((map.clone(), key.inner().to_owned())),
-            _ => None,
-        },
-        Expr::Select(select) if !select.test => match &select.operand.expr {
-            Expr::Ident(map) => Some((map.clone(), select.field.clone())),
-            _ => None,
-        },
-        _ => None,
     }
 }

@@ -10,19 +10,19 @@ use tracewarden_policy::{FieldValue, Outcome, Span, evaluate, explain};
 
 fn span() -> Span {
     let text = |text: &str| text.as_bytes().to_vec();
-    let entry = |key: &str, value: &str| (text(key), Some(text(value)));
+    let entry = |key: &str, value: &str| (text(key), FieldValue::text(value));
     BTreeMap::from([
-        ("ServiceName".to_owned(), FieldValue::String(text("checkout"))),
+        ("ServiceName".to_owned(), FieldValue::text("checkout")),
         ("Sampled".to_owned(), FieldValue::Bool(false)),
         ("Nick".to_owned(), FieldValue::Null),
-        ("Events.Name".to_owned(), FieldValue::Strings(vec![text("start"), text("exception")])),
+        ("Events.Name".to_owned(), FieldValue::texts(["start", "exception"])),
         (
             "SpanAttributes".to_owned(),
             FieldValue::Map(vec![
                 entry("tenant.id", "t1"),
                 entry("flag", "yes"),
                 entry("tags", "[\"a\",\"b\"]"),
-                (text("env"), Some(b"\xff".to_vec())),
+                (text("env"), FieldValue::String(b"\xff".to_vec())),
             ]),
         ),
     ])

@@ -22,12 +22,12 @@ fn authorise<'a>(
 
 fn span() -> BTreeMap<String, FieldValue> {
     let text = |text: &str| text.as_bytes().to_vec();
-    let entry = |key: &str, value: &str| (text(key), Some(text(value)));
+    let entry = |key: &str, value: &str| (text(key), FieldValue::text(value));
     BTreeMap::from([
-        ("ServiceName".to_owned(), FieldValue::String(text("checkout"))),
+        ("ServiceName".to_owned(), FieldValue::text("checkout")),
         ("Sampled".to_owned(), FieldValue::Bool(false)),
         ("Nick".to_owned(), FieldValue::Null),
-        ("Events.Name".to_owned(), FieldValue::Strings(vec![text("start"), text("exception")])),
+        ("Events.Name".to_owned(), FieldValue::texts(["start", "exception"])),
         (
             "SpanAttributes".to_owned(),
             FieldValue::Map(vec![

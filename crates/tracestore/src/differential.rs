@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use tracewarden_model::Caller;
 use tracewarden_model::ambient::{Entropy, EntropyError};
+use tracewarden_model::{Caller, Number};
 use tracewarden_policy::{FieldValue, Outcome, Span, check, evaluate};
 use tracewarden_testkit::local_store::LocalStore;
 use tracewarden_testkit::policies::{COLUMNS, Generator};
@@ -63,16 +63,17 @@ pub(crate) fn value_sql(value: &FieldValue) -> String {
         FieldValue::Null => "NULL".to_owned(),
         FieldValue::Bool(value) => value.to_string(),
         FieldValue::String(bytes) => hex_literal(bytes),
-        FieldValue::Strings(list) => {
-            format!("[{}]", list.iter().map(|bytes| hex_literal(bytes)).collect::<Vec<_>>().join(","))
+        FieldValue::Number(Number::Int(value)) => value.to_string(),
+        FieldValue::Number(Number::UInt(value)) => value.to_string(),
+        FieldValue::Number(Number::Float(value)) => value.to_string(),
+        FieldValue::Other(text) => text.clone(),
+        FieldValue::Array(list) => {
+            format!("[{}]", list.iter().map(value_sql).collect::<Vec<_>>().join(","))
         }
         FieldValue::Map(entries) => {
             let entries: Vec<String> = entries
                 .iter()
-                .map(|(key, value)| {
-                    let value = value.as_ref().map_or("NULL".to_owned(), |bytes| hex_literal(bytes));
-                    format!("{}, {value}", hex_literal(key))
-                })
+                .map(|(key, value)| format!("{}, {}", hex_literal(key), value_sql(value)))
                 .collect();
             format!("map({})", entries.join(","))
         }

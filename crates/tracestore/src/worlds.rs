@@ -92,7 +92,7 @@ fn make_world(random: &mut ChaCha8Rng, generator: &mut Generator) -> World {
                 && random.random_bool(0.6)
             {
                 let size = NUMBERS.choose(random).unwrap();
-                entries.push((b"size".to_vec(), Some(size.as_bytes().to_vec())));
+                entries.push((b"size".to_vec(), FieldValue::text(*size)));
             }
             spans.push(StoredSpan {
                 trace: id.clone(),
@@ -222,13 +222,7 @@ enum Found {
 fn raw(span: &StoredSpan, field: &MarkedField) -> Option<FieldValue> {
     let value = match &field.field.map {
         None => span.values.get(&field.field.name).cloned(),
-        Some(map) => match span.values.get(map) {
-            Some(FieldValue::Map(entries)) => entries
-                .iter()
-                .find(|(key, _)| key == field.field.name.as_bytes())
-                .and_then(|(_, value)| value.clone().map(FieldValue::String)),
-            _ => None,
-        },
+        Some(map) => span.values.get(map).and_then(|map| map.under(field.field.name.as_bytes())).cloned(),
     };
     value.filter(|value| *value != FieldValue::Null)
 }
@@ -242,7 +236,10 @@ fn found(span: &StoredSpan, field: &MarkedField) -> Option<Found> {
     let text = |bytes: &[u8]| std::str::from_utf8(bytes).ok().map(str::to_owned);
     Some(match (raw(span, field)?, field.logical) {
         (FieldValue::Bool(value), _) => Found::Bool(value),
-        (FieldValue::Strings(list), _) => Found::Texts(list),
+        (FieldValue::Array(list), _) => {
+            let text = |value| if let FieldValue::String(bytes) = value { Some(bytes) } else { None };
+            Found::Texts(list.into_iter().map(text).collect::<Option<_>>()?)
+        }
         (FieldValue::String(bytes), LogicalType::String) => Found::Text(bytes),
         (FieldValue::String(bytes), LogicalType::Boolean) => match bytes.as_slice() {
             b"true" => Found::Bool(true),

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use cel::Value;
 use tracewarden_model::field::escape;
-use tracewarden_model::{AttributeValue, Caller, LogicalType, MarkedField};
+use tracewarden_model::{AttributeValue, Caller, LogicalType, MarkedField, Number};
 
 use crate::evaluate::decision::Reading;
 use crate::evaluate::{FieldValue, Span};
@@ -86,35 +86,19 @@ fn called(function: TextFunction) -> &'static str {
 
 /// The value of a field as the span has it; `None` where it is absent.
 fn value_of<'a>(field: &MarkedField, span: &'a Span) -> Option<&'a FieldValue> {
-    span.get(field.field.map.as_ref().unwrap_or(&field.field.name))
-}
-
-/// The bytes under a key: the first of them, if there are several. `Some(None)` is NULL.
-fn under_key<'a>(field: &MarkedField, value: &'a FieldValue) -> Option<Option<&'a [u8]>> {
-    match value {
-        FieldValue::Map(entries) => {
-            let found = entries.iter().find(|(key, _)| key == field.field.name.as_bytes());
-            found.map(|(_, value)| value.as_deref())
-        }
-        _ => None,
+    match &field.field.map {
+        None => span.get(&field.field.name),
+        Some(map) => span.get(map)?.under(field.field.name.as_bytes()),
     }
 }
 
 fn of_field(field: &MarkedField, span: &Span) -> String {
     let name = &field.field;
     let value = value_of(field, span);
-    let missing = if name.map.is_some() {
-        match value.and_then(|value| under_key(field, value)) {
-            None => Some("absent"),
-            Some(None) => Some("NULL"),
-            Some(Some(_)) => None,
-        }
-    } else {
-        match value {
-            None => Some("absent"),
-            Some(FieldValue::Null) => Some("NULL"),
-            Some(_) => None,
-        }
+    let missing = match value {
+        None => Some("absent"),
+        Some(FieldValue::Null) => Some("NULL"),
+        Some(_) => None,
     };
     match (missing, field.logical) {
         (Some(missing), _) => format!("`{name}` is {missing} on this span"),
@@ -128,15 +112,7 @@ fn of_field(field: &MarkedField, span: &Span) -> String {
 pub(super) fn reading(node: &Node, caller: &Caller, span: &Span) -> Option<Reading> {
     let (name, value) = match &node.kind {
         Kind::Field(field) => {
-            let value = match (value_of(field, span), &field.field.map) {
-                (None, _) => "absent".to_owned(),
-                (Some(value), None) => shown_field(value),
-                (Some(value), Some(_)) => match under_key(field, value) {
-                    None => "absent".to_owned(),
-                    Some(None) => "NULL".to_owned(),
-                    Some(Some(bytes)) => cut(quoted(bytes)),
-                },
-            };
+            let value = value_of(field, span).map_or_else(|| "absent".to_owned(), shown_field);
             (field.field.to_string(), value)
         }
         Kind::Attribute(name) => {
@@ -155,8 +131,15 @@ fn shown_field(value: &FieldValue) -> String {
         FieldValue::Null => "NULL".to_owned(),
         FieldValue::Bool(value) => value.to_string(),
         FieldValue::String(bytes) => cut(quoted(bytes)),
-        FieldValue::Strings(list) => cut(listed(list.iter().map(Vec::as_slice))),
+        FieldValue::Number(Number::Int(value)) => value.to_string(),
+        FieldValue::Number(Number::UInt(value)) => value.to_string(),
+        FieldValue::Number(Number::Float(value)) => value.to_string(),
+        FieldValue::Array(list) => {
+            let texts: Vec<String> = list.iter().take(SHOWN_CHARS).map(shown_field).collect();
+            cut(format!("[{}]", texts.join(", ")))
+        }
         FieldValue::Map(entries) => format!("a map of {} entries", entries.len()),
+        FieldValue::Other(text) => cut(text.clone()),
     }
 }
 
@@ -238,12 +221,10 @@ pub(super) fn longest_list(caller: &Caller, root: &Node, span: &Span) -> u64 {
         Kind::List(elements) => elements.len(),
         Kind::Known(Known::List(elements)) => elements.len(),
         Kind::Field(field) if field.logical == LogicalType::StringArray => match value_of(field, span) {
-            Some(FieldValue::Strings(list)) => list.len(),
+            Some(FieldValue::Array(list)) => list.len(),
             // A JSON array is text: its elements have commas between them.
-            Some(value) => under_key(field, value)
-                .flatten()
-                .map_or(0, |text| 1 + text.iter().filter(|byte| **byte == b',').count()),
-            None => 0,
+            Some(FieldValue::String(text)) => 1 + text.iter().filter(|byte| **byte == b',').count(),
+            _ => 0,
         },
         _ => 0,
     });

@@ -1,35 +1,60 @@
 //! A span's values as the CEL library can hold them.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
 
 use cel::Value;
-use tracewarden_model::{AttributeValue, Caller, LogicalType, MarkedField};
+use tracewarden_model::{AttributeValue, Caller, ColumnType, FieldSource, LogicalType, MarkedField};
 
 use crate::evaluate::{FieldValue, Span};
 
-/// The span's columns as variables, and which map keys have a value that is an error.
+/// The span's columns as variables, and which keys and paths have a value that is an error.
 pub(super) struct SpanValues {
     variables: BTreeMap<String, Value>,
+    columns: BTreeSet<String>,
+    keys: BTreeSet<(String, String)>,
     erroneous: BTreeSet<(String, String)>,
     invalid: Option<Range<u32>>,
 }
 
 impl SpanValues {
     pub(super) fn new(expression: &str, caller: &Caller, fields: &[&MarkedField], span: &Span) -> Self {
-        let invalid = free_block(expression, caller, span);
-        let mut values = Self { variables: BTreeMap::new(), erroneous: BTreeSet::new(), invalid };
+        let mut values = Self {
+            variables: BTreeMap::new(),
+            columns: BTreeSet::new(),
+            keys: BTreeSet::new(),
+            erroneous: BTreeSet::new(),
+            invalid: free_block(expression, caller, span),
+        };
+        let mut maps: BTreeMap<&str, HashMap<String, Value>> = BTreeMap::new();
         for field in fields {
+            let name = &field.field.name;
             match &field.field.map {
-                Some(map) => values.add_key(map, field, span.get(map)),
-                None => values.add_column(&field.field.name, span.get(&field.field.name)),
+                None => values.add_column(field, span.get(name)),
+                Some(map) => {
+                    let members = maps.entry(map).or_default();
+                    values.keys.insert((map.clone(), name.clone()));
+                    if let Some(value) = values.member(map, field, span.get(map)) {
+                        members.insert(name.clone(), value);
+                    }
+                }
             }
         }
+        values.variables.extend(maps.into_iter().map(|(map, members)| (map.to_owned(), members.into())));
         values
     }
 
     pub(super) fn variables(&self) -> impl Iterator<Item = (String, Value)> + '_ {
         self.variables.iter().map(|(name, value)| (name.clone(), value.clone()))
+    }
+
+    pub(super) fn is_column(&self, name: &str) -> bool {
+        self.columns.contains(name)
+    }
+
+    pub(super) fn is_key(&self, map: &str, key: &str) -> bool {
+        self.keys.contains(&(map.to_owned(), key.to_owned()))
     }
 
     pub(super) fn is_erroneous(&self, map: &str, key: &str) -> bool {
@@ -41,58 +66,56 @@ impl SpanValues {
         self.invalid.clone()
     }
 
-    /// A column; NULL and absent ones stay undeclared. `Events.Name` is a member of `Events`.
-    fn add_column(&mut self, name: &str, value: Option<&FieldValue>) {
-        let value = match value {
-            Some(FieldValue::String(bytes)) => self.text(bytes),
-            Some(FieldValue::Strings(list)) => {
-                list.iter().map(|bytes| self.text(bytes)).collect::<Vec<_>>().into()
-            }
-            Some(FieldValue::Bool(value)) => Value::Bool(*value),
-            Some(FieldValue::Null | FieldValue::Map(_)) | None => return,
-        };
-        match name.split_once('.') {
-            None => {
-                self.variables.insert(name.to_owned(), value);
-            }
-            Some((outer, inner)) => self.insert_member(outer, inner, value),
+    /// A column; one without a value of its type stays undeclared.
+    fn add_column(&mut self, field: &MarkedField, value: Option<&FieldValue>) {
+        self.columns.insert(field.field.name.clone());
+        if let Some(value) = value.and_then(|value| self.typed(field, value)) {
+            self.variables.insert(field.field.name.clone(), value);
         }
     }
 
-    fn add_key(&mut self, map: &str, field: &MarkedField, column: Option<&FieldValue>) {
-        self.variables.entry(map.to_owned()).or_insert_with(|| HashMap::<String, Value>::new().into());
-        let Some(FieldValue::Map(entries)) = column else { return };
-        let key = field.field.name.as_bytes();
-        // A map may hold a key twice: the first one counts. A NULL value is as good as no key.
-        let Some((_, Some(bytes))) = entries.iter().find(|(name, _)| name == key) else { return };
-        let text = std::str::from_utf8(bytes).ok();
-        let value = match field.logical {
-            LogicalType::Boolean => match text {
-                Some("true") => Some(Value::Bool(true)),
-                Some("false") => Some(Value::Bool(false)),
-                _ => None,
-            },
-            LogicalType::StringArray => text
-                .and_then(string_array)
-                .map(|list| list.iter().map(|text| Value::from(text.as_str())).collect::<Vec<_>>().into()),
-            _ => Some(self.text(bytes)),
-        };
-        let value = value.unwrap_or_else(|| {
+    /// What is under a key or at a path: `None` where it is absent, as which NULL counts.
+    fn member(&mut self, map: &str, field: &MarkedField, column: Option<&FieldValue>) -> Option<Value> {
+        let value = column?.under(field.field.name.as_bytes()).filter(|value| **value != FieldValue::Null)?;
+        Some(self.typed(field, value).unwrap_or_else(|| {
             self.erroneous.insert((map.to_owned(), field.field.name.clone()));
             Value::Null
-        });
-        self.insert_member(map, &field.field.name, value);
+        }))
     }
 
-    fn insert_member(&mut self, outer: &str, inner: &str, value: Value) {
-        let mut members: HashMap<String, Value> = match self.variables.get(outer) {
-            Some(Value::Map(map)) => {
-                map.map.iter().map(|(name, value)| (name.to_string(), value.clone())).collect()
+    /// A value of the field's logical type; `None` for any other.
+    fn typed(&self, field: &MarkedField, value: &FieldValue) -> Option<Value> {
+        let column_type = &field.column_type;
+        // The strings of a map can stand for values of the other types.
+        let parsed = field.source == FieldSource::MapKey && column_type.is_text();
+        match (field.logical, value) {
+            (LogicalType::String, FieldValue::String(bytes)) => Some(self.text(&stored(column_type, bytes))),
+            (LogicalType::Boolean, FieldValue::Bool(value)) => Some(Value::Bool(*value)),
+            (LogicalType::Boolean, FieldValue::String(bytes)) if parsed => {
+                match stored(column_type, bytes).as_ref() {
+                    b"true" => Some(Value::Bool(true)),
+                    b"false" => Some(Value::Bool(false)),
+                    _ => None,
+                }
             }
-            _ => HashMap::new(),
-        };
-        members.insert(inner.to_owned(), value);
-        self.variables.insert(outer.to_owned(), members.into());
+            (LogicalType::StringArray, FieldValue::String(bytes)) if parsed => {
+                let bytes = stored(column_type, bytes);
+                let list = string_array(std::str::from_utf8(&bytes).ok()?)?;
+                Some(list.iter().map(|text| Value::from(text.as_str())).collect::<Vec<_>>().into())
+            }
+            (LogicalType::StringArray, FieldValue::Array(elements)) => {
+                let element_type = match column_type.bare() {
+                    ColumnType::Array(element) => element,
+                    other => other,
+                };
+                let text = |element: &FieldValue| match element {
+                    FieldValue::String(bytes) => Some(self.text(&stored(element_type, bytes))),
+                    _ => None,
+                };
+                Some(elements.iter().map(text).collect::<Option<Vec<_>>>()?.into())
+            }
+            _ => None,
+        }
     }
 
     /// Text in which each byte that is not UTF-8 is a code point that occurs nowhere else. One to one, and it keeps
@@ -107,6 +130,19 @@ impl SpanValues {
             }
         }
         Value::from(text)
+    }
+}
+
+/// A string as a column of this type has it: a `FixedString` without the zero bytes that fill it up, a UUID in
+/// lower case.
+fn stored<'a>(column_type: &ColumnType, bytes: &'a [u8]) -> Cow<'a, [u8]> {
+    match column_type.bare() {
+        ColumnType::FixedString { .. } => {
+            let end = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+            Cow::Borrowed(bytes.get(..end).unwrap_or_default())
+        }
+        ColumnType::Uuid => Cow::Owned(bytes.to_ascii_lowercase()),
+        _ => Cow::Borrowed(bytes),
     }
 }
 
@@ -126,14 +162,13 @@ fn free_block(expression: &str, caller: &Caller, span: &Span) -> Option<Range<u3
             AttributeValue::Bool(_) => {}
         }
     }
-    for value in span.values() {
+    let mut pending: Vec<&FieldValue> = span.values().collect();
+    while let Some(value) = pending.pop() {
         match value {
             FieldValue::String(bytes) => strings.push(bytes),
-            FieldValue::Strings(list) => strings.extend(list.iter().map(Vec::as_slice)),
-            FieldValue::Map(entries) => {
-                strings.extend(entries.iter().filter_map(|(_, value)| value.as_deref()));
-            }
-            FieldValue::Null | FieldValue::Bool(_) => {}
+            FieldValue::Array(elements) => pending.extend(elements),
+            FieldValue::Map(entries) => pending.extend(entries.iter().map(|(_, value)| value)),
+            FieldValue::Null | FieldValue::Bool(_) | FieldValue::Number(_) | FieldValue::Other(_) => {}
         }
     }
     if strings.iter().all(|bytes| std::str::from_utf8(bytes).is_ok()) {

@@ -44,9 +44,9 @@ impl Generator {
             } else {
                 match column_type.bare() {
                     ColumnType::Bool => FieldValue::Bool(self.chance(60)),
-                    ColumnType::Array(_) => {
-                        FieldValue::Strings((0..self.below(4)).map(|_| self.bytes()).collect())
-                    }
+                    ColumnType::Array(_) => FieldValue::Array(
+                        (0..self.below(4)).map(|_| FieldValue::String(self.bytes())).collect(),
+                    ),
                     ColumnType::Map(_, value) => FieldValue::Map(self.map(name, value.is_nullable())),
                     _ => FieldValue::String(self.bytes()),
                 }
@@ -56,7 +56,7 @@ impl Generator {
         span
     }
 
-    fn map(&mut self, map: &str, nullable: bool) -> Vec<(Vec<u8>, Option<Vec<u8>>)> {
+    fn map(&mut self, map: &str, nullable: bool) -> Vec<(Vec<u8>, FieldValue)> {
         let mut entries = Vec::new();
         for (_, key, logical) in KEYS.iter().filter(|(name, ..)| *name == map) {
             let times = match self.below(100) {
@@ -75,12 +75,13 @@ impl Generator {
                     LogicalType::StringArray => self.pick(&LISTS, "").as_bytes().to_vec(),
                     _ => self.bytes(),
                 };
-                let value = if nullable && self.chance(15) { None } else { Some(value) };
+                let value =
+                    if nullable && self.chance(15) { FieldValue::Null } else { FieldValue::String(value) };
                 entries.push((key.as_bytes().to_vec(), value));
             }
         }
         if self.chance(10) {
-            entries.push((b"other\xff".to_vec(), Some(b"x".to_vec())));
+            entries.push((b"other\xff".to_vec(), FieldValue::text("x")));
         }
         entries
     }

@@ -1,0 +1,43 @@
+//! Values of a span's columns.
+
+use tracewarden_model::Number;
+
+/// The value of one column of a span. Strings are bytes: a span's text need not be UTF-8.
+#[derive(Debug, Clone, PartialEq)]
+pub enum FieldValue {
+    /// NULL.
+    Null,
+    /// A string, the name of an enumeration's value, or a UUID.
+    String(Vec<u8>),
+    /// A boolean.
+    Bool(bool),
+    /// A number, or a time in seconds since the epoch: only filters compare it.
+    Number(Number),
+    /// An array.
+    Array(Vec<FieldValue>),
+    /// A map in the order of the column, perhaps with repeated keys; or what a JSON column holds, each value under its
+    /// path: names joined by dots.
+    Map(Vec<(Vec<u8>, FieldValue)>),
+    /// A value of a type that no field has, such as a date within JSON: as ClickHouse writes it.
+    Other(String),
+}
+
+impl FieldValue {
+    /// A string.
+    pub fn text(text: impl Into<String>) -> Self {
+        Self::String(text.into().into_bytes())
+    }
+
+    /// An array of strings.
+    pub fn texts<T: Into<String>>(texts: impl IntoIterator<Item = T>) -> Self {
+        Self::Array(texts.into_iter().map(Self::text).collect())
+    }
+
+    /// What is under a key of a map, or at a path of a JSON column. A map may hold a key twice: the first one counts.
+    pub fn under(&self, key: &[u8]) -> Option<&Self> {
+        match self {
+            Self::Map(entries) => entries.iter().find(|(name, _)| name == key).map(|(_, value)| value),
+            _ => None,
+        }
+    }
+}

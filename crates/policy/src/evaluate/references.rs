@@ -1,0 +1,102 @@
+//! Names of fields in the library's tree, put in the one form in which the library can look them up.
+//!
+//! Policies write a key as `M["k"]` or `M.k`, a path as `J["a.b"]` or `J.a.b`, and a nested column as `Events.Name`,
+//! which the library would take for members of members. What is absent, and what follows from it, stays the library's
+//! to say: keys and paths are looked up in a map, and columns that are NULL are not declared.
+
+use cel::IdedExpr;
+use cel::common::ast::{CallExpr, Expr, LiteralValue, SelectExpr, operators};
+
+use crate::evaluate::span_values::SpanValues;
+
+/// A name that no policy can write and no context declares.
+const UNDEFINED: &str = "@undefined";
+
+/// Rewrites a node that names a field or asks for a key; leaves any other as it is and says so.
+pub(super) fn rewrite(node: &mut IdedExpr, values: &SpanValues) -> bool {
+    let found = column(node, values).or_else(|| value(node, values)).or_else(|| presence(node, values));
+    match found {
+        Some(expression) => {
+            node.expr = expression;
+            true
+        }
+        None => false,
+    }
+}
+
+fn column(node: &IdedExpr, values: &SpanValues) -> Option<Expr> {
+    let name = names(node)?.join(".");
+    values.is_column(&name).then_some(Expr::Ident(name))
+}
+
+/// `M["k"]`, `M.k`, `J.a.b`.
+fn value(node: &IdedExpr, values: &SpanValues) -> Option<Expr> {
+    let (map, key) = match &node.expr {
+        Expr::Call(call) if call.func_name == operators::INDEX => match call.args.as_slice() {
+            [container, key] => (names(container)?.join("."), literal(key)?.to_owned()),
+            _ => return None,
+        },
+        _ => member(&names(node)?, values)?,
+    };
+    if values.is_erroneous(&map, &key) {
+        return Some(Expr::Ident(UNDEFINED.to_owned()));
+    }
+    values.is_key(&map, &key).then(|| call(operators::INDEX, Expr::Ident(map), text(key)))
+}
+
+/// `"k" in M`, `has(M.k)`, `has(J.a.b)`.
+fn presence(node: &IdedExpr, values: &SpanValues) -> Option<Expr> {
+    let (map, key) = match &node.expr {
+        Expr::Call(call) if call.func_name == operators::IN => match call.args.as_slice() {
+            [key, container] => (names(container)?.join("."), literal(key)?.to_owned()),
+            _ => return None,
+        },
+        Expr::Select(select) if select.test => member(&selected(select)?, values)?,
+        _ => return None,
+    };
+    values.is_key(&map, &key).then(|| call(operators::IN, text(key), Expr::Ident(map)))
+}
+
+/// A map and one of its keys among names that are joined by dots.
+fn member(names: &[&str], values: &SpanValues) -> Option<(String, String)> {
+    (1..names.len()).find_map(|at| {
+        let (map, key) = names.split_at_checked(at)?;
+        let (map, key) = (map.join("."), key.join("."));
+        values.is_key(&map, &key).then_some((map, key))
+    })
+}
+
+/// The names of `a.b.c`, outermost first.
+fn names(node: &IdedExpr) -> Option<Vec<&str>> {
+    match &node.expr {
+        Expr::Ident(name) => Some(vec![name]),
+        Expr::Select(select) if !select.test => selected(select),
+        _ => None,
+    }
+}
+
+fn selected(select: &SelectExpr) -> Option<Vec<&str>> {
+    let mut names = names(&select.operand)?;
+    names.push(&select.field);
+    Some(names)
+}
+
+fn literal(node: &IdedExpr) -> Option<&str> {
+    match &node.expr {
+        Expr::Literal(LiteralValue::String(text)) => Some(text.inner()),
+        _ => None,
+    }
+}
+
+fn text(text: String) -> Expr {
+    Expr::Literal(LiteralValue::String(text.into()))
+}
+
+fn call(function: &str, left: Expr, right: Expr) -> Expr {
+    let argument = |expr| IdedExpr { id: 0, expr };
+    Expr::Call(CallExpr {
+        func_name: function.to_owned(),
+        target: None,
+        args: vec![argument(left), argument(right)],
+    })
+}
