@@ -12,7 +12,7 @@ use tracewarden_model::Entropy;
 use url::Url;
 
 use crate::metrics::{Measured, Metrics};
-use crate::settings::{READONLY, READONLY_OF_PROFILE, settings};
+use crate::settings::{Bounds, READONLY, READONLY_OF_PROFILE, settings};
 use crate::sql::Statement;
 use crate::{StoreConfig, StoreError};
 
@@ -68,6 +68,7 @@ pub(crate) struct Client {
     /// Whether the user's own profile fixes `readonly`.
     readonly_fixed: Arc<AtomicBool>,
     pub(crate) metrics: Metrics,
+    bounds: Bounds,
     config: Arc<StoreConfig>,
     entropy: Arc<dyn Entropy>,
 }
@@ -105,6 +106,7 @@ impl Client {
             preferred: Arc::default(),
             readonly_fixed: Arc::default(),
             metrics: Metrics::default(),
+            bounds: Bounds::of(&config),
             config,
             entropy,
         })
@@ -176,7 +178,7 @@ impl Client {
         if sent == Sent::Settings {
             let fixed = self.readonly_fixed.load(Ordering::Relaxed);
             let readonly = if fixed { READONLY_OF_PROFILE } else { READONLY };
-            url.query_pairs_mut().extend_pairs(settings(&self.config, readonly));
+            url.query_pairs_mut().extend_pairs(settings(&self.config, self.bounds, readonly));
         }
         // Values can be long, and addresses are logged: both speak for the body.
         let boundary = format!("tracewarden-{id}");
@@ -211,6 +213,12 @@ impl Client {
         statement: &str,
     ) -> Result<Vec<T>, StoreError> {
         self.send_once(&Statement::new(statement), ROWS, Sent::Nothing).await?.rows().await
+    }
+
+    /// The same client for statements that must cost less than others.
+    pub(crate) fn within(&self, bounds: Bounds) -> Self {
+        let seconds = bounds.seconds.min(self.config.max_execution_time_seconds);
+        Self { bounds: Bounds { seconds, ..bounds }, ..self.clone() }
     }
 
     /// A client of this endpoint alone.

@@ -40,6 +40,12 @@ impl StoreError {
         matches!(self, Self::Store { code: Some(164), message } if message.contains("'readonly'"))
     }
 
+    /// Whether the statement would have read more rows than it may.
+    pub(crate) fn is_too_many_rows(&self) -> bool {
+        // TOO_MANY_ROWS
+        matches!(self, Self::Store { code: Some(158), .. })
+    }
+
     /// From ClickHouse's code and message.
     pub(crate) fn from_exception(code: Option<i32>, message: String) -> Self {
         match code {

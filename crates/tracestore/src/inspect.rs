@@ -5,7 +5,7 @@ use tracewarden_model::Binding;
 
 use crate::client::Client;
 use crate::grants::Grant;
-use crate::settings::{READONLY, settings};
+use crate::settings::{Bounds, READONLY, settings};
 use crate::sql::{Statement, quote_table};
 use crate::{StoreError, TraceStore};
 
@@ -116,7 +116,8 @@ impl TraceStore {
 
     /// The value that is sent of a setting.
     pub fn sent_setting(&self, name: &str) -> Option<String> {
-        settings(&self.config, READONLY).into_iter().find(|(known, _)| *known == name).map(|(_, value)| value)
+        let settings = settings(&self.config, Bounds::of(&self.config), READONLY);
+        settings.into_iter().find(|(known, _)| *known == name).map(|(_, value)| value)
     }
 }
 

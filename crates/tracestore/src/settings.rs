@@ -8,18 +8,35 @@ use crate::StoreConfig;
 pub(crate) const READONLY: &str = "1";
 pub(crate) const READONLY_OF_PROFILE: &str = "2";
 
+/// What one statement may cost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Bounds {
+    /// Seconds that it may run.
+    pub(crate) seconds: u32,
+    /// Rows that it may read, as the store reckons before it begins; 0 for any number.
+    pub(crate) rows: u64,
+}
+
+impl Bounds {
+    /// Those of a statement that somebody waits for.
+    pub(crate) fn of(config: &StoreConfig) -> Self {
+        Self { seconds: config.max_execution_time_seconds, rows: 0 }
+    }
+}
+
 /// Settings of every statement, as name and value.
-pub(crate) fn settings(config: &StoreConfig, readonly: &str) -> Vec<(&'static str, String)> {
+pub(crate) fn settings(config: &StoreConfig, bounds: Bounds, readonly: &str) -> Vec<(&'static str, String)> {
     let mut settings = vec![
         ("readonly", readonly.to_owned()),
-        ("max_execution_time", config.max_execution_time_seconds.to_string()),
+        ("max_execution_time", bounds.seconds.to_string()),
+        ("max_rows_to_read", bounds.rows.to_string()),
         ("max_memory_usage", config.max_memory_bytes.to_string()),
     ];
     settings.extend(FIXED.iter().map(|(name, value)| (*name, (*value).to_owned())));
     settings
 }
 
-const FIXED: [(&str, &str); 42] = [
+const FIXED: [(&str, &str); 41] = [
     // Every limit is an error, never a shorter answer.
     ("timeout_overflow_mode", "throw"),
     ("read_overflow_mode", "throw"),
@@ -33,7 +50,6 @@ const FIXED: [(&str, &str); 42] = [
     ("transfer_overflow_mode", "throw"),
     ("max_result_rows", "0"),
     ("max_result_bytes", "0"),
-    ("max_rows_to_read", "0"),
     ("max_rows_to_group_by", "0"),
     ("limit", "0"),
     ("offset", "0"),

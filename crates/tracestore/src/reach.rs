@@ -1,0 +1,364 @@
+//! How many recent traces policies would open: advice for whoever writes them.
+//!
+//! No span leaves this crate without an access scope, and none does here: what comes back is counts of traces and of
+//! services, of a bounded sample. Yet a count tells something about spans, and whoever may choose the predicate can ask
+//! again and again. So the caller has to answer for it, as it has for the samples of discovery: `service` asks for
+//! administrators only, not at all where the operator switched samples off, and after the question is in the audit log.
+
+use tracewarden_model::{Binding, Timestamp};
+use tracewarden_policy::Predicate;
+
+use crate::predicate_sql::render;
+use crate::select::known_column;
+use crate::settings::Bounds;
+use crate::sql::Statement;
+use crate::table::{BoundTable, plain_text};
+use crate::{StoreError, TraceStore};
+
+/// Most predicates of one question.
+pub const MAX_PREDICATES: usize = 200;
+/// Largest all of them together, in nodes as written.
+const MAX_SIZE: u64 = 20_000;
+/// Traces that a sample has at most.
+const MAX_TRACES: u64 = 1_000;
+/// Services of one trace that are counted.
+const MAX_SERVICES: u32 = 1_000;
+/// Rows that a question may read.
+const MAX_ROWS: u64 = 10_000_000;
+
+const MINUTE: i64 = 60 * 1_000_000_000;
+/// How far back is looked, while the sample is not full.
+const WINDOWS: [i64; 3] = [5 * MINUTE, 60 * MINUTE, 24 * 60 * MINUTE];
+
+/// Which predicates to look at, and when.
+#[derive(Debug, Clone, Copy)]
+pub struct ReachRequest<'a> {
+    /// The bound table.
+    pub binding: &'a Binding,
+    /// What a span must satisfy for its trace to be open, one by one. What is beyond [`MAX_PREDICATES`], or too large to
+    /// be asked together, is left out at the end.
+    pub predicates: &'a [Predicate],
+    /// The end of what is recent.
+    pub now: Timestamp,
+    /// Seconds that the store may take for one statement; there are at most four.
+    pub seconds: u32,
+}
+
+/// A sample of recent traces, and what predicates open of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RecentReach {
+    /// How far back the sample goes, in nanoseconds.
+    pub window_nanos: i64,
+    /// Traces of the sample.
+    pub traces: u64,
+    /// Whether there may be more traces in the window than the sample has.
+    pub sampled: bool,
+    /// For each predicate, in order; shorter than the request when not all could be asked.
+    pub opened: Vec<Opened>,
+}
+
+/// What a predicate opens of a sample.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Opened {
+    /// Traces with a span that satisfies it.
+    pub traces: u64,
+    /// Services of the spans that satisfy it; 0 when no column for services is bound.
+    pub matching_services: u64,
+    /// Services of all spans of the traces that it opens; 0 as well.
+    pub services: u64,
+}
+
+type Row = (u64, u64, Vec<u64>, Vec<u64>, Vec<u64>);
+
+impl TraceStore {
+    /// Looks at a sample of the traces that began recently, each with all its spans so far: of the newest minutes, and
+    /// further back while the sample is not full. `found` gets each look as soon as it is there, better ones later, so
+    /// that whoever stops waiting has what there was; nothing when there are no predicates.
+    ///
+    /// # Errors
+    /// When the store fails, is slow, or would have to read too much even for the newest minutes.
+    pub async fn recent_reach(
+        &self,
+        request: ReachRequest<'_>,
+        found: &mut Option<RecentReach>,
+    ) -> Result<(), StoreError> {
+        self.recent_reach_within(request, MAX_ROWS, found).await
+    }
+
+    async fn recent_reach_within(
+        &self,
+        request: ReachRequest<'_>,
+        rows: u64,
+        found: &mut Option<RecentReach>,
+    ) -> Result<(), StoreError> {
+        let predicates = affordable(request.predicates);
+        if predicates.is_empty() {
+            return Ok(());
+        }
+        let table = self.bound_table(request.binding).await?;
+        let service = known_column(&table, request.binding.display.service.as_deref())
+            .map(|(column, quoted)| plain_text(&quoted, &column.column_type));
+        let client = self.client.within(Bounds { seconds: request.seconds, rows });
+        let patience = self.config.max_trace_duration_nanos;
+        for window_nanos in WINDOWS {
+            let from = request.now.saturating_sub(window_nanos);
+            let before = patience.map_or(window_nanos, |longest| longest.min(window_nanos));
+            let extent = Extent { scan: from.saturating_sub(before), from, to: request.now };
+            let statement = statement(&table, service.as_deref(), predicates, &extent);
+            let rows: Vec<Row> = match client.rows(statement).await {
+                Err(error) if error.is_too_many_rows() && found.is_some() => return Ok(()),
+                rows => rows?,
+            };
+            let reach = recent_reach(rows, window_nanos, predicates.len())?;
+            let enough = reach.sampled && reach.traces.saturating_mul(2) >= MAX_TRACES;
+            *found = Some(reach);
+            if enough {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// As many predicates as may be asked at once.
+fn affordable(predicates: &[Predicate]) -> &[Predicate] {
+    let mut left = MAX_SIZE;
+    let fitting = predicates.iter().take(MAX_PREDICATES).take_while(|predicate| {
+        let rest = left.checked_sub(predicate.size());
+        left = rest.unwrap_or_default();
+        rest.is_some()
+    });
+    let count = fitting.count();
+    predicates.get(..count).unwrap_or_default()
+}
+
+/// What is looked at.
+struct Extent {
+    /// The spans from here on.
+    scan: Timestamp,
+    /// Traces that have a span from here on, and none before.
+    from: Timestamp,
+    /// And that span before here.
+    to: Timestamp,
+}
+
+/// Traces are chosen by the hash of their id: by whatever else, the spans that come first in the table would decide
+/// which traces are seen, and those are the spans of a few services. A trace counts with all its spans or not at all:
+/// one that began before the window, as far as is looked, may have spans that are not seen.
+fn statement(
+    table: &BoundTable,
+    service: Option<&str>,
+    predicates: &[Predicate],
+    extent: &Extent,
+) -> Statement {
+    let mut statement = table.statement();
+    let service = service.unwrap_or("''");
+    let [trace, whole, services, service_name] =
+        ["trace", "whole", "services", "service"].map(|name| statement.own(name));
+    let matching: Vec<String> = (0..predicates.len()).map(|at| statement.own(&format!("p{at}"))).collect();
+    let mut each = String::new();
+    for (predicate, name) in predicates.iter().zip(&matching) {
+        let predicate = render(predicate, &mut statement);
+        // Not empty exactly where a span satisfies the predicate.
+        each.push_str(&format!(", groupUniqArrayIf({MAX_SERVICES})({service}, {predicate}) AS {name}"));
+    }
+    let list = |item: &dyn Fn(&String) -> String| matching.iter().map(item).collect::<Vec<_>>().join(", ");
+    let named = |array: String| format!("arrayCount({service_name} -> {service_name} != '', {array})");
+    let opened = list(&|name| format!("countIf({whole} AND notEmpty({name}))"));
+    let own = list(&|name| named(format!("groupUniqArrayArrayIf({name}, {whole})")));
+    let all = list(&|name| named(format!("groupUniqArrayArrayIf({services}, {whole} AND notEmpty({name}))")));
+    let (scan, from, to) =
+        (statement.time(extent.scan), statement.time(extent.from), statement.time(extent.to));
+    let inside = table.within(&from, &to);
+    let BoundTable { name, trace_id: id, trace_id_column: column, timestamp, .. } = table;
+    statement.push(&format!(
+        "SELECT count(), countIf({whole}), [{opened}], [{own}], [{all}] FROM (\
+         SELECT {id} AS {trace}, countIf({timestamp} < {from}) = 0 AS {whole}, \
+         groupUniqArray({MAX_SERVICES})({service}) AS {services}{each} \
+         FROM {name} WHERE {timestamp} >= {scan} AND {column} IN (\
+         SELECT {column} FROM {name} WHERE {inside} GROUP BY {column} \
+         HAVING NOT match({id}, '^0*$') AND isValidUTF8({id}) ORDER BY cityHash64({id}), {column} LIMIT {MAX_TRACES}) \
+         GROUP BY {trace})"
+    ));
+    statement
+}
+
+fn recent_reach(rows: Vec<Row>, window_nanos: i64, asked: usize) -> Result<RecentReach, StoreError> {
+    let short = || StoreError::Short("counts are missing".to_owned());
+    let (seen, traces, opened, matching, services) = rows.into_iter().next().ok_or_else(short)?;
+    if [&opened, &matching, &services].iter().any(|counts| counts.len() != asked) {
+        return Err(short());
+    }
+    let opened = opened
+        .into_iter()
+        .zip(matching.into_iter().zip(services))
+        .map(|(traces, (matching_services, services))| Opened { traces, matching_services, services })
+        .collect();
+    Ok(RecentReach { window_nanos, traces, sampled: seen >= MAX_TRACES, opened })
+}
+
+#[cfg(test)]
+mod tests {
+    use tracewarden_model::{
+        AccessModel, Caller, ColumnType, Display, FieldRef, FieldSource, LogicalType, MarkedField,
+    };
+    use tracewarden_testkit::local_store::LocalStore;
+
+    use super::*;
+    use crate::differential::{connect, execute};
+
+    const NOW: Timestamp = Timestamp::from_micros(1_790_000_000_000_000);
+
+    fn binding(service: bool) -> Binding {
+        Binding {
+            database: "default".to_owned(),
+            table: "recent".to_owned(),
+            trace_id: "TraceId".to_owned(),
+            span_id: "SpanId".to_owned(),
+            timestamp: "Timestamp".to_owned(),
+            parent_span_id: "ParentSpanId".to_owned(),
+            trace_index: None,
+            display: Display { service: service.then(|| "ServiceName".to_owned()), ..Display::default() },
+        }
+    }
+
+    fn predicate(expression: &str) -> Predicate {
+        let field = |field: FieldRef, source, column_type: &str| MarkedField {
+            field,
+            source,
+            logical: LogicalType::String,
+            column_type: ColumnType::parse(column_type),
+            filterable: false,
+            policy: true,
+        };
+        let fields = vec![
+            field(FieldRef::column("ServiceName"), FieldSource::Column, "LowCardinality(String)"),
+            field(FieldRef::key("Attributes", "team"), FieldSource::MapKey, "String"),
+        ];
+        let model = AccessModel { version: 1, binding: None, fields };
+        let checked = tracewarden_policy::check(expression, &model).unwrap();
+        checked.predicate(&Caller::default()).unwrap()
+    }
+
+    async fn table(local: &LocalStore) {
+        // Makes the provider of TLS that every client in this process wants.
+        drop(connect(local));
+        execute(
+            local,
+            "CREATE OR REPLACE TABLE default.recent (Timestamp DateTime64(9), TraceId String, SpanId String, \
+             ParentSpanId String, ServiceName LowCardinality(String), Attributes Map(LowCardinality(String), String)) \
+             ENGINE = MergeTree ORDER BY (ServiceName, Timestamp)"
+                .to_owned(),
+        )
+        .await;
+    }
+
+    async fn insert(local: &LocalStore, spans: &str) {
+        execute(
+            local,
+            format!(
+                "INSERT INTO default.recent (Timestamp, TraceId, SpanId, ServiceName, Attributes) SELECT \
+                 fromUnixTimestamp64Nano({} - toInt64(seconds_ago) * 1000000000), id, leftPad(toString(rowNumberInAllBlocks()), 16, '0'), \
+                 service, map('team', team) FROM ({spans})",
+                NOW.as_nanos()
+            ),
+        )
+        .await;
+    }
+
+    async fn ask(local: &LocalStore, service: bool, predicates: &[Predicate]) -> Option<RecentReach> {
+        let request = ReachRequest { binding: &binding(service), predicates, now: NOW, seconds: 60 };
+        let mut found = None;
+        connect(local).recent_reach(request, &mut found).await.unwrap();
+        found
+    }
+
+    #[tokio::test]
+    async fn traces_count_whole_and_services_of_all_their_spans() {
+        let local = LocalStore::start().unwrap();
+        table(&local).await;
+        let id = "lower(hex(MD5(toString(number))))";
+        // Traces 0 to 9 go through `web` and `db`, those of the team `blue` through `mail` too, two hours ago.
+        insert(&local, &format!("SELECT 7200 - number AS seconds_ago, {id} AS id, 'web' AS service, 'none' AS team FROM numbers(10)")).await;
+        insert(
+            &local,
+            &format!(
+                "SELECT 7100 AS seconds_ago, {id} AS id, 'db' AS service, 'none' AS team FROM numbers(10)"
+            ),
+        )
+        .await;
+        insert(
+            &local,
+            &format!(
+                "SELECT 7000 AS seconds_ago, {id} AS id, 'mail' AS service, 'blue' AS team FROM numbers(4)"
+            ),
+        )
+        .await;
+        // What counts not: what began before, what is of no trace, what is older or of the future.
+        insert(&local, "SELECT number * 44000 AS seconds_ago, 'long' AS id, 'old' AS service, 'blue' AS team FROM numbers(3)").await;
+        insert(&local, "SELECT 60 AS seconds_ago, repeat('0', number) AS id, 'stray' AS service, 'blue' AS team FROM numbers(33)").await;
+        insert(&local, "SELECT 90000 AS seconds_ago, 'before' AS id, 'old' AS service, 'blue' AS team").await;
+        insert(&local, "SELECT -60 AS seconds_ago, 'after' AS id, 'new' AS service, 'blue' AS team").await;
+        let predicates = [
+            predicate("Attributes['team'] == 'blue'"),
+            predicate("ServiceName in ['web', 'mail']"),
+            predicate("Attributes['team'] == 'green'"),
+            Predicate::True,
+            Predicate::False,
+        ];
+        let opened = |traces, matching_services, services| Opened { traces, matching_services, services };
+        let reach = ask(&local, true, &predicates).await.unwrap();
+        assert_eq!(
+            reach.opened,
+            [opened(4, 1, 3), opened(10, 2, 3), opened(0, 0, 0), opened(10, 3, 3), opened(0, 0, 0)]
+        );
+        assert_eq!((reach.traces, reach.sampled, reach.window_nanos), (10, false, 24 * 60 * MINUTE));
+        let reach = ask(&local, false, &predicates).await.unwrap();
+        assert_eq!(reach.opened[..2], [opened(4, 0, 0), opened(10, 0, 0)]);
+        assert_eq!(ask(&local, true, &[]).await, None);
+    }
+
+    #[tokio::test]
+    async fn a_sample_is_of_all_services_and_of_few_traces() {
+        let local = LocalStore::start().unwrap();
+        table(&local).await;
+        // The table begins with the spans of `service 0`.
+        insert(&local, "SELECT 60 + number % 100 AS seconds_ago, lower(hex(MD5(toString(number)))) AS id, concat('service ', toString(number % 10)) AS service, 'blue' AS team FROM numbers(20000)").await;
+        let predicates: Vec<_> =
+            (0..10).map(|at| predicate(&format!("ServiceName == 'service {at}'"))).collect();
+        let reach = ask(&local, true, &predicates).await.unwrap();
+        assert_eq!((reach.traces, reach.sampled, reach.window_nanos), (1_000, true, 5 * MINUTE));
+        assert_eq!(reach.opened.iter().map(|opened| opened.traces).sum::<u64>(), 1_000);
+        assert!(reach.opened.iter().all(|opened| (50..200).contains(&opened.traces)), "{reach:?}");
+    }
+
+    #[tokio::test]
+    async fn what_costs_too_much_is_not_asked() {
+        let local = LocalStore::start().unwrap();
+        table(&local).await;
+        // Ten traces in the newest minutes; the newest hour has more rows than may be read.
+        insert(&local, "SELECT 60 AS seconds_ago, concat('trace ', toString(number)) AS id, 'web' AS service, 'blue' AS team FROM numbers(10)").await;
+        insert(
+            &local,
+            "SELECT 1800 AS seconds_ago, 'busy' AS id, 'web' AS service, '' AS team FROM numbers(40000)",
+        )
+        .await;
+        let predicates = [predicate("Attributes['team'] == 'blue'")];
+        let request =
+            ReachRequest { binding: &binding(true), predicates: &predicates, now: NOW, seconds: 60 };
+        let mut found = None;
+        connect(&local).recent_reach_within(request, 30_000, &mut found).await.unwrap();
+        let reach = found.unwrap();
+        assert_eq!((reach.traces, reach.window_nanos), (10, 5 * MINUTE));
+        let mut found = None;
+        let error = connect(&local).recent_reach_within(request, 10, &mut found).await.unwrap_err();
+        assert!(error.is_too_many_rows() && found.is_none(), "{error}");
+        let many = vec![Predicate::True; MAX_PREDICATES + 50];
+        assert_eq!(ask(&local, true, &many).await.unwrap().opened.len(), MAX_PREDICATES);
+        let long = format!("ServiceName in ['{}']", vec!["x".repeat(50); 100].join("', '"));
+        let large = vec![predicate(&long); MAX_PREDICATES];
+        let asked = affordable(&large);
+        assert!(!asked.is_empty() && asked.len() < MAX_PREDICATES, "{}", asked.len());
+        assert_eq!(ask(&local, true, &large).await.unwrap().opened.len(), asked.len());
+    }
+}
