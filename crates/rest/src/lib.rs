@@ -16,6 +16,7 @@ mod filter_wire;
 mod framing;
 mod headers;
 mod health;
+pub mod json;
 mod limit;
 mod me;
 mod metrics;
@@ -31,6 +32,7 @@ mod routes;
 mod schema;
 mod schema_wire;
 mod session;
+mod span_wire;
 mod strict_objects;
 pub mod text;
 mod traces;
@@ -56,6 +58,7 @@ pub use client::TrustedProxies;
 pub use code::Code;
 pub use edge::{Edge, Stopping};
 pub use metrics::Metrics;
+pub use span_wire::spans;
 
 /// What handlers share.
 #[derive(Clone)]
@@ -113,6 +116,7 @@ fn declare(app: App) -> Routes {
         .add(Administrator(Any), routes!(roles::list))
         .add(Administrator(Any), routes!(roles::get, roles::put, roles::delete))
         .add(Administrator(Any), routes!(policies::check))
+        .add(Administrator(Any), routes!(policies::evaluate))
         .add(Administrator(Any), routes!(schema::get))
         .add(Administrator(Any), routes!(schema::tables))
         .add(Administrator(Any), routes!(schema::table))

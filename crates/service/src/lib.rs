@@ -19,6 +19,7 @@ mod binding;
 mod bootstrap;
 mod cursor;
 mod error;
+mod evaluation;
 mod fields;
 mod filter_schema;
 mod hash_memory;
@@ -55,6 +56,7 @@ pub use audit_log::{AuditEntry, AuditPage, AuditQuery};
 pub use binding::BoundModel;
 pub use bootstrap::{AdminSettings, Bootstrap};
 pub use error::{FieldError, ServiceError};
+pub use evaluation::EVALUATED_SPANS_MAX;
 pub use fields::FieldMark;
 pub use filter_schema::{FieldDescriptor, FilterSchema};
 pub use login::{LoggedIn, Login};
@@ -76,7 +78,7 @@ pub use users::{CreatedUser, NewUser, UserAccess, UserChange, UserInfo, UserPage
 pub use tracewarden_appdb::{
     AppDb, AuditRemoval, ChainFault, DbError, DbInspection, Policy, Preview, Role, SchemaState, VerifiedAudit,
 };
-pub use tracewarden_policy::Diagnostic;
+pub use tracewarden_policy::{Decision, Diagnostic, FieldValue, Outcome as PolicyOutcome, Reading, Span, Verdict};
 pub use tracewarden_tracestore::{Column, MapKey, MapKeys, SpanChunk, Summary, TableSummary, TraceStore};
 
 /// A token or password that is given out or taken in; `Debug` does not show it.

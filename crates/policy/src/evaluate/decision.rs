@@ -45,6 +45,21 @@ pub struct Decision {
     pub read: Vec<Reading>,
 }
 
+impl Decision {
+    /// Why it is an error, and what it looked at, in words; `None` when there is nothing to say. Holds data of the span.
+    pub fn detail(&self) -> Option<String> {
+        let read: Vec<String> =
+            self.read.iter().map(|Reading { name, value }| format!("`{name}` is {value}")).collect();
+        match &self.outcome {
+            // That something is absent or NULL is the reason already.
+            Outcome::Error(reason) if self.read.iter().all(Reading::is_missing) => Some(reason.clone()),
+            Outcome::Error(reason) => Some(format!("{reason}: {}", read.join(", "))),
+            _ if read.is_empty() => None,
+            _ => Some(read.join(", ")),
+        }
+    }
+}
+
 /// A value that a sub-expression looked at.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reading {
@@ -52,6 +67,12 @@ pub struct Reading {
     pub name: String,
     /// The value in CEL's notation, cut when it is long; `absent` and `NULL` where there is none.
     pub value: String,
+}
+
+impl Reading {
+    fn is_missing(&self) -> bool {
+        [reasons::ABSENT, reasons::NULL].contains(&self.value.as_str())
+    }
 }
 
 /// Evaluates a policy on spans like [`evaluate`](crate::evaluate()), and says what decided.

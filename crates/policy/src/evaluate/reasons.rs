@@ -11,6 +11,10 @@ use crate::evaluate::{FieldValue, Span};
 use crate::expression::{Kind, Known, Node};
 use crate::predicate::{Relation, TextFunction};
 
+/// What is shown in place of a value that is not there.
+pub(super) const ABSENT: &str = "absent";
+/// What is shown for NULL.
+pub(super) const NULL: &str = "NULL";
 /// Longer values are cut.
 const SHOWN_CHARS: usize = 120;
 
@@ -96,8 +100,8 @@ fn of_field(field: &MarkedField, span: &Span) -> String {
     let name = &field.field;
     let value = value_of(field, span);
     let missing = match value {
-        None => Some("absent"),
-        Some(FieldValue::Null) => Some("NULL"),
+        None => Some(ABSENT),
+        Some(FieldValue::Null) => Some(NULL),
         Some(_) => None,
     };
     match (missing, field.logical) {
@@ -112,11 +116,11 @@ fn of_field(field: &MarkedField, span: &Span) -> String {
 pub(super) fn reading(node: &Node, caller: &Caller, span: &Span) -> Option<Reading> {
     let (name, value) = match &node.kind {
         Kind::Field(field) => {
-            let value = value_of(field, span).map_or_else(|| "absent".to_owned(), shown_field);
+            let value = value_of(field, span).map_or_else(|| ABSENT.to_owned(), shown_field);
             (field.field.to_string(), value)
         }
         Kind::Attribute(name) => {
-            let value = caller.attributes.get(name).map_or_else(|| "absent".to_owned(), shown_attribute);
+            let value = caller.attributes.get(name).map_or_else(|| ABSENT.to_owned(), shown_attribute);
             (format!("user.attributes[\"{}\"]", escape(name)), value)
         }
         Kind::Username => ("user.username".to_owned(), cut(quoted(caller.username.as_bytes()))),
@@ -128,7 +132,7 @@ pub(super) fn reading(node: &Node, caller: &Caller, span: &Span) -> Option<Readi
 
 fn shown_field(value: &FieldValue) -> String {
     match value {
-        FieldValue::Null => "NULL".to_owned(),
+        FieldValue::Null => NULL.to_owned(),
         FieldValue::Bool(value) => value.to_string(),
         FieldValue::String(bytes) => cut(quoted(bytes)),
         FieldValue::Number(Number::Int(value)) => value.to_string(),

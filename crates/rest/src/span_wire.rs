@@ -1,0 +1,342 @@
+//! Spans from JSON, as a query answers with them: for evaluating policies on them.
+//!
+//! The type of a marked field says what its value means. A value that no row can have there is refused: a policy that
+//! is tried out on spans that cannot be proves nothing.
+
+use tracewarden_model::{AccessModel, ColumnType, FieldSource, LogicalType, MarkedField, Number};
+use tracewarden_service::{FieldError, FieldValue, Span};
+
+use crate::body::escape;
+use crate::json::Json;
+
+/// Reads spans for policies under this access model. Columns that no policy can use are ignored, and so are columns that
+/// are not there.
+///
+/// # Errors
+/// Every value that no row can have, with its JSON Pointer below `pointer`.
+pub fn spans(sent: &[Json], model: &AccessModel, pointer: &str) -> Result<Vec<Span>, Vec<FieldError>> {
+    let mut errors = Vec::new();
+    let mut spans = Vec::with_capacity(sent.len());
+    for (index, json) in sent.iter().enumerate() {
+        let mut reader = Reader { pointer: format!("{pointer}/{index}"), errors: &mut errors };
+        spans.push(reader.span(json, model));
+    }
+    if errors.is_empty() { Ok(spans) } else { Err(errors) }
+}
+
+struct Reader<'a> {
+    /// Of the span.
+    pointer: String,
+    errors: &'a mut Vec<FieldError>,
+}
+
+/// What stands somewhere below the span, or why it cannot.
+type Found<T> = Result<T, (String, String)>;
+
+impl Reader<'_> {
+    fn span(&mut self, json: &Json, model: &AccessModel) -> Span {
+        let mut span = Span::new();
+        if !matches!(json, Json::Object(_)) {
+            self.refuse("", format!("a span is an object, this is {}", json.kind()));
+            return span;
+        }
+        for field in model.fields.iter().filter(|field| field.policy && field.logical != LogicalType::Number)
+        {
+            let found = match (&field.field.map, field.source) {
+                (None, _) => column(json, field),
+                (Some(map), FieldSource::JsonPath) => {
+                    json.member(map).map_or(Ok(None), |column| path(column, map, field))
+                }
+                (Some(map), _) => json.member(map).map_or(Ok(None), |column| key(column, map, field)),
+            };
+            match (found, &field.field.map) {
+                (Err((below, detail)), _) => self.refuse(&below, detail),
+                (Ok(None), Some(map)) => {
+                    span.entry(map.clone()).or_insert_with(|| FieldValue::Map(Vec::new()));
+                }
+                (Ok(None), None) => {}
+                (Ok(Some(value)), None) => {
+                    span.insert(field.field.name.clone(), value);
+                }
+                (Ok(Some(value)), Some(map)) => {
+                    let entry = (field.field.name.clone().into_bytes(), value);
+                    match span.entry(map.clone()).or_insert_with(|| FieldValue::Map(Vec::new())) {
+                        FieldValue::Map(entries) => entries.push(entry),
+                        other => *other = FieldValue::Map(vec![entry]),
+                    }
+                }
+            }
+        }
+        span
+    }
+
+    fn refuse(&mut self, below: &str, detail: String) {
+        let pointer = format!("{}{below}", self.pointer);
+        if !self.errors.iter().any(|error| error.pointer == pointer) {
+            self.errors.push(FieldError { pointer, code: "value_type", detail, diagnostic: None });
+        }
+    }
+}
+
+/// A column, or the member of a nested one in each of its elements.
+fn column(span: &Json, field: &MarkedField) -> Found<Option<FieldValue>> {
+    let name = &field.field.name;
+    let below = format!("/{}", escape(name));
+    if let Some(json) = span.member(name) {
+        return value(json, &field.column_type, &below).map(Some);
+    }
+    let nested = name.match_indices('.').filter_map(|(at, _)| Some((name.get(..at)?, name.get(at + 1..)?)));
+    for (outer, member) in nested {
+        match span.member(outer) {
+            Some(Json::List(elements)) => {
+                let element_type = match &field.column_type {
+                    ColumnType::Array(element) => element,
+                    other => other,
+                };
+                let elements = elements.iter().enumerate().map(|(index, element)| {
+                    let below = format!("/{}/{index}/{}", escape(outer), escape(member));
+                    match element.member(member) {
+                        Some(json) => value(json, element_type, &below),
+                        None => Err((below, format!("an element of `{outer}` has a member `{member}`"))),
+                    }
+                });
+                return elements.collect::<Found<_>>().map(|elements| Some(FieldValue::Array(elements)));
+            }
+            Some(other) => {
+                let detail = format!("`{outer}` is an array of objects, this is {}", other.kind());
+                return Err((format!("/{}", escape(outer)), detail));
+            }
+            None => {}
+        }
+    }
+    Ok(None)
+}
+
+fn key(column: &Json, map: &str, field: &MarkedField) -> Found<Option<FieldValue>> {
+    let below = format!("/{}", escape(map));
+    if !matches!(column, Json::Object(_)) {
+        return Err((below, format!("`{map}` is a map, this is {}", column.kind())));
+    }
+    let name = &field.field.name;
+    let below = format!("{below}/{}", escape(name));
+    column.member(name).map(|json| value(json, &field.column_type, &below)).transpose()
+}
+
+fn path(column: &Json, map: &str, field: &MarkedField) -> Found<Option<FieldValue>> {
+    let mut below = format!("/{}", escape(map));
+    if !matches!(column, Json::Object(_)) {
+        return Err((
+            below,
+            format!("`{map}` is a JSON column, which holds objects; this is {}", column.kind()),
+        ));
+    }
+    let Some((found, at)) = at_path(column, &field.field.name) else { return Ok(None) };
+    below.push_str(&at);
+    match &field.column_type {
+        ColumnType::Dynamic => Ok(dynamic(found)),
+        declared => value(found, declared, &below).map(Some),
+    }
+}
+
+/// What is at a path of objects within each other, whose names may hold dots themselves, and its pointer.
+fn at_path<'a>(json: &'a Json, path: &str) -> Option<(&'a Json, String)> {
+    if let Some(found) = json.member(path) {
+        return Some((found, format!("/{}", escape(path))));
+    }
+    path.match_indices('.').find_map(|(at, _)| {
+        let (outer, inner) = (path.get(..at)?, path.get(at + 1..)?);
+        let (found, below) = at_path(json.member(outer)?, inner)?;
+        Some((found, format!("/{}{below}", escape(outer))))
+    })
+}
+
+/// A value whose type the trace store takes from the value itself; `None` where it then has nothing at the path.
+fn dynamic(json: &Json) -> Option<FieldValue> {
+    match json {
+        Json::Null | Json::Object(_) => None,
+        Json::Bool(value) => Some(FieldValue::Bool(*value)),
+        Json::Number(number) => Some(as_number(number)),
+        Json::Text(text) if is_time(text) => Some(FieldValue::Other(text.clone())),
+        Json::Text(text) => Some(FieldValue::text(text.as_str())),
+        Json::List(list) => {
+            let element = |json| {
+                dynamic(json).unwrap_or(match json {
+                    Json::Object(_) => FieldValue::Other("an object".to_owned()),
+                    _ => FieldValue::Null,
+                })
+            };
+            Some(FieldValue::Array(list.iter().map(element).collect()))
+        }
+    }
+}
+
+fn as_number(number: &serde_json::Number) -> FieldValue {
+    let number = match (number.as_i64(), number.as_u64()) {
+        (Some(int), _) => Number::Int(int),
+        (None, Some(int)) => Number::UInt(int),
+        (None, None) => Number::Float(number.as_f64().unwrap_or(f64::NAN)),
+    };
+    FieldValue::Number(number)
+}
+
+/// Whether the trace store takes a string within JSON for a date or a time, which is not a string for it then.
+fn is_time(text: &str) -> bool {
+    let shape: String =
+        text.chars().map(|character| if character.is_ascii_digit() { '0' } else { character }).collect();
+    let Some(rest) = shape.strip_prefix("0000-00-00") else { return false };
+    match rest.strip_prefix([' ', 'T']) {
+        None => rest.is_empty(),
+        Some(clock) => clock.starts_with("00:00:00"),
+    }
+}
+
+/// A value of a type that is declared.
+fn value(json: &Json, column_type: &ColumnType, below: &str) -> Found<FieldValue> {
+    let refuse =
+        |expected: &str| Err((below.to_owned(), format!("expected {expected}, this is {}", json.kind())));
+    if *json == Json::Null {
+        return if column_type.is_nullable() {
+            Ok(FieldValue::Null)
+        } else {
+            refuse(&format!("a value of type {column_type}, which is never NULL"))
+        };
+    }
+    match (column_type.bare(), json) {
+        (ColumnType::Bool, Json::Bool(value)) => Ok(FieldValue::Bool(*value)),
+        (ColumnType::Bool, _) => refuse("`true` or `false`"),
+        (ColumnType::Array(element), Json::List(list)) => {
+            let elements = list
+                .iter()
+                .enumerate()
+                .map(|(index, json)| value(json, element, &format!("{below}/{index}")));
+            elements.collect::<Found<_>>().map(FieldValue::Array)
+        }
+        (ColumnType::Array(_), _) => refuse("an array"),
+        (bare, Json::Text(text)) => match misfit(bare, text) {
+            Some(detail) => Err((below.to_owned(), detail)),
+            None => Ok(FieldValue::text(text.as_str())),
+        },
+        (_, _) => refuse("a string"),
+    }
+}
+
+/// Why a column of this type cannot hold the text.
+fn misfit(column_type: &ColumnType, text: &str) -> Option<String> {
+    match column_type {
+        ColumnType::Enum { names } if !names.iter().any(|name| name == text) => {
+            let near = tracewarden_model::nearest::nearest(text, names.iter().map(String::as_str));
+            let hint = near.first().map(|name| format!("; did you mean `{name}`?")).unwrap_or_default();
+            Some(format!("`{text}` is not one of the names of the enumeration{hint}"))
+        }
+        ColumnType::FixedString { bytes } if text.len() > *bytes as usize => {
+            Some(format!("the column holds {bytes} bytes, these are {}", text.len()))
+        }
+        ColumnType::Uuid if !is_uuid(text) => Some(format!("`{text}` is not a UUID with hyphens")),
+        _ => None,
+    }
+}
+
+fn is_uuid(text: &str) -> bool {
+    text.len() == 36
+        && text.bytes().enumerate().all(|(at, byte)| match at {
+            8 | 13 | 18 | 23 => byte == b'-',
+            _ => byte.is_ascii_hexdigit(),
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use tracewarden_model::FieldRef;
+
+    use super::*;
+
+    fn field(map: Option<&str>, name: &str, column_type: &str) -> MarkedField {
+        let column_type = ColumnType::parse(column_type);
+        let source = match (map, &column_type) {
+            (None, _) => FieldSource::Column,
+            (Some(_), ColumnType::Dynamic) => FieldSource::JsonPath,
+            (Some(_), _) => FieldSource::MapKey,
+        };
+        let logical = column_type.logical_types().first().copied().unwrap_or(LogicalType::String);
+        let field = FieldRef { map: map.map(str::to_owned), name: name.to_owned() };
+        MarkedField { field, source, logical, column_type, filterable: true, policy: true }
+    }
+
+    fn model(fields: Vec<MarkedField>) -> AccessModel {
+        AccessModel { version: 1, binding: None, fields }
+    }
+
+    #[track_caller]
+    fn read(field: MarkedField, span: &str) -> Result<Option<FieldValue>, String> {
+        let json: Json = serde_json::from_str(span).unwrap();
+        let (map, name) = (field.field.map.clone(), field.field.name.clone());
+        let read = spans(&[json], &model(vec![field]), "/spans");
+        let read = read.map_err(|errors| format!("{} {}", errors[0].pointer, errors[0].detail))?;
+        Ok(match map {
+            None => read[0].get(&name).cloned(),
+            Some(map) => read[0].get(&map).and_then(|map| map.under(name.as_bytes())).cloned(),
+        })
+    }
+
+    #[test]
+    fn values_are_read_by_the_type_of_their_column() {
+        let text = |text: &str| Ok(Some(FieldValue::text(text)));
+        assert_eq!(read(field(None, "S", "LowCardinality(Nullable(String))"), r#"{"S": "a"}"#), text("a"));
+        assert_eq!(read(field(None, "S", "Nullable(String)"), r#"{"S": null}"#), Ok(Some(FieldValue::Null)));
+        assert_eq!(read(field(None, "S", "String"), r#"{"T": 1}"#), Ok(None));
+        assert_eq!(read(field(None, "F", "FixedString(3)"), r#"{"F": "a\u0000\u0000"}"#), text("a\0\0"));
+        assert_eq!(read(field(None, "B", "Bool"), r#"{"B": true}"#), Ok(Some(FieldValue::Bool(true))));
+        let list = Ok(Some(FieldValue::texts(["a", "b"])));
+        assert_eq!(read(field(None, "A", "Array(String)"), r#"{"A": ["a", "b"]}"#), list);
+        assert_eq!(read(field(None, "E.N", "Array(String)"), r#"{"E.N": ["a", "b"]}"#), list);
+        assert_eq!(read(field(None, "E.N", "Array(String)"), r#"{"E": [{"N": "a"}, {"N": "b"}]}"#), list);
+        // A map that holds a key twice: the first one counts.
+        assert_eq!(read(field(Some("M"), "k", "String"), r#"{"M": {"k": "1", "k": "2"}}"#), text("1"));
+        assert_eq!(read(field(Some("M"), "k", "Array(String)"), r#"{"M": {"k": ["a", "b"]}}"#), list);
+        assert_eq!(read(field(Some("M"), "k", "String"), r#"{"M": {}}"#), Ok(None));
+        assert_eq!(read(field(None, "N", "UInt8"), r#"{"N": "no matter"}"#), Ok(None));
+    }
+
+    #[test]
+    fn paths_of_json_are_found_and_have_the_type_of_their_value() {
+        let at = |span: serde_json::Value| read(field(Some("J"), "a.b.c", "Dynamic"), &span.to_string());
+        let text = Ok(Some(FieldValue::text("x")));
+        assert_eq!(at(json!({"J": {"a": {"b": {"c": "x"}}}})), text);
+        assert_eq!(at(json!({"J": {"a.b": {"c": "x"}}})), text);
+        assert_eq!(at(json!({"J": {"a.b.c": "x"}})), text);
+        assert_eq!(at(json!({"J": {"a": {"b": "x"}}})), Ok(None));
+        assert_eq!(at(json!({"J": {"a": {"b": {"c": null}}}})), Ok(None));
+        assert_eq!(at(json!({"J": {"a.b.c": false}})), Ok(Some(FieldValue::Bool(false))));
+        assert_eq!(at(json!({"J": {"a.b.c": ["x"]}})), Ok(Some(FieldValue::texts(["x"]))));
+        let time = "2026-11-21 07:33:26.5";
+        assert_eq!(at(json!({"J": {"a.b.c": time}})), Ok(Some(FieldValue::Other(time.to_owned()))));
+        assert_eq!(
+            at(json!({"J": []})),
+            Err("/spans/0/J `J` is a JSON column, which holds objects; this is an array".into())
+        );
+    }
+
+    #[test]
+    fn what_no_row_can_hold_is_refused_at_its_place() {
+        let refused = |column_type: &str, value: &str| {
+            read(field(None, "C", column_type), &format!("{{\"C\": {value}}}")).unwrap_err()
+        };
+        assert_eq!(refused("String", "1"), "/spans/0/C expected a string, this is a number");
+        assert!(refused("String", "null").contains("never NULL"));
+        assert!(refused("Bool", "\"true\"").contains("`true` or `false`"));
+        assert_eq!(
+            refused("Array(String)", "[\"a\", 1]"),
+            "/spans/0/C/1 expected a string, this is a number"
+        );
+        assert!(refused("Enum8('Server' = 1)", "\"server\"").contains("did you mean `Server`?"));
+        assert!(refused("FixedString(2)", "\"abc\"").contains("2 bytes"));
+        assert!(refused("UUID", "\"abc\"").contains("not a UUID"));
+        let in_map = read(field(Some("M"), "a/b", "Bool"), r#"{"M": {"a/b": 1}}"#).unwrap_err();
+        assert_eq!(in_map, "/spans/0/M/a~1b expected `true` or `false`, this is a number");
+        assert!(read(field(Some("M"), "k", "String"), r#"{"M": []}"#).unwrap_err().contains("is a map"));
+        let nested = read(field(None, "E.N", "Array(String)"), r#"{"E": [{"N": "a"}, {}]}"#).unwrap_err();
+        assert!(nested.starts_with("/spans/0/E/1/N "), "{nested}");
+        assert!(spans(&[Json::Null], &model(Vec::new()), "").unwrap_err()[0].detail.contains("an object"));
+    }
+}
