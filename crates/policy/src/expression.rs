@@ -14,7 +14,8 @@ pub(crate) enum Known {
     Bool(bool),
     Text(String),
     Int(i64),
-    List(Vec<Known>),
+    /// Shared: a caller's list can be long.
+    List(Arc<Vec<Known>>),
 }
 
 /// The static type of an expression.

@@ -20,6 +20,8 @@ mod parse;
 mod pattern;
 pub mod predicate;
 mod syntax_errors;
+#[cfg(feature = "testing")]
+pub mod testing;
 mod tokens;
 
 pub use authorise::{AccessScope, BrokenPolicy, PolicySource, Restriction, RolePolicy, authorise};
@@ -29,6 +31,7 @@ pub use condition::lower_condition;
 pub use diagnostics::{CODES, Code, Diagnostic, Severity};
 pub use evaluate::{Decision, FieldValue, Outcome, Reading, Span, Verdict, evaluate, explain};
 pub use lint::role_warnings;
+pub use lower::fields::can_stand_in;
 pub use mentions::{AttributeUse, RoleUse};
 pub use pattern::Pattern;
 pub use predicate::Predicate;

@@ -5,23 +5,31 @@
 //! `&&` and `||` absorb errors: `error || true` is true and `error && false` is false, which is what the rules below
 //! say when neither predicate of an error holds.
 
+#[cfg(feature = "testing")]
+pub(crate) mod alterations;
 pub(crate) mod fields;
+pub(crate) mod rules;
+mod truth;
 mod values;
 
-use std::sync::Arc;
+use std::collections::HashMap;
 
 use tracewarden_model::{AttributeValue, Caller};
 
 use crate::expression::{Kind, Known, Node};
-use crate::predicate::{Atom, Int, Predicate, Quantifier, Text};
+use crate::predicate::{Predicate, Quantifier, Text};
 
 use fields::field_value;
-pub(crate) use values::{Lowered, Truth};
+use rules::{Elements, RULES, Rules};
+pub(crate) use truth::Truth;
+pub(crate) use values::Lowered;
 
 /// Largest predicate of one policy, in nodes as written. Generous: an ordinary policy has fewer than 50.
 pub(crate) const MAX_PREDICATE_SIZE: u64 = 10_000;
 /// Most steps that lowering one policy may take; nested macros over the caller's lists multiply.
-const MAX_STEPS: u64 = 50_000;
+const MAX_STEPS: u64 = 200_000;
+/// Largest predicate on the way to one that is small: what is shared counts as often as it would be written.
+const MAX_INTERMEDIATE_SIZE: u64 = 10_000_000;
 
 /// The predicate would be too large to send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,99 +37,122 @@ pub(crate) struct TooLarge;
 
 /// "The policy is true", for this caller.
 pub(crate) fn lower(node: &Node, caller: &Caller) -> Result<Predicate, TooLarge> {
-    let mut lowering = Lowering { caller, bound: Vec::new(), steps: 0 };
-    let truth = lowering.node(node)?.truth();
-    if truth.is_true.size() > MAX_PREDICATE_SIZE { Err(TooLarge) } else { Ok(truth.is_true) }
+    sized(lower_by(&RULES, node, caller)?.is_true)
+}
+
+/// The predicate, unless it is too large.
+pub(crate) fn sized(predicate: Predicate) -> Result<Predicate, TooLarge> {
+    let simple = predicate.simplified();
+    if simple.size() > MAX_PREDICATE_SIZE { Err(TooLarge) } else { Ok(simple) }
+}
+
+/// Where the expression is true and where it is false, by these rules and before simplification.
+pub(crate) fn lower_by(rules: &Rules, node: &Node, caller: &Caller) -> Result<Truth, TooLarge> {
+    let mut lowering = Lowering { rules, caller, attributes: HashMap::new(), bound: Vec::new(), steps: 0 };
+    Ok(lowering.node(node)?.truth(rules))
 }
 
 struct Lowering<'a> {
+    rules: &'a Rules,
     caller: &'a Caller,
+    /// The caller's attributes that were looked at: a macro may look at a long list for each element of another.
+    attributes: HashMap<&'a str, Lowered>,
     /// Variables of the macros around the current expression, innermost last.
     bound: Vec<(u32, Lowered)>,
     steps: u64,
 }
 
-impl Lowering<'_> {
-    fn node(&mut self, node: &Node) -> Result<Lowered, TooLarge> {
-        self.step()?;
+impl<'a> Lowering<'a> {
+    fn node(&mut self, node: &'a Node) -> Result<Lowered, TooLarge> {
+        self.steps(1)?;
+        let rules = self.rules;
         let lowered = match &node.kind {
             Kind::Known(known) => Lowered::Known(known.clone()),
             Kind::List(elements) => {
                 let elements = elements.iter().map(|element| self.node(element)).collect::<Result<_, _>>()?;
                 Lowered::list(elements)
             }
-            Kind::Username => Lowered::Known(Known::Text(self.caller.username.clone())),
-            Kind::Roles => {
-                Lowered::Known(Known::List(self.caller.roles.iter().cloned().map(Known::Text).collect()))
-            }
+            Kind::Username => Lowered::known_text(&self.caller.username),
+            Kind::Roles => Lowered::known_texts(self.caller.roles.iter()),
             Kind::Attribute(name) => self.attribute(name),
             Kind::HasAttribute(name) => {
                 Lowered::Known(Known::Bool(self.caller.attributes.contains_key(name)))
             }
-            Kind::Field(field) => field_value(field),
-            Kind::HasKey(field) => {
-                Lowered::from(Truth::two_valued(Predicate::atom(Atom::Present(Arc::clone(field)))))
-            }
+            Kind::Field(field) => field_value(rules, field),
+            Kind::HasKey(field) => Lowered::from((rules.has_key)(fields::present(field))),
             Kind::Variable(variable) => self
                 .bound
                 .iter()
                 .rev()
                 .find(|(name, _)| name == variable)
                 .map_or(Lowered::Error, |(_, value)| value.clone()),
-            Kind::Not(inner) => Lowered::from(self.node(inner)?.truth().not()),
-            Kind::And(left, right) => {
-                let left = self.node(left)?.truth();
-                Lowered::from(left.and(self.node(right)?.truth()))
-            }
-            Kind::Or(left, right) => {
-                let left = self.node(left)?.truth();
-                Lowered::from(left.or(self.node(right)?.truth()))
-            }
+            Kind::Not(inner) => Lowered::from((rules.not)(self.truth(inner)?)),
+            Kind::And(left, right) => Lowered::from((rules.and)(self.truth(left)?, self.truth(right)?)),
+            Kind::Or(left, right) => Lowered::from((rules.or)(self.truth(left)?, self.truth(right)?)),
             Kind::Conditional(condition, yes, no) => {
-                let condition = self.node(condition)?.truth();
-                let yes = self.node(yes)?;
-                let no = self.node(no)?;
+                let condition = self.truth(condition)?;
+                let (yes, no) = (self.node(yes)?, self.node(no)?);
                 Lowered::choice(condition, yes, no)
             }
             Kind::Compare(relation, left, right) => {
-                let left = self.node(left)?;
-                let right = self.node(right)?;
-                Lowered::from(left.compare(*relation, &right))
+                let (left, right) = (self.node(left)?, self.node(right)?);
+                self.comparable(&left, &right)?;
+                Lowered::from(left.compare(rules, *relation, &right))
             }
             Kind::In(needle, haystack) => {
-                let needle = self.node(needle)?;
-                let haystack = self.node(haystack)?;
-                Lowered::from(needle.is_in(&haystack))
+                let (needle, haystack) = (self.node(needle)?, self.node(haystack)?);
+                self.comparable(&needle, &haystack)?;
+                Lowered::from(needle.is_in(rules, &haystack))
             }
             Kind::TextCall(function, subject, argument) => {
-                let subject = self.node(subject)?;
-                let argument = self.node(argument)?;
-                Lowered::from(subject.text_call(*function, &argument))
+                let (subject, argument) = (self.node(subject)?, self.node(argument)?);
+                Lowered::from(subject.text_call(rules, *function, &argument))
             }
-            Kind::Matches(subject, pattern) => Lowered::from(self.node(subject)?.matches(pattern)),
-            Kind::Size(inner) => self.node(inner)?.size(),
+            Kind::Matches(subject, pattern) => Lowered::from(self.node(subject)?.matches(rules, pattern)),
+            Kind::Size(inner) => self.node(inner)?.size(rules),
             Kind::Macro { quantifier, range, variable, body } => {
                 let range = self.node(range)?;
                 self.quantified(*quantifier, range, *variable, body)?
             }
         };
+        if let Lowered::Bool(truth) = &lowered
+            && truth.is_true.size().saturating_add(truth.is_false.size()) > MAX_INTERMEDIATE_SIZE
+        {
+            return Err(TooLarge);
+        }
         Ok(lowered)
     }
 
-    fn step(&mut self) -> Result<(), TooLarge> {
-        self.steps += 1;
+    fn truth(&mut self, node: &'a Node) -> Result<Truth, TooLarge> {
+        Ok(self.node(node)?.truth(self.rules))
+    }
+
+    fn steps(&mut self, count: u64) -> Result<(), TooLarge> {
+        self.steps = self.steps.saturating_add(count);
         if self.steps > MAX_STEPS { Err(TooLarge) } else { Ok(()) }
     }
 
-    fn attribute(&self, name: &str) -> Lowered {
-        match self.caller.attributes.get(name) {
-            None => Lowered::Error,
-            Some(AttributeValue::String(text)) => Lowered::Known(Known::Text(text.clone())),
-            Some(AttributeValue::Bool(value)) => Lowered::Known(Known::Bool(*value)),
-            Some(AttributeValue::Strings(list)) => {
-                Lowered::Known(Known::List(list.iter().cloned().map(Known::Text).collect()))
-            }
+    /// Counts what a comparison costs beyond its operands.
+    fn comparable(&mut self, left: &Lowered, right: &Lowered) -> Result<(), TooLarge> {
+        if left.holds_array() || right.holds_array() {
+            self.steps(left.combinations().saturating_mul(right.combinations()))?;
         }
+        match right {
+            // Strings are compared faster than expressions are lowered.
+            Lowered::Known(Known::List(list)) => self.steps(list.len() as u64 / 32),
+            _ => Ok(()),
+        }
+    }
+
+    fn attribute(&mut self, name: &'a str) -> Lowered {
+        let attributes = &self.caller.attributes;
+        let value = self.attributes.entry(name).or_insert_with(|| match attributes.get(name) {
+            None => Lowered::Error,
+            Some(AttributeValue::String(text)) => Lowered::known_text(text),
+            Some(AttributeValue::Bool(value)) => Lowered::Known(Known::Bool(*value)),
+            Some(AttributeValue::Strings(list)) => Lowered::known_texts(list.iter()),
+        });
+        value.clone()
     }
 
     fn quantified(
@@ -129,47 +160,28 @@ impl Lowering<'_> {
         quantifier: Quantifier,
         range: Lowered,
         variable: u32,
-        body: &Node,
+        body: &'a Node,
     ) -> Result<Lowered, TooLarge> {
+        let rules = self.rules;
         match range {
-            Lowered::Known(Known::List(elements)) => {
-                let elements = elements.into_iter().map(Lowered::Known).collect();
-                self.unrolled(quantifier, Predicate::True, elements, variable, body)
+            Lowered::Known(Known::List(known)) => {
+                let elements = known.iter().cloned().map(Lowered::Known);
+                self.written_out(quantifier, Predicate::True, elements, variable, body)
             }
-            Lowered::List(elements) => {
-                let defined = Predicate::all(elements.iter().map(Lowered::defined));
-                self.unrolled(quantifier, defined, elements, variable, body)
+            Lowered::List(ref elements) => {
+                let defined = range.defined(rules);
+                self.written_out(quantifier, defined, elements.iter().cloned(), variable, body)
             }
             Lowered::Array { defined, array } => {
                 let element = Lowered::Text { defined: Predicate::True, text: Text::Element(variable) };
                 let truth = self.with_bound(variable, element, body)?;
-                let over = |quantifier, body: Predicate| match (quantifier, &body) {
-                    (Quantifier::Exists, Predicate::False) => Predicate::False,
-                    (Quantifier::All, Predicate::True) => Predicate::True,
-                    _ => {
-                        Predicate::atom(Atom::Quantified { quantifier, array: array.clone(), variable, body })
-                    }
+                let elements = Elements { array, variable };
+                let rule = match quantifier {
+                    Quantifier::Exists => rules.exists,
+                    Quantifier::All => rules.all,
+                    Quantifier::ExistsOne => rules.exists_one,
                 };
-                let Truth { is_true, is_false } = truth;
-                let truth = match quantifier {
-                    Quantifier::Exists => Truth {
-                        is_true: over(Quantifier::Exists, is_true),
-                        is_false: over(Quantifier::All, is_false),
-                    },
-                    Quantifier::All => Truth {
-                        is_true: over(Quantifier::All, is_true),
-                        is_false: over(Quantifier::Exists, is_false),
-                    },
-                    Quantifier::ExistsOne => {
-                        let decided = over(Quantifier::All, is_true.clone().or(is_false));
-                        let one = over(Quantifier::ExistsOne, is_true);
-                        Truth {
-                            is_true: decided.clone().and(one.clone()),
-                            is_false: decided.and(one.negate()),
-                        }
-                    }
-                };
-                Ok(Lowered::from(truth.where_defined(&defined)))
+                Ok(Lowered::from(rule(defined, &elements, truth)))
             }
             Lowered::Choice { condition, yes, no } => {
                 let yes = self.quantified(quantifier, *yes, variable, body)?;
@@ -180,51 +192,31 @@ impl Lowering<'_> {
         }
     }
 
-    /// A macro over a list whose elements are known one by one.
-    fn unrolled(
+    /// A macro over a list whose elements are known one by one: its body for each of them.
+    fn written_out(
         &mut self,
         quantifier: Quantifier,
         defined: Predicate,
-        elements: Vec<Lowered>,
+        elements: impl ExactSizeIterator<Item = Lowered>,
         variable: u32,
-        body: &Node,
+        body: &'a Node,
     ) -> Result<Lowered, TooLarge> {
         let mut truths = Vec::with_capacity(elements.len());
         for element in elements {
             truths.push(self.with_bound(variable, element, body)?);
         }
-        let truth = match quantifier {
-            Quantifier::Exists => Truth::any(truths),
-            Quantifier::All => Truth::all(truths),
-            Quantifier::ExistsOne => {
-                let decided = Predicate::all(truths.iter().map(Truth::decided));
-                // "Exactly one" is "one, and none of the others", for each: quadratic, hence the step count.
-                let mut one = Vec::with_capacity(truths.len());
-                for chosen in 0..truths.len() {
-                    let mut parts = Vec::with_capacity(truths.len());
-                    for (at, truth) in truths.iter().enumerate() {
-                        self.step()?;
-                        let holds = truth.is_true.clone();
-                        parts.push(if at == chosen { holds } else { holds.negate() });
-                    }
-                    one.push(Predicate::all(parts));
-                }
-                let one = Predicate::any(one);
-                Truth { is_true: decided.clone().and(one.clone()), is_false: decided.and(one.negate()) }
-            }
+        let rule = match quantifier {
+            Quantifier::Exists => self.rules.list_exists,
+            Quantifier::All => self.rules.list_all,
+            Quantifier::ExistsOne => self.rules.list_exists_one,
         };
-        Ok(Lowered::from(truth.where_defined(&defined)))
+        Ok(Lowered::from(rule(defined, truths)))
     }
 
-    fn with_bound(&mut self, variable: u32, value: Lowered, body: &Node) -> Result<Truth, TooLarge> {
+    fn with_bound(&mut self, variable: u32, value: Lowered, body: &'a Node) -> Result<Truth, TooLarge> {
         self.bound.push((variable, value));
-        let lowered = self.node(body);
+        let truth = self.truth(body);
         self.bound.pop();
-        Ok(lowered?.truth())
+        truth
     }
-}
-
-/// The size of a string or a list.
-pub(crate) fn int_literal(value: usize) -> Int {
-    Int::Literal(i64::try_from(value).unwrap_or(i64::MAX))
 }

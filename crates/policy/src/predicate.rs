@@ -5,6 +5,8 @@
 //! [`Atom::Defined`] of its field. Nodes are shared, since "is true" and "is false" have most of their parts in
 //! common; [`Predicate::size`] is the size of the tree as it will be written.
 
+mod fields;
+
 use std::sync::Arc;
 
 use tracewarden_model::{MarkedField, Number};
@@ -120,6 +122,8 @@ pub enum Atom {
     TextIn(Text, Vec<String>, bool),
     /// A function of two strings.
     TextCall(TextFunction, Text, Text),
+    /// The function of the string and any of these.
+    TextCallAny(TextFunction, Text, Vec<String>),
     /// The pattern, in RE2's dialect, matches somewhere.
     Matches(Text, String),
     /// The array has this element.
@@ -147,6 +151,8 @@ pub enum Atom {
         /// What they must satisfy.
         body: Predicate,
     },
+    /// Exactly one of these holds.
+    ExactlyOne(Vec<Predicate>),
 }
 
 /// A two-valued predicate over one span.
@@ -208,6 +214,31 @@ impl Predicate {
     /// At least one of `parts`, simplified.
     pub fn any(parts: impl IntoIterator<Item = Self>) -> Self {
         Self::join(parts, false)
+    }
+
+    /// Exactly one of `parts`, simplified.
+    pub fn exactly_one(parts: impl IntoIterator<Item = Self>) -> Self {
+        let mut holding = 0_u32;
+        let mut open = Vec::new();
+        for part in parts {
+            match part {
+                Self::True => holding += 1,
+                Self::False => {}
+                other => open.push(other),
+            }
+        }
+        match (holding, open.len()) {
+            (0, 0) | (2.., _) => Self::False,
+            (0, 1) => open.pop().unwrap_or(Self::False),
+            (0, _) => Self::atom(Atom::ExactlyOne(open)),
+            (1, _) => Self::all(open.into_iter().map(Self::negate)),
+        }
+    }
+
+    /// The same predicate, written shorter.
+    #[must_use]
+    pub fn simplified(&self) -> Self {
+        self.clone()
     }
 
     /// `self` and `other`, simplified.
@@ -301,9 +332,10 @@ impl Atom {
     fn size(&self) -> u64 {
         let list = |values: &[String]| values.iter().map(|value| weight(value)).fold(1, u64::saturating_add);
         match self {
-            Self::TextIn(_, values, _) | Self::ArrayHasAny(_, values) | Self::ArrayHasAll(_, values) => {
-                list(values)
-            }
+            Self::TextIn(_, values, _)
+            | Self::TextCallAny(.., values)
+            | Self::ArrayHasAny(_, values)
+            | Self::ArrayHasAll(_, values) => list(values),
             Self::CompareText(_, left, right) | Self::TextCall(_, left, right) => left.size() + right.size(),
             Self::ArrayHas(_, needle) => 1 + needle.size(),
             Self::Matches(_, pattern) => 1 + weight(pattern),
@@ -311,6 +343,7 @@ impl Atom {
                 values.iter().map(Text::size).fold(1, u64::saturating_add)
             }
             Self::Quantified { body, .. } => body.size().saturating_mul(2),
+            Self::ExactlyOne(parts) => parts.iter().map(Predicate::size).fold(1, u64::saturating_add),
             _ => 1,
         }
     }

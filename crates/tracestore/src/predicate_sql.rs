@@ -8,6 +8,8 @@
 //! first one counts; `m[k]` tries the position at which the row before had the key, so that its result for such a map
 //! depends on other rows (seen with 26.7). Two statements could then disagree about who may see a trace.
 
+use std::collections::BTreeMap;
+
 use tracewarden_model::{ColumnType, LogicalType, MarkedField, Number};
 use tracewarden_policy::Predicate;
 use tracewarden_policy::predicate::{Array, Atom, Int, Quantifier, Relation, Text, TextFunction};
@@ -86,11 +88,14 @@ fn render_atom(atom: &Atom, statement: &mut Statement) -> String {
         }
         Atom::TextCall(function, subject, argument) => {
             let (subject, argument) = (text(subject, statement), text(argument, statement));
-            match function {
-                TextFunction::StartsWith => format!("startsWith({subject}, {argument})"),
-                TextFunction::EndsWith => format!("endsWith({subject}, {argument})"),
-                TextFunction::Contains => format!("(position({subject}, {argument}) > 0)"),
-            }
+            text_call(*function, &subject, &argument)
+        }
+        Atom::TextCallAny(function, subject, arguments) => {
+            text_call_any(*function, subject, arguments, statement)
+        }
+        Atom::ExactlyOne(parts) => {
+            let parts: Vec<String> = parts.iter().map(|part| render(part, statement)).collect();
+            format!("({} = 1)", parts.join(" + "))
         }
         Atom::Matches(subject, pattern) => {
             let subject = text(subject, statement);
@@ -129,6 +134,53 @@ fn render_atom(atom: &Atom, statement: &mut Statement) -> String {
                 Quantifier::ExistsOne => format!("(arrayCount({element} -> {body}, {range}) = 1)"),
             }
         }
+    }
+}
+
+/// Up to so many alternatives are written one by one, which is what the primary key can serve.
+const WRITTEN_OUT: usize = 16;
+/// What `multiSearchAny` takes.
+const MAX_NEEDLES: usize = 255;
+
+/// Beginnings and ends are looked up in one set for each length, so that a row costs as many look-ups as there are
+/// lengths, not as there are alternatives.
+fn text_call_any(
+    function: TextFunction,
+    subject: &Text,
+    arguments: &[String],
+    statement: &mut Statement,
+) -> String {
+    let subject = text(subject, statement);
+    let mut alternatives = Vec::new();
+    if arguments.len() <= WRITTEN_OUT {
+        for argument in arguments {
+            alternatives.push(text_call(function, &subject, &statement.string(argument)));
+        }
+    } else if function == TextFunction::Contains {
+        for chunk in arguments.chunks(MAX_NEEDLES) {
+            alternatives.push(format!("multiSearchAny({subject}, [{}])", strings(chunk, statement)));
+        }
+    } else {
+        let mut by_length: BTreeMap<usize, Vec<String>> = BTreeMap::new();
+        for argument in arguments {
+            by_length.entry(argument.len()).or_default().push(argument.clone());
+        }
+        for (length, arguments) in by_length {
+            let part = match function {
+                TextFunction::EndsWith => format!("right({subject}, {length})"),
+                _ => format!("left({subject}, {length})"),
+            };
+            alternatives.push(format!("({part} IN ({}))", strings(&arguments, statement)));
+        }
+    }
+    format!("({})", alternatives.join(" OR "))
+}
+
+fn text_call(function: TextFunction, subject: &str, argument: &str) -> String {
+    match function {
+        TextFunction::StartsWith => format!("startsWith({subject}, {argument})"),
+        TextFunction::EndsWith => format!("endsWith({subject}, {argument})"),
+        TextFunction::Contains => format!("(position({subject}, {argument}) > 0)"),
     }
 }
 

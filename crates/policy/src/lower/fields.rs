@@ -4,22 +4,19 @@ use std::sync::Arc;
 
 use tracewarden_model::{ColumnType, FieldSource, LogicalType, MarkedField};
 
-use crate::lower::{Lowered, Truth};
+use crate::lower::Lowered;
+use crate::lower::rules::Rules;
 use crate::predicate::{Array, Atom, Predicate, Text};
 
 /// The value of a field, defined where it has one of its logical type.
-pub(crate) fn field_value(field: &Arc<MarkedField>) -> Lowered {
+pub(crate) fn field_value(rules: &Rules, field: &Arc<MarkedField>) -> Lowered {
     let defined = defined(field);
     let field = Arc::clone(field);
     match field.logical {
         LogicalType::String => Lowered::Text { defined, text: Text::Field(field) },
         LogicalType::StringArray => Lowered::Array { defined, array: Array::Field(field) },
         LogicalType::Boolean => {
-            let value = Predicate::atom(Atom::Flag(field));
-            Lowered::from(Truth {
-                is_true: defined.clone().and(value.clone()),
-                is_false: defined.and(value.negate()),
-            })
+            Lowered::from((rules.boolean_field)(defined, Predicate::atom(Atom::Flag(field))))
         }
         // The checker refuses numbers; nothing may follow from one that slipped through.
         LogicalType::Number => Lowered::Error,
@@ -44,6 +41,19 @@ pub(crate) fn present(field: &Arc<MarkedField>) -> Predicate {
 /// nullable.
 fn always_present(field: &MarkedField) -> bool {
     field.source != FieldSource::MapKey && !field.column_type.is_nullable()
+}
+
+/// Whether a predicate that was made of `made_of` means the same of `now`, the same field of a table whose columns have
+/// changed since: where it takes the value to be there without asking, the value has to be there.
+pub fn can_stand_in(now: &MarkedField, made_of: &MarkedField) -> bool {
+    let taken_for_granted =
+        |field: &MarkedField| (always_present(field), always_present(field) && !may_hold_null(field));
+    let (present, defined) = taken_for_granted(made_of);
+    let (present_now, defined_now) = taken_for_granted(now);
+    now.source == made_of.source
+        && now.logical == made_of.logical
+        && (present_now || !present)
+        && (defined_now || !defined)
 }
 
 /// Whether the value may be an array with a NULL among its elements, which is no array of strings.

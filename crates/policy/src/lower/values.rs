@@ -1,73 +1,13 @@
-//! Lowered values and the operations on them.
+//! Lowered values and the operations on them: which rule applies, and what is known before the span is.
 
 use std::cmp::Ordering;
+use std::sync::Arc;
 
+use super::rules::Rules;
+use super::truth::Truth;
 use crate::expression::Known;
-use crate::lower::int_literal;
 use crate::pattern::Pattern;
-use crate::predicate::{Array, Atom, Int, Predicate, Relation, Text, TextFunction};
-
-/// Where an expression is true and where it is false; it is an error everywhere else. Never both.
-#[derive(Debug, Clone)]
-pub(crate) struct Truth {
-    pub(crate) is_true: Predicate,
-    pub(crate) is_false: Predicate,
-}
-
-impl Truth {
-    pub(crate) const ERROR: Self = Self { is_true: Predicate::False, is_false: Predicate::False };
-
-    fn known(value: bool) -> Self {
-        Self::two_valued(Predicate::constant(value))
-    }
-
-    /// True where `predicate` is, false everywhere else.
-    pub(crate) fn two_valued(predicate: Predicate) -> Self {
-        Self { is_true: predicate.clone(), is_false: predicate.negate() }
-    }
-
-    /// Where it is no error.
-    pub(crate) fn decided(&self) -> Predicate {
-        self.is_true.clone().or(self.is_false.clone())
-    }
-
-    pub(crate) fn where_defined(self, defined: &Predicate) -> Self {
-        Self { is_true: defined.clone().and(self.is_true), is_false: defined.clone().and(self.is_false) }
-    }
-
-    pub(crate) fn not(self) -> Self {
-        Self { is_true: self.is_false, is_false: self.is_true }
-    }
-
-    pub(crate) fn and(self, other: Self) -> Self {
-        Self { is_true: self.is_true.and(other.is_true), is_false: self.is_false.or(other.is_false) }
-    }
-
-    pub(crate) fn or(self, other: Self) -> Self {
-        Self { is_true: self.is_true.or(other.is_true), is_false: self.is_false.and(other.is_false) }
-    }
-
-    pub(crate) fn any(truths: Vec<Self>) -> Self {
-        Self {
-            is_true: Predicate::any(truths.iter().map(|truth| truth.is_true.clone())),
-            is_false: Predicate::all(truths.into_iter().map(|truth| truth.is_false)),
-        }
-    }
-
-    pub(crate) fn all(truths: Vec<Self>) -> Self {
-        Self {
-            is_true: Predicate::all(truths.iter().map(|truth| truth.is_true.clone())),
-            is_false: Predicate::any(truths.into_iter().map(|truth| truth.is_false)),
-        }
-    }
-
-    /// `self ? yes : no` for boolean branches. An error of the condition is an error of the whole.
-    fn choose(&self, yes: Self, no: Self) -> Self {
-        let pick =
-            |yes: Predicate, no: Predicate| self.is_true.clone().and(yes).or(self.is_false.clone().and(no));
-        Self { is_true: pick(yes.is_true, no.is_true), is_false: pick(yes.is_false, no.is_false) }
-    }
-}
+use crate::predicate::{Array, Int, Predicate, Relation, Text, TextFunction};
 
 /// A value as far as it is known before the span is.
 #[derive(Debug, Clone)]
@@ -111,6 +51,16 @@ impl From<Truth> for Lowered {
 }
 
 impl Lowered {
+    /// A known string.
+    pub(crate) fn known_text(text: &str) -> Self {
+        Self::Known(Known::Text(text.to_owned()))
+    }
+
+    /// A known list of strings.
+    pub(crate) fn known_texts<'a>(texts: impl Iterator<Item = &'a String>) -> Self {
+        Self::Known(Known::List(Arc::new(texts.cloned().map(Known::Text).collect())))
+    }
+
     pub(crate) fn list(elements: Vec<Self>) -> Self {
         let mut known = Vec::with_capacity(elements.len());
         for element in &elements {
@@ -120,7 +70,11 @@ impl Lowered {
                 _ => {}
             }
         }
-        if known.len() == elements.len() { Self::Known(Known::List(known)) } else { Self::List(elements) }
+        if known.len() == elements.len() {
+            Self::Known(Known::List(Arc::new(known)))
+        } else {
+            Self::List(elements)
+        }
     }
 
     pub(crate) fn choice(condition: Truth, yes: Self, no: Self) -> Self {
@@ -133,28 +87,31 @@ impl Lowered {
     }
 
     /// As a condition. A value that is no boolean is an error there, which `&&` and `||` absorb like any other.
-    pub(crate) fn truth(&self) -> Truth {
+    pub(crate) fn truth(&self, rules: &Rules) -> Truth {
         match self {
             Self::Known(Known::Bool(value)) => Truth::known(*value),
             Self::Bool(truth) => truth.clone(),
-            Self::Choice { condition, yes, no } => condition.choose(yes.truth(), no.truth()),
+            Self::Choice { condition, yes, no } => {
+                (rules.conditional)(condition, yes.truth(rules), no.truth(rules))
+            }
             _ => Truth::ERROR,
         }
     }
 
     /// Where it is no error.
-    pub(crate) fn defined(&self) -> Predicate {
+    pub(crate) fn defined(&self, rules: &Rules) -> Predicate {
         match self {
             Self::Error => Predicate::False,
             Self::Known(_) => Predicate::True,
-            Self::Bool(truth) => truth.decided(),
+            Self::Bool(truth) => (rules.boolean_defined)(truth),
             Self::Text { defined, .. } | Self::Int { defined, .. } | Self::Array { defined, .. } => {
                 defined.clone()
             }
-            Self::List(elements) => Predicate::all(elements.iter().map(Self::defined)),
+            Self::List(elements) => {
+                (rules.list_defined)(elements.iter().map(|element| element.defined(rules)).collect())
+            }
             Self::Choice { condition, yes, no } => {
-                let yes = condition.is_true.clone().and(yes.defined());
-                yes.or(condition.is_false.clone().and(no.defined()))
+                (rules.conditional_defined)(condition, yes.defined(rules), no.defined(rules))
             }
         }
     }
@@ -175,6 +132,10 @@ impl Lowered {
         }
     }
 
+    fn is_boolean(&self) -> bool {
+        matches!(self, Self::Bool(_) | Self::Known(Known::Bool(_)))
+    }
+
     /// The elements of a list that is not an array of the span.
     fn as_elements(&self) -> Option<Vec<Self>> {
         match self {
@@ -184,103 +145,107 @@ impl Lowered {
         }
     }
 
-    pub(crate) fn compare(&self, relation: Relation, other: &Self) -> Truth {
-        if let Some(truth) = self.distributed(other, |left, right| left.compare(relation, right)) {
-            return truth;
+    /// In how many ways this must be written out to be compared with an array: lists of choices multiply.
+    pub(crate) fn combinations(&self) -> u64 {
+        match self {
+            Self::List(elements) => elements.iter().map(Self::combinations).fold(1, u64::saturating_mul),
+            Self::Choice { yes, no, .. } => yes.combinations().saturating_add(no.combinations()),
+            _ => 1,
         }
-        match relation {
-            Relation::Eq => self.equals(other),
-            Relation::Ne => self.equals(other).not(),
-            _ => self.ordered(relation, other),
+    }
+
+    pub(crate) fn holds_array(&self) -> bool {
+        match self {
+            Self::Array { .. } => true,
+            Self::List(elements) => elements.iter().any(Self::holds_array),
+            Self::Choice { yes, no, .. } => yes.holds_array() || no.holds_array(),
+            _ => false,
         }
     }
 
     /// Applies `operation` to both branches when either side is a choice.
-    fn distributed(&self, other: &Self, operation: impl Fn(&Self, &Self) -> Truth) -> Option<Truth> {
-        match (self, other) {
+    fn distributed(
+        &self,
+        rules: &Rules,
+        other: &Self,
+        operation: impl Fn(&Self, &Self) -> Truth,
+    ) -> Option<Truth> {
+        let (condition, yes, no) = match (self, other) {
             (Self::Choice { condition, yes, no }, _) => {
-                Some(condition.choose(operation(yes, other), operation(no, other)))
+                (condition, operation(yes, other), operation(no, other))
             }
             (_, Self::Choice { condition, yes, no }) => {
-                Some(condition.choose(operation(self, yes), operation(self, no)))
+                (condition, operation(self, yes), operation(self, no))
             }
-            _ => None,
+            _ => return None,
+        };
+        Some((rules.conditional)(condition, yes, no))
+    }
+
+    pub(crate) fn compare(&self, rules: &Rules, relation: Relation, other: &Self) -> Truth {
+        if let Some(truth) =
+            self.distributed(rules, other, |left, right| left.compare(rules, relation, right))
+        {
+            return truth;
+        }
+        match relation {
+            Relation::Eq => self.equals(rules, other),
+            Relation::Ne => (rules.unequal)(self.equals(rules, other)),
+            _ => self.ordered(rules, relation, other),
         }
     }
 
-    fn equals(&self, other: &Self) -> Truth {
-        let defined = self.defined().and(other.defined());
-        if matches!(defined, Predicate::False) {
-            return Truth::ERROR;
-        }
+    fn equals(&self, rules: &Rules, other: &Self) -> Truth {
         if let (Self::Known(left), Self::Known(right)) = (self, other) {
             return Truth::known(left == right);
         }
-        let two = |eq: Atom, ne: Predicate| Truth { is_true: Predicate::atom(eq), is_false: ne };
-        let truth = if let (Some((_, left)), Some((_, right))) = (self.as_text(), other.as_text()) {
-            two(
-                Atom::CompareText(Relation::Eq, left.clone(), right.clone()),
-                Predicate::atom(Atom::CompareText(Relation::Ne, left, right)),
-            )
-        } else if let (Some((_, left)), Some((_, right))) = (self.as_int(), other.as_int()) {
-            two(
-                Atom::CompareInt(Relation::Eq, left.clone(), right.clone()),
-                Predicate::atom(Atom::CompareInt(Relation::Ne, left, right)),
-            )
-        } else if matches!((self, other), (Self::Bool(_), _) | (_, Self::Bool(_))) {
-            match (self, other) {
-                (
-                    Self::Bool(_) | Self::Known(Known::Bool(_)),
-                    Self::Bool(_) | Self::Known(Known::Bool(_)),
-                ) => {
-                    let (left, right) = (self.truth(), other.truth());
-                    Truth {
-                        is_true: (left.is_true.clone().and(right.is_true.clone()))
-                            .or(left.is_false.clone().and(right.is_false.clone())),
-                        is_false: (left.is_true.and(right.is_false)).or(left.is_false.and(right.is_true)),
-                    }
-                }
-                _ => Truth::known(false),
-            }
-        } else {
-            self.equals_as_list(other)
-        };
-        truth.where_defined(&defined)
+        let defined = (rules.both_defined)(self.defined(rules), other.defined(rules));
+        if matches!(defined, Predicate::False) {
+            return Truth::ERROR;
+        }
+        if let (Some((_, left)), Some((_, right))) = (self.as_text(), other.as_text()) {
+            return (rules.equal_texts)(defined, left, right);
+        }
+        if let (Some((_, left)), Some((_, right))) = (self.as_int(), other.as_int()) {
+            return (rules.equal_integers)(defined, left, right);
+        }
+        if self.is_boolean() && other.is_boolean() {
+            return (rules.equal_booleans)(self.truth(rules), other.truth(rules));
+        }
+        self.equals_as_list(rules, other, &defined)
     }
 
-    /// Equality of lists and arrays, where both are defined. Values of unlike types are unequal: CEL's own rule.
-    fn equals_as_list(&self, other: &Self) -> Truth {
+    /// Equality where a side may be a list or an array.
+    fn equals_as_list(&self, rules: &Rules, other: &Self, defined: &Predicate) -> Truth {
         match (self, other) {
             (Self::Array { array: left, .. }, Self::Array { array: right, .. }) => {
-                Truth::two_valued(Predicate::atom(Atom::ArrayEq(left.clone(), right.clone())))
+                (rules.equal_arrays)(defined.clone(), left.clone(), right.clone())
             }
             (whole @ Self::Array { array, .. }, list) | (list, whole @ Self::Array { array, .. }) => {
-                let Some(elements) = list.as_elements() else { return Truth::known(false) };
+                let Some(elements) = list.as_elements() else { return (rules.unlike)(defined.clone()) };
                 if let Some((condition, yes, no)) = split_first_choice(&elements) {
-                    let either = |elements| whole.equals_as_list(&Self::List(elements));
-                    return condition.choose(either(yes), either(no));
+                    let either = |elements| whole.equals_as_list(rules, &Self::List(elements), defined);
+                    return (rules.conditional)(&condition, either(yes), either(no));
                 }
                 let texts: Option<Vec<Text>> =
                     elements.iter().map(|element| element.as_text().map(|(_, text)| text)).collect();
                 match texts {
-                    Some(texts) => {
-                        Truth::two_valued(Predicate::atom(Atom::ArrayEq(array.clone(), Array::List(texts))))
-                    }
-                    None => Truth::known(false),
+                    Some(texts) => (rules.equal_arrays)(defined.clone(), array.clone(), Array::List(texts)),
+                    None => (rules.unlike)(defined.clone()),
                 }
             }
             _ => match (self.as_elements(), other.as_elements()) {
                 (Some(left), Some(right)) if left.len() == right.len() => {
-                    let pairs =
-                        left.iter().zip(&right).map(|(left, right)| left.compare(Relation::Eq, right));
-                    Truth::all(pairs.collect())
+                    let pairs = left.iter().zip(&right);
+                    let pairs = pairs.map(|(left, right)| left.compare(rules, Relation::Eq, right)).collect();
+                    (rules.equal_lists)(defined.clone(), pairs)
                 }
-                _ => Truth::known(false),
+                _ => (rules.unlike)(defined.clone()),
             },
         }
     }
 
-    fn ordered(&self, relation: Relation, other: &Self) -> Truth {
+    fn ordered(&self, rules: &Rules, relation: Relation, other: &Self) -> Truth {
         if let (Self::Known(left), Self::Known(right)) = (self, other) {
             return match known_order(left, right) {
                 Some(ordering) => Truth::known(relation.holds(ordering)),
@@ -289,61 +254,55 @@ impl Lowered {
         }
         if let (Some((left_defined, left)), Some((right_defined, right))) = (self.as_text(), other.as_text())
         {
-            let defined = Predicate::all([left_defined, utf8(&left), right_defined, utf8(&right)]);
-            let compare =
-                |relation| Predicate::atom(Atom::CompareText(relation, left.clone(), right.clone()));
-            return Truth { is_true: compare(relation), is_false: compare(relation.negated()) }
-                .where_defined(&defined);
+            let defined =
+                (rules.both_defined)((rules.utf8)(left_defined, &left), (rules.utf8)(right_defined, &right));
+            return (rules.ordered_texts)(defined, relation, left, right);
         }
         if let (Some((left_defined, left)), Some((right_defined, right))) = (self.as_int(), other.as_int()) {
-            let compare = |relation| Predicate::atom(Atom::CompareInt(relation, left.clone(), right.clone()));
-            return Truth { is_true: compare(relation), is_false: compare(relation.negated()) }
-                .where_defined(&left_defined.and(right_defined));
+            let defined = (rules.both_defined)(left_defined, right_defined);
+            return (rules.ordered_integers)(defined, relation, left, right);
         }
-        if let (Self::Bool(_) | Self::Known(Known::Bool(_)), Self::Bool(_) | Self::Known(Known::Bool(_))) =
-            (self, other)
-        {
-            return bools_ordered(relation, &self.truth(), &other.truth());
+        if self.is_boolean() && other.is_boolean() {
+            return (rules.ordered_booleans)(relation, &self.truth(rules), &other.truth(rules));
         }
         Truth::ERROR
     }
 
-    pub(crate) fn is_in(&self, haystack: &Self) -> Truth {
-        if let Some(truth) = self.distributed(haystack, Self::is_in) {
+    pub(crate) fn is_in(&self, rules: &Rules, haystack: &Self) -> Truth {
+        if let Some(truth) =
+            self.distributed(rules, haystack, |needle, haystack| needle.is_in(rules, haystack))
+        {
             return truth;
         }
         if let Self::Array { defined, array } = haystack {
-            let Some((needle_defined, needle)) = self.as_text() else {
-                return Truth::known(false).where_defined(&self.defined().and(defined.clone()));
+            return match self.as_text() {
+                Some((needle_defined, needle)) => {
+                    let defined = (rules.both_defined)(needle_defined, defined.clone());
+                    (rules.in_array)(defined, array.clone(), needle)
+                }
+                None => (rules.unlike)((rules.both_defined)(self.defined(rules), defined.clone())),
             };
-            return Truth::two_valued(Predicate::atom(Atom::ArrayHas(array.clone(), needle)))
-                .where_defined(&needle_defined.and(defined.clone()));
+        }
+        if let (Self::Known(needle), Self::Known(Known::List(elements))) = (self, haystack) {
+            return Truth::known(elements.contains(needle));
+        }
+        if let (Self::Text { defined, text }, Self::Known(Known::List(elements))) = (self, haystack) {
+            let texts = elements.iter().filter_map(|element| match element {
+                Known::Text(text) => Some(text.clone()),
+                _ => None,
+            });
+            return (rules.in_texts)(defined.clone(), text.clone(), texts.collect());
         }
         let Some(elements) = haystack.as_elements() else { return Truth::ERROR };
-        let defined = self.defined().and(haystack.defined());
-        if let (Self::Text { text, .. }, Self::Known(_)) = (self, haystack) {
-            let texts: Vec<String> = elements
-                .iter()
-                .filter_map(|element| match element {
-                    Self::Known(Known::Text(text)) => Some(text.clone()),
-                    _ => None,
-                })
-                .collect();
-            let truth = match texts.as_slice() {
-                [] => Truth::known(false),
-                _ => Truth {
-                    is_true: Predicate::atom(Atom::TextIn(text.clone(), texts.clone(), false)),
-                    is_false: Predicate::atom(Atom::TextIn(text.clone(), texts, true)),
-                },
-            };
-            return truth.where_defined(&defined);
-        }
-        let pairs = elements.iter().map(|element| self.compare(Relation::Eq, element)).collect();
-        Truth::any(pairs).where_defined(&defined)
+        let defined = (rules.both_defined)(self.defined(rules), haystack.defined(rules));
+        let equal = elements.iter().map(|element| self.compare(rules, Relation::Eq, element)).collect();
+        (rules.in_list)(defined, equal)
     }
 
-    pub(crate) fn text_call(&self, function: TextFunction, argument: &Self) -> Truth {
-        if let Some(truth) = self.distributed(argument, |left, right| left.text_call(function, right)) {
+    pub(crate) fn text_call(&self, rules: &Rules, function: TextFunction, argument: &Self) -> Truth {
+        if let Some(truth) =
+            self.distributed(rules, argument, |left, right| left.text_call(rules, function, right))
+        {
             return truth;
         }
         if let (Self::Known(Known::Text(subject)), Self::Known(Known::Text(argument))) = (self, argument) {
@@ -355,56 +314,49 @@ impl Lowered {
         }
         match (self.as_text(), argument.as_text()) {
             (Some((subject_defined, subject)), Some((argument_defined, argument))) => {
-                let call = Predicate::atom(Atom::TextCall(function, subject, argument));
-                Truth::two_valued(call).where_defined(&subject_defined.and(argument_defined))
+                let defined = (rules.both_defined)(subject_defined, argument_defined);
+                (rules.text_call)(defined, function, subject, argument)
             }
             _ => Truth::ERROR,
         }
     }
 
-    pub(crate) fn matches(&self, pattern: &Pattern) -> Truth {
-        if let Some(truth) = self.distributed(&Self::Error, |left, _| left.matches(pattern)) {
+    pub(crate) fn matches(&self, rules: &Rules, pattern: &Pattern) -> Truth {
+        if let Some(truth) = self.distributed(rules, &Self::Error, |left, _| left.matches(rules, pattern)) {
             return truth;
         }
         // A known string is matched by the store as well: one engine decides about all of them.
         match self.as_text() {
-            Some((defined, text)) => {
-                let defined = defined.and(utf8(&text));
-                Truth::two_valued(Predicate::atom(Atom::Matches(text, pattern.re2.clone())))
-                    .where_defined(&defined)
-            }
+            Some((defined, text)) => (rules.matches)((rules.utf8)(defined, &text), text, pattern.re2.clone()),
             None => Truth::ERROR,
         }
     }
 
-    pub(crate) fn size(&self) -> Self {
+    pub(crate) fn size(&self, rules: &Rules) -> Self {
         match self {
-            Self::Known(Known::Text(text)) => {
-                Self::Int { defined: Predicate::True, int: int_literal(text.chars().count()) }.folded()
-            }
-            Self::Known(Known::List(list)) => {
-                Self::Int { defined: Predicate::True, int: int_literal(list.len()) }.folded()
-            }
-            Self::List(list) => Self::Int { defined: self.defined(), int: int_literal(list.len()) },
+            Self::Known(Known::Text(text)) => Self::Known(Known::Int(count(text.chars().count()))),
+            Self::Known(Known::List(list)) => Self::Known(Known::Int(count(list.len()))),
+            // Its length is known; whether it is defined is not.
+            Self::List(list) => match self.defined(rules) {
+                Predicate::True => Self::Known(Known::Int(count(list.len()))),
+                defined => Self::Int { defined, int: Int::Literal(count(list.len())) },
+            },
             Self::Text { defined, text } => {
-                Self::Int { defined: defined.clone().and(utf8(text)), int: Int::TextSize(text.clone()) }
+                Self::Int { defined: (rules.utf8)(defined.clone(), text), int: Int::TextSize(text.clone()) }
             }
             Self::Array { defined, array } => {
                 Self::Int { defined: defined.clone(), int: Int::ArraySize(array.clone()) }
             }
-            Self::Choice { condition, yes, no } => Self::choice(condition.clone(), yes.size(), no.size()),
+            Self::Choice { condition, yes, no } => {
+                Self::choice(condition.clone(), yes.size(rules), no.size(rules))
+            }
             _ => Self::Error,
         }
     }
+}
 
-    fn folded(self) -> Self {
-        match self {
-            Self::Int { defined: Predicate::True, int: Int::Literal(value) } => {
-                Self::Known(Known::Int(value))
-            }
-            other => other,
-        }
-    }
+fn count(value: usize) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
 }
 
 /// A list with a choice among its elements, as the two lists that it stands for.
@@ -421,14 +373,6 @@ fn split_first_choice(elements: &[Lowered]) -> Option<(Truth, Vec<Lowered>, Vec<
     Some((condition.clone(), with(yes), with(no)))
 }
 
-/// Strings that are not UTF-8 have no size, no order and match nothing.
-fn utf8(text: &Text) -> Predicate {
-    match text {
-        Text::Literal(_) => Predicate::True,
-        other => Predicate::atom(Atom::Utf8(other.clone())),
-    }
-}
-
 fn known_order(left: &Known, right: &Known) -> Option<Ordering> {
     match (left, right) {
         (Known::Text(left), Known::Text(right)) => Some(left.cmp(right)),
@@ -436,22 +380,4 @@ fn known_order(left: &Known, right: &Known) -> Option<Ordering> {
         (Known::Bool(left), Known::Bool(right)) => Some(left.cmp(right)),
         _ => None,
     }
-}
-
-fn bools_ordered(relation: Relation, left: &Truth, right: &Truth) -> Truth {
-    let mut is_true = Vec::new();
-    let mut is_false = Vec::new();
-    for left_value in [false, true] {
-        for right_value in [false, true] {
-            let side =
-                |truth: &Truth, value| if value { truth.is_true.clone() } else { truth.is_false.clone() };
-            let both = side(left, left_value).and(side(right, right_value));
-            if relation.holds(left_value.cmp(&right_value)) {
-                is_true.push(both);
-            } else {
-                is_false.push(both);
-            }
-        }
-    }
-    Truth { is_true: Predicate::any(is_true), is_false: Predicate::any(is_false) }
 }

@@ -1,0 +1,355 @@
+//! Wrong rules, one at a time: mistakes that people make in a table like this one. A test that compares lowering with
+//! the reference must notice each of them; if it does not, it would not notice that mistake in the rules either.
+
+use super::rules::{self, Elements, RULES, Rules};
+use super::truth::Truth;
+use crate::predicate::{Atom, Predicate, Quantifier, Relation};
+
+/// A rule and what is wrong with it. `T` is where the operation is true, `F` where it is false, `D` where its operands
+/// are defined.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Alteration {
+    /// `!a`: T is "not true", which takes errors for false.
+    NotTrueOfErrors,
+    /// `!a`: F is "not false".
+    NotFalseOfErrors,
+    /// `a && b`: T needs one of both.
+    AndTrueOfOne,
+    /// `a && b`: F needs both.
+    AndFalseOfBoth,
+    /// `a && b`: F is the complement of T.
+    AndFalseOfErrors,
+    /// `a || b`: T needs both.
+    OrTrueOfBoth,
+    /// `a || b`: F needs one of both.
+    OrFalseOfOne,
+    /// `a || b`: F is the complement of T.
+    OrFalseOfErrors,
+    /// `c ? a : b`: an error of `c` takes `b`.
+    ConditionalErrorTakesElse,
+    /// `c ? a : b`: F is the complement of T.
+    ConditionalFalseOfErrors,
+    /// `c ? a : b`: the branches are swapped on the side of F.
+    ConditionalFalseSwapped,
+    /// A conditional in a list: it needs both branches.
+    ConditionalNeedsBothBranches,
+    /// A boolean in a list or a comparison: defined only where it is true.
+    BooleanDefinedWhereTrue,
+    /// An operation on two values: defined where the left one is.
+    DefinedByLeft,
+    /// An operation on two values: defined where the right one is.
+    DefinedByRight,
+    /// An operation on two values: defined where one of them is.
+    DefinedByEither,
+    /// A list: defined where one of its elements is.
+    ListDefinedByOne,
+    /// A list: always defined.
+    ListAlwaysDefined,
+    /// Order, patterns and sizes: of what is not UTF-8, too.
+    BrokenTextIsText,
+    /// A boolean field: F without D.
+    BooleanFieldFalseUndefined,
+    /// A boolean field: T and F swapped.
+    BooleanFieldSwapped,
+    /// `"k" in m`: an error where the key is absent.
+    AbsentKeyIsError,
+    /// `"k" in m`: always true.
+    KeyAlwaysPresent,
+    /// `==` of unlike values: an error.
+    UnlikeIsError,
+    /// `==` of unlike values: F without D.
+    UnlikeUndefined,
+    /// `!=`: T is the complement of the T of `==`.
+    UnequalTrueOfErrors,
+    /// `!=`: F is the complement of the F of `==`.
+    UnequalFalseOfErrors,
+    /// `==` of strings: T without D.
+    EqualTextsTrueUndefined,
+    /// `==` of strings: F without D.
+    EqualTextsFalseUndefined,
+    /// `==` of integers: T without D.
+    EqualIntegersTrueUndefined,
+    /// `==` of integers: F without D.
+    EqualIntegersFalseUndefined,
+    /// `==` of booleans: T only where both are true.
+    EqualBooleansBothTrue,
+    /// `==` of booleans: F is the complement of T.
+    EqualBooleansFalseOfErrors,
+    /// `==` of arrays: T without D.
+    EqualArraysTrueUndefined,
+    /// `==` of arrays: F without D.
+    EqualArraysFalseUndefined,
+    /// `==` of lists: T needs one pair.
+    EqualListsOnePair,
+    /// `==` of lists: without D, so that an unequal pair hides an error.
+    EqualListsUndefined,
+    /// Order of strings: T without D.
+    OrderedTextsTrueUndefined,
+    /// Order of strings: F without D.
+    OrderedTextsFalseUndefined,
+    /// Order of strings: F is the opposite order, without what is equal.
+    OrderedTextsFalseReversed,
+    /// Order of integers: T without D.
+    OrderedIntegersTrueUndefined,
+    /// Order of integers: F is the opposite order, without what is equal.
+    OrderedIntegersFalseReversed,
+    /// Order of booleans: true comes before false.
+    OrderedBooleansReversed,
+    /// `in` known strings: T without D.
+    InTextsTrueUndefined,
+    /// `in` known strings: F without D.
+    InTextsFalseUndefined,
+    /// `in` a list: without D, so that an element that is equal hides one that is an error.
+    InListUndefined,
+    /// `in` a list: T needs all.
+    InListAll,
+    /// `in` an array: T without D.
+    InArrayTrueUndefined,
+    /// `in` an array: F without D.
+    InArrayFalseUndefined,
+    /// `startsWith` and the like: T without D.
+    TextCallTrueUndefined,
+    /// `startsWith` and the like: F without D.
+    TextCallFalseUndefined,
+    /// `matches`: T without D.
+    MatchesTrueUndefined,
+    /// `matches`: F without D.
+    MatchesFalseUndefined,
+    /// `exists` over an array: F needs one false element.
+    ExistsFalseOfOne,
+    /// `exists` over an array: F is the complement of T where the array is defined.
+    ExistsFalseOfErrors,
+    /// `exists` over an array: F without D, which is true of the empty array that an absent key gives.
+    ExistsFalseUndefined,
+    /// `all` over an array: T needs one true element.
+    AllTrueOfOne,
+    /// `all` over an array: T is "none is false".
+    AllTrueOfErrors,
+    /// `all` over an array: T without D.
+    AllTrueUndefined,
+    /// `exists_one` over an array: elements that are errors are passed over.
+    ExistsOneOfErrors,
+    /// `exists_one` over an array: T needs one or more.
+    ExistsOneOfMany,
+    /// `exists_one` over an array: without D.
+    ExistsOneUndefined,
+    /// `exists` over a list: F needs one false element.
+    ListExistsFalseOfOne,
+    /// `exists` over a list: without D.
+    ListExistsUndefined,
+    /// `all` over a list: T needs one true element.
+    ListAllTrueOfOne,
+    /// `all` over a list: T is "none is false".
+    ListAllTrueOfErrors,
+    /// `all` over a list: without D.
+    ListAllUndefined,
+    /// `exists_one` over a list: elements that are errors are passed over.
+    ListExistsOneOfErrors,
+    /// `exists_one` over a list: T needs one or more.
+    ListExistsOneOfMany,
+    /// `exists_one` over a list: without D.
+    ListExistsOneUndefined,
+}
+
+macro_rules! alterations {
+    ($($name:ident: $rule:ident = $wrong:expr;)*) => {
+        impl Alteration {
+            /// Every one.
+            pub const ALL: &[Self] = &[$(Self::$name),*];
+
+            /// The rules with this one wrong.
+            pub(crate) fn rules(self) -> Rules {
+                match self {
+                    $(Self::$name => Rules { $rule: $wrong, ..RULES },)*
+                }
+            }
+        }
+    };
+}
+
+alterations! {
+    NotTrueOfErrors: not = |a| Truth { is_true: a.is_true.clone().negate(), is_false: a.is_true };
+    NotFalseOfErrors: not = |a| Truth { is_true: a.is_false.clone(), is_false: a.is_false.negate() };
+    AndTrueOfOne: and = |a, b| Truth { is_true: a.is_true.or(b.is_true), is_false: a.is_false.or(b.is_false) };
+    AndFalseOfBoth: and =
+        |a, b| Truth { is_true: a.is_true.and(b.is_true), is_false: a.is_false.and(b.is_false) };
+    AndFalseOfErrors: and = |a, b| complement((RULES.and)(a, b));
+    OrTrueOfBoth: or = |a, b| Truth { is_true: a.is_true.and(b.is_true), is_false: a.is_false.and(b.is_false) };
+    OrFalseOfOne: or = |a, b| Truth { is_true: a.is_true.or(b.is_true), is_false: a.is_false.or(b.is_false) };
+    OrFalseOfErrors: or = |a, b| complement((RULES.or)(a, b));
+    ConditionalErrorTakesElse: conditional = |c, a, b| {
+        let lenient = Truth { is_true: c.is_true.clone(), is_false: c.is_true.clone().negate() };
+        (RULES.conditional)(&lenient, a, b)
+    };
+    ConditionalFalseOfErrors: conditional = |c, a, b| complement((RULES.conditional)(c, a, b));
+    ConditionalFalseSwapped: conditional = |c, a, b| Truth {
+        is_false: (RULES.conditional)(c, b.clone(), a.clone()).is_false,
+        is_true: (RULES.conditional)(c, a, b).is_true,
+    };
+    ConditionalNeedsBothBranches: conditional_defined = |c, a, b| c.decided().and(a).and(b);
+    BooleanDefinedWhereTrue: boolean_defined = |a| a.is_true.clone();
+    DefinedByLeft: both_defined = |a, _| a;
+    DefinedByRight: both_defined = |_, b| b;
+    DefinedByEither: both_defined = |a, b| a.or(b);
+    ListDefinedByOne: list_defined = Predicate::any;
+    ListAlwaysDefined: list_defined = |_| Predicate::True;
+    BrokenTextIsText: utf8 = |defined, _| defined;
+    BooleanFieldFalseUndefined: boolean_field = |defined, value| Truth {
+        is_true: defined.and(value.clone()),
+        is_false: value.negate(),
+    };
+    BooleanFieldSwapped: boolean_field = |defined, value| (RULES.not)((RULES.boolean_field)(defined, value));
+    AbsentKeyIsError: has_key = |present| Truth { is_true: present, is_false: Predicate::False };
+    KeyAlwaysPresent: has_key = |_| Truth::known(true);
+    UnlikeIsError: unlike = |_| Truth::ERROR;
+    UnlikeUndefined: unlike = |_| Truth::known(false);
+    UnequalTrueOfErrors: unequal = |equal| Truth { is_true: equal.is_true.clone().negate(), is_false: equal.is_true };
+    UnequalFalseOfErrors: unequal =
+        |equal| Truth { is_true: equal.is_false.clone(), is_false: equal.is_false.negate() };
+    EqualTextsTrueUndefined: equal_texts =
+        |defined, a, b| true_anywhere(defined, |defined| (RULES.equal_texts)(defined, a.clone(), b.clone()));
+    EqualTextsFalseUndefined: equal_texts =
+        |defined, a, b| false_anywhere(defined, |defined| (RULES.equal_texts)(defined, a.clone(), b.clone()));
+    EqualIntegersTrueUndefined: equal_integers =
+        |defined, a, b| true_anywhere(defined, |defined| (RULES.equal_integers)(defined, a.clone(), b.clone()));
+    EqualIntegersFalseUndefined: equal_integers =
+        |defined, a, b| false_anywhere(defined, |defined| (RULES.equal_integers)(defined, a.clone(), b.clone()));
+    EqualBooleansBothTrue: equal_booleans = |a, b| Truth {
+        is_true: a.is_true.clone().and(b.is_true.clone()),
+        is_false: (RULES.equal_booleans)(a, b).is_false,
+    };
+    EqualBooleansFalseOfErrors: equal_booleans = |a, b| complement((RULES.equal_booleans)(a, b));
+    EqualArraysTrueUndefined: equal_arrays =
+        |defined, a, b| true_anywhere(defined, |defined| (RULES.equal_arrays)(defined, a.clone(), b.clone()));
+    EqualArraysFalseUndefined: equal_arrays =
+        |defined, a, b| false_anywhere(defined, |defined| (RULES.equal_arrays)(defined, a.clone(), b.clone()));
+    EqualListsOnePair: equal_lists = |defined, pairs| rules::any(pairs).where_defined(&defined);
+    EqualListsUndefined: equal_lists = |_, pairs| rules::every(pairs);
+    OrderedTextsTrueUndefined: ordered_texts = |defined, relation, a, b| {
+        true_anywhere(defined, |defined| (RULES.ordered_texts)(defined, relation, a.clone(), b.clone()))
+    };
+    OrderedTextsFalseUndefined: ordered_texts = |defined, relation, a, b| {
+        false_anywhere(defined, |defined| (RULES.ordered_texts)(defined, relation, a.clone(), b.clone()))
+    };
+    OrderedTextsFalseReversed: ordered_texts = |defined, relation, a, b| Truth {
+        is_true: Predicate::atom(Atom::CompareText(relation, a.clone(), b.clone())),
+        is_false: Predicate::atom(Atom::CompareText(reversed(relation), a, b)),
+    }
+    .where_defined(&defined);
+    OrderedIntegersTrueUndefined: ordered_integers = |defined, relation, a, b| {
+        true_anywhere(defined, |defined| (RULES.ordered_integers)(defined, relation, a.clone(), b.clone()))
+    };
+    OrderedIntegersFalseReversed: ordered_integers = |defined, relation, a, b| Truth {
+        is_true: Predicate::atom(Atom::CompareInt(relation, a.clone(), b.clone())),
+        is_false: Predicate::atom(Atom::CompareInt(reversed(relation), a, b)),
+    }
+    .where_defined(&defined);
+    OrderedBooleansReversed: ordered_booleans = |relation, a, b| (RULES.ordered_booleans)(relation, b, a);
+    InTextsTrueUndefined: in_texts = |defined, needle, texts| {
+        true_anywhere(defined, |defined| (RULES.in_texts)(defined, needle.clone(), texts.clone()))
+    };
+    InTextsFalseUndefined: in_texts = |defined, needle, texts| {
+        false_anywhere(defined, |defined| (RULES.in_texts)(defined, needle.clone(), texts.clone()))
+    };
+    InListUndefined: in_list = |_, equal| rules::any(equal);
+    InListAll: in_list = |defined, equal| rules::every(equal).where_defined(&defined);
+    InArrayTrueUndefined: in_array = |defined, array, needle| {
+        true_anywhere(defined, |defined| (RULES.in_array)(defined, array.clone(), needle.clone()))
+    };
+    InArrayFalseUndefined: in_array = |defined, array, needle| {
+        false_anywhere(defined, |defined| (RULES.in_array)(defined, array.clone(), needle.clone()))
+    };
+    TextCallTrueUndefined: text_call = |defined, function, a, b| {
+        true_anywhere(defined, |defined| (RULES.text_call)(defined, function, a.clone(), b.clone()))
+    };
+    TextCallFalseUndefined: text_call = |defined, function, a, b| {
+        false_anywhere(defined, |defined| (RULES.text_call)(defined, function, a.clone(), b.clone()))
+    };
+    MatchesTrueUndefined: matches = |defined, text, pattern| {
+        true_anywhere(defined, |defined| (RULES.matches)(defined, text.clone(), pattern.clone()))
+    };
+    MatchesFalseUndefined: matches = |defined, text, pattern| {
+        false_anywhere(defined, |defined| (RULES.matches)(defined, text.clone(), pattern.clone()))
+    };
+    ExistsFalseOfOne: exists = |defined, elements, body| Truth {
+        is_true: elements.satisfy(Quantifier::Exists, body.is_true),
+        is_false: elements.satisfy(Quantifier::Exists, body.is_false),
+    }
+    .where_defined(&defined);
+    ExistsFalseOfErrors: exists =
+        |defined, elements, body| complement((RULES.exists)(Predicate::True, elements, body)).where_defined(&defined);
+    ExistsFalseUndefined: exists =
+        |defined, elements, body| false_anywhere(defined, |defined| (RULES.exists)(defined, elements, body.clone()));
+    AllTrueOfOne: all = |defined, elements, body| Truth {
+        is_true: elements.satisfy(Quantifier::Exists, body.is_true),
+        is_false: elements.satisfy(Quantifier::Exists, body.is_false),
+    }
+    .where_defined(&defined);
+    AllTrueOfErrors: all = |defined, elements, body| {
+        let found = elements.satisfy(Quantifier::Exists, body.is_false);
+        Truth { is_true: found.clone().negate(), is_false: found }.where_defined(&defined)
+    };
+    AllTrueUndefined: all =
+        |defined, elements, body| true_anywhere(defined, |defined| (RULES.all)(defined, elements, body.clone()));
+    ExistsOneOfErrors: exists_one = |defined, elements, body| {
+        let one = elements.satisfy(Quantifier::ExistsOne, body.is_true);
+        Truth { is_true: one.clone(), is_false: one.negate() }.where_defined(&defined)
+    };
+    ExistsOneOfMany: exists_one = |defined, elements: &Elements, body| {
+        let decided = elements.satisfy(Quantifier::All, body.decided());
+        let some = elements.satisfy(Quantifier::Exists, body.is_true);
+        Truth { is_true: some.clone(), is_false: some.negate() }.where_defined(&defined.and(decided))
+    };
+    ExistsOneUndefined: exists_one = |_, elements, body| (RULES.exists_one)(Predicate::True, elements, body);
+    ListExistsFalseOfOne: list_exists = |defined, bodies| Truth {
+        is_true: Predicate::any(bodies.iter().map(|body| body.is_true.clone())),
+        is_false: Predicate::any(bodies.into_iter().map(|body| body.is_false)),
+    }
+    .where_defined(&defined);
+    ListExistsUndefined: list_exists = |_, bodies| rules::any(bodies);
+    ListAllTrueOfOne: list_all = |defined, bodies| Truth {
+        is_true: Predicate::any(bodies.iter().map(|body| body.is_true.clone())),
+        is_false: Predicate::any(bodies.into_iter().map(|body| body.is_false)),
+    }
+    .where_defined(&defined);
+    ListAllTrueOfErrors: list_all = |defined, bodies| {
+        let found = Predicate::any(bodies.into_iter().map(|body| body.is_false));
+        Truth { is_true: found.clone().negate(), is_false: found }.where_defined(&defined)
+    };
+    ListAllUndefined: list_all = |_, bodies| rules::every(bodies);
+    ListExistsOneOfErrors: list_exists_one = |defined, bodies| {
+        let one = Predicate::exactly_one(bodies.into_iter().map(|body| body.is_true));
+        Truth { is_true: one.clone(), is_false: one.negate() }.where_defined(&defined)
+    };
+    ListExistsOneOfMany: list_exists_one = |defined, bodies| {
+        let decided = Predicate::all(bodies.iter().map(Truth::decided));
+        let some = Predicate::any(bodies.into_iter().map(|body| body.is_true));
+        Truth { is_true: some.clone(), is_false: some.negate() }.where_defined(&defined.and(decided))
+    };
+    ListExistsOneUndefined: list_exists_one = |_, bodies| (RULES.list_exists_one)(Predicate::True, bodies);
+}
+
+/// F as the complement of T.
+fn complement(truth: Truth) -> Truth {
+    Truth { is_false: truth.is_true.clone().negate(), is_true: truth.is_true }
+}
+
+/// T without D.
+fn true_anywhere(defined: Predicate, rule: impl Fn(Predicate) -> Truth) -> Truth {
+    Truth { is_true: rule(Predicate::True).is_true, is_false: rule(defined).is_false }
+}
+
+/// F without D.
+fn false_anywhere(defined: Predicate, rule: impl Fn(Predicate) -> Truth) -> Truth {
+    Truth { is_false: rule(Predicate::True).is_false, is_true: rule(defined).is_true }
+}
+
+fn reversed(relation: Relation) -> Relation {
+    match relation {
+        Relation::Lt => Relation::Gt,
+        Relation::Le => Relation::Ge,
+        Relation::Gt => Relation::Lt,
+        Relation::Ge => Relation::Le,
+        same => same,
+    }
+}

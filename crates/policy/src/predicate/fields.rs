@@ -1,0 +1,160 @@
+//! The fields that a predicate looks at.
+
+use std::sync::Arc;
+
+use tracewarden_model::MarkedField;
+
+use super::{Array, Atom, Int, Junction, Predicate, Text};
+
+/// What to put in the place of a field.
+type Change<'a> = &'a dyn Fn(&Arc<MarkedField>) -> Arc<MarkedField>;
+
+impl Predicate {
+    /// Calls `see` with every field, once for each place where it stands.
+    pub fn for_each_field(&self, see: &mut dyn FnMut(&Arc<MarkedField>)) {
+        match self {
+            Self::True | Self::False => {}
+            Self::And(junction) | Self::Or(junction) | Self::Not(junction) => {
+                junction.parts.iter().for_each(|part| part.for_each_field(see));
+            }
+            Self::Atom(atom) => atom.for_each_field(see),
+        }
+    }
+
+    /// The same predicate with other fields in the place of its own. The caller answers for it that they have the same
+    /// values where both have one, and are defined where the predicate takes them to be.
+    #[must_use]
+    pub fn with_fields(&self, change: Change<'_>) -> Self {
+        let changed = |junction: &Junction| {
+            Junction::new(junction.parts.iter().map(|part| part.with_fields(change)).collect())
+        };
+        match self {
+            Self::True => Self::True,
+            Self::False => Self::False,
+            Self::And(junction) => Self::And(changed(junction)),
+            Self::Or(junction) => Self::Or(changed(junction)),
+            Self::Not(junction) => Self::Not(changed(junction)),
+            Self::Atom(atom) => Self::atom(atom.with_fields(change)),
+        }
+    }
+}
+
+impl Atom {
+    fn for_each_field(&self, see: &mut dyn FnMut(&Arc<MarkedField>)) {
+        match self {
+            Self::Present(field)
+            | Self::Defined(field)
+            | Self::Flag(field)
+            | Self::CompareNumber(_, field, _) => see(field),
+            Self::Utf8(text)
+            | Self::TextIn(text, ..)
+            | Self::TextCallAny(_, text, _)
+            | Self::Matches(text, _) => text.for_each_field(see),
+            Self::ExactlyOne(parts) => parts.iter().for_each(|part| part.for_each_field(see)),
+            Self::CompareText(_, left, right) | Self::TextCall(_, left, right) => {
+                left.for_each_field(see);
+                right.for_each_field(see);
+            }
+            Self::ArrayHas(array, text) => {
+                array.for_each_field(see);
+                text.for_each_field(see);
+            }
+            Self::ArrayHasAny(array, _) | Self::ArrayHasAll(array, _) => array.for_each_field(see),
+            Self::ArrayEq(left, right) => {
+                left.for_each_field(see);
+                right.for_each_field(see);
+            }
+            Self::CompareInt(_, left, right) => {
+                left.for_each_field(see);
+                right.for_each_field(see);
+            }
+            Self::Quantified { array, body, .. } => {
+                array.for_each_field(see);
+                body.for_each_field(see);
+            }
+        }
+    }
+
+    fn with_fields(&self, change: Change<'_>) -> Self {
+        let text = |text: &Text| text.with_fields(change);
+        let array = |array: &Array| array.with_fields(change);
+        let int = |int: &Int| match int {
+            Int::Literal(value) => Int::Literal(*value),
+            Int::TextSize(of) => Int::TextSize(text(of)),
+            Int::ArraySize(of) => Int::ArraySize(array(of)),
+        };
+        match self {
+            Self::Present(field) => Self::Present(change(field)),
+            Self::Defined(field) => Self::Defined(change(field)),
+            Self::Flag(field) => Self::Flag(change(field)),
+            Self::CompareNumber(relation, field, number) => {
+                Self::CompareNumber(*relation, change(field), *number)
+            }
+            Self::Utf8(of) => Self::Utf8(text(of)),
+            Self::TextIn(needle, values, negated) => Self::TextIn(text(needle), values.clone(), *negated),
+            Self::TextCallAny(function, subject, arguments) => {
+                Self::TextCallAny(*function, text(subject), arguments.clone())
+            }
+            Self::ExactlyOne(parts) => {
+                Self::ExactlyOne(parts.iter().map(|part| part.with_fields(change)).collect())
+            }
+            Self::Matches(subject, pattern) => Self::Matches(text(subject), pattern.clone()),
+            Self::CompareText(relation, left, right) => Self::CompareText(*relation, text(left), text(right)),
+            Self::TextCall(function, subject, argument) => {
+                Self::TextCall(*function, text(subject), text(argument))
+            }
+            Self::ArrayHas(haystack, needle) => Self::ArrayHas(array(haystack), text(needle)),
+            Self::ArrayHasAny(haystack, values) => Self::ArrayHasAny(array(haystack), values.clone()),
+            Self::ArrayHasAll(haystack, values) => Self::ArrayHasAll(array(haystack), values.clone()),
+            Self::ArrayEq(left, right) => Self::ArrayEq(array(left), array(right)),
+            Self::CompareInt(relation, left, right) => Self::CompareInt(*relation, int(left), int(right)),
+            Self::Quantified { quantifier, array: range, variable, body } => Self::Quantified {
+                quantifier: *quantifier,
+                array: array(range),
+                variable: *variable,
+                body: body.with_fields(change),
+            },
+        }
+    }
+}
+
+impl Text {
+    fn for_each_field(&self, see: &mut dyn FnMut(&Arc<MarkedField>)) {
+        if let Self::Field(field) = self {
+            see(field);
+        }
+    }
+
+    fn with_fields(&self, change: Change<'_>) -> Self {
+        match self {
+            Self::Field(field) => Self::Field(change(field)),
+            Self::Literal(_) | Self::Element(_) => self.clone(),
+        }
+    }
+}
+
+impl Array {
+    fn for_each_field(&self, see: &mut dyn FnMut(&Arc<MarkedField>)) {
+        match self {
+            Self::Field(field) => see(field),
+            Self::List(values) => values.iter().for_each(|value| value.for_each_field(see)),
+        }
+    }
+
+    fn with_fields(&self, change: Change<'_>) -> Self {
+        match self {
+            Self::Field(field) => Self::Field(change(field)),
+            Self::List(values) => Self::List(values.iter().map(|value| value.with_fields(change)).collect()),
+        }
+    }
+}
+
+impl Int {
+    fn for_each_field(&self, see: &mut dyn FnMut(&Arc<MarkedField>)) {
+        match self {
+            Self::Literal(_) => {}
+            Self::TextSize(text) => text.for_each_field(see),
+            Self::ArraySize(array) => array.for_each_field(see),
+        }
+    }
+}
