@@ -70,6 +70,8 @@ codes! {
     LastAdmin "last_admin" CONFLICT "The last administrator must stay";
     /// No table is bound as trace source.
     NotBound "not_bound" CONFLICT "No trace source is bound";
+    /// The bound table holds other types than when its fields were marked; no spans are given out.
+    SchemaChanged "schema_changed" CONFLICT "The bound table has changed";
     /// `If-Match` does not hold.
     PreconditionFailed "precondition_failed" PRECONDITION_FAILED "The resource has changed";
     /// The body is larger than the limit.

@@ -82,7 +82,7 @@ impl TraceQuery {
     (status = 400, description = "`invalid_cursor`, `cursor_filter_mismatch`: a cursor that does not fit"),
     (status = 422, description = "A filter, window or column that is not allowed: `unknown_field`, `not_filterable`, \
         `operator_not_allowed`, `value_type`, `value_count`, `too_many_conditions`, `too_many_values`, `invalid_window`"),
-    (status = 409, description = "`not_bound`: no table is bound as trace source"),
+    (status = 409, description = "`not_bound`: no table is bound as trace source; `schema_changed`: a field that decides is of another type now"),
     (status = 429, description = "`too_many_queries`: as many queries of the user run as may run at a time"),
     (status = 500, description = "`policy_broken`: a stored policy no longer compiles"),
     (status = 502, description = "`trace_store_error`: the trace store failed"),
@@ -118,7 +118,7 @@ pub(crate) struct Hints {
 #[utoipa::path(get, path = "/traces/{id}", tag = "traces", params(("id" = String, Path, description = "Trace id"), Hints), responses(
     (status = 200, description = "The trace", body = TraceSpans),
     (status = 404, description = "`trace_not_found`: no such trace that the caller may read"),
-    (status = 409, description = "`not_bound`: no table is bound as trace source"),
+    (status = 409, description = "`not_bound`: no table is bound as trace source; `schema_changed`: a field that decides is of another type now"),
     (status = 429, description = "`too_many_queries`: as many queries of the user run as may run at a time"),
     (status = 500, description = "`policy_broken`: a stored policy no longer compiles"),
     (status = 502, description = "`trace_store_error`: the trace store failed"),

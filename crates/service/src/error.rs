@@ -3,7 +3,7 @@
 use tracewarden_appdb::DbError;
 use tracewarden_model::ambient::EntropyError;
 use tracewarden_policy::{BrokenPolicy, Diagnostic, PolicySource};
-use tracewarden_tracestore::StoreError;
+use tracewarden_tracestore::{ChangedField, StoreError};
 
 /// What is wrong with one member of the input.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -128,6 +128,17 @@ pub enum ServiceError {
         /// Cause for the log.
         inside: String,
     },
+    /// What a policy of the caller or the filter looks at is no longer what it was when it was marked: no spans at all.
+    #[error(
+        "the bound table has changed since its fields were marked; an administrator has to mark them again, with \
+         `PUT /schema/fields`"
+    )]
+    SchemaChanged {
+        /// Fields that the caller may know of, with what they are made of now.
+        errors: Vec<FieldError>,
+        /// All of them, for the log.
+        inside: String,
+    },
     /// The trace store or the own database cannot be reached.
     #[error("temporarily unavailable")]
     Unavailable {
@@ -184,6 +195,7 @@ impl ServiceError {
             Self::PolicyBroken { .. } => "policy_broken",
             Self::Internal { .. } => "internal",
             Self::TraceStore { .. } => "trace_store_error",
+            Self::SchemaChanged { .. } => "schema_changed",
             Self::Unavailable { .. } | Self::OutcomeUnknown { .. } => "unavailable",
             Self::QueryTimeout { .. } => "query_timeout",
         }
@@ -207,6 +219,7 @@ impl ServiceError {
             Self::PolicyBroken { inside }
             | Self::Internal { inside }
             | Self::TraceStore { inside }
+            | Self::SchemaChanged { inside, .. }
             | Self::Unavailable { inside }
             | Self::OutcomeUnknown { inside }
             | Self::QueryTimeout { inside } => Some(inside),
@@ -217,7 +230,10 @@ impl ServiceError {
     /// What is wrong with the input, member by member.
     pub fn errors(&self) -> &[FieldError] {
         match self {
-            Self::InvalidRequest(errors) | Self::Refused(errors) | Self::Conflict { errors, .. } => errors,
+            Self::InvalidRequest(errors)
+            | Self::Refused(errors)
+            | Self::Conflict { errors, .. }
+            | Self::SchemaChanged { errors, .. } => errors,
             _ => &[],
         }
     }
@@ -251,7 +267,24 @@ impl From<EntropyError> for ServiceError {
 
 impl From<StoreError> for ServiceError {
     fn from(error: StoreError) -> Self {
+        Self::of_store(error, false)
+    }
+}
+
+impl ServiceError {
+    /// From a failure of the trace store. `knows_policy_fields` says whether the caller may learn that a field that is
+    /// only a policy input exists.
+    pub(crate) fn of_store(error: StoreError, knows_policy_fields: bool) -> Self {
+        let inside = error.to_string();
         match error {
+            StoreError::FieldsChanged(changed) => {
+                let known = changed.iter().filter(|changed| changed.field.filterable || knows_policy_fields);
+                let told = |changed: &ChangedField| {
+                    let detail = format!("mark `{}` again: it is {}", changed.field.field, changed.now);
+                    FieldError::new("", "schema_changed", detail)
+                };
+                Self::SchemaChanged { errors: known.map(told).collect(), inside }
+            }
             StoreError::Unavailable(inside) => Self::Unavailable { inside },
             StoreError::Timeout(inside) => Self::QueryTimeout { inside },
             StoreError::Store { code, message } => {

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 use tracewarden_appdb::{DbError, Policy, Role};
 use tracewarden_model::{
-    AccessModel, Binding, ColumnType, FieldRef, FieldSource, LogicalType, MarkedField, nearest::nearest,
+    AccessModel, Binding, ColumnType, FieldRef, FieldSource, LogicalType, MarkedField,
 };
 use tracewarden_policy as policy;
-use tracewarden_tracestore::Column;
+use tracewarden_tracestore::{Column, NoField, PhysicalField, physical_field};
 
 use crate::audit_detail::difference;
 use crate::error::{FieldError, ServiceError, unknown};
@@ -137,28 +137,37 @@ pub(crate) fn resolve(
     wanted: Option<LogicalType>,
     columns: &[Column],
 ) -> Result<(FieldSource, LogicalType, ColumnType), Unresolved> {
-    let holder = field.map.as_ref().unwrap_or(&field.name);
     let member = if field.map.is_some() { "map" } else { "name" };
-    let Some(column) = columns.iter().find(|column| column.name == *holder) else {
-        let near = nearest(holder, columns.iter().map(|column| column.name.as_str()));
-        return Err((member, "unknown_field", unknown("column", holder, &near)));
+    let physical = physical_field(field, columns).map_err(|no_field| match no_field {
+        NoField::UnknownColumn { name, nearest } => {
+            (member, "unknown_field", unknown("column", &name, &nearest))
+        }
+        NoField::UnknownMember { column, name, nearest } => {
+            let what = format!("column `{column}` has {}", unknown("member", &name, &nearest));
+            (member, "unknown_field", what)
+        }
+        NoField::ImpossibleColumn(reason) => {
+            (member, "invalid_value", format!("no field can be made of `{field}`: {reason}"))
+        }
+        NoField::ImpossibleName(reason) => {
+            ("name", "invalid_value", format!("no field can be made of `{field}`: {reason}"))
+        }
+    })?;
+    let PhysicalField { source, column_type, logical_types } = physical;
+    let logical = match wanted {
+        Some(wanted) if !logical_types.contains(&wanted) => {
+            let names: Vec<&str> = logical_types.iter().map(|logical| logical.as_str()).collect();
+            let detail = format!(
+                "`{field}` cannot be {wanted}: it is of type {column_type}, which can be {}",
+                names.join(" or ")
+            );
+            return Err(("type", "invalid_value", detail));
+        }
+        Some(wanted) => wanted,
+        None => match logical_types.first() {
+            Some(natural) => *natural,
+            None => return Err((member, "invalid_value", format!("no field can be made of `{field}`"))),
+        },
     };
-    let (source, column_type, possible) = match &field.map {
-        None => (FieldSource::Column, column.column_type.clone(), column.column_type.logical_types()),
-        Some(_) => column.column_type.within(&field.name).map_err(|reason| {
-            let detail = format!("no field can be made of `{field}`: {reason}");
-            (member, "invalid_value", detail)
-        })?,
-    };
-    let Some(natural) = possible.first() else {
-        let detail = format!("no field can be made of column `{holder}` of type {}", column.type_text);
-        return Err((member, "invalid_value", detail));
-    };
-    let logical = wanted.unwrap_or(*natural);
-    if !possible.contains(&logical) {
-        let names: Vec<&str> = possible.iter().map(|logical| logical.as_str()).collect();
-        let detail = format!("`{field}` cannot be {logical}, only {}", names.join(" or "));
-        return Err(("type", "invalid_value", detail));
-    }
     Ok((source, logical, column_type))
 }

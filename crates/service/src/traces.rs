@@ -203,7 +203,7 @@ impl Service {
                 sleep_until(begun + padded(begun.elapsed())).await;
                 return Err(ServiceError::TraceNotFound);
             }
-            Err(error) => return Err(pending.fail(error.into()).await),
+            Err(error) => return Err(pending.fail(access.store_error(error)).await),
         };
         pending.traces = 1;
         match self.store().read(&access.binding, &selection, None).await {
@@ -264,7 +264,7 @@ impl Service {
             limit: plan.limit,
             after: plan.after.as_ref().map(|cursor| cursor.position.clone()),
         };
-        Ok(self.store().select(request).await?)
+        self.store().select(request).await.map_err(|error| access.store_error(error))
     }
 
     fn next_cursor(&self, selection: &Selection, plan: &Plan) -> Result<Option<String>, ServiceError> {
@@ -319,6 +319,11 @@ struct Plan {
 }
 
 impl Access {
+    /// A failure of the trace store, as the caller may know it.
+    fn store_error(&self, error: StoreError) -> ServiceError {
+        ServiceError::of_store(error, self.authority.principal.is_admin())
+    }
+
     fn echo(&self) -> SchemaEcho {
         SchemaEcho { binding: self.binding.clone(), version: self.authority.model.version }
     }

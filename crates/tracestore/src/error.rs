@@ -1,5 +1,12 @@
 //! What can go wrong with the trace store.
 
+use crate::fields::ChangedField;
+
+fn named(changed: &[ChangedField]) -> String {
+    let named = |changed: &ChangedField| format!("`{}` is {}", changed.field.field, changed.now);
+    changed.iter().map(named).collect::<Vec<_>>().join("; ")
+}
+
 /// A failure of the trace store. Texts are for the log: they may hold SQL and span data, and never go to a client.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StoreError {
@@ -28,6 +35,9 @@ pub enum StoreError {
         /// Columns that resemble it.
         nearest: Vec<String>,
     },
+    /// What a policy or a filter looks at is no longer what it was when it was marked. Never empty.
+    #[error("marked fields are of other types in the bound table now: {}", named(.0))]
+    FieldsChanged(Vec<ChangedField>),
     /// A fault of ours.
     #[error("{0}")]
     Internal(String),

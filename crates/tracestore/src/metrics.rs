@@ -131,7 +131,9 @@ impl Measured {
             StoreError::Timeout(_) => Outcome::Timeout,
             StoreError::Store { .. } => Outcome::Refused,
             StoreError::Short(_) => Outcome::Broken,
-            StoreError::UnknownColumn { .. } | StoreError::Internal(_) => Outcome::Internal,
+            StoreError::UnknownColumn { .. } | StoreError::FieldsChanged(_) | StoreError::Internal(_) => {
+                Outcome::Internal
+            }
         });
     }
 }

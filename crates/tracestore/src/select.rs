@@ -9,7 +9,6 @@ use std::sync::Arc;
 use tracewarden_model::{Binding, ColumnType, Filter, Timestamp, Window};
 use tracewarden_policy::{AccessScope, Predicate, lower_condition};
 
-use crate::predicate_sql::render;
 use crate::sql::{Statement, quote, quote_table};
 use crate::table::{BoundTable, Column};
 use crate::{StoreError, TraceStore};
@@ -112,7 +111,7 @@ impl TraceStore {
             return Ok(Selection { traces: Vec::new(), table, next: None });
         }
         let reach = self.reach(&request, &table).await?;
-        let statement = select_statement(&request, &table, &reach);
+        let statement = select_statement(&request, &table, &reach)?;
         let mut rows: Vec<(String, u8, i64, u64)> = self.client.rows(statement).await?;
         let limit = request.limit as usize;
         let more = rows.len() > limit;
@@ -143,7 +142,7 @@ impl TraceStore {
         }
         let table = Arc::new(self.bound_table(binding).await?);
         let mut statement = table.statement();
-        let opening = Opening::new(scope, &mut statement);
+        let opening = Opening::new(scope, &table, &mut statement)?;
         let id = statement.string(trace_id);
         statement.push(&format!(
             "SELECT count(), {opened} FROM {} WHERE {} = {id}",
@@ -210,10 +209,14 @@ struct Opening {
 }
 
 impl Opening {
-    fn new(scope: &AccessScope, statement: &mut Statement) -> Self {
-        let granted = render(scope.predicate(), statement);
-        let within = scope.restriction().map(|restriction| render(restriction, statement));
-        Self { granted, within }
+    fn new(
+        scope: &AccessScope,
+        table: &BoundTable,
+        statement: &mut Statement,
+    ) -> Result<Self, StoreError> {
+        let granted = table.condition(scope.predicate(), statement)?;
+        let within = scope.restriction().map(|restriction| table.condition(restriction, statement));
+        Ok(Self { granted, within: within.transpose()? })
     }
 
     /// Of a group of spans: whether the trace that they make up is open. The one form of this decision.
@@ -237,16 +240,23 @@ pub(crate) fn is_trace_index(columns: &[Column]) -> bool {
     has("TraceId", |column_type| column_type.is_string()) && has("Start", time) && has("End", time)
 }
 
-fn select_statement(request: &SelectRequest<'_>, table: &BoundTable, reach: &Reach) -> Statement {
+fn select_statement(
+    request: &SelectRequest<'_>,
+    table: &BoundTable,
+    reach: &Reach,
+) -> Result<Statement, StoreError> {
     let mut statement = table.statement();
-    let opening = Opening::new(request.scope, &mut statement);
+    let opening = Opening::new(request.scope, table, &mut statement)?;
     let conditions: Vec<Predicate> = request.filter.conditions.iter().map(lower_condition).collect();
-    let matches: Vec<String> = conditions.iter().map(|condition| render(condition, &mut statement)).collect();
+    let matches = conditions
+        .iter()
+        .map(|condition| table.condition(condition, &mut statement))
+        .collect::<Result<Vec<_>, _>>()?;
     // Newest match of any condition; without conditions, the newest span that grants access.
     let any_match = if matches.is_empty() {
         opening.granted.clone()
     } else {
-        render(&Predicate::any(conditions), &mut statement)
+        table.condition(&Predicate::any(conditions), &mut statement)?
     };
     let (from, to) = (statement.time(request.window.from()), statement.time(request.window.to()));
     let inside = table.within(&from, &to);
@@ -310,7 +320,7 @@ fn select_statement(request: &SelectRequest<'_>, table: &BoundTable, reach: &Rea
         u64::from(request.limit) + 1
     ));
     statement.push(&text);
-    statement
+    Ok(statement)
 }
 
 /// Ids as a list of parameters.

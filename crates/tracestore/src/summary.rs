@@ -5,7 +5,6 @@ use std::collections::HashMap;
 use tracewarden_model::{Binding, ColumnType, Filter, Timestamp};
 use tracewarden_policy::{Predicate, lower_condition};
 
-use crate::predicate_sql::render;
 use crate::select::{Selection, id_list, known_column};
 use crate::table::plain_text;
 use crate::{StoreError, TraceStore};
@@ -65,7 +64,7 @@ impl TraceStore {
 
         let mut statement = table.statement();
         let matched = Predicate::any(filter.conditions.iter().map(lower_condition));
-        let matched = render(&matched, &mut statement);
+        let matched = table.condition(&matched, &mut statement)?;
         let ids = id_list(&selection.traces, &mut statement);
         let ticks = &table.ticks;
         let per_tick = table.nanos_per_tick;

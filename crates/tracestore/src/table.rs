@@ -1,7 +1,10 @@
 //! Columns of tables, as the store has them now.
 
 use tracewarden_model::{Binding, ColumnType};
+use tracewarden_policy::Predicate;
 
+use crate::fields::fit;
+use crate::predicate_sql::render;
 use crate::sql::{Statement, quote};
 use crate::{StoreError, TraceStore};
 
@@ -115,6 +118,18 @@ impl BoundTable {
     /// A statement over this table.
     pub(crate) fn statement(&self) -> Statement {
         Statement::over(self.columns.iter().map(|column| column.name.as_str()))
+    }
+
+    /// A predicate over this table as it is now. The way to send one: its fields were marked at another time.
+    ///
+    /// # Errors
+    /// When a field is no longer what it was marked as.
+    pub(crate) fn condition(
+        &self,
+        predicate: &Predicate,
+        statement: &mut Statement,
+    ) -> Result<String, StoreError> {
+        Ok(render(&fit(predicate, &self.columns)?, statement))
     }
 
     /// Whether the timestamp is in a window.

@@ -1,0 +1,230 @@
+//! What fields are made of, in a table as it is now.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use tracewarden_model::{ColumnType, FieldRef, FieldSource, LogicalType, MarkedField, nearest::nearest};
+use tracewarden_policy::{Predicate, can_stand_in};
+
+use crate::StoreError;
+use crate::table::Column;
+
+/// Where the value of a field is, and what it can be marked as.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PhysicalField {
+    /// Where the value is in a row.
+    pub source: FieldSource,
+    /// The type of the value: of the column, of the map's values, of what is at the path.
+    pub column_type: ColumnType,
+    /// The logical types that it can be marked as, the natural one first. Never empty.
+    pub logical_types: &'static [LogicalType],
+}
+
+/// Why no field can be made of a name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NoField {
+    /// The table has no such column.
+    UnknownColumn {
+        /// Its name.
+        name: String,
+        /// Columns that resemble it.
+        nearest: Vec<String>,
+    },
+    /// The nested column has no such member.
+    UnknownMember {
+        /// The column.
+        column: String,
+        /// The name, without the column's.
+        name: String,
+        /// Members that resemble it.
+        nearest: Vec<String>,
+    },
+    /// There is such a column, of a kind that no such field can be made of. For people.
+    ImpossibleColumn(String),
+    /// There may be something under this name, which cannot be a field. For people.
+    ImpossibleName(String),
+}
+
+/// A marked field of which the table holds something else than when it was marked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChangedField {
+    /// The field.
+    pub field: MarkedField,
+    /// What is there now instead. For people.
+    pub now: String,
+}
+
+/// Finds what a field is made of.
+///
+/// # Errors
+/// Why no field can be made of it.
+pub fn physical_field(field: &FieldRef, columns: &[Column]) -> Result<PhysicalField, NoField> {
+    let column = |name: &str| columns.iter().find(|column| column.name == name);
+    let unknown = |name: &str| NoField::UnknownColumn {
+        name: name.to_owned(),
+        nearest: nearest(name, columns.iter().map(|column| column.name.as_str())),
+    };
+    match &field.map {
+        Some(map) => {
+            let holder = column(map).ok_or_else(|| unknown(map))?;
+            within(holder, &field.name, columns)
+        }
+        None => match (column(&field.name), nested(&field.name, columns)) {
+            (Some(_), Some((holder, _))) => Err(ambiguous(&field.name, holder)),
+            (Some(column), None) => of_column(column),
+            (None, Some((holder, member))) => of_member(holder, member),
+            (None, None) => Err(unknown(&field.name)),
+        },
+    }
+}
+
+fn of_column(column: &Column) -> Result<PhysicalField, NoField> {
+    let column_type = column.column_type.clone();
+    let logical_types = column_type.logical_types();
+    if logical_types.is_empty() {
+        return Err(NoField::ImpossibleColumn(format!(
+            "column `{}` is of type {}{}",
+            column.name,
+            column.type_text,
+            how_to_write(column)
+        )));
+    }
+    Ok(PhysicalField { source: FieldSource::Column, column_type, logical_types })
+}
+
+/// For a column that is no field itself, how its parts are named.
+fn how_to_write(column: &Column) -> String {
+    let Column { name, column_type, .. } = column;
+    match column_type {
+        ColumnType::Map(..) if !column_type.map_key_logical_types().is_empty() => {
+            format!(": mark its keys, each with `map`: `{name}` and the key as `name`")
+        }
+        ColumnType::Json { .. } => {
+            format!(": mark its paths, each with `map`: `{name}` and the path, such as `a.b`, as `name`")
+        }
+        ColumnType::Nested(members) => {
+            let possible = members.iter().find(|(member, _)| {
+                column_type.nested_member(member).is_some_and(|array| !array.logical_types().is_empty())
+            });
+            match possible {
+                Some((member, _)) => {
+                    format!(": mark its members, each as a column, such as `{name}.{member}`")
+                }
+                None => ", and no field can be made of any of its members".to_owned(),
+            }
+        }
+        ColumnType::Map(..) => ", and no field can be made of its keys".to_owned(),
+        _ => ", and no field can be made of that".to_owned(),
+    }
+}
+
+fn within(holder: &Column, name: &str, columns: &[Column]) -> Result<PhysicalField, NoField> {
+    // `Holder.name` is then the other column, for people and for the trace store.
+    let inside = |column: &&Column| {
+        column.name.strip_prefix(holder.name.as_str()).is_some_and(|rest| rest.starts_with('.'))
+    };
+    if matches!(holder.column_type, ColumnType::Json { .. })
+        && let Some(other) = columns.iter().find(inside)
+    {
+        return Err(ambiguous(&other.name, holder));
+    }
+    match holder.column_type.within(name) {
+        Ok((source, column_type, logical_types)) => Ok(PhysicalField { source, column_type, logical_types }),
+        Err(reason) if matches!(holder.column_type, ColumnType::Json { .. }) => {
+            Err(NoField::ImpossibleName(reason))
+        }
+        Err(_) => {
+            let Column { name: column, type_text, column_type, .. } = holder;
+            let written = match column_type {
+                ColumnType::Map(..) => ", and no field can be made of its keys".to_owned(),
+                ColumnType::Nested(_) => how_to_write(holder),
+                other if !other.logical_types().is_empty() => {
+                    format!(", which has no keys: leave `map` out, with `name`: `{column}`")
+                }
+                _ => ", which has no keys".to_owned(),
+            };
+            Err(NoField::ImpossibleColumn(format!("column `{column}` is of type {type_text}{written}")))
+        }
+    }
+}
+
+/// The nested column and the member that this name means, if it does.
+fn nested<'a>(name: &'a str, columns: &'a [Column]) -> Option<(&'a Column, &'a str)> {
+    columns.iter().find_map(|column| {
+        let member = name.strip_prefix(column.name.as_str())?.strip_prefix('.')?;
+        matches!(column.column_type, ColumnType::Nested(_)).then_some((column, member))
+    })
+}
+
+fn of_member(holder: &Column, member: &str) -> Result<PhysicalField, NoField> {
+    let ColumnType::Nested(members) = &holder.column_type else {
+        return Err(NoField::ImpossibleColumn(format!("column `{}` is not nested", holder.name)));
+    };
+    let Some(column_type) = holder.column_type.nested_member(member) else {
+        return Err(NoField::UnknownMember {
+            column: holder.name.clone(),
+            name: member.to_owned(),
+            nearest: nearest(member, members.iter().map(|(name, _)| name.as_str())),
+        });
+    };
+    let logical_types = column_type.logical_types();
+    if logical_types.is_empty() {
+        let detail =
+            format!("`{}.{member}` is of type {column_type}, and no field can be made of that", holder.name);
+        return Err(NoField::ImpossibleColumn(detail));
+    }
+    Ok(PhysicalField { source: FieldSource::Column, column_type, logical_types })
+}
+
+fn ambiguous(name: &str, holder: &Column) -> NoField {
+    NoField::ImpossibleColumn(format!(
+        "`{name}` is a column, and could be a part of column `{}` of type {} as well",
+        holder.name, holder.type_text
+    ))
+}
+
+/// The predicate as it is meant for these columns: the same where the columns of its fields are what they were when the
+/// fields were marked, and where the difference changes nothing but how a value is read.
+///
+/// # Errors
+/// [`StoreError::FieldsChanged`] with every field of which that cannot be said.
+pub(crate) fn fit(predicate: &Predicate, columns: &[Column]) -> Result<Predicate, StoreError> {
+    let mut changed: Vec<ChangedField> = Vec::new();
+    let mut renewed: HashMap<Arc<MarkedField>, Arc<MarkedField>> = HashMap::new();
+    let mut seen: HashSet<Arc<MarkedField>> = HashSet::new();
+    predicate.for_each_field(&mut |field| {
+        if !seen.insert(Arc::clone(field)) {
+            return;
+        }
+        match as_it_is(field, columns) {
+            Ok(now) if now == **field => {}
+            Ok(now) => {
+                renewed.insert(Arc::clone(field), Arc::new(now));
+            }
+            Err(now) => changed.push(ChangedField { field: field.as_ref().clone(), now }),
+        }
+    });
+    if !changed.is_empty() {
+        return Err(StoreError::FieldsChanged(changed));
+    }
+    if renewed.is_empty() {
+        return Ok(predicate.clone());
+    }
+    let now = |field: &Arc<MarkedField>| Arc::clone(renewed.get(field).unwrap_or(field));
+    Ok(predicate.with_fields(&now))
+}
+
+/// The field with what the table has now; else what that is.
+fn as_it_is(field: &MarkedField, columns: &[Column]) -> Result<MarkedField, String> {
+    let physical = physical_field(&field.field, columns).map_err(|no_field| match no_field {
+        NoField::UnknownColumn { .. } | NoField::UnknownMember { .. } => "nothing".to_owned(),
+        NoField::ImpossibleColumn(reason) | NoField::ImpossibleName(reason) => format!("nothing that a field can be made of: {reason}"),
+    })?;
+    let PhysicalField { source, column_type, logical_types } = physical;
+    let now = MarkedField { source, column_type, ..field.clone() };
+    if logical_types.contains(&field.logical) && can_stand_in(&now, field) {
+        Ok(now)
+    } else {
+        Err(format!("{} instead of {}", now.column_type, field.column_type))
+    }
+}
