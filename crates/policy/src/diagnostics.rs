@@ -1,7 +1,7 @@
 //! What is wrong with a policy's text, and where.
 
 mod codes;
-mod render;
+pub(crate) mod render;
 
 pub use codes::{CODES, Code, Severity};
 

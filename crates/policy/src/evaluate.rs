@@ -4,6 +4,7 @@
 //! put to it as what the language says of them: a value that is an error becomes a name that is not declared.
 
 mod decision;
+mod decision_text;
 mod field_value;
 mod reasons;
 mod references;

@@ -141,3 +141,20 @@ fn what_would_take_too_long_is_refused() {
     let refused = explain(nested, &model(), &caller, &[span()]).unwrap_err();
     assert_eq!(refused[0].code, "too_large");
 }
+
+#[test]
+fn a_verdict_is_shown_with_what_decided_underlined() {
+    let expression = "ServiceName == \"cart\"\n  || !(\"flag\" in SpanAttributes) || SpanAttributes.env == \"\\n\"";
+    let mut span = span();
+    span.remove("ServiceName");
+    let verdict = explain(expression, &model(), &caller(), &[span]).unwrap().remove(0);
+    let shown = verdict.render("span 1", expression, Some("policy.cel"));
+    assert_eq!(
+        shown,
+        r#"error: span 1
+ --> policy.cel:1:1
+  |
+1 | ServiceName == "cart"
+  | ^^^^^^^^^^^ error: `ServiceName` is absent on this span"#
+    );
+}

@@ -1,11 +1,13 @@
 //! Diagnostics for people at a terminal, in the form that compilers made familiar.
 
+use std::ops::Range;
+
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 
 use crate::diagnostics::{Diagnostic, Severity};
 
 /// Longer lines are cut around what is underlined.
-const WIDTH_COLUMNS: usize = 120;
+pub(crate) const WIDTH_COLUMNS: usize = 120;
 
 impl Diagnostic {
     /// The diagnostic with the line of `text` that it is about, what it is about underlined, and the hint. `text` is
@@ -16,25 +18,25 @@ impl Diagnostic {
             Severity::Error => Level::ERROR,
             Severity::Warning => Level::WARNING,
         };
-        let start = self.start_byte(text);
-        let covered = text.get(start..).unwrap_or_default().chars().take(self.length as usize);
-        let end = start + covered.map(char::len_utf8).sum::<usize>();
-        let snippet = Snippet::source(text).path(origin).annotation(AnnotationKind::Primary.span(start..end));
+        let covered = covered(text, self.line, self.column, self.length);
+        let snippet = Snippet::source(text).path(origin).annotation(AnnotationKind::Primary.span(covered));
         let mut group = level.primary_title(self.message.as_str()).id(self.code).element(snippet);
         if let Some(hint) = &self.hint {
             group = group.element(Level::HELP.message(hint.as_str()));
         }
         Renderer::plain().term_width(WIDTH_COLUMNS).render(&[group])
     }
+}
 
-    /// Where it begins in `text`, which need not be what was checked.
-    fn start_byte(&self, text: &str) -> usize {
-        let lines = (self.line as usize).saturating_sub(1);
-        let line: usize = text.split_inclusive('\n').take(lines).map(str::len).sum();
-        let columns = (self.column as usize).saturating_sub(1);
-        let rest = text.get(line..).unwrap_or_default();
-        line + rest.chars().take(columns).map(char::len_utf8).sum::<usize>()
-    }
+/// The bytes of a place in `text`, which need not be what the place was found in.
+pub(crate) fn covered(text: &str, line: u32, column: u32, length: u32) -> Range<usize> {
+    let lines = (line as usize).saturating_sub(1);
+    let line: usize = text.split_inclusive('\n').take(lines).map(str::len).sum();
+    let columns = (column as usize).saturating_sub(1);
+    let rest = text.get(line..).unwrap_or_default();
+    let start = line + rest.chars().take(columns).map(char::len_utf8).sum::<usize>();
+    let covered = text.get(start..).unwrap_or_default().chars().take(length as usize);
+    start..start + covered.map(char::len_utf8).sum::<usize>()
 }
 
 #[cfg(test)]
