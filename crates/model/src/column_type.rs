@@ -178,6 +178,11 @@ fn json_path(
     if path.split('.').any(str::is_empty) {
         return Err("a path has names joined by dots, none of them empty".to_owned());
     }
+    // However it is quoted, ``a.:`String` `` is the string at `a`, and ``^`a` `` the object there (seen with 26.7).
+    if path.split('.').any(|name| name.starts_with([':', '^', '@'])) {
+        return Err("a name in a path that begins with `:`, `^` or `@` means something else to the trace store"
+            .to_owned());
+    }
     if let Some((_, declared)) = typed.iter().find(|(known, _)| known == path) {
         let possible = declared.logical_types();
         if possible.is_empty() {
@@ -334,7 +339,7 @@ mod tests {
         assert_eq!(typed, (FieldSource::JsonPath, ColumnType::parse("Nullable(Bool)"), &[Boolean][..]));
         assert_eq!(within(json, "a.bc").unwrap().1, ColumnType::Dynamic);
         assert_eq!(within(json, "a").unwrap().1, ColumnType::Dynamic);
-        for path in ["a.b.c", "c", "c.x", "d", "", ".", "a.", ".a", "x..y"] {
+        for path in ["a.b.c", "c", "c.x", "d", "", ".", "a.", ".a", "x..y", ":`String`", "x.:`String`", "^`a`", "@a"] {
             assert!(within(json, path).is_err(), "{path}");
         }
         let nested = ColumnType::parse("Nested(Name String, Attributes Map(String, String))");
