@@ -10,11 +10,14 @@
 
 use std::collections::BTreeMap;
 
-use tracewarden_model::{ColumnType, LogicalType, MarkedField, Number};
+mod fields;
+
+use tracewarden_model::{FieldSource, MarkedField};
 use tracewarden_policy::Predicate;
 use tracewarden_policy::predicate::{Array, Atom, Int, Quantifier, Relation, Text, TextFunction};
 
 use crate::sql::{Statement, quote};
+use fields::{compare_number, defined, flag, present};
 
 /// The predicate as people can read it: SQL with its values in place. For showing, never for sending.
 pub fn readable(predicate: &Predicate) -> String {
@@ -70,17 +73,15 @@ fn render_atom(atom: &Atom, statement: &mut Statement) -> String {
         Atom::Present(field) => present(field, statement),
         Atom::Defined(field) => defined(field, statement),
         Atom::Utf8(value) => format!("isValidUTF8({})", text(value, statement)),
-        Atom::CompareText(Relation::Eq, Text::Field(field), Text::Literal(wanted)) => {
-            let equal = format!("({} = {})", value(field, statement), statement.string(wanted));
-            with_values(field, std::slice::from_ref(wanted), equal, statement)
-        }
+        Atom::CompareText(
+            relation @ (Relation::Eq | Relation::Ne),
+            Text::Field(field),
+            Text::Literal(wanted),
+        ) => one_of(field, std::slice::from_ref(wanted), *relation == Relation::Ne, statement),
         Atom::CompareText(relation, left, right) => {
             format!("({} {} {})", text(left, statement), operator(*relation), text(right, statement))
         }
-        Atom::TextIn(Text::Field(field), values, false) => {
-            let found = format!("({} IN ({}))", value(field, statement), strings(values, statement));
-            with_values(field, values, found, statement)
-        }
+        Atom::TextIn(Text::Field(field), values, negated) => one_of(field, values, *negated, statement),
         Atom::TextIn(needle, values, negated) => {
             let needle = text(needle, statement);
             let values = strings(values, statement);
@@ -104,16 +105,16 @@ fn render_atom(atom: &Atom, statement: &mut Statement) -> String {
         // Seen with 26.7: `has` does not find a constant empty string in an array of LowCardinality(String); `hasAny`
         // does, and is served by the same skip indexes.
         Atom::ArrayHas(haystack, Text::Literal(needle)) => {
-            format!("hasAny({}, [{}])", array(haystack, statement), statement.string(needle))
+            format!("hasAny({}, [{}])", searched(haystack, statement), statement.string(needle))
         }
         Atom::ArrayHas(haystack, needle) => {
             format!("has({}, {})", array(haystack, statement), text(needle, statement))
         }
         Atom::ArrayHasAny(haystack, values) => {
-            format!("hasAny({}, [{}])", array(haystack, statement), strings(values, statement))
+            format!("hasAny({}, [{}])", searched(haystack, statement), strings(values, statement))
         }
         Atom::ArrayHasAll(haystack, values) => {
-            format!("hasAll({}, [{}])", array(haystack, statement), strings(values, statement))
+            format!("hasAll({}, [{}])", searched(haystack, statement), strings(values, statement))
         }
         Atom::ArrayEq(left, Array::List(values)) if values.is_empty() => {
             format!("empty({})", array(left, statement))
@@ -199,88 +200,35 @@ fn strings(values: &[String], statement: &mut Statement) -> String {
     values.iter().map(|value| statement.string(value)).collect::<Vec<_>>().join(", ")
 }
 
-/// A comparison with a map's value, behind the condition that an index on the map's values can serve.
-fn with_values(
-    field: &MarkedField,
-    values: &[String],
-    comparison: String,
-    statement: &mut Statement,
-) -> String {
+/// The field is one of these strings, or none of them.
+fn one_of(field: &MarkedField, values: &[String], negated: bool, statement: &mut Statement) -> String {
+    let stored = fields::stored_text(field, values, statement);
+    let (value, literals) = match stored {
+        Some(stored) => stored,
+        None => {
+            let literals = values.iter().map(|wanted| statement.string(wanted)).collect();
+            (fields::text(field, statement), literals)
+        }
+    };
+    let comparison = match (literals.as_slice(), negated) {
+        ([literal], false) => format!("({value} = {literal})"),
+        ([literal], true) => format!("({value} != {literal})"),
+        (several, false) => format!("({value} IN ({}))", several.join(", ")),
+        (several, true) => format!("({value} NOT IN ({}))", several.join(", ")),
+    };
+    // Before a comparison with a map's value stands what an index on the map's values can serve.
     match &field.field.map {
-        Some(map) => {
+        Some(map) if !negated && field.source == FieldSource::MapKey && field.column_type.is_string() => {
             format!("(hasAny(mapValues({}), [{}]) AND {comparison})", quote(map), strings(values, statement))
         }
-        None => comparison,
+        _ => comparison,
     }
-}
-
-/// The column, or the value under the key: NULL stays NULL.
-fn raw(field: &MarkedField, statement: &mut Statement) -> String {
-    let name = &field.field.name;
-    match &field.field.map {
-        None => quote(name),
-        Some(map) => {
-            let map = quote(map);
-            let keys = if name.is_empty() {
-                // Seen with 26.7: `has` and `indexOf` do not find a constant empty string among LowCardinality(String).
-                let key = statement.own("key");
-                format!("arrayMap({key} -> toString({key}), mapKeys({map}))")
-            } else {
-                format!("mapKeys({map})")
-            };
-            format!("mapValues({map})[indexOf({keys}, {})]", statement.string(name))
-        }
-    }
-}
-
-/// The value where the field is present; anything elsewhere.
-fn value(field: &MarkedField, statement: &mut Statement) -> String {
-    let raw = raw(field, statement);
-    if field.column_type.is_nullable() { format!("assumeNotNull({raw})") } else { raw }
-}
-
-fn present(field: &MarkedField, statement: &mut Statement) -> String {
-    let not_null = field.column_type.is_nullable().then(|| format!("isNotNull({})", raw(field, statement)));
-    let in_map = field.field.map.as_ref().map(|map| {
-        let (map, key) = (quote(map), statement.string(&field.field.name));
-        // See `raw` about the empty key.
-        if field.field.name.is_empty() {
-            format!("hasAny(mapKeys({map}), [{key}])")
-        } else {
-            format!("mapContains({map}, {key})")
-        }
-    });
-    match (in_map, not_null) {
-        (Some(in_map), Some(not_null)) => format!("({in_map} AND {not_null})"),
-        (Some(one), None) | (None, Some(one)) => one,
-        (None, None) => "1".to_owned(),
-    }
-}
-
-fn defined(field: &MarkedField, statement: &mut Statement) -> String {
-    let present = present(field, statement);
-    if field.field.map.is_none() {
-        return present;
-    }
-    let value = value(field, statement);
-    let typed = match field.logical {
-        LogicalType::String => return present,
-        LogicalType::Boolean => format!("({value} IN ('true', 'false'))"),
-        LogicalType::Number => format!("isNotNull(toFloat64OrNull({value}))"),
-        // The parser passes over a byte order mark, which is no JSON: hence the first character.
-        LogicalType::StringArray => format!(
-            "isValidUTF8({value}) AND isValidJSON({value}) AND match({value}, '^[ \\\\t\\\\n\\\\r]*\\\\[') \
-             AND arrayAll({element} -> JSONType({element}) = 'String', JSONExtractArrayRaw({value}))",
-            element = statement.own("element"),
-        ),
-    };
-    format!("({present} AND {typed})")
 }
 
 fn text(term: &Text, statement: &mut Statement) -> String {
     match term {
         Text::Literal(literal) => statement.string(literal),
-        Text::Field(field) => value(field, statement),
+        Text::Field(field) => fields::text(field, statement),
         Text::Element(variable) => element(*variable, statement),
     }
 }
@@ -291,10 +239,7 @@ fn element(variable: u32, statement: &Statement) -> String {
 
 fn array(term: &Array, statement: &mut Statement) -> String {
     match term {
-        Array::Field(field) if field.field.map.is_some() => {
-            format!("JSONExtract({}, 'Array(String)')", value(field, statement))
-        }
-        Array::Field(field) => value(field, statement),
+        Array::Field(field) => fields::array(field, statement),
         Array::List(values) => {
             let values: Vec<String> = values.iter().map(|value| text(value, statement)).collect();
             format!("[{}]", values.join(", "))
@@ -302,61 +247,20 @@ fn array(term: &Array, statement: &mut Statement) -> String {
     }
 }
 
+/// An array to look for given strings in: as it is stored, where that makes no difference, for its skip indexes.
+fn searched(term: &Array, statement: &mut Statement) -> String {
+    let stored = match term {
+        Array::Field(field) => fields::stored_array(field, statement),
+        Array::List(_) => None,
+    };
+    stored.unwrap_or_else(|| array(term, statement))
+}
+
 fn int(term: &Int, statement: &mut Statement) -> String {
     match term {
         Int::Literal(value) => statement.int(*value),
         Int::TextSize(value) => format!("lengthUTF8({})", text(value, statement)),
         Int::ArraySize(value) => format!("length({})", array(value, statement)),
-    }
-}
-
-fn flag(field: &MarkedField, statement: &mut Statement) -> String {
-    let value = value(field, statement);
-    if field.field.map.is_some() { format!("({value} = 'true')") } else { value }
-}
-
-/// A comparison of numbers: times are seconds since the epoch, strings are parsed.
-fn compare_number(
-    relation: Relation,
-    field: &MarkedField,
-    wanted: Number,
-    statement: &mut Statement,
-) -> String {
-    let value = value(field, statement);
-    let relation = operator(relation);
-    let wanted = as_integer(wanted);
-    let parameter = statement.number(wanted);
-    match field.column_type.bare() {
-        ColumnType::String => {
-            let as_float = format!("(assumeNotNull(toFloat64OrNull({value})) {relation} {parameter})");
-            if matches!(wanted, Number::Float(_)) {
-                return as_float;
-            }
-            // Integers of 64 bits do not survive a trip through a float.
-            let exact = |function: &str, otherwise: String| {
-                let parsed = format!("{function}({value})");
-                format!(
-                    "if(isNotNull({parsed}), assumeNotNull({parsed}) {relation} {parameter}, {otherwise})"
-                )
-            };
-            exact("toInt64OrNull", exact("toUInt64OrNull", as_float))
-        }
-        ColumnType::DateTime => format!("(toUnixTimestamp({value}) {relation} {parameter})"),
-        ColumnType::DateTime64 { .. } => format!("(toFloat64({value}) {relation} {parameter})"),
-        // 0.1 as it is stored in 32 bits is what someone who writes 0.1 means.
-        ColumnType::Float { bits: 32 } if matches!(wanted, Number::Float(_)) => {
-            format!("({value} {relation} toFloat32({parameter}))")
-        }
-        _ => format!("({value} {relation} {parameter})"),
-    }
-}
-
-/// A float that is a whole number as the integer that it is, so that `5.0` means what `5` means.
-fn as_integer(number: Number) -> Number {
-    // Every whole float below 2^63 is an i64; the conversion saturates beyond, which the bound excludes.
-    match number {
-        Number::Float(float) if float.fract() == 0.0 && float.abs() < 9.2e18 => Number::Int(float as i64),
-        other => other,
     }
 }
 

@@ -1,0 +1,287 @@
+//! Fields as SQL: where each is present, where it has a value of its logical type, and that value.
+//!
+//! What other types become: an enumeration's value is its name, a `FixedString` ends before the zero bytes that fill it
+//! up, a UUID is its canonical text; `toString` says all three. Traps, each seen with 26.7:
+//!
+//! - A map's enumeration has no value where the key is absent, and `toString` of that raises. So values become strings
+//!   before one of them is picked.
+//! - A date in a JSON document is stored as a date, and would come back in another form than it was written in: it is
+//!   no string. Only what the store itself calls a string is one.
+//! - `getSubcolumn` reads whole documents, a quoted name only the path; and `D.a` in one pair of quotes cannot be taken
+//!   for a column `a` of a table `D`.
+
+use tracewarden_model::{ColumnType, FieldSource, LogicalType, MarkedField, Number};
+use tracewarden_policy::predicate::Relation;
+
+use super::operator;
+use crate::sql::{Statement, quote};
+
+/// The types that JSON documents' arrays of strings have, by the setting for inferred types with which they came in.
+const JSON_ARRAYS: [&str; 2] = ["Array(Nullable(String))", "Array(String)"];
+
+/// The column, or what is under the key or at the path: NULL stays NULL.
+fn raw(field: &MarkedField, statement: &mut Statement) -> String {
+    match (field.source, &field.field.map) {
+        (FieldSource::MapKey, Some(map)) => {
+            let values = format!("mapValues({})", quote(map));
+            let values = if field.column_type.is_text() && !field.column_type.is_string() {
+                let value = statement.own("value");
+                format!("arrayMap({value} -> toString({value}), {values})")
+            } else {
+                values
+            };
+            format!("{values}[{}]", position(map, &field.field.name, statement))
+        }
+        _ => name(field),
+    }
+}
+
+/// Where the key is in the map, from 1; 0 where it is absent.
+fn position(map: &str, key: &str, statement: &mut Statement) -> String {
+    let map = quote(map);
+    let keys = if key.is_empty() {
+        // Seen with 26.7: `has` and `indexOf` do not find a constant empty string among LowCardinality(String).
+        let key = statement.own("key");
+        format!("arrayMap({key} -> toString({key}), mapKeys({map}))")
+    } else {
+        format!("mapKeys({map})")
+    };
+    format!("indexOf({keys}, {})", statement.string(key))
+}
+
+/// The column or the path, quoted.
+fn name(field: &MarkedField) -> String {
+    match &field.field.map {
+        Some(json) => quote(&format!("{json}.{}", field.field.name)),
+        None => quote(&field.field.name),
+    }
+}
+
+/// What a path holds if it is of this type, else NULL, or an empty array.
+fn of_type(field: &MarkedField, type_text: &str) -> String {
+    format!("{}.:{}", name(field), quote(type_text))
+}
+
+/// The string where the field is defined; anything elsewhere.
+pub(super) fn text(field: &MarkedField, statement: &mut Statement) -> String {
+    let column_type = &field.column_type;
+    let text = match column_type {
+        ColumnType::Dynamic => of_type(field, "String"),
+        // Values of a map are strings already.
+        _ if column_type.is_string() || field.source == FieldSource::MapKey => raw(field, statement),
+        _ => format!("toString({})", raw(field, statement)),
+    };
+    if column_type.is_nullable() { format!("assumeNotNull({text})") } else { text }
+}
+
+/// The array of strings where the field is defined; some array elsewhere.
+pub(super) fn array(field: &MarkedField, statement: &mut Statement) -> String {
+    let element = statement.own("element");
+    match field.column_type.bare() {
+        ColumnType::Dynamic => {
+            // All but the one that it is are empty.
+            let [nullable, plain] = JSON_ARRAYS.map(|type_text| of_type(field, type_text));
+            format!("arrayMap({element} -> assumeNotNull({element}), arrayConcat({nullable}, {plain}))")
+        }
+        ColumnType::Array(inner) => {
+            let raw = raw(field, statement);
+            match (inner.is_string(), inner.is_nullable()) {
+                (true, false) => raw,
+                (true, true) => format!("arrayMap({element} -> assumeNotNull({element}), {raw})"),
+                (false, false) => format!("arrayMap({element} -> toString({element}), {raw})"),
+                (false, true) => format!("arrayMap({element} -> assumeNotNull(toString({element})), {raw})"),
+            }
+        }
+        _ => format!("JSONExtract({}, 'Array(String)')", text(field, statement)),
+    }
+}
+
+/// The array as it is stored, when membership of strings can be asked of that and answered by a skip index.
+pub(super) fn stored_array(field: &MarkedField, statement: &mut Statement) -> Option<String> {
+    match field.column_type.bare() {
+        ColumnType::Array(inner) if inner.is_string() => Some(raw(field, statement)),
+        _ => None,
+    }
+}
+
+pub(super) fn present(field: &MarkedField, statement: &mut Statement) -> String {
+    let not_null = field.column_type.is_nullable().then(|| format!("isNotNull({})", raw(field, statement)));
+    let in_map = field.field.map.as_ref().filter(|_| field.source == FieldSource::MapKey).map(|map| {
+        let (map, key) = (quote(map), statement.string(&field.field.name));
+        // See `position` about the empty key.
+        if field.field.name.is_empty() {
+            format!("hasAny(mapKeys({map}), [{key}])")
+        } else {
+            format!("mapContains({map}, {key})")
+        }
+    });
+    match (in_map, not_null) {
+        (Some(in_map), Some(not_null)) => format!("({in_map} AND {not_null})"),
+        (Some(one), None) | (None, Some(one)) => one,
+        (None, None) => "1".to_owned(),
+    }
+}
+
+pub(super) fn defined(field: &MarkedField, statement: &mut Statement) -> String {
+    if field.column_type == ColumnType::Dynamic {
+        return defined_in_json(field, statement);
+    }
+    let present = present(field, statement);
+    let typed = match field.column_type.bare() {
+        ColumnType::Array(inner) if inner.is_nullable() => {
+            let (element, raw) = (statement.own("element"), raw(field, statement));
+            format!("NOT arrayExists({element} -> isNull({element}), {raw})")
+        }
+        _ if field.source == FieldSource::MapKey && field.column_type.is_text() => {
+            match parsed(field, statement) {
+                Some(typed) => typed,
+                None => return present,
+            }
+        }
+        _ => return present,
+    };
+    format!("({present} AND {typed})")
+}
+
+/// Whether a map's string stands for a value of the field's type.
+fn parsed(field: &MarkedField, statement: &mut Statement) -> Option<String> {
+    let value = text(field, statement);
+    Some(match field.logical {
+        LogicalType::String => return None,
+        LogicalType::Boolean => format!("({value} IN ('true', 'false'))"),
+        LogicalType::Number => format!("isNotNull(toFloat64OrNull({value}))"),
+        // The parser passes over a byte order mark, which is no JSON: hence the first character.
+        LogicalType::StringArray => format!(
+            "isValidUTF8({value}) AND isValidJSON({value}) AND match({value}, '^[ \\\\t\\\\n\\\\r]*\\\\[') \
+             AND arrayAll({element} -> JSONType({element}) = 'String', JSONExtractArrayRaw({value}))",
+            element = statement.own("element"),
+        ),
+    })
+}
+
+fn defined_in_json(field: &MarkedField, statement: &Statement) -> String {
+    match field.logical {
+        LogicalType::String => format!("isNotNull({})", of_type(field, "String")),
+        LogicalType::Boolean => format!("isNotNull({})", of_type(field, "Bool")),
+        LogicalType::Number => {
+            let numbers = JSON_NUMBERS.map(|type_text| format!("isNotNull({})", of_type(field, type_text)));
+            format!("({})", numbers.join(" OR "))
+        }
+        LogicalType::StringArray => {
+            let element = statement.own("element");
+            let [nullable, plain] = JSON_ARRAYS;
+            format!(
+                "((dynamicType({}) IN ('{nullable}', '{plain}')) AND NOT arrayExists({element} -> isNull({element}), {}))",
+                name(field),
+                of_type(field, nullable)
+            )
+        }
+    }
+}
+
+/// The boolean where the field is defined; anything elsewhere.
+pub(super) fn flag(field: &MarkedField, statement: &mut Statement) -> String {
+    match &field.column_type {
+        ColumnType::Dynamic => format!("assumeNotNull({})", of_type(field, "Bool")),
+        other if other.is_text() => format!("({} = 'true')", text(field, statement)),
+        other if other.is_nullable() => format!("assumeNotNull({})", raw(field, statement)),
+        _ => raw(field, statement),
+    }
+}
+
+/// The types that numbers of JSON documents have.
+const JSON_NUMBERS: [&str; 3] = ["Int64", "UInt64", "Float64"];
+
+/// A comparison of numbers: times are seconds since the epoch, strings are parsed.
+pub(super) fn compare_number(
+    relation: Relation,
+    field: &MarkedField,
+    wanted: Number,
+    statement: &mut Statement,
+) -> String {
+    let relation = operator(relation);
+    let wanted = as_integer(wanted);
+    let parameter = statement.number(wanted);
+    if field.column_type == ColumnType::Dynamic {
+        let numbers = JSON_NUMBERS.map(|type_text| {
+            let number = of_type(field, type_text);
+            format!("(isNotNull({number}) AND assumeNotNull({number}) {relation} {parameter})")
+        });
+        return format!("({})", numbers.join(" OR "));
+    }
+    if field.column_type.is_text() {
+        return compare_parsed(&text(field, statement), relation, wanted, &parameter);
+    }
+    let raw = raw(field, statement);
+    let value = if field.column_type.is_nullable() { format!("assumeNotNull({raw})") } else { raw };
+    match field.column_type.bare() {
+        ColumnType::DateTime => format!("(toUnixTimestamp({value}) {relation} {parameter})"),
+        ColumnType::DateTime64 { .. } => format!("(toFloat64({value}) {relation} {parameter})"),
+        // 0.1 as it is stored in 32 bits is what someone who writes 0.1 means.
+        ColumnType::Float { bits: 32 } if matches!(wanted, Number::Float(_)) => {
+            format!("({value} {relation} toFloat32({parameter}))")
+        }
+        _ => format!("({value} {relation} {parameter})"),
+    }
+}
+
+fn compare_parsed(value: &str, relation: &str, wanted: Number, parameter: &str) -> String {
+    let as_float = format!("(assumeNotNull(toFloat64OrNull({value})) {relation} {parameter})");
+    if matches!(wanted, Number::Float(_)) {
+        return as_float;
+    }
+    // Integers of 64 bits do not survive a trip through a float.
+    let exact = |function: &str, otherwise: String| {
+        let parsed = format!("{function}({value})");
+        format!("if(isNotNull({parsed}), assumeNotNull({parsed}) {relation} {parameter}, {otherwise})")
+    };
+    exact("toInt64OrNull", exact("toUInt64OrNull", as_float))
+}
+
+/// A float that is a whole number as the integer that it is, so that `5.0` means what `5` means.
+fn as_integer(number: Number) -> Number {
+    // Every whole float below 2^63 is an i64; the conversion saturates beyond, which the bound excludes.
+    match number {
+        Number::Float(float) if float.fract() == 0.0 && float.abs() < 9.2e18 => Number::Int(float as i64),
+        other => other,
+    }
+}
+
+/// For a column of a text type other than `String`: the column as it is stored and the strings as literals of its type,
+/// so that its key and its skip indexes serve a comparison. `None` where one of the strings is not of the form that the
+/// type's values have; then the general comparison decides, since the type may have changed after the field was marked.
+pub(super) fn stored_text(
+    field: &MarkedField,
+    values: &[String],
+    statement: &mut Statement,
+) -> Option<(String, Vec<String>)> {
+    if field.source == FieldSource::MapKey {
+        return None;
+    }
+    let is_value = |wanted: &String| match field.column_type.bare() {
+        // Comparing with a name that the type does not have may raise.
+        ColumnType::Enum { names } => names.contains(wanted),
+        // A shorter string is filled up with zero bytes before it is compared.
+        ColumnType::FixedString { bytes } => wanted.len() <= *bytes as usize && !wanted.ends_with('\0'),
+        ColumnType::Uuid => is_canonical_uuid(wanted),
+        _ => false,
+    };
+    if !values.iter().all(is_value) {
+        return None;
+    }
+    let literal = |wanted: &String| {
+        let literal = statement.string(wanted);
+        if field.column_type.bare() == &ColumnType::Uuid { format!("toUUID({literal})") } else { literal }
+    };
+    let name = name(field);
+    let value = if field.column_type.is_nullable() { format!("assumeNotNull({name})") } else { name };
+    Some((value, values.iter().map(literal).collect()))
+}
+
+fn is_canonical_uuid(text: &str) -> bool {
+    text.len() == 36
+        && text.bytes().enumerate().all(|(at, byte)| match at {
+            8 | 13 | 18 | 23 => byte == b'-',
+            _ => matches!(byte, b'0'..=b'9' | b'a'..=b'f'),
+        })
+}
