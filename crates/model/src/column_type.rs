@@ -133,6 +133,15 @@ impl ColumnType {
         }
     }
 
+    /// What a key that is in the type's own words neither declared nor excluded can be marked as: of a map with string
+    /// keys, or a path of a JSON column.
+    pub fn key_logical_types(&self) -> &'static [LogicalType] {
+        match self {
+            Self::Json { .. } => &FOR_STRING_VALUES,
+            other => other.map_key_logical_types(),
+        }
+    }
+
     /// The type of a map's values.
     pub fn map_value(&self) -> Option<&Self> {
         match self {

@@ -4,7 +4,7 @@ use axum::Json as Answer;
 use axum::extract::State;
 use axum::response::IntoResponse;
 use serde::{Deserialize, Serialize};
-use tracewarden_service::{Column, FieldMark, MapKeys, TableSummary};
+use tracewarden_service::{ColumnDetail, FieldMark, MemberDetail, SampledColumn, TableSummary};
 use utoipa::ToSchema;
 
 use crate::App;
@@ -84,55 +84,102 @@ pub(crate) struct TableColumn {
     /// Type in the trace store.
     #[serde(rename = "type")]
     column_type: String,
-    /// The types that it can be marked as; empty when it cannot.
+    /// The types that it can be marked as, the natural one first; empty when it cannot.
     logical_types: Vec<LogicalType>,
-    /// For a map, the types that its keys can be marked as.
+    /// The types that keys of a map, or paths of a JSON column without a declared type, can be marked as.
     key_logical_types: Vec<LogicalType>,
+    /// Members of a nested column and declared paths of a JSON column.
+    members: Vec<ColumnMember>,
 }
 
-impl From<Column> for TableColumn {
-    fn from(column: Column) -> Self {
-        let wire =
-            |list: &[tracewarden_model::LogicalType]| list.iter().copied().map(LogicalType::from).collect();
+/// A part of a column that the column's type names.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct ColumnMember {
+    /// What to mark it with as `map`: the JSON column; empty for a member of a nested column.
+    map: String,
+    /// What to mark it with as `name`: the path, or the column and the member with a dot between them.
+    #[schema(examples("Events.Name"))]
+    name: String,
+    /// Type in the trace store; empty when no field can be made of it.
+    #[serde(rename = "type")]
+    column_type: String,
+    /// The types that it can be marked as, the natural one first; empty when it cannot.
+    logical_types: Vec<LogicalType>,
+}
+
+fn wire(list: &[tracewarden_model::LogicalType]) -> Vec<LogicalType> {
+    list.iter().copied().map(LogicalType::from).collect()
+}
+
+impl From<MemberDetail> for ColumnMember {
+    fn from(MemberDetail { field, physical }: MemberDetail) -> Self {
         Self {
-            logical_types: wire(column.column_type.logical_types()),
-            key_logical_types: wire(column.column_type.map_key_logical_types()),
-            name: column.name,
-            column_type: column.type_text,
+            map: field.map.unwrap_or_default(),
+            name: field.name,
+            column_type: physical
+                .as_ref()
+                .map(|physical| physical.column_type.to_string())
+                .unwrap_or_default(),
+            logical_types: physical.map(|physical| wire(physical.logical_types)).unwrap_or_default(),
         }
     }
 }
 
-/// Keys that were found in a map column.
+impl From<ColumnDetail> for TableColumn {
+    fn from(detail: ColumnDetail) -> Self {
+        Self {
+            name: detail.column.name,
+            column_type: detail.column.type_text,
+            logical_types: wire(detail.logical_types),
+            key_logical_types: wire(detail.key_logical_types),
+            members: detail.members.into_iter().map(ColumnMember::from).collect(),
+        }
+    }
+}
+
+/// What was found in a map or JSON column.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct SampledMap {
     /// The column.
     map: String,
     /// Rows that were looked at.
     sampled_rows: u64,
-    /// Keys, the most frequent first.
+    /// Keys or paths, the most frequent first; at most 500.
     keys: Vec<SampledKey>,
+    /// Whether there was too much to look at in a few seconds, so that the keys are not known.
+    gave_up: bool,
 }
 
-/// A key that was found in a map column.
+/// A key of a map, or a path of a JSON column, that was found.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct SampledKey {
-    /// The key.
+    /// The key or path.
     name: String,
     /// Rows that have it, of those that were looked at.
     rows: u64,
+    /// Types of its values in the trace store: of the map's values, or those that were found at the path.
+    types: Vec<String>,
+    /// The types that it can be marked as, first what fits the values that were found; empty when it cannot.
+    logical_types: Vec<LogicalType>,
     /// Some of its values.
     examples: Vec<String>,
 }
 
-impl From<MapKeys> for SampledMap {
-    fn from(map: MapKeys) -> Self {
-        let keys = map.keys.into_iter().map(|key| SampledKey {
+impl From<SampledColumn> for SampledMap {
+    fn from(sampled: SampledColumn) -> Self {
+        let keys = sampled.keys.into_iter().map(|key| SampledKey {
             name: key.name,
             rows: key.rows,
+            types: key.types,
+            logical_types: wire(&key.logical_types),
             examples: key.examples,
         });
-        Self { map: map.map, sampled_rows: map.sampled_rows, keys: keys.collect() }
+        Self {
+            map: sampled.column,
+            sampled_rows: sampled.sampled_rows,
+            keys: keys.collect(),
+            gave_up: sampled.gave_up,
+        }
     }
 }
 
@@ -142,13 +189,13 @@ impl From<MapKeys> for SampledMap {
 pub(crate) struct WireTableDetail {
     /// Columns in order.
     columns: Vec<TableColumn>,
-    /// Keys of map columns, found in a bounded sample.
+    /// Keys of map columns and paths of JSON columns, found in a bounded sample of the first 30 such columns.
     maps: Vec<SampledMap>,
     /// Whether rows were looked at; the setting `discovery_samples` can forbid it.
     sampled: bool,
 }
 
-/// Columns of a table, and keys of its maps with example values. Looking at them is audited.
+/// Columns of a table, and keys of its maps and paths of its JSON columns with example values. Looking at them is audited.
 #[utoipa::path(get, path = "/schema/tables/{database}/{table}", tag = "trace source", params(
     ("database" = String, Path, description = "Database"), ("table" = String, Path, description = "Table")), responses(
     (status = 200, description = "What the table holds", body = WireTableDetail),
@@ -216,11 +263,12 @@ pub(crate) struct FieldsRequest {
 #[serde(deny_unknown_fields)]
 #[schema(as = FieldMark)]
 pub(crate) struct WireFieldMark {
-    /// The map column; absent or empty for a column of its own.
+    /// The map column or the JSON column; absent or empty for a column of its own.
     map: Option<String>,
-    /// The key within the map, or the column's name.
+    /// The key within the map, the path within the JSON column (`a.b`), the column's name, or that of a nested column's
+    /// member (`Events.Name`).
     name: String,
-    /// Its type; absent for the natural one of the column.
+    /// Its type; absent for the natural one of the column, which for a JSON path without a declared type is `string`.
     #[serde(rename = "type")]
     logical: Option<LogicalType>,
     /// Whether filters may use it.

@@ -164,9 +164,9 @@ impl From<LogicalType> for tracewarden_model::LogicalType {
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = MarkedField)]
 pub(crate) struct WireMarkedField {
-    /// The map column; empty for a column of its own.
+    /// The map or JSON column; empty for a column of its own.
     map: String,
-    /// The key within the map, or the column's name.
+    /// The key within the map, the path within the JSON column, or the column's name.
     name: String,
     /// How policies name the field.
     #[serde(rename = "ref")]
@@ -174,7 +174,8 @@ pub(crate) struct WireMarkedField {
     /// Its type for filters and policies.
     #[serde(rename = "type")]
     logical: LogicalType,
-    /// Type of the column, or of the map's values, in the trace store.
+    /// Type of the column, of the map's values, or of what is at the path, in the trace store; `Dynamic` for a path without
+    /// a declared type.
     column_type: String,
     /// Whether filters may use it.
     filterable: bool,

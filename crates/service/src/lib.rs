@@ -71,7 +71,7 @@ pub use sessions::SessionInfo;
 pub use settings::{Limits, PasswordCost, Settings};
 pub use tokens::is_generated_password;
 pub use tools::Tool;
-pub use trace_source::TableDetail;
+pub use trace_source::{ColumnDetail, MemberDetail, TableDetail};
 pub use traces::{AnswerBody, QueryAnswer, QueryRequest, SchemaEcho, SpanStream, TraceAnswer, View};
 pub use users::{CreatedUser, NewUser, UserAccess, UserChange, UserInfo, UserPage};
 
@@ -79,7 +79,9 @@ pub use tracewarden_appdb::{
     AppDb, AuditRemoval, ChainFault, DbError, DbInspection, Policy, Preview, Role, SchemaState, VerifiedAudit,
 };
 pub use tracewarden_policy::{Decision, Diagnostic, FieldValue, Outcome as PolicyOutcome, Reading, Span, Verdict};
-pub use tracewarden_tracestore::{Column, MapKey, MapKeys, SpanChunk, Summary, TableSummary, TraceStore};
+pub use tracewarden_tracestore::{
+    Column, PhysicalField, SampledColumn, SampledKey, SpanChunk, Summary, TableSummary, TraceStore,
+};
 
 /// A token or password that is given out or taken in; `Debug` does not show it.
 pub type Secret = secrecy::SecretString;

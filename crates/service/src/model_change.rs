@@ -4,9 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 use tracewarden_appdb::{DbError, Policy, Role};
-use tracewarden_model::{
-    AccessModel, Binding, ColumnType, FieldRef, FieldSource, LogicalType, MarkedField,
-};
+use tracewarden_model::{AccessModel, Binding, ColumnType, FieldRef, FieldSource, LogicalType, MarkedField};
 use tracewarden_policy as policy;
 use tracewarden_tracestore::{Column, NoField, PhysicalField, physical_field};
 

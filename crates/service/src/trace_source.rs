@@ -1,20 +1,42 @@
 //! Looking at the access model and at the tables of the trace store.
 
 use serde_json::json;
-use tracewarden_model::AccessModel;
-use tracewarden_tracestore::{Column, MapKeys, TableSummary};
+use tracewarden_model::{AccessModel, FieldRef, LogicalType};
+use tracewarden_tracestore::{Column, PhysicalField, SampledColumn, TableSummary, members, physical_field};
 
 use crate::error::ServiceError;
 use crate::principal::Administrator;
 use crate::service::Service;
 
+/// A column, and what it can be marked as.
+#[derive(Debug, Clone)]
+pub struct ColumnDetail {
+    /// The column.
+    pub column: Column,
+    /// What the column itself can be marked as, the natural type first; empty when it cannot.
+    pub logical_types: &'static [LogicalType],
+    /// What keys of a map, or paths of a JSON column that have no declared type, can be marked as.
+    pub key_logical_types: &'static [LogicalType],
+    /// Members of a nested column, declared paths of a JSON column.
+    pub members: Vec<MemberDetail>,
+}
+
+/// A part of a column that its type names.
+#[derive(Debug, Clone)]
+pub struct MemberDetail {
+    /// How it is marked.
+    pub field: FieldRef,
+    /// Its type, and what it can be marked as; `None` when it cannot.
+    pub physical: Option<PhysicalField>,
+}
+
 /// What is known about a table of the trace store.
 #[derive(Debug, Clone)]
 pub struct TableDetail {
     /// Columns.
-    pub columns: Vec<Column>,
-    /// Keys of map columns in a bounded sample; empty when sampling is switched off.
-    pub maps: Vec<MapKeys>,
+    pub columns: Vec<ColumnDetail>,
+    /// Keys of map columns and paths of JSON columns in a bounded sample; empty when sampling is switched off.
+    pub maps: Vec<SampledColumn>,
     /// Whether a sample was taken.
     pub sampled: bool,
 }
@@ -45,7 +67,7 @@ impl Service {
         Ok(self.store().tables().await?)
     }
 
-    /// Columns of a table, and keys with example values from its maps.
+    /// Columns of a table, and keys with example values from its maps and JSON columns.
     ///
     /// # Errors
     /// [`ServiceError::NotFound`], or a failure of either store.
@@ -75,18 +97,31 @@ impl Service {
         if columns.is_empty() {
             return Err(absent);
         }
+        let detail = |column: &Column| {
+            let members = members(column).into_iter().map(|field| {
+                let physical = physical_field(&field, &columns).ok();
+                MemberDetail { field, physical }
+            });
+            ColumnDetail {
+                logical_types: column.column_type.logical_types(),
+                key_logical_types: column.column_type.key_logical_types(),
+                members: members.collect(),
+                column: column.clone(),
+            }
+        };
+        let details = columns.iter().map(detail).collect();
         let sampled = self.settings().discovery_samples;
         // The one place where span data shows without a policy: written down before anything is read.
         let mut tx = self.begin_change(admin).await?;
         self.record(&mut tx, admin, "schema.discover", Some(target), json!({ "sampled": sampled })).await?;
         tx.commit().await?;
         if !sampled {
-            return Ok(TableDetail { columns, maps: Vec::new(), sampled });
+            return Ok(TableDetail { columns: details, maps: Vec::new(), sampled });
         }
         let model = self.db().begin_read().await?.access_model().await?;
         let bound = model.binding.filter(|binding| binding.database == database && binding.table == table);
         let timestamp = bound.map(|binding| binding.timestamp);
-        let maps = self.store().sample_map_keys(database, table, &columns, timestamp.as_deref()).await?;
-        Ok(TableDetail { columns, maps, sampled })
+        let maps = self.store().sample_keys(database, table, &columns, timestamp.as_deref()).await?;
+        Ok(TableDetail { columns: details, maps, sampled })
     }
 }

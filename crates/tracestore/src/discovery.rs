@@ -1,4 +1,4 @@
-//! Discovery: which tables could hold spans, and what their maps hold.
+//! Discovery: which tables could hold spans.
 
 use std::collections::BTreeMap;
 
@@ -6,19 +6,12 @@ use tracewarden_model::{Binding, ColumnType, Display};
 
 use crate::binding::SYSTEM_DATABASES;
 use crate::select::is_trace_index;
-use crate::sql::{Statement, quote, quote_table};
+use crate::sql::Statement;
 use crate::table::Column;
 use crate::{StoreError, TraceStore};
 
 /// Most tables that discovery lists.
 const MAX_TABLES: u32 = 5_000;
-/// Rows that sampling looks at.
-const SAMPLED_ROWS: u32 = 20_000;
-/// Keys that sampling reports for each map.
-const SAMPLED_KEYS: u32 = 500;
-/// Characters of an example value.
-const EXAMPLE_LENGTH: u32 = 80;
-
 /// A table of the trace store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TableSummary {
@@ -34,28 +27,6 @@ pub struct TableSummary {
     pub bytes: Option<u64>,
     /// A binding that would work, by the names and types of its columns.
     pub proposal: Option<Binding>,
-}
-
-/// The keys of a map column.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct MapKeys {
-    /// The map column.
-    pub map: String,
-    /// Rows that were looked at.
-    pub sampled_rows: u64,
-    /// Keys, most frequent first.
-    pub keys: Vec<MapKey>,
-}
-
-/// A key of a map column.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct MapKey {
-    /// The key.
-    pub name: String,
-    /// Sampled rows that hold it.
-    pub rows: u64,
-    /// Some of its values, cut to 80 characters. Span data: not for everyone.
-    pub examples: Vec<String>,
 }
 
 impl TraceStore {
@@ -105,50 +76,6 @@ impl TraceStore {
                 TableSummary { database, name, engine, rows, bytes, proposal }
             })
             .collect())
-    }
-
-    /// The keys of a table's map columns in a bounded sample: of the newest hour when the timestamp is known.
-    ///
-    /// # Errors
-    /// When the store fails.
-    pub async fn sample_map_keys(
-        &self,
-        database: &str,
-        table: &str,
-        columns: &[Column],
-        timestamp: Option<&str>,
-    ) -> Result<Vec<MapKeys>, StoreError> {
-        let name = quote_table(database, table);
-        let recent = timestamp.map_or(String::new(), |column| {
-            let column = quote(column);
-            format!(" WHERE {column} >= (SELECT max({column}) FROM {name}) - INTERVAL 1 HOUR")
-        });
-        let mut found = Vec::new();
-        for column in columns {
-            if column.column_type.map_key_logical_types().is_empty() {
-                continue;
-            }
-            let map = quote(&column.name);
-            let sample = format!("(SELECT {map} AS tw_sampled FROM {name}{recent} LIMIT {SAMPLED_ROWS})");
-            let count = Statement::new(&format!("SELECT count() FROM {sample}"));
-            let counted: Vec<(u64,)> = self.client.rows(count).await?;
-            let keys = Statement::new(&format!(
-                "SELECT toString(key), count() AS found, \
-                 arraySort(groupUniqArray(3)(substringUTF8(ifNull(toString(value), ''), 1, {EXAMPLE_LENGTH}))) \
-                 FROM (SELECT key, value FROM {sample} ARRAY JOIN mapKeys(tw_sampled) AS key, mapValues(tw_sampled) AS value) \
-                 GROUP BY key ORDER BY found DESC, key LIMIT {SAMPLED_KEYS}"
-            ));
-            let rows: Vec<(String, u64, Vec<String>)> = self.client.rows(keys).await?;
-            found.push(MapKeys {
-                map: column.name.clone(),
-                sampled_rows: counted.first().map_or(0, |(rows,)| *rows),
-                keys: rows
-                    .into_iter()
-                    .map(|(name, rows, examples)| MapKey { name, rows, examples })
-                    .collect(),
-            });
-        }
-        Ok(found)
     }
 }
 

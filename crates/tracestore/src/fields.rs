@@ -78,6 +78,19 @@ pub fn physical_field(field: &FieldRef, columns: &[Column]) -> Result<PhysicalFi
     }
 }
 
+/// The parts of a column that are named by its type: members of a nested column, declared paths of a JSON column.
+pub fn members(column: &Column) -> Vec<FieldRef> {
+    match &column.column_type {
+        ColumnType::Nested(members) => {
+            members.iter().map(|(member, _)| FieldRef::column(format!("{}.{member}", column.name))).collect()
+        }
+        ColumnType::Json { typed } => {
+            typed.iter().map(|(path, _)| FieldRef::key(&column.name, path)).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
 fn of_column(column: &Column) -> Result<PhysicalField, NoField> {
     let column_type = column.column_type.clone();
     let logical_types = column_type.logical_types();
@@ -218,7 +231,9 @@ pub(crate) fn fit(predicate: &Predicate, columns: &[Column]) -> Result<Predicate
 fn as_it_is(field: &MarkedField, columns: &[Column]) -> Result<MarkedField, String> {
     let physical = physical_field(&field.field, columns).map_err(|no_field| match no_field {
         NoField::UnknownColumn { .. } | NoField::UnknownMember { .. } => "nothing".to_owned(),
-        NoField::ImpossibleColumn(reason) | NoField::ImpossibleName(reason) => format!("nothing that a field can be made of: {reason}"),
+        NoField::ImpossibleColumn(reason) | NoField::ImpossibleName(reason) => {
+            format!("nothing that a field can be made of: {reason}")
+        }
     })?;
     let PhysicalField { source, column_type, logical_types } = physical;
     let now = MarkedField { source, column_type, ..field.clone() };

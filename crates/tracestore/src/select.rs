@@ -209,11 +209,7 @@ struct Opening {
 }
 
 impl Opening {
-    fn new(
-        scope: &AccessScope,
-        table: &BoundTable,
-        statement: &mut Statement,
-    ) -> Result<Self, StoreError> {
+    fn new(scope: &AccessScope, table: &BoundTable, statement: &mut Statement) -> Result<Self, StoreError> {
         let granted = table.condition(scope.predicate(), statement)?;
         let within = scope.restriction().map(|restriction| table.condition(restriction, statement));
         Ok(Self { granted, within: within.transpose()? })

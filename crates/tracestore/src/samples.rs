@@ -1,0 +1,233 @@
+//! What the maps and JSON columns of a table hold, in a bounded sample: the keys and paths that could be marked.
+//!
+//! People wait for it, and the table may hold anything: every statement has few rows, few keys of each, and few seconds.
+//! A column that is too much even so is said to be, and the others are answered.
+
+use serde::de::DeserializeOwned;
+use tracewarden_model::{ColumnType, LogicalType};
+
+use crate::client::Client;
+use crate::settings::Bounds;
+use crate::sql::{Statement, quote, quote_table};
+use crate::table::Column;
+use crate::{StoreError, TraceStore};
+
+/// Columns that are looked at.
+const COLUMNS: usize = 30;
+/// Seconds of each statement; there are at most three for a column.
+const SECONDS: u32 = 5;
+/// Rows of a map column that are looked at.
+const ROWS: u32 = 20_000;
+/// Documents of a JSON column that are looked at.
+const DOCUMENTS: u32 = 5_000;
+/// Documents from which examples are taken.
+const EXAMPLE_DOCUMENTS: u32 = 1_000;
+/// Keys or paths of one row that are looked at.
+const KEYS_OF_ROW: u32 = 1_000;
+/// Keys or paths that are reported for each column.
+const KEYS: u32 = 500;
+/// Paths for which examples are looked for.
+const PATHS_WITH_EXAMPLES: usize = 100;
+/// Bytes of a key or path that is reported.
+const KEY_BYTES: u32 = 2_048;
+/// Examples of each key or path.
+const EXAMPLES: u32 = 3;
+/// Characters of an example value.
+const EXAMPLE_LENGTH: u32 = 80;
+/// Types that are told for each path.
+const TYPES: u32 = 8;
+
+/// What was found in a map or JSON column.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SampledColumn {
+    /// The column.
+    pub column: String,
+    /// Rows that were looked at.
+    pub sampled_rows: u64,
+    /// Keys or paths, most frequent first.
+    pub keys: Vec<SampledKey>,
+    /// Whether there was too much to look at, so that keys are not known.
+    pub gave_up: bool,
+}
+
+/// A key of a map column, or a path of a JSON column.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SampledKey {
+    /// The key or path.
+    pub name: String,
+    /// Sampled rows that hold it.
+    pub rows: u64,
+    /// Types of its values, as the store writes them: of the map's values, or those that were found at the path.
+    pub types: Vec<String>,
+    /// What it can be marked as: first what fits the types that were found. Empty when it cannot be marked.
+    pub logical_types: Vec<LogicalType>,
+    /// Some of its values, cut to 80 characters. Span data: not for everyone.
+    pub examples: Vec<String>,
+}
+
+/// Where samples are taken from.
+struct Source<'a> {
+    client: Client,
+    columns: &'a [Column],
+    /// The table's quoted name, and its newest rows.
+    from: String,
+}
+
+impl TraceStore {
+    /// What the map and JSON columns of a table hold in a bounded sample: of the newest hour when the timestamp is known.
+    ///
+    /// # Errors
+    /// When the store cannot be reached or breaks off.
+    pub async fn sample_keys(
+        &self,
+        database: &str,
+        table: &str,
+        columns: &[Column],
+        timestamp: Option<&str>,
+    ) -> Result<Vec<SampledColumn>, StoreError> {
+        let name = quote_table(database, table);
+        let recent = timestamp.map_or(String::new(), |column| {
+            let column = quote(column);
+            format!(" WHERE {column} >= (SELECT max({column}) FROM {name}) - INTERVAL 1 HOUR")
+        });
+        let client = self.client.within(Bounds { seconds: SECONDS, rows: 0 });
+        let source = Source { client, columns, from: format!("{name}{recent}") };
+        let sampled = columns.iter().filter(|column| {
+            matches!(column.column_type, ColumnType::Json { .. })
+                || !column.column_type.map_key_logical_types().is_empty()
+        });
+        let mut found = Vec::new();
+        for column in sampled.take(COLUMNS) {
+            let in_it = match column.column_type {
+                ColumnType::Json { .. } => source.paths(column).await,
+                _ => source.keys(column).await,
+            };
+            found.push(match in_it {
+                Ok((sampled_rows, keys)) => {
+                    SampledColumn { column: column.name.clone(), sampled_rows, keys, gave_up: false }
+                }
+                Err(StoreError::Timeout(_) | StoreError::Store { .. }) => SampledColumn {
+                    column: column.name.clone(),
+                    sampled_rows: 0,
+                    keys: Vec::new(),
+                    gave_up: true,
+                },
+                Err(error) => return Err(error),
+            });
+        }
+        Ok(found)
+    }
+}
+
+impl Source<'_> {
+    fn statement(&self) -> Statement {
+        Statement::over(self.columns.iter().map(|column| column.name.as_str()))
+    }
+
+    async fn rows<T: DeserializeOwned>(
+        &self,
+        mut statement: Statement,
+        text: &str,
+    ) -> Result<Vec<T>, StoreError> {
+        statement.push(text);
+        self.client.rows(statement).await
+    }
+
+    async fn keys(&self, column: &Column) -> Result<(u64, Vec<SampledKey>), StoreError> {
+        let statement = self.statement();
+        let [sampled, key, value, found] =
+            ["sampled", "key", "value", "found"].map(|name| statement.own(name));
+        let sample = format!("(SELECT {} AS {sampled} FROM {} LIMIT {ROWS})", quote(&column.name), self.from);
+        let counted: Vec<(u64,)> =
+            self.rows(statement.clone(), &format!("SELECT count() FROM {sample}")).await?;
+        let text = format!(
+            "SELECT toString({key}), count() AS {found}, arraySort(groupUniqArray({EXAMPLES})(\
+             substringUTF8(ifNull(toString({value}), ''), 1, {EXAMPLE_LENGTH}))) \
+             FROM (SELECT {key}, {value} FROM {sample} ARRAY JOIN \
+             arraySlice(mapKeys({sampled}), 1, {KEYS_OF_ROW}) AS {key}, \
+             arraySlice(mapValues({sampled}), 1, {KEYS_OF_ROW}) AS {value}) \
+             WHERE isValidUTF8({key}) AND length({key}) <= {KEY_BYTES} \
+             GROUP BY {key} ORDER BY {found} DESC, {key} LIMIT {KEYS}"
+        );
+        let rows: Vec<(String, u64, Vec<String>)> = self.rows(statement, &text).await?;
+        let of_map = |(name, rows, examples): (String, u64, Vec<String>)| {
+            let types = column.column_type.map_value().map(ToString::to_string).into_iter().collect();
+            let logical_types = column.column_type.map_key_logical_types().to_vec();
+            SampledKey { name, rows, types, logical_types, examples }
+        };
+        Ok((counted.first().map_or(0, |(rows,)| *rows), rows.into_iter().map(of_map).collect()))
+    }
+
+    async fn paths(&self, column: &Column) -> Result<(u64, Vec<SampledKey>), StoreError> {
+        let statement = self.statement();
+        let [sampled, pair, found] = ["sampled", "pair", "found"].map(|name| statement.own(name));
+        let sample =
+            format!("(SELECT {} AS {sampled} FROM {} LIMIT {DOCUMENTS})", quote(&column.name), self.from);
+        let counted: Vec<(u64,)> =
+            self.rows(statement.clone(), &format!("SELECT count() FROM {sample}")).await?;
+        let text = format!(
+            "SELECT {pair}.1, count() AS {found}, arraySort(groupUniqArray({TYPES})({pair}.2)) \
+             FROM {sample} ARRAY JOIN arraySlice(CAST(JSONAllPathsWithTypes({sampled}), \
+             'Array(Tuple(String, String))'), 1, {KEYS_OF_ROW}) AS {pair} \
+             WHERE isValidUTF8({pair}.1) AND length({pair}.1) <= {KEY_BYTES} \
+             GROUP BY {pair}.1 ORDER BY {found} DESC, {pair}.1 LIMIT {KEYS}"
+        );
+        let rows: Vec<(String, u64, Vec<String>)> = self.rows(statement, &text).await?;
+        let of_json = |(name, rows, types): (String, u64, Vec<String>)| {
+            let mut logical_types =
+                column.column_type.within(&name).map_or(Vec::new(), |(_, _, possible)| possible.to_vec());
+            let seen: Vec<LogicalType> = types.iter().filter_map(|text| natural(text)).collect();
+            logical_types.sort_by_key(|logical| !seen.contains(logical));
+            SampledKey { name, rows, types, logical_types, examples: Vec::new() }
+        };
+        let mut keys: Vec<SampledKey> = rows.into_iter().map(of_json).collect();
+        self.add_examples(column, &mut keys).await?;
+        Ok((counted.first().map_or(0, |(rows,)| *rows), keys))
+    }
+
+    /// Examples of the most frequent paths that have a name in statements, as far as the store gives any.
+    async fn add_examples(&self, column: &Column, keys: &mut [SampledKey]) -> Result<(), StoreError> {
+        let named = keys.iter_mut().filter(|key| !key.logical_types.is_empty()).take(PATHS_WITH_EXAMPLES);
+        let named: Vec<&mut SampledKey> = named.collect();
+        if named.is_empty() {
+            return Ok(());
+        }
+        let statement = self.statement();
+        let own: Vec<String> = (0..named.len()).map(|at| statement.own(&format!("path{at}"))).collect();
+        let pairs = named.iter().zip(&own);
+        let read =
+            pairs.map(|(key, own)| format!("{} AS {own}", quote(&format!("{}.{}", column.name, key.name))));
+        let read: Vec<String> = read.collect();
+        let examples = own.iter().map(|own| {
+            format!(
+                "arraySort(groupUniqArrayIf({EXAMPLES})(\
+                 substringUTF8(assumeNotNull(toString({own})), 1, {EXAMPLE_LENGTH}), isNotNull({own})))"
+            )
+        });
+        let examples: Vec<String> = examples.collect();
+        let text = format!(
+            "SELECT [{}] FROM (SELECT {} FROM {} LIMIT {EXAMPLE_DOCUMENTS})",
+            examples.join(", "),
+            read.join(", "),
+            self.from
+        );
+        let rows: Vec<(Vec<Vec<String>>,)> = match self.rows(statement, &text).await {
+            // Paths without examples are better than none.
+            Err(StoreError::Timeout(_) | StoreError::Store { .. }) => return Ok(()),
+            rows => rows?,
+        };
+        let found = rows.into_iter().next().map(|(found,)| found).unwrap_or_default();
+        for (key, examples) in named.into_iter().zip(found) {
+            key.examples = examples;
+        }
+        Ok(())
+    }
+}
+
+/// What a value of this type in a JSON document is marked as.
+fn natural(type_text: &str) -> Option<LogicalType> {
+    match ColumnType::parse(type_text) {
+        ColumnType::Array(inner) if inner.is_string() => Some(LogicalType::StringArray),
+        other => other.logical_types().first().copied(),
+    }
+}
