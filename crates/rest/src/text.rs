@@ -125,6 +125,11 @@ impl Document {
         place
     }
 
+    /// Whether it is a list.
+    pub fn is_list(&self) -> bool {
+        matches!(self.root.content, Content::List(_))
+    }
+
     /// The member as JSON.
     pub fn value(&self) -> Value {
         value(&self.root)

@@ -9,6 +9,7 @@ mod first_start;
 mod logging;
 mod metrics;
 mod own_database;
+mod policy;
 mod process_metrics;
 mod prompt;
 mod serve;
@@ -55,6 +56,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
                 audit_verify::NOT_CHECKED.into()
             }))
         }
+        Command::Policy(command) => Ok(policy::run(&command)),
     }
 }
 

@@ -1,0 +1,150 @@
+//! `tracewarden policy check`.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use serde::Serialize;
+use tracewarden_model::{AccessModel, Caller};
+use tracewarden_policy::{Checked, Diagnostic, check, role_warnings};
+use tracewarden_rest::policies::CheckResult;
+use tracewarden_rest::policy_file::FilePolicy;
+use tracewarden_tracestore::readable;
+
+use super::files::{self, plain};
+use super::{FAILED, Trouble};
+use crate::command_line::{Format, PolicyCheck};
+
+/// A policy with what checking it found.
+struct Found {
+    /// Where its text comes from.
+    origin: String,
+    text: String,
+    checked: Result<Checked, Vec<Diagnostic>>,
+    warnings: Vec<Diagnostic>,
+}
+
+/// The form of a result in JSON: the API's, with where the policy comes from.
+#[derive(Serialize)]
+struct Line {
+    policy: String,
+    #[serde(flatten)]
+    result: CheckResult,
+}
+
+/// Checks policies.
+///
+/// # Errors
+/// When a file cannot be read.
+pub(super) fn run(options: &PolicyCheck, output: &mut String) -> Result<u8, Trouble> {
+    let given = options.model.as_deref().map(files::model).transpose()?;
+    let user = options.user.as_deref().map(files::user).transpose()?.unwrap_or_default();
+    let mut found = Vec::new();
+    if let Some(expression) = &options.expression {
+        found.push(alone("expression".to_owned(), expression.clone(), needed(given.as_ref())?));
+    }
+    for path in &options.files {
+        if holds_roles(path) {
+            let (named, file, model) = files::roles(path, given.as_ref())?;
+            for role in &file.roles {
+                let origin = format!("{}, role `{}`", named.name, plain(&role.name));
+                found.extend(together(&origin, &role.policies, &model));
+            }
+            found.extend(
+                file.policies
+                    .iter()
+                    .flat_map(|policy| together(&named.name, std::slice::from_ref(policy), &model)),
+            );
+        } else {
+            found.push(alone(files::shown(path), files::text(path)?, needed(given.as_ref())?));
+        }
+    }
+    if found.is_empty() {
+        return Err(Trouble::one("there is no policy to check: the files hold neither roles nor policies"));
+    }
+    let failed = |found: &Found| found.checked.is_err() || (options.strict && !found.warnings.is_empty());
+    let status = if found.iter().any(failed) { FAILED } else { 0 };
+    match options.format {
+        Format::Text => found.iter().for_each(|found| show(found, options, &user, output)),
+        Format::Json => {
+            let lines: Vec<Line> = found.into_iter().map(|found| line(found, &user)).collect();
+            super::report::json(&lines, output);
+        }
+    }
+    Ok(status)
+}
+
+fn needed(given: Option<&AccessModel>) -> Result<&AccessModel, Trouble> {
+    given.ok_or_else(|| Trouble::one("give the access model with `--model`"))
+}
+
+fn holds_roles(path: &Path) -> bool {
+    let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
+    ["yaml", "yml", "json"].iter().any(|known| ending.eq_ignore_ascii_case(known))
+}
+
+fn alone(origin: String, text: String, model: &AccessModel) -> Found {
+    let checked = check(&text, model);
+    let warnings = checked.as_ref().map_or_else(|_| Vec::new(), |checked| checked.warnings().to_vec());
+    Found { origin, text, checked, warnings }
+}
+
+/// The policies of one role: some advice needs them all.
+fn together(origin: &str, policies: &[FilePolicy], model: &AccessModel) -> Vec<Found> {
+    let mut found: Vec<Found> = policies
+        .iter()
+        .map(|policy| {
+            let origin = format!("{origin}, policy `{}`", plain(&policy.title));
+            alone(origin, policy.expression.clone(), model)
+        })
+        .collect();
+    let valid: Option<Vec<(&str, &Checked)>> = policies
+        .iter()
+        .zip(&found)
+        .map(|(policy, found)| found.checked.as_ref().ok().map(|checked| (policy.title.as_str(), checked)))
+        .collect();
+    if let Some(warnings) = valid.map(|valid| role_warnings(&valid)) {
+        for (found, warnings) in found.iter_mut().zip(warnings) {
+            found.warnings = warnings;
+        }
+    }
+    found
+}
+
+fn predicate(checked: &Checked, user: &Caller) -> Option<String> {
+    checked.predicate(user).as_ref().map(readable)
+}
+
+fn show(found: &Found, options: &PolicyCheck, user: &Caller, output: &mut String) {
+    let errors = found.checked.as_ref().err().into_iter().flatten();
+    for diagnostic in errors.chain(&found.warnings) {
+        let _ = writeln!(output, "{}\n", diagnostic.render(&found.text, Some(&found.origin)));
+    }
+    let _ = match &found.checked {
+        Err(_) => writeln!(output, "{}: not valid", found.origin),
+        Ok(checked) => {
+            let fields = checked.fields();
+            let read = if fields.is_empty() {
+                String::new()
+            } else {
+                format!(", reads {}", plain(&fields.join(", ")))
+            };
+            writeln!(output, "{}: valid{read}", found.origin)
+        }
+    };
+    if let (true, Ok(checked)) = (options.sql, &found.checked) {
+        let sql = predicate(checked, user);
+        let sql = sql.as_deref().map_or("too large for this user's roles and attributes".to_owned(), plain);
+        let _ = writeln!(output, "  in ClickHouse: {sql}");
+    }
+}
+
+fn line(found: Found, user: &Caller) -> Line {
+    let Found { origin, checked, warnings, .. } = found;
+    let result = match checked {
+        Ok(checked) => {
+            CheckResult::offline(Vec::new(), checked.fields(), warnings, predicate(&checked, user))
+        }
+        Err(errors) => CheckResult::offline(errors, Vec::new(), Vec::new(), None),
+    };
+    Line { policy: origin, result }
+}

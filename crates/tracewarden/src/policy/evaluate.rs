@@ -1,0 +1,58 @@
+//! `tracewarden policy evaluate`.
+
+use std::fmt::Write as _;
+
+use tracewarden_policy::{check, explain};
+use tracewarden_rest::policies::EvaluateResult;
+
+use super::files::{self, is_standard_input};
+use super::report::{self, Outcomes};
+use super::{FAILED, Line, Trouble};
+use crate::command_line::{Format, PolicyEvaluate};
+
+/// Evaluates a policy on spans.
+///
+/// # Errors
+/// When a file cannot be read, or holds spans that no row can be.
+pub(super) fn run(options: &PolicyEvaluate, output: &mut String) -> Result<u8, Trouble> {
+    let files = [Some(&options.model), Some(&options.user), Some(&options.spans), options.file.as_ref()];
+    if files.into_iter().flatten().filter(|path| is_standard_input(path)).count() > 1 {
+        return Err(Trouble::one("only one file can be read from the standard input"));
+    }
+    let model = files::model(&options.model)?;
+    let user = files::user(&options.user)?;
+    let (origin, text) = match (&options.expression, &options.file) {
+        (Some(expression), _) => ("expression".to_owned(), expression.clone()),
+        (None, Some(path)) => (files::shown(path), files::text(path)?),
+        (None, None) => return Err(Trouble::one("give a file with a policy, or `--expression`")),
+    };
+    let (named, sent, pointer) = files::spans(&options.spans)?;
+    let refuse = |diagnostics: Vec<tracewarden_policy::Diagnostic>, output: &mut String| {
+        for diagnostic in diagnostics {
+            let _ = writeln!(output, "{}\n", diagnostic.render(&text, Some(&origin)));
+        }
+        Ok(FAILED)
+    };
+    // What is wrong with the policy comes first: which columns of the spans count depends on it.
+    if let Err(diagnostics) = check(&text, &model) {
+        return refuse(diagnostics, output);
+    }
+    let spans = tracewarden_rest::spans(&sent, &model, pointer).map_err(|errors| {
+        Trouble(errors.iter().map(|error| Line::Message(named.at(&error.pointer, &error.detail))).collect())
+    })?;
+    let verdicts = match explain(&text, &model, &user, &spans) {
+        Ok(verdicts) => verdicts,
+        Err(diagnostics) => return refuse(diagnostics, output),
+    };
+    match options.format {
+        Format::Json => report::json(&EvaluateResult::from(verdicts), output),
+        Format::Text => {
+            for (index, verdict) in verdicts.iter().enumerate() {
+                let title = format!("on span {}", index + 1);
+                let _ = writeln!(output, "{}\n", verdict.render(&title, &text, Some(&origin)));
+            }
+            let _ = writeln!(output, "{}", Outcomes::of(&verdicts));
+        }
+    }
+    Ok(0)
+}
