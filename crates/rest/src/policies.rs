@@ -55,6 +55,11 @@ pub(crate) struct CheckRequest {
     /// CEL.
     #[schema(examples("SpanAttributes[\"team\"] == user.attributes.team"))]
     expression: String,
+    /// Whether to try it on a sample of recent traces too, for a second at most. That is written down in the audit log,
+    /// and so not what an editor asks for with each keystroke.
+    #[serde(default)]
+    #[schema(required = false, default = false)]
+    recent_traces: bool,
 }
 
 /// What checking an expression found.
@@ -71,6 +76,29 @@ pub struct CheckResult {
     /// Its form in ClickHouse; null when it is not valid.
     #[schema(required = true)]
     pub predicate: Option<String>,
+    /// Recent traces that it was tried on; absent when that was not asked for or not possible.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub recent_traces: Option<u64>,
+}
+
+impl CheckResult {
+    /// What a check without a service finds.
+    pub fn offline(
+        errors: Vec<Diagnostic>,
+        fields: Vec<String>,
+        warnings: Vec<Diagnostic>,
+        predicate: Option<String>,
+    ) -> Self {
+        Self {
+            valid: errors.is_empty(),
+            errors: diagnostics(errors),
+            fields,
+            warnings: diagnostics(warnings),
+            predicate,
+            recent_traces: None,
+        }
+    }
 }
 
 /// Checks an expression against the access model as it is now.
@@ -82,13 +110,15 @@ pub(crate) async fn check(
     caller: Caller,
     Json(request): Json<CheckRequest>,
 ) -> Result<Answer<CheckResult>, Problem> {
-    let check = app.service.check_policy(&caller.require_admin()?, &request.expression).await?;
+    let CheckRequest { expression, recent_traces } = request;
+    let check = app.service.check_policy(&caller.require_admin()?, &expression, recent_traces).await?;
     Ok(Answer(CheckResult {
         valid: check.errors.is_empty(),
         errors: diagnostics(check.errors),
         fields: check.fields,
         warnings: diagnostics(check.warnings),
         predicate: check.predicate,
+        recent_traces: check.recent_traces,
     }))
 }
 

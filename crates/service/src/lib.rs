@@ -31,6 +31,7 @@ mod names;
 mod own_password;
 mod passwords;
 mod pending;
+mod policy_advice;
 mod precondition;
 mod preview;
 mod principal;

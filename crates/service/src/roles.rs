@@ -3,10 +3,11 @@
 use serde_json::{Value, json};
 use tracewarden_appdb::{ADMIN_ROLE, Policy, Role};
 use tracewarden_model::{AccessModel, Caller};
-use tracewarden_policy::{self as policy, Diagnostic};
+use tracewarden_policy::{self as policy, Checked, Diagnostic, role_warnings};
 use tracewarden_tracestore::readable;
 
 use crate::error::{FieldError, ServiceError};
+use crate::policy_advice::{CHECK_PATIENCE, ROLE_PATIENCE, Subject};
 use crate::precondition::IfMatch;
 use crate::principal::Administrator;
 use crate::service::{Service, blocking};
@@ -47,6 +48,8 @@ pub struct PolicyCheck {
     pub warnings: Vec<Diagnostic>,
     /// Its form in the trace store for the caller, when it is valid.
     pub predicate: Option<String>,
+    /// Recent traces that were looked at for advice; `None` when none were.
+    pub recent_traces: Option<u64>,
 }
 
 impl Service {
@@ -63,7 +66,13 @@ impl Service {
         if_match: Option<IfMatch>,
     ) -> Result<PutRole, ServiceError> {
         let result = self.put_role_in(admin, name, policies, if_match).await;
-        self.note_refusal(admin, "role.put", Some(name), result).await
+        let (mut stored, subject) = self.note_refusal(admin, "role.put", Some(name), result).await?;
+        // It holds from here on, with advice or without.
+        let advice = self.advice(admin, subject).await;
+        for (warnings, more) in stored.warnings.iter_mut().zip(advice.warnings) {
+            add(warnings, more);
+        }
+        Ok(stored)
     }
 
     async fn put_role_in(
@@ -72,30 +81,27 @@ impl Service {
         name: &str,
         policies: Vec<Policy>,
         if_match: Option<IfMatch>,
-    ) -> Result<PutRole, ServiceError> {
+    ) -> Result<(PutRole, Subject), ServiceError> {
         check_members(name, &policies)?;
         let model = self.db().begin_read().await?.access_model().await?;
-        let (policies, mut checked, version) = check_all(policies, model).await?;
+        let mut checks = check_all(policies, model).await?;
         // Now that nobody else changes anything: a policy that does not compile must never be in force.
         let mut tx = self.begin_change(admin).await?;
         let stored = tx.role(name).await?;
         if let Some(if_match) = if_match {
             if_match.check(stored.as_ref().map(|role| role.revision))?;
         }
-        let model = tx.access_model().await?;
-        let (policies, version) = if model.version == version {
-            (policies, version)
-        } else {
-            let (policies, again, version) = check_all(policies, model).await?;
-            checked = again;
-            (policies, version)
-        };
-        let warnings = checked?;
+        let now = tx.access_model().await?;
+        if now != checks.model {
+            checks = check_all(checks.policies, now).await?;
+        }
+        let Checks { policies, model, checked } = checks;
+        let (checked, warnings) = checked?;
         let revision = tx.put_role(name, &policies, self.now()).await?;
         let detail = json!({
             "revision": { "before": stored.as_ref().map(|role| role.revision), "after": revision },
             "created": stored.is_none(),
-            "model_version": version,
+            "model_version": model.version,
             "policies": {
                 "before": stored.as_ref().map(|role| policies_detail(&role.policies)),
                 "after": policies_detail(&policies),
@@ -104,7 +110,14 @@ impl Service {
         self.record(&mut tx, admin, "role.put", Some(name), detail).await?;
         let role = tx.role(name).await?.ok_or_else(|| ServiceError::internal("the role vanished"))?;
         tx.commit().await?;
-        Ok(PutRole { role, created: stored.is_none(), warnings })
+        let subject = Subject {
+            role: Some(name.to_owned()),
+            policies: checked,
+            model,
+            recent_traces: true,
+            patience: ROLE_PATIENCE,
+        };
+        Ok((PutRole { role, created: stored.is_none(), warnings }, subject))
     }
 
     /// All roles by name.
@@ -169,33 +182,57 @@ impl Service {
         Ok(tx.commit().await?)
     }
 
-    /// Checks a policy without storing it. A policy that is not valid is an answer here, not an error.
+    /// Checks a policy without storing it. A policy that is not valid is an answer here, not an error. With
+    /// `recent_traces`, a sample of these is looked at for advice, which is recorded, since it tells something about spans;
+    /// a policy that depends on the caller is not tried, because no user is given.
     ///
     /// # Errors
-    /// When the own database fails.
+    /// When the own database fails; with `recent_traces` also as for a change.
     pub async fn check_policy(
         &self,
         admin: &Administrator<'_>,
         expression: &str,
+        recent_traces: bool,
     ) -> Result<PolicyCheck, ServiceError> {
         let model = self.db().begin_read().await?.access_model().await?;
-        let expression = expression.to_owned();
+        let text = expression.to_owned();
         let caller = Caller {
             username: admin.username().to_owned(),
             roles: admin.user.roles.clone(),
             attributes: admin.user.attributes.clone(),
         };
-        blocking(move || match policy::check(&expression, &model) {
-            Ok(checked) => PolicyCheck {
-                errors: Vec::new(),
-                fields: checked.fields(),
-                warnings: checked.warnings().to_vec(),
-                predicate: checked.predicate(&caller).as_ref().map(readable),
-            },
-            Err(errors) => PolicyCheck { errors, ..PolicyCheck::default() },
+        let (mut check, checked, model) = blocking(move || match policy::check(&text, &model) {
+            Ok(checked) => {
+                let check = PolicyCheck {
+                    fields: checked.fields(),
+                    warnings: checked.warnings().to_vec(),
+                    predicate: checked.predicate(&caller).as_ref().map(readable),
+                    ..PolicyCheck::default()
+                };
+                (check, Some(checked), model)
+            }
+            Err(errors) => (PolicyCheck { errors, ..PolicyCheck::default() }, None, model),
         })
-        .await
+        .await?;
+        let Some(checked) = checked else { return Ok(check) };
+        let recent_traces = recent_traces && self.may_look_at_traces();
+        if recent_traces {
+            let result = self.record_policy_check(admin, expression).await;
+            self.note_refusal(admin, "policy.check", None, result).await?;
+        }
+        let policies = vec![checked];
+        let subject = Subject { role: None, policies, model, recent_traces, patience: CHECK_PATIENCE };
+        let advice = self.advice(admin, subject).await;
+        check.recent_traces = advice.recent_traces;
+        add(&mut check.warnings, advice.warnings.into_iter().flatten());
+        Ok(check)
     }
+}
+
+/// Adds advice to advice, by place.
+fn add(warnings: &mut Vec<Diagnostic>, more: impl IntoIterator<Item = Diagnostic>) {
+    warnings.extend(more);
+    warnings.sort_by_key(|warning| (warning.line, warning.column));
 }
 
 fn check_members(name: &str, policies: &[Policy]) -> Result<(), ServiceError> {
@@ -228,27 +265,32 @@ fn policies_detail(policies: &[Policy]) -> Value {
     policies.iter().map(|policy| json!({ "title": policy.title, "expression": policy.expression })).collect()
 }
 
-/// The warnings of each policy, or the errors of all.
-type Checks = Result<Vec<Vec<Diagnostic>>, ServiceError>;
-
-/// Checks all policies, and gives them back with the verdict and the version of the model that it holds for.
-async fn check_all(
+/// Policies with what checking them under a model found.
+struct Checks {
     policies: Vec<Policy>,
     model: AccessModel,
-) -> Result<(Vec<Policy>, Checks, u64), ServiceError> {
+    /// Each with its warnings, or the errors of all.
+    checked: Result<(Vec<Checked>, Vec<Vec<Diagnostic>>), ServiceError>,
+}
+
+/// Checks all policies.
+async fn check_all(policies: Vec<Policy>, model: AccessModel) -> Result<Checks, ServiceError> {
     blocking(move || {
         let checked = check_each(&policies, &model);
-        (policies, checked, model.version)
+        Checks { policies, model, checked }
     })
     .await
 }
 
-fn check_each(policies: &[Policy], model: &AccessModel) -> Checks {
-    let mut warnings = Vec::with_capacity(policies.len());
+fn check_each(
+    policies: &[Policy],
+    model: &AccessModel,
+) -> Result<(Vec<Checked>, Vec<Vec<Diagnostic>>), ServiceError> {
+    let mut checked = Vec::with_capacity(policies.len());
     let mut errors = Vec::new();
     for (index, stored) in policies.iter().enumerate() {
         match policy::check(&stored.expression, model) {
-            Ok(checked) => warnings.push(checked.warnings().to_vec()),
+            Ok(policy) => checked.push(policy),
             Err(diagnostics) => errors.extend(diagnostics.into_iter().map(|diagnostic| FieldError {
                 pointer: format!("/policies/{index}/expression"),
                 code: "policy_invalid",
@@ -257,5 +299,11 @@ fn check_each(policies: &[Policy], model: &AccessModel) -> Checks {
             })),
         }
     }
-    if errors.is_empty() { Ok(warnings) } else { Err(ServiceError::Refused(errors)) }
+    if !errors.is_empty() {
+        return Err(ServiceError::Refused(errors));
+    }
+    let titled: Vec<(&str, &Checked)> =
+        policies.iter().map(|policy| policy.title.as_str()).zip(&checked).collect();
+    let warnings = role_warnings(&titled);
+    Ok((checked, warnings))
 }

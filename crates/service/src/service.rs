@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use prometheus_client::registry::Registry;
+use tokio::sync::Semaphore;
 use tracewarden_appdb::{AppDb, ChainFault};
 use tracewarden_model::{Clock, Entropy, Timestamp};
 use tracewarden_policy::CompiledPolicies;
@@ -36,6 +37,7 @@ struct Inner {
     noting: Running,
     metrics: Metrics,
     compiled: Arc<CompiledPolicies>,
+    looks: Semaphore,
 }
 
 /// Whoever asks whether the service is ready gives up after a few seconds; a query's patience is not theirs.
@@ -46,6 +48,9 @@ const CURSOR_KEY: &str = "cursor_key";
 const LOGIN_NAME_KEY: &str = "login_name_key";
 
 const KEY_BYTES: usize = 32;
+
+/// Looks at recent traces, for advice, that this replica takes at the same time.
+const LOOKS: usize = 2;
 
 impl Service {
     /// Wires the service; makes the keys that replicas share if none has yet.
@@ -78,6 +83,7 @@ impl Service {
             noting,
             metrics,
             compiled: Arc::default(),
+            looks: Semaphore::new(LOOKS),
         };
         Ok(Self { inner: Arc::new(inner) })
     }
@@ -155,6 +161,11 @@ impl Service {
     /// Last uses that are being written, by credential.
     pub(crate) fn noting(&self) -> &Running {
         &self.inner.noting
+    }
+
+    /// The leave to look at recent traces for advice.
+    pub(crate) fn looks(&self) -> &Semaphore {
+        &self.inner.looks
     }
 
     pub(crate) fn cursors(&self) -> &CursorKey {

@@ -157,10 +157,10 @@ async fn roles_are_put_listed_and_deleted() {
     assert_eq!(names, ["admin"]);
     assert_eq!(code(user.require_admin()), "forbidden");
 
-    let check = service.check_policy(&right, "ServiceName == user.username").await.unwrap();
+    let check = service.check_policy(&right, "ServiceName == user.username", false).await.unwrap();
     assert_eq!((check.errors.len(), check.fields), (0, vec!["ServiceName".to_owned()]));
     assert!(check.predicate.unwrap().contains("ServiceName"));
-    assert!(!service.check_policy(&right, "nothing").await.unwrap().errors.is_empty());
+    assert!(!service.check_policy(&right, "nothing", false).await.unwrap().errors.is_empty());
 }
 
 #[tokio::test]

@@ -1,0 +1,191 @@
+//! What recent traces say about a policy: whether it opens none or all of them, and how far it reaches.
+
+use std::collections::BTreeSet;
+
+use tracewarden_appdb::User;
+use tracewarden_model::{AccessModel, Caller, FieldRef};
+use tracewarden_policy::predicate::{Atom, Relation, Text};
+use tracewarden_policy::{Checked, Diagnostic, Predicate};
+use tracewarden_tracestore::{MAX_PREDICATES, Opened, RecentReach};
+
+use crate::policy_advice::MAX_HOLDERS;
+
+/// Fewer traces tell nothing.
+const MIN_TRACES: u64 = 10;
+/// From this many times as many services on, a policy reaches far more than it names. A trace goes through a few services
+/// as a rule, so that less is what traces are.
+const FAR: u64 = 5;
+/// So many services are named in a message.
+const NAMED: usize = 5;
+
+/// A policy that is tried on recent traces.
+#[derive(Debug)]
+pub(super) struct Trial {
+    /// Its number.
+    pub(super) policy: usize,
+    /// The predicates that it comes to, by number: one, or those of the users for whom it is tried.
+    predicates: BTreeSet<usize>,
+    /// For whom, if it depends on that.
+    users: Option<Tried>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Tried {
+    users: usize,
+    /// Whether these are all who have the role.
+    all: bool,
+}
+
+/// The policies that can be tried, and the predicates to ask about. A policy that depends on the caller is tried for
+/// users who have the role. What is constant has a warning of its own.
+pub(super) fn trials(policies: &[Checked], holders: &[User]) -> (Vec<Trial>, Vec<Predicate>) {
+    let callers: Vec<Caller> =
+        holders.iter().filter(|user| !user.disabled).take(MAX_HOLDERS).map(caller).collect();
+    let all = holders.len() <= MAX_HOLDERS;
+    let (mut trials, mut predicates) = (Vec::new(), Vec::new());
+    for (policy, checked) in policies.iter().enumerate() {
+        // As many as one statement asks about; what is not asked about has no warnings.
+        if predicates.len() >= MAX_PREDICATES {
+            break;
+        }
+        if checked.fields().is_empty() {
+            continue;
+        }
+        let (found, users) = if !checked.depends_on_caller() {
+            let found = checked.predicate(&Caller::default());
+            let constant = matches!(found, Some(Predicate::True | Predicate::False));
+            (found.filter(|_| !constant).map(|found| vec![found]), None)
+        } else if callers.is_empty() {
+            (None, None)
+        } else {
+            let found = callers.iter().map(|caller| checked.predicate(caller)).collect();
+            (found, Some(Tried { users: callers.len(), all }))
+        };
+        let Some(found) = found else { continue };
+        let own = found.into_iter().map(|predicate| number(predicate, &mut predicates)).collect();
+        trials.push(Trial { policy, predicates: own, users });
+    }
+    (trials, predicates)
+}
+
+fn caller(user: &User) -> Caller {
+    Caller { username: user.username.clone(), roles: user.roles.clone(), attributes: user.attributes.clone() }
+}
+
+/// The number of a predicate among those asked about. Equal ones are asked about once.
+fn number(predicate: Predicate, predicates: &mut Vec<Predicate>) -> usize {
+    if let Some(known) = predicates.iter().position(|known| *known == predicate) {
+        return known;
+    }
+    predicates.push(predicate);
+    predicates.len() - 1
+}
+
+impl Trial {
+    /// Advice on the policy.
+    pub(super) fn warnings(
+        &self,
+        policy: &Checked,
+        predicates: &[Predicate],
+        reach: &RecentReach,
+        model: &AccessModel,
+    ) -> Vec<Diagnostic> {
+        let opened: Option<Vec<(&Predicate, Opened)>> =
+            self.predicates.iter().map(|at| Some((predicates.get(*at)?, *reach.opened.get(*at)?))).collect();
+        let Some(opened) = opened.filter(|_| reach.traces >= MIN_TRACES) else { return Vec::new() };
+        let whole = |code, message, hint: &str| Diagnostic {
+            line: 1,
+            column: 1,
+            length: u32::try_from(policy.text().chars().count()).unwrap_or(u32::MAX),
+            code,
+            message,
+            hint: Some(hint.to_owned()),
+        };
+        if opened.iter().all(|(_, opened)| opened.traces == 0) {
+            let message = format!("it opens none of {}{}", sample(reach), self.for_whom("any"));
+            let hint = "a name or a value may be misspelt, or the traces that it is for are rare";
+            return vec![whole("opens_no_recent_trace", message, hint)];
+        }
+        if opened.iter().all(|(_, opened)| opened.traces == reach.traces) {
+            let message = format!("it opens all of {}{}", sample(reach), self.for_whom("each"));
+            let hint = "if it is meant to open everything, write `true`";
+            return vec![whole("opens_every_recent_trace", message, hint)];
+        }
+        let far = opened.iter().find_map(|(predicate, opened)| far(predicate, *opened, model));
+        let hint = "a trace is opened whole: with the spans of all the services that it went through";
+        far.map(|message| whole("wide_reach", message, hint)).into_iter().collect()
+    }
+
+    fn for_whom(&self, which: &str) -> String {
+        match self.users {
+            None => String::new(),
+            Some(Tried { users: 1, all: true }) => " for the one user with this role".to_owned(),
+            Some(Tried { users, all: true }) => format!(" for {which} of the {users} users with this role"),
+            Some(Tried { users, all: false }) => {
+                format!(" for {which} of {users} users with this role who were looked at")
+            }
+        }
+    }
+}
+
+/// The traces that were looked at.
+fn sample(reach: &RecentReach) -> String {
+    let window = match reach.window_nanos / 60_000_000_000 {
+        60 => "hour".to_owned(),
+        minutes if minutes > 60 => format!("{} hours", minutes / 60),
+        minutes => format!("{minutes} minutes"),
+    };
+    let of = if reach.sampled { "traces in a sample of the last" } else { "traces of the last" };
+    format!("{} {of} {window}", reach.traces)
+}
+
+/// That a predicate reaches far more services than it names or looks at.
+fn far(predicate: &Predicate, opened: Opened, model: &AccessModel) -> Option<String> {
+    let services = |count: u64| if count == 1 { "1 service".to_owned() } else { format!("{count} services") };
+    let column = model.binding.as_ref()?.display.service.as_deref()?;
+    let named = named(predicate, &FieldRef::column(column));
+    let base = if named.is_empty() { opened.matching_services } else { named.len() as u64 };
+    if base == 0 || opened.services < base.saturating_mul(FAR) {
+        return None;
+    }
+    let reached = services(opened.services);
+    if named.is_empty() {
+        let own = services(base);
+        return Some(format!(
+            "the spans that it looks for are of {own}, the traces that it opens hold spans of {reached}"
+        ));
+    }
+    let names: Vec<String> = named.iter().take(NAMED).map(|name| format!("`{name}`")).collect();
+    let more = if named.len() > NAMED { ", …" } else { "" };
+    Some(format!(
+        "it names {} ({}{more}), the traces that it opens hold spans of {reached}",
+        services(base),
+        names.join(", ")
+    ))
+}
+
+/// The values that a field must equal for a part of the predicate to hold.
+fn named<'a>(predicate: &'a Predicate, wanted: &FieldRef) -> BTreeSet<&'a str> {
+    let mut found = BTreeSet::new();
+    let mut left = vec![predicate];
+    while let Some(predicate) = left.pop() {
+        match predicate {
+            Predicate::And(junction) | Predicate::Or(junction) => left.extend(junction.parts()),
+            Predicate::Atom(atom) => match &**atom {
+                Atom::CompareText(Relation::Eq, Text::Field(field), Text::Literal(text))
+                | Atom::CompareText(Relation::Eq, Text::Literal(text), Text::Field(field))
+                    if field.field == *wanted =>
+                {
+                    found.insert(text.as_str());
+                }
+                Atom::TextIn(Text::Field(field), texts, false) if field.field == *wanted => {
+                    found.extend(texts.iter().map(String::as_str));
+                }
+                _ => {}
+            },
+            // What must not be is not named.
+            Predicate::True | Predicate::False | Predicate::Not(_) => {}
+        }
+    }
+    found
+}

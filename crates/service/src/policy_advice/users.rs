@@ -1,0 +1,136 @@
+//! What users say about a policy: whether anybody has the attributes that it reads, and of the kind that it can use.
+
+use std::collections::BTreeSet;
+
+use tracewarden_appdb::AttributeSet;
+use tracewarden_model::AttributeKind;
+use tracewarden_model::nearest::nearest;
+use tracewarden_policy::{AttributeUse, Checked, Diagnostic, RoleUse};
+
+/// The users, as far as policies ask about them.
+pub(super) struct Users {
+    /// The sets of attributes that users have; `None` when they are too many, or nobody asked.
+    pub(super) sets: Option<Vec<AttributeSet>>,
+    /// Names of all roles; `None` when nobody asked.
+    pub(super) roles: Option<Vec<String>>,
+}
+
+/// All users, or those with the role that holds the policy.
+struct Population<'a> {
+    sets: Vec<&'a AttributeSet>,
+    /// Users with the role; `None` for all users.
+    holders: Option<u64>,
+}
+
+impl Users {
+    /// Advice on one policy, by place.
+    pub(super) fn warnings(&self, policy: &Checked) -> Vec<Diagnostic> {
+        let mut found: Vec<Diagnostic> = Vec::new();
+        if let Some(sets) = &self.sets {
+            let mut said = BTreeSet::new();
+            for attribute in policy.attributes() {
+                if let Some(warning) = on_attribute(&attribute, sets)
+                    && said.insert((attribute.name.clone(), warning.code, attribute.takes))
+                {
+                    found.push(warning);
+                }
+            }
+        }
+        if let Some(roles) = &self.roles {
+            found.extend(policy.roles().iter().filter_map(|role| on_role(role, roles)));
+        }
+        found.sort_by_key(|warning| (warning.line, warning.column));
+        found
+    }
+}
+
+fn on_attribute(attribute: &AttributeUse, sets: &[AttributeSet]) -> Option<Diagnostic> {
+    let everybody = Population { sets: sets.iter().collect(), holders: None };
+    if everybody.kinds(&attribute.name).is_empty() {
+        return Some(everybody.missing(attribute));
+    }
+    let holding: Vec<&AttributeSet> = sets.iter().filter(|set| set.holders > 0).collect();
+    let holders = holding.iter().map(|set| set.holders).fold(0, u64::saturating_add);
+    let population =
+        if holders == 0 { everybody } else { Population { sets: holding, holders: Some(holders) } };
+    let kinds = population.kinds(&attribute.name);
+    if kinds.is_empty() {
+        Some(population.missing(attribute))
+    } else if kinds.iter().any(|kind| attribute.takes.contains(kind)) {
+        None
+    } else {
+        Some(population.unusable(attribute, &kinds))
+    }
+}
+
+impl Population<'_> {
+    /// The kinds of value that the attribute has among these users.
+    fn kinds(&self, name: &str) -> BTreeSet<AttributeKind> {
+        self.sets.iter().filter_map(|set| set.attributes.get(name)).map(|value| value.kind()).collect()
+    }
+
+    fn missing(&self, attribute: &AttributeUse) -> Diagnostic {
+        let name = &attribute.name;
+        let message = match self.holders {
+            None => format!("no user has the attribute `{name}`"),
+            Some(1) => format!("the one user with this role has no attribute `{name}`"),
+            Some(holders) => format!("none of the {holders} users with this role has the attribute `{name}`"),
+        };
+        let known: BTreeSet<&str> =
+            self.sets.iter().flat_map(|set| set.attributes.keys().map(String::as_str)).collect();
+        let hint = match nearest(name, known).first() {
+            Some(close) => format!("did you mean `user.attributes[\"{close}\"]`?"),
+            None => "set it for those who are meant, or they will have nothing from here".to_owned(),
+        };
+        on(attribute, "unknown_attribute", message, hint)
+    }
+
+    fn unusable(&self, attribute: &AttributeUse, kinds: &BTreeSet<AttributeKind>) -> Diagnostic {
+        let name = &attribute.name;
+        let list = |kinds: Vec<AttributeKind>| {
+            kinds.into_iter().map(AttributeKind::name).collect::<Vec<_>>().join(" or ")
+        };
+        let whom = match self.holders {
+            None => "for every user who has it",
+            Some(_) => "for every user with this role who has it",
+        };
+        let message = format!(
+            "`{name}` is {} {whom}, and this needs {}",
+            list(kinds.iter().copied().collect()),
+            list(attribute.takes.to_vec())
+        );
+        let is_list = kinds.contains(&AttributeKind::Strings);
+        let hint = match attribute.takes {
+            [AttributeKind::String] if is_list => {
+                format!("to look for a value in the list, write `x in user.attributes[\"{name}\"]`")
+            }
+            [AttributeKind::Strings] if kinds.contains(&AttributeKind::String) => {
+                format!("to compare with one string, write `x == user.attributes[\"{name}\"]`")
+            }
+            [AttributeKind::Bool] if kinds.contains(&AttributeKind::String) => {
+                format!("to compare with a string, write `user.attributes[\"{name}\"] == \"…\"`")
+            }
+            _ => "give the attribute another value, or compare it with what it is".to_owned(),
+        };
+        on(attribute, "attribute_kind", message, hint)
+    }
+}
+
+fn on(attribute: &AttributeUse, code: &'static str, message: String, hint: String) -> Diagnostic {
+    let AttributeUse { line, column, length, .. } = *attribute;
+    Diagnostic { line, column, length, code, message, hint: Some(hint) }
+}
+
+fn on_role(role: &RoleUse, known: &[String]) -> Option<Diagnostic> {
+    let RoleUse { name, line, column, length } = role;
+    if known.contains(name) {
+        return None;
+    }
+    let hint = match nearest(name, known.iter().map(String::as_str)).first() {
+        Some(close) => format!("did you mean `{close}`?"),
+        None => "nobody has a role that does not exist".to_owned(),
+    };
+    let message = format!("there is no role `{name}`");
+    let (line, column, length) = (*line, *column, *length);
+    Some(Diagnostic { line, column, length, code: "unknown_role", message, hint: Some(hint) })
+}
