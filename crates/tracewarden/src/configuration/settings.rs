@@ -120,8 +120,8 @@ pub const SETTINGS: &[Setting] = &[
     plain(
         "discovery_samples",
         Some("true"),
-        "Whether discovery shows administrators example values of map keys: the one place where span data shows without \
-         a policy.",
+        "Whether administrators see what no policy guards: in discovery example values of map keys, and as advice on policies how \
+         many recent traces these open.",
     ),
     plain(
         "shutdown_delay",

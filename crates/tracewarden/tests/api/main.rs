@@ -11,6 +11,7 @@
 mod support;
 
 mod access;
+mod advice;
 mod api_keys;
 mod audit;
 mod command_line;

@@ -11,6 +11,8 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+#[path = "../api/advice.rs"]
+mod advice;
 #[path = "../api/api_keys.rs"]
 mod api_keys;
 #[path = "../api/audit.rs"]

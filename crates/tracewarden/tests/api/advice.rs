@@ -1,0 +1,298 @@
+//! Advice on policies from what users have and from what recent traces hold.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::support::store::{Store, bind, binding};
+use crate::support::{Client, Service};
+
+/// Code, message and hint of each warning of a role's first policy.
+async fn warnings(admin: &Client, role: &str, expression: &str) -> Vec<(String, String, String)> {
+    let policies = json!({"policies": [{"title": "t", "expression": expression}]});
+    let answer = admin.put(&format!("/roles/{role}"), policies).await;
+    assert!([200, 201].contains(&answer.status), "{}", answer.body);
+    told(&answer.body["policies"][0]["warnings"])
+}
+
+fn told(warnings: &Value) -> Vec<(String, String, String)> {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let warnings = warnings.as_array().unwrap().iter();
+    warnings.map(|each| (text(&each["code"]), text(&each["message"]), text(&each["hint"]))).collect()
+}
+
+fn codes(warnings: &[(String, String, String)]) -> Vec<&str> {
+    warnings.iter().map(|(code, ..)| code.as_str()).collect()
+}
+
+/// What is neither of attributes nor of roles nor of traces is for other tests.
+fn of_users(warnings: Vec<(String, String, String)>) -> Vec<(String, String, String)> {
+    let known = ["unknown_attribute", "attribute_kind", "unknown_role"];
+    warnings.into_iter().filter(|(code, ..)| known.contains(&code.as_str())).collect()
+}
+
+fn of_traces(warnings: Vec<(String, String, String)>) -> Vec<(String, String, String)> {
+    let known = ["opens_no_recent_trace", "opens_every_recent_trace", "wide_reach"];
+    warnings.into_iter().filter(|(code, ..)| known.contains(&code.as_str())).collect()
+}
+
+#[tokio::test]
+async fn attributes_that_no_user_has() {
+    let service = Service::start();
+    let admin = service.admin().await;
+    let user = |name: &str, attributes: Value| {
+        admin.post("/users", json!({"username": name, "attributes": attributes}))
+    };
+    user("ada", json!({"team": "blue", "on_call": true})).await.expect(201);
+    user("bob", json!({"team": "red", "regions": ["eu", "us"]})).await.expect(201);
+
+    for fine in [
+        "user.attributes.team == 'blue'",
+        "'eu' in user.attributes.regions && user.attributes.on_call",
+        "user.attributes.regions.exists(region, region == 'eu')",
+        "has(user.attributes.team) && size(user.attributes.regions) > 1",
+        "user.attributes.team == user.attributes.regions",
+    ] {
+        assert_eq!(of_users(warnings(&admin, "readers", fine).await), [], "{fine}");
+    }
+
+    let text = "true &&\n  user.attributes.tem == 'blue' || user.attributes.tem == 'red'";
+    let policies =
+        json!({"policies": [{"title": "t", "expression": "true"}, {"title": "t", "expression": text}]});
+    let answer = admin.put("/roles/readers", policies).await.expect(200);
+    let found: Vec<&Value> = answer.body["policies"][1]["warnings"].as_array().unwrap().iter().collect();
+    let found: Vec<&&Value> = found.iter().filter(|warning| warning["code"] == "unknown_attribute").collect();
+    assert_eq!(found.len(), 1, "once is enough: {}", answer.body);
+    assert_eq!(
+        *found[0],
+        &json!({"line": 2, "column": 3, "length": 19, "code": "unknown_attribute",
+            "message": "no user has the attribute `tem`", "hint": "did you mean `user.attributes[\"team\"]`?"})
+    );
+    let asked = of_users(warnings(&admin, "readers", "has(user.attributes.zzz)").await);
+    assert_eq!(codes(&asked), ["unknown_attribute"]);
+
+    let list = of_users(warnings(&admin, "readers", "user.attributes.regions == 'eu'").await);
+    assert_eq!(
+        list,
+        [(
+            "attribute_kind".to_owned(),
+            "`regions` is a list for every user who has it, and this needs a string".to_owned(),
+            "to look for a value in the list, write `x in user.attributes[\"regions\"]`".to_owned()
+        )]
+    );
+    for wrong in
+        ["'blue' in user.attributes.team", "user.attributes.team", "user.attributes.on_call == 'yes'"]
+    {
+        let found = of_users(warnings(&admin, "readers", wrong).await);
+        assert_eq!(codes(&found), ["attribute_kind"], "{wrong}: {found:?}");
+    }
+
+    // Of the users with the role, once there are some.
+    let holds = json!({"roles": ["readers"]});
+    admin.patch("/users/ada", holds.clone()).await.expect(200);
+    let found = of_users(warnings(&admin, "readers", "'eu' in user.attributes.regions").await);
+    assert_eq!(found[0].1, "the one user with this role has no attribute `regions`");
+    assert_eq!(of_users(warnings(&admin, "others", "'eu' in user.attributes.regions").await), []);
+    admin.patch("/users/bob", holds).await.expect(200);
+    assert_eq!(of_users(warnings(&admin, "readers", "'eu' in user.attributes.regions").await), []);
+    let found = of_users(warnings(&admin, "readers", "user.attributes.regions == 'eu'").await);
+    assert_eq!(
+        found[0].1,
+        "`regions` is a list for every user with this role who has it, and this needs a string"
+    );
+    user("eve", json!({"color": "blue"})).await.expect(201);
+    let found = of_users(warnings(&admin, "readers", "user.attributes.color == 'blue'").await);
+    assert_eq!(found[0].1, "none of the 2 users with this role has the attribute `color`");
+
+    // Without being stored; all users count then.
+    let check = json!({"expression": "user.attributes.colour == 'blue'"});
+    let answer = admin.post("/policies/check", check).await.expect(200).body;
+    assert_eq!(answer["valid"], true);
+    let found = of_users(told(&answer["warnings"]));
+    assert_eq!(found[0].2, "did you mean `user.attributes[\"color\"]`?");
+    assert!(answer.get("recent_traces").is_none(), "{answer}");
+}
+
+#[tokio::test]
+async fn roles_that_do_not_exist() {
+    let service = Service::start();
+    let admin = service.admin().await;
+    // A policy may name its own role.
+    assert_eq!(of_users(warnings(&admin, "oncall", "'oncall' in user.roles").await), []);
+    let found =
+        of_users(warnings(&admin, "oncall", "'admin' in user.roles && 'on-call' in user.roles").await);
+    let expected = ("unknown_role", "there is no role `on-call`", "did you mean `oncall`?");
+    assert_eq!(found, [(expected.0.to_owned(), expected.1.to_owned(), expected.2.to_owned())]);
+}
+
+/// 20 traces of the last minutes, 2 of the team `blue`; each goes through `web` and seven more services.
+async fn insert_traces(store: &Store) {
+    store
+        .run(
+            "INSERT INTO otel.otel_traces (Timestamp, TraceId, SpanId, ParentSpanId, SpanName, ServiceName, SpanAttributes) \
+             SELECT now64(9) - 60, lower(hex(MD5(toString(number % 20)))), leftPad(toString(number), 16, '0'), '', 'GET', \
+             if(number < 20, 'web', concat('service-', toString(intDiv(number, 20)))), \
+             map('team', if(number % 20 < 2 AND number < 20, 'blue', 'red')) FROM numbers(160)",
+        )
+        .await;
+}
+
+async fn bound(service: &Service) -> Client {
+    let admin = service.admin().await;
+    bind(&admin).await;
+    let mut shown = binding();
+    shown["display"] = json!({"service": "ServiceName"});
+    let version = admin.get("/schema").await.expect(200).headers["etag"].to_str().unwrap().to_owned();
+    admin.with("if-match", &version).put("/schema/binding", shown).await.expect(200);
+    admin
+}
+
+#[tokio::test]
+async fn what_recent_traces_say() {
+    let store = Store::start();
+    insert_traces(&store).await;
+    let service = store.service();
+    let admin = bound(&service).await;
+    let about = async |expression: &str| of_traces(warnings(&admin, "readers", expression).await);
+    let team = |value: &str| format!("SpanAttributes['team'] == {value}");
+
+    let found = about(&team("'blu'")).await;
+    assert_eq!(codes(&found), ["opens_no_recent_trace"]);
+    assert_eq!(found[0].1, "it opens none of 20 traces of the last 24 hours");
+    let found = about("ServiceName in ['web', 'mail']").await;
+    assert_eq!(codes(&found), ["opens_every_recent_trace"]);
+    assert_eq!(found[0].1, "it opens all of 20 traces of the last 24 hours");
+    let found = about("ServiceName == 'web' && SpanAttributes['team'] == 'blue'").await;
+    assert_eq!(codes(&found), ["wide_reach"]);
+    assert_eq!(found[0].1, "it names 1 service (`web`), the traces that it opens hold spans of 8 services");
+    let found = about(&team("'blue'")).await;
+    assert_eq!(
+        found[0].1,
+        "the spans that it looks for are of 1 service, the traces that it opens hold spans of 8 services"
+    );
+    // Two of eight services, and what is constant: that has a warning of its own.
+    let few = "ServiceName in ['web', 'service-1'] && SpanAttributes['team'] == 'blue'";
+    for fine in [few, "true", "false", "ServiceName == 'web' || true"] {
+        assert_eq!(about(fine).await, [], "{fine}");
+    }
+
+    // Whoever has the role decides about what depends on them; without them nothing is said.
+    let own = team("user.attributes.team");
+    assert_eq!(about(&own).await, []);
+    let user = |name: &str, team: &str| {
+        admin.post("/users", json!({"username": name, "roles": ["readers"], "attributes": {"team": team}}))
+    };
+    user("ada", "green").await.expect(201);
+    assert_eq!(
+        about(&own).await[0].1,
+        "it opens none of 20 traces of the last 24 hours for the one user with this role"
+    );
+    user("bob", "yellow").await.expect(201);
+    let found = about(&own).await;
+    assert_eq!(
+        found[0].1,
+        "it opens none of 20 traces of the last 24 hours for any of the 2 users with this role"
+    );
+    user("eve", "red").await.expect(201);
+    assert_eq!(about(&own).await, []);
+    // Somebody who is disabled reads nothing.
+    admin.patch("/users/eve", json!({"disabled": true})).await.expect(200);
+    assert_eq!(codes(&about(&own).await), ["opens_no_recent_trace"]);
+
+    // A check looks when it is asked to, and that is written down.
+    let expression = team("'blu'");
+    let answer = admin.post("/policies/check", json!({"expression": expression})).await.expect(200).body;
+    assert_eq!((of_traces(told(&answer["warnings"])), answer.get("recent_traces")), (vec![], None));
+    let records = async || {
+        let records = admin.get("/audit?action=policy.check").await.expect(200).body;
+        records["records"].as_array().unwrap().clone()
+    };
+    assert_eq!(records().await, [] as [Value; 0]);
+    let asked = json!({"expression": expression, "recent_traces": true});
+    let answer = admin.post("/policies/check", asked).await.expect(200).body;
+    assert_eq!(codes(&of_traces(told(&answer["warnings"]))), ["opens_no_recent_trace"]);
+    assert_eq!(answer["recent_traces"], 20);
+    let invalid = json!({"expression": "nothing", "recent_traces": true});
+    assert_eq!(admin.post("/policies/check", invalid).await.expect(200).body["valid"], false);
+    let records = records().await;
+    assert_eq!(records.len(), 1, "what is not valid is not asked: {records:?}");
+    assert_eq!(records[0]["detail"]["expression"], expression.as_str());
+}
+
+#[tokio::test]
+async fn an_operator_who_shows_no_samples_shows_no_counts() {
+    let store = Store::start();
+    insert_traces(&store).await;
+    let service = store.service_with(&[("TRACEWARDEN_DISCOVERY_SAMPLES", "false")]);
+    let admin = bound(&service).await;
+    let expression = "SpanAttributes['team'] == 'blu'";
+    assert_eq!(of_traces(warnings(&admin, "readers", expression).await), []);
+    let asked = json!({"expression": expression, "recent_traces": true});
+    let answer = admin.post("/policies/check", asked).await.expect(200).body;
+    assert_eq!((of_traces(told(&answer["warnings"])), answer.get("recent_traces")), (vec![], None));
+}
+
+#[tokio::test]
+async fn a_role_is_stored_whatever_the_trace_store_does() {
+    let mut store = Store::start();
+    let mut service = store.service();
+    let admin = bound(&service).await;
+    // There are no traces yet.
+    let expression = "SpanAttributes['team'] == 'blu'";
+    assert_eq!(of_traces(warnings(&admin, "readers", expression).await), []);
+    insert_traces(&store).await;
+    assert_eq!(of_traces(warnings(&admin, "readers", expression).await).len(), 1);
+    let revision = admin.get("/roles/readers").await.expect(200).body["revision"].as_u64().unwrap();
+
+    store.kill();
+    assert_eq!(of_traces(warnings(&admin, "readers", expression).await), []);
+
+    // A store that takes statements and never answers.
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", silent.local_addr().unwrap());
+    service.restart_with(&[("TRACEWARDEN_CLICKHOUSE_URL", &url)]);
+    let admin = admin.at(&service);
+    let begun = Instant::now();
+    let answered = AtomicBool::new(false);
+    let put = async {
+        let found = warnings(&admin, "readers", expression).await;
+        answered.store(true, Ordering::SeqCst);
+        found
+    };
+    let holds = async {
+        while admin.get("/roles/readers").await.expect(200).body["revision"].as_u64().unwrap() < revision + 2
+        {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        // It did not wait for advice.
+        assert!(!answered.load(Ordering::SeqCst));
+    };
+    let (found, ()) = tokio::join!(put, holds);
+    assert_eq!(of_traces(found), []);
+    assert!(begun.elapsed() >= Duration::from_secs(3), "it was not asked");
+    assert!(begun.elapsed() < Duration::from_secs(15), "advice has its time");
+    let asked = json!({"expression": expression, "recent_traces": true});
+    let answer = admin.post("/policies/check", asked).await.expect(200).body;
+    assert_eq!((&answer["valid"], answer.get("recent_traces")), (&json!(true), None));
+}
+
+#[tokio::test]
+async fn many_policies_have_their_advice_in_time() {
+    let store = Store::start();
+    insert_traces(&store).await;
+    let service = store.service();
+    let admin = bound(&service).await;
+    let policy = |number: usize| {
+        let expression =
+            format!("SpanAttributes['team'] == 'blue {number}' || ServiceName.startsWith('x{number}')");
+        json!({"title": "t", "expression": expression})
+    };
+    let policies: Vec<Value> = (0..100).map(policy).collect();
+    let answer = admin.put("/roles/readers", json!({"policies": policies})).await.expect(201).body;
+    let answered = answer["policies"].as_array().unwrap();
+    assert_eq!(answered.len(), 100);
+    for policy in answered {
+        assert_eq!(codes(&of_traces(told(&policy["warnings"]))), ["opens_no_recent_trace"], "{policy}");
+    }
+}
