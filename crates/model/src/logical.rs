@@ -150,3 +150,14 @@ pub enum Number {
     /// Any other finite number.
     Float(f64),
 }
+
+impl std::hash::Hash for Number {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        match self {
+            Self::Int(value) => (0_u8, value).hash(state),
+            Self::UInt(value) => (1_u8, value).hash(state),
+            // Zero is equal to its negative.
+            Self::Float(value) => (2_u8, (value + 0.0).to_bits()).hash(state),
+        }
+    }
+}

@@ -6,7 +6,11 @@
 //! common; [`Predicate::size`] is the size of the tree as it will be written.
 
 mod fields;
+mod merge;
+mod simplify;
 
+use std::hash::{DefaultHasher, Hash, Hasher as _};
+use std::ops::Deref;
 use std::sync::Arc;
 
 use tracewarden_model::{MarkedField, Number};
@@ -38,6 +42,18 @@ impl Relation {
             Self::Le => Self::Gt,
             Self::Gt => Self::Le,
             Self::Ge => Self::Lt,
+        }
+    }
+
+    /// The relation of the same values the other way round.
+    pub fn swapped(self) -> Self {
+        match self {
+            Self::Eq => Self::Eq,
+            Self::Ne => Self::Ne,
+            Self::Lt => Self::Gt,
+            Self::Le => Self::Ge,
+            Self::Gt => Self::Lt,
+            Self::Ge => Self::Le,
         }
     }
 
@@ -77,7 +93,7 @@ pub enum Quantifier {
 }
 
 /// A string of the span, or one given.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Text {
     /// Given.
     Literal(String),
@@ -88,7 +104,7 @@ pub enum Text {
 }
 
 /// An array of strings.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Array {
     /// The value of a field of type string_array.
     Field(Arc<MarkedField>),
@@ -97,7 +113,7 @@ pub enum Array {
 }
 
 /// An integer.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Int {
     /// Given.
     Literal(i64),
@@ -108,7 +124,7 @@ pub enum Int {
 }
 
 /// A test that is true or false on every span.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Hash)]
 pub enum Atom {
     /// The key is in the map and not NULL; the column is not NULL.
     Present(Arc<MarkedField>),
@@ -169,24 +185,48 @@ pub enum Predicate {
     /// Not this.
     Not(Arc<Junction>),
     /// A test.
-    Atom(Arc<Atom>),
+    Atom(Arc<Leaf>),
 }
 
-/// So many parts of a junction are compared with each other, to leave out what is repeated: presence of the same keys,
-/// mostly, of which there are few. Comparing all of a long list's would take time by its square.
-const MAX_COMPARED_PARTS: usize = 128;
+/// So many parts of a junction are compared with each other at once, to leave out what is repeated: presence of the
+/// same keys, mostly. [`Predicate::simplified`] finds all that is repeated.
+const MAX_COMPARED_PARTS: usize = 16;
+
+/// A test, with what tells it from others quickly.
+#[derive(Debug, Clone)]
+pub struct Leaf {
+    atom: Atom,
+    fingerprint: u64,
+}
+
+impl Deref for Leaf {
+    type Target = Atom;
+
+    fn deref(&self) -> &Atom {
+        &self.atom
+    }
+}
+
+impl PartialEq for Leaf {
+    fn eq(&self, other: &Self) -> bool {
+        self.fingerprint == other.fingerprint && self.atom == other.atom
+    }
+}
 
 /// Predicates that belong together. A negation has exactly one.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Junction {
     parts: Vec<Predicate>,
     size: u64,
+    /// Of the parts in any order.
+    fingerprint: u64,
 }
 
 impl Junction {
     fn new(parts: Vec<Predicate>) -> Arc<Self> {
         let size = parts.iter().map(Predicate::size).fold(1, u64::saturating_add);
-        Arc::new(Self { parts, size })
+        let fingerprint = parts.iter().map(Predicate::fingerprint).fold(0, u64::wrapping_add);
+        Arc::new(Self { parts, size, fingerprint })
     }
 
     /// The parts.
@@ -198,7 +238,8 @@ impl Junction {
 impl Predicate {
     /// A test.
     pub fn atom(atom: Atom) -> Self {
-        Self::Atom(Arc::new(atom))
+        let fingerprint = hash(&atom);
+        Self::Atom(Arc::new(Leaf { atom, fingerprint }))
     }
 
     /// True or false.
@@ -233,12 +274,6 @@ impl Predicate {
             (0, _) => Self::atom(Atom::ExactlyOne(open)),
             (1, _) => Self::all(open.into_iter().map(Self::negate)),
         }
-    }
-
-    /// The same predicate, written shorter.
-    #[must_use]
-    pub fn simplified(&self) -> Self {
-        self.clone()
     }
 
     /// `self` and `other`, simplified.
@@ -302,16 +337,69 @@ impl Predicate {
         matches!((self, value), (Self::True, true) | (Self::False, false))
     }
 
-    /// Equality that never costs more than one comparison of atoms, since shared trees can be large.
+    /// A hash that does not depend on the order of parts.
+    fn fingerprint(&self) -> u64 {
+        match self {
+            Self::True => 1,
+            Self::False => 2,
+            Self::And(junction) => hash(&(3_u8, junction.fingerprint)),
+            Self::Or(junction) => hash(&(4_u8, junction.fingerprint)),
+            Self::Not(junction) => hash(&(5_u8, junction.fingerprint)),
+            Self::Atom(leaf) => leaf.fingerprint,
+        }
+    }
+
+    /// Whether they are made of the same parts in any order. Exact, but for what is too large to be sent anyway: shared
+    /// trees can be far larger than the time there is.
     fn is_same(&self, other: &Self) -> bool {
+        if self.fingerprint() != other.fingerprint() {
+            return false;
+        }
         match (self, other) {
+            (Self::True, Self::True) | (Self::False, Self::False) => true,
             (Self::Atom(a), Self::Atom(b)) => Arc::ptr_eq(a, b) || a == b,
             (Self::And(a), Self::And(b)) | (Self::Or(a), Self::Or(b)) | (Self::Not(a), Self::Not(b)) => {
-                Arc::ptr_eq(a, b) || (a.size <= 64 && a == b)
+                Arc::ptr_eq(a, b) || (a.size == b.size && a.size <= MAX_COMPARED_SIZE && a.is_same(b))
             }
             _ => false,
         }
     }
+}
+
+/// Larger predicates are the same only when they are one.
+const MAX_COMPARED_SIZE: u64 = 20_000;
+
+impl Junction {
+    fn is_same(&self, other: &Self) -> bool {
+        let in_order = self.parts.len() == other.parts.len()
+            && self.parts.iter().zip(&other.parts).all(|(left, right)| left.is_same(right));
+        if in_order || self.parts.len() != other.parts.len() {
+            return in_order;
+        }
+        let sorted = |parts: &[Predicate]| {
+            let mut sorted: Vec<usize> = (0..parts.len()).collect();
+            sorted.sort_by_key(|at| parts.get(*at).map(Predicate::fingerprint));
+            sorted
+        };
+        sorted(&self.parts).into_iter().zip(sorted(&other.parts)).all(|(left, right)| {
+            match (self.parts.get(left), other.parts.get(right)) {
+                (Some(left), Some(right)) => left.is_same(right),
+                _ => false,
+            }
+        })
+    }
+}
+
+impl Hash for Predicate {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        state.write_u64(self.fingerprint());
+    }
+}
+
+fn hash(value: &impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    value.hash(&mut hasher);
+    hasher.finish()
 }
 
 /// What a string weighs: a node, and one more for every 32 bytes.
@@ -342,8 +430,8 @@ impl Atom {
             Self::ArrayEq(_, Array::List(values)) => {
                 values.iter().map(Text::size).fold(1, u64::saturating_add)
             }
-            Self::Quantified { body, .. } => body.size().saturating_mul(2),
-            Self::ExactlyOne(parts) => parts.iter().map(Predicate::size).fold(1, u64::saturating_add),
+            Self::Quantified { body, .. } => body.size().saturating_mul(2).saturating_add(2),
+            Self::ExactlyOne(parts) => parts.iter().map(|part| 1 + part.size()).fold(1, u64::saturating_add),
             _ => 1,
         }
     }

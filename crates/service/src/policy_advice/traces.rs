@@ -171,7 +171,7 @@ fn named<'a>(predicate: &'a Predicate, wanted: &FieldRef) -> BTreeSet<&'a str> {
     while let Some(predicate) = left.pop() {
         match predicate {
             Predicate::And(junction) | Predicate::Or(junction) => left.extend(junction.parts()),
-            Predicate::Atom(atom) => match &**atom {
+            Predicate::Atom(atom) => match &***atom {
                 Atom::CompareText(Relation::Eq, Text::Field(field), Text::Literal(text))
                 | Atom::CompareText(Relation::Eq, Text::Literal(text), Text::Field(field))
                     if field.field == *wanted =>

@@ -1,0 +1,366 @@
+//! Tests of the same value, as one test.
+
+use std::collections::{HashMap, HashSet};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+
+use super::simplify::{Kind, joined};
+use super::{Array, Atom, Predicate, Quantifier, Relation, Text, TextFunction};
+
+/// A test that may be merged with others of its form.
+enum Form<'a> {
+    /// The string is one of these, or none of these.
+    Values { text: &'a Text, values: &'a [String], negated: bool },
+    /// The function of the string and any of these; or of none.
+    Calls { function: TextFunction, text: &'a Text, values: &'a [String], negated: bool },
+    /// The array has one of these, or all of these; or it does not.
+    Elements { array: &'a Array, values: &'a [String], all: bool, negated: bool },
+    /// So many elements of the array satisfy this.
+    Bodies { array: &'a Array, variable: u32, body: &'a Predicate, quantifier: Quantifier },
+}
+
+impl<'a> Form<'a> {
+    fn of(predicate: &'a Predicate) -> Option<Self> {
+        match predicate {
+            Predicate::Atom(atom) => Self::of_atom(atom, false),
+            Predicate::Not(inner) => match inner.parts.first() {
+                Some(Predicate::Atom(atom)) => Self::of_atom(atom, true),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    fn of_atom(atom: &'a Atom, negated: bool) -> Option<Self> {
+        use std::slice::from_ref;
+        Some(match atom {
+            Atom::CompareText(Relation::Eq, text, Text::Literal(value)) => {
+                Self::Values { text, values: from_ref(value), negated }
+            }
+            Atom::CompareText(Relation::Ne, text, Text::Literal(value)) => {
+                Self::Values { text, values: from_ref(value), negated: !negated }
+            }
+            Atom::TextIn(text, values, none) => Self::Values { text, values, negated: negated != *none },
+            Atom::TextCall(function, text, Text::Literal(value)) => {
+                Self::Calls { function: *function, text, values: from_ref(value), negated }
+            }
+            Atom::TextCallAny(function, text, values) => {
+                Self::Calls { function: *function, text, values, negated }
+            }
+            Atom::ArrayHas(array, Text::Literal(value)) => {
+                Self::Elements { array, values: from_ref(value), all: false, negated }
+            }
+            Atom::ArrayHasAny(array, values) => Self::Elements { array, values, all: false, negated },
+            Atom::ArrayHasAll(array, values) => Self::Elements { array, values, all: true, negated },
+            Atom::Quantified { quantifier, array, variable, body } if !negated => {
+                Self::Bodies { array, variable: *variable, body, quantifier: *quantifier }
+            }
+            _ => return None,
+        })
+    }
+
+    /// Whether several of this form are one when all, or any, of them must hold.
+    fn merges(&self, kind: Kind) -> bool {
+        match self {
+            Self::Values { .. } => true,
+            Self::Calls { negated, .. } => *negated == (kind == Kind::All),
+            Self::Elements { values, all, negated, .. } => {
+                let wants_all = *negated != (kind == Kind::All);
+                values.len() == 1 || *all == wants_all
+            }
+            Self::Bodies { quantifier, .. } => match kind {
+                Kind::All => *quantifier == Quantifier::All,
+                Kind::Any => *quantifier == Quantifier::Exists,
+            },
+        }
+    }
+
+    fn key(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        match self {
+            Self::Values { text, .. } => (0_u8, text).hash(&mut hasher),
+            Self::Calls { function, text, negated, .. } => (1_u8, function, text, negated).hash(&mut hasher),
+            Self::Elements { array, negated, .. } => (2_u8, array, negated).hash(&mut hasher),
+            Self::Bodies { array, variable, quantifier, .. } => {
+                (3_u8, array, variable, quantifier).hash(&mut hasher);
+            }
+        }
+        hasher.finish()
+    }
+
+    fn fits(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Values { text: a, .. }, Self::Values { text: b, .. }) => a == b,
+            (
+                Self::Calls { function: f, text: a, negated: n, .. },
+                Self::Calls { function: g, text: b, negated: m, .. },
+            ) => f == g && a == b && n == m,
+            (Self::Elements { array: a, negated: n, .. }, Self::Elements { array: b, negated: m, .. }) => {
+                a == b && n == m
+            }
+            (
+                Self::Bodies { array: a, variable: v, quantifier: p, .. },
+                Self::Bodies { array: b, variable: w, quantifier: q, .. },
+            ) => a == b && v == w && p == q,
+            _ => false,
+        }
+    }
+}
+
+/// By what a test finds those that it merges with; `None` when it merges with none.
+pub(super) fn key(kind: Kind, test: &Predicate) -> Option<u64> {
+    Form::of(test).filter(|form| form.merges(kind)).map(|form| form.key())
+}
+
+/// Whether two tests that [`key`] has found are one.
+pub(super) fn fit(kind: Kind, left: &Predicate, right: &Predicate) -> bool {
+    match (Form::of(left), Form::of(right)) {
+        (Some(left), Some(right)) => left.merges(kind) && right.merges(kind) && left.fits(&right),
+        _ => false,
+    }
+}
+
+/// All or any of these parts with those merged that can be, each in the place of the first of its kind. Tells whether
+/// there were any.
+pub(super) fn merged(kind: Kind, parts: Vec<Predicate>) -> (Vec<Predicate>, bool) {
+    let mut groups: HashMap<u64, Vec<usize>> = HashMap::new();
+    for (place, part) in parts.iter().enumerate() {
+        if let Some(key) = key(kind, part) {
+            groups.entry(key).or_default().push(place);
+        }
+    }
+    groups.retain(|_, group| group.len() > 1);
+    if groups.is_empty() {
+        return (parts, false);
+    }
+    let mut slots: Vec<Option<Predicate>> = parts.iter().cloned().map(Some).collect();
+    let mut any = false;
+    for group in groups.into_values() {
+        let Some(first) = group.first().and_then(|first| parts.get(*first)) else { continue };
+        let fitting: Vec<usize> = group
+            .iter()
+            .copied()
+            .filter(|place| parts.get(*place).is_some_and(|part| fit(kind, first, part)))
+            .collect();
+        if fitting.len() < 2 {
+            continue;
+        }
+        let one = one(kind, fitting.iter().filter_map(|place| parts.get(*place)));
+        let mut one = Some(one);
+        for place in fitting {
+            if let Some(slot) = slots.get_mut(place) {
+                *slot = one.take();
+            }
+        }
+        any = true;
+    }
+    (slots.into_iter().flatten().collect(), any)
+}
+
+/// All or any of tests that fit.
+fn one<'a>(kind: Kind, tests: impl Iterator<Item = &'a Predicate>) -> Predicate {
+    let forms: Vec<Form<'a>> = tests.filter_map(Form::of).collect();
+    let Some(first) = forms.first() else { return Predicate::constant(kind == Kind::All) };
+    match *first {
+        Form::Values { text, .. } => {
+            let all = forms.iter().filter_map(|form| match form {
+                Form::Values { values, negated, .. } => Some((*values, *negated)),
+                _ => None,
+            });
+            let (values, negated) = values(kind, all);
+            one_of(text, values, negated)
+        }
+        Form::Calls { function, text, negated, .. } => {
+            let call = simple_call(function, text, distinct(all_values(&forms)));
+            if negated { opposite(call) } else { call }
+        }
+        Form::Elements { array, negated, .. } => {
+            let values = distinct(all_values(&forms));
+            // All that it must have; or any, of which it must have none.
+            let elements = if negated == (kind == Kind::All) {
+                Atom::ArrayHasAny(array.clone(), values)
+            } else {
+                Atom::ArrayHasAll(array.clone(), values)
+            };
+            let elements = Predicate::atom(elements);
+            if negated { opposite(elements) } else { elements }
+        }
+        Form::Bodies { array, variable, quantifier, .. } => {
+            let bodies = forms.iter().filter_map(|form| match form {
+                Form::Bodies { body, .. } => Some((*body).clone()),
+                _ => None,
+            });
+            quantified(quantifier, array, variable, joined(kind, bodies.collect()))
+        }
+    }
+}
+
+fn all_values<'a>(forms: &'a [Form<'a>]) -> impl Iterator<Item = &'a String> {
+    forms.iter().flat_map(|form| match form {
+        Form::Values { values, .. } | Form::Calls { values, .. } | Form::Elements { values, .. } => {
+            values.iter()
+        }
+        Form::Bodies { .. } => [].iter(),
+    })
+}
+
+fn distinct<'a>(values: impl Iterator<Item = &'a String>) -> Vec<String> {
+    let mut seen = HashSet::new();
+    values.filter(|value| seen.insert(value.as_str())).cloned().collect()
+}
+
+/// All or any of several "one of these" and "none of these", as one of them.
+fn values<'a>(kind: Kind, tests: impl Iterator<Item = (&'a [String], bool)>) -> (Vec<String>, bool) {
+    // "All of them" is "not any of their opposites".
+    let turned = kind == Kind::All;
+    let mut one_of: Vec<&String> = Vec::new();
+    let mut none_of: Option<Vec<&String>> = None;
+    for (values, negated) in tests {
+        if negated == turned {
+            one_of.extend(values);
+        } else {
+            let here: HashSet<&String> = values.iter().collect();
+            none_of = Some(match none_of {
+                None => values.iter().collect(),
+                Some(known) => known.into_iter().filter(|value| here.contains(value)).collect(),
+            });
+        }
+    }
+    match none_of {
+        None => (distinct(one_of.into_iter()), turned),
+        Some(none_of) => {
+            let allowed: HashSet<&String> = one_of.into_iter().collect();
+            (distinct(none_of.into_iter().filter(|value| !allowed.contains(value))), !turned)
+        }
+    }
+}
+
+fn one_of(text: &Text, mut values: Vec<String>, negated: bool) -> Predicate {
+    match values.len() {
+        0 => Predicate::constant(negated),
+        1 => {
+            let relation = if negated { Relation::Ne } else { Relation::Eq };
+            let value = values.pop().unwrap_or_default();
+            Predicate::atom(Atom::CompareText(relation, text.clone(), Text::Literal(value)))
+        }
+        _ => Predicate::atom(Atom::TextIn(text.clone(), values, negated)),
+    }
+}
+
+fn simple_call(function: TextFunction, text: &Text, mut values: Vec<String>) -> Predicate {
+    if values.iter().any(String::is_empty) {
+        // Everything begins with, ends with and contains nothing.
+        return Predicate::True;
+    }
+    match values.len() {
+        0 => Predicate::False,
+        1 => {
+            let value = values.pop().unwrap_or_default();
+            Predicate::atom(Atom::TextCall(function, text.clone(), Text::Literal(value)))
+        }
+        _ => Predicate::atom(Atom::TextCallAny(function, text.clone(), values)),
+    }
+}
+
+/// The test written shorter; `None` when it is short.
+pub(super) fn simple_atom(atom: &Atom) -> Option<Predicate> {
+    Some(match atom {
+        Atom::Utf8(Text::Literal(_)) => Predicate::True,
+        Atom::CompareText(relation, Text::Literal(left), Text::Literal(right)) => {
+            Predicate::constant(relation.holds(left.as_bytes().cmp(right.as_bytes())))
+        }
+        Atom::CompareText(relation, left @ Text::Literal(_), right) => {
+            Predicate::atom(Atom::CompareText(relation.swapped(), right.clone(), left.clone()))
+        }
+        Atom::CompareText(relation, left, right) if left == right => {
+            Predicate::constant(relation.holds(std::cmp::Ordering::Equal))
+        }
+        Atom::CompareInt(relation, super::Int::Literal(left), super::Int::Literal(right)) => {
+            Predicate::constant(relation.holds(left.cmp(right)))
+        }
+        Atom::CompareInt(relation, left @ super::Int::Literal(_), right) => {
+            Predicate::atom(Atom::CompareInt(relation.swapped(), right.clone(), left.clone()))
+        }
+        Atom::TextIn(Text::Literal(text), values, negated) => {
+            Predicate::constant(values.contains(text) != *negated)
+        }
+        Atom::TextIn(text, values, negated) => {
+            let fewer = distinct(values.iter());
+            if fewer.len() == values.len() && fewer.len() > 1 {
+                return None;
+            }
+            one_of(text, fewer, *negated)
+        }
+        Atom::TextCall(function, text, Text::Literal(value)) if value.is_empty() => {
+            simple_call(*function, text, vec![value.clone()])
+        }
+        Atom::TextCallAny(function, text, values) => simple_call(*function, text, distinct(values.iter())),
+        Atom::ArrayHasAny(_, values) if values.is_empty() => Predicate::False,
+        Atom::ArrayHasAll(_, values) if values.is_empty() => Predicate::True,
+        _ => return None,
+    })
+}
+
+/// So many elements of the array satisfy the body.
+pub(super) fn quantified(quantifier: Quantifier, array: &Array, variable: u32, body: Predicate) -> Predicate {
+    match (quantifier, &body) {
+        (Quantifier::Exists | Quantifier::ExistsOne, Predicate::False) => return Predicate::False,
+        (Quantifier::All, Predicate::True) => return Predicate::True,
+        _ => {}
+    }
+    // What indexes on arrays serve.
+    let wanted = match Form::of(&body) {
+        Some(Form::Values { text: Text::Element(element), values, negated }) if *element == variable => {
+            Some((values.to_vec(), negated))
+        }
+        _ => None,
+    };
+    match (quantifier, wanted) {
+        (Quantifier::Exists, Some((values, false))) => {
+            Predicate::atom(Atom::ArrayHasAny(array.clone(), values))
+        }
+        (Quantifier::All, Some((values, true))) => {
+            opposite(Predicate::atom(Atom::ArrayHasAny(array.clone(), values)))
+        }
+        _ => Predicate::atom(Atom::Quantified { quantifier, array: array.clone(), variable, body }),
+    }
+}
+
+/// The opposite, where there is a test that says it, and "not" where there is none.
+pub(super) fn opposite(predicate: Predicate) -> Predicate {
+    let turned = match &predicate {
+        Predicate::Atom(atom) => match &***atom {
+            Atom::CompareText(relation, left, right) => {
+                Some(Atom::CompareText(relation.negated(), left.clone(), right.clone()))
+            }
+            Atom::TextIn(text, values, negated) => Some(Atom::TextIn(text.clone(), values.clone(), !negated)),
+            Atom::CompareInt(relation, left, right) => {
+                Some(Atom::CompareInt(relation.negated(), left.clone(), right.clone()))
+            }
+            _ => None,
+        },
+        _ => None,
+    };
+    turned.map_or_else(|| predicate.negate(), Predicate::atom)
+}
+
+/// The field has a value, given that this asks whether it is present.
+pub(super) fn defined_of_present(predicate: &Predicate) -> Option<Predicate> {
+    match predicate {
+        Predicate::Atom(atom) => match &***atom {
+            Atom::Present(field) => Some(Predicate::atom(Atom::Defined(field.clone()))),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// The field is present, given that this asks whether it has a value.
+pub(super) fn present_of_defined(predicate: &Predicate) -> Option<Predicate> {
+    match predicate {
+        Predicate::Atom(atom) => match &***atom {
+            Atom::Defined(field) => Some(Predicate::atom(Atom::Present(field.clone()))),
+            _ => None,
+        },
+        _ => None,
+    }
+}

@@ -1,0 +1,350 @@
+//! The same predicate, written shorter.
+//!
+//! Predicates have two values, so the laws of Boolean algebra hold for them without exception; that is what lowering to
+//! two sides is for. What is used of them: repeated parts stand once, a part and its opposite decide, `p || p && q` is
+//! `p`, what all alternatives have in common stands once before them, and tests of the same value become one ([`merge`]).
+//!
+//! Every step makes the predicate smaller and takes time about linear in its size: parts are found again by their
+//! hashes and then compared, so that equal hashes alone never count.
+
+use std::collections::{HashMap, HashSet};
+
+use super::merge;
+use super::{Atom, Junction, Predicate};
+
+/// Of so many alternatives, each is looked for in each other one; of more, only single parts are.
+const MAX_PAIRED: usize = 256;
+/// Merging can make parts that can be merged again, seldom more than once.
+const MAX_ROUNDS: usize = 8;
+
+/// All or any.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    All,
+    Any,
+}
+
+impl Kind {
+    fn dual(self) -> Self {
+        match self {
+            Self::All => Self::Any,
+            Self::Any => Self::All,
+        }
+    }
+
+    /// The parts of a junction of this kind; a predicate that is none is its own only part.
+    fn parts_of(self, predicate: &Predicate) -> &[Predicate] {
+        match (self, predicate) {
+            (Self::All, Predicate::And(junction)) | (Self::Any, Predicate::Or(junction)) => &junction.parts,
+            _ => std::slice::from_ref(predicate),
+        }
+    }
+
+    pub(super) fn join(self, parts: impl IntoIterator<Item = Predicate>) -> Predicate {
+        match self {
+            Self::All => Predicate::all(parts),
+            Self::Any => Predicate::any(parts),
+        }
+    }
+}
+
+impl Predicate {
+    /// The same predicate, written shorter.
+    #[must_use]
+    pub fn simplified(&self) -> Self {
+        Simplifier::default().simple(self)
+    }
+
+    /// Any of these, each of which is simplified already.
+    #[must_use]
+    pub fn any_simplified(parts: Vec<Self>) -> Self {
+        joined(Kind::Any, parts)
+    }
+}
+
+/// What was simplified already: nodes are shared, and a tree of shared nodes can be far larger than they are.
+#[derive(Default)]
+struct Simplifier {
+    /// By address, with the original so that the address stays its own.
+    known: HashMap<usize, (Predicate, Predicate)>,
+}
+
+impl Simplifier {
+    fn simple(&mut self, predicate: &Predicate) -> Predicate {
+        let Some(address) = address(predicate) else { return predicate.clone() };
+        if let Some((_, simple)) = self.known.get(&address) {
+            return simple.clone();
+        }
+        let simple = match predicate {
+            Predicate::True | Predicate::False => predicate.clone(),
+            Predicate::And(junction) => self.junction(Kind::All, junction),
+            Predicate::Or(junction) => self.junction(Kind::Any, junction),
+            Predicate::Not(junction) => match junction.parts.first() {
+                Some(inner) => merge::opposite(self.simple(inner)),
+                None => Predicate::False,
+            },
+            Predicate::Atom(leaf) => self.atom(leaf, predicate),
+        };
+        self.known.insert(address, (predicate.clone(), simple.clone()));
+        simple
+    }
+
+    fn junction(&mut self, kind: Kind, junction: &Junction) -> Predicate {
+        let parts = junction.parts.iter().map(|part| self.simple(part)).collect();
+        joined(kind, parts)
+    }
+
+    fn atom(&mut self, atom: &Atom, whole: &Predicate) -> Predicate {
+        match atom {
+            Atom::Quantified { quantifier, array, variable, body } => {
+                merge::quantified(*quantifier, array, *variable, self.simple(body))
+            }
+            Atom::ExactlyOne(parts) => {
+                let one = Predicate::exactly_one(parts.iter().map(|part| self.simple(part)));
+                match &one {
+                    Predicate::Atom(atom) if matches!(***atom, Atom::ExactlyOne(_)) => one,
+                    // Something was decided: what is left of it can be written shorter again.
+                    other => self.simple(other),
+                }
+            }
+            _ => merge::simple_atom(atom).unwrap_or_else(|| whole.clone()),
+        }
+    }
+}
+
+fn address(predicate: &Predicate) -> Option<usize> {
+    match predicate {
+        Predicate::True | Predicate::False => None,
+        Predicate::And(junction) | Predicate::Or(junction) | Predicate::Not(junction) => {
+            Some(std::sync::Arc::as_ptr(junction).addr())
+        }
+        Predicate::Atom(leaf) => Some(std::sync::Arc::as_ptr(leaf).addr()),
+    }
+}
+
+/// All or any of these parts, which are simple themselves.
+pub(super) fn joined(kind: Kind, parts: Vec<Predicate>) -> Predicate {
+    let mut parts = parts;
+    for _ in 0..MAX_ROUNDS {
+        let mut distinct = match Distinct::of(kind, &parts) {
+            Ok(distinct) => distinct,
+            Err(decided) => return decided,
+        };
+        distinct.absorb(kind);
+        let (merged, again) = merge::merged(kind, distinct.parts);
+        if !again {
+            if let Some(factored) = factored(kind, &merged) {
+                return factored;
+            }
+            let (merged, again) = merged_within(kind, merged);
+            if !again {
+                return kind.join(merged);
+            }
+            parts = merged;
+        } else {
+            parts = merged;
+        }
+    }
+    kind.join(parts)
+}
+
+/// Parts without repetition, found again by their hashes.
+struct Distinct {
+    parts: Vec<Predicate>,
+    places: HashMap<u64, Vec<usize>>,
+}
+
+impl Distinct {
+    /// The parts, those of nested junctions among them. An error is the constant that they are altogether.
+    fn of(kind: Kind, parts: &[Predicate]) -> Result<Self, Predicate> {
+        let neutral = Predicate::constant(kind == Kind::All);
+        let absorbing = Predicate::constant(kind != Kind::All);
+        let mut distinct = Self { parts: Vec::with_capacity(parts.len()), places: HashMap::new() };
+        for part in parts.iter().flat_map(|part| kind.parts_of(part)) {
+            if part.is_same(&absorbing) {
+                return Err(absorbing);
+            }
+            if !part.is_same(&neutral) && !distinct.contains(part) {
+                distinct.places.entry(part.fingerprint()).or_default().push(distinct.parts.len());
+                distinct.parts.push(part.clone());
+            }
+        }
+        let opposed = |part: &Predicate| match part {
+            Predicate::Not(inner) => inner.parts.first().is_some_and(|inner| distinct.contains(inner)),
+            _ => false,
+        };
+        if distinct.parts.iter().any(opposed) {
+            return Err(absorbing);
+        }
+        match distinct.parts.is_empty() {
+            true => Err(neutral),
+            false => Ok(distinct),
+        }
+    }
+
+    fn contains(&self, part: &Predicate) -> bool {
+        let places = self.places.get(&part.fingerprint());
+        places.is_some_and(|places| {
+            places.iter().any(|place| self.parts.get(*place).is_some_and(|known| known.is_same(part)))
+        })
+    }
+
+    /// Leaves out what another part implies, or is implied by: `p || p && q` is `p`, `p && (p || q)` is `p`.
+    fn absorb(&mut self, kind: Kind) {
+        let inner = kind.dual();
+        let holds_another = |part: &Predicate| {
+            let parts = inner.parts_of(part);
+            parts.len() > 1 && parts.iter().any(|part| self.contains(part))
+        };
+        let mut absorbed: HashSet<usize> = HashSet::new();
+        for (place, part) in self.parts.iter().enumerate() {
+            let presence_is_said = match kind {
+                // Whoever asks for the value asks for presence.
+                Kind::All => merge::defined_of_present(part).is_some_and(|defined| self.contains(&defined)),
+                Kind::Any => {
+                    let presence = |part: &Predicate| {
+                        merge::present_of_defined(part).is_some_and(|present| self.contains(&present))
+                    };
+                    inner.parts_of(part).iter().any(presence)
+                }
+            };
+            if presence_is_said || holds_another(part) {
+                absorbed.insert(place);
+            }
+        }
+        if self.parts.len() <= MAX_PAIRED {
+            let sets: Vec<Set<'_>> = self.parts.iter().map(|part| Set::of(inner.parts_of(part))).collect();
+            for (place, larger) in sets.iter().enumerate() {
+                let implied = |(other, smaller): (usize, &Set<'_>)| {
+                    other != place
+                        && !absorbed.contains(&other)
+                        && smaller.parts.len() < larger.parts.len()
+                        && smaller.is_within(larger)
+                };
+                if sets.iter().enumerate().any(implied) {
+                    absorbed.insert(place);
+                }
+            }
+        }
+        if !absorbed.is_empty() {
+            let mut place = 0;
+            self.parts.retain(|_| {
+                place += 1;
+                !absorbed.contains(&(place - 1))
+            });
+            self.places.clear();
+        }
+    }
+}
+
+/// Parts of a junction, for asking whether they are among another's.
+struct Set<'a> {
+    parts: &'a [Predicate],
+    /// One bit for each hash: a part whose bit is not there is not there.
+    bits: u64,
+}
+
+impl<'a> Set<'a> {
+    fn of(parts: &'a [Predicate]) -> Self {
+        let bits = parts.iter().fold(0, |bits, part| bits | 1 << (part.fingerprint() % 64));
+        Self { parts, bits }
+    }
+
+    fn is_within(&self, other: &Self) -> bool {
+        self.bits & !other.bits == 0
+            && self.parts.iter().all(|part| other.parts.iter().any(|known| known.is_same(part)))
+    }
+}
+
+/// What all parts have in common, before the rest of them: `p && q || p && r` is `p && (q || r)`.
+fn factored(kind: Kind, parts: &[Predicate]) -> Option<Predicate> {
+    let inner = kind.dual();
+    let (first, others) = parts.split_first()?;
+    if others.is_empty() {
+        return None;
+    }
+    let mut common: Vec<&Predicate> = inner.parts_of(first).iter().collect();
+    for other in others {
+        let there: HashMap<u64, &Predicate> =
+            inner.parts_of(other).iter().map(|part| (part.fingerprint(), part)).collect();
+        common.retain(|part| there.get(&part.fingerprint()).is_some_and(|known| known.is_same(part)));
+        if common.is_empty() {
+            return None;
+        }
+    }
+    let shared: HashMap<u64, &Predicate> = common.iter().map(|part| (part.fingerprint(), *part)).collect();
+    let is_shared =
+        |part: &&Predicate| shared.get(&part.fingerprint()).is_some_and(|known| known.is_same(part));
+    let rests = parts.iter().map(|part| {
+        let rest = inner.parts_of(part).iter().filter(|part| !is_shared(part));
+        inner.join(rest.cloned())
+    });
+    let rest = joined(kind, rests.collect());
+    let whole: Vec<Predicate> = common.into_iter().cloned().chain([rest]).collect();
+    Some(joined(inner, whole))
+}
+
+/// Parts that differ in one test only, which can be merged: `p && x == a || p && x == b` is `p && x in [a, b]`. Tells
+/// whether there were any.
+fn merged_within(kind: Kind, parts: Vec<Predicate>) -> (Vec<Predicate>, bool) {
+    let inner = kind.dual();
+    let mut groups: HashMap<(u64, u64), Vec<(usize, usize)>> = HashMap::new();
+    for (place, part) in parts.iter().enumerate() {
+        let tests = inner.parts_of(part);
+        if tests.len() < 2 {
+            continue;
+        }
+        let whole = tests.iter().fold(0_u64, |sum, test| sum.wrapping_add(test.fingerprint()));
+        for (at, test) in tests.iter().enumerate() {
+            if let Some(key) = merge::key(kind, test) {
+                let rest = whole.wrapping_sub(test.fingerprint());
+                groups.entry((key, rest)).or_default().push((place, at));
+            }
+        }
+    }
+    // The largest first, and then in the order of the parts: the same predicate is always written the same way.
+    let mut groups: Vec<Vec<(usize, usize)>> = groups.into_values().filter(|group| group.len() > 1).collect();
+    groups.sort_by_key(|group| (usize::MAX - group.len(), group.first().copied()));
+    let mut slots: Vec<Option<Predicate>> = parts.into_iter().map(Some).collect();
+    let mut any = false;
+    for group in groups {
+        let mut chosen: Vec<(usize, Predicate, Vec<Predicate>)> = Vec::new();
+        for (place, at) in group {
+            let Some(part) = slots.get(place).and_then(Option::as_ref) else { continue };
+            let mut rest = inner.parts_of(part).to_vec();
+            if at >= rest.len() || merge::key(kind, part_at(&rest, at)).is_none() {
+                continue;
+            }
+            let test = rest.remove(at);
+            let fits = match chosen.first() {
+                None => true,
+                Some((_, first, first_rest)) => merge::fit(kind, first, &test) && same_set(first_rest, &rest),
+            };
+            if fits {
+                chosen.push((place, test, rest));
+            }
+        }
+        let Some((first, _, rest)) = chosen.first().filter(|_| chosen.len() > 1) else { continue };
+        let (first, mut whole) = (*first, rest.clone());
+        for (place, ..) in &chosen {
+            if let Some(slot) = slots.get_mut(*place) {
+                *slot = None;
+            }
+        }
+        whole.extend(merge::merged(kind, chosen.into_iter().map(|(_, test, _)| test).collect()).0);
+        if let Some(slot) = slots.get_mut(first) {
+            *slot = Some(joined(inner, whole));
+        }
+        any = true;
+        // What was made is looked at in the next round: places of tests in it are no longer what groups say.
+    }
+    (slots.into_iter().flatten().collect(), any)
+}
+
+fn part_at(parts: &[Predicate], at: usize) -> &Predicate {
+    parts.get(at).unwrap_or(&Predicate::False)
+}
+
+fn same_set(left: &[Predicate], right: &[Predicate]) -> bool {
+    left.len() == right.len() && Set::of(left).is_within(&Set::of(right))
+}
