@@ -1,14 +1,17 @@
 //! The type checker: every name is a marked field or the caller's, every operation has operands that it can have.
 
 mod calls;
+mod comparisons;
+mod functions;
 mod names;
+mod wording;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use cel::IdedExpr;
 use cel::common::ast::{Expr, LiteralValue, operators};
-use tracewarden_model::{AccessModel, AttributeValue, Caller, MarkedField};
+use tracewarden_model::{AccessModel, AttributeValue, Caller};
 
 use crate::diagnostics::{Diagnostic, Span};
 use crate::expression::{Kind, Known, Node, Type};
@@ -130,8 +133,9 @@ impl Checker<'_> {
         if checked.ty.may_be(Type::Bool) {
             return Some(checked);
         }
+        let hint = self.as_condition(node, &checked);
         let message = format!("{place} must be a boolean, this is {}", checked.ty.name());
-        self.refuse(node, "type_mismatch", message, "compare it with something, for instance with `==`")
+        self.refuse(node, "type_mismatch", message, &hint)
     }
 
     fn expression(&mut self, node: &IdedExpr) -> Option<Node> {
@@ -146,7 +150,8 @@ impl Checker<'_> {
             Expr::Ident(_) | Expr::Select(_) => self.name(node),
             Expr::Call(call) => self.call(node, call),
             Expr::Map(_) | Expr::Struct(_) => {
-                self.refuse(node, "unsupported", "maps and messages cannot be written in a policy", "")
+                let hint = "write a list in square brackets, or a user attribute";
+                self.refuse(node, "unsupported", "maps and messages cannot be written in a policy", hint)
             }
             Expr::Comprehension(_) | Expr::Unspecified => {
                 self.refuse(node, "unsupported", "this is not supported in a policy", "")
@@ -164,21 +169,20 @@ impl Checker<'_> {
                 return self.refuse(node, "unsupported", "`null` is not supported in a policy", hint);
             }
             LiteralValue::Bytes(_) => {
-                return self.refuse(
-                    node,
-                    "unsupported",
-                    "bytes are not supported in a policy",
-                    "write a string without `b`",
-                );
+                let hint = match self.snippet(node).and_then(|text| text.strip_prefix(['b', 'B'])) {
+                    Some(text) => format!("write a string: `{text}`"),
+                    None => "write a string, without `b` before it".to_owned(),
+                };
+                return self.refuse(node, "unsupported", "bytes are not supported in a policy", &hint);
             }
             LiteralValue::Double(_) | LiteralValue::UInt(_) => {
-                let hint = "only integers without suffix, compared with `size(…)`, can be used";
-                return self.refuse(
-                    node,
-                    "unsupported",
-                    "this kind of number is not supported in a policy",
-                    hint,
-                );
+                let whole: String = self.text_of(node).chars().take_while(char::is_ascii_digit).collect();
+                let hint = match whole.as_str() {
+                    "" => "write an integer, to compare with `size(…)`".to_owned(),
+                    whole => format!("write an integer, to compare with `size(…)`: `{whole}`"),
+                };
+                let message = "only integers without a suffix are supported in a policy";
+                return self.refuse(node, "unsupported", message, &hint);
             }
         };
         Some(self.typed(node, ty, Kind::Known(known)))
@@ -192,39 +196,17 @@ impl Checker<'_> {
                 Some(self.typed(node, Type::Bool, Kind::Not(Box::new(inner))))
             }
             (operators::LOGICAL_AND | operators::LOGICAL_OR, None, [left, right]) => {
-                let place =
-                    if name == operators::LOGICAL_AND { "an operand of `&&`" } else { "an operand of `||`" };
-                let (left, right) = (self.condition(left, place), self.condition(right, place));
-                let (left, right) = (Box::new(left?), Box::new(right?));
-                let kind = if name == operators::LOGICAL_AND {
-                    Kind::And(left, right)
-                } else {
-                    Kind::Or(left, right)
-                };
-                Some(self.typed(node, Type::Bool, kind))
+                self.junction(node, name == operators::LOGICAL_AND, left, right)
             }
             (operators::CONDITIONAL, None, [condition, yes, no]) => {
-                let condition = self.condition(condition, "the condition of `?:`");
-                let (yes_node, no_node) = (self.expression(yes), self.expression(no));
-                let (condition, yes_node, no_node) = (condition?, yes_node?, no_node?);
-                if !yes_node.ty.may_be(no_node.ty) {
-                    let message = format!(
-                        "the branches of `?:` differ: {} and {}",
-                        yes_node.ty.name(),
-                        no_node.ty.name()
-                    );
-                    return self.refuse(node, "type_mismatch", message, "");
-                }
-                let ty = if yes_node.ty == no_node.ty { yes_node.ty } else { Type::Dynamic };
-                let kind = Kind::Conditional(Box::new(condition), Box::new(yes_node), Box::new(no_node));
-                Some(self.typed(node, ty, kind))
+                self.conditional(node, condition, yes, no)
             }
             (operators::NEGATE, None, [inner]) => match &inner.expr {
                 Expr::Literal(LiteralValue::Int(value)) => {
                     let negated = value.inner().checked_neg().unwrap_or(i64::MIN);
                     Some(self.typed(node, Type::Int, Kind::Known(Known::Int(negated))))
                 }
-                _ => self.refuse(node, "unsupported", "arithmetic is not supported in a policy", ""),
+                _ => self.arithmetic(node, None, inner),
             },
             (operators::INDEX, None, [container, key]) => self.index(node, container, key),
             (operators::IN, None, [needle, haystack]) => self.membership(node, needle, haystack),
@@ -242,110 +224,11 @@ impl Checker<'_> {
                 | operators::MULTIPLY
                 | operators::DIVIDE
                 | operators::MODULO,
-                ..,
-            ) => {
-                let hint = "compare the parts one by one, or store what you need as a user attribute";
-                self.refuse(
-                    node,
-                    "unsupported",
-                    "arithmetic and concatenation are not supported in a policy",
-                    hint,
-                )
-            }
+                None,
+                [left, right],
+            ) => self.arithmetic(node, Some(left), right),
             (_, target, arguments) => self.function(node, name, target, arguments),
         }
-    }
-
-    fn comparison(
-        &mut self,
-        node: &IdedExpr,
-        relation: Relation,
-        left: &IdedExpr,
-        right: &IdedExpr,
-    ) -> Option<Node> {
-        let (left_node, right_node) = (self.expression(left), self.expression(right));
-        let (left_node, right_node) = (left_node?, right_node?);
-        let (left_ty, right_ty) = (left_node.ty, right_node.ty);
-        if !left_ty.may_be(right_ty) {
-            let message = format!("{} is compared with {}", left_ty.name(), right_ty.name());
-            let hint = match (left_ty, right_ty) {
-                (Type::List, Type::Text) | (Type::Text, Type::List) => {
-                    "to look for an element, write `x in list`"
-                }
-                (Type::Text, Type::Int) | (Type::Int, Type::Text) => {
-                    "put the number in quotes, or compare `size(…)`"
-                }
-                (Type::Bool, Type::Text) | (Type::Text, Type::Bool) => {
-                    "write `true` or `false` without quotes for a boolean"
-                }
-                _ => "",
-            };
-            return self.refuse(node, "type_mismatch", message, hint);
-        }
-        let ordered = |ty| matches!(ty, Type::Text | Type::Int | Type::Dynamic);
-        let needs_order = !matches!(relation, Relation::Eq | Relation::Ne);
-        if needs_order && !(ordered(left_ty) && ordered(right_ty)) {
-            let message =
-                format!("{} has no order", if ordered(left_ty) { right_ty.name() } else { left_ty.name() });
-            return self.refuse(node, "type_mismatch", message, "only strings and sizes can be ordered");
-        }
-        let kind = Kind::Compare(relation, Box::new(left_node), Box::new(right_node));
-        Some(self.typed(node, Type::Bool, kind))
-    }
-
-    fn membership(&mut self, node: &IdedExpr, needle: &IdedExpr, haystack: &IdedExpr) -> Option<Node> {
-        if let Some(map) = self.map_named(haystack) {
-            let Some(key) = text_literal(needle) else {
-                let hint = format!("write `\"key\" in {map}`");
-                return self.refuse(
-                    needle,
-                    "unsupported",
-                    "the key of a map must be a string literal",
-                    &hint,
-                );
-            };
-            let field = self.key(node, &map, key)?;
-            return Some(self.typed(node, Type::Bool, Kind::HasKey(field)));
-        }
-        if names::is_user_attributes(haystack) {
-            let Some(key) = text_literal(needle) else {
-                let hint = "write `\"team\" in user.attributes`";
-                return self.refuse(
-                    needle,
-                    "unsupported",
-                    "the name of an attribute must be a string literal",
-                    hint,
-                );
-            };
-            return Some(self.typed(node, Type::Bool, Kind::HasAttribute(key.to_owned())));
-        }
-        let (needle_node, haystack_node) = (self.expression(needle), self.expression(haystack));
-        let (needle_node, haystack_node) = (needle_node?, haystack_node?);
-        if !haystack_node.ty.may_be(Type::List) {
-            let message = format!("`in` looks into a list or a map, this is {}", haystack_node.ty.name());
-            let hint = if haystack_node.ty == Type::Text {
-                "to look into a string, write `x.contains(…)`"
-            } else {
-                ""
-            };
-            return self.refuse(haystack, "type_mismatch", message, hint);
-        }
-        let possible = match &haystack_node.kind {
-            Kind::List(elements) => {
-                elements.is_empty() || elements.iter().any(|element| element.ty.may_be(needle_node.ty))
-            }
-            Kind::Field(_) | Kind::Roles => needle_node.ty.may_be(Type::Text),
-            _ => true,
-        };
-        if !possible {
-            let message = format!("{} is never in this list", needle_node.ty.name());
-            return self.refuse(node, "type_mismatch", message, "");
-        }
-        Some(self.typed(node, Type::Bool, Kind::In(Box::new(needle_node), Box::new(haystack_node))))
-    }
-
-    fn key(&mut self, node: &IdedExpr, map: &str, key: &str) -> Option<Arc<MarkedField>> {
-        self.marked(node, &tracewarden_model::FieldRef::key(map, key))
     }
 }
 

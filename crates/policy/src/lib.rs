@@ -33,6 +33,6 @@ pub use evaluate::{Decision, FieldValue, Outcome, Reading, Span, Verdict, evalua
 pub use lint::role_warnings;
 pub use lower::fields::can_stand_in;
 pub use mentions::{AttributeUse, RoleUse};
-pub use pattern::Pattern;
+pub use pattern::{Pattern, PatternError};
 pub use predicate::Predicate;
 pub use tokens::{MAX_BYTES, MAX_DEPTH, MAX_TOKENS};

@@ -6,7 +6,7 @@ use cel::common::ast::{EntryExpr, Expr, SourceInfo};
 use cel::{Env, IdedExpr};
 
 use crate::diagnostics::{Diagnostic, Span};
-use crate::syntax_errors::syntax_error;
+use crate::syntax_errors::syntax_errors;
 use crate::tokens::{MAX_DEPTH, tokens, too_deep};
 
 /// Enough for the parser's recursion over the deepest text that the caps let through, in a debug build. The pages
@@ -49,11 +49,13 @@ pub(crate) fn parse(text: &str) -> Result<Parsed<'_>, Vec<Diagnostic>> {
         ]);
     }
     let (root, source) = UNEXPANDED.parser().parse_with_source_info(text).map_err(|errors| {
-        // What follows the first error is mostly its consequence.
         let told = errors.errors.iter().filter(|error| !error.msg.starts_with("Incomplete"));
         let first = told.min_by_key(|error| error.pos);
         let (place, message) = first.map_or(((1, 1), ""), |error| (error.pos, error.msg.as_str()));
-        vec![syntax_error(text, &tokens, place, message)]
+        let parses = |text: &str| {
+            crate::tokens::tokens(text).is_ok() && UNEXPANDED.parser().parse_with_source_info(text).is_ok()
+        };
+        syntax_errors(text, &tokens, place, message, parses)
     })?;
     let parsed = Parsed { text, root, source, tokens };
     parsed.refuse_deep_trees()?;

@@ -3,14 +3,20 @@
 //! The pattern is parsed and written again from its syntax tree, in a form for each engine. CEL's meaning is RE2's, so
 //! `\d \w \s \b` are those of ASCII. Everything that the engines could read differently is refused.
 
+mod error;
+
 use regex_syntax::ast::{
     Assertion, AssertionKind, Ast, ClassAsciiKind, ClassPerl, ClassPerlKind, ClassSet, ClassSetItem, Flag,
     Flags, FlagsItemKind, GroupKind, Literal, RepetitionKind, RepetitionRange, parse::ParserBuilder,
 };
 
+pub use error::PatternError;
+
 /// The largest bound of a repetition, and of repetitions within each other multiplied: RE2's own. It refuses more only
 /// when the pattern is first used, which would fail the queries of everyone with the role.
 const MAX_REPEAT: u32 = 1_000;
+/// How deep groups and repetitions may nest.
+const MAX_NESTING: u32 = 32;
 /// How many positions the pattern may have with its repetitions written out. Both engines compile far more than this,
 /// so a pattern that was accepted never fails to compile later.
 const MAX_EXPANDED: u64 = 5_000;
@@ -28,20 +34,18 @@ impl Pattern {
     /// Reads a pattern.
     ///
     /// # Errors
-    /// Why it is refused: lower case, no final period.
-    pub fn parse(text: &str) -> Result<Self, String> {
-        let ast = ParserBuilder::new()
-            .nest_limit(32)
-            .build()
-            .parse(text)
-            .map_err(|error| format!("not a valid pattern: {}", error.kind()))?;
+    /// Why it is refused.
+    pub fn parse(text: &str) -> Result<Self, PatternError> {
+        let parsed = ParserBuilder::new().nest_limit(MAX_NESTING).build().parse(text);
+        let ast = parsed.map_err(|error| PatternError::syntax(text, &error))?;
         if expanded(&ast) > MAX_EXPANDED {
-            return Err(format!(
-                "the pattern is too large: written out it has more than {MAX_EXPANDED} positions"
-            ));
+            let message =
+                format!("the pattern is too large: written out it has more than {MAX_EXPANDED} positions");
+            return Err(PatternError::new(None, message, "use `+` or `*` in place of large counts"));
         }
         if nested_repeats(&ast) > u64::from(MAX_REPEAT) {
-            return Err(format!("repetitions, also within each other, are at most {MAX_REPEAT}"));
+            let message = format!("repetitions, also within each other, are at most {MAX_REPEAT}");
+            return Err(PatternError::new(None, message, "use `+` or `*` in place of large counts"));
         }
         // `.` crosses newlines in ClickHouse unless told otherwise.
         let mut re2 = Writer { out: "(?-s)".to_owned(), boundary: ("\\b", "\\B"), folded: false };
@@ -98,7 +102,7 @@ struct Writer {
 }
 
 impl Writer {
-    fn write(&mut self, ast: &Ast) -> Result<(), String> {
+    fn write(&mut self, ast: &Ast) -> Result<(), PatternError> {
         match ast {
             Ast::Empty(_) => {}
             Ast::Flags(set) => {
@@ -114,17 +118,31 @@ impl Writer {
                 match &class.kind {
                     ClassSet::Item(item) => self.item(item)?,
                     ClassSet::BinaryOp(_) => {
-                        return Err("set operations in classes are not supported".to_owned());
+                        return Err(PatternError::new(
+                            Some(&class.span),
+                            "`&&`, `--` and `~~` within brackets are not supported",
+                            "list the characters, and put `\\` before those that stand for themselves",
+                        ));
                     }
                 }
                 self.out.push(']');
             }
-            Ast::ClassUnicode(_) => {
-                return Err(
-                    "Unicode classes such as `\\p{L}` are not supported: list the characters".to_owned()
-                );
+            Ast::ClassUnicode(class) => {
+                return Err(PatternError::new(
+                    Some(&class.span),
+                    "Unicode classes such as `\\p{L}` are not supported: engines differ about them",
+                    "list the characters, for instance `[A-Za-z]`",
+                ));
             }
             Ast::Repetition(repetition) => {
+                // RE2 refuses it; elsewhere `a++` means something else than `(a+)+`.
+                if matches!(*repetition.ast, Ast::Repetition(_)) {
+                    return Err(PatternError::new(
+                        Some(&repetition.op.span),
+                        "two repetitions follow each other",
+                        "leave one out, or put a group between them: `(?:a+)?`",
+                    ));
+                }
                 self.out.push_str("(?:");
                 self.write(&repetition.ast)?;
                 self.out.push(')');
@@ -176,7 +194,7 @@ impl Writer {
         Ok(())
     }
 
-    fn flags(&mut self, flags: &Flags) -> Result<String, String> {
+    fn flags(&mut self, flags: &Flags) -> Result<String, PatternError> {
         let mut written = String::new();
         let mut negated = false;
         for item in &flags.items {
@@ -192,24 +210,32 @@ impl Writer {
                 FlagsItemKind::Flag(Flag::MultiLine) => written.push('m'),
                 FlagsItemKind::Flag(Flag::DotMatchesNewLine) => written.push('s'),
                 FlagsItemKind::Flag(_) => {
-                    return Err("only the flags `i`, `m` and `s` are supported".to_owned());
+                    return Err(PatternError::new(
+                        Some(&item.span),
+                        "only the flags `i`, `m` and `s` are supported",
+                        "leave the others out",
+                    ));
                 }
             }
         }
         Ok(written)
     }
 
-    fn literal(&mut self, literal: &Literal) -> Result<(), String> {
+    fn literal(&mut self, literal: &Literal) -> Result<(), PatternError> {
         let character = literal.c;
         // The engines' tables of letter case are of different ages.
         if self.folded && !character.is_ascii() {
-            return Err(format!("`{character}` cannot be matched without regard to case: only ASCII can"));
+            return Err(PatternError::new(
+                Some(&literal.span),
+                format!("`{character}` cannot be matched without regard to case: only ASCII can"),
+                "list both cases, as in `[äÄ]`, outside of `(?i)`",
+            ));
         }
         self.out.push_str(&written(character));
         Ok(())
     }
 
-    fn assertion(&mut self, assertion: &Assertion) -> Result<(), String> {
+    fn assertion(&mut self, assertion: &Assertion) -> Result<(), PatternError> {
         let text = match assertion.kind {
             AssertionKind::StartLine => "^",
             AssertionKind::EndLine => "$",
@@ -217,13 +243,19 @@ impl Writer {
             AssertionKind::EndText => "\\z",
             AssertionKind::WordBoundary => self.boundary.0,
             AssertionKind::NotWordBoundary => self.boundary.1,
-            _ => return Err("only `^ $ \\A \\z \\b \\B` are supported as assertions".to_owned()),
+            _ => {
+                return Err(PatternError::new(
+                    Some(&assertion.span),
+                    "this assertion is not supported",
+                    "write `^`, `$`, `\\A`, `\\z`, `\\b` or `\\B`",
+                ));
+            }
         };
         self.out.push_str(text);
         Ok(())
     }
 
-    fn item(&mut self, item: &ClassSetItem) -> Result<(), String> {
+    fn item(&mut self, item: &ClassSetItem) -> Result<(), PatternError> {
         match item {
             ClassSetItem::Empty(_) => {}
             ClassSetItem::Literal(literal) => self.literal(literal)?,
@@ -241,14 +273,20 @@ impl Writer {
                     self.item(item)?;
                 }
             }
-            _ => return Err("this kind of class is not supported: list the characters".to_owned()),
+            _ => {
+                return Err(PatternError::new(
+                    Some(item.span()),
+                    "this kind of class is not supported",
+                    "list the characters, for instance `[A-Za-z0-9]`",
+                ));
+            }
         }
         Ok(())
     }
 }
 
 /// The ASCII meaning of `\d \s \w`, as the inside of a class; negated ones only where they are a class of their own.
-fn perl(class: &ClassPerl, alone: bool) -> Result<String, String> {
+fn perl(class: &ClassPerl, alone: bool) -> Result<String, PatternError> {
     let inside = match class.kind {
         ClassPerlKind::Digit => "0-9",
         ClassPerlKind::Space => "\\t\\n\\x0C\\r ",
@@ -257,7 +295,11 @@ fn perl(class: &ClassPerl, alone: bool) -> Result<String, String> {
     match (class.negated, alone) {
         (false, _) => Ok(inside.to_owned()),
         (true, true) => Ok(format!("^{inside}")),
-        (true, false) => Err("`\\D`, `\\S` and `\\W` are not supported within brackets".to_owned()),
+        (true, false) => Err(PatternError::new(
+            Some(&class.span),
+            "`\\D`, `\\S` and `\\W` are not supported within brackets",
+            "put them outside, as in `(?:[abc]|\\D)`",
+        )),
     }
 }
 

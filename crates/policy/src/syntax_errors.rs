@@ -1,9 +1,24 @@
 //! What is wrong with text that is no CEL, in words for someone who knows another language better.
 
+mod habits;
+
 use crate::diagnostics::{Diagnostic, Span};
 
+/// What is wrong with text that the parser refused, at a place as line and column in code points, both from 1. All
+/// of it where it is habits of other languages; otherwise the first error only, since what follows is mostly its
+/// consequence. `parses` says whether a text is CEL.
+pub(crate) fn syntax_errors(
+    text: &str,
+    tokens: &[Span],
+    place: (isize, isize),
+    message: &str,
+    parses: impl Fn(&str) -> bool,
+) -> Vec<Diagnostic> {
+    habits::habits(text, tokens, parses).unwrap_or_else(|| vec![syntax_error(text, tokens, place, message)])
+}
+
 /// The error at a place that the parser gave, as line and column in code points, both from 1.
-pub(crate) fn syntax_error(text: &str, tokens: &[Span], place: (isize, isize), message: &str) -> Diagnostic {
+fn syntax_error(text: &str, tokens: &[Span], place: (isize, isize), message: &str) -> Diagnostic {
     let at = offset(text, place);
     let Some(token) = tokens.iter().find(|token| token.end > at).copied() else {
         return early_end(text, tokens);
@@ -27,10 +42,38 @@ pub(crate) fn syntax_error(text: &str, tokens: &[Span], place: (isize, isize), m
             stray().with_hint("write a list in square brackets: `[\"a\", \"b\"]`")
         }
         ")" | "]" | "}" => stray().with_hint("there is no opening bracket for it"),
+        "if" | "IF" => stray().with_hint("write a choice as `condition ? one : other`"),
+        "?" if previous == "?" => {
+            stray().with_hint("there is no value in place of an absent one: where a key is absent, the condition is not satisfied")
+        }
+        "in" | "IN" if token.start == 0 => {
+            stray().with_hint("`in` stands between a value and a list: `x in [\"a\", \"b\"]`")
+        }
+        _ if RESERVED.contains(&written) && previous == "." => {
+            error(format!("`{shown}` is a word that CEL keeps for itself"))
+                .with_hint(format!("write a key of this name in quotes, as in `SpanAttributes[\"{shown}\"]`"))
+        }
+        _ if RESERVED.contains(&written) => {
+            error(format!("`{shown}` is a word that CEL keeps for itself"))
+                .with_hint("no field can be called like this; put text in quotes")
+        }
+        "==" | "!=" | "<" | "<=" | ">" | ">=" | "&&" | "||" | "in" | "+" | "*" | "/" | "%" | "?" | ":" => {
+            error(format!("something is missing before `{shown}`")).with_hint("write what stands on its left")
+        }
         _ if matches!(previous, "not" | "NOT") => stray().with_hint("write `!` for not"),
         _ if written.starts_with(['"', '\'']) && message.contains("token recognition") => {
-            error("this string is not closed, or holds an escape that CEL does not know".to_owned())
-                .with_hint("close it with the quote that opens it, and write a backslash as `\\\\`")
+            let quote = written.chars().next().unwrap_or('"');
+            let inner = written.get(1..).unwrap_or_default();
+            if inner.strip_suffix(quote).is_none_or(|inner| inner.ends_with('\\')) {
+                error("this string is not closed".to_owned())
+                    .with_hint(format!("close it with `{quote}`; a backslash in it is written `\\\\`"))
+            } else {
+                error("this string holds an escape that CEL does not know".to_owned())
+                    .with_hint("a backslash in it is written `\\\\`")
+            }
+        }
+        _ if written.starts_with(['"', '\'']) && (is_name(previous) || previous == "]") => {
+            stray().with_hint(format!("compare it with what stands before it: `… == {shown}`"))
         }
         _ if message.contains("token recognition") => error(format!("`{shown}` is not part of the language"))
             .with_hint("names have letters of ASCII, digits and `_`; put other text in quotes"),
@@ -38,8 +81,33 @@ pub(crate) fn syntax_error(text: &str, tokens: &[Span], place: (isize, isize), m
     }
 }
 
+/// Words that CEL keeps for itself.
+const RESERVED: [&str; 17] = [
+    "as",
+    "break",
+    "const",
+    "continue",
+    "else",
+    "for",
+    "function",
+    "import",
+    "in",
+    "let",
+    "loop",
+    "package",
+    "namespace",
+    "return",
+    "var",
+    "void",
+    "while",
+];
+
+fn is_name(token: &str) -> bool {
+    token.starts_with(|first: char| first == '_' || first.is_ascii_alphabetic())
+}
+
 /// Text in which characters that cannot be seen, or that turn others around, are written as escapes.
-fn visible(text: &str) -> String {
+pub(crate) fn visible(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for character in text.chars() {
         match character {
@@ -66,6 +134,16 @@ fn early_end(text: &str, tokens: &[Span]) -> Diagnostic {
         return Diagnostic::new(text, *bracket, "syntax", format!("this `{written}` is not closed"))
             .with_hint("add the closing bracket");
     }
+    let tokens = || tokens.iter().filter_map(|token| text.get(token.start..token.end));
+    if tokens().filter(|token| *token == "?").count() > tokens().filter(|token| *token == ":").count() {
+        return Diagnostic::new(
+            text,
+            last,
+            "syntax",
+            format!("the expression ends too early, after `{written}`"),
+        )
+        .with_hint("write both branches: `condition ? one : other`");
+    }
     Diagnostic::new(text, last, "syntax", format!("the expression ends too early, after `{written}`"))
         .with_hint("write what comes next, for instance a value to compare with")
 }
@@ -87,7 +165,6 @@ mod tests {
     fn places_and_hints_fit() {
         let check = |text: &str| {
             let errors = crate::check(text, &AccessModel::default()).unwrap_err();
-            assert_eq!(errors.len(), 1, "{text}: {errors:?}");
             let error = &errors[0];
             assert_eq!(error.code, "syntax", "{text}: {error:?}");
             (error.line, error.column, error.length, error.hint.clone().unwrap_or_default())
@@ -99,19 +176,19 @@ mod tests {
             ("true\n&& a = \"x\"", 2, 6, 1, "`==`"),
             ("a and b", 1, 3, 3, "`&&`"),
             ("x == 'a' OR y == 'b'", 1, 10, 2, "`||`"),
-            ("not a", 1, 5, 1, "`!`"),
+            ("not a", 1, 1, 3, "`!(…)`"),
             ("a ==", 1, 3, 2, "comes next"),
             ("(a == b", 1, 1, 1, "closing bracket"),
             ("f([1, 2", 1, 3, 1, "closing bracket"),
             ("a == b)", 1, 7, 1, "opening"),
             ("a == \u{201c}x\u{201d}", 1, 6, 1, "straight"),
-            ("a === b", 1, 5, 1, "`==`"),
-            ("a <> b", 1, 4, 1, "`!=`"),
-            ("a in (1,2)", 1, 8, 1, "square"),
+            ("a === b", 1, 3, 3, "`==`"),
+            ("a <> b", 1, 3, 2, "`!=`"),
+            ("a in (1,2)", 1, 6, 5, "`[1,2]`"),
             ("a == 'abc", 1, 6, 4, "close"),
             ("a b", 1, 3, 1, "join"),
             ("a ; b", 1, 3, 1, "quotes"),
-            ("a ? b", 1, 5, 1, "comes next"),
+            ("a ? b", 1, 5, 1, "both branches"),
             ("Service\u{202e}Name", 1, 8, 1, "quotes"),
         ] {
             let found = check(text);

@@ -1,18 +1,17 @@
 //! Functions and macros.
 
 use cel::IdedExpr;
-use cel::common::ast::Expr;
-use tracewarden_model::nearest::nearest;
+use cel::common::ast::{Expr, operators};
 
-use crate::check::names::is_user_attributes;
+use tracewarden_model::FieldRef;
+use tracewarden_model::field::escape;
+
+use crate::check::names::{is_user_attributes, path};
 use crate::check::{Checker, text_literal};
+use crate::diagnostics::{Diagnostic, Span};
 use crate::expression::{Kind, Node, Type};
 use crate::pattern::Pattern;
 use crate::predicate::{Quantifier, TextFunction};
-
-/// The functions of the language, for suggestions.
-const FUNCTIONS: [&str; 9] =
-    ["startsWith", "endsWith", "contains", "matches", "size", "has", "exists", "all", "exists_one"];
 
 impl Checker<'_> {
     pub(super) fn function(
@@ -23,6 +22,10 @@ impl Checker<'_> {
         arguments: &[IdedExpr],
     ) -> Option<Node> {
         match (name, target, arguments) {
+            // `SpanAttributes.contains("env")` asks for a key.
+            (_, Some(map), [key]) if self.map_named(map).is_some() && text_literal(key).is_some() => {
+                self.unknown_function(node, name, target, arguments)
+            }
             ("startsWith", Some(subject), [argument]) => {
                 self.text_call(node, TextFunction::StartsWith, subject, argument)
             }
@@ -39,7 +42,11 @@ impl Checker<'_> {
                 let inner = self.expression(subject)?;
                 if !inner.ty.may_be(Type::Text) && !inner.ty.may_be(Type::List) {
                     let message = format!("`size` takes a string or a list, this is {}", inner.ty.name());
-                    return self.refuse(subject, "type_mismatch", message, "");
+                    let hint = match inner.ty {
+                        Type::Int => "it is a number already: leave out `size`",
+                        _ => "compare it directly",
+                    };
+                    return self.refuse(subject, "type_mismatch", message, hint);
                 }
                 Some(self.typed(node, Type::Int, Kind::Size(Box::new(inner))))
             }
@@ -53,38 +60,25 @@ impl Checker<'_> {
             ("exists_one" | "existsOne", Some(range), [variable, body]) => {
                 self.quantified(node, Quantifier::ExistsOne, range, variable, body)
             }
-            _ => self.unknown_function(node, name, target.is_some()),
+            _ => self.unknown_function(node, name, target, arguments),
         }
     }
 
-    fn unknown_function(&mut self, node: &IdedExpr, name: &str, method: bool) -> Option<Node> {
-        let usage = match name {
-            "startsWith" | "endsWith" | "contains" | "matches" => format!("write `text.{name}(\"…\")`"),
-            "size" => "write `size(text)`".to_owned(),
-            "has" => "write `has(SpanAttributes.key)` or `\"key\" in SpanAttributes`".to_owned(),
-            "exists" | "all" | "exists_one" => format!("write `list.{name}(v, condition on v)`"),
-            _ => match nearest(name, FUNCTIONS).first() {
-                Some(close) => format!("did you mean `{close}`?"),
-                None => format!("policies know {}", FUNCTIONS.join(", ")),
-            },
-        };
-        let message = if FUNCTIONS.contains(&name) {
-            format!("`{name}` is not called like this")
-        } else {
-            format!("a policy has no {} `{name}`", if method { "method" } else { "function" })
-        };
-        self.refuse(node, "unknown_function", message, &usage)
-    }
-
-    fn text(&mut self, node: &IdedExpr, place: &str) -> Option<Node> {
+    /// A value that must be a string; `instead` says what to write when it is a list.
+    fn text(&mut self, node: &IdedExpr, place: &str, instead: impl Fn(&str) -> String) -> Option<Node> {
         let checked = self.expression(node)?;
         if checked.ty.may_be(Type::Text) {
             return Some(checked);
         }
         let message = format!("{place} must be a string, this is {}", checked.ty.name());
-        let hint =
-            if checked.ty == Type::List { "to test its elements, write `list.exists(v, …)`" } else { "" };
-        self.refuse(node, "type_mismatch", message, hint)
+        let operand = self.operand(node, "list");
+        let hint = match (checked.ty, &checked.kind) {
+            (Type::List, _) => instead(&operand),
+            (Type::Int, Kind::Known(_)) => format!("put the number in quotes: `\"{operand}\"`"),
+            (Type::Bool, _) => "a boolean is compared with `==` or stands by itself".to_owned(),
+            _ => String::new(),
+        };
+        self.refuse(node, "type_mismatch", message, &hint)
     }
 
     fn text_call(
@@ -94,25 +88,70 @@ impl Checker<'_> {
         subject: &IdedExpr,
         argument: &IdedExpr,
     ) -> Option<Node> {
-        let subject = self.text(subject, "what the function is called on");
-        let argument = self.text(argument, "the argument");
+        let (name, value) = (function_name(function), self.operand(argument, "\"…\""));
+        let receiver = self.operand(subject, "x");
+        let on_list = |list: &str| match function {
+            TextFunction::Contains => format!("to look for an element, write `{value} in {list}`"),
+            _ => format!("to test its elements, write `{list}.exists(v, v.{name}({value}))`"),
+        };
+        let any_of =
+            |list: &str| format!("to try each of them, write `{list}.exists(v, {receiver}.{name}(v))`");
+        let subject = self.text(subject, &format!("what `{name}` is called on"), on_list);
+        let argument = self.text(argument, &format!("the argument of `{name}`"), any_of);
         Some(self.typed(node, Type::Bool, Kind::TextCall(function, Box::new(subject?), Box::new(argument?))))
     }
 
     fn matches(&mut self, node: &IdedExpr, subject: &IdedExpr, pattern: &IdedExpr) -> Option<Node> {
-        let subject = self.text(subject, "what `matches` is called on");
+        let value = self.operand(pattern, "\"…\"");
+        let on_list =
+            |list: &str| format!("to test its elements, write `{list}.exists(v, v.matches({value}))`");
+        let subject_node = self.text(subject, "what `matches` is called on", on_list);
         let Some(text) = text_literal(pattern) else {
+            let receiver = self.operand(subject, "x");
+            let hint = match path(pattern).is_some_and(|names| names.first() == Some(&"user")) {
+                true => format!(
+                    "for a value of the caller write `{receiver}.startsWith({value})` or `{receiver} == {value}`"
+                ),
+                false => format!("write for instance `{receiver}.matches(\"^v[0-9]+$\")`"),
+            };
             let message = "the pattern of `matches` must be a string literal";
-            return self.refuse(
-                pattern,
-                "unsupported",
-                message,
-                "for a value of the caller use `startsWith` or `==`",
-            );
+            return self.refuse(pattern, "unsupported", message, &hint);
         };
         match Pattern::parse(text) {
-            Ok(parsed) => Some(self.typed(node, Type::Bool, Kind::Matches(Box::new(subject?), parsed))),
-            Err(message) => self.refuse(pattern, "invalid_pattern", message, "patterns follow RE2's syntax"),
+            Ok(parsed) => Some(self.typed(node, Type::Bool, Kind::Matches(Box::new(subject_node?), parsed))),
+            Err(error) => {
+                let span = self.within_literal(pattern, text, error.place);
+                let found = Diagnostic::new(self.parsed.text, span, "invalid_pattern", error.message);
+                self.errors.push(found.with_hint(error.hint));
+                None
+            }
+        }
+    }
+
+    /// The part of a literal's text that a byte range of its value stands for; the whole literal where escapes stand
+    /// between the two.
+    fn within_literal(&self, literal: &IdedExpr, value: &str, place: Option<(usize, usize)>) -> Span {
+        let whole = self.parsed.span(literal);
+        let written = self.parsed.text.get(whole.start..whole.end).unwrap_or_default();
+        let prefix = written.len() - written.trim_start_matches(['r', 'R', '"', '\'']).len();
+        let quotes = written.trim_start_matches(['r', 'R']);
+        let prefix = if quotes.starts_with("\"\"\"") || quotes.starts_with("'''") {
+            prefix.min(written.len() - quotes.len() + 3)
+        } else {
+            prefix.min(written.len() - quotes.len() + 1)
+        };
+        let unescaped = written.get(prefix..).is_some_and(|inner| inner.starts_with(value));
+        match place {
+            Some((start, end)) if unescaped && end <= value.len() => {
+                // Where something is missing, the character that stands there instead.
+                let next = value.get(start..).and_then(|rest| rest.chars().next());
+                let end = end.max(start + next.map_or(0, char::len_utf8));
+                match start < end {
+                    true => Span::new(whole.start + prefix + start, whole.start + prefix + end),
+                    false => whole,
+                }
+            }
+            _ => whole,
         }
     }
 
@@ -125,9 +164,44 @@ impl Checker<'_> {
                 let field = self.key(argument, &map, &select.field)?;
                 return Some(self.typed(node, Type::Bool, Kind::HasKey(field)));
             }
+            // A path of a JSON column, whose names are joined by dots.
+            if let Some(names) = path(argument)
+                && let [map, keys @ ..] = names.as_slice()
+                && self.is_json(map)
+            {
+                let field = self.key(argument, map, &keys.join("."))?;
+                return Some(self.typed(node, Type::Bool, Kind::HasKey(field)));
+            }
         }
-        let hint = "write `has(SpanAttributes.key)`, or `\"some.key\" in SpanAttributes` for a key with dots";
-        self.refuse(argument, "unsupported", "`has` takes a key of a map", hint)
+        let hint = match (self.presence(argument), path(argument).as_deref()) {
+            (Some(presence), _) => format!("write `{presence}`"),
+            (None, Some(["user", ..])) => {
+                "`user.username` and `user.roles` are always there; ask for an attribute, as in `has(user.attributes.team)`".to_owned()
+            }
+            (None, Some([map, keys @ ..])) if !keys.is_empty() && self.source_of(map).is_some() => {
+                format!("a key with dots is written in quotes: `\"{}\" in {map}`", keys.join("."))
+            }
+            (None, Some(names)) if self.model.field(&FieldRef::column(names.join("."))).is_some() => {
+                "a column is always there: leave `has` out, and compare its value".to_owned()
+            }
+            _ => match &argument.expr {
+                Expr::Call(call) if call.func_name == operators::IN => {
+                    format!("leave out `has`: `{}`", self.snippet(argument).unwrap_or("\"key\" in SpanAttributes"))
+                }
+                _ => {
+                    let key = self.example_key();
+                    let map = key.map.as_deref().unwrap_or("SpanAttributes");
+                    let key = escape(&key.name);
+                    format!("write for instance `\"{key}\" in {map}`")
+                }
+            },
+        };
+        self.refuse(
+            argument,
+            "unsupported",
+            "`has` takes a key of a map, or an attribute of the caller",
+            &hint,
+        )
     }
 
     fn quantified(
@@ -138,34 +212,61 @@ impl Checker<'_> {
         variable: &IdedExpr,
         body: &IdedExpr,
     ) -> Option<Node> {
-        let range_node = self.expression(range)?;
-        if !range_node.ty.may_be(Type::List) {
-            let message = format!("macros go through a list, this is {}", range_node.ty.name());
-            return self.refuse(range, "type_mismatch", message, "");
-        }
-        let Expr::Ident(name) = &variable.expr else {
-            return self.refuse(
-                variable,
-                "syntax",
-                "the first argument names the element",
-                "write `list.exists(v, v == \"x\")`",
-            );
+        let name = quantifier_name(quantifier);
+        let list = self.operand(range, "list");
+        let range_node = self.expression(range);
+        let range_node = match range_node {
+            Some(found) if !found.ty.may_be(Type::List) => {
+                let message = format!("`{name}` goes through a list, this is {}", found.ty.name());
+                let hint = match found.ty {
+                    Type::Text => "compare the string directly, or name a field that is a list",
+                    _ => "compare it directly",
+                };
+                self.refuse(range, "type_mismatch", message, hint)
+            }
+            other => other,
         };
-        if self.is_taken(name) {
-            let message = format!("`{name}` already means something else here");
-            return self.refuse(variable, "unsupported", message, "choose another name for the element");
+        let Expr::Ident(element) = &variable.expr else {
+            let hint = match (&body.expr, self.snippet(variable)) {
+                (Expr::Ident(element), Some(condition)) if !self.is_known(element) => {
+                    format!("the name comes first: `{list}.{name}({element}, {condition})`")
+                }
+                _ => format!("write for instance `{list}.{name}(v, v == \"…\")`"),
+            };
+            let message = format!("the first argument of `{name}` is a name for the element");
+            return self.refuse(variable, "syntax", message, &hint);
+        };
+        if self.is_taken(element) {
+            let message = format!("`{element}` already means something else here");
+            let hint = format!("choose another name for the element, for instance `{list}.{name}(v, …)`");
+            return self.refuse(variable, "unsupported", message, &hint);
         }
-        let ty = match &range_node.kind {
-            Kind::Field(_) | Kind::Roles => Type::Text,
+        let ty = match range_node.as_ref().map(|range| &range.kind) {
+            Some(Kind::Field(_) | Kind::Roles) => Type::Text,
             _ => Type::Dynamic,
         };
         self.variables += 1;
         let number = self.variables;
-        self.scope.push((name.clone(), number, ty));
-        let body = self.condition(body, "the condition of a macro");
+        self.scope.push((element.clone(), number, ty));
+        let body = self.condition(body, &format!("the condition of `{name}`"));
         self.scope.pop();
-        let kind =
-            Kind::Macro { quantifier, range: Box::new(range_node), variable: number, body: Box::new(body?) };
-        Some(self.typed(node, Type::Bool, kind))
+        let (range, body) = (Box::new(range_node?), Box::new(body?));
+        Some(self.typed(node, Type::Bool, Kind::Macro { quantifier, range, variable: number, body }))
+    }
+}
+
+fn function_name(function: TextFunction) -> &'static str {
+    match function {
+        TextFunction::StartsWith => "startsWith",
+        TextFunction::EndsWith => "endsWith",
+        TextFunction::Contains => "contains",
+    }
+}
+
+fn quantifier_name(quantifier: Quantifier) -> &'static str {
+    match quantifier {
+        Quantifier::Exists => "exists",
+        Quantifier::All => "all",
+        Quantifier::ExistsOne => "exists_one",
     }
 }

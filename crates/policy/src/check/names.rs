@@ -3,16 +3,18 @@
 use std::sync::Arc;
 
 use cel::IdedExpr;
-use cel::common::ast::Expr;
-use tracewarden_model::{FieldRef, LogicalType, MarkedField, nearest::nearest};
+use cel::common::ast::{Expr, operators};
+use tracewarden_model::field::escape;
+use tracewarden_model::{FieldRef, FieldSource, LogicalType, MarkedField, nearest::nearest};
 
 use crate::check::{Checker, text_literal};
 use crate::expression::{Kind, Node, Type};
 
-const ABOUT_USER: &str = "write `user.username`, `user.roles` or `user.attributes.team`";
+/// How a field becomes one that policies can name.
+const MARK: &str = "an administrator can mark it with `policy` in the trace source's fields";
 
 /// The names of a chain of selections, outermost first: `a.b.c`.
-fn path(node: &IdedExpr) -> Option<Vec<&str>> {
+pub(super) fn path(node: &IdedExpr) -> Option<Vec<&str>> {
     let mut names = Vec::new();
     let mut node = node;
     loop {
@@ -57,16 +59,31 @@ impl Checker<'_> {
             })
     }
 
+    /// Whether this is the name of a JSON column with marked paths.
+    pub(super) fn is_json(&self, map: &str) -> bool {
+        self.source_of(map) == Some(FieldSource::JsonPath) && self.variable(map).is_none()
+    }
+
+    /// Whether a single word means something by itself.
+    pub(super) fn is_known(&self, name: &str) -> bool {
+        self.variable(name).is_some() || self.is_taken(name)
+    }
+
+    /// Where the values of a map column or of a JSON column's paths are.
+    pub(super) fn source_of(&self, map: &str) -> Option<FieldSource> {
+        let mut fields = self.model.fields.iter();
+        fields.find(|field| field.field.map.as_deref() == Some(map)).map(|field| field.source)
+    }
+
     /// An identifier or a chain of selections.
     pub(super) fn name(&mut self, node: &IdedExpr) -> Option<Node> {
-        let Some(names) = path(node) else {
-            return self.refuse(node, "unsupported", "this value has no members", "");
-        };
+        let Some(names) = path(node) else { return self.member(node) };
         let root = names.first().copied().unwrap_or_default();
         if let Some((variable, ty)) = self.variable(root) {
             if names.len() > 1 {
                 let message = format!("`{root}` is an element of a list and has no members");
-                return self.refuse(node, "unsupported", message, "");
+                let hint = called(root, names.last().copied().unwrap_or_default());
+                return self.refuse(node, "unsupported", message, &hint.unwrap_or_default());
             }
             return Some(self.typed(node, ty, Kind::Variable(variable)));
         }
@@ -80,14 +97,93 @@ impl Checker<'_> {
         }
         if self.map_named(node).is_some() {
             let message = format!("`{joined}` is a map: a policy names one of its keys");
-            return self.refuse(node, "type_mismatch", message, &format!("write `{joined}[\"key\"]`"));
+            let hint = format!("write for instance `{}`", self.example_of(&joined));
+            return self.refuse(node, "type_mismatch", message, &hint);
         }
-        if let Some((map, keys)) = names.split_first()
-            && self.model.fields.iter().any(|field| field.field.map.as_deref() == Some(map))
+        if let [map, keys @ ..] = names.as_slice()
+            && let Some(source) = self.source_of(map)
         {
-            return self.field(node, &FieldRef::key(*map, keys.join(".")));
+            let key = FieldRef::key(*map, keys.join("."));
+            if keys.len() == 1 || (source == FieldSource::JsonPath && self.model.field(&key).is_some()) {
+                return self.field(node, &key);
+            }
+            return self.path_of_map(node, map, keys, source);
+        }
+        // `ServiceName.length`
+        if let [columns @ .., last] = names.as_slice()
+            && self.model.field(&FieldRef::column(columns.join("."))).is_some()
+            && let Some(hint) = called(&columns.join("."), last)
+        {
+            let message = format!("`{}` is a value and has no members", columns.join("."));
+            return self.refuse(node, "unsupported", message, &hint);
+        }
+        if names.len() == 1 && self.lookalikes(&column).is_empty() {
+            let message = format!("`{root}` is neither a field that policies can name nor text in quotes");
+            let hint = format!("if it is text, write `\"{root}\"`; {MARK} if it is a column");
+            return self.refuse(node, "unmarked_field", message, &hint);
         }
         self.field(node, &column)
+    }
+
+    /// `SpanAttributes.tenant.id`, whose key has dots of its own; or a member of a key.
+    fn path_of_map(
+        &mut self,
+        node: &IdedExpr,
+        map: &str,
+        keys: &[&str],
+        source: FieldSource,
+    ) -> Option<Node> {
+        let whole = FieldRef::key(map, keys.join("."));
+        let is_json = source == FieldSource::JsonPath;
+        if let [key @ .., last] = keys
+            && self.model.field(&FieldRef::key(map, key.join("."))).is_some()
+            && self.model.field(&whole).is_none()
+            && (key.len() == 1 || is_json)
+            && let Some(hint) = called(&format!("{map}.{}", key.join(".")), last)
+        {
+            return self.refuse(node, "unsupported", "a string has no members", &hint);
+        }
+        if is_json {
+            return self.field(node, &whole);
+        }
+        let hint = match self.model.field(&whole) {
+            Some(_) => format!("a key with dots is written in quotes: `{whole}`"),
+            None => match self.lookalikes(&whole).first() {
+                Some(name) => format!("a key with dots is written in quotes: did you mean `{name}`?"),
+                None => format!("a key with dots is written in quotes: `{whole}`"),
+            },
+        };
+        let message = format!("the keys of `{map}` have no members");
+        self.refuse(node, "unsupported", message, &hint)
+    }
+
+    /// A selection from something that is no name: `SpanAttributes["env"].size`.
+    fn member(&mut self, node: &IdedExpr) -> Option<Node> {
+        let Expr::Select(select) = &node.expr else {
+            return self.refuse(node, "unsupported", "this value has no members", "");
+        };
+        if let Some(map) = user_by_index(&select.operand) {
+            let hint = format!("write `user.{map}.{}`", select.field);
+            return self.refuse(node, "unsupported", "the caller has no index", &hint);
+        }
+        if let Some(whole) = self.with_dots(&select.operand, &select.field)
+            && self.model.field(&whole).is_some()
+        {
+            let hint = format!("a key with dots is written as one: `{whole}`");
+            return self.refuse(node, "unsupported", "the keys of a map have no members", &hint);
+        }
+        self.expression(&select.operand)?;
+        let operand = self.operand(&select.operand, "x");
+        let hint = called(&operand, &select.field).unwrap_or_default();
+        self.refuse(node, "unsupported", "this value has no members", &hint)
+    }
+
+    /// `M["a"].b`, `M["a"]["b"]`: the key is probably `a.b`.
+    fn with_dots(&self, operand: &IdedExpr, last: &str) -> Option<FieldRef> {
+        let Expr::Call(call) = &operand.expr else { return None };
+        let [container, key] = call.args.as_slice() else { return None };
+        let map = self.map_named(container).filter(|_| call.func_name == operators::INDEX)?;
+        Some(FieldRef::key(map, format!("{}.{last}", text_literal(key)?)))
     }
 
     fn user(&mut self, node: &IdedExpr, names: &[&str]) -> Option<Node> {
@@ -97,25 +193,43 @@ impl Checker<'_> {
             [_, "attributes", name] => {
                 Some(self.typed(node, Type::Dynamic, Kind::Attribute((*name).to_owned())))
             }
-            [_] | [_, "attributes"] => {
-                let message = format!("`{}` is not a value by itself", names.join("."));
-                self.refuse(node, "type_mismatch", message, ABOUT_USER)
+            [_] => {
+                let hint = "write `user.username`, `user.roles` or `user.attributes.team`";
+                self.refuse(node, "type_mismatch", "`user` is not a value by itself", hint)
             }
-            [_, "attributes", ..] => {
-                let name = names.get(2..).unwrap_or_default().join(".");
-                let hint =
-                    format!("an attribute whose name has dots is written `user.attributes[\"{name}\"]`");
+            [_, "attributes"] => {
+                let message = "`user.attributes` is not a value by itself: a policy names one attribute";
+                self.refuse(node, "type_mismatch", message, "write for instance `user.attributes.team`")
+            }
+            [_, "attributes", rest @ ..] => {
+                let hint = match rest {
+                    [name @ .., last] => called(&format!("user.attributes.{}", name.join(".")), last),
+                    [] => None,
+                };
+                let hint = hint.unwrap_or_else(|| {
+                    let name = rest.join(".");
+                    format!("an attribute whose name has dots is written `user.attributes[\"{name}\"]`")
+                });
                 self.refuse(node, "unsupported", "attributes have no members", &hint)
             }
-            _ => {
-                let wrong = names.get(1).copied().unwrap_or_default();
-                let close = nearest(wrong, ["username", "roles", "attributes"]);
-                let hint = match close.first() {
-                    Some(name) => format!("did you mean `user.{name}`?"),
-                    None => ABOUT_USER.to_owned(),
+            [_, "roles", role] => {
+                let hint = called("user.roles", role)
+                    .unwrap_or_else(|| format!("to ask for a role, write `\"{role}\" in user.roles`"));
+                self.refuse(node, "unsupported", "`user.roles` is a list and has no members", &hint)
+            }
+            [_, "username", last] => {
+                let hint = called("user.username", last).unwrap_or_default();
+                self.refuse(node, "unsupported", "`user.username` is a string and has no members", &hint)
+            }
+            [_, wrong, rest @ ..] => {
+                let tail: String = rest.iter().map(|name| format!(".{name}")).collect();
+                let hint = match caller_member(wrong) {
+                    Some(member) => format!("did you mean `user.{member}{tail}`?"),
+                    None => format!("an attribute is written `user.attributes.{wrong}{tail}`"),
                 };
                 self.refuse(node, "unknown_name", format!("the caller has no `{wrong}`"), &hint)
             }
+            [] => None,
         }
     }
 
@@ -127,26 +241,74 @@ impl Checker<'_> {
                 Some(name) => Some(self.typed(node, Type::Dynamic, Kind::Attribute(name.to_owned()))),
                 None => {
                     let message = "the name of an attribute must be a string literal";
-                    self.refuse(key, "unsupported", message, "write `user.attributes[\"team\"]`")
+                    let hint = match path(key) {
+                        Some(names) if !self.is_known(names.first().copied().unwrap_or_default()) => {
+                            format!("put it in quotes: `user.attributes[\"{}\"]`", names.join("."))
+                        }
+                        _ => "write for instance `user.attributes[\"team\"]`".to_owned(),
+                    };
+                    self.refuse(key, "unsupported", message, &hint)
                 }
             };
+        }
+        if path(container).as_deref() == Some(&["user"]) {
+            let hint = match literal.map(|name| (name, caller_member(name))) {
+                Some((_, Some(member))) => format!("write `user.{member}`"),
+                Some((name, None)) => {
+                    format!("an attribute is written `user.attributes[\"{}\"]`", escape(name))
+                }
+                None => "write `user.username`, `user.roles` or `user.attributes.team`".to_owned(),
+            };
+            return self.refuse(node, "unsupported", "the caller has no index", &hint);
         }
         let names = path(container);
         if let Some(name) = &names
             && name.first().is_some_and(|root| *root != "user" && self.variable(root).is_none())
             && self.model.field(&FieldRef::column(name.join("."))).is_none()
+            && (name.len() == 1 || self.source_of(name.first().copied().unwrap_or_default()).is_none())
         {
             let map = name.join(".");
             return match literal {
                 Some(key) => self.field(node, &FieldRef::key(map, key)),
                 None => {
-                    let hint = format!("write `{map}[\"key\"]`");
+                    let hint = match path(key) {
+                        Some(names) if !self.is_known(names.first().copied().unwrap_or_default()) => {
+                            format!("put it in quotes: `{}`", FieldRef::key(map, names.join(".")))
+                        }
+                        _ => format!("write for instance `{}`", self.example_of(&map)),
+                    };
                     self.refuse(key, "unsupported", "the key of a map must be a string literal", &hint)
                 }
             };
         }
-        let hint = "to look for an element of a list, write `x in list` or `list.exists(v, …)`";
-        self.refuse(node, "unsupported", "only maps have an index in a policy", hint)
+        if let Some(member) = user_by_index(container) {
+            let hint = match literal {
+                Some(name) => format!("write `user.{member}[\"{}\"]`", escape(name)),
+                None => format!("write `user.{member}`"),
+            };
+            return self.refuse(node, "unsupported", "the caller has no index", &hint);
+        }
+        let whole = literal.and_then(|last| self.with_dots(container, last)).or_else(|| {
+            let [map, keys @ ..] = names.as_deref()? else { return None };
+            let last = literal.filter(|_| self.source_of(map).is_some() && !keys.is_empty())?;
+            Some(FieldRef::key(*map, format!("{}.{last}", keys.join("."))))
+        });
+        if let Some(whole) = whole {
+            let hint = format!("a key with dots is written as one: `{whole}`");
+            return self.refuse(node, "unsupported", "the keys of a map have no members", &hint);
+        }
+        let checked = self.expression(container)?;
+        let list = self.operand(container, "list");
+        let message = format!("only maps have an index in a policy, this is {}", checked.ty.name());
+        let hint = match (literal, checked.ty) {
+            (Some(_), Type::Text) => format!("a string is compared whole, as in `{list} == \"…\"`"),
+            (Some(_), _) => {
+                format!("to look for an element, write `{} in {list}`", self.operand(key, "x"))
+            }
+            (None, Type::Text) => "to look at how it begins, write `startsWith`".to_owned(),
+            (None, _) => format!("to test the elements, write `{list}.exists(v, v == \"…\")`"),
+        };
+        self.refuse(node, "unsupported", message, &hint)
     }
 
     /// A marked field as a value.
@@ -167,24 +329,103 @@ impl Checker<'_> {
                 node,
                 "number_field",
                 format!("`{reference}` is a number, and policies cannot use numbers"),
-                "numbers can be used in filters only; mark a field of another type",
+                "numbers can be used in filters only: leave the condition out, or name a field of another type",
             ),
             Some(field) if field.policy => Some(Arc::new(field.clone())),
             Some(_) => self.refuse(
                 node,
                 "unmarked_field",
                 format!("`{reference}` is not marked as a policy input"),
-                "mark it in the trace source's fields, with `policy`",
+                MARK,
             ),
             None => {
-                let close = self.model.suggest(reference, |field| field.policy);
-                let hint = match close.first() {
-                    Some(name) => format!("did you mean `{name}`?"),
-                    None => "mark it in the trace source's fields, with `policy`".to_owned(),
-                };
-                let message = format!("`{reference}` is not a field that is marked as a policy input");
+                let hint = self.instead_of(reference);
+                let message = format!("`{reference}` is not a field that policies can name");
                 self.refuse(node, "unmarked_field", message, &hint)
             }
         }
     }
+
+    /// What to write instead of a field that is not there.
+    fn instead_of(&self, reference: &FieldRef) -> String {
+        if let Some(name) = self.lookalikes(reference).first() {
+            return format!("did you mean `{name}`?");
+        }
+        let mut named: Vec<String> = self.usable().map(|field| field.field.to_string()).collect();
+        // Those of the same map are likelier to be meant.
+        named.sort_by_key(|name| {
+            reference
+                .map
+                .as_ref()
+                .is_none_or(|map| !name.strip_prefix(map.as_str()).is_some_and(|rest| rest.starts_with('[')))
+        });
+        const SHOWN: usize = 4;
+        let more = named.len().saturating_sub(SHOWN);
+        let shown: Vec<String> = named.iter().take(SHOWN).map(|name| format!("`{name}`")).collect();
+        match (shown.is_empty(), more) {
+            (true, _) => MARK.to_owned(),
+            (_, 0) => format!("policies can name {}; {MARK}", shown.join(", ")),
+            (_, more) => format!("policies can name {} and {more} more; {MARK}", shown.join(", ")),
+        }
+    }
+
+    /// What a name that is not known resembles, best first.
+    pub(super) fn lookalikes(&self, reference: &FieldRef) -> Vec<String> {
+        let wanted = squashed(&reference.name);
+        let mut found: Vec<String> = Vec::new();
+        if !wanted.is_empty() {
+            // `service.name` for `ServiceName`, `tenant_id` for `SpanAttributes["tenant.id"]`, the key of another map.
+            let same = self.usable().filter(|field| squashed(&field.field.name) == wanted);
+            found.extend(same.map(|field| field.field.to_string()));
+        }
+        // A single letter resembles too much.
+        if reference.name.len() > 2 {
+            found.extend(self.model.suggest(reference, |field| field.policy));
+        }
+        if reference.map.is_none()
+            && let Some(member) = caller_member(&reference.name)
+        {
+            found.push(format!("user.{member}"));
+        }
+        found
+    }
+}
+
+/// The member of the caller that a name stands for.
+fn caller_member(name: &str) -> Option<&'static str> {
+    match squashed(name).as_str() {
+        "name" | "login" | "user" | "id" | "userid" => return Some("username"),
+        "groups" | "group" | "role" => return Some("roles"),
+        "attr" | "attrs" | "claims" | "properties" => return Some("attributes"),
+        _ => {}
+    }
+    let members = ["username", "roles", "attributes"];
+    let close = nearest(name, members).into_iter().next().filter(|_| name.len() > 3)?;
+    members.into_iter().find(|member| **member == close)
+}
+
+/// Letters and digits only, without regard to case.
+fn squashed(name: &str) -> String {
+    name.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect()
+}
+
+/// How a function is called whose name stands behind a value like a member's.
+fn called(value: &str, member: &str) -> Option<String> {
+    let written = match squashed(member).as_str() {
+        "size" | "length" | "len" | "count" => format!("size({value})"),
+        "startswith" => format!("{value}.startsWith(\"…\")"),
+        "endswith" => format!("{value}.endsWith(\"…\")"),
+        "contains" | "includes" => format!("{value}.contains(\"…\")"),
+        "matches" => format!("{value}.matches(\"…\")"),
+        _ => return None,
+    };
+    Some(format!("write `{written}`"))
+}
+
+/// The member in `user["member"]`.
+fn user_by_index(node: &IdedExpr) -> Option<&'static str> {
+    let Expr::Call(call) = &node.expr else { return None };
+    let [container, key] = call.args.as_slice() else { return None };
+    let is_index = call.func_name == operators::INDEX && path(container).as_deref() == Some(&["user"]);
+    caller_member(text_literal(key).filter(|_| is_index)?)
 }

@@ -5,6 +5,7 @@ use std::ops::Range;
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 
 use crate::diagnostics::{Diagnostic, Severity};
+use crate::syntax_errors::visible;
 
 /// Longer lines are cut around what is underlined.
 pub(crate) const WIDTH_COLUMNS: usize = 120;
@@ -19,10 +20,11 @@ impl Diagnostic {
             Severity::Warning => Level::WARNING,
         };
         let covered = covered(text, self.line, self.column, self.length);
-        let snippet = Snippet::source(text).path(origin).annotation(AnnotationKind::Primary.span(covered));
-        let mut group = level.primary_title(self.message.as_str()).id(self.code).element(snippet);
+        let snippet =
+            Snippet::source(text).path(origin.map(visible)).annotation(AnnotationKind::Primary.span(covered));
+        let mut group = level.primary_title(visible(&self.message)).id(self.code).element(snippet);
         if let Some(hint) = &self.hint {
-            group = group.element(Level::HELP.message(hint.as_str()));
+            group = group.element(Level::HELP.message(visible(hint)));
         }
         Renderer::plain().term_width(WIDTH_COLUMNS).render(&[group])
     }

@@ -1,0 +1,347 @@
+//! Operators: what their operands must be, and what was probably meant where they are not.
+
+use std::sync::Arc;
+
+use cel::IdedExpr;
+use cel::common::ast::{Expr, LiteralValue, operators};
+use tracewarden_model::{FieldRef, MarkedField};
+
+use crate::check::{Checker, names, text_literal};
+use crate::expression::{Kind, Known, Node, Type};
+use crate::predicate::Relation;
+
+impl Checker<'_> {
+    pub(super) fn junction(
+        &mut self,
+        node: &IdedExpr,
+        conjunction: bool,
+        left: &IdedExpr,
+        right: &IdedExpr,
+    ) -> Option<Node> {
+        let operator = if conjunction { "&&" } else { "||" };
+        let place = format!("an operand of `{operator}`");
+        let left_node = self.condition(left, &place);
+        let right_node = match self.also_compared(conjunction, left, right) {
+            Some(hint) => {
+                let message = format!("{place} must be a boolean, this is a string");
+                self.refuse(right, "type_mismatch", message, &hint)
+            }
+            None => self.condition(right, &place),
+        };
+        let (left, right) = (Box::new(left_node?), Box::new(right_node?));
+        let kind = if conjunction { Kind::And(left, right) } else { Kind::Or(left, right) };
+        Some(self.typed(node, Type::Bool, kind))
+    }
+
+    /// `x == "a" || "b"`, which many languages read as a list of alternatives.
+    fn also_compared(&self, conjunction: bool, left: &IdedExpr, right: &IdedExpr) -> Option<String> {
+        text_literal(right)?;
+        let Expr::Call(call) = &left.expr else { return None };
+        let [subject, first] = call.args.as_slice() else { return None };
+        let (subject, again) = (self.snippet(subject)?, self.snippet(right)?);
+        match call.func_name.as_str() {
+            operators::EQUALS if !conjunction && text_literal(first).is_some() => {
+                Some(format!("write `{subject} in [{}, {again}]`", self.snippet(first)?))
+            }
+            operators::EQUALS => Some(format!("write `{subject} == {again}`")),
+            operators::NOT_EQUALS => Some(format!("write `{subject} != {again}`")),
+            _ => None,
+        }
+    }
+
+    pub(super) fn conditional(
+        &mut self,
+        node: &IdedExpr,
+        condition: &IdedExpr,
+        yes: &IdedExpr,
+        no: &IdedExpr,
+    ) -> Option<Node> {
+        let condition = self.condition(condition, "the condition of `?:`");
+        let (yes_node, no_node) = (self.expression(yes), self.expression(no));
+        let (condition, yes_node, no_node) = (condition?, yes_node?, no_node?);
+        if !yes_node.ty.may_be(no_node.ty) {
+            let message = format!(
+                "the branches of `?:` must be of one type: {}, {}",
+                self.described(yes, &yes_node),
+                self.described(no, &no_node)
+            );
+            let hint = "give both branches the same type, for instance compare in each of them";
+            return self.refuse(node, "type_mismatch", message, hint);
+        }
+        let ty = if yes_node.ty == no_node.ty { yes_node.ty } else { Type::Dynamic };
+        let kind = Kind::Conditional(Box::new(condition), Box::new(yes_node), Box::new(no_node));
+        Some(self.typed(node, ty, kind))
+    }
+
+    pub(super) fn comparison(
+        &mut self,
+        node: &IdedExpr,
+        relation: Relation,
+        left: &IdedExpr,
+        right: &IdedExpr,
+    ) -> Option<Node> {
+        match (is_null(left), is_null(right)) {
+            (true, false) => return self.compared_with_null(node, relation, right),
+            (false, true) => return self.compared_with_null(node, relation, left),
+            _ => {}
+        }
+        let (left_node, right_node) = (self.expression(left), self.expression(right));
+        let (left_node, right_node) = (left_node?, right_node?);
+        let (left_ty, right_ty) = (left_node.ty, right_node.ty);
+        if !left_ty.may_be(right_ty) {
+            let message =
+                format!("{}, {}", self.described(left, &left_node), self.described(right, &right_node));
+            let message = format!("values of different types are compared: {message}");
+            let hint = self.of_one_type(relation, (left, &left_node), (right, &right_node));
+            return self.refuse(node, "type_mismatch", message, &hint);
+        }
+        let ordered = |ty| matches!(ty, Type::Text | Type::Int | Type::Dynamic);
+        let needs_order = !matches!(relation, Relation::Eq | Relation::Ne);
+        if needs_order && !(ordered(left_ty) && ordered(right_ty)) {
+            let (side, checked) = if ordered(left_ty) { (right, &right_node) } else { (left, &left_node) };
+            let message = format!("only strings and sizes have an order: {}", self.described(side, checked));
+            let hint = match checked.ty {
+                Type::List => format!("compare its length: `size({})`", self.snippet(side).unwrap_or("list")),
+                _ => "booleans are compared with `==` and `!=`".to_owned(),
+            };
+            return self.refuse(node, "type_mismatch", message, &hint);
+        }
+        let kind = Kind::Compare(relation, Box::new(left_node), Box::new(right_node));
+        Some(self.typed(node, Type::Bool, kind))
+    }
+
+    /// What was probably meant by a comparison of values of different types.
+    fn of_one_type(
+        &self,
+        relation: Relation,
+        (left, left_node): (&IdedExpr, &Node),
+        (right, right_node): (&IdedExpr, &Node),
+    ) -> String {
+        let sign = sign(relation);
+        let equality = matches!(relation, Relation::Eq | Relation::Ne);
+        let not = |positive: String| match relation {
+            Relation::Ne => format!("!({positive})"),
+            _ => positive,
+        };
+        // Told from the left, with the sides exchanged where the right one is of the lower type.
+        let sides = |first: Type, second: Type| match (left_node.ty, right_node.ty) {
+            (a, b) if a == first && b == second => Some(((left, left_node), (right, right_node))),
+            (a, b) if b == first && a == second => Some(((right, right_node), (left, left_node))),
+            _ => None,
+        };
+        if let Some(((list, list_node), (element, element_node))) = sides(Type::List, Type::Text)
+            && equality
+        {
+            // `x == ["a", "b"]` asks for one of them; `list == x` for an element.
+            let known = matches!(element_node.kind, Kind::Known(_));
+            let about =
+                if matches!(list_node.kind, Kind::List(_)) && !known { "one of them" } else { "an element" };
+            let inside = format!("{} in {}", self.operand(element, "x"), self.operand(list, "list"));
+            return format!("to look for {about}, write `{}`", not(inside));
+        }
+        if let Some(((size, _), _)) = sides(Type::Int, Type::List) {
+            let list = if std::ptr::eq(size, left) { right } else { left };
+            let other = self.operand(size, "1");
+            return format!(
+                "compare its length: `size({}) {sign} {other}`",
+                self.snippet(list).unwrap_or("list")
+            );
+        }
+        if let Some(((number, number_node), (text, _))) = sides(Type::Int, Type::Text) {
+            let (number, text) = (self.operand(number, "1"), self.operand(text, "x"));
+            return match number_node.kind {
+                Kind::Known(_) if equality => {
+                    format!("put the number in quotes: `{text} {sign} \"{number}\"`")
+                }
+                Kind::Known(_) => format!("to compare its length, write `size({text}) {sign} {number}`"),
+                _ => "a size is compared with a number without quotes".to_owned(),
+            };
+        }
+        if let Some(((truth, truth_node), (text, text_node))) = sides(Type::Bool, Type::Text) {
+            return match (&truth_node.kind, &text_node.kind) {
+                (Kind::Known(Known::Bool(value)), _) => {
+                    format!("it is a string: write `{} {sign} \"{value}\"`", self.operand(text, "x"))
+                }
+                (_, Kind::Known(Known::Text(value))) if value == "true" || value == "false" => {
+                    let positive = (value == "true") == (relation == Relation::Eq);
+                    let truth = self.operand(truth, "x");
+                    let written = if positive { truth } else { format!("!{truth}") };
+                    format!("a boolean has no quotes, and needs no comparison: write `{written}`")
+                }
+                _ => {
+                    "compare each of them with a value of its own type, and join the two with `&&`".to_owned()
+                }
+            };
+        }
+        if let Some(((number, _), (truth, _))) = sides(Type::Int, Type::Bool)
+            && let Expr::Call(call) = &truth.expr
+            && let [_, middle] = call.args.as_slice()
+        {
+            // `1 < size(x) < 5`
+            let (first, middle) = (self.snippet(truth).unwrap_or("a < b"), self.operand(middle, "b"));
+            return format!("compare one by one: `{first} && {middle} {sign} {}`", self.operand(number, "c"));
+        }
+        "compare each of them with a value of its own type".to_owned()
+    }
+
+    fn compared_with_null(&mut self, node: &IdedExpr, relation: Relation, other: &IdedExpr) -> Option<Node> {
+        let message = "nothing is compared with `null` in a policy";
+        let hint = match (self.presence(other), relation) {
+            (Some(presence), Relation::Ne) => format!("to ask whether it is there, write `{presence}`"),
+            (Some(presence), _) => format!("to ask whether it is absent, write `!({presence})`"),
+            (None, _) => {
+                "a column that is NULL satisfies no condition on it: leave the comparison out".to_owned()
+            }
+        };
+        self.refuse(node, "unsupported", message, &hint)
+    }
+
+    pub(super) fn membership(
+        &mut self,
+        node: &IdedExpr,
+        needle: &IdedExpr,
+        haystack: &IdedExpr,
+    ) -> Option<Node> {
+        if let Some(map) = self.map_named(haystack) {
+            let Some(key) = text_literal(needle) else {
+                let hint = match &needle.expr {
+                    Expr::Ident(name) if !self.is_known(name) => format!("write `\"{name}\" in {map}`"),
+                    _ => format!("write `\"key\" in {map}`"),
+                };
+                let message = "the key of a map must be a string literal";
+                return self.refuse(needle, "unsupported", message, &hint);
+            };
+            let field = self.key(node, &map, key)?;
+            return Some(self.typed(node, Type::Bool, Kind::HasKey(field)));
+        }
+        if names::is_user_attributes(haystack) {
+            let Some(key) = text_literal(needle) else {
+                let hint = match &needle.expr {
+                    Expr::Ident(name) if !self.is_known(name) => {
+                        format!("write `\"{name}\" in user.attributes`")
+                    }
+                    _ => "write `\"team\" in user.attributes`".to_owned(),
+                };
+                let message = "the name of an attribute must be a string literal";
+                return self.refuse(needle, "unsupported", message, &hint);
+            };
+            return Some(self.typed(node, Type::Bool, Kind::HasAttribute(key.to_owned())));
+        }
+        if let Some(map) = self
+            .map_named(needle)
+            .or_else(|| names::is_user_attributes(needle).then(|| "user.attributes".to_owned()))
+            && text_literal(haystack).is_some()
+        {
+            let message = "`in` looks for its left side in its right side, here they are the other way round";
+            let hint = format!("write `{} in {map}`", self.operand(haystack, "\"key\""));
+            return self.refuse(node, "type_mismatch", message, &hint);
+        }
+        let (needle_node, haystack_node) = (self.expression(needle), self.expression(haystack));
+        let (needle_node, haystack_node) = (needle_node?, haystack_node?);
+        if !haystack_node.ty.may_be(Type::List) {
+            let message = format!(
+                "`in` looks into a list or a map, {}",
+                self.described(haystack, &haystack_node).replace("one side is", "this is")
+            );
+            let (looked_for, into) = (self.operand(needle, "x"), self.operand(haystack, "y"));
+            let hint = match (needle_node.ty, haystack_node.ty, &haystack_node.kind) {
+                (Type::List, ..) => format!("the list stands on the right: write `{into} in {looked_for}`"),
+                (_, Type::Text, Kind::Known(_)) => format!("write a list: `{looked_for} in [{into}]`"),
+                (_, Type::Text, _) => format!("to look into a string, write `{into}.contains({looked_for})`"),
+                _ => format!("write a list: `{looked_for} in [\"…\"]`"),
+            };
+            return self.refuse(haystack, "type_mismatch", message, &hint);
+        }
+        let possible = match &haystack_node.kind {
+            Kind::List(elements) => {
+                elements.is_empty() || elements.iter().any(|element| element.ty.may_be(needle_node.ty))
+            }
+            Kind::Field(_) | Kind::Roles => needle_node.ty.may_be(Type::Text),
+            _ => true,
+        };
+        if !possible {
+            let of = match &haystack_node.kind {
+                Kind::List(elements) => elements.first().map_or(Type::Text, |element| element.ty),
+                _ => Type::Text,
+            };
+            let message = format!(
+                "{} is looked for in a list of {}",
+                needle_node.ty.name(),
+                match of {
+                    Type::Bool => "booleans",
+                    Type::Int => "integers",
+                    Type::List => "lists",
+                    Type::Text | Type::Dynamic => "strings",
+                }
+            );
+            let into = self.operand(haystack, "list");
+            let hint = match (needle_node.ty, of) {
+                (Type::List, Type::Text) => {
+                    let list = self.operand(needle, "list");
+                    format!(
+                        "to ask whether one of its elements is there, write `{list}.exists(v, v in {into})`"
+                    )
+                }
+                (Type::Int, Type::Text) if matches!(needle_node.kind, Kind::Known(_)) => {
+                    format!("put the number in quotes: `\"{}\" in {into}`", self.operand(needle, "1"))
+                }
+                (Type::Text, Type::Int) => "put the numbers in quotes".to_owned(),
+                _ => "look for a value of the type that the elements have".to_owned(),
+            };
+            return self.refuse(node, "type_mismatch", message, &hint);
+        }
+        Some(self.typed(node, Type::Bool, Kind::In(Box::new(needle_node), Box::new(haystack_node))))
+    }
+
+    /// Arithmetic is refused; what looks like it is often a name with a hyphen, or text that is put together.
+    pub(super) fn arithmetic(
+        &mut self,
+        node: &IdedExpr,
+        left: Option<&IdedExpr>,
+        right: &IdedExpr,
+    ) -> Option<Node> {
+        let text = self.snippet(node).unwrap_or_default();
+        let hyphened = left.is_some()
+            && text.contains('-')
+            && text
+                .split(['.', '-'])
+                .all(|part| !part.is_empty() && part.chars().all(|c| c == '_' || c.is_ascii_alphanumeric()));
+        if hyphened {
+            let hint = match text.split_once('.') {
+                Some((map, key)) => format!("a name with a hyphen is written in quotes: `{map}[\"{key}\"]`"),
+                None => format!(
+                    "a name with a hyphen is written in quotes: `{}`",
+                    FieldRef::key("SpanAttributes", text)
+                ),
+            };
+            return self.refuse(node, "unsupported", "`-` is not part of a name", &hint);
+        }
+        let hint = match (left, &right.expr) {
+            (Some(left), Expr::Literal(LiteralValue::String(_))) if text_literal(left).is_some() => {
+                "write the text as one literal"
+            }
+            (Some(_), _) => "compare the parts one by one, or store what you need as a user attribute",
+            (None, _) => "write the comparison the other way round",
+        };
+        self.refuse(node, "unsupported", "arithmetic and concatenation are not supported in a policy", hint)
+    }
+
+    pub(super) fn key(&mut self, node: &IdedExpr, map: &str, key: &str) -> Option<Arc<MarkedField>> {
+        self.marked(node, &FieldRef::key(map, key))
+    }
+}
+
+fn is_null(node: &IdedExpr) -> bool {
+    matches!(node.expr, Expr::Literal(LiteralValue::Null))
+}
+
+fn sign(relation: Relation) -> &'static str {
+    match relation {
+        Relation::Eq => "==",
+        Relation::Ne => "!=",
+        Relation::Lt => "<",
+        Relation::Le => "<=",
+        Relation::Gt => ">",
+        Relation::Ge => ">=",
+    }
+}

@@ -1,0 +1,235 @@
+//! Functions that policies do not have, and known ones that are called wrongly.
+
+use cel::IdedExpr;
+use cel::common::ast::Expr;
+use tracewarden_model::nearest::nearest;
+
+use crate::check::names::{is_user_attributes, path};
+use crate::check::{Checker, text_literal};
+use crate::expression::Node;
+
+/// The functions of the language, for suggestions.
+const FUNCTIONS: [&str; 9] =
+    ["startsWith", "endsWith", "contains", "matches", "size", "has", "exists", "all", "exists_one"];
+
+/// Names from other languages, in lower case without `_`, and what policies call it.
+const HABITS: [(&str, &[&str]); 7] = [
+    ("startsWith", &["startswith", "hasprefix", "beginswith", "startwith", "prefix"]),
+    ("endsWith", &["endswith", "hassuffix", "endwith", "suffix"]),
+    ("contains", &["includes", "include", "indexof", "instr", "has", "hastoken", "position", "strpos"]),
+    (
+        "matches",
+        &[
+            "match",
+            "regex",
+            "regexmatch",
+            "regexp",
+            "rlike",
+            "test",
+            "find",
+            "search",
+            "like",
+            "ilike",
+            "glob",
+        ],
+    ),
+    ("size", &["length", "len", "count", "strlen", "cardinality"]),
+    ("exists", &["any", "some", "hasany", "anymatch", "filter", "existsany"]),
+    ("all", &["every", "forall", "hasall", "allmatch"]),
+];
+
+/// Functions whose first argument is a name for the element.
+const DECLARING: [&str; 14] = [
+    "exists",
+    "all",
+    "existsone",
+    "any",
+    "some",
+    "every",
+    "forall",
+    "filter",
+    "map",
+    "anymatch",
+    "allmatch",
+    "existsany",
+    "find",
+    "foreach",
+];
+
+impl Checker<'_> {
+    pub(super) fn unknown_function(
+        &mut self,
+        node: &IdedExpr,
+        name: &str,
+        target: Option<&IdedExpr>,
+        arguments: &[IdedExpr],
+    ) -> Option<Node> {
+        let before = self.errors.len();
+        // What it is called on and with may be wrong as well, except where it may be the name of an element.
+        let value = target.filter(|target| {
+            self.map_named(target).is_none()
+                && path(target).is_none_or(|names| names.first() != Some(&"user") || names.len() > 2)
+        });
+        if let Some(target) = value {
+            self.expression(target);
+        }
+        let lower = lowered(name);
+        let goes_through = DECLARING.contains(&lower.as_str());
+        if !goes_through {
+            for argument in arguments {
+                if self.map_named(argument).is_none() {
+                    self.expression(argument);
+                }
+            }
+        }
+        let independent = self.errors.split_off(before);
+        let hint = self.instead_of_call(name, target, arguments);
+        let message = match (FUNCTIONS.contains(&name), target) {
+            (true, _) => format!("`{name}` is not called like this"),
+            (false, Some(_)) => format!("a policy has no method `{name}`"),
+            (false, None) => format!("a policy has no function `{name}`"),
+        };
+        self.refuse::<()>(node, "unknown_function", message, &hint);
+        self.errors.extend(independent);
+        None
+    }
+
+    fn instead_of_call(&self, name: &str, target: Option<&IdedExpr>, arguments: &[IdedExpr]) -> String {
+        let all: Vec<&IdedExpr> = target.into_iter().chain(arguments).collect();
+        let subject = all.first().map_or_else(|| "x".to_owned(), |node| self.operand(node, "x"));
+        let rest: Vec<String> =
+            all.iter().skip(1).map(|node| self.snippet(node).unwrap_or("…").to_owned()).collect();
+        let first = rest.first().map_or("\"…\"", String::as_str);
+        let lower = lowered(name);
+        // A map or the caller's attributes: `SpanAttributes.contains("env")`.
+        if let Some(container) = all.first()
+            && (self.map_named(container).is_some() || is_user_attributes(container))
+            && all.get(1).is_none_or(|key| text_literal(key).is_some())
+        {
+            return match lower.as_str() {
+                "get" | "at" => format!("write `{subject}[{first}]`"),
+                "size" | "length" | "len" => "a policy cannot ask how many keys there are".to_owned(),
+                _ => format!("to ask for a key, write `{first} in {subject}`"),
+            };
+        }
+        match lower.as_str() {
+            "lower" | "upper" | "tolower" | "toupper" | "lowerascii" | "upperascii" | "tolowercase"
+            | "touppercase" | "lcase" | "ucase" | "equalsignorecase" | "casefold" => {
+                return format!("to compare without regard to case, write `{subject}.matches(\"(?i)^…$\")`");
+            }
+            "isnull" | "isempty" | "empty" | "isabsent" | "missing" | "notexists" => {
+                return match all.first().and_then(|node| self.presence(node)) {
+                    Some(presence) => format!("to ask whether it is absent, write `!({presence})`"),
+                    None => format!("to ask whether it is empty, write `{subject} == \"\"`"),
+                };
+            }
+            "isnotnull" | "defined" | "isset" | "present" | "notempty" | "coalesce" | "ifnull" | "exists"
+                if all.len() <= 2 && target.is_none() =>
+            {
+                return match all.first().and_then(|node| self.presence(node)) {
+                    Some(presence) => format!("to ask whether it is there, write `{presence}`"),
+                    None => "write `list.exists(v, v == \"…\")`, or `\"key\" in SpanAttributes` for a key"
+                        .to_owned(),
+                };
+            }
+            "int" | "uint" | "double" | "string" | "bool" | "bytes" | "tostring" | "toint" | "cast"
+            | "dyn" | "type" | "timestamp" | "duration" | "now" | "date" => {
+                return "values are compared as they are: a policy has no conversions, times or numbers"
+                    .to_owned();
+            }
+            "trim" | "split" | "replace" | "substring" | "substr" | "join" | "format" | "concat"
+            | "charat" | "reverse" => {
+                return "a policy cannot change text: compare it with `==`, `startsWith`, `endsWith`, `contains` or `matches`".to_owned();
+            }
+            "map" | "sort" | "distinct" | "flatten" => {
+                return format!("to test the elements of a list, write `{subject}.exists(v, …)`");
+            }
+            "hasrole" | "isinrole" | "inrole" => {
+                let role = all.last().filter(|node| text_literal(node).is_some());
+                let role = role.map_or_else(|| "\"…\"".to_owned(), |node| self.operand(node, "\"…\""));
+                return format!("to ask for a role, write `{role} in user.roles`");
+            }
+            "in" | "isin" | "oneof" => return format!("write `{subject} in [{}]`", rest.join(", ")),
+            "not" => return format!("write `!({subject})`"),
+            "and" => return format!("write `{subject} && {first}`"),
+            "or" => return format!("write `{subject} || {first}`"),
+            "equals" | "eq" | "equal" | "is" => return format!("write `{subject} == {first}`"),
+            "ne" | "notequals" => return format!("write `{subject} != {first}`"),
+            "if" | "iff" | "cond" => return format!("write `{subject} ? {} : …`", first),
+            _ => {}
+        }
+        let known =
+            FUNCTIONS.iter().copied().find(|known| known.eq_ignore_ascii_case(&lower) || *known == name);
+        let habit = HABITS.iter().find(|(_, names)| names.contains(&lower.as_str())).map(|(name, _)| *name);
+        match known.or(habit) {
+            Some(known) => self.right_call(known, name, &subject, &rest, &all),
+            None => match nearest(name, FUNCTIONS).first() {
+                Some(close) => {
+                    let close = FUNCTIONS.into_iter().find(|known| known == close).unwrap_or("contains");
+                    self.right_call(close, name, &subject, &rest, &all)
+                }
+                None => format!("policies know {}", FUNCTIONS.map(|name| format!("`{name}`")).join(", ")),
+            },
+        }
+    }
+
+    /// How the function is called, with what stands there.
+    fn right_call(
+        &self,
+        known: &str,
+        written: &str,
+        subject: &str,
+        rest: &[String],
+        all: &[&IdedExpr],
+    ) -> String {
+        let on_text = |argument: &str| format!("{subject}.{known}({argument})");
+        match known {
+            "startsWith" | "endsWith" | "contains" | "matches" => match rest {
+                [] => format!("write `{}`", on_text("\"…\"")),
+                // The SQL form of a pattern is another one.
+                [argument] if written.to_lowercase().contains("like") => {
+                    let plain = argument.trim_matches(['"', '\'']).trim_matches('%');
+                    format!("write `{subject}.contains(\"{plain}\")`, or `startsWith` or `endsWith`")
+                }
+                [argument] => format!("write `{}`", on_text(argument)),
+                several => {
+                    let calls: Vec<String> = several.iter().map(|argument| on_text(argument)).collect();
+                    format!("it takes one value: write `{}`", calls.join(" || "))
+                }
+            },
+            "size" => format!("write `size({subject})`"),
+            "has" => match all.first().and_then(|node| self.presence(node)) {
+                Some(presence) => format!("write `{presence}`"),
+                None => "write `has(SpanAttributes.key)` or `\"key\" in SpanAttributes`".to_owned(),
+            },
+            _ => {
+                let by_itself = all.get(1).is_some_and(|node| matches!(node.expr, Expr::Ident(_)));
+                let condition = match rest {
+                    [element] if by_itself => {
+                        return format!("write `{subject}.{known}({element}, {element} == \"…\")`");
+                    }
+                    [condition] if !condition.starts_with(['"', '\'', '[']) => condition.as_str(),
+                    [text] if text.starts_with(['"', '\'']) => {
+                        return format!("write `{subject}.{known}(v, v == {text})`");
+                    }
+                    [list] => return format!("write `{subject}.{known}(v, v in {list})`"),
+                    [variable, condition] => {
+                        return format!("write `{subject}.{known}({variable}, {condition})`");
+                    }
+                    _ => "v == \"…\"",
+                };
+                // The element's name is what the condition does not know.
+                let element: String =
+                    condition.chars().take_while(|c| *c == '_' || c.is_ascii_alphanumeric()).collect();
+                let element =
+                    if element.is_empty() || self.is_known(&element) { "v".to_owned() } else { element };
+                format!("write `{subject}.{known}({element}, {condition})`")
+            }
+        }
+    }
+}
+
+/// Without the differences in how languages join words.
+fn lowered(name: &str) -> String {
+    name.to_lowercase().replace('_', "")
+}

@@ -1,0 +1,84 @@
+//! Why a pattern is refused, in words for someone who knows another engine's patterns better.
+
+use regex_syntax::ast;
+
+/// Why a pattern is refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PatternError {
+    /// The bytes of the pattern that it is about; `None` for all of it.
+    pub place: Option<(usize, usize)>,
+    /// Lower case, no final period.
+    pub message: String,
+    /// What to write instead.
+    pub hint: String,
+}
+
+impl PatternError {
+    pub(super) fn new(span: Option<&ast::Span>, message: impl Into<String>, hint: &str) -> Self {
+        let place = span.map(|span| (span.start.offset, span.end.offset));
+        Self { place, message: message.into(), hint: hint.to_owned() }
+    }
+
+    /// What the parser refused.
+    pub(super) fn syntax(text: &str, error: &ast::Error) -> Self {
+        use ast::ErrorKind;
+        let span = error.span();
+        let at = span.start.offset;
+        let before = text.get(..span.end.offset).unwrap_or_default();
+        let escape = text.get(at..span.end.offset).unwrap_or_default();
+        let (message, hint) = match error.kind() {
+            ErrorKind::UnsupportedLookAround => (
+                "looking ahead or behind is not supported",
+                "join two conditions: `x.matches(\"…\") && !x.matches(\"…\")`",
+            ),
+            ErrorKind::UnsupportedBackreference => {
+                ("references to groups are not supported", "write out what is repeated")
+            }
+            ErrorKind::RepetitionMissing if before.ends_with(['+', '*', '?']) && at > 0 => (
+                "nothing stands before this that could be repeated",
+                "leave it out; possessive repetitions are not supported",
+            ),
+            ErrorKind::RepetitionMissing => (
+                "nothing stands before this that could be repeated",
+                "for any text write `.*`, for the character itself put `\\` before it",
+            ),
+            ErrorKind::GroupUnclosed => {
+                ("this group is not closed", "add `)`, or write `\\(` for the bracket itself")
+            }
+            ErrorKind::GroupUnopened => {
+                ("there is no group that this closes", "write `\\)` for the bracket itself")
+            }
+            ErrorKind::ClassUnclosed => {
+                ("these brackets are not closed", "add `]`, or write `\\[` for the bracket itself")
+            }
+            ErrorKind::ClassRangeInvalid => {
+                ("the range is the wrong way round", "write the smaller character first")
+            }
+            ErrorKind::EscapeUnrecognized if escape == "\\Z" => {
+                ("this escape is not known", "for the end of the text write `\\z`")
+            }
+            ErrorKind::EscapeUnrecognized => (
+                "this escape is not known",
+                "known are `\\d \\w \\s \\D \\W \\S \\b \\B \\A \\z \\n \\t`, and `\\` before a sign that stands for itself",
+            ),
+            ErrorKind::EscapeUnexpectedEof => {
+                ("the pattern ends in a backslash", "write the backslash itself as `\\\\`")
+            }
+            ErrorKind::FlagUnrecognized => {
+                ("this flag is not known", "the flags are `i`, `m` and `s`, as in `(?i)text`")
+            }
+            ErrorKind::NestLimitExceeded(_) => (
+                "groups and repetitions nest too deeply",
+                "write a simpler pattern, or several joined by `||`",
+            ),
+            ErrorKind::RepetitionCountInvalid => {
+                ("the repetition is the wrong way round", "write the smaller count first, as in `{2,5}`")
+            }
+            _ => {
+                let message = format!("not a valid pattern: {}", error.kind());
+                return Self::new(Some(span), message, "patterns follow RE2's syntax");
+            }
+        };
+        Self::new(Some(span), message, hint)
+    }
+}

@@ -1,0 +1,122 @@
+//! What people are told about policies that are wrong, or probably not what was meant: each file of `diagnostics/` holds
+//! expressions and what is said of them. `UPDATE_DOCS=1 cargo test -p tracewarden-policy --test diagnostics` writes the
+//! files anew; read them with the eyes of someone who writes their first policy.
+
+mod support;
+
+use std::fmt::Write;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use support::{field, model};
+use tracewarden_model::{AccessModel, FieldRef, FieldSource, LogicalType};
+use tracewarden_policy::{check, role_warnings};
+
+const EXPRESSION: &str = ">>> ";
+const ANOTHER: &str = "+++ ";
+const CONTINUED: &str = "||| ";
+
+fn wide_model() -> AccessModel {
+    let mut model = model();
+    let key = |map: &str, key: &str| field(FieldRef::key(map, key), LogicalType::String, "String");
+    model.fields.extend([
+        field(FieldRef::column("SpanName"), LogicalType::String, "LowCardinality(String)"),
+        key("ResourceAttributes", "service.namespace"),
+        key("ResourceAttributes", "host.name"),
+    ]);
+    for (path, column_type, logical) in [
+        ("http.request.method", "LowCardinality(String)", LogicalType::String),
+        ("user.id", "Dynamic", LogicalType::String),
+        ("region", "Dynamic", LogicalType::String),
+    ] {
+        let mut field = field(FieldRef::key("Attrs", path), logical, column_type);
+        field.source = FieldSource::JsonPath;
+        model.fields.push(field);
+    }
+    model
+}
+
+fn files() -> Vec<PathBuf> {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/diagnostics");
+    let mut files: Vec<PathBuf> =
+        fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    files
+}
+
+/// The cases of a file: one expression each, or several of one role.
+fn cases(text: &str) -> Vec<Vec<String>> {
+    let mut cases: Vec<Vec<String>> = Vec::new();
+    for line in text.lines() {
+        if let Some(expression) = line.strip_prefix(EXPRESSION) {
+            cases.push(vec![expression.to_owned()]);
+        } else if let Some(expression) = line.strip_prefix(ANOTHER) {
+            cases.last_mut().unwrap().push(expression.to_owned());
+        } else if let Some(more) = line.strip_prefix(CONTINUED) {
+            let expression = cases.last_mut().unwrap().last_mut().unwrap();
+            expression.push('\n');
+            expression.push_str(more);
+        }
+    }
+    cases
+}
+
+fn answered(cases: &[Vec<String>], model: &AccessModel) -> String {
+    let mut written = String::new();
+    for case in cases {
+        for (number, expression) in case.iter().enumerate() {
+            let marked = expression.replace('\n', &format!("\n{CONTINUED}"));
+            writeln!(written, "{}{marked}", if number == 0 { EXPRESSION } else { ANOTHER }).unwrap();
+        }
+        let checked: Result<Vec<_>, _> = case.iter().map(|expression| check(expression, model)).collect();
+        match checked {
+            Err(errors) => {
+                let expression = case.iter().find(|text| check(text, model).is_err()).unwrap();
+                for error in errors {
+                    writeln!(written, "{}\n", error.render(expression, None)).unwrap();
+                }
+            }
+            Ok(checked) => {
+                let titles: Vec<String> =
+                    (1..=checked.len()).map(|number| format!("policy {number}")).collect();
+                let policies: Vec<_> = titles.iter().map(String::as_str).zip(&checked).collect();
+                let warnings = role_warnings(&policies);
+                if warnings.iter().all(Vec::is_empty) {
+                    written.push_str("ok\n\n");
+                }
+                for (expression, warnings) in case.iter().zip(warnings) {
+                    for warning in warnings {
+                        writeln!(written, "{}\n", warning.render(expression, None)).unwrap();
+                    }
+                }
+            }
+        }
+    }
+    written
+}
+
+#[test]
+fn what_is_said_is_what_the_files_hold() {
+    let model = wide_model();
+    for file in files() {
+        let held = fs::read_to_string(&file).unwrap();
+        let current = answered(&cases(&held), &model);
+        if std::env::var_os("UPDATE_DOCS").is_some() {
+            fs::write(&file, current).unwrap();
+            continue;
+        }
+        let differing = held.lines().zip(current.lines()).position(|(held, current)| held != current);
+        let from =
+            differing.unwrap_or_else(|| held.lines().count().min(current.lines().count())).saturating_sub(6);
+        let part = |text: &str| text.lines().skip(from).take(18).collect::<Vec<_>>().join("\n");
+        assert!(
+            held == current,
+            "{}, from line {}: run `UPDATE_DOCS=1 cargo test -p tracewarden-policy --test diagnostics`\n\
+             ── the file ──\n{}\n── now ──\n{}\n",
+            file.display(),
+            from + 1,
+            part(&held),
+            part(&current),
+        );
+    }
+}
