@@ -6,7 +6,7 @@ use tracewarden_model::{AccessModel, ColumnType, FieldRef, FieldSource, LogicalT
 
 use crate::json::Json;
 use crate::policies::EvaluatedUser;
-use crate::schema_wire::{self, WireBinding};
+use crate::schema_wire::{self, WireBinding, WireFieldSource};
 
 /// A file about policies.
 #[derive(Debug, Default, Deserialize)]
@@ -53,8 +53,8 @@ struct FileField {
     logical: Option<schema_wire::LogicalType>,
     /// Type of the column, of the map's values, or of what is at the path.
     column_type: Option<String>,
-    /// Where the value is: `column`, `map_key` or `json_path`.
-    source: Option<String>,
+    /// Where the value is; follows from the others, but for a path of a declared type.
+    source: Option<WireFieldSource>,
     /// Whether filters may use it.
     filterable: Option<bool>,
     /// Whether policies may use it; they may, unless it is a number.
@@ -155,10 +155,8 @@ fn marked(sent: FileField) -> Result<MarkedField, (&'static str, String)> {
     let map = sent.map.filter(|map| !map.is_empty());
     let wanted: Option<LogicalType> = sent.logical.map(Into::into);
     let column_type = sent.column_type.as_deref().map(ColumnType::parse);
-    let source = match (sent.source.as_deref(), &map) {
-        (Some(text), _) => FieldSource::parse(text).ok_or_else(|| {
-            ("/source", format!("no source `{text}`: it is `column`, `map_key` or `json_path`"))
-        })?,
+    let source = match (sent.source, &map) {
+        (Some(source), _) => source.into(),
         (None, None) => FieldSource::Column,
         (None, Some(_)) if column_type == Some(ColumnType::Dynamic) => FieldSource::JsonPath,
         (None, Some(_)) => FieldSource::MapKey,
@@ -275,7 +273,7 @@ mod tests {
         assert!(refused("{name: a, type: number, policy: true}").starts_with("/fields/0/policy policies"));
         assert!(refused("{name: a, ref: b}").starts_with("/fields/0/ref the field is called `a`"));
         assert!(refused("{name: a, source: map_key}").starts_with("/fields/0/source"));
-        assert!(refused("{name: a, source: row}").contains("no source `row`"));
+        assert!(refused("{name: a, source: row}").contains("unknown variant `row`"));
         assert!(refused("{name: a}\n  - {name: a}").starts_with("/fields/1 `a` is there twice"));
         assert_eq!(refused("{nam: a}"), "2:6 unknown member `nam`; did you mean `name`?");
         assert!(refused("{name: a, type: text}").contains("unknown variant `text`"));

@@ -1,7 +1,7 @@
 //! The access model as it is sent and answered.
 
 use serde::{Deserialize, Serialize};
-use tracewarden_model::{AccessModel, Binding, Display, MarkedField};
+use tracewarden_model::{AccessModel, Binding, Display, FieldSource, MarkedField};
 use utoipa::ToSchema;
 
 /// The bound table with its structural columns, as every answer with spans repeats it.
@@ -160,6 +160,39 @@ impl From<LogicalType> for tracewarden_model::LogicalType {
     }
 }
 
+/// Where the value of a field is in a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+#[schema(as = FieldSource)]
+pub(crate) enum WireFieldSource {
+    /// A column of its own.
+    Column,
+    /// Under a key of a map column.
+    MapKey,
+    /// At a path of a JSON column.
+    JsonPath,
+}
+
+impl From<FieldSource> for WireFieldSource {
+    fn from(source: FieldSource) -> Self {
+        match source {
+            FieldSource::Column => Self::Column,
+            FieldSource::MapKey => Self::MapKey,
+            FieldSource::JsonPath => Self::JsonPath,
+        }
+    }
+}
+
+impl From<WireFieldSource> for FieldSource {
+    fn from(source: WireFieldSource) -> Self {
+        match source {
+            WireFieldSource::Column => Self::Column,
+            WireFieldSource::MapKey => Self::MapKey,
+            WireFieldSource::JsonPath => Self::JsonPath,
+        }
+    }
+}
+
 /// A marked field as administrators see it.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = MarkedField)]
@@ -177,6 +210,8 @@ pub(crate) struct WireMarkedField {
     /// Type of the column, of the map's values, or of what is at the path, in the trace store; `Dynamic` for a path without
     /// a declared type.
     column_type: String,
+    /// Where its value is in a row.
+    source: WireFieldSource,
     /// Whether filters may use it.
     filterable: bool,
     /// Whether policies may use it.
@@ -191,6 +226,7 @@ impl From<&MarkedField> for WireMarkedField {
             reference: field.field.to_string(),
             logical: field.logical.into(),
             column_type: field.column_type.to_string(),
+            source: field.source.into(),
             filterable: field.filterable,
             policy: field.policy,
         }

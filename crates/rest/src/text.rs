@@ -76,7 +76,7 @@ pub struct Document {
 }
 
 impl Document {
-    /// Reads a document. One that begins with `{` or `[` is JSON, any other YAML.
+    /// Reads a document: JSON when it is, otherwise YAML.
     ///
     /// # Errors
     /// The first place that cannot be read.
@@ -86,9 +86,7 @@ impl Document {
         if text.len() > MAX_BYTES {
             return Err(Fault::new(start, format!("documents are limited to {MAX_BYTES} bytes")));
         }
-        let root =
-            if text.trim_start().starts_with(['{', '[']) { json::read(text) } else { yaml::read(text) };
-        Ok(Self { root: root? })
+        Ok(Self { root: root(text)? })
     }
 
     /// The document's content as a value of the type; what the type does not know is refused.
@@ -134,6 +132,19 @@ impl Document {
     pub fn value(&self) -> Value {
         value(&self.root)
     }
+}
+
+fn root(text: &str) -> Result<Node, Fault> {
+    let mut characters = text.chars().filter(|character| !character.is_whitespace());
+    if !matches!(characters.next(), Some('{' | '[')) {
+        return yaml::read(text);
+    }
+    // JSON has keys of any length, escapes and tabs that YAML does not, and YAML has braces, too.
+    json::read(text).or_else(|fault| match (characters.next(), yaml::read(text)) {
+        (_, Ok(root)) => Ok(root),
+        (Some('"' | '{' | '[') | None, Err(_)) => Err(fault),
+        (Some(_), Err(fault)) => Err(fault),
+    })
 }
 
 fn value(node: &Node) -> Value {
@@ -211,8 +222,10 @@ mod tests {
         refused("--- 1\n--- 2", "2:1", "one document");
         refused("? [a]\n: 1", "1:3", "name");
         refused("a: 1\n b: 2", "2:3", "");
-        refused("{\"a\": 1,\n  b}", "2:3", "");
+        refused("{\"a\": 1,\n  \"b\": }x", "2:8", "not JSON");
+        refused("{a: 1,\n  b", "3:1", "not YAML");
         refused("", "1:1", "empty");
+        assert_eq!(read("{a: [b, 1,], \"c\": d}"), json!({"a": ["b", 1], "c": "d"}));
         assert_eq!(read("a: 'yes'\nb: no way\nc: 2026-11-21\n1: x")["1"], "x");
     }
 

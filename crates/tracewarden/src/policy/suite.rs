@@ -10,6 +10,7 @@ use tracewarden_rest::json::Json;
 use tracewarden_rest::policy_file::{FilePolicy, FileTest, PolicyFile};
 
 use super::files::{self, Named, plain};
+use super::report::counted;
 use super::{Line, Trouble};
 
 /// The role that need not be defined: it is built in, and opens nothing by itself.
@@ -262,7 +263,8 @@ impl Reader<'_> {
             None => self.fault(pointer, "expected `true`, `false`, `error`, or a list of these"),
             Some(expected) if expected.len() == spans => return Some(expected),
             Some(expected) => {
-                self.fault(pointer, &format!("there are {spans} spans, and {} outcomes", expected.len()));
+                let (spans, outcomes) = (counted(spans, "span"), counted(expected.len(), "outcome"));
+                self.fault(pointer, &format!("the test has {spans}, and here are {outcomes}"));
             }
         }
         None

@@ -170,7 +170,8 @@ fn show(results: &Results, output: &mut String) {
             let _ = writeln!(output, "  {} {}", if test.passed { "ok  " } else { "FAIL" }, plain(&test.name));
             for failure in &test.failures {
                 let Failure { about, expected, got, shown } = failure;
-                let _ = writeln!(output, "\n       {about}: expected {expected}, got {got}\n");
+                let gap = if output.ends_with("\n\n") { "" } else { "\n" };
+                let _ = writeln!(output, "{gap}       {about}: expected {expected}, got {got}\n");
                 for part in shown {
                     for line in part.lines() {
                         let _ = writeln!(output, "         {line}");

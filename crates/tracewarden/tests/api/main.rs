@@ -22,6 +22,7 @@ mod errors;
 mod headers;
 mod me;
 mod narrowed_keys;
+mod policies;
 mod preview;
 mod roles;
 mod schema;

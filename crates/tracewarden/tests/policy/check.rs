@@ -1,0 +1,98 @@
+//! `tracewarden policy check`.
+
+use serde_json::{Value, json};
+
+use crate::{MODEL, Place};
+
+#[test]
+fn a_valid_policy_is_said_to_be_valid_with_what_it_reads() {
+    let place = Place::new(&[("model.yaml", MODEL), ("own.cel", "ServiceName == \"checkout\"\n")]);
+    let ran = place.run(&["check", "--model", "model.yaml", "own.cel"]);
+    assert_eq!((ran.status, ran.output.as_str()), (0, "own.cel: valid, reads ServiceName\n"), "{ran:?}");
+    let ran = place.run_with(&["check", "--model", "model.yaml", "-"], "true && Attrs.user.id == \"a\"");
+    assert_eq!((ran.status, ran.output.as_str()), (0, "standard input: valid, reads Attrs[\"user.id\"]\n"));
+}
+
+#[test]
+fn an_error_is_shown_in_its_place() {
+    let place = Place::new(&[("model.yaml", MODEL)]);
+    let ran = place.run(&["check", "--model", "model.yaml", "--expression", "ServiceNam == \"a\""]);
+    assert_eq!(ran.status, 1);
+    let output = &ran.output;
+    assert!(output.starts_with("error[unmarked_field]: `ServiceNam` is not a field"), "{output}");
+    assert!(output.contains("\n --> expression:1:1\n"), "{output}");
+    assert!(output.contains("\n1 | ServiceNam == \"a\"\n  | ^^^^^^^^^^\n"), "{output}");
+    assert!(output.contains("`ServiceName`"), "{output}");
+    assert!(output.ends_with("expression: not valid\n"), "{output}");
+    let ran = place.run(&["check", "--model", "model.yaml", "--expression", "Duration > 5"]);
+    assert!(ran.status == 1 && ran.output.contains("error[number_field]"), "{ran:?}");
+}
+
+#[test]
+fn warnings_fail_only_where_that_is_wanted() {
+    let place = Place::new(&[("model.yaml", MODEL), ("all.cel", "true")]);
+    let ran = place.run(&["check", "--model", "model.yaml", "all.cel"]);
+    assert_eq!(ran.status, 0);
+    assert!(ran.output.starts_with("warning[constant]: "), "{}", ran.output);
+    assert!(ran.output.ends_with("all.cel: valid\n"), "{}", ran.output);
+    assert_eq!(place.run(&["check", "--strict", "--model", "model.yaml", "all.cel"]).status, 1);
+}
+
+#[test]
+fn the_form_in_clickhouse_is_that_of_a_user() {
+    let user = "{\"username\": \"ada\", \"attributes\": {\"team\": \"it's\"}}";
+    let place = Place::new(&[("model.yaml", MODEL), ("ada.json", user)]);
+    let expression = "ServiceName == user.attributes.team";
+    let sql = |more: &[&str]| {
+        let arguments = ["check", "--model", "model.yaml", "--sql", "--expression", expression];
+        let ran = place.run(&[&arguments, more].concat());
+        assert_eq!(ran.status, 0, "{ran:?}");
+        ran.output.lines().last().unwrap().to_owned()
+    };
+    assert_eq!(sql(&["--user", "ada.json"]), "  in ClickHouse: (`ServiceName` = 'it\\'s')");
+    assert_eq!(sql(&[]), "  in ClickHouse: 0");
+}
+
+#[test]
+fn all_policies_of_a_file_are_checked() {
+    let roles = format!(
+        "{MODEL}roles:\n  - name: dev\n    policies:\n      - {{title: One, expression: 'ServiceName == \"a\"'}}\n      \
+         - {{title: Two, expression: 'Nope == \"a\"'}}\npolicies:\n  - {{title: Loose, expression: 'Nick != \"x\"'}}\n"
+    );
+    let place = Place::new(&[("roles.yaml", &roles), ("other.json", "{\"fields\": [{\"name\": \"Nope\"}]}")]);
+    let ran = place.run(&["check", "roles.yaml"]);
+    assert_eq!(ran.status, 1);
+    let lines: Vec<&str> = ran.output.lines().filter(|line| line.starts_with("roles.yaml")).collect();
+    assert_eq!(
+        lines,
+        [
+            "roles.yaml, role `dev`, policy `One`: valid, reads ServiceName",
+            "roles.yaml, role `dev`, policy `Two`: not valid",
+            "roles.yaml, policy `Loose`: valid, reads Nick",
+        ]
+    );
+    // The given model wins.
+    let ran = place.run(&["check", "--model", "other.json", "--format", "json", "roles.yaml"]);
+    let results: Value = serde_json::from_str(&ran.output).unwrap();
+    let valid: Vec<&Value> = results.as_array().unwrap().iter().map(|result| &result["valid"]).collect();
+    assert_eq!(valid, [&json!(false), &json!(true), &json!(false)]);
+    assert_eq!(results[1]["fields"], json!(["Nope"]));
+    let error = &results[0]["errors"][0];
+    assert_eq!((&error["line"], &error["column"], &error["length"]), (&json!(1), &json!(1), &json!(11)));
+}
+
+#[test]
+fn what_cannot_be_checked_is_neither_valid_nor_invalid() {
+    let place = Place::new(&[("model.yaml", MODEL), ("empty.yaml", "fields: []\n"), ("a.cel", "true")]);
+    let troubled = |arguments: &[&str], part: &str| {
+        let ran = place.run(&[&["check"], arguments].concat());
+        assert_eq!(ran.status, 2, "{ran:?}");
+        assert!(ran.output.is_empty() && ran.errors.contains(part), "{ran:?}");
+    };
+    troubled(&["a.cel"], "--model");
+    troubled(&["--model", "nothing.yaml", "a.cel"], "nothing.yaml: cannot be read");
+    troubled(&["--model", "model.yaml", "nothing.cel"], "nothing.cel: cannot be read");
+    troubled(&["empty.yaml"], "neither roles nor policies");
+    troubled(&["--model", "model.yaml"], "<FILE>");
+    troubled(&["--model", "model.yaml", "--expression", "true", "a.cel"], "cannot be used with");
+}

@@ -1,0 +1,97 @@
+//! `tracewarden policy evaluate`.
+
+use serde_json::{Value, json};
+
+use crate::{MODEL, Place, Ran};
+
+const ADA: &str = "{username: ada, roles: [dev], attributes: {team: payments, lead: true, tenants: [acme]}}";
+
+fn evaluate(expression: &str, spans: &str, more: &[&str]) -> Ran {
+    let place = Place::new(&[
+        ("model.yaml", MODEL),
+        ("ada.yaml", ADA),
+        ("spans.json", spans),
+        ("policy.cel", expression),
+    ]);
+    let arguments =
+        ["evaluate", "--model", "model.yaml", "--user", "ada.yaml", "--spans", "spans.json", "policy.cel"];
+    place.run(&[&arguments, more].concat())
+}
+
+#[test]
+fn each_span_has_a_verdict_with_what_decided() {
+    let spans = json!([
+        {"ServiceName": "checkout", "SpanAttributes": {"env": "prod"}, "Unmarked": 1},
+        {"ServiceName": "cart", "SpanAttributes": {}},
+    ]);
+    let expression = "ServiceName == \"checkout\"\n  || SpanAttributes.env != \"prod\"";
+    let ran = evaluate(expression, &spans.to_string(), &[]);
+    assert_eq!(ran.status, 0, "{ran:?}");
+    assert_eq!(
+        ran.output,
+        r#"true: on span 1
+ --> policy.cel:1:1
+  |
+1 | ServiceName == "checkout"
+  | ^^^^^^^^^^^^^^^^^^^^^^^^^ true: `ServiceName` is "checkout"
+
+error: on span 2
+ --> policy.cel:2:6
+  |
+2 |   || SpanAttributes.env != "prod"
+  |      ^^^^^^^^^^^^^^^^^^ error: `SpanAttributes["env"]` is absent on this span
+
+2 spans: 1 true, 0 false, 1 error
+"#
+    );
+}
+
+#[test]
+fn for_programs_it_is_what_the_api_answers() {
+    let ran = evaluate("!(Nick == \"x\")", "[{\"Nick\": \"x\"}, {\"Nick\": null}]", &["--format", "json"]);
+    let answer: Value = serde_json::from_str(&ran.output).unwrap();
+    let place = json!({"line": 1, "column": 3, "length": 11});
+    let decision = &answer["results"][0]["decided_by"][0];
+    assert_eq!(answer["results"][0]["outcome"], "false");
+    assert_eq!(decision["outcome"], "true");
+    assert_eq!(decision["detail"], "`Nick` is \"x\"");
+    for member in ["line", "column", "length"] {
+        assert_eq!(decision[member], place[member]);
+    }
+    assert_eq!(answer["results"][1]["detail"], "`Nick` is NULL on this span");
+}
+
+#[test]
+fn what_a_query_answers_is_read_as_it_is() {
+    let answer = json!({
+        "schema": {"database": "otel", "table": "otel_traces", "version": 7},
+        "spans": [{"Events": [{"Name": "exception"}], "Kind": "Server", "Hash": "abc\0\0\0\0\0", "Attrs": {"user": {"id": "7"}}}],
+        "next_cursor": "x",
+    });
+    let expression =
+        "Events.Name == [\"exception\"] && Kind == \"Server\" && Hash == \"abc\" && Attrs.user.id == \"7\"";
+    let ran = evaluate(expression, &answer.to_string(), &[]);
+    assert!(ran.output.ends_with("1 span: 1 true, 0 false, 0 error\n"), "{ran:?}");
+}
+
+#[test]
+fn what_cannot_be_evaluated_is_said_with_its_place() {
+    let ran = evaluate("ServiceName ==", "[]", &[]);
+    assert!(ran.status == 1 && ran.output.contains("error[syntax]"), "{ran:?}");
+    let ran = evaluate("ServiceName == \"a\"", "[\n  {\"ServiceName\": 1}\n]", &[]);
+    assert_eq!((ran.status, ran.output.as_str()), (2, ""));
+    assert_eq!(ran.errors, "tracewarden: spans.json:2:19: expected a string, this is a number\n");
+    let ran = evaluate("Kind == \"Server\"", "- Kind: server\n", &[]);
+    assert_eq!(
+        ran.errors,
+        "tracewarden: spans.json:1:3: `server` is not one of the names of the enumeration; did you mean `Server`?\n"
+    );
+    let place = Place::new(&[("model.yaml", MODEL), ("user.yaml", "username: ada\nrole: [dev]\n")]);
+    let arguments =
+        ["evaluate", "--model", "model.yaml", "--user", "user.yaml", "--spans", "-", "--expression", "true"];
+    let ran = place.run_with(&arguments, "[]");
+    assert_eq!(ran.status, 2);
+    assert_eq!(ran.errors, "tracewarden: user.yaml:2:1: unknown member `role`; did you mean `roles`?\n");
+    let both = ["evaluate", "--model", "model.yaml", "--user", "-", "--spans", "-", "--expression", "true"];
+    assert!(place.run(&both).errors.contains("only one file"));
+}

@@ -1,0 +1,192 @@
+//! `tracewarden policy test`.
+
+use serde_json::{Value, json};
+
+use crate::{MODEL, Place, Ran, documentation, run_in};
+
+/// A file in which every test passes, for tests that change one thing.
+fn suite() -> String {
+    format!(
+        "{MODEL}roles:
+  - name: dev
+    policies:
+      - title: Own service
+        expression: ServiceName == user.attributes.team
+      - title: Staging
+        expression: SpanAttributes[\"env\"] == \"staging\"
+  - name: support
+    policies: [{{title: Staging, expression: 'SpanAttributes[\"env\"] == \"staging\"'}}]
+policies:
+  - {{title: Flagged, expression: SpanAttributes.flag}}
+users:
+  - {{username: ada, roles: [dev], attributes: {{team: payments}}}}
+  - {{username: ben}}
+traces:
+  - name: two services
+    spans:
+      - {{ServiceName: cart, SpanAttributes: {{env: prod}}}}
+      - {{ServiceName: payments, SpanAttributes: {{flag: 'true'}}}}
+tests:
+  - {{name: own service, user: ada, trace: two services, visible: true, policies: {{Own service: [false, true]}}}}
+  - {{name: no roles, user: ben, trace: two services, visible: false, policies: {{Own service: error}}}}
+  - {{name: a flag, user: ben, trace: two services, policies: {{Flagged: [error, true], dev/Staging: [false, error]}}}}
+"
+    )
+}
+
+#[track_caller]
+fn changed(from: &str, to: &str) -> Ran {
+    let text = suite();
+    assert!(text.contains(from), "{from}");
+    Place::new(&[("cases.yaml", &text.replacen(from, to, 1))]).run(&["test", "cases.yaml"])
+}
+
+#[test]
+fn the_documented_example_passes() {
+    let ran = run_in(&documentation().join("examples"), &["test", "policies.yaml"], "");
+    assert_eq!(ran.status, 0, "{ran:?}");
+    assert!(ran.output.ends_with("\n5 tests passed, 0 failed\n"), "{}", ran.output);
+    let page = std::fs::read_to_string(documentation().join("policy-tests.md")).unwrap();
+    assert!(
+        page.contains(&ran.output.replace("policies.yaml", "docs/examples/policies.yaml")),
+        "{}",
+        ran.output
+    );
+}
+
+#[test]
+fn what_is_as_expected_passes() {
+    let ran = Place::new(&[("cases.yaml", &suite())]).run(&["test", "cases.yaml"]);
+    assert_eq!((ran.status, ran.errors.as_str()), (0, ""));
+    assert_eq!(
+        ran.output,
+        "cases.yaml\n  ok   own service\n  ok   no roles\n  ok   a flag\n3 tests passed, 0 failed\n"
+    );
+}
+
+#[test]
+fn a_trace_that_opens_against_expectation_fails_with_what_opened_it() {
+    let ran = changed("visible: true", "visible: false");
+    assert_eq!(ran.status, 1);
+    assert_eq!(
+        ran.output,
+        r#"cases.yaml
+  FAIL own service
+
+       the trace, for `ada`: expected hidden, got visible
+
+         true: on span 2
+          --> cases.yaml, policy `dev/Own service`:1:1
+           |
+         1 | ServiceName == user.attributes.team
+           | ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^ true: `ServiceName` is "payments", `user.attributes["team"]` is "payments"
+
+  ok   no roles
+  ok   a flag
+2 tests passed, 1 failed
+"#
+    );
+}
+
+#[test]
+fn a_trace_that_stays_closed_against_expectation_fails_with_what_kept_it_closed() {
+    let ran = changed("team: payments", "team: payment");
+    assert_eq!(ran.status, 1);
+    for part in [
+        "the trace, for `ada`: expected visible, got hidden",
+        "`user.attributes[\"team\"]` is \"payment\"",
+        "policy `dev/Staging`:1:1",
+        "policy `dev/Own service` on span 2: expected true, got false",
+    ] {
+        assert!(ran.output.contains(part), "{part}: {}", ran.output);
+    }
+}
+
+#[test]
+fn an_error_is_not_false() {
+    let ran = changed("Own service: error", "Own service: false");
+    assert_eq!(ran.status, 1);
+    let expected = "policy `dev/Own service` on span 1: expected false, got error";
+    assert!(ran.output.contains(expected), "{}", ran.output);
+    assert!(ran.output.contains("the caller has no attribute `team`"), "{}", ran.output);
+}
+
+#[test]
+fn a_role_that_the_user_does_not_hold_opens_nothing() {
+    let ran = changed("roles: [dev]", "roles: [support]");
+    assert!(ran.output.contains("expected visible, got hidden"), "{}", ran.output);
+    assert!(!ran.output.contains("dev/Staging"), "{}", ran.output);
+}
+
+#[test]
+fn for_programs_the_results_are_json() {
+    let text = suite().replacen("visible: true", "visible: false", 1);
+    let ran = Place::new(&[("a.yaml", &text), ("b.yaml", &suite())])
+        .run(&["test", "--format", "json", "a.yaml", "b.yaml"]);
+    assert_eq!(ran.status, 1);
+    let results: Value = serde_json::from_str(&ran.output).unwrap();
+    assert_eq!((&results["passed"], &results["failed"]), (&json!(5), &json!(1)));
+    assert_eq!(results["files"][1]["file"], "b.yaml");
+    let failure = &results["files"][0]["tests"][0]["failures"][0];
+    assert_eq!((&failure["expected"], &failure["got"]), (&json!("hidden"), &json!("visible")));
+}
+
+#[test]
+fn the_model_may_be_another_file() {
+    let without = suite().replacen(MODEL, "model: ../model.yaml\n", 1);
+    let place = Place::new(&[("model.yaml", MODEL), ("tests/cases.yaml", &without)]);
+    let ran = place.run(&["test", "tests/cases.yaml"]);
+    assert_eq!(ran.status, 0, "{ran:?}");
+    let place = Place::new(&[("model.yaml", MODEL), ("cases.yaml", &without)]);
+    assert_eq!(place.run(&["test", "--model", "model.yaml", "cases.yaml"]).status, 0);
+    let ran = place.run(&["test", "cases.yaml"]);
+    assert!(ran.status == 2 && ran.errors.contains("../model.yaml: cannot be read"), "{ran:?}");
+}
+
+#[test]
+fn tests_that_cannot_be_run_do_not_pass() {
+    let troubled = |from: &str, to: &str, message: &str| {
+        let ran = changed(from, to);
+        assert_eq!((ran.status, ran.output.as_str()), (2, ""), "{to}: {ran:?}");
+        assert!(ran.errors.contains(message), "{to}: {}", ran.errors);
+    };
+    troubled(
+        "user: ada, trace",
+        "user: adda, trace",
+        "cases.yaml:31:25: no user `adda`; did you mean `ada`?",
+    );
+    troubled(
+        "trace: two services",
+        "trace: two service",
+        ":31:36: no trace `two service`; did you mean `two services`?",
+    );
+    troubled("{Own service: error}", "{Own servic: error}", "no policy `Own servic`; did you mean");
+    troubled("dev/Staging", "Staging", "several roles have a policy `Staging`: write `role/Staging`");
+    troubled("[false, true]", "[true]", "the test has 2 spans, and here are 1 outcome");
+    troubled("[false, true]", "[false, perhaps]", "expected `true`, `false`, `error`");
+    troubled("roles: [dev]", "roles: [deb]", "no role `deb`; did you mean `dev`?");
+    troubled("visible: false, policies: {Own service: error}", "visible: 'no'", "expected a boolean");
+    troubled(", visible: false, policies: {Own service: error}", "", "`visible` or `policies`");
+    troubled("ServiceName: cart", "ServiceName: [cart]", ":28:10: expected a string, this is an array");
+    troubled("visible: true", "visibel: true", "unknown member `visibel`; did you mean `visible`?");
+    troubled("ServiceName == user", "ServiceNam == user", "error[unmarked_field]");
+    troubled("name: no roles", "name: own service", ":32:6: `own service` is there twice");
+    troubled("username: ben", "username: ada", "`ada` is there twice");
+    troubled("tests:\n", "test: []\ntests:\n", "unknown member `test`; did you mean `tests`?");
+    let empty = format!("{MODEL}tests: []\n");
+    let ran = Place::new(&[("cases.yaml", &empty)]).run(&["test", "cases.yaml"]);
+    assert!(ran.status == 2 && ran.errors.contains("there are no `tests`"), "{ran:?}");
+}
+
+#[test]
+fn a_policy_that_the_service_could_not_apply_opens_nothing() {
+    let many: Vec<String> = (0..900).map(|number| format!("t{number}")).collect();
+    let expression =
+        "user.attributes.many.exists_one(a, ServiceName.startsWith(a) || SpanAttributes.env == a)";
+    let text = suite()
+        .replacen("team: payments", &format!("team: payments, many: [{}]", many.join(", ")), 1)
+        .replacen("ServiceName == user.attributes.team", expression, 1);
+    let ran = Place::new(&[("cases.yaml", &text)]).run(&["test", "cases.yaml"]);
+    assert_eq!(ran.status, 1, "{ran:?}");
+    assert!(ran.output.contains("got refused: policy `dev/Own service` is too large"), "{}", ran.output);
+}
