@@ -11,6 +11,7 @@
 use std::collections::BTreeMap;
 
 mod fields;
+mod json;
 
 use tracewarden_model::{FieldSource, MarkedField};
 use tracewarden_policy::Predicate;

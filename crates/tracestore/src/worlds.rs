@@ -1,5 +1,6 @@
 //! Selection and reading against a plain reading of their definitions, on small random worlds.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use futures::StreamExt;
@@ -13,9 +14,9 @@ use tracewarden_policy::{
     CompiledPolicies, FieldValue, Outcome, Restriction, RolePolicy, Span, authorise, evaluate,
 };
 use tracewarden_testkit::local_store::LocalStore;
-use tracewarden_testkit::policies::{COLUMNS, Generator, texts};
+use tracewarden_testkit::policies::{COLUMNS, Generator, literals, texts};
 
-use crate::differential::{connect, execute, hex_literal, value_sql};
+use crate::differential::{connect, execute, hex_literal};
 use crate::{SelectRequest, TraceStore};
 
 const SECOND: i64 = 1_000_000_000;
@@ -118,13 +119,12 @@ fn make_world(random: &mut ChaCha8Rng, generator: &mut Generator) -> World {
 }
 
 async fn load(local: &LocalStore, world: &World) {
-    let columns: Vec<String> = COLUMNS.iter().map(|(name, kind)| format!("`{name}` {kind}")).collect();
     execute(
         local,
         format!(
             "CREATE OR REPLACE TABLE default.spans (Timestamp DateTime64(9), TraceId String, SpanId String, ParentSpanId String, \
              Duration UInt64, {}, `select` UInt8 DEFAULT 1, derived String MATERIALIZED 'd') ENGINE = MergeTree ORDER BY (ServiceName, Timestamp)",
-            columns.join(", ")
+            literals::definitions()
         ),
     )
     .await;
@@ -133,10 +133,14 @@ async fn load(local: &LocalStore, world: &World) {
         .spans
         .iter()
         .map(|span| {
-            let values: Vec<String> =
-                COLUMNS.iter().map(|(name, _)| value_sql(&span.values[*name])).collect();
             let trace = hex_literal(&span.trace);
-            format!("({}, {trace}, '{}', '', {}, {})", span.at, span.id, span.duration, values.join(", "))
+            format!(
+                "({}, {trace}, '{}', '', {}, {})",
+                span.at,
+                span.id,
+                span.duration,
+                literals::row(&span.values)
+            )
         })
         .collect();
     // Integers become DateTime64(9) ticks in `VALUES`.
@@ -235,12 +239,19 @@ fn found(span: &StoredSpan, field: &MarkedField) -> Option<Found> {
     }
     let text = |bytes: &[u8]| std::str::from_utf8(bytes).ok().map(str::to_owned);
     Some(match (raw(span, field)?, field.logical) {
-        (FieldValue::Bool(value), _) => Found::Bool(value),
-        (FieldValue::Array(list), _) => {
+        (FieldValue::Bool(value), LogicalType::Boolean) => Found::Bool(value),
+        (FieldValue::Number(Number::Int(value)), LogicalType::Number) => Found::Number(value.to_string()),
+        (FieldValue::Number(Number::UInt(value)), LogicalType::Number) => Found::Number(value.to_string()),
+        (FieldValue::Number(Number::Float(value)), LogicalType::Number) => {
+            Found::Number(format!("{value:?}"))
+        }
+        (FieldValue::Array(list), LogicalType::StringArray) => {
             let text = |value| if let FieldValue::String(bytes) = value { Some(bytes) } else { None };
             Found::Texts(list.into_iter().map(text).collect::<Option<_>>()?)
         }
         (FieldValue::String(bytes), LogicalType::String) => Found::Text(bytes),
+        // Strings stand for values of the other types in maps, and nowhere else.
+        _ if field.source == FieldSource::JsonPath => return None,
         (FieldValue::String(bytes), LogicalType::Boolean) => match bytes.as_slice() {
             b"true" => Found::Bool(true),
             b"false" => Found::Bool(false),
@@ -272,14 +283,14 @@ fn matches(span: &StoredSpan, condition: &Condition) -> bool {
             Number::Float(_) => None,
         };
         if let (Ok(value), Some(wanted)) = (value.parse::<i128>(), wanted_int) {
-            return value.cmp(&wanted);
+            return Some(value.cmp(&wanted));
         }
         let wanted = match wanted {
             Number::Int(value) => *value as f64,
             Number::UInt(value) => *value as f64,
             Number::Float(value) => *value,
         };
-        value.parse::<f64>().unwrap().total_cmp(&wanted)
+        value.parse::<f64>().unwrap().partial_cmp(&wanted)
     };
     match (found(span, &condition.field), &condition.test) {
         (Some(Found::Text(text)), test) => match test {
@@ -302,17 +313,19 @@ fn matches(span: &StoredSpan, condition: &Condition) -> bool {
         (Some(Found::Bool(value)), Test::BoolEq(wanted)) => value == *wanted,
         (Some(Found::Bool(value)), Test::BoolNe(wanted)) => value != *wanted,
         (Some(Found::Number(value)), Test::Between(low, high)) => {
-            order(&value, low).is_ge() && order(&value, high).is_le()
+            order(&value, low).is_some_and(Ordering::is_ge)
+                && order(&value, high).is_some_and(Ordering::is_le)
         }
         (Some(Found::Number(value)), Test::Compare(operator, wanted)) => {
             let order = order(&value, wanted);
             match operator {
-                Operator::Eq => order.is_eq(),
-                Operator::Ne => order.is_ne(),
-                Operator::Gt => order.is_gt(),
-                Operator::Gte => order.is_ge(),
-                Operator::Lt => order.is_lt(),
-                _ => order.is_le(),
+                Operator::Eq => order.is_some_and(Ordering::is_eq),
+                // What has no order is unequal.
+                Operator::Ne => order.is_none_or(Ordering::is_ne),
+                Operator::Gt => order.is_some_and(Ordering::is_gt),
+                Operator::Gte => order.is_some_and(Ordering::is_ge),
+                Operator::Lt => order.is_some_and(Ordering::is_lt),
+                _ => order.is_some_and(Ordering::is_le),
             }
         }
         _ => false,

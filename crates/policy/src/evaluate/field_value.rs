@@ -18,7 +18,7 @@ pub enum FieldValue {
     /// A map in the order of the column, perhaps with repeated keys; or what a JSON column holds, each value under its
     /// path: names joined by dots.
     Map(Vec<(Vec<u8>, FieldValue)>),
-    /// A value of a type that no field has, such as a date within JSON: as ClickHouse writes it.
+    /// A value of a type that no field has, such as a date or a number within JSON where a string is expected: as JSON.
     Other(String),
 }
 

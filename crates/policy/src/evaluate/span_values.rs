@@ -76,7 +76,11 @@ impl SpanValues {
 
     /// What is under a key or at a path: `None` where it is absent, as which NULL counts.
     fn member(&mut self, map: &str, field: &MarkedField, column: Option<&FieldValue>) -> Option<Value> {
-        let value = column?.under(field.field.name.as_bytes()).filter(|value| **value != FieldValue::Null)?;
+        let found = column.and_then(|column| column.under(field.field.name.as_bytes()));
+        let value = match found.filter(|value| **value != FieldValue::Null) {
+            Some(value) => value,
+            None => &missing(field)?,
+        };
         Some(self.typed(field, value).unwrap_or_else(|| {
             self.erroneous.insert((map.to_owned(), field.field.name.clone()));
             Value::Null
@@ -131,6 +135,21 @@ impl SpanValues {
         }
         Value::from(text)
     }
+}
+
+/// What is at a path that a document does not have: nothing, unless the path's declared type has no NULL. Then the
+/// store holds the type's own default.
+fn missing(field: &MarkedField) -> Option<FieldValue> {
+    if field.source != FieldSource::JsonPath || field.column_type.is_nullable() {
+        return None;
+    }
+    Some(match field.column_type.bare() {
+        ColumnType::Enum { names } => FieldValue::text(names.first()?.as_str()),
+        ColumnType::Uuid => FieldValue::text("00000000-0000-0000-0000-000000000000"),
+        ColumnType::Bool => FieldValue::Bool(false),
+        ColumnType::Array(_) => FieldValue::Array(Vec::new()),
+        _ => FieldValue::text(""),
+    })
 }
 
 /// A string as a column of this type has it: a `FixedString` without the zero bytes that fill it up, a UUID in

@@ -1,6 +1,6 @@
 //! Random spans.
 
-use tracewarden_model::{ColumnType, LogicalType};
+use tracewarden_model::{ColumnType, LogicalType, Number};
 use tracewarden_policy::{FieldValue, Span};
 
 use super::Generator;
@@ -29,34 +29,90 @@ const LISTS: [&str; 16] = [
     "[\"\\ud800\"]",
 ];
 
+const UUIDS: [&str; 3] = [
+    "00000000-0000-0000-0000-000000000000",
+    "61f0c404-5cb3-11e7-907b-a6006ad3dba0",
+    "ffffffff-ffff-ffff-ffff-ffffffffffff",
+];
+
+const NUMBERS: [&str; 8] = ["0", "1", "-1.5", "1e400", "9223372036854775808", "nan", "", "1x"];
+
+/// What a JSON document may hold where a string, a boolean or an array of strings is expected, as JSON. No dates: the
+/// store keeps a string that looks like one as a date or as a string, by what the rows before it had at the path.
+const WRONG: [&str; 7] =
+    ["1", "-1.5", "18446744073709551615", "[1]", "[[\"a\"]]", "[{\"a\":\"b\"}]", "[\"a\",1]"];
+
 impl Generator {
-    fn bytes(&mut self) -> Vec<u8> {
+    pub(super) fn bytes(&mut self) -> Vec<u8> {
         if self.chance(4) { self.pick(&BROKEN, b"\xff").to_vec() } else { self.text().into_bytes() }
     }
 
-    /// A span: a value for each column.
+    /// A span: a value for each column, and for each member of a nested one.
     pub fn span(&mut self) -> Span {
         let mut span = Span::new();
         for (name, type_text) in COLUMNS {
             let column_type = ColumnType::parse(type_text);
-            let value = if column_type.is_nullable() && self.chance(25) {
-                FieldValue::Null
-            } else {
-                match column_type.bare() {
-                    ColumnType::Bool => FieldValue::Bool(self.chance(60)),
-                    ColumnType::Array(_) => FieldValue::Array(
-                        (0..self.below(4)).map(|_| FieldValue::String(self.bytes())).collect(),
-                    ),
-                    ColumnType::Map(_, value) => FieldValue::Map(self.map(name, value.is_nullable())),
-                    _ => FieldValue::String(self.bytes()),
+            match &column_type {
+                ColumnType::Nested(members) => {
+                    let length = self.below(4);
+                    for (member, member_type) in members {
+                        let elements = (0..length).map(|_| self.value(member_type)).collect();
+                        span.insert(format!("{name}.{member}"), FieldValue::Array(elements));
+                    }
                 }
-            };
-            span.insert(name.to_owned(), value);
+                ColumnType::Map(_, value) => {
+                    let entries = self.map(name, value);
+                    span.insert((*name).to_owned(), FieldValue::Map(entries));
+                }
+                ColumnType::Json { .. } => {
+                    let paths = self.document(name, &column_type);
+                    span.insert((*name).to_owned(), FieldValue::Map(paths));
+                }
+                _ => {
+                    let value = self.value(&column_type);
+                    span.insert((*name).to_owned(), value);
+                }
+            }
         }
         span
     }
 
-    fn map(&mut self, map: &str, nullable: bool) -> Vec<(Vec<u8>, FieldValue)> {
+    /// A value as a column of this type holds it.
+    fn value(&mut self, column_type: &ColumnType) -> FieldValue {
+        if column_type.is_nullable() && self.chance(25) {
+            return FieldValue::Null;
+        }
+        match column_type.bare() {
+            ColumnType::FixedString { bytes } => FieldValue::String(fixed(self.bytes(), *bytes)),
+            ColumnType::Enum { names } => {
+                let at = self.below(u32::try_from(names.len()).unwrap_or(1)) as usize;
+                FieldValue::text(names.get(at).cloned().unwrap_or_default())
+            }
+            ColumnType::Uuid => FieldValue::text(self.pick(&UUIDS, UUIDS[0])),
+            ColumnType::Bool => FieldValue::Bool(self.chance(60)),
+            ColumnType::Integer { signed: false, .. } => FieldValue::Number(
+                self.pick(&[Number::Int(0), Number::Int(5), Number::UInt(u64::MAX)], Number::Int(1)),
+            ),
+            ColumnType::Integer { .. } | ColumnType::DateTime | ColumnType::DateTime64 { .. } => {
+                FieldValue::Number(
+                    self.pick(&[Number::Int(0), Number::Int(5), Number::Int(1_700_000_000)], Number::Int(1)),
+                )
+            }
+            ColumnType::Float { .. } => {
+                let floats = [0.0, -0.0, 1.5, -2.0, 1e300, f64::NAN, f64::INFINITY].map(Number::Float);
+                FieldValue::Number(self.pick(&floats, Number::Float(0.5)))
+            }
+            ColumnType::Array(element) => {
+                // A NULL spoils the whole array.
+                let spoilt = element.is_nullable() && self.chance(25);
+                let element = if spoilt { element.as_ref() } else { element.bare() };
+                FieldValue::Array((0..self.below(4)).map(|_| self.value(element)).collect())
+            }
+            _ => FieldValue::String(self.bytes()),
+        }
+    }
+
+    fn map(&mut self, map: &str, value_type: &ColumnType) -> Vec<(Vec<u8>, FieldValue)> {
         let mut entries = Vec::new();
         for (_, key, logical) in KEYS.iter().filter(|(name, ..)| *name == map) {
             let times = match self.below(100) {
@@ -66,23 +122,104 @@ impl Generator {
             };
             for _ in 0..times {
                 let value = match logical {
-                    LogicalType::Boolean if self.chance(85) => {
-                        self.pick(&["true", "true", "false"], "").as_bytes().to_vec()
+                    _ if value_type.is_nullable() && self.chance(15) => FieldValue::Null,
+                    LogicalType::Boolean if value_type.is_text() && self.chance(85) => {
+                        self.parsable(&["true", "true", "false"], value_type)
                     }
-                    LogicalType::StringArray if self.chance(50) => {
-                        self.pick(&LISTS[..5], "").as_bytes().to_vec()
+                    LogicalType::StringArray if value_type.is_text() && self.chance(50) => {
+                        self.parsable(&LISTS[..5], value_type)
                     }
-                    LogicalType::StringArray => self.pick(&LISTS, "").as_bytes().to_vec(),
-                    _ => self.bytes(),
+                    LogicalType::StringArray if value_type.is_text() => self.parsable(&LISTS, value_type),
+                    LogicalType::Number if value_type.is_text() => self.parsable(&NUMBERS, value_type),
+                    _ => self.value(value_type),
                 };
-                let value =
-                    if nullable && self.chance(15) { FieldValue::Null } else { FieldValue::String(value) };
                 entries.push((key.as_bytes().to_vec(), value));
             }
         }
         if self.chance(10) {
-            entries.push((b"other\xff".to_vec(), FieldValue::text("x")));
+            let value = self.value(value_type);
+            entries.push((b"other\xff".to_vec(), value));
         }
         entries
     }
+
+    /// A string that stands for a value of another type, if the column's type has it.
+    fn parsable(&mut self, texts: &[&str], column_type: &ColumnType) -> FieldValue {
+        let text = self.pick(texts, "");
+        match column_type.bare() {
+            ColumnType::Enum { names } if !names.iter().any(|name| name == text) => {
+                self.value(column_type.bare())
+            }
+            ColumnType::FixedString { bytes } => FieldValue::String(fixed(text.as_bytes().to_vec(), *bytes)),
+            ColumnType::Uuid => self.value(column_type.bare()),
+            _ => FieldValue::text(text),
+        }
+    }
+
+    /// What a JSON column holds. Documents are UTF-8, whatever is in them.
+    fn document(&mut self, column: &str, column_type: &ColumnType) -> Vec<(Vec<u8>, FieldValue)> {
+        let mut paths = Vec::new();
+        for (_, path, logical) in KEYS.iter().filter(|(name, ..)| *name == column) {
+            let Ok((_, value_type, _)) = column_type.within(path) else { continue };
+            let value = if value_type != ColumnType::Dynamic {
+                self.declared(&value_type)
+            } else if self.chance(20) {
+                continue;
+            } else if self.chance(20) {
+                FieldValue::Other(self.pick(&WRONG, "1").to_owned())
+            } else if self.chance(5) {
+                FieldValue::Null
+            } else {
+                match logical {
+                    LogicalType::Boolean => FieldValue::Bool(self.chance(60)),
+                    LogicalType::Number => FieldValue::Number(self.pick(
+                        &[Number::Int(-3), Number::UInt(u64::MAX), Number::Float(1.5)],
+                        Number::Int(0),
+                    )),
+                    LogicalType::StringArray => {
+                        let spoilt = self.chance(25);
+                        let element = |generator: &mut Self| {
+                            let null = spoilt && generator.chance(40);
+                            if null { FieldValue::Null } else { FieldValue::text(generator.text()) }
+                        };
+                        FieldValue::Array((0..self.below(4)).map(|_| element(self)).collect())
+                    }
+                    LogicalType::String => FieldValue::text(self.text()),
+                }
+            };
+            paths.push((path.as_bytes().to_vec(), value));
+        }
+        for number in 0..self.below(4) {
+            paths.push((format!("filler.p{}", number * 7).into_bytes(), FieldValue::text(self.text())));
+        }
+        paths
+    }
+
+    /// A value of a path with a declared type.
+    fn declared(&mut self, column_type: &ColumnType) -> FieldValue {
+        let valid = |value: &FieldValue| match value {
+            FieldValue::String(bytes) => std::str::from_utf8(bytes).is_ok(),
+            FieldValue::Number(Number::Float(float)) => float.is_finite(),
+            FieldValue::Array(elements) => elements.iter().all(|element| match element {
+                FieldValue::String(bytes) => std::str::from_utf8(bytes).is_ok(),
+                _ => true,
+            }),
+            _ => true,
+        };
+        loop {
+            let value = self.value(column_type);
+            if valid(&value) {
+                return value;
+            }
+        }
+    }
+}
+
+/// What a `FixedString` of this length holds, without what fills it up.
+fn fixed(mut bytes: Vec<u8>, length: u32) -> Vec<u8> {
+    bytes.truncate(length as usize);
+    while bytes.last() == Some(&0) {
+        bytes.pop();
+    }
+    bytes
 }

@@ -5,19 +5,14 @@
 //!
 //! - A map's enumeration has no value where the key is absent, and `toString` of that raises. So values become strings
 //!   before one of them is picked.
-//! - A date in a JSON document is stored as a date, and would come back in another form than it was written in: it is
-//!   no string. Only what the store itself calls a string is one.
 //! - `getSubcolumn` reads whole documents, a quoted name only the path; and `D.a` in one pair of quotes cannot be taken
 //!   for a column `a` of a table `D`.
 
 use tracewarden_model::{ColumnType, FieldSource, LogicalType, MarkedField, Number};
 use tracewarden_policy::predicate::Relation;
 
-use super::operator;
+use super::{json, operator};
 use crate::sql::{Statement, quote};
-
-/// The types that JSON documents' arrays of strings have, by the setting for inferred types with which they came in.
-const JSON_ARRAYS: [&str; 2] = ["Array(Nullable(String))", "Array(String)"];
 
 /// The column, or what is under the key or at the path: NULL stays NULL.
 fn raw(field: &MarkedField, statement: &mut Statement) -> String {
@@ -57,16 +52,11 @@ fn name(field: &MarkedField) -> String {
     }
 }
 
-/// What a path holds if it is of this type, else NULL, or an empty array.
-fn of_type(field: &MarkedField, type_text: &str) -> String {
-    format!("{}.:{}", name(field), quote(type_text))
-}
-
 /// The string where the field is defined; anything elsewhere.
 pub(super) fn text(field: &MarkedField, statement: &mut Statement) -> String {
     let column_type = &field.column_type;
     let text = match column_type {
-        ColumnType::Dynamic => of_type(field, "String"),
+        ColumnType::Dynamic => json::of_type(&name(field), "String"),
         // Values of a map are strings already.
         _ if column_type.is_string() || field.source == FieldSource::MapKey => raw(field, statement),
         _ => format!("toString({})", raw(field, statement)),
@@ -78,11 +68,7 @@ pub(super) fn text(field: &MarkedField, statement: &mut Statement) -> String {
 pub(super) fn array(field: &MarkedField, statement: &mut Statement) -> String {
     let element = statement.own("element");
     match field.column_type.bare() {
-        ColumnType::Dynamic => {
-            // All but the one that it is are empty.
-            let [nullable, plain] = JSON_ARRAYS.map(|type_text| of_type(field, type_text));
-            format!("arrayMap({element} -> assumeNotNull({element}), arrayConcat({nullable}, {plain}))")
-        }
+        ColumnType::Dynamic => json::array(&name(field), statement),
         ColumnType::Array(inner) => {
             let raw = raw(field, statement);
             match (inner.is_string(), inner.is_nullable()) {
@@ -124,7 +110,7 @@ pub(super) fn present(field: &MarkedField, statement: &mut Statement) -> String 
 
 pub(super) fn defined(field: &MarkedField, statement: &mut Statement) -> String {
     if field.column_type == ColumnType::Dynamic {
-        return defined_in_json(field, statement);
+        return json::defined(&name(field), field.logical, statement);
     }
     let present = present(field, statement);
     let typed = match field.column_type.bare() {
@@ -159,38 +145,15 @@ fn parsed(field: &MarkedField, statement: &mut Statement) -> Option<String> {
     })
 }
 
-fn defined_in_json(field: &MarkedField, statement: &Statement) -> String {
-    match field.logical {
-        LogicalType::String => format!("isNotNull({})", of_type(field, "String")),
-        LogicalType::Boolean => format!("isNotNull({})", of_type(field, "Bool")),
-        LogicalType::Number => {
-            let numbers = JSON_NUMBERS.map(|type_text| format!("isNotNull({})", of_type(field, type_text)));
-            format!("({})", numbers.join(" OR "))
-        }
-        LogicalType::StringArray => {
-            let element = statement.own("element");
-            let [nullable, plain] = JSON_ARRAYS;
-            format!(
-                "((dynamicType({}) IN ('{nullable}', '{plain}')) AND NOT arrayExists({element} -> isNull({element}), {}))",
-                name(field),
-                of_type(field, nullable)
-            )
-        }
-    }
-}
-
 /// The boolean where the field is defined; anything elsewhere.
 pub(super) fn flag(field: &MarkedField, statement: &mut Statement) -> String {
     match &field.column_type {
-        ColumnType::Dynamic => format!("assumeNotNull({})", of_type(field, "Bool")),
+        ColumnType::Dynamic => format!("assumeNotNull({})", json::of_type(&name(field), "Bool")),
         other if other.is_text() => format!("({} = 'true')", text(field, statement)),
         other if other.is_nullable() => format!("assumeNotNull({})", raw(field, statement)),
         _ => raw(field, statement),
     }
 }
-
-/// The types that numbers of JSON documents have.
-const JSON_NUMBERS: [&str; 3] = ["Int64", "UInt64", "Float64"];
 
 /// A comparison of numbers: times are seconds since the epoch, strings are parsed.
 pub(super) fn compare_number(
@@ -203,11 +166,7 @@ pub(super) fn compare_number(
     let wanted = as_integer(wanted);
     let parameter = statement.number(wanted);
     if field.column_type == ColumnType::Dynamic {
-        let numbers = JSON_NUMBERS.map(|type_text| {
-            let number = of_type(field, type_text);
-            format!("(isNotNull({number}) AND assumeNotNull({number}) {relation} {parameter})")
-        });
-        return format!("({})", numbers.join(" OR "));
+        return json::compare_number(&name(field), relation, &parameter);
     }
     if field.column_type.is_text() {
         return compare_parsed(&text(field, statement), relation, wanted, &parameter);
