@@ -407,6 +407,14 @@ fn weight(text: &str) -> u64 {
     1 + text.len() as u64 / 32
 }
 
+/// What a list of strings weighs. A few are written out; thousands are one value, looked up in a set.
+fn list_weight(lengths: impl ExactSizeIterator<Item = usize>) -> u64 {
+    const WRITTEN_OUT: usize = 16;
+    let count = lengths.len();
+    let bytes = lengths.fold(0_u64, |bytes, length| bytes.saturating_add(length as u64));
+    1 + count.min(WRITTEN_OUT) as u64 + count.saturating_sub(WRITTEN_OUT) as u64 / 8 + bytes / 32
+}
+
 impl Text {
     fn size(&self) -> u64 {
         match self {
@@ -418,7 +426,7 @@ impl Text {
 
 impl Atom {
     fn size(&self) -> u64 {
-        let list = |values: &[String]| values.iter().map(|value| weight(value)).fold(1, u64::saturating_add);
+        let list = |values: &[String]| list_weight(values.iter().map(String::len));
         match self {
             Self::TextIn(_, values, _)
             | Self::TextCallAny(.., values)

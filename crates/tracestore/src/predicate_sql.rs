@@ -85,8 +85,8 @@ fn render_atom(atom: &Atom, statement: &mut Statement) -> String {
         Atom::TextIn(Text::Field(field), values, negated) => one_of(field, values, *negated, statement),
         Atom::TextIn(needle, values, negated) => {
             let needle = text(needle, statement);
-            let values = strings(values, statement);
-            format!("({needle} {} ({values}))", if *negated { "NOT IN" } else { "IN" })
+            let values = set(values, statement);
+            format!("({needle} {} {values})", if *negated { "NOT IN" } else { "IN" })
         }
         Atom::TextCall(function, subject, argument) => {
             let (subject, argument) = (text(subject, statement), text(argument, statement));
@@ -96,7 +96,9 @@ fn render_atom(atom: &Atom, statement: &mut Statement) -> String {
             text_call_any(*function, subject, arguments, statement)
         }
         Atom::ExactlyOne(parts) => {
-            let parts: Vec<String> = parts.iter().map(|part| render(part, statement)).collect();
+            // `NOT` binds less than `+`.
+            let parts: Vec<String> =
+                parts.iter().map(|part| format!("({})", render(part, statement))).collect();
             format!("({} = 1)", parts.join(" + "))
         }
         Atom::Matches(subject, pattern) => {
@@ -112,10 +114,10 @@ fn render_atom(atom: &Atom, statement: &mut Statement) -> String {
             format!("has({}, {})", array(haystack, statement), text(needle, statement))
         }
         Atom::ArrayHasAny(haystack, values) => {
-            format!("hasAny({}, [{}])", searched(haystack, statement), strings(values, statement))
+            format!("hasAny({}, {})", searched(haystack, statement), list(values, statement))
         }
         Atom::ArrayHasAll(haystack, values) => {
-            format!("hasAll({}, [{}])", searched(haystack, statement), strings(values, statement))
+            format!("hasAll({}, {})", searched(haystack, statement), list(values, statement))
         }
         Atom::ArrayEq(left, Array::List(values)) if values.is_empty() => {
             format!("empty({})", array(left, statement))
@@ -139,7 +141,7 @@ fn render_atom(atom: &Atom, statement: &mut Statement) -> String {
     }
 }
 
-/// Up to so many alternatives are written one by one, which is what the primary key can serve.
+/// Up to so many alternatives are written one by one, which people can read and the primary key can serve.
 const WRITTEN_OUT: usize = 16;
 /// What `multiSearchAny` takes.
 const MAX_NEEDLES: usize = 255;
@@ -160,7 +162,7 @@ fn text_call_any(
         }
     } else if function == TextFunction::Contains {
         for chunk in arguments.chunks(MAX_NEEDLES) {
-            alternatives.push(format!("multiSearchAny({subject}, [{}])", strings(chunk, statement)));
+            alternatives.push(format!("multiSearchAny({subject}, {})", list(chunk, statement)));
         }
     } else {
         let mut by_length: BTreeMap<usize, Vec<String>> = BTreeMap::new();
@@ -172,7 +174,7 @@ fn text_call_any(
                 TextFunction::EndsWith => format!("right({subject}, {length})"),
                 _ => format!("left({subject}, {length})"),
             };
-            alternatives.push(format!("({part} IN ({}))", strings(&arguments, statement)));
+            alternatives.push(format!("({part} IN {})", set(&arguments, statement)));
         }
     }
     format!("({})", alternatives.join(" OR "))
@@ -197,30 +199,47 @@ fn operator(relation: Relation) -> &'static str {
     }
 }
 
-fn strings(values: &[String], statement: &mut Statement) -> String {
+/// An array of these strings. Many are one parameter: to parse thousands takes the store longer than to use them.
+fn list(values: &[String], statement: &mut Statement) -> String {
+    if values.len() > WRITTEN_OUT {
+        statement.strings(values)
+    } else {
+        format!("[{}]", each(values, statement))
+    }
+}
+
+/// The same, to the right of `IN`.
+fn set(values: &[String], statement: &mut Statement) -> String {
+    if values.len() > WRITTEN_OUT {
+        statement.strings(values)
+    } else {
+        format!("({})", each(values, statement))
+    }
+}
+
+fn each(values: &[String], statement: &mut Statement) -> String {
     values.iter().map(|value| statement.string(value)).collect::<Vec<_>>().join(", ")
 }
 
 /// The field is one of these strings, or none of them.
 fn one_of(field: &MarkedField, values: &[String], negated: bool, statement: &mut Statement) -> String {
-    let stored = fields::stored_text(field, values, statement);
-    let (value, literals) = match stored {
-        Some(stored) => stored,
-        None => {
-            let literals = values.iter().map(|wanted| statement.string(wanted)).collect();
-            (fields::text(field, statement), literals)
-        }
+    let (value, wanted) = match (fields::stored_text(field, values, statement), values) {
+        (Some((value, literals)), [_]) => (value, literals.join(", ")),
+        (Some((value, literals)), _) => (value, format!("({})", literals.join(", "))),
+        (None, [single]) => (fields::text(field, statement), statement.string(single)),
+        (None, several) => (fields::text(field, statement), set(several, statement)),
     };
-    let comparison = match (literals.as_slice(), negated) {
-        ([literal], false) => format!("({value} = {literal})"),
-        ([literal], true) => format!("({value} != {literal})"),
-        (several, false) => format!("({value} IN ({}))", several.join(", ")),
-        (several, true) => format!("({value} NOT IN ({}))", several.join(", ")),
+    let operator = match (values.len(), negated) {
+        (1, false) => "=",
+        (1, true) => "!=",
+        (_, false) => "IN",
+        (_, true) => "NOT IN",
     };
+    let comparison = format!("({value} {operator} {wanted})");
     // Before a comparison with a map's value stands what an index on the map's values can serve.
     match &field.field.map {
         Some(map) if !negated && field.source == FieldSource::MapKey && field.column_type.is_string() => {
-            format!("(hasAny(mapValues({}), [{}]) AND {comparison})", quote(map), strings(values, statement))
+            format!("(hasAny(mapValues({}), {}) AND {comparison})", quote(map), list(values, statement))
         }
         _ => comparison,
     }

@@ -53,6 +53,13 @@ impl Statement {
         self.parameter("String", encode(value))
     }
 
+    /// A list of strings as one value.
+    pub(crate) fn strings(&mut self, values: &[String]) -> String {
+        let quoted: Vec<String> =
+            values.iter().map(|value| format!("'{}'", encode(value).replace('\'', "\\'"))).collect();
+        self.parameter("Array(String)", format!("[{}]", quoted.join(",")))
+    }
+
     pub(crate) fn int(&mut self, value: i64) -> String {
         self.parameter("Int64", value.to_string())
     }

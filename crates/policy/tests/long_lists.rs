@@ -1,0 +1,71 @@
+//! Lists of a caller with thousands of elements: what people write about them stays small and takes no time.
+
+mod support;
+
+use support::{caller, model};
+use tracewarden_model::{AttributeValue, Caller};
+use tracewarden_policy::{Predicate, check};
+
+fn caller_with(count: usize) -> Caller {
+    let mut caller = caller();
+    let list = (0..count).map(|number| format!("team-{number}/")).collect();
+    caller.attributes.insert("list".to_owned(), AttributeValue::Strings(list));
+    caller
+}
+
+fn predicate(expression: &str, caller: &Caller) -> Option<Predicate> {
+    check(expression, &model()).unwrap().predicate(caller)
+}
+
+#[test]
+fn a_macro_over_ten_thousand_elements_becomes_one_test() {
+    for expression in [
+        "user.attributes.list.exists(x, ServiceName.startsWith(x))",
+        "user.attributes.list.exists(x, Nick.endsWith(x))",
+        "user.attributes.list.exists(x, SpanAttributes[\"env\"].contains(x))",
+        "user.attributes.list.exists(x, SpanAttributes[\"env\"] == x)",
+        "user.attributes.list.exists(x, x in Events.Name)",
+        "user.attributes.list.exists(x, Events.Name.exists(e, e.startsWith(x)))",
+        "user.attributes.list.exists(x, Sampled && SpanAttributes[\"env\"].startsWith(x))",
+        "user.attributes.list.all(x, !ServiceName.startsWith(x))",
+        "user.attributes.list.all(x, SpanAttributes[\"env\"] != x)",
+        "!user.attributes.list.exists(x, SpanAttributes[\"env\"].startsWith(x))",
+        "user.attributes.list.all(x, x in Events.Name)",
+        "SpanAttributes[\"env\"] in user.attributes.list",
+        "!(SpanAttributes[\"env\"] in user.attributes.list)",
+    ] {
+        let small = predicate(expression, &caller_with(2)).unwrap();
+        let large = predicate(expression, &caller_with(10_000)).unwrap_or_else(|| panic!("{expression}"));
+        let tests = |predicate: &Predicate| format!("{predicate:?}").matches("atom:").count();
+        assert_eq!(tests(&large), tests(&small), "{expression}\n{small:?}");
+        assert!(large.size() < 10_000, "{expression}: {}", large.size());
+    }
+}
+
+#[test]
+fn what_cannot_be_one_test_is_too_large_and_takes_no_time() {
+    let started = std::time::Instant::now();
+    for expression in [
+        "user.attributes.list.exists(x, size(ServiceName) == size(x) && ServiceName < x && Nick > x)",
+        "user.attributes.list.exists(x, user.attributes.list.exists(y, ServiceName.startsWith(x) && Nick == y))",
+        "user.attributes.list.all(x, user.attributes.list.exists(y, x == y || Nick == y))",
+    ] {
+        assert!(predicate(expression, &caller_with(10_000)).is_none(), "{expression}");
+    }
+    assert!(started.elapsed().as_secs() < 20, "{:?}", started.elapsed());
+}
+
+#[test]
+fn lists_of_choices_do_not_multiply_without_end() {
+    let choices = vec!["(Sampled ? ServiceName : Nick)"; 60].join(", ");
+    for expression in [
+        format!("Events.Name == [{choices}]"),
+        format!("[{choices}] != Events.Name"),
+        format!("[{choices}] in [Events.Name]"),
+        format!("[[{choices}]] == [Events.Name]"),
+    ] {
+        let codes: Vec<&str> =
+            check(&expression, &model()).unwrap_err().iter().map(|error| error.code).collect();
+        assert_eq!(codes, ["too_large"], "{expression}");
+    }
+}
