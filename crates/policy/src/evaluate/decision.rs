@@ -237,7 +237,7 @@ impl Walk<'_> {
         let Expr::Comprehension(macro_tree) = &tree.expr else { return };
         let elements = match context.resolve(&macro_tree.iter_range) {
             Ok(Value::List(elements)) => elements,
-            Ok(other) => return self.add(range, Outcome::Error(reasons::not_a_list(&other))),
+            Ok(other) => return self.add(node, Outcome::Error(reasons::not_a_list(&other))),
             Err(_) => return self.error(range, &macro_tree.iter_range, context, false),
         };
         let body_tree = match (quantifier, arguments(&macro_tree.loop_step)) {

@@ -31,7 +31,7 @@ pub(super) fn of(node: &Node, operands: &Operands<'_>) -> Option<String> {
     match (&node.kind, names.as_slice()) {
         (Kind::Field(field), _) => Some(of_field(field, operands.span)),
         (Kind::Attribute(name), _) if !operands.caller.attributes.contains_key(name) => {
-            Some(format!("the caller has no attribute `{name}`"))
+            Some(format!("the caller has no attribute `{}`", visible(name)))
         }
         (Kind::In(..), [_, right]) => Some(format!("the right side of `in` must be a list, this is {right}")),
         (Kind::Compare(relation, ..), [left, right]) => {
@@ -97,7 +97,7 @@ fn value_of<'a>(field: &MarkedField, span: &'a Span) -> Option<&'a FieldValue> {
 }
 
 fn of_field(field: &MarkedField, span: &Span) -> String {
-    let name = &field.field;
+    let name = visible(&field.field.to_string());
     let value = value_of(field, span);
     let missing = match value {
         None => Some(ABSENT),
@@ -127,7 +127,7 @@ pub(super) fn reading(node: &Node, caller: &Caller, span: &Span) -> Option<Readi
         Kind::Roles => ("user.roles".to_owned(), cut(listed(caller.roles.iter().map(String::as_bytes)))),
         _ => return None,
     };
-    Some(Reading { name, value })
+    Some(Reading { name: visible(&name), value })
 }
 
 fn shown_field(value: &FieldValue) -> String {
@@ -212,11 +212,27 @@ fn quoted(bytes: &[u8]) -> String {
     text
 }
 
+/// Cut to what fits beside an underlined text, without characters that nobody sees or that turn others around.
 fn cut(text: String) -> String {
     match text.char_indices().nth(SHOWN_CHARS) {
-        Some((at, _)) => format!("{}…", text.get(..at).unwrap_or_default()),
-        None => text,
+        Some((at, _)) => format!("{}…", visible(text.get(..at).unwrap_or_default())),
+        None => visible(&text),
     }
+}
+
+/// What could deceive a reader is written as an escape.
+fn visible(text: &str) -> String {
+    let mut visible = String::with_capacity(text.len());
+    for character in text.chars() {
+        match u32::from(character) {
+            code @ (0x200B..=0x200F | 0x2028..=0x202E | 0x2060..=0x2069 | 0xFEFF) => {
+                visible.push_str(&format!("\\u{code:04x}"));
+            }
+            code if character.is_control() => visible.push_str(&format!("\\u{code:04x}")),
+            _ => visible.push(character),
+        }
+    }
+    visible
 }
 
 /// An upper bound of the length of every list that the policy can go through on this span.

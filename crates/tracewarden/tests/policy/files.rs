@@ -39,3 +39,29 @@ fn a_terminal_is_not_deceived_by_names() {
     assert_eq!(ran.status, 1);
     assert!(!ran.output.contains(['\u{1b}', '\u{202e}']), "{:?}", ran.output);
 }
+
+#[test]
+fn a_terminal_is_not_deceived_by_values() {
+    let model = "fields: [{name: ServiceName}, {map: M, name: \"k\\u202e\"}]\n";
+    let spans = r#"[{"ServiceName": "a\u202eb\u001b[2J", "M": {}}]"#;
+    let files = [("m.yaml", model), ("u.yaml", "{username: \"a\\u200b\"}"), ("s.json", spans)];
+    let expression = "ServiceName == \"x\" || user.username == \"y\" || M[\"k\\u202e\"] == \"z\"";
+    let arguments = [
+        "evaluate",
+        "--model",
+        "m.yaml",
+        "--user",
+        "u.yaml",
+        "--spans",
+        "s.json",
+        "--expression",
+        expression,
+    ];
+    let ran = Place::new(&files).run(&arguments);
+    assert!(ran.output.contains("M[\"k\\u202e\"]` is absent"), "{ran:?}");
+    assert!(!ran.output.contains(['\u{1b}', '\u{202e}', '\u{200b}']), "{:?}", ran.output);
+    let expression = expression.replace(" || M[\"k\\u202e\"] == \"z\"", "");
+    let ran = Place::new(&files).run(&[&arguments[..8], &[&expression]].concat());
+    assert!(ran.output.contains("`ServiceName` is \"a\\u202eb\\u001b[2J\""), "{ran:?}");
+    assert!(!ran.output.contains(['\u{1b}', '\u{202e}', '\u{200b}']), "{:?}", ran.output);
+}

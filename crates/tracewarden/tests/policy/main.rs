@@ -8,6 +8,7 @@
 )]
 
 mod check;
+mod decisions;
 mod evaluate;
 mod files;
 mod suites;
