@@ -1,0 +1,68 @@
+//! What is said to have decided, against what the policies are, over random policies, users and spans.
+
+use std::collections::BTreeMap;
+
+use tracewarden_policy::{Decision, Outcome, check, evaluate, explain};
+use tracewarden_testkit::policies::Generator;
+
+/// The text that a decision is about.
+fn part<'a>(expression: &'a str, decision: &Decision) -> &'a str {
+    let line: usize = expression.split_inclusive('\n').take(decision.line as usize - 1).map(str::len).sum();
+    let rest = &expression[line..];
+    let bytes = |text: &str, chars: u32| text.chars().take(chars as usize).map(char::len_utf8).sum::<usize>();
+    let start = bytes(rest, decision.column - 1);
+    let length = bytes(&rest[start..], decision.length);
+    &rest[start..start + length]
+}
+
+fn kind(outcome: &Outcome) -> &'static str {
+    outcome.as_str()
+}
+
+#[test]
+fn decisions_agree_with_evaluation() {
+    let seed = std::env::var("TRACEWARDEN_TEST_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(7);
+    let mut generator = Generator::new(seed);
+    let model = Generator::model();
+    let spans: Vec<_> = (0..15).map(|_| generator.span()).collect();
+    let mut counts: BTreeMap<&'static str, u32> = BTreeMap::new();
+    let (mut alone, mut within) = (0_u32, 0_u32);
+    for _ in 0..300 {
+        let (expression, caller) = (generator.expression(), generator.caller());
+        if check(&expression, &model).is_err() {
+            continue;
+        }
+        let outcomes = evaluate(&expression, &model, &caller, &spans).unwrap();
+        let Ok(verdicts) = explain(&expression, &model, &caller, &spans) else {
+            panic!("not explained: {expression}");
+        };
+        let mut parts: BTreeMap<&str, Option<Vec<Outcome>>> = BTreeMap::new();
+        for (at, (outcome, verdict)) in outcomes.iter().zip(&verdicts).enumerate() {
+            let about = format!("{expression}\n{caller:?}\n{:?}\n{verdict:?}, seed {seed}", spans[at]);
+            assert_eq!(kind(outcome), kind(&verdict.outcome), "{about}");
+            *counts.entry(kind(outcome)).or_default() += 1;
+            // An error is one because of an error; what is none needed none.
+            let errors = verdict.decided_by.iter().any(|decision| kind(&decision.outcome) == "error");
+            assert_eq!(errors, kind(outcome) == "error", "{about}");
+            assert!(!verdict.decided_by.is_empty(), "{about}");
+            for decision in &verdict.decided_by {
+                // A part that stands for itself is, by itself, what it was said to be.
+                let part = part(&expression, decision);
+                let expected = kind(&decision.outcome);
+                let own = parts.entry(part).or_insert_with(|| evaluate(part, &model, &caller, &spans).ok());
+                match own {
+                    Some(own) => {
+                        assert_eq!(kind(&own[at]), expected, "{part}\n{about}");
+                        alone += 1;
+                    }
+                    // A value that is no condition, or a part with the variable of a macro around it.
+                    None => within += 1,
+                }
+            }
+        }
+    }
+    println!("{counts:?}, {alone} parts by themselves, {within} that are not conditions");
+    let all: u32 = counts.values().sum();
+    assert!(all > 3_000 && counts.values().all(|count| *count > all / 10), "{counts:?}");
+    assert!(alone > all / 2 && within > 0, "{alone} of {all}, {within}");
+}
