@@ -27,7 +27,7 @@ fn decisions_agree_with_evaluation() {
     let spans: Vec<_> = (0..15).map(|_| generator.span()).collect();
     let mut counts: BTreeMap<&'static str, u32> = BTreeMap::new();
     let (mut alone, mut within) = (0_u32, 0_u32);
-    for _ in 0..300 {
+    for _ in 0..150 {
         let (expression, caller) = (generator.expression(), generator.caller());
         if check(&expression, &model).is_err() {
             continue;
@@ -63,6 +63,6 @@ fn decisions_agree_with_evaluation() {
     }
     println!("{counts:?}, {alone} parts by themselves, {within} that are not conditions");
     let all: u32 = counts.values().sum();
-    assert!(all > 3_000 && counts.values().all(|count| *count > all / 10), "{counts:?}");
+    assert!(all > 1_500 && counts.values().all(|count| *count > all / 10), "{counts:?}");
     assert!(alone > all / 2 && within > 0, "{alone} of {all}, {within}");
 }
