@@ -179,15 +179,18 @@ fn as_number(number: &serde_json::Number) -> FieldValue {
     FieldValue::Number(number)
 }
 
-/// Whether the trace store takes a string within JSON for a date or a time, which is not a string for it then.
+/// Whether a string within JSON is how the trace store writes a date or a time, which is not a string for it. It takes
+/// strings of more forms for one when they are stored, and a query then answers with one of these.
 fn is_time(text: &str) -> bool {
-    let shape: String =
-        text.chars().map(|character| if character.is_ascii_digit() { '0' } else { character }).collect();
+    let digits = |character: char| if character.is_ascii_digit() { '0' } else { character };
+    let shape: String = text.chars().map(digits).collect();
     let Some(rest) = shape.strip_prefix("0000-00-00") else { return false };
-    match rest.strip_prefix([' ', 'T']) {
-        None => rest.is_empty(),
-        Some(clock) => clock.starts_with("00:00:00"),
-    }
+    let clock = rest.strip_prefix([' ', 'T']);
+    let has_shape = clock.map_or(rest.is_empty(), |clock| clock.starts_with("00:00:00"));
+    // Others have no place in its types, and stay strings.
+    let year = text.get(..4).and_then(|year| year.parse::<u32>().ok());
+    let years = if clock.is_some() { 1970..=2105 } else { 1970..=2149 };
+    has_shape && year.is_some_and(|year| years.contains(&year))
 }
 
 /// A value of a type that is declared.
@@ -311,6 +314,9 @@ mod tests {
         assert_eq!(at(json!({"J": {"a.b.c": ["x"]}})), Ok(Some(FieldValue::texts(["x"]))));
         let time = "2026-11-21 07:33:26.5";
         assert_eq!(at(json!({"J": {"a.b.c": time}})), Ok(Some(FieldValue::Other(time.to_owned()))));
+        assert!(["2026-11-21", "2026-11-21T07:33:26Z", "2149-01-01"].into_iter().all(is_time));
+        let texts = ["1960-01-01", "2200-01-01 00:00:00", "2026-11-21x", "07:33:26", "2026-11-21 soon", ""];
+        assert!(!texts.into_iter().any(is_time));
         assert_eq!(
             at(json!({"J": []})),
             Err("/spans/0/J `J` is a JSON column, which holds objects; this is an array".into())

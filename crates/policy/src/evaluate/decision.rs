@@ -18,6 +18,8 @@ use crate::predicate::Quantifier;
 /// Most steps of one request, roughly the parts of the policy times how often each is evaluated. Macros within each
 /// other multiply, and whoever asks chooses the lists.
 const MAX_STEPS: u64 = 2_000_000;
+/// So many elements of a list are compared while anything else takes a step.
+const LIST_ELEMENTS_PER_STEP: u64 = 16;
 /// What compiling a pattern costs, in steps.
 const PATTERN_STEPS: u64 = 50;
 
@@ -130,6 +132,10 @@ fn steps(node: &Node, longest: u64) -> u64 {
         Kind::Macro { range, body, .. } => steps(range, longest)
             .saturating_add(steps(body, longest).saturating_add(1).saturating_mul(longest)),
         Kind::Matches(..) => children().fold(PATTERN_STEPS, u64::saturating_add),
+        // They may go through the whole list.
+        Kind::In(..) | Kind::Compare(..) => {
+            children().fold(1 + longest / LIST_ELEMENTS_PER_STEP, u64::saturating_add)
+        }
         _ => children().fold(1, u64::saturating_add),
     }
 }
