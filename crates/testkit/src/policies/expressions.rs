@@ -3,7 +3,7 @@
 use tracewarden_model::{LogicalType, field::escape};
 
 use super::Generator;
-use super::columns::KEYS;
+use super::operations::Written;
 
 /// Patterns of `matches`.
 const PATTERNS: [&str; 18] = [
@@ -30,16 +30,27 @@ const PATTERNS: [&str; 18] = [
 impl Generator {
     /// A policy's text. Nearly all are well-typed; the checker has the last word.
     pub fn expression(&mut self) -> String {
+        self.policy().text
+    }
+
+    /// A policy, with the operations on fields that it has: nearly half are one operation alone.
+    pub fn policy(&mut self) -> Written {
+        if self.chance(45) {
+            let (text, operation) = self.operation_alone();
+            return Written { text, alone: operation.is_some(), operations: operation.into_iter().collect() };
+        }
+        self.written.clear();
         let depth = 1 + self.below(4);
         // Alternatives keep true results common however deep the parts are.
-        if self.chance(40) {
+        let text = if self.chance(50) {
             format!("{} || {}", self.condition(depth, &[]), self.condition(depth.min(2), &[]))
         } else {
             self.condition(depth, &[])
-        }
+        };
+        Written { text, operations: std::mem::take(&mut self.written), alone: false }
     }
 
-    fn condition(&mut self, depth: u32, scope: &[String]) -> String {
+    pub(super) fn condition(&mut self, depth: u32, scope: &[String]) -> String {
         if depth > 0 && self.chance(60) {
             let next = depth - 1;
             return match self.below(10) {
@@ -58,59 +69,54 @@ impl Generator {
                 _ => self.quantified(next, scope),
             };
         }
-        match self.below(24) {
-            0..5 => {
-                let operator = self.pick(&["==", "==", "==", "!="], "==");
-                self.compared(operator, scope)
+        if depth > 0 && self.chance(60) {
+            let (text, operation) = self.operation_among_others(scope);
+            self.written.extend(operation);
+            return format!("({text})");
+        }
+        match self.below(16) {
+            0..3 => {
+                let relation = self.pick(&["==", "==", "==", "!=", "<", ">="], "==");
+                format!("{} {relation} {}", self.string(1, scope), self.string(1, scope))
             }
-            5 => {
-                let operator = self.pick(&["<", "<=", ">", ">="], "<");
-                self.compared(operator, scope)
-            }
-            6..9 => format!("{} in {}", self.string(1, scope), self.list(scope)),
-            9..11 => {
-                let (map, key, _) = self.pick(&KEYS, KEYS[0]);
-                format!("{} in {map}", literal(key))
-            }
-            11 => self
+            3..5 => format!("{} in {}", self.string(1, scope), self.list(scope)),
+            5 => self
                 .pick(
                     &[
                         "has(SpanAttributes.env)",
                         "has(user.attributes.team)",
                         "\"lead\" in user.attributes",
                         "has(Baggage.flag)",
+                        "!has(SpanAttributes.env)",
                     ],
                     "true",
                 )
                 .to_owned(),
-            12..15 => {
+            6 => {
                 let function = self.pick(&["startsWith", "endsWith", "contains"], "contains");
                 format!("{}.{function}({})", self.string(1, scope), self.string(1, scope))
             }
-            15 => {
-                let subject = self.string(1, scope);
-                let pattern = literal(self.pick(&PATTERNS, ""));
-                if self.chance(50) {
-                    format!("{subject}.matches({pattern})")
-                } else {
-                    format!("matches({subject}, {pattern})")
-                }
-            }
-            16 => {
+            7 => format!("{}.matches({})", self.string(1, scope), self.pattern()),
+            8 => {
                 let subject = if self.chance(50) { self.string(1, scope) } else { self.list(scope) };
-                let operator = self.pick(&["==", "!=", "<", "<=", ">", ">="], "==");
-                format!("size({subject}) {operator} {}", self.below(4))
+                let relation = self.pick(&["==", "!=", "<", "<=", ">", ">="], "==");
+                format!("size({subject}) {relation} {}", self.below(4))
             }
-            17..19 => self.boolean_field(),
-            19 => format!(
-                "{} == {}",
-                self.boolean_field(),
-                self.pick(&["true", "false", "user.attributes.lead"], "true")
-            ),
-            20 => format!("{} {} {}", self.list(scope), self.pick(&["==", "!="], "=="), self.list(scope)),
-            21 => self.quantified(1, scope),
-            22 => self
-                .pick(&["true", "false", "user.attributes.lead", "\"dev\" in user.roles"], "true")
+            9..11 => self.field(LogicalType::Boolean),
+            11 => format!("{} {} {}", self.list(scope), self.pick(&["==", "!="], "=="), self.list(scope)),
+            12 if depth > 0 => self.quantified(1, scope),
+            12..14 => self
+                .pick(
+                    &[
+                        "true",
+                        "true",
+                        "false",
+                        "user.attributes.lead",
+                        "\"dev\" in user.roles",
+                        "user.attributes.missing",
+                    ],
+                    "true",
+                )
                 .to_owned(),
             _ => {
                 let attribute = self.attribute();
@@ -119,20 +125,21 @@ impl Generator {
         }
     }
 
-    fn compared(&mut self, operator: &str, scope: &[String]) -> String {
-        format!("{} {operator} {}", self.string(1, scope), self.string(1, scope))
+    /// A name for the element of a macro that no other has.
+    pub(super) fn variable(&mut self) -> String {
+        self.variables += 1;
+        format!("v{}", self.variables)
     }
 
     fn quantified(&mut self, depth: u32, scope: &[String]) -> String {
-        self.variables += 1;
-        let variable = format!("v{}", self.variables);
+        let variable = self.variable();
         let range = self.list(scope);
         let mut inner = scope.to_vec();
         inner.push(variable.clone());
         let quantifier = self.pick(&["exists", "exists", "all", "exists_one"], "exists");
         let body = if self.chance(60) {
-            let operator = self.pick(&["==", "!=", "<"], "==");
-            format!("{variable} {operator} {}", self.string(0, &inner))
+            let relation = self.pick(&["==", "!=", "<"], "==");
+            format!("{variable} {relation} {}", self.string(0, &inner))
         } else {
             self.condition(depth.min(1), &inner)
         };
@@ -153,38 +160,18 @@ impl Generator {
         .to_owned()
     }
 
-    fn boolean_field(&mut self) -> String {
-        self.pick(
-            &[
-                "Sampled",
-                "Cached",
-                "SpanAttributes[\"flag\"]",
-                "SpanAttributes.flag",
-                "ResourceAttributes[\"live\"]",
-                "Baggage[\"flag\"]",
-            ],
-            "Sampled",
-        )
-        .to_owned()
+    pub(super) fn pattern(&mut self) -> String {
+        literal(self.pick(&PATTERNS, ""))
     }
 
-    fn string(&mut self, depth: u32, scope: &[String]) -> String {
+    pub(super) fn string(&mut self, depth: u32, scope: &[String]) -> String {
         match self.below(20) {
             0..2 if !scope.is_empty() => {
                 let at = self.below(u32::try_from(scope.len()).unwrap_or(1)) as usize;
                 scope.get(at).cloned().unwrap_or_default()
             }
             0..6 => literal(&self.text()),
-            6..9 => self
-                .pick(&["ServiceName", "SpanName", "Nick", "Zone", "x1", "tw_trace"], "SpanName")
-                .to_owned(),
-            9..16 => {
-                let keys: Vec<_> =
-                    KEYS.iter().filter(|(.., logical)| *logical == LogicalType::String).copied().collect();
-                let (map, key, _) = self.pick(&keys, KEYS[0]);
-                format!("{map}[{}]", literal(key))
-            }
-            16 => "SpanAttributes.env".to_owned(),
+            6..17 => self.field(LogicalType::String),
             17 => "user.username".to_owned(),
             18 if depth > 0 => {
                 let condition = self.condition(0, scope);
@@ -194,17 +181,14 @@ impl Generator {
         }
     }
 
-    fn list(&mut self, scope: &[String]) -> String {
+    pub(super) fn list(&mut self, scope: &[String]) -> String {
         match self.below(12) {
-            0..2 => "Events.Name".to_owned(),
-            2 => "Tags".to_owned(),
-            3..5 => "SpanAttributes[\"list\"]".to_owned(),
-            5 => self.pick(&["ResourceAttributes[\"owners\"]", "Baggage[\"list\"]"], "Tags").to_owned(),
+            0..6 => self.field(LogicalType::StringArray),
             6 => "user.roles".to_owned(),
             7 => "user.attributes.tenants".to_owned(),
             8 if self.chance(20) => {
                 let condition = self.condition(0, scope);
-                format!("(({condition}) ? Tags : user.roles)")
+                format!("(({condition}) ? {} : user.roles)", self.field(LogicalType::StringArray))
             }
             _ => {
                 let count = self.below(4);
@@ -216,6 +200,6 @@ impl Generator {
 }
 
 /// A CEL string literal.
-fn literal(text: &str) -> String {
+pub(super) fn literal(text: &str) -> String {
     format!("\"{}\"", escape(text))
 }

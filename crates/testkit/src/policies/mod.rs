@@ -5,6 +5,8 @@
 
 mod columns;
 mod expressions;
+pub mod literals;
+mod operations;
 mod spans;
 
 use rand::{RngExt, SeedableRng, seq::IndexedRandom};
@@ -12,6 +14,7 @@ use rand_chacha::ChaCha8Rng;
 use tracewarden_model::{AttributeValue, Caller};
 
 pub use columns::COLUMNS;
+pub use operations::{Operation, Written};
 
 /// Strings that occur in spans, callers and policies alike.
 const TEXTS: [&str; 23] = [
@@ -44,12 +47,20 @@ const TEXTS: [&str; 23] = [
 pub struct Generator {
     random: ChaCha8Rng,
     variables: u32,
+    subjects: operations::Subjects,
+    /// Operations of the policy that is being written.
+    written: Vec<Operation>,
 }
 
 impl Generator {
     /// The same seed makes the same sequence.
     pub fn new(seed: u64) -> Self {
-        Self { random: ChaCha8Rng::seed_from_u64(seed), variables: 0 }
+        Self {
+            random: ChaCha8Rng::seed_from_u64(seed),
+            variables: 0,
+            subjects: operations::Subjects::new(),
+            written: Vec::new(),
+        }
     }
 
     fn pick<T: Copy>(&mut self, choices: &[T], otherwise: T) -> T {

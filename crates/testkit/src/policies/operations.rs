@@ -1,0 +1,578 @@
+//! Every operation of the language on every marked field, one by one: so that a random run can show that it has seen
+//! each of them, and with which results.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use rand::seq::{IndexedRandom, SliceRandom};
+use tracewarden_model::{ColumnType, FieldRef, FieldSource, LogicalType, MarkedField};
+use tracewarden_policy::{FieldValue, Span};
+
+use super::Generator;
+use super::expressions::literal;
+
+/// What can be done with a string.
+const ON_STRINGS: [&str; 30] = [
+    "==",
+    "== reversed",
+    "!=",
+    "<",
+    "<=",
+    ">",
+    ">=",
+    "in list",
+    "in array",
+    "in attribute",
+    "list in",
+    "startsWith",
+    "startsWith argument",
+    "endsWith",
+    "endsWith argument",
+    "contains",
+    "contains argument",
+    "matches",
+    "size",
+    "list ==",
+    "list !=",
+    "list of two",
+    "branch in list",
+    "exists over list",
+    "all over list",
+    "exists_one over list",
+    "within macro",
+    "branch of ?:",
+    "has",
+    "in map",
+];
+
+/// What can be done with a boolean.
+const ON_BOOLEANS: [&str; 14] = [
+    "itself",
+    "!",
+    "==",
+    "!=",
+    "== attribute",
+    "&&",
+    "||",
+    "condition of ?:",
+    "branch of ?:",
+    "in list",
+    "order in macro",
+    "within macro",
+    "has",
+    "in map",
+];
+
+/// What can be done with an array of strings.
+const ON_ARRAYS: [&str; 17] = [
+    "in",
+    "in reversed",
+    "==",
+    "!=",
+    "== array",
+    "== attribute",
+    "size",
+    "exists",
+    "all",
+    "exists_one",
+    "nested macro",
+    "macro over attribute",
+    "branch of ?:",
+    "range of ?:",
+    "in list of lists",
+    "has",
+    "in map",
+];
+
+/// An operation on a field of some kind.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Operation {
+    /// Which of the language's.
+    pub operator: &'static str,
+    /// What it is done to: where the value is, its ClickHouse type, its logical type.
+    pub kind: String,
+}
+
+/// A policy's text.
+#[derive(Debug, Clone)]
+pub struct Written {
+    /// As CEL.
+    pub text: String,
+    /// The operations on fields that were written on purpose; there may be others.
+    pub operations: Vec<Operation>,
+    /// Whether the one operation is the whole text, so that its results are those of the operation.
+    pub alone: bool,
+}
+
+/// The fields that policies are about, and what is known of their values.
+pub(super) struct Subjects {
+    fields: Vec<MarkedField>,
+    /// Strings that occur in spans, by field.
+    seen: BTreeMap<FieldRef, Vec<String>>,
+    /// Operations still to be written among others, and then all of them once more.
+    among_others: VecDeque<(&'static str, usize)>,
+    /// Operations still to be written alone, and then all of them once more.
+    alone: VecDeque<Operation>,
+    dots_are_members: bool,
+}
+
+impl Subjects {
+    pub(super) fn new() -> Self {
+        let fields = Generator::model().fields.into_iter().filter(|field| field.policy).collect();
+        Self {
+            fields,
+            seen: BTreeMap::new(),
+            among_others: VecDeque::new(),
+            alone: VecDeque::new(),
+            dots_are_members: false,
+        }
+    }
+
+    /// Every operation, on every field that has it.
+    fn all(&self) -> impl Iterator<Item = (&'static str, usize)> + '_ {
+        self.fields.iter().enumerate().flat_map(|(at, field)| {
+            let operators: &[&str] = match field.logical {
+                LogicalType::String => &ON_STRINGS,
+                LogicalType::Boolean => &ON_BOOLEANS,
+                LogicalType::StringArray => &ON_ARRAYS,
+                LogicalType::Number => &[],
+            };
+            let possible =
+                move |operator: &&str| field.field.map.is_some() || !["has", "in map"].contains(operator);
+            operators.iter().copied().filter(possible).map(move |operator| (operator, at))
+        })
+    }
+}
+
+fn kind(field: &MarkedField) -> String {
+    let place = match field.source {
+        FieldSource::Column => "column of",
+        FieldSource::MapKey => "key of a map of",
+        FieldSource::JsonPath => "path of JSON of",
+    };
+    format!("{place} {} as {}", brief(&field.column_type), field.logical.as_str())
+}
+
+/// A type without the names of enumerations, which are many and say nothing.
+fn brief(column_type: &ColumnType) -> String {
+    match column_type {
+        ColumnType::Enum { .. } => "Enum".to_owned(),
+        ColumnType::LowCardinality(inner) => format!("LowCardinality({})", brief(inner)),
+        ColumnType::Nullable(inner) => format!("Nullable({})", brief(inner)),
+        ColumnType::Array(inner) => format!("Array({})", brief(inner)),
+        other => other.to_string(),
+    }
+}
+
+/// What is written when a table has no field.
+fn nothing() -> (String, Option<Operation>) {
+    ("true".to_owned(), None)
+}
+
+impl Generator {
+    /// Every operation on every kind of field, sorted.
+    pub fn operations() -> Vec<Operation> {
+        let subjects = Subjects::new();
+        let mut all: Vec<Operation> = subjects
+            .all()
+            .filter_map(|(operator, at)| Some(Operation { operator, kind: kind(subjects.fields.get(at)?) }))
+            .collect();
+        all.sort();
+        all.dedup();
+        all
+    }
+
+    /// Makes the values of these spans known, so that policies ask for values that are there.
+    pub fn look_at(&mut self, spans: &[Span]) {
+        let Subjects { fields, seen, .. } = &mut self.subjects;
+        seen.clear();
+        for field in fields.iter() {
+            let mut texts = Vec::new();
+            for span in spans {
+                let value = match &field.field.map {
+                    None => span.get(&field.field.name),
+                    Some(map) => span.get(map).and_then(|map| map.under(field.field.name.as_bytes())),
+                };
+                value.into_iter().for_each(|value| collect(value, &mut texts));
+            }
+            seen.insert(field.field.clone(), texts);
+        }
+    }
+
+    /// The next operation on the next field: all of them, in random order, and then all of them again.
+    pub(super) fn operation_among_others(&mut self, scope: &[String]) -> (String, Option<Operation>) {
+        if self.subjects.among_others.is_empty() {
+            let mut all: Vec<_> = self.subjects.all().collect();
+            all.shuffle(&mut self.random);
+            self.subjects.among_others = all.into();
+        }
+        let next = self.subjects.among_others.pop_front();
+        next.map_or_else(nothing, |(operator, at)| self.operation(operator, at, scope))
+    }
+
+    /// The next operation on the next kind of field, in the same way.
+    pub(super) fn operation_alone(&mut self) -> (String, Option<Operation>) {
+        if self.subjects.alone.is_empty() {
+            let mut all = Self::operations();
+            all.shuffle(&mut self.random);
+            self.subjects.alone = all.into();
+        }
+        let Some(next) = self.subjects.alone.pop_front() else { return nothing() };
+        let fields = self.subjects.fields.iter().enumerate();
+        let of_kind: Vec<usize> =
+            fields.filter(|(_, field)| kind(field) == next.kind).map(|(at, _)| at).collect();
+        let at = of_kind.choose(&mut self.random).copied();
+        at.map_or_else(nothing, |at| self.operation(next.operator, at, &[]))
+    }
+
+    /// Has this operation written alone once more, soon.
+    pub fn again(&mut self, operation: &Operation) {
+        self.subjects.alone.push_front(operation.clone());
+    }
+
+    fn operation(
+        &mut self,
+        operator: &'static str,
+        at: usize,
+        scope: &[String],
+    ) -> (String, Option<Operation>) {
+        let Some(field) = self.subjects.fields.get(at).cloned() else { return nothing() };
+        let text = match field.logical {
+            LogicalType::String => self.on_string(operator, &field, scope),
+            LogicalType::Boolean => self.on_boolean(operator, &field, scope),
+            _ => self.on_array(operator, &field, scope),
+        };
+        (text, Some(Operation { operator, kind: kind(&field) }))
+    }
+
+    /// From now on, a key or path with dots stands in brackets: to other implementations of CEL than ours, `M.a.b` is a
+    /// member of a member.
+    pub fn dots_are_members(&mut self) {
+        self.subjects.dots_are_members = true;
+    }
+
+    /// Whether the name of a key or path can be written behind a dot.
+    fn behind_dot(&self, name: &str) -> bool {
+        is_path(name) && !(self.subjects.dots_are_members && name.contains('.'))
+    }
+
+    /// A field of a logical type, as a policy names it.
+    pub(super) fn field(&mut self, logical: LogicalType) -> String {
+        let fields = self.subjects.fields.iter().filter(|field| field.logical == logical);
+        let of_type: Vec<FieldRef> = fields.map(|field| field.field.clone()).collect();
+        let at = self.below(u32::try_from(of_type.len().max(1)).unwrap_or(1)) as usize;
+        of_type.get(at).map_or_else(|| "SpanName".to_owned(), |field| self.named(field))
+    }
+
+    /// A field in one of the forms that it has.
+    fn named(&mut self, field: &FieldRef) -> String {
+        match &field.map {
+            Some(map) if self.behind_dot(&field.name) && self.chance(30) => format!("{map}.{}", field.name),
+            _ => field.to_string(),
+        }
+    }
+
+    /// A string that the field has on some span; any other when none is known.
+    fn known_text(&mut self, field: &FieldRef) -> String {
+        // As the store shows a value that is not there.
+        if self.chance(8) {
+            return String::new();
+        }
+        let known = self.subjects.seen.get(field).map_or(0, Vec::len);
+        if known == 0 || self.chance(15) {
+            return self.text();
+        }
+        let at = self.below(u32::try_from(known).unwrap_or(1)) as usize;
+        self.subjects.seen.get(field).and_then(|texts| texts.get(at)).cloned().unwrap_or_default()
+    }
+
+    fn known(&mut self, field: &FieldRef) -> String {
+        literal(&self.known_text(field))
+    }
+
+    /// Something to compare the field with: mostly a value that it has.
+    fn other(&mut self, field: &FieldRef, scope: &[String]) -> String {
+        if self.chance(65) { self.known(field) } else { self.string(1, scope) }
+    }
+
+    /// A part of a value: its beginning, its end, something within.
+    fn part(&mut self, field: &FieldRef, operator: &str) -> String {
+        let text: Vec<char> = self.known_text(field).chars().collect();
+        let length = u32::try_from(text.len()).unwrap_or(0);
+        let (from, to) = (self.below(length + 1) as usize, self.below(length + 1) as usize);
+        let part: String = match operator {
+            "startsWith" => text.iter().take(to).collect(),
+            "endsWith" => text.iter().skip(from).collect(),
+            _ => text.iter().skip(from.min(to)).take(from.abs_diff(to)).collect(),
+        };
+        literal(&part)
+    }
+
+    /// A string that contains a value, mostly.
+    fn around(&mut self, field: &FieldRef, operator: &str) -> String {
+        let (text, more) = (self.known_text(field), self.text());
+        literal(&match operator {
+            "startsWith" => text + &more,
+            "endsWith" => more + &text,
+            _ => format!("{more}{text}{more}"),
+        })
+    }
+
+    fn texts(&mut self, field: &FieldRef, scope: &[String]) -> String {
+        let count = 1 + self.below(3);
+        let texts: Vec<String> = (0..count)
+            .map(|_| if self.chance(80) { self.known(field) } else { self.string(0, scope) })
+            .collect();
+        texts.join(", ")
+    }
+
+    fn on_string(&mut self, operator: &'static str, field: &MarkedField, scope: &[String]) -> String {
+        let name = self.named(&field.field);
+        let reference = &field.field;
+        match operator {
+            "== reversed" => format!("{} == {name}", self.other(reference, scope)),
+            "in list" => format!("{name} in [{}]", self.texts(reference, scope)),
+            "in array" => format!("{name} in {}", self.field(LogicalType::StringArray)),
+            "in attribute" => {
+                format!("{name} in {}", self.pick(&["user.attributes.tenants", "user.roles"], "user.roles"))
+            }
+            "list in" => format!("{} in [{name}, {}]", self.known(reference), self.string(0, scope)),
+            "startsWith" | "endsWith" | "contains" => {
+                format!("{name}.{operator}({})", self.part(reference, operator))
+            }
+            "startsWith argument" | "endsWith argument" | "contains argument" => {
+                let function = operator.split(' ').next().unwrap_or(operator);
+                format!("{}.{function}({name})", self.around(reference, function))
+            }
+            "matches" => {
+                let pattern = self.pattern();
+                if self.chance(50) {
+                    format!("{name}.matches({pattern})")
+                } else {
+                    format!("matches({name}, {pattern})")
+                }
+            }
+            "size" => {
+                let length = self.known_text(reference).chars().count();
+                let relation = self.pick(&["==", "!=", "<", "<=", ">", ">="], "==");
+                let length = if self.chance(60) { length } else { self.below(4) as usize };
+                if self.chance(50) {
+                    format!("size({name}) {relation} {length}")
+                } else {
+                    format!("{length} {relation} {name}.size()")
+                }
+            }
+            "list ==" | "list !=" => {
+                let relation = if operator == "list ==" { "==" } else { "!=" };
+                let other = match self.below(6) {
+                    0 => "user.attributes.tenants".to_owned(),
+                    1 => self.field(LogicalType::StringArray),
+                    _ => format!("[{}]", self.other(reference, scope)),
+                };
+                format!("[{name}] {relation} {other}")
+            }
+            "exists over list" | "all over list" | "exists_one over list" => {
+                let quantifier = operator.split(' ').next().unwrap_or("exists");
+                let (variable, other) = (self.variable(), self.known(reference));
+                let mut inner = scope.to_vec();
+                inner.push(variable.clone());
+                let relation = self.pick(&["==", "==", "!=", "<="], "==");
+                let more = match self.below(4) {
+                    0 => String::new(),
+                    1 => format!(", {}", self.known(reference)),
+                    _ => format!(", {other}"),
+                };
+                // One that does not look at the element shows whether the list has to be defined.
+                let body = match self.below(5) {
+                    0 => self.condition(0, &inner),
+                    1 => format!("{} || {variable} == {other}", self.field(LogicalType::Boolean)),
+                    _ => format!("{variable} {relation} {other}"),
+                };
+                format!("[{name}{more}].{quantifier}({variable}, {body})")
+            }
+            "list of two" => {
+                let relation = self.pick(&["==", "==", "!="], "==");
+                let (first, second) = (self.other(reference, scope), self.string(0, scope));
+                let same = if self.chance(60) { second.clone() } else { self.string(0, scope) };
+                format!("[{name}, {second}] {relation} [{first}, {same}]")
+            }
+            "branch in list" => {
+                let condition = self.condition(0, scope);
+                let (other, wanted) = (self.string(0, scope), self.known(reference));
+                let branches =
+                    if self.chance(50) { format!("{name} : {other}") } else { format!("{other} : {name}") };
+                format!("{wanted} in [(({condition}) ? {branches}), {wanted}]")
+            }
+            "within macro" => {
+                let variable = self.variable();
+                let range = self.list(scope);
+                let quantifier = self.pick(&["exists", "all", "exists_one"], "exists");
+                let relation = self.pick(&["==", "!=", "<", ">="], "==");
+                format!("{range}.{quantifier}({variable}, {variable} {relation} {name})")
+            }
+            "branch of ?:" => {
+                let condition = self.condition(0, scope);
+                let other = self.other(reference, scope);
+                format!("(({condition}) ? {name} : {}) == {other}", self.string(0, scope))
+            }
+            "has" | "in map" => self.asked(operator, reference),
+            relation => format!("{name} {relation} {}", self.other(reference, scope)),
+        }
+    }
+
+    fn on_boolean(&mut self, operator: &'static str, field: &MarkedField, scope: &[String]) -> String {
+        let name = self.named(&field.field);
+        match operator {
+            "itself" => name,
+            "!" => format!("!{name}"),
+            "== attribute" => format!("{name} == user.attributes.lead"),
+            "&&" | "||" => {
+                let other = self.condition(0, scope);
+                if self.chance(50) {
+                    format!("{name} {operator} ({other})")
+                } else {
+                    format!("({other}) {operator} {name}")
+                }
+            }
+            "condition of ?:" => {
+                format!("{name} ? ({}) : ({})", self.condition(0, scope), self.condition(0, scope))
+            }
+            "branch of ?:" => {
+                let (condition, other) = (self.condition(0, scope), self.field(LogicalType::Boolean));
+                let other = if self.chance(50) { "user.attributes.lead" } else { other.as_str() };
+                format!("(({condition}) ? {name} : {other}) == {}", self.pick(&["true", "false"], "true"))
+            }
+            "in list" => {
+                let list =
+                    self.pick(&["[true]", "[false]", "[true, false]", "[user.attributes.lead]"], "[true]");
+                format!("{name} in {list}")
+            }
+            "order in macro" => {
+                let variable = self.variable();
+                let relation = self.pick(&["<", "<=", ">", ">="], "<");
+                format!("[{name}].exists({variable}, {variable} {relation} user.attributes.lead)")
+            }
+            "within macro" => {
+                let (variable, range) = (self.variable(), self.list(scope));
+                let quantifier = self.pick(&["exists", "all", "exists_one"], "exists");
+                format!("{range}.{quantifier}({variable}, {name} && {variable} != {})", self.string(0, scope))
+            }
+            "has" | "in map" => self.asked(operator, &field.field),
+            relation => {
+                let other = match self.below(4) {
+                    0 => "true".to_owned(),
+                    1 => "false".to_owned(),
+                    2 => self.field(LogicalType::Boolean),
+                    _ => format!("({})", self.condition(0, scope)),
+                };
+                format!("{name} {relation} {other}")
+            }
+        }
+    }
+
+    fn on_array(&mut self, operator: &'static str, field: &MarkedField, scope: &[String]) -> String {
+        let name = self.named(&field.field);
+        let reference = &field.field;
+        match operator {
+            "in" => format!("{} in {name}", self.other(reference, scope)),
+            "in reversed" => format!("[{}].all(e, e in {name})", self.texts(reference, scope)),
+            "==" | "!=" => {
+                let list = if self.chance(30) { String::new() } else { self.texts(reference, scope) };
+                format!("{name} {operator} [{list}]")
+            }
+            "== array" => {
+                let other = self.field(LogicalType::StringArray);
+                let relation = self.pick(&["==", "!="], "==");
+                format!("{name} {relation} {}", if self.chance(30) { name.clone() } else { other })
+            }
+            "== attribute" => {
+                let relation = self.pick(&["==", "!="], "==");
+                format!("user.attributes.tenants {relation} {name}")
+            }
+            "size" => {
+                let relation = self.pick(&["==", "!=", "<", "<=", ">", ">="], "==");
+                format!("size({name}) {relation} {}", self.below(3))
+            }
+            "exists" | "all" | "exists_one" => {
+                let variable = self.variable();
+                let mut inner = scope.to_vec();
+                inner.push(variable.clone());
+                let body = match self.below(6) {
+                    0 => self.condition(0, &inner),
+                    1 => format!("{variable}.startsWith({})", self.part(reference, "startsWith")),
+                    2 => format!("{variable}.matches({})", self.pattern()),
+                    3 => format!("size({variable}) > {}", self.below(3)),
+                    _ => {
+                        let relation = self.pick(&["==", "==", "!=", "<"], "==");
+                        format!("{variable} {relation} {}", self.other(reference, &inner))
+                    }
+                };
+                format!("{name}.{operator}({variable}, {body})")
+            }
+            "nested macro" => {
+                let (outer, inner) = (self.variable(), self.variable());
+                let other = self.list(scope);
+                let quantifiers = ["exists", "all", "exists_one"];
+                let (first, second) = (self.pick(&quantifiers, "all"), self.pick(&quantifiers, "all"));
+                let relation = self.pick(&["==", "!=", "<", ">="], "==");
+                format!("{name}.{first}({outer}, {other}.{second}({inner}, {inner} {relation} {outer}))")
+            }
+            "macro over attribute" => {
+                let variable = self.variable();
+                let range = self.pick(&["user.attributes.tenants", "user.roles"], "user.roles");
+                let quantifier = self.pick(&["exists", "all", "exists_one"], "exists");
+                format!("{range}.{quantifier}({variable}, {variable} in {name})")
+            }
+            "branch of ?:" => {
+                let (condition, list) = (self.condition(0, scope), self.texts(reference, scope));
+                format!("(({condition}) ? {name} : [{list}]) == {}", self.list(scope))
+            }
+            "range of ?:" => {
+                let (condition, variable) = (self.condition(0, scope), self.variable());
+                let other = self.other(reference, scope);
+                format!(
+                    "(({condition}) ? {name} : {}).exists({variable}, {variable} == {other})",
+                    self.list(scope)
+                )
+            }
+            "in list of lists" => {
+                format!("{name} in [[{}], {}]", self.texts(reference, scope), self.list(scope))
+            }
+            _ => self.asked(operator, reference),
+        }
+    }
+
+    /// Whether a key or a path is there, in one of the two ways to ask.
+    fn asked(&mut self, operator: &str, field: &FieldRef) -> String {
+        let map = field.map.as_deref().unwrap_or_default();
+        if operator == "has" && self.behind_dot(&field.name) {
+            format!("has({map}.{})", field.name)
+        } else {
+            format!("{} in {map}", literal(&field.name))
+        }
+    }
+}
+
+/// Whether the name of a key or path can be written behind a dot.
+fn is_path(name: &str) -> bool {
+    name.split('.').all(|part| {
+        part.starts_with(|first: char| first.is_ascii_alphabetic())
+            && part.chars().all(|other| other.is_ascii_alphanumeric() || other == '_')
+            && !["in", "true", "false", "null"].contains(&part)
+    })
+}
+
+/// The strings that a value is or holds: also those of a JSON array in a string.
+fn collect(value: &FieldValue, texts: &mut Vec<String>) {
+    match value {
+        FieldValue::String(bytes) => {
+            let Ok(text) = std::str::from_utf8(bytes) else { return };
+            match serde_json::from_str::<Vec<String>>(text) {
+                Ok(list) => texts.extend(list),
+                // What fills up a `FixedString` is no part of it.
+                Err(_) => texts.push(text.trim_end_matches('\0').to_owned()),
+            }
+        }
+        FieldValue::Array(elements) => elements.iter().for_each(|element| collect(element, texts)),
+        _ => {}
+    }
+}

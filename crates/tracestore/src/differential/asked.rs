@@ -1,0 +1,169 @@
+//! What the store and the reference say of policies, many at once.
+
+use std::sync::{Arc, LazyLock};
+
+use tracewarden_model::{AccessModel, Caller, MarkedField};
+use tracewarden_policy::testing::truth;
+use tracewarden_policy::{FieldValue, Outcome, Predicate, Span, check, evaluate};
+use tracewarden_testkit::policies::{COLUMNS, Generator, Written};
+
+use crate::TraceStore;
+use crate::predicate_sql::{readable, render};
+use crate::sql::Statement;
+
+/// The access model of generated policies.
+pub(super) static MODEL: LazyLock<AccessModel> = LazyLock::new(Generator::model);
+
+/// What a policy is on a span.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Verdict {
+    True,
+    False,
+    Error,
+}
+
+/// A policy for a caller, with what it was lowered to.
+#[derive(Debug, Clone)]
+pub(crate) struct Asked {
+    pub(crate) policy: Written,
+    pub(crate) caller: Caller,
+    pub(crate) is_true: Predicate,
+    pub(crate) is_false: Predicate,
+}
+
+impl Asked {
+    /// `None` when the policy is refused, or too large for the caller.
+    pub(crate) fn new(policy: Written, caller: Caller) -> Option<Self> {
+        let (is_true, is_false) = truth(&check(&policy.text, &MODEL).ok()?, &caller)?;
+        Some(Self { policy, caller, is_true, is_false })
+    }
+
+    /// All that is needed to look into a disagreement.
+    pub(crate) fn explained(&self, span: &Span, store: Verdict, reference: Verdict) -> String {
+        let mut text =
+            format!("store {store:?}, reference {reference:?}\n{}\n{:?}\n", self.policy.text, self.caller);
+        for field in MODEL.fields.iter().filter(|field| self.names(field)) {
+            let value = match &field.field.map {
+                None => span.get(&field.field.name),
+                Some(map) => span.get(map).and_then(|map| map.under(field.field.name.as_bytes())),
+            };
+            text.push_str(&format!("  {} = {}\n", field.field, value.map_or("absent".to_owned(), shown)));
+        }
+        text + &format!("true: {}\nfalse: {}", readable(&self.is_true), readable(&self.is_false))
+    }
+
+    fn names(&self, field: &MarkedField) -> bool {
+        let fields = check(&self.policy.text, &MODEL).map(|checked| checked.fields()).unwrap_or_default();
+        fields.contains(&field.field.to_string())
+    }
+}
+
+fn shown(value: &FieldValue) -> String {
+    match value {
+        FieldValue::String(bytes) => format!("\"{}\"", bytes.escape_ascii()),
+        FieldValue::Array(list) => format!("[{}]", list.iter().map(shown).collect::<Vec<_>>().join(", ")),
+        other => format!("{other:?}"),
+    }
+}
+
+/// For each policy, the verdict on each row of `default.pairs`.
+pub(super) async fn by_store(store: &TraceStore, asked: &[Asked], spans: usize) -> Vec<Vec<Verdict>> {
+    let sides = sides_by_store(store, asked, spans).await;
+    let verdict = |one: &Asked, sides| match sides {
+        (false, false) => Verdict::Error,
+        (true, false) => Verdict::True,
+        (false, true) => Verdict::False,
+        (true, true) => panic!("true and false at once: {}\n{:?}", one.policy.text, one.caller),
+    };
+    let of_one =
+        |(one, sides): (&Asked, Vec<_>)| sides.into_iter().map(|sides| verdict(one, sides)).collect();
+    asked.iter().zip(sides).map(of_one).collect()
+}
+
+/// Whether it is true and whether it is false: for each policy, on each row of `default.pairs`.
+pub(super) async fn sides_by_store(
+    store: &TraceStore,
+    asked: &[Asked],
+    spans: usize,
+) -> Vec<Vec<(bool, bool)>> {
+    match in_one_statement(store, asked, spans).await {
+        Ok(verdicts) => verdicts,
+        // Which of them is it?
+        Err(all) => {
+            for one in asked {
+                if let Err(error) = in_one_statement(store, std::slice::from_ref(one), spans).await {
+                    panic!(
+                        "{error}\n{}\n{:?}\ntrue: {}",
+                        one.policy.text,
+                        one.caller,
+                        readable(&one.is_true)
+                    );
+                }
+            }
+            panic!("the statement fails for several policies together only: {all}");
+        }
+    }
+}
+
+async fn in_one_statement(
+    store: &TraceStore,
+    asked: &[Asked],
+    spans: usize,
+) -> Result<Vec<Vec<(bool, bool)>>, String> {
+    let mut statement = Statement::over(COLUMNS.iter().map(|(name, _)| *name));
+    let both: Vec<String> = asked
+        .iter()
+        .map(|one| {
+            let (is_true, is_false) =
+                (render(&one.is_true, &mut statement), render(&one.is_false, &mut statement));
+            format!("toUInt8({is_true}) + 2 * toUInt8({is_false})")
+        })
+        .collect();
+    let verdicts = statement.own("verdicts");
+    statement.push(&format!(
+        "SELECT [{}] AS {verdicts}, toTypeName({verdicts}) FROM default.pairs ORDER BY id",
+        both.join(", ")
+    ));
+    let rows: Vec<(Vec<u8>, String)> =
+        store.client.rows(statement).await.map_err(|error| error.to_string())?;
+    if rows.len() != spans {
+        return Err(format!("{} rows of {spans}", rows.len()));
+    }
+    let mut verdicts = vec![Vec::with_capacity(spans); asked.len()];
+    for (row, column_type) in rows {
+        if column_type.contains("Nullable") || !column_type.starts_with("Array(UInt") {
+            return Err(format!("a predicate may be NULL: {column_type}"));
+        }
+        for (at, both) in row.into_iter().enumerate() {
+            verdicts[at].push((both & 1 == 1, both & 2 == 2));
+        }
+    }
+    Ok(verdicts)
+}
+
+/// For each policy, the verdict of the reference on each span.
+pub(super) fn by_reference(asked: &[Asked], spans: &[Span]) -> Vec<Vec<Verdict>> {
+    asked.iter().map(|one| reference(&one.policy.text, &one.caller, spans)).collect()
+}
+
+pub(super) fn reference(expression: &str, caller: &Caller, spans: &[Span]) -> Vec<Verdict> {
+    let outcomes = evaluate(expression, &MODEL, caller, spans).unwrap();
+    let verdict = |outcome| match outcome {
+        Outcome::True => Verdict::True,
+        Outcome::False => Verdict::False,
+        Outcome::Error(_) => Verdict::Error,
+    };
+    outcomes.into_iter().map(verdict).collect()
+}
+
+/// What both say, store first; they work at the same time.
+pub(crate) async fn by_both(
+    store: &TraceStore,
+    asked: &Arc<Vec<Asked>>,
+    spans: &Arc<Vec<Span>>,
+) -> (Vec<Vec<Verdict>>, Vec<Vec<Verdict>>) {
+    let (policies, on) = (Arc::clone(asked), Arc::clone(spans));
+    let reference = tokio::task::spawn_blocking(move || by_reference(&policies, &on));
+    let store = by_store(store, asked, spans.len()).await;
+    (store, reference.await.unwrap())
+}

@@ -1,0 +1,104 @@
+//! What a random run has seen: results, and operations by kind of field.
+
+use std::collections::BTreeMap;
+
+use tracewarden_testkit::policies::{Generator, Operation};
+
+use super::asked::{Asked, Verdict};
+
+/// So many pairs of each operation on each kind of field.
+const PAIRS_OF_EACH: usize = 80;
+
+/// Counts of pairs.
+#[derive(Default)]
+pub(super) struct Coverage {
+    results: BTreeMap<Verdict, usize>,
+    operations: BTreeMap<Operation, Seen>,
+    pub(super) pairs: usize,
+}
+
+/// Counts of pairs with an operation.
+#[derive(Default, Clone, Copy)]
+struct Seen {
+    pairs: usize,
+    /// Of policies that are nothing but the operation.
+    alone_true: usize,
+    alone_not_true: usize,
+}
+
+impl Seen {
+    fn enough(self, operation: &Operation) -> bool {
+        self.pairs >= PAIRS_OF_EACH && self.both_results(operation)
+    }
+
+    /// Alone, it was true and it was not.
+    fn both_results(self, operation: &Operation) -> bool {
+        self.alone_true > 0 && (self.alone_not_true > 0 || is_always_true(operation))
+    }
+}
+
+/// A path with a declared type that is not nullable is there in every row.
+fn is_always_true(operation: &Operation) -> bool {
+    ["has", "in map"].contains(&operation.operator)
+        && operation.kind.starts_with("path of JSON")
+        && !operation.kind.contains("Nullable(")
+        && !operation.kind.contains("Dynamic")
+}
+
+impl Coverage {
+    pub(super) fn add(&mut self, asked: &Asked, verdicts: &[Verdict]) {
+        self.pairs += verdicts.len();
+        for verdict in verdicts {
+            *self.results.entry(*verdict).or_default() += 1;
+        }
+        let is_true = verdicts.iter().filter(|verdict| **verdict == Verdict::True).count();
+        for operation in &asked.policy.operations {
+            let seen = self.operations.entry(operation.clone()).or_default();
+            seen.pairs += verdicts.len();
+            if asked.policy.alone {
+                seen.alone_true += is_true;
+                seen.alone_not_true += verdicts.len() - is_true;
+            }
+        }
+    }
+
+    pub(super) fn share(&self, verdict: Verdict) -> f64 {
+        self.results.get(&verdict).copied().unwrap_or_default() as f64 / self.pairs.max(1) as f64
+    }
+
+    /// Operations that were not seen with both kinds of results, or not often enough.
+    pub(super) fn missing(&self) -> Vec<Operation> {
+        let seen = |operation: &Operation| self.operations.get(operation).copied().unwrap_or_default();
+        Generator::operations().into_iter().filter(|operation| !seen(operation).enough(operation)).collect()
+    }
+
+    /// Whether this one has to be tried alone once more.
+    pub(super) fn lacks(&self, operation: &Operation) -> bool {
+        !self.operations.get(operation).copied().unwrap_or_default().both_results(operation)
+    }
+
+    /// By kind of field: operations, pairs, pairs of the rarest.
+    pub(super) fn print(&self) {
+        let mut kinds: BTreeMap<&str, Vec<Seen>> = BTreeMap::new();
+        for (operation, seen) in &self.operations {
+            kinds.entry(&operation.kind).or_default().push(*seen);
+        }
+        println!(
+            "{:>10} {:>8} {:>14} {:>14}  kind of field",
+            "operations", "pairs", "of the rarest", "true, alone"
+        );
+        for (kind, seen) in &kinds {
+            let pairs: usize = seen.iter().map(|seen| seen.pairs).sum();
+            let rarest = seen.iter().map(|seen| seen.pairs).min().unwrap_or_default();
+            let alone_true: usize = seen.iter().map(|seen| seen.alone_true).sum();
+            println!("{:>10} {pairs:>8} {rarest:>14} {alone_true:>14}  {kind}", seen.len());
+        }
+        let mut operators: BTreeMap<&str, usize> = BTreeMap::new();
+        for (operation, seen) in &self.operations {
+            *operators.entry(operation.operator).or_default() += seen.pairs;
+        }
+        let operators: Vec<String> =
+            operators.iter().map(|(operator, pairs)| format!("`{operator}` {pairs}")).collect();
+        println!("pairs with {}", operators.join(", "));
+    }
+}

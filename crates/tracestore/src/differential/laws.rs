@@ -1,0 +1,121 @@
+//! Laws of authorising, for random roles on random traces: the real way from policies to a scope and to the store,
+//! against the reference evaluation of each policy by itself.
+
+use std::collections::BTreeSet;
+
+use tracewarden_model::Caller;
+use tracewarden_policy::{
+    AccessScope, BrokenPolicy, CompiledPolicies, PolicySource, Predicate, RolePolicy, Span, authorise, check,
+};
+use tracewarden_testkit::local_store::LocalStore;
+use tracewarden_testkit::policies::{Generator, Written};
+
+use super::asked::{Asked, MODEL, Verdict, reference, sides_by_store};
+use super::store::{connect, load};
+
+const SPANS: usize = 48;
+/// Spans of one trace.
+const SPANS_PER_TRACE: usize = 2;
+const ROUNDS: usize = 40;
+
+/// Each role is some policies.
+fn authorised(
+    roles: &[&[String]],
+    caller: &Caller,
+    compiled: &CompiledPolicies,
+) -> Result<AccessScope, BrokenPolicy> {
+    let policies = roles.iter().flat_map(|role| role.iter());
+    let policies = policies.map(|expression| RolePolicy { role: "r", title: "t", expression });
+    authorise(policies, None, caller, &MODEL, compiled)
+}
+
+fn asked(scope: &AccessScope, caller: &Caller) -> Asked {
+    Asked {
+        policy: Written { text: "a scope".to_owned(), operations: Vec::new(), alone: false },
+        caller: caller.clone(),
+        is_true: scope.predicate().clone(),
+        is_false: Predicate::False,
+    }
+}
+
+/// The traces with a span for which `open` says so.
+fn traces(open: impl Iterator<Item = bool>) -> BTreeSet<usize> {
+    open.enumerate().filter(|(_, open)| *open).map(|(span, _)| span / SPANS_PER_TRACE).collect()
+}
+
+/// The traces that these policies open, by the reference and one by one.
+fn by_reference(policies: &[String], caller: &Caller, spans: &[Span]) -> BTreeSet<usize> {
+    policies
+        .iter()
+        .flat_map(|text| traces(reference(text, caller, spans).into_iter().map(|is| is == Verdict::True)))
+        .collect()
+}
+
+#[tokio::test]
+async fn access_is_the_union_of_what_each_policy_opens() {
+    let mut generator = Generator::new(5);
+    let local = LocalStore::start().unwrap();
+    let store = connect(&local);
+    let spans: Vec<Span> = (0..SPANS).map(|_| generator.span()).collect();
+    generator.look_at(&spans);
+    load(&local, &spans).await;
+    // One for all, as in the service: what one caller leaves there must not show in what the next one may see.
+    let compiled = CompiledPolicies::new();
+    let (mut some, mut all) = (0, 0);
+    for round in 0..ROUNDS {
+        let caller = generator.caller();
+        let roles: Vec<Vec<String>> = (0..3)
+            .map(|_| {
+                // Of single ones, hardly a trace would be open to nobody.
+                let both = std::iter::repeat_with(|| {
+                    format!("({}) && ({})", generator.policy().text, generator.policy().text)
+                });
+                both.filter(|text| Asked::is_accepted(text, &caller)).take(1 + round % 2).collect()
+            })
+            .collect();
+        let roles: Vec<&[String]> = roles.iter().map(Vec::as_slice).collect();
+        let scope = |roles: &[&[String]]| authorised(roles, &caller, &compiled).unwrap();
+
+        let one_by_one = roles.iter().map(|role| scope(&[role]));
+        let mut scopes: Vec<AccessScope> = one_by_one.collect();
+        scopes.push(scope(&roles));
+        scopes.push(scope(&[roles[2], roles[0], roles[1], roles[0]]));
+        scopes.push(scope(&roles[..2]));
+        let asked: Vec<Asked> = scopes.iter().map(|scope| asked(scope, &caller)).collect();
+        let opened: Vec<BTreeSet<usize>> = sides_by_store(&store, &asked, SPANS)
+            .await
+            .into_iter()
+            .map(|sides| traces(sides.into_iter().map(|(open, _)| open)))
+            .collect();
+
+        for (role, opened) in roles.iter().zip(&opened) {
+            assert_eq!(opened, &by_reference(role, &caller, &spans), "{role:?}\n{caller:?}");
+        }
+        let union: BTreeSet<usize> = opened[..3].iter().flatten().copied().collect();
+        assert_eq!(opened[3], union, "roles together open what each opens: {roles:?}\n{caller:?}");
+        assert_eq!(opened[4], opened[3], "neither order nor repetition matters: {roles:?}\n{caller:?}");
+        assert!(opened[5].is_subset(&opened[3]), "a role more hides nothing: {roles:?}\n{caller:?}");
+        some += usize::from(!union.is_empty());
+        all += usize::from(union.len() == SPANS / SPANS_PER_TRACE);
+
+        // A policy that no longer compiles refuses everything, wherever it stands and whatever else is open.
+        let (broken, open) = (["Gone == \"x\"".to_owned()], ["true".to_owned()]);
+        for roles in [&[&broken[..], roles[0]][..], &[roles[0], &open, &broken], &[&open, &broken]] {
+            let refused = authorised(roles, &caller, &compiled).unwrap_err();
+            assert_eq!(refused.diagnostics[0].code, "unmarked_field");
+            assert!(matches!(refused.source, PolicySource::Role { .. }));
+        }
+    }
+    assert!(authorised(&[], &Caller::default(), &compiled).unwrap().opens_nothing());
+    assert!(authorised(&[&[]], &Caller::default(), &compiled).unwrap().opens_nothing());
+    println!("{ROUNDS} rounds, {some} open some traces, {all} of them all");
+    assert!(some > ROUNDS / 2 && all < ROUNDS / 2, "{some} {all}");
+    assert!(compiled.reuse().found > compiled.reuse().compiled);
+}
+
+impl Asked {
+    /// Whether the policy is valid and not too large for the caller.
+    fn is_accepted(text: &str, caller: &Caller) -> bool {
+        check(text, &MODEL).is_ok_and(|checked| checked.predicate(caller).is_some())
+    }
+}

@@ -1,0 +1,77 @@
+//! Macros over lists that are long enough to be looked up in sets.
+
+use tracewarden_model::{AttributeValue, Caller, LogicalType};
+use tracewarden_testkit::local_store::LocalStore;
+use tracewarden_testkit::policies::{Generator, Written, texts};
+
+use super::asked::{Asked, MODEL, Verdict, by_reference, by_store};
+use super::store::{connect, load};
+
+const SPANS: usize = 30;
+/// Policies of one statement.
+const BATCH: usize = 8;
+
+/// Strings that spans have, their parts, and many that none has.
+fn long_list(but: Option<&str>) -> Vec<String> {
+    let own = texts().filter(|text| !text.is_empty() && Some(*text) != but).map(str::to_owned);
+    own.chain((0..50).map(|number| format!("{}{number}", "x".repeat(number % 7)))).collect()
+}
+
+#[tokio::test]
+async fn store_and_reference_agree_on_lists_that_are_looked_up() {
+    let mut generator = Generator::new(3);
+    let local = LocalStore::start().unwrap();
+    let store = connect(&local);
+    let spans: Vec<_> = (0..SPANS).map(|_| generator.span()).collect();
+    load(&local, &spans).await;
+    let caller = |list: Vec<String>| Caller {
+        username: "a".to_owned(),
+        attributes: [("list".to_owned(), AttributeValue::Strings(list))].into(),
+        ..Caller::default()
+    };
+    // With the empty string, which everything begins with; and without one of those that are common.
+    let mut with_empty = long_list(None);
+    with_empty.push(String::new());
+    let callers = [caller(long_list(Some("a"))), caller(with_empty)];
+    let mut asked = Vec::new();
+    for field in MODEL.fields.iter().filter(|field| field.policy) {
+        let name = &field.field;
+        let bodies: Vec<String> = match field.logical {
+            LogicalType::String => {
+                let call = |function| format!("{name}.{function}(x)");
+                vec![call("startsWith"), call("endsWith"), call("contains"), format!("{name} == x")]
+            }
+            LogicalType::StringArray => vec![
+                format!("x in {name}"),
+                format!("{name}.exists(e, e.startsWith(x))"),
+                format!("{name}.all(e, e != x)"),
+            ],
+            _ => continue,
+        };
+        for (at, body) in bodies.into_iter().enumerate() {
+            let text = match asked.len() % 2 {
+                0 => format!("user.attributes.list.exists(x, {body})"),
+                _ => format!("user.attributes.list.all(x, !({body}))"),
+            };
+            let caller = callers[at % callers.len()].clone();
+            let written = Written { text: text.clone(), operations: Vec::new(), alone: false };
+            asked.push(Asked::new(written, caller).unwrap_or_else(|| panic!("refused: {text}")));
+        }
+    }
+    let (mut trues, mut falses, mut errors) = (0, 0, 0);
+    for batch in asked.chunks(BATCH) {
+        let by_store = by_store(&store, batch, SPANS).await;
+        for ((one, store), reference) in batch.iter().zip(by_store).zip(by_reference(batch, &spans)) {
+            for (at, (store, reference)) in store.into_iter().zip(reference).enumerate() {
+                assert_eq!(store, reference, "{}", one.explained(&spans[at], store, reference));
+                match reference {
+                    Verdict::True => trues += 1,
+                    Verdict::False => falses += 1,
+                    Verdict::Error => errors += 1,
+                }
+            }
+        }
+    }
+    println!("{} policies: {trues} true, {falses} false, {errors} errors", asked.len());
+    assert!(trues > 500 && falses > 500 && errors > 200, "{trues} {falses} {errors}");
+}

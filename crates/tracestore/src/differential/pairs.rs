@@ -1,0 +1,112 @@
+//! Random policies on random spans: the store against the reference evaluation.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tracewarden_policy::Span;
+use tracewarden_testkit::local_store::LocalStore;
+use tracewarden_testkit::policies::Generator;
+
+use super::asked::{Asked, Verdict, by_both};
+use super::coverage::Coverage;
+use super::store::{connect, load};
+use super::{seed, setting};
+
+/// Spans that a policy is tried on.
+const SPANS: usize = 40;
+/// Policies of one statement.
+const BATCH: usize = 24;
+/// After so many pairs there are new spans.
+const PAIRS_OF_SPANS: usize = 20_000;
+/// Disagreements that are kept to be shown.
+const SHOWN: usize = 5;
+/// From here on, every operation must have been seen on every kind of field.
+const COMPLETE: usize = 100_000;
+
+/// The next policies that are accepted, and how many were not.
+fn next_batch(generator: &mut Generator, refused: &mut usize) -> Arc<Vec<Asked>> {
+    let mut batch = Vec::with_capacity(BATCH);
+    let mut tried = 0;
+    while batch.len() < BATCH {
+        tried += 1;
+        assert!(tried < 20 * BATCH, "most policies are refused");
+        let (policy, caller) = (generator.policy(), generator.caller());
+        match Asked::new(policy, caller) {
+            Some(asked) => batch.push(asked),
+            None => *refused += 1,
+        }
+    }
+    Arc::new(batch)
+}
+
+#[tokio::test]
+async fn store_and_reference_agree_on_100_000_pairs() {
+    let (seed, wanted) = (seed(), setting("TRACEWARDEN_TEST_PAIRS", 100_000));
+    let mut generator = Generator::new(seed);
+    let local = LocalStore::start().unwrap();
+    let store = connect(&local);
+    let mut coverage = Coverage::default();
+    let (mut policies, mut refused, mut disagreements) = (0, 0, 0);
+    let mut shown = Vec::new();
+    let mut spans = Arc::new(Vec::new());
+    let (begun, mut told, mut renewed) = (Instant::now(), Instant::now(), 0);
+    println!("seed {seed}");
+    // What is rare may need a few more.
+    while coverage.pairs < wanted
+        || (wanted >= COMPLETE && coverage.pairs < wanted + wanted / 4 && !coverage.missing().is_empty())
+    {
+        if spans.is_empty() || coverage.pairs - renewed >= PAIRS_OF_SPANS {
+            renewed = coverage.pairs;
+            spans = Arc::new((0..SPANS).map(|_| generator.span()).collect::<Vec<Span>>());
+            generator.look_at(&spans);
+            load(&local, &spans).await;
+        }
+        let batch = next_batch(&mut generator, &mut refused);
+        let (by_store, by_reference) = by_both(&store, &batch, &spans).await;
+        for ((asked, by_store), by_reference) in batch.iter().zip(&by_store).zip(&by_reference) {
+            policies += 1;
+            coverage.add(asked, by_reference);
+            let verdicts = by_store.iter().zip(by_reference);
+            let differing: Vec<_> = spans.iter().zip(verdicts).filter(|(_, (a, b))| a != b).collect();
+            disagreements += differing.len();
+            if let Some((span, (store, reference))) = differing.first() {
+                // The shortest say the most.
+                shown.push((asked.policy.text.len(), asked.explained(span, **store, **reference)));
+                shown.sort();
+                shown.truncate(SHOWN);
+            }
+            if asked.policy.alone
+                && let Some(operation) = asked.policy.operations.first()
+                && coverage.lacks(operation)
+            {
+                generator.again(operation);
+            }
+        }
+        if told.elapsed() > Duration::from_secs(5) {
+            told = Instant::now();
+            let rate = coverage.pairs as f64 / begun.elapsed().as_secs_f64();
+            println!(
+                "{} of {wanted} pairs, {rate:.0} a second, {disagreements} disagreements",
+                coverage.pairs
+            );
+        }
+    }
+    coverage.print();
+    let share = |verdict| coverage.share(verdict) * 100.0;
+    println!(
+        "{} pairs of {policies} policies ({refused} refused), seed {seed}: {:.1} % true, {:.1} % false, {:.1} % \
+         errors, {disagreements} disagreements",
+        coverage.pairs,
+        share(Verdict::True),
+        share(Verdict::False),
+        share(Verdict::Error),
+    );
+    let shown: Vec<String> = shown.into_iter().map(|(_, text)| text).collect();
+    assert!(disagreements == 0, "{disagreements} disagreements, the shortest:\n{}", shown.join("\n\n"));
+    assert!(share(Verdict::True) >= 100.0 / 3.0, "too few are true");
+    assert!(share(Verdict::Error) >= 100.0 / 6.0, "too few are errors");
+    if wanted >= COMPLETE {
+        let missing = coverage.missing();
+        assert!(missing.is_empty(), "{} operations were not seen enough: {missing:?}", missing.len());
+    }
+}
