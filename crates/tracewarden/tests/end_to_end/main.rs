@@ -11,8 +11,11 @@
 mod support;
 
 mod broken_policies;
+mod changed_columns;
+mod column_types;
 mod failing_store;
 mod instrumented_program;
 mod large_pages;
 mod many_values;
+mod marking;
 mod other_tables;

@@ -1,0 +1,703 @@
+//! One table with columns of every type that fields are made of: what each policy and each condition finds there, and that
+//! the answers are JSON.
+
+use std::collections::BTreeMap;
+
+use futures::future::join_all;
+use serde_json::{Value, json};
+
+use crate::support::Client;
+use crate::support::store::Store;
+
+const COLUMNS: &str = "
+    `Timestamp` DateTime64(9), `TraceId` String, `SpanId` String, `ParentSpanId` String,
+    `Fixed` FixedString(4), `Kind` Enum8('server' = 1, 'client' = 2, 'it\\'s' = -3, '' = 0),
+    `NKind` Nullable(Enum16('a, b' = 1000, 'c' = 2)), `Id` UUID, `NId` Nullable(UUID),
+    `Lc` LowCardinality(Nullable(String)), `LcFixed` LowCardinality(FixedString(4)),
+    `Flag` Bool, `NFlag` Nullable(Bool), `Count` Nullable(Int64), `Ratio` Float32, `At` DateTime64(3, 'Asia/Tokyo'),
+    `Tags` Array(LowCardinality(String)), `NTags` Array(Nullable(String)), `ETags` Array(Enum8('x' = 1, 'y' = 2)),
+    `Ids` Array(UUID), `Events.Name` Array(LowCardinality(String)), `Events.Size` Array(UInt8),
+    `Links` Array(Tuple(`Rel` Enum8('child' = 1, 'follows' = 2), `Trace` FixedString(4), `n` UInt8)),
+    `Text` Map(LowCardinality(String), String), `NText` Map(String, Nullable(String)), `Flags` Map(String, Bool),
+    `Numbers` Map(String, Float64), `Lists` Map(String, Array(String)), `Kinds` Map(String, Enum8('x' = 1, 'y' = 2)),
+    `Uuids` Map(LowCardinality(String), UUID), `Fixeds` Map(String, FixedString(3)),
+    `Doc` JSON, `Typed` JSON(`a.b` String, `flag` Bool, `n` Nullable(UInt64), `ids` Array(LowCardinality(String)))
+";
+
+const ID: &str = "61f0c404-5cb3-11e7-907b-a6006ad3dba0";
+
+/// A span of each of four traces: `a` and `b` hold two values of everything, `c` as little as it can, `d` what is odd.
+fn rows() -> [Value; 4] {
+    let at = "2026-01-01 00:00:00.000000001";
+    [
+        json!({"Timestamp": at, "TraceId": "a", "SpanId": "1", "Fixed": "ab", "Kind": "server", "NKind": "a, b", "Id": ID, "NId": ID,
+            "Lc": "x", "LcFixed": "ab", "Flag": true, "NFlag": true, "Count": 9007199254740993_i64, "Ratio": 0.1, "At": "2026-01-01 00:00:00.500",
+            "Tags": ["x", ""], "NTags": ["x", "y"], "ETags": ["x"], "Ids": [ID], "Events.Name": ["start", "end"], "Events.Size": [1, 2],
+            "Links": [{"Rel": "child", "Trace": "t", "n": 1}, {"Rel": "follows", "Trace": "u", "n": 2}],
+            "Text": {"s": "x", "n": "12", "b": "true", "l": "[\"x\",\"y\"]"}, "NText": {"s": "x"}, "Flags": {"b": true}, "Numbers": {"n": 1.5},
+            "Lists": {"l": ["x", "y"]}, "Kinds": {"k": "x"}, "Uuids": {"u": ID}, "Fixeds": {"f": "ab"},
+            "Doc": {"team": "blue", "deep": {"flag": true, "n": 3, "tags": ["x", "y"]}, "a \"b\"": "quoted", "we`ird\\": "odd"},
+            "Typed": {"a": {"b": "x"}, "flag": true, "n": 18446744073709551615_u64, "ids": ["x"]}}),
+        json!({"Timestamp": at, "TraceId": "b", "SpanId": "2", "Fixed": "abcd", "Kind": "it's", "NKind": "c", "Id": "00000000-0000-0000-0000-000000000001",
+            "NId": "00000000-0000-0000-0000-000000000001", "Lc": "y", "LcFixed": "abcd", "Flag": false, "NFlag": false, "Count": -5, "Ratio": 7.5,
+            "At": "2025-01-01 00:00:00.000", "Tags": ["y"], "NTags": ["y"], "ETags": ["x", "y"], "Ids": ["00000000-0000-0000-0000-000000000001"],
+            "Events.Name": ["other"], "Events.Size": [3], "Links": [{"Rel": "follows", "Trace": "tttt", "n": 1}],
+            "Text": {"s": "y", "n": "-1.5", "b": "false", "l": "[]"}, "NText": {"s": "y"}, "Flags": {"b": false}, "Numbers": {"n": -2},
+            "Lists": {"l": []}, "Kinds": {"k": "y"}, "Uuids": {"u": "00000000-0000-0000-0000-000000000001"}, "Fixeds": {"f": "abc"},
+            "Doc": {"team": "red", "deep": {"flag": false, "n": 2.5, "tags": ["y"]}, "a \"b\"": "other", "we`ird\\": "other"},
+            "Typed": {"a": {"b": "y"}, "flag": false, "n": 7, "ids": ["y", "z"]}}),
+        json!({"Timestamp": at, "TraceId": "c", "SpanId": "3", "Kind": ""}),
+        json!({"Timestamp": at, "TraceId": "d", "SpanId": "4", "Fixed": "a\u{0}b", "Kind": "client", "NKind": null, "Lc": null, "LcFixed": "\u{0}a",
+            "Ratio": "nan", "Count": i64::MIN, "Tags": ["\u{0}"], "NTags": ["x", null], "ETags": ["y"],
+            "Text": {"s": "line\nbreak", "n": "12 ", "b": "True", "l": "[\"x\", 1]"}, "NText": {"s": null}, "Numbers": {"n": "nan", "i": "inf"},
+            "Lists": {"l": ["\u{1}"]}, "Fixeds": {"f": "\u{0}"},
+            "Doc": {"team": 5, "deep": {"flag": "true", "n": "3", "tags": ["x", null]}, "a \"b\"": ["quoted"], "we`ird\\": {"x": 1}},
+            "Typed": {"a": {"b": "\"\n"}}}),
+    ]
+}
+
+struct Case {
+    /// `map` and `name`.
+    field: (Option<&'static str>, &'static str),
+    /// The type that is asked for; the natural one when absent.
+    logical: Option<&'static str>,
+    /// The type that it gets.
+    becomes: &'static str,
+    /// Policies, each with the traces that it opens.
+    policies: &'static [(&'static str, &'static str)],
+    /// Conditions, each with the traces that match.
+    conditions: Vec<(Value, &'static str)>,
+}
+
+fn case(
+    field: (Option<&'static str>, &'static str),
+    logical: Option<&'static str>,
+    becomes: &'static str,
+    policies: &'static [(&'static str, &'static str)],
+    conditions: Vec<(Value, &'static str)>,
+) -> Case {
+    Case { field, logical, becomes, policies, conditions }
+}
+
+fn op(op: &str, value: impl Into<Value>) -> Value {
+    let value = value.into();
+    match op {
+        "exists" | "not_exists" => json!({ "op": op }),
+        _ if value.is_array() => json!({"op": op, "values": value}),
+        _ => json!({"op": op, "value": value}),
+    }
+}
+
+/// All operators of strings; `x` is the value of trace `a` alone.
+fn strings(
+    x: &str,
+    ne: &'static str,
+    exists: &'static str,
+    absent: &'static str,
+) -> Vec<(Value, &'static str)> {
+    vec![
+        (op("eq", x), "a"),
+        (op("ne", x), ne),
+        (op("in", json!([x, "nothing of all"])), "a"),
+        (op("not_in", json!([x, "nothing of all"])), ne),
+        (op("eq", "nothing of all"), ""),
+        (op("exists", Value::Null), exists),
+        (op("not_exists", Value::Null), absent),
+    ]
+}
+
+fn cases() -> Vec<Case> {
+    let mut cases = string_cases();
+    cases.extend(array_cases());
+    cases.extend(other_cases());
+    cases
+}
+
+fn string_cases() -> Vec<Case> {
+    let other = "00000000-0000-0000-0000-000000000001";
+    let prefix = |text: &str, found| (op("prefix", text), found);
+    let mut fixed = strings("ab", "bcd", "abcd", "");
+    fixed.extend([
+        prefix("ab", "ab"),
+        (op("eq", ""), "c"),
+        (op("eq", "a\u{0}b"), "d"),
+        (op("eq", "ab\u{0}\u{0}"), ""),
+        prefix("", "abcd"),
+    ]);
+    let mut kind = strings("server", "bcd", "abcd", "");
+    kind.extend([
+        prefix("s", "a"),
+        (op("eq", "it's"), "b"),
+        (op("eq", ""), "c"),
+        (op("in", json!(["client", "no name of it"])), "d"),
+    ]);
+    let mut id = strings(ID, "bcd", "abcd", "");
+    id.extend([
+        prefix("61f0c404-", "a"),
+        (op("eq", ID.to_uppercase()), ""),
+        (op("ne", ID.to_uppercase()), "abcd"),
+        (op("eq", other), "b"),
+    ]);
+    vec![
+        case(
+            (None, "Fixed"),
+            None,
+            "string",
+            &[
+                ("Fixed == 'ab'", "a"),
+                ("Fixed != 'ab'", "bcd"),
+                ("size(Fixed) == 4", "b"),
+                ("size(Fixed) == 3", "d"),
+                ("Fixed == ''", "c"),
+                ("Fixed.startsWith('ab')", "ab"),
+                ("Fixed.endsWith('b')", "ad"),
+                ("Fixed.matches('^ab?$')", "a"),
+                ("Fixed == LcFixed", "abc"),
+            ],
+            fixed.clone(),
+        ),
+        case(
+            (None, "LcFixed"),
+            None,
+            "string",
+            &[("LcFixed == 'ab'", "a"), ("LcFixed in ['abcd', 'ab']", "ab")],
+            fixed.into_iter().filter(|(condition, _)| condition["value"] != "a\u{0}b").collect(),
+        ),
+        case(
+            (None, "Kind"),
+            None,
+            "string",
+            &[
+                ("Kind == 'server'", "a"),
+                ("Kind == \"it's\"", "b"),
+                ("Kind in ['client', 'no such']", "d"),
+                ("!(Kind in ['client', 'no such'])", "abc"),
+                ("Kind < 'd'", "cd"),
+                ("Kind.contains('r')", "a"),
+                ("Kind == 'no such'", ""),
+                ("Kind != 'no such'", "abcd"),
+            ],
+            kind,
+        ),
+        case(
+            (None, "NKind"),
+            None,
+            "string",
+            &[
+                ("NKind == 'a, b'", "a"),
+                ("NKind != 'a, b'", "b"),
+                ("!(NKind == 'a, b')", "b"),
+                ("NKind == 'c' || true", "abcd"),
+            ],
+            strings("a, b", "b", "ab", "cd"),
+        ),
+        case(
+            (None, "Id"),
+            None,
+            "string",
+            &[
+                ("Id == '61f0c404-5cb3-11e7-907b-a6006ad3dba0'", "a"),
+                ("Id == '61F0C404-5CB3-11E7-907B-A6006AD3DBA0'", ""),
+                ("Id == 'no uuid'", ""),
+                ("Id != 'no uuid'", "abcd"),
+                ("Id == '00000000-0000-0000-0000-000000000000'", "cd"),
+                ("Id == NId", "ab"),
+            ],
+            id,
+        ),
+        case(
+            (None, "NId"),
+            None,
+            "string",
+            &[("NId.startsWith('61')", "a"), ("NId != 'x'", "ab")],
+            strings(ID, "b", "ab", "cd"),
+        ),
+        case(
+            (None, "Lc"),
+            None,
+            "string",
+            &[("Lc == 'x'", "a"), ("Lc != 'x'", "b")],
+            strings("x", "b", "ab", "cd"),
+        ),
+        case(
+            (Some("Text"), "s"),
+            None,
+            "string",
+            &[
+                ("Text['s'] == 'x'", "a"),
+                ("Text.s != 'x'", "bd"),
+                ("'s' in Text", "abd"),
+                ("!has(Text.s)", "c"),
+            ],
+            strings("x", "bd", "abd", "c"),
+        ),
+        case(
+            (Some("NText"), "s"),
+            None,
+            "string",
+            &[("NText['s'] == 'x'", "a"), ("NText.s != 'x'", "b"), ("!('s' in NText)", "cd")],
+            strings("x", "b", "ab", "cd"),
+        ),
+        case(
+            (Some("Kinds"), "k"),
+            None,
+            "string",
+            &[("Kinds.k == 'x'", "a"), ("Kinds.k != 'x'", "b"), ("Kinds.k != 'no such'", "ab")],
+            strings("x", "b", "ab", "cd"),
+        ),
+        case(
+            (Some("Uuids"), "u"),
+            None,
+            "string",
+            &[("Uuids.u == '61f0c404-5cb3-11e7-907b-a6006ad3dba0'", "a")],
+            strings(ID, "b", "ab", "cd"),
+        ),
+        case(
+            (Some("Fixeds"), "f"),
+            None,
+            "string",
+            &[("Fixeds.f == 'ab'", "a"), ("Fixeds.f == ''", "d"), ("size(Fixeds.f) < 3", "ad")],
+            strings("ab", "bd", "abd", "c"),
+        ),
+        case(
+            (Some("Doc"), "team"),
+            None,
+            "string",
+            &[
+                ("Doc.team == 'blue'", "a"),
+                ("Doc['team'] != 'blue'", "b"),
+                ("'team' in Doc", "abd"),
+                ("has(Doc.team) && Doc.team != 'blue'", "b"),
+                ("!has(Doc.team)", "c"),
+            ],
+            strings("blue", "b", "abd", "c"),
+        ),
+        case(
+            (Some("Doc"), "a \"b\""),
+            None,
+            "string",
+            &[("Doc[\"a \\\"b\\\"\"] == 'quoted'", "a")],
+            strings("quoted", "b", "abd", "c"),
+        ),
+        case(
+            (Some("Doc"), "we`ird\\"),
+            None,
+            "string",
+            &[("Doc[\"we`ird\\\\\"] == 'odd'", "a")],
+            vec![(op("eq", "odd"), "a"), (op("ne", "odd"), "b")],
+        ),
+        case(
+            (Some("Typed"), "a.b"),
+            None,
+            "string",
+            &[("Typed.a.b == 'x'", "a"), ("Typed['a.b'] != 'x'", "bcd"), ("Typed.a.b == ''", "c")],
+            strings("x", "bcd", "abcd", ""),
+        ),
+        case(
+            (Some("Typed"), "free.path"),
+            None,
+            "string",
+            &[("has(Typed.free.path)", ""), ("!has(Typed.free.path)", "abcd")],
+            vec![(op("exists", Value::Null), ""), (op("not_exists", Value::Null), "abcd")],
+        ),
+    ]
+}
+
+fn array_cases() -> Vec<Case> {
+    let lists = |x: &str, with: &'static str, both: &'static str| {
+        vec![
+            (op("has", x), with),
+            (op("has_any", json!([x, "nothing of all"])), with),
+            (op("has_all", json!([x, "nothing of all"])), ""),
+            (op("has_any", json!([x, "y"])), both),
+        ]
+    };
+    let mut tags = lists("x", "a", "ab");
+    tags.push((op("has", ""), "a"));
+    vec![
+        case(
+            (None, "Tags"),
+            None,
+            "string_array",
+            &[
+                ("'x' in Tags", "a"),
+                ("!('x' in Tags)", "bcd"),
+                ("size(Tags) == 0", "c"),
+                ("Tags.all(t, t == 'y')", "bc"),
+                ("Tags == ['x', '']", "a"),
+                ("Tags.exists_one(t, t != 'z')", "bd"),
+            ],
+            tags,
+        ),
+        case(
+            (None, "NTags"),
+            None,
+            "string_array",
+            &[
+                ("'x' in NTags", "a"),
+                ("!('x' in NTags)", "bc"),
+                ("size(NTags) == 2", "a"),
+                ("NTags.exists(t, t == 'x')", "a"),
+            ],
+            lists("x", "a", "ab"),
+        ),
+        case(
+            (None, "ETags"),
+            None,
+            "string_array",
+            &[
+                ("'x' in ETags", "ab"),
+                ("ETags == ['x']", "a"),
+                ("'no such' in ETags", ""),
+                ("!('no such' in ETags)", "abcd"),
+            ],
+            vec![(op("has", "x"), "ab"), (op("has_any", json!(["y", "no such"])), "bd")],
+        ),
+        case(
+            (None, "Ids"),
+            None,
+            "string_array",
+            &[
+                ("'61f0c404-5cb3-11e7-907b-a6006ad3dba0' in Ids", "a"),
+                ("Ids.exists(i, i.startsWith('0'))", "b"),
+            ],
+            lists(ID, "a", "a"),
+        ),
+        case(
+            (None, "Events.Name"),
+            None,
+            "string_array",
+            &[("'start' in Events.Name", "a"), ("Events.Name.all(n, n != 'start')", "bcd")],
+            lists("start", "a", "a"),
+        ),
+        case(
+            (None, "Links.Rel"),
+            None,
+            "string_array",
+            &[
+                ("'child' in Links.Rel", "a"),
+                ("Links.Rel.exists_one(r, r == 'follows')", "ab"),
+                ("size(Links.Rel) == 0", "cd"),
+            ],
+            lists("child", "a", "a"),
+        ),
+        case(
+            (None, "Links.Trace"),
+            None,
+            "string_array",
+            &[("'t' in Links.Trace", "a"), ("Links.Trace == ['tttt']", "b")],
+            lists("t", "a", "a"),
+        ),
+        case(
+            (Some("Text"), "l"),
+            Some("string_array"),
+            "string_array",
+            &[("'x' in Text.l", "a"), ("!('x' in Text.l)", "b"), ("size(Text.l) == 0", "b")],
+            lists("x", "a", "a"),
+        ),
+        case(
+            (Some("Lists"), "l"),
+            None,
+            "string_array",
+            &[("'x' in Lists.l", "a"), ("!('x' in Lists.l)", "bd"), ("has(Lists.l)", "abd")],
+            lists("x", "a", "a"),
+        ),
+        case(
+            (Some("Doc"), "deep.tags"),
+            Some("string_array"),
+            "string_array",
+            &[
+                ("'x' in Doc.deep.tags", "a"),
+                ("!('x' in Doc['deep.tags'])", "b"),
+                ("has(Doc.deep.tags)", "abd"),
+            ],
+            lists("x", "a", "ab"),
+        ),
+        case(
+            (Some("Typed"), "ids"),
+            None,
+            "string_array",
+            &[("'x' in Typed.ids", "a"), ("size(Typed.ids) == 0", "cd")],
+            lists("x", "a", "ab"),
+        ),
+    ]
+}
+
+fn other_cases() -> Vec<Case> {
+    let flags = |not: &'static str| {
+        vec![(op("eq", true), "a"), (op("ne", true), not), (op("eq", false), not), (op("ne", false), "a")]
+    };
+    let numbers = |value: f64, found: &'static str, more: &'static str| {
+        vec![(op("eq", value), found), (op("gt", value - 0.25), more)]
+    };
+    vec![
+        case(
+            (None, "Flag"),
+            None,
+            "boolean",
+            &[("Flag", "a"), ("!Flag", "bcd"), ("Flag == false", "bcd")],
+            flags("bcd"),
+        ),
+        case(
+            (None, "NFlag"),
+            None,
+            "boolean",
+            &[("NFlag", "a"), ("!NFlag", "b"), ("NFlag ? false : true", "b")],
+            flags("b"),
+        ),
+        case(
+            (Some("Text"), "b"),
+            Some("boolean"),
+            "boolean",
+            &[("Text.b", "a"), ("!Text.b", "b")],
+            flags("b"),
+        ),
+        case(
+            (Some("Flags"), "b"),
+            None,
+            "boolean",
+            &[("Flags.b", "a"), ("!Flags.b", "b"), ("has(Flags.b)", "ab")],
+            flags("b"),
+        ),
+        case(
+            (Some("Doc"), "deep.flag"),
+            Some("boolean"),
+            "boolean",
+            &[("Doc.deep.flag", "a"), ("!Doc.deep.flag", "b")],
+            flags("b"),
+        ),
+        case(
+            (Some("Typed"), "flag"),
+            None,
+            "boolean",
+            &[("Typed.flag", "a"), ("!Typed.flag", "bcd")],
+            flags("bcd"),
+        ),
+        case(
+            (None, "Count"),
+            None,
+            "number",
+            &[],
+            vec![
+                (op("eq", 9007199254740993_i64), "a"),
+                (op("eq", 9007199254740992_i64), ""),
+                (op("lt", 0), "bd"),
+                (op("ne", -5), "ad"),
+                (op("between", json!([-5, 1e18])), "ab"),
+            ],
+        ),
+        case(
+            (None, "Ratio"),
+            None,
+            "number",
+            &[],
+            vec![(op("eq", 0.1), "a"), (op("gte", 0), "abc"), (op("lt", 1e9), "abc")],
+        ),
+        case(
+            (None, "At"),
+            None,
+            "number",
+            &[],
+            vec![(op("eq", 1_767_193_200.5), "a"), (op("gt", 1_700_000_000), "ab")],
+        ),
+        case(
+            (Some("Text"), "n"),
+            Some("number"),
+            "number",
+            &[],
+            vec![(op("eq", 12), "a"), (op("lt", 0), "b"), (op("ne", 12), "b")],
+        ),
+        case(
+            (Some("Numbers"), "n"),
+            None,
+            "number",
+            &[],
+            [numbers(1.5, "a", "a"), vec![(op("lte", 1.5), "ab"), (op("between", json!([-2, 1.5])), "ab")]]
+                .concat(),
+        ),
+        case((Some("Numbers"), "i"), None, "number", &[], vec![(op("gt", 1e300), "d"), (op("lt", 0), "")]),
+        case(
+            (Some("Doc"), "deep.n"),
+            Some("number"),
+            "number",
+            &[],
+            vec![(op("eq", 3), "a"), (op("eq", 2.5), "b"), (op("lt", 100), "ab"), (op("ne", 3), "b")],
+        ),
+        case(
+            (Some("Typed"), "n"),
+            None,
+            "number",
+            &[],
+            vec![(op("eq", u64::MAX), "a"), (op("eq", u64::MAX - 1), ""), (op("lte", 7), "b")],
+        ),
+    ]
+}
+
+async fn traces(client: &Client, conditions: Value) -> String {
+    let query = json!({"view": "ids", "from": "2026-01-01T00:00:00Z", "to": "2026-01-02T00:00:00Z", "filter": {"conditions": conditions}});
+    let found = client.post("/traces/query", query).await.expect(200).body;
+    let mut ids: Vec<&str> =
+        found["trace_ids"].as_array().unwrap().iter().map(|id| id.as_str().unwrap()).collect();
+    ids.sort_unstable();
+    ids.concat()
+}
+
+/// A service with the table bound, its administrator, and `marks` marked.
+async fn every_type(store: &Store, admin: &Client, marks: Vec<Value>) -> Value {
+    store.run(&format!("CREATE TABLE otel.every ({COLUMNS}) ENGINE = MergeTree ORDER BY Timestamp")).await;
+    let rows: Vec<String> = rows().iter().map(ToString::to_string).collect();
+    store.run(&format!("INSERT INTO otel.every FORMAT JSONEachRow\n{}", rows.join("\n"))).await;
+    let binding = json!({"database": "otel", "table": "every", "trace_id": "TraceId", "span_id": "SpanId",
+        "timestamp": "Timestamp", "parent_span_id": "ParentSpanId"});
+    let bound = admin.put("/schema/binding", binding).await.expect(200);
+    let version = bound.headers["etag"].to_str().unwrap();
+    admin.with("if-match", version).put("/schema/fields", json!({ "fields": marks })).await.expect(200).body
+}
+
+fn mark((map, name): (Option<&str>, &str), logical: Option<&str>, policy: bool) -> Value {
+    let mut mark = json!({"name": name, "filterable": true, "policy": policy});
+    if let Some(map) = map {
+        mark["map"] = map.into();
+    }
+    if let Some(logical) = logical {
+        mark["type"] = logical.into();
+    }
+    mark
+}
+
+/// Gives the user's role this policy alone, and says what is wrong with what it opens.
+async fn wrongly_opened(
+    admin: &Client,
+    (name, user): (&str, &Client),
+    expression: &str,
+    expected: &str,
+) -> Option<String> {
+    let policy = json!({"policies": [{"title": "One", "expression": expression}]});
+    let put = admin.put(&format!("/roles/{name}"), policy).await;
+    if put.status != 200 {
+        return Some(format!("{expression}: {}", put.body));
+    }
+    let found = traces(user, json!([])).await;
+    // A fetch by id decides the same; each one that finds nothing takes a while on purpose.
+    let (opened, closed) =
+        ("abcd".chars().find(|id| expected.contains(*id)), "abcd".chars().find(|id| !expected.contains(*id)));
+    let fetch = async |id: Option<char>| match id {
+        Some(id) => Some(user.get(&format!("/traces/{id}")).await.status),
+        None => None,
+    };
+    let fetched = tokio::join!(fetch(opened), fetch(closed));
+    let right = found == expected
+        && fetched.0.is_none_or(|status| status == 200)
+        && fetched.1.is_none_or(|status| status == 404);
+    (!right).then(|| format!("{expression}: {found:?} instead of {expected:?}, by id {fetched:?}"))
+}
+
+#[tokio::test]
+async fn policies_and_filters_mean_the_same_on_columns_of_every_type() {
+    let store = Store::start();
+    let service = store.service();
+    let admin = service.admin().await;
+    let cases = cases();
+    let marks = cases.iter().map(|case| mark(case.field, case.logical, case.becomes != "number"));
+    let marks = marks.chain([mark((None, "TraceId"), None, true)]).collect();
+    let model = every_type(&store, &admin, marks).await;
+    for (case, marked) in cases.iter().zip(model["fields"].as_array().unwrap()) {
+        assert_eq!(marked["type"], case.becomes, "{marked}");
+    }
+
+    let all = json!({"policies": [{"title": "All", "expression": "TraceId != ''"}]});
+    admin.put("/roles/all", all).await.expect(201);
+    let reader = service.user(&admin, "reader", &["all"]).await;
+    assert_eq!(traces(&reader, json!([])).await, "abcd");
+    let mut conditions = 0;
+    let mut wrong = Vec::new();
+    for case in &cases {
+        for (condition, expected) in &case.conditions {
+            let mut condition = condition.clone();
+            condition["name"] = case.field.1.into();
+            if let Some(map) = case.field.0 {
+                condition["map"] = map.into();
+            }
+            let found = traces(&reader, json!([condition])).await;
+            if found != *expected {
+                wrong.push(format!("{condition}: {found:?} instead of {expected:?}"));
+            }
+            conditions += 1;
+        }
+    }
+    // A request for what is not opened takes a while on purpose: several at a time.
+    let all: Vec<_> = cases.iter().flat_map(|case| case.policies).collect();
+    let found = ["ada", "bob", "cid", "dan"].into_iter().enumerate().map(async |(at, name)| {
+        admin
+            .put(&format!("/roles/{name}"), json!({"policies": [{"title": "None", "expression": "false"}]}))
+            .await
+            .expect(201);
+        let user = service.user(&admin, name, &[name]).await;
+        let mut wrong = Vec::new();
+        for (expression, expected) in all.iter().skip(at).step_by(4) {
+            wrong.extend(wrongly_opened(&admin, (name, &user), expression, expected).await);
+        }
+        wrong
+    });
+    wrong.extend(join_all(found).await.into_iter().flatten());
+    let policies = all.len();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(policies > 80 && conditions > 120, "{policies} policies, {conditions} conditions");
+}
+
+#[tokio::test]
+async fn answers_are_json_whatever_the_columns_hold() {
+    let store = Store::start();
+    let service = store.service();
+    let admin = service.admin().await;
+    every_type(&store, &admin, vec![mark((None, "TraceId"), None, true)]).await;
+    // Bytes that are no text, in every kind of string; a map that holds a key twice.
+    store
+        .run(
+            "INSERT INTO otel.every (Timestamp, TraceId, Fixed, LcFixed, Lc, Tags, Text, Numbers, Doc) SELECT \
+             toDateTime64('2026-01-01', 9), 'e', unhex('FF00FE01'), unhex('FFFF'), unhex('C3'), [unhex('80')], \
+             map('k', unhex('FF'), 'k', 'second'), map('x', nan, 'y', -inf), '{\"n\": 1e300, \"s\": \"\\\\u0000\"}'::JSON",
+        )
+        .await;
+    admin
+        .put("/roles/admin", json!({"policies": [{"title": "All", "expression": "TraceId != ''"}]}))
+        .await
+        .expect(200);
+    let window = json!({"from": "2026-01-01T00:00:00Z", "to": "2026-01-02T00:00:00Z"});
+    let all = admin.post("/traces/query", window.clone()).await.expect(200);
+    let spans: BTreeMap<&str, &Value> = all.body["spans"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|span| (span["TraceId"].as_str().unwrap(), span))
+        .collect();
+    assert_eq!(spans.len(), 5);
+    let a = spans["a"];
+    assert_eq!((&a["Kind"], &a["Id"], &a["Flag"]), (&json!("server"), &json!(ID), &json!(true)));
+    assert_eq!(a["Fixed"], "ab\u{0}\u{0}", "as it is stored: filled up");
+    assert_eq!(a["Doc"]["deep"]["tags"], json!(["x", "y"]));
+    assert_eq!(a["Typed"]["n"], u64::MAX);
+    assert_eq!(a["Count"], 9007199254740993_i64);
+    assert_eq!(spans["d"]["Numbers"], json!({"n": null, "i": null}), "numbers that JSON does not have");
+    assert_eq!(spans["d"]["NKind"], Value::Null);
+
+    // One by one, as columns of a projection, and as lines.
+    let columns: Vec<&String> = a.as_object().unwrap().keys().collect();
+    for column in columns {
+        let mut query = window.clone();
+        query["columns"] = json!([column]);
+        let found = admin.post("/traces/query", query).await.expect(200).body;
+        let found = found["spans"].as_array().unwrap();
+        assert_eq!(found.len(), 5, "{column}");
+        for span in found {
+            assert_eq!(span[column], spans[span["TraceId"].as_str().unwrap()][column], "{column}");
+        }
+    }
+    let lines = admin.with("accept", "application/x-ndjson").post("/traces/query", window).await.expect(200);
+    let lines = String::from_utf8(lines.bytes).unwrap();
+    let lines: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(lines.iter().filter(|line| line["span"].is_object()).count(), 5);
+    for id in ["a", "e"] {
+        assert_eq!(&admin.get(&format!("/traces/{id}")).await.expect(200).body["spans"][0], spans[id]);
+    }
+}
