@@ -1,55 +1,80 @@
 //! Warnings: policies that are valid and probably not what was meant.
+//!
+//! A warning is only given where it is certainly true: advice that is wrong once is not read again.
+
+mod absent;
+mod canonical;
+mod constant;
+mod facts;
+mod normal_form;
+mod patterns;
 
 use crate::check::Checked;
 use crate::diagnostics::Diagnostic;
-use crate::expression::{Kind, Known, Node};
-use crate::predicate::Relation;
+use normal_form::{Effort, Sides, sides};
 
 /// Advice on the policies of one role, given with their titles: for each its own warnings, and those that only show
 /// beside the others, such as that another one makes it unnecessary.
 pub fn role_warnings(policies: &[(&str, &Checked)]) -> Vec<Vec<Diagnostic>> {
-    policies.iter().map(|(_, checked)| checked.warnings().to_vec()).collect()
+    let effort = Effort::new();
+    let sides: Vec<Option<Sides>> =
+        policies.iter().map(|(_, checked)| sides(&checked.root, &effort)).collect();
+    let mut warnings = Vec::with_capacity(policies.len());
+    for (at, (_, checked)) in policies.iter().enumerate() {
+        let mut found = checked.warnings().to_vec();
+        found.extend(unnecessary(policies, &sides, at, &effort));
+        found.sort_by_key(|warning| (warning.line, warning.column));
+        warnings.push(found);
+    }
+    warnings
+}
+
+/// That another policy of the role opens everything that this one opens.
+fn unnecessary(
+    policies: &[(&str, &Checked)],
+    sides: &[Option<Sides>],
+    at: usize,
+    effort: &Effort,
+) -> Option<Diagnostic> {
+    let (_, checked) = policies.get(at)?;
+    let implies = |first: usize, second: usize| {
+        let first = sides.get(first).and_then(Option::as_ref);
+        let second = sides.get(second).and_then(Option::as_ref);
+        first.zip(second).is_some_and(|(first, second)| first.is_true.implies(&second.is_true, effort))
+    };
+    // Of one that opens nothing its own warnings tell.
+    if sides.get(at)?.as_ref()?.is_true.is_never() {
+        return None;
+    }
+    let warning = |code, message| Diagnostic::new(&checked.text, checked.root.span, code, message);
+    for (other, (title, _)) in policies.iter().enumerate() {
+        if other == at || !implies(at, other) {
+            continue;
+        }
+        let title = crate::syntax_errors::visible(title);
+        if !implies(other, at) {
+            let message = format!("`{title}` opens every trace that this policy opens");
+            return Some(
+                warning("shadowed", message).with_hint("leave this policy out, or narrow the other one"),
+            );
+        }
+        // Of several that say the same the first stays.
+        if other < at {
+            let message = format!("this policy says the same as `{title}`");
+            return Some(warning("repeated", message).with_hint("leave one of them out"));
+        }
+    }
+    None
 }
 
 /// Everything worth a second look in one policy.
 pub(crate) fn warnings(checked: &Checked) -> Vec<Diagnostic> {
     let (text, root) = (&*checked.text, &checked.root);
-    let mut found = Vec::new();
-    negated_keys(text, root, false, &mut found);
-    constant(text, root, &mut found);
+    let effort = Effort::new();
+    let whole = sides(root, &effort);
+    let mut found = constant::constants(text, root, whole.as_ref(), &effort);
+    found.extend(absent::negations(text, root));
+    found.extend(patterns::slow_patterns(text, root));
     found.sort_by_key(|warning| (warning.line, warning.column));
     found
-}
-
-/// A negation over a key that may be absent: on a span without the key it is an error, so the span does not match.
-fn negated_keys(text: &str, node: &Node, negated: bool, found: &mut Vec<Diagnostic>) {
-    let negated_here = match &node.kind {
-        Kind::Not(_) => !negated,
-        Kind::Compare(Relation::Ne, ..) => true,
-        _ => negated,
-    };
-    if let Kind::Field(field) = &node.kind
-        && negated
-        && let Some(map) = &field.field.map
-    {
-        let key = tracewarden_model::field::escape(&field.field.name);
-        let message = format!("spans without `{}` do not match this negation", field.field);
-        found.push(
-            Diagnostic::new(text, node.span, "negated_absent_key", message)
-                .with_hint(format!("if they should, write `!(\"{key}\" in {map}) || …`")),
-        );
-    }
-    for child in node.children() {
-        negated_keys(text, child, negated_here, found);
-    }
-}
-
-fn constant(text: &str, root: &Node, found: &mut Vec<Diagnostic>) {
-    if let Kind::Known(Known::Bool(value)) = &root.kind {
-        let message = if *value { "this policy opens every trace" } else { "this policy opens nothing" };
-        found.push(Diagnostic::new(text, root.span, "constant", message));
-    } else if root.fields().is_empty() {
-        let message = "this policy does not look at the span: it opens every trace or none";
-        found.push(Diagnostic::new(text, root.span, "constant", message));
-    }
 }

@@ -118,22 +118,37 @@ impl Parsed<'_> {
     }
 
     /// Extends a span to the right until the brackets that it opens are closed: the parser places an index or a call
-    /// at its opening bracket.
+    /// at its opening bracket. And to the left by the brackets that are closed in it: around `a` in `(a) && b`.
     fn balanced(&self, span: Span) -> Span {
         let mut open = 0_i32;
+        let mut unopened = 0_i32;
         let mut end = span.end;
-        for token in self.tokens.iter().filter(|token| token.start >= span.start) {
+        let first = self.tokens.partition_point(|token| token.start < span.start);
+        for token in self.tokens.iter().skip(first) {
             if token.start >= span.end && open <= 0 {
                 break;
             }
             match self.text.as_bytes().get(token.start) {
                 Some(b'(' | b'[' | b'{') => open += 1,
+                Some(b')' | b']' | b'}') if open == 0 => unopened += 1,
                 Some(b')' | b']' | b'}') => open -= 1,
                 _ => {}
             }
             end = end.max(token.end);
         }
-        Span::new(span.start, end)
+        let mut start = span.start;
+        for token in self.tokens.iter().take(first).rev() {
+            if unopened == 0 {
+                break;
+            }
+            match self.text.as_bytes().get(token.start) {
+                Some(b'(' | b'[' | b'{') => unopened -= 1,
+                Some(b')' | b']' | b'}') => unopened += 1,
+                _ => {}
+            }
+            start = token.start;
+        }
+        Span::new(start, end)
     }
 
     /// A tree deeper than the cap is refused here, with an explicit stack; whatever walks the tree later may recurse.

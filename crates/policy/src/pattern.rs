@@ -55,6 +55,23 @@ impl Pattern {
         reference.write(&ast)?;
         Ok(Self { re2: re2.out, reference: reference.out })
     }
+
+    /// Whether every text that matches begins with the same characters, in this case.
+    pub(crate) fn begins_with_text(&self) -> bool {
+        let Some(rest) = self.re2.strip_prefix("(?-s)^") else { return false };
+        let plain = rest.starts_with(|first: char| first.is_ascii_alphanumeric()) || rest.starts_with("\\x");
+        // Characters that stand for themselves are written as escapes, so that a bar is always an alternative.
+        let mut depth = 0_i32;
+        let alternatives = rest.chars().any(|character| {
+            match character {
+                '(' => depth += 1,
+                ')' => depth -= 1,
+                _ => {}
+            }
+            character == '|' && depth == 0
+        });
+        plain && !alternatives
+    }
 }
 
 /// The number of positions with counted repetitions written out, saturating.

@@ -1,0 +1,179 @@
+//! What is certain about facts on one span: which exclude each other, and which follow from others.
+//!
+//! Sound, not complete: whatever is said here is so on every span and for every caller; much that is so is not seen.
+
+use std::collections::BTreeSet;
+use std::rc::Rc;
+
+use crate::predicate::TextFunction;
+
+/// Something that is true, false or an error on a span.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Fact {
+    /// The value, by its canonical text, is one of these strings.
+    Among(String, BTreeSet<String>),
+    /// The value is text that begins with, ends with or contains this.
+    Fits(String, Function, String),
+    /// The field is present, whatever its value. Never an error.
+    Present(String),
+    /// Anything else, by its canonical text.
+    Other(String),
+}
+
+/// [`TextFunction`] with an order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Function {
+    StartsWith,
+    EndsWith,
+    Contains,
+}
+
+impl From<TextFunction> for Function {
+    fn from(function: TextFunction) -> Self {
+        match function {
+            TextFunction::StartsWith => Self::StartsWith,
+            TextFunction::EndsWith => Self::EndsWith,
+            TextFunction::Contains => Self::Contains,
+        }
+    }
+}
+
+impl Function {
+    fn holds(self, text: &str, argument: &str) -> bool {
+        match self {
+            Self::StartsWith => text.starts_with(argument),
+            Self::EndsWith => text.ends_with(argument),
+            Self::Contains => text.contains(argument),
+        }
+    }
+
+    /// Whether a text of which the one is true makes the other true.
+    fn implies(self, argument: &str, other: Self, others: &str) -> bool {
+        match (self, other) {
+            (Self::StartsWith, Self::StartsWith) => argument.starts_with(others),
+            (Self::EndsWith, Self::EndsWith) => argument.ends_with(others),
+            (_, Self::Contains) => argument.contains(others),
+            _ => false,
+        }
+    }
+}
+
+/// A fact that is true, or one that is false; in neither case an error.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Literal {
+    pub(super) fact: Fact,
+    pub(super) holds: bool,
+    /// Fields that are present wherever this is no error.
+    pub(super) needs: BTreeSet<String>,
+}
+
+impl Literal {
+    /// Whether the value that it is about may be this.
+    fn allows(&self, value: &str) -> bool {
+        let says = match &self.fact {
+            Fact::Among(_, values) => values.contains(value),
+            Fact::Fits(_, function, argument) => function.holds(value, argument),
+            _ => return true,
+        };
+        says == self.holds
+    }
+
+    /// The value that it is about.
+    fn subject(&self) -> Option<&str> {
+        match &self.fact {
+            Fact::Among(subject, _) | Fact::Fits(subject, ..) => Some(subject),
+            _ => None,
+        }
+    }
+}
+
+/// Facts that hold together.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Conjunction(pub(super) BTreeSet<Rc<Literal>>);
+
+impl Conjunction {
+    /// What is said of a value.
+    fn about<'a>(&'a self, subject: &'a str) -> impl Iterator<Item = &'a Literal> {
+        self.0.iter().map(AsRef::as_ref).filter(move |literal| literal.subject() == Some(subject))
+    }
+
+    /// The values that are left for it, where only finitely many are.
+    fn possible<'a>(&'a self, subject: &'a str) -> Option<Vec<&'a str>> {
+        let values = self.about(subject).find_map(|literal| match &literal.fact {
+            Fact::Among(_, values) if literal.holds => Some(values),
+            _ => None,
+        })?;
+        let left = values.iter().map(String::as_str);
+        Some(left.filter(|value| self.about(subject).all(|literal| literal.allows(value))).collect())
+    }
+
+    /// Whether this is so on no span at all.
+    pub(super) fn is_impossible(&self) -> bool {
+        let needed: BTreeSet<&String> = self.0.iter().flat_map(|literal| &literal.needs).collect();
+        self.0.iter().any(|literal| {
+            let opposite = Literal { holds: !literal.holds, ..Literal::clone(literal) };
+            if self.0.contains(&opposite) {
+                return true;
+            }
+            match &literal.fact {
+                Fact::Present(field) => !literal.holds && needed.contains(field),
+                Fact::Among(subject, _) => self.possible(subject).is_some_and(|left| left.is_empty()),
+                Fact::Fits(subject, function, argument) if literal.holds => {
+                    self.about(subject).any(|other| match &other.fact {
+                        Fact::Fits(_, Function::StartsWith, others)
+                            if other.holds && *function == Function::StartsWith =>
+                        {
+                            !argument.starts_with(others.as_str()) && !others.starts_with(argument.as_str())
+                        }
+                        Fact::Fits(_, Function::EndsWith, others)
+                            if other.holds && *function == Function::EndsWith =>
+                        {
+                            !argument.ends_with(others.as_str()) && !others.ends_with(argument.as_str())
+                        }
+                        Fact::Fits(_, other_function, others) if !other.holds => {
+                            function.implies(argument, *other_function, others)
+                        }
+                        _ => false,
+                    })
+                }
+                Fact::Fits(..) | Fact::Other(_) => false,
+            }
+        })
+    }
+
+    /// Whether `literal` is so wherever this is.
+    pub(super) fn implies(&self, literal: &Literal) -> bool {
+        if self.0.contains(literal) {
+            return true;
+        }
+        match &literal.fact {
+            Fact::Present(field) => literal.holds && self.0.iter().any(|known| known.needs.contains(field)),
+            Fact::Among(subject, values) => {
+                if let Some(left) = self.possible(subject) {
+                    return left.iter().all(|value| values.contains(*value) == literal.holds);
+                }
+                // Without a list of what is left: none of the values may be among it, and the value must be no error.
+                let mut known = self.about(subject).peekable();
+                !literal.holds
+                    && known.peek().is_some()
+                    && values.iter().all(|value| self.about(subject).any(|known| !known.allows(value)))
+            }
+            Fact::Fits(subject, function, argument) => {
+                if let Some(left) = self.possible(subject) {
+                    return left.iter().all(|value| function.holds(value, argument) == literal.holds);
+                }
+                self.about(subject).any(|known| match (&known.fact, known.holds, literal.holds) {
+                    (Fact::Fits(_, theirs, text), true, true) => theirs.implies(text, *function, argument),
+                    (Fact::Fits(_, theirs, text), false, false) => function.implies(argument, *theirs, text),
+                    (Fact::Fits(_, Function::StartsWith, text), true, false)
+                        if *function == Function::StartsWith =>
+                    {
+                        !text.starts_with(argument.as_str()) && !argument.starts_with(text.as_str())
+                    }
+                    _ => false,
+                })
+            }
+            Fact::Other(_) => false,
+        }
+    }
+}

@@ -1,0 +1,235 @@
+//! Where an expression is true, and where it is false, as alternatives of facts that hold together.
+//!
+//! The rules are those of the lowering, for `&&`, `||`, `!` and `?:`; everything else is a fact. An error is neither.
+
+use std::cell::Cell;
+use std::collections::BTreeSet;
+use std::rc::Rc;
+
+use crate::expression::{Kind, Known, Node, Type};
+use crate::lint::canonical::canonical;
+use crate::lint::facts::{Conjunction, Fact, Literal};
+use crate::predicate::Relation;
+
+/// Of larger expressions nothing is said.
+const MAX_ALTERNATIVES: usize = 32;
+const MAX_FACTS: usize = 64;
+
+/// How much thought may be given to the policies of a role; advice must not be what makes saving them slow.
+pub(super) struct Effort(Cell<usize>);
+
+impl Effort {
+    pub(super) fn new() -> Self {
+        const COMPARISONS: usize = 200_000;
+        Self(Cell::new(COMPARISONS))
+    }
+
+    /// `None` when it is used up.
+    fn spend(&self, comparisons: usize) -> Option<()> {
+        self.0.set(self.0.get().checked_sub(comparisons)?);
+        Some(())
+    }
+}
+
+/// Alternatives; none of them is "never".
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Alternatives(Vec<Conjunction>);
+
+/// Where an expression is true and where it is false.
+#[derive(Debug, Clone)]
+pub(super) struct Sides {
+    pub(super) is_true: Alternatives,
+    pub(super) is_false: Alternatives,
+}
+
+impl Alternatives {
+    fn never() -> Self {
+        Self(Vec::new())
+    }
+
+    fn always() -> Self {
+        Self(vec![Conjunction::default()])
+    }
+
+    fn of(literal: Literal) -> Self {
+        Self(vec![Conjunction([Rc::new(literal)].into())])
+    }
+
+    fn and(&self, other: &Self, effort: &Effort) -> Option<Self> {
+        let mut joined = Vec::new();
+        for left in &self.0 {
+            for right in &other.0 {
+                let conjunction = Conjunction(left.0.union(&right.0).cloned().collect());
+                effort.spend(conjunction.0.len().pow(2) + joined.len())?;
+                if conjunction.0.len() > MAX_FACTS {
+                    return None;
+                }
+                if !conjunction.is_impossible() && !joined.contains(&conjunction) {
+                    joined.push(conjunction);
+                }
+                if joined.len() > MAX_ALTERNATIVES {
+                    return None;
+                }
+            }
+        }
+        Some(Self(joined))
+    }
+
+    fn or(&self, other: &Self, effort: &Effort) -> Option<Self> {
+        let mut joined = self.0.clone();
+        for conjunction in &other.0 {
+            effort.spend(joined.len() + 1)?;
+            if joined.contains(conjunction) {
+                continue;
+            }
+            // `x == "a" || x == "b"` is `x in ["a", "b"]`.
+            if let Some(merged) = joined.iter_mut().find_map(|known| merge(known, conjunction)) {
+                let (place, among) = merged;
+                *place = among;
+            } else {
+                joined.push(conjunction.clone());
+            }
+        }
+        (joined.len() <= MAX_ALTERNATIVES).then_some(Self(joined))
+    }
+
+    /// Whether this is so on no span.
+    pub(super) fn is_never(&self) -> bool {
+        self.0.iter().all(Conjunction::is_impossible)
+    }
+
+    /// Whether `other` is so wherever this is.
+    pub(super) fn implies(&self, other: &Self, effort: &Effort) -> bool {
+        let facts = |alternatives: &Self| alternatives.0.iter().map(|each| each.0.len() + 1).sum::<usize>();
+        if effort.spend(facts(self) * facts(other)).is_none() {
+            return false;
+        }
+        self.0
+            .iter()
+            .filter(|ours| !ours.is_impossible())
+            .all(|ours| other.0.iter().any(|theirs| theirs.0.iter().all(|literal| ours.implies(literal))))
+    }
+}
+
+/// Two alternatives that are one fact each, about the same value, as one.
+fn merge<'a>(known: &'a mut Conjunction, other: &Conjunction) -> Option<(&'a mut Conjunction, Conjunction)> {
+    let only = |conjunction: &Conjunction| match conjunction.0.len() {
+        1 => conjunction.0.first().cloned(),
+        _ => None,
+    };
+    let (ours, theirs) = (only(known)?, only(other)?);
+    match (&ours.fact, &theirs.fact) {
+        (Fact::Among(subject, values), Fact::Among(other, more))
+            if subject == other && ours.holds && theirs.holds =>
+        {
+            let fact = Fact::Among(subject.clone(), values.union(more).cloned().collect());
+            let literal = Literal { fact, holds: true, needs: ours.needs.clone() };
+            Some((known, Conjunction([Rc::new(literal)].into())))
+        }
+        _ => None,
+    }
+}
+
+/// Where a condition is true and where it is false; `None` when that is too much to say.
+pub(super) fn sides(node: &Node, effort: &Effort) -> Option<Sides> {
+    let both = |is_true, is_false| Some(Sides { is_true, is_false });
+    match &node.kind {
+        Kind::Known(Known::Bool(true)) => both(Alternatives::always(), Alternatives::never()),
+        Kind::Known(Known::Bool(false)) => both(Alternatives::never(), Alternatives::always()),
+        Kind::Not(inner) => sides(inner, effort).map(Sides::opposite),
+        Kind::And(left, right) => {
+            let (left, right) = (sides(left, effort)?, sides(right, effort)?);
+            both(left.is_true.and(&right.is_true, effort)?, left.is_false.or(&right.is_false, effort)?)
+        }
+        Kind::Or(left, right) => {
+            let (left, right) = (sides(left, effort)?, sides(right, effort)?);
+            both(left.is_true.or(&right.is_true, effort)?, left.is_false.and(&right.is_false, effort)?)
+        }
+        Kind::Conditional(condition, yes, no) => {
+            let (condition, yes, no) = (sides(condition, effort)?, sides(yes, effort)?, sides(no, effort)?);
+            let pick = |yes: &Alternatives, no: &Alternatives| {
+                condition.is_true.and(yes, effort)?.or(&condition.is_false.and(no, effort)?, effort)
+            };
+            both(pick(&yes.is_true, &no.is_true)?, pick(&yes.is_false, &no.is_false)?)
+        }
+        Kind::Compare(Relation::Ne, left, right) => equality(left, right, effort).map(Sides::opposite),
+        Kind::Compare(Relation::Eq, left, right) => equality(left, right, effort),
+        // All by "less": what has no order is an error in each of them.
+        Kind::Compare(Relation::Lt, left, right) => Some(comparison(Relation::Lt, left, right)),
+        Kind::Compare(Relation::Gt, left, right) => Some(comparison(Relation::Lt, right, left)),
+        Kind::Compare(Relation::Ge, left, right) => Some(comparison(Relation::Lt, left, right).opposite()),
+        Kind::Compare(Relation::Le, left, right) => Some(comparison(Relation::Lt, right, left).opposite()),
+        _ => Some(fact(node, as_fact(node))),
+    }
+}
+
+impl Sides {
+    fn opposite(self) -> Self {
+        Self { is_true: self.is_false, is_false: self.is_true }
+    }
+}
+
+fn comparison(relation: Relation, left: &Node, right: &Node) -> Sides {
+    let kind = Kind::Compare(relation, Box::new(left.clone()), Box::new(right.clone()));
+    let node = Node { kind, ty: Type::Bool, span: left.span };
+    fact(&node, Fact::Other(canonical(&node)))
+}
+
+fn equality(left: &Node, right: &Node, effort: &Effort) -> Option<Sides> {
+    let (value, known) = match (&left.kind, &right.kind) {
+        (_, Kind::Known(known)) => (left, known),
+        (Kind::Known(known), _) => (right, known),
+        _ => return Some(comparison(Relation::Eq, left, right)),
+    };
+    match known {
+        Known::Text(text) => Some(fact(value, Fact::Among(canonical(value), [text.clone()].into()))),
+        // Only of what is surely a boolean: of another type it would be false, and no error.
+        Known::Bool(true) if value.ty == Type::Bool => sides(value, effort),
+        Known::Bool(false) if value.ty == Type::Bool => sides(value, effort).map(Sides::opposite),
+        _ => Some(comparison(Relation::Eq, left, right)),
+    }
+}
+
+fn fact(node: &Node, fact: Fact) -> Sides {
+    let needs = if matches!(fact, Fact::Present(_)) { BTreeSet::new() } else { needs(node) };
+    let literal = |holds| Literal { fact: fact.clone(), holds, needs: needs.clone() };
+    Sides { is_true: Alternatives::of(literal(true)), is_false: Alternatives::of(literal(false)) }
+}
+
+fn as_fact(node: &Node) -> Fact {
+    match &node.kind {
+        Kind::HasKey(field) => Fact::Present(field.field.to_string()),
+        Kind::In(needle, haystack) => match known_texts(haystack) {
+            Some(texts) => Fact::Among(canonical(needle), texts),
+            None => Fact::Other(canonical(node)),
+        },
+        Kind::TextCall(function, subject, argument) => match &argument.kind {
+            Kind::Known(Known::Text(text)) => {
+                Fact::Fits(canonical(subject), (*function).into(), text.clone())
+            }
+            _ => Fact::Other(canonical(node)),
+        },
+        _ => Fact::Other(canonical(node)),
+    }
+}
+
+/// The elements of a list that is written out and has nothing but strings.
+fn known_texts(list: &Node) -> Option<BTreeSet<String>> {
+    let Kind::List(elements) = &list.kind else { return None };
+    let text = |element: &Node| match &element.kind {
+        Kind::Known(Known::Text(text)) => Some(text.clone()),
+        _ => None,
+    };
+    elements.iter().map(text).collect()
+}
+
+/// The fields that are present wherever a value is no error.
+fn needs(node: &Node) -> BTreeSet<String> {
+    match &node.kind {
+        Kind::Field(field) => [field.field.to_string()].into(),
+        // What is an error within these may be absorbed, or never looked at.
+        Kind::And(..) | Kind::Or(..) | Kind::Conditional(..) | Kind::HasKey(_) => BTreeSet::new(),
+        Kind::Macro { range, .. } => needs(range),
+        _ => node.children().into_iter().flat_map(needs).collect(),
+    }
+}

@@ -1,0 +1,98 @@
+//! Searches within texts that no index of the trace store can serve, where nothing else narrows what is read.
+
+use crate::diagnostics::Diagnostic;
+use crate::expression::{Kind, Node};
+use crate::lint::absent::parts;
+use crate::predicate::{Quantifier, Relation, TextFunction};
+
+/// Searches for which the whole time range is read.
+pub(super) fn slow_patterns(text: &str, root: &Node) -> Vec<Diagnostic> {
+    let mut found = Vec::new();
+    visit(text, root, false, None, &mut found);
+    found
+}
+
+/// `around` is the macro around a condition on elements, with what it goes through.
+fn visit(
+    text: &str,
+    node: &Node,
+    narrowed: bool,
+    around: Option<(&Node, &Node)>,
+    found: &mut Vec<Diagnostic>,
+) {
+    match &node.kind {
+        Kind::And(..) => {
+            let parts = parts(node, true);
+            for (at, part) in parts.iter().enumerate() {
+                let beside = parts.iter().enumerate().any(|(other, part)| other != at && narrows(part));
+                visit(text, part, narrowed || beside, around, found);
+            }
+        }
+        Kind::Or(left, right) => {
+            visit(text, left, narrowed, around, found);
+            visit(text, right, narrowed, around, found);
+        }
+        Kind::Conditional(condition, yes, no) => {
+            visit(text, yes, narrowed || narrows(condition), around, found);
+            visit(text, no, narrowed, around, found);
+        }
+        Kind::Macro { quantifier: Quantifier::Exists | Quantifier::ExistsOne, range, body, .. } => {
+            if of_the_span(range) || of_the_span(body) {
+                visit(text, body, narrowed, around.or(Some((node, range))), found);
+            }
+        }
+        Kind::TextCall(TextFunction::EndsWith | TextFunction::Contains, subject, _) if !narrowed => {
+            if of_the_span(subject) {
+                tell(
+                    text,
+                    around.unwrap_or((node, subject)),
+                    "write `startsWith` if it is known how the text begins",
+                    found,
+                );
+            }
+        }
+        Kind::Matches(subject, pattern) if !narrowed && !pattern.begins_with_text() => {
+            if of_the_span(subject) {
+                let hint = "begin the pattern with `^` and plain text if it is known how the text begins";
+                tell(text, around.unwrap_or((node, subject)), hint, found);
+            }
+        }
+        _ => {}
+    }
+}
+
+fn tell(text: &str, (node, subject): (&Node, &Node), hint: &str, found: &mut Vec<Diagnostic>) {
+    let snippet = |node: &Node| text.get(node.span.start..node.span.end).filter(|text| text.len() <= 80);
+    let subject = snippet(subject).unwrap_or("the text");
+    let message =
+        format!("no index can serve this search: `{subject}` is read on every span of the time range");
+    let joined = match snippet(node) {
+        Some(written) => {
+            format!(
+                "{hint}, or join it with a condition that an index serves: `ServiceName == \"…\" && {written}`"
+            )
+        }
+        None => format!("{hint}, or join it with a condition that an index serves by `&&`"),
+    };
+    found.push(Diagnostic::new(text, node.span, "slow_pattern", message).with_hint(joined));
+}
+
+/// Whether a condition is such that an index can find the spans that satisfy it.
+fn narrows(node: &Node) -> bool {
+    match &node.kind {
+        Kind::And(left, right) => narrows(left) || narrows(right),
+        Kind::Or(left, right) => narrows(left) && narrows(right),
+        Kind::Compare(Relation::Eq, left, right) => of_the_span(left) || of_the_span(right),
+        Kind::In(needle, haystack) => of_the_span(needle) || of_the_span(haystack),
+        Kind::TextCall(TextFunction::StartsWith, subject, _) => of_the_span(subject),
+        Kind::Matches(subject, pattern) => of_the_span(subject) && pattern.begins_with_text(),
+        Kind::Macro { quantifier: Quantifier::Exists | Quantifier::ExistsOne, body, .. } => narrows(body),
+        Kind::HasKey(_) => true,
+        _ => false,
+    }
+}
+
+/// Whether a value is the span's: a field, or an element of one.
+fn of_the_span(node: &Node) -> bool {
+    node.walk().into_iter().any(|node| matches!(node.kind, Kind::Field(_) | Kind::Variable(_)))
+}
