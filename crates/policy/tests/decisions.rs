@@ -144,7 +144,8 @@ fn what_would_take_too_long_is_refused() {
 
 #[test]
 fn a_verdict_is_shown_with_what_decided_underlined() {
-    let expression = "ServiceName == \"cart\"\n  || !(\"flag\" in SpanAttributes) || SpanAttributes.env == \"\\n\"";
+    let expression =
+        "ServiceName == \"cart\"\n  || !(\"flag\" in SpanAttributes) || SpanAttributes.env == \"\\n\"";
     let mut span = span();
     span.remove("ServiceName");
     let verdict = explain(expression, &model(), &caller(), &[span]).unwrap().remove(0);

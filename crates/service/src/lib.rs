@@ -79,7 +79,7 @@ pub use users::{CreatedUser, NewUser, UserAccess, UserChange, UserInfo, UserPage
 pub use tracewarden_appdb::{
     AppDb, AuditRemoval, ChainFault, DbError, DbInspection, Policy, Preview, Role, SchemaState, VerifiedAudit,
 };
-pub use tracewarden_policy::{Decision, Diagnostic, FieldValue, Outcome as PolicyOutcome, Reading, Span, Verdict};
+pub use tracewarden_policy::{Decision, Diagnostic, FieldValue, Outcome as PolicyOutcome, Span, Verdict};
 pub use tracewarden_tracestore::{
     Column, PhysicalField, SampledColumn, SampledKey, SpanChunk, Summary, TableSummary, TraceStore,
 };
