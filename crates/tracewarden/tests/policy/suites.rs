@@ -190,3 +190,15 @@ fn a_policy_that_the_service_could_not_apply_opens_nothing() {
     assert_eq!(ran.status, 1, "{ran:?}");
     assert!(ran.output.contains("got refused: policy `dev/Own service` is too large"), "{}", ran.output);
 }
+
+#[test]
+fn the_example_of_the_help_passes() {
+    let place = Place::new(&[]);
+    let help = place.run(&["test", "--help"]).output;
+    let (_, rest) = help.split_once("\nA file:\n").unwrap();
+    let (example, _) = rest.split_once("\nExit status").unwrap();
+    let text: String =
+        example.lines().map(|line| format!("{}\n", line.strip_prefix("  ").unwrap_or(line))).collect();
+    let ran = Place::new(&[("cases.yaml", &text)]).run(&["test", "cases.yaml"]);
+    assert!(ran.status == 0 && ran.output.ends_with("1 test passed, 0 failed\n"), "{ran:?}\n{text}");
+}
