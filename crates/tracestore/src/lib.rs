@@ -12,8 +12,16 @@ mod client;
 mod differential;
 mod discovery;
 mod error;
+#[cfg(test)]
+mod exhaustive;
 mod fields;
+#[cfg(test)]
+mod filter_reference;
+#[cfg(test)]
+mod golden;
 mod grants;
+#[cfg(test)]
+mod index_use;
 mod inspect;
 mod metrics;
 mod predicate_sql;

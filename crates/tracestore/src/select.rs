@@ -85,13 +85,13 @@ impl Selection {
 }
 
 /// How far selection looks at each trace.
-struct Reach {
+pub(crate) struct Reach {
     /// What the pass scans, at least the window; `None` for the whole table.
-    scan: Option<(Timestamp, Timestamp)>,
+    pub(crate) scan: Option<(Timestamp, Timestamp)>,
     /// The bounds of traces without an entry in the index; `None` for the whole table.
-    default: Option<(Timestamp, Timestamp)>,
+    pub(crate) default: Option<(Timestamp, Timestamp)>,
     /// The trace index's quoted name, and its unit.
-    index: Option<String>,
+    pub(crate) index: Option<String>,
 }
 
 impl TraceStore {
@@ -236,7 +236,7 @@ pub(crate) fn is_trace_index(columns: &[Column]) -> bool {
     has("TraceId", |column_type| column_type.is_string()) && has("Start", time) && has("End", time)
 }
 
-fn select_statement(
+pub(crate) fn select_statement(
     request: &SelectRequest<'_>,
     table: &BoundTable,
     reach: &Reach,

@@ -1,0 +1,284 @@
+//! What policies become in the trace store, for people to read: each file of `golden/` holds policies of one caller, the
+//! SQL of what they open together, and its parameters. `UPDATE_DOCS=1 cargo test -p tracewarden-tracestore golden` writes
+//! the files anew; whatever looks silly there is worth an improvement.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use tracewarden_model::{
+    AccessModel, AttributeValue, Binding, Caller, ColumnType, Condition, Display, FieldRef, FieldSource,
+    Filter, LogicalType, MarkedField, Test, Timestamp, Window,
+};
+use tracewarden_policy::{AccessScope, CompiledPolicies, Restriction, RolePolicy, authorise};
+
+use crate::predicate_sql::render;
+use crate::select::{Reach, SelectRequest, select_statement};
+use crate::sql::Statement;
+use crate::table::{BoundTable, Column};
+
+/// A policy, the next one of the same caller, and a policy of the caller's key.
+const POLICY: &str = ">>> ";
+const ANOTHER: &str = "+++ ";
+const RESTRICTION: &str = "key ";
+/// Instead of a policy: so many roles with five policies each.
+const ROLES: &str = "roles ";
+
+/// Columns of the table, and what is marked.
+const COLUMNS: [(&str, &str); 14] = [
+    ("TraceId", "String"),
+    ("SpanId", "String"),
+    ("ParentSpanId", "String"),
+    ("Timestamp", "DateTime64(9)"),
+    ("ServiceName", "LowCardinality(String)"),
+    ("SpanName", "String"),
+    ("Nick", "Nullable(String)"),
+    ("Kind", "Enum8('Server' = 1, 'Client' = 2)"),
+    ("Request", "UUID"),
+    ("Short", "FixedString(4)"),
+    ("Sampled", "Bool"),
+    ("Events.Name", "Array(LowCardinality(String))"),
+    ("SpanAttributes", "Map(LowCardinality(String), String)"),
+    ("Attrs", "JSON"),
+];
+
+fn marked(
+    field: FieldRef,
+    source: FieldSource,
+    column_type: ColumnType,
+    logical: LogicalType,
+) -> MarkedField {
+    MarkedField { field, source, logical, column_type, filterable: true, policy: true }
+}
+
+fn model() -> AccessModel {
+    let mut fields: Vec<MarkedField> = COLUMNS
+        .iter()
+        .skip(4)
+        .filter_map(|(name, kind)| {
+            let column_type = ColumnType::parse(kind);
+            let logical = *column_type.logical_types().first()?;
+            Some(marked(FieldRef::column(*name), FieldSource::Column, column_type, logical))
+        })
+        .collect();
+    for (key, logical) in [
+        ("env", LogicalType::String),
+        ("tenant.id", LogicalType::String),
+        ("flag", LogicalType::Boolean),
+        ("list", LogicalType::StringArray),
+    ] {
+        let field = FieldRef::key("SpanAttributes", key);
+        fields.push(marked(field, FieldSource::MapKey, ColumnType::String, logical));
+    }
+    for (path, logical) in [
+        ("http.method", LogicalType::String),
+        ("tags", LogicalType::StringArray),
+        ("ok", LogicalType::Boolean),
+    ] {
+        let field = FieldRef::key("Attrs", path);
+        fields.push(marked(field, FieldSource::JsonPath, ColumnType::Dynamic, logical));
+    }
+    AccessModel { version: 1, binding: Some(binding()), fields }
+}
+
+fn binding() -> Binding {
+    Binding {
+        database: "otel".to_owned(),
+        table: "otel_traces".to_owned(),
+        trace_id: "TraceId".to_owned(),
+        span_id: "SpanId".to_owned(),
+        timestamp: "Timestamp".to_owned(),
+        parent_span_id: "ParentSpanId".to_owned(),
+        trace_index: None,
+        display: Display::default(),
+    }
+}
+
+/// Ada: roles `dev` and `oncall`; a team, a flag, three tenants, forty prefixes.
+fn caller() -> Caller {
+    let list =
+        |values: &[&str]| AttributeValue::Strings(values.iter().map(|&text| text.to_owned()).collect());
+    Caller {
+        username: "ada".to_owned(),
+        roles: ["dev".to_owned(), "oncall".to_owned()].into(),
+        attributes: [
+            ("team".to_owned(), AttributeValue::String("payments".to_owned())),
+            ("lead".to_owned(), AttributeValue::Bool(true)),
+            ("tenants".to_owned(), list(&["t1", "t2", "it's"])),
+            (
+                "prefixes".to_owned(),
+                AttributeValue::Strings((0..40).map(|number| format!("team-{number}/")).collect()),
+            ),
+        ]
+        .into(),
+    }
+}
+
+/// The cases of a file, each as its lines.
+fn cases(text: &str) -> Vec<Vec<&str>> {
+    let mut cases: Vec<Vec<&str>> = Vec::new();
+    for line in text.lines() {
+        if line.starts_with(POLICY) || line.starts_with(ROLES) {
+            cases.push(vec![line]);
+        } else if line.starts_with(ANOTHER) || line.starts_with(RESTRICTION) {
+            cases.last_mut().unwrap().push(line);
+        }
+    }
+    cases
+}
+
+/// Five policies of a role, some of which other roles have too.
+fn of_role(role: u32) -> Vec<String> {
+    vec![
+        format!("ServiceName == \"service-{role}\""),
+        format!("SpanAttributes[\"tenant.id\"] == \"tenant-{}\"", role % 7),
+        "SpanAttributes[\"env\"] == \"dev\" || SpanAttributes[\"env\"].startsWith(\"test\")".to_owned(),
+        format!("\"role-{role}\" in user.roles && Sampled"),
+        format!("has(SpanAttributes.flag) && SpanAttributes.flag && ServiceName == \"service-{}\"", role % 3),
+    ]
+}
+
+fn scope(case: &[&str]) -> AccessScope {
+    let mut policies: Vec<String> = Vec::new();
+    let mut restriction = None;
+    for line in case {
+        if let Some(count) = line.strip_prefix(ROLES) {
+            policies.extend((0..count.parse().unwrap()).flat_map(of_role));
+        } else if let Some(text) = line.strip_prefix(RESTRICTION) {
+            restriction = Some(Restriction { expression: text, knows_policy_fields: true });
+        } else {
+            policies.push(line[POLICY.len()..].to_owned());
+        }
+    }
+    let policies = policies.iter().map(|expression| RolePolicy { role: "r", title: "t", expression });
+    authorise(policies, restriction, &caller(), &model(), &CompiledPolicies::new()).unwrap()
+}
+
+/// SQL on several lines: junctions that do not fit into one are broken up.
+fn wrapped(sql: &str, indent: usize) -> String {
+    let pad = "  ".repeat(indent);
+    let inside = sql.strip_prefix('(').and_then(|rest| rest.strip_suffix(')'));
+    let parts = inside.map(junction).unwrap_or_default();
+    if sql.len() + 2 * indent <= 110 || parts.len() < 2 {
+        return format!("{pad}{sql}");
+    }
+    let parts: Vec<String> = parts
+        .into_iter()
+        .map(|(joined, part)| match joined {
+            "" => wrapped(part, indent + 1),
+            joined => format!("{pad}  {joined}\n{}", wrapped(part, indent + 1)),
+        })
+        .collect();
+    format!("{pad}(\n{}\n{pad})", parts.join("\n"))
+}
+
+/// The parts of a junction, each with the word before it.
+fn junction(inside: &str) -> Vec<(&str, &str)> {
+    let (mut depth, mut quoted) = (0_i32, false);
+    let (mut parts, mut start, mut word) = (Vec::new(), 0, "");
+    for (at, character) in inside.char_indices() {
+        match character {
+            '\'' | '`' => quoted = !quoted,
+            '(' | '[' if !quoted => depth += 1,
+            ')' | ']' if !quoted => depth -= 1,
+            ' ' if !quoted && depth == 0 => {
+                for next in ["AND", "OR"] {
+                    if inside[at + 1..].starts_with(&format!("{next} ")) {
+                        parts.push((word, &inside[start..at]));
+                        (word, start) = (next, at + next.len() + 2);
+                    }
+                }
+            }
+            _ => {}
+        }
+        // Brackets that close what was not opened here: this was no junction in brackets.
+        if depth < 0 {
+            return Vec::new();
+        }
+    }
+    parts.push((word, &inside[start..]));
+    parts
+}
+
+fn parameters(statement: &Statement) -> String {
+    let mut text = String::new();
+    for (at, value) in statement.parameters.iter().enumerate() {
+        let shown: String = value.chars().take(60).collect();
+        let more =
+            if shown.len() < value.len() { format!(" … {} bytes", value.len()) } else { String::new() };
+        writeln!(text, "  p{at} = {shown}{more}").unwrap();
+    }
+    text
+}
+
+fn predicate_of(scope: &AccessScope) -> String {
+    let mut statement = Statement::default();
+    let mut text = wrapped(&render(scope.predicate(), &mut statement), 0);
+    if let Some(restriction) = scope.restriction() {
+        write!(text, "\nkey\n{}", wrapped(&render(restriction, &mut statement), 0)).unwrap();
+    }
+    format!("{text}\n{}", parameters(&statement))
+}
+
+fn selection_of(scope: &AccessScope) -> String {
+    let columns = COLUMNS.iter().map(|(name, kind)| Column {
+        name: (*name).to_owned(),
+        column_type: ColumnType::parse(kind),
+        type_text: (*kind).to_owned(),
+        derived: false,
+    });
+    let binding = binding();
+    let table = BoundTable::new(&binding, columns.collect()).unwrap();
+    let field = |name: &str| model().fields.iter().find(|marked| marked.field.name == name).unwrap().clone();
+    let filter = Filter {
+        conditions: vec![Condition { field: field("tenant.id"), test: Test::StringEq("t1".to_owned()) }],
+    };
+    let at = |seconds: i64| Timestamp::from_nanos(seconds * 1_000_000_000);
+    let window = Window::new(at(1_800_000_000), at(1_800_003_600)).unwrap();
+    let request = SelectRequest { binding: &binding, scope, filter: &filter, window, limit: 50, after: None };
+    let around = Some((at(1_799_996_400), at(1_800_007_200)));
+    let reach = Reach { scan: around, default: around, index: None };
+    let statement = select_statement(&request, &table, &reach).unwrap();
+    let mut text = statement.text.clone();
+    for word in ["FROM", "WHERE", "GROUP BY", "HAVING", "AND countIf", "ORDER BY"] {
+        text = text.replace(&format!(" {word}"), &format!("\n{word}"));
+    }
+    format!("{text}\n{}", parameters(&statement))
+}
+
+fn check(file: &str, answer: impl Fn(&AccessScope) -> String) {
+    let path: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR")).join("golden").join(file);
+    let held = fs::read_to_string(&path).unwrap();
+    let mut current = String::new();
+    for case in cases(&held) {
+        writeln!(current, "{}\n{}", case.join("\n"), answer(&scope(&case))).unwrap();
+    }
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        fs::write(&path, current).unwrap();
+        return;
+    }
+    let differing = held.lines().zip(current.lines()).position(|(held, current)| held != current);
+    let from =
+        differing.unwrap_or_else(|| held.lines().count().min(current.lines().count())).saturating_sub(6);
+    let part = |text: &str| text.lines().skip(from).take(24).collect::<Vec<_>>().join("\n");
+    assert!(
+        held == current,
+        "golden/{file}, from line {}: run `UPDATE_DOCS=1 cargo test -p tracewarden-tracestore golden`\n\
+         ── the file ──\n{}\n── now ──\n{}\n",
+        from + 1,
+        part(&held),
+        part(&current),
+    );
+}
+
+#[test]
+fn predicates_are_those_of_the_files() {
+    for file in ["operators.txt", "columns.txt", "callers.txt", "merging.txt"] {
+        check(file, predicate_of);
+    }
+}
+
+#[test]
+fn statements_are_those_of_the_file() {
+    check("selections.txt", selection_of);
+}
