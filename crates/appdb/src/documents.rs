@@ -217,6 +217,10 @@ pub(crate) fn read_model(version: u64, text: &str) -> Result<AccessModel, DbErro
                 None if field.map.is_some() => FieldSource::MapKey,
                 None => FieldSource::Column,
             };
+            // What is read must be what is named: a key that was read as a column would be another field.
+            if (source == FieldSource::Column) != field.map.is_none() {
+                return Err(corrupt("access model", format!("`{}` is no {}", field.name, source.as_str())));
+            }
             Ok(MarkedField {
                 field: FieldRef { map: field.map, name: field.name },
                 source,
@@ -228,4 +232,56 @@ pub(crate) fn read_model(version: u64, text: &str) -> Result<AccessModel, DbErro
         })
         .collect::<Result<Vec<_>, DbError>>()?;
     Ok(AccessModel { version, binding, fields })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fields(fields: &str) -> Result<Vec<MarkedField>, DbError> {
+        read_model(7, &format!("{{\"binding\": null, \"fields\": [{fields}]}}")).map(|model| model.fields)
+    }
+
+    #[test]
+    fn marked_fields_survive_a_round_trip() {
+        let marked = |field: FieldRef, source, column_type: &str| MarkedField {
+            field,
+            source,
+            logical: LogicalType::String,
+            column_type: ColumnType::parse(column_type),
+            filterable: true,
+            policy: false,
+        };
+        let fields = vec![
+            marked(FieldRef::column("Kind"), FieldSource::Column, r"Enum8('it\'s' = -3, 'a, b' = 1, '' = 0)"),
+            marked(FieldRef::column("Links.Rel"), FieldSource::Column, "Array(Nullable(FixedString(4)))"),
+            marked(FieldRef::key("Labels", "k"), FieldSource::MapKey, "LowCardinality(Nullable(String))"),
+            marked(FieldRef::key("Doc", "a.b"), FieldSource::JsonPath, "Dynamic"),
+            marked(FieldRef::key("Doc", "we`ird \"\\"), FieldSource::JsonPath, "Nullable(UUID)"),
+        ];
+        let model = AccessModel { version: 7, binding: None, fields };
+        assert_eq!(read_model(7, &write_model(&model).unwrap()).unwrap(), model);
+    }
+
+    #[test]
+    fn documents_of_versions_without_paths_are_read_as_they_were_meant() {
+        let rest =
+            "\"logical\": \"string\", \"column_type\": \"String\", \"filterable\": true, \"policy\": true";
+        let read = |start: &str| fields(&format!("{{{start}, {rest}}}")).map(|fields| fields[0].source);
+        assert_eq!(read("\"map\": null, \"name\": \"a\"").unwrap(), FieldSource::Column);
+        assert_eq!(read("\"map\": \"m\", \"name\": \"a\"").unwrap(), FieldSource::MapKey);
+        assert_eq!(
+            read("\"map\": \"m\", \"name\": \"a\", \"source\": \"json_path\"").unwrap(),
+            FieldSource::JsonPath
+        );
+        for wrong in [
+            "\"map\": \"m\", \"name\": \"a\", \"source\": \"column\"",
+            "\"map\": null, \"name\": \"a\", \"source\": \"map_key\"",
+            "\"map\": null, \"name\": \"a\", \"source\": \"json_path\"",
+            "\"map\": \"m\", \"name\": \"a\", \"source\": \"elsewhere\"",
+            "\"map\": \"m\", \"name\": \"a\", \"unheard_of\": 1",
+        ] {
+            assert!(matches!(read(wrong), Err(DbError::Corrupt(_))), "{wrong}");
+        }
+    }
 }
