@@ -52,9 +52,12 @@ impl TraceStore {
                 }
                 Some(_) => {}
             };
-        expect("trace_id", &binding.trace_id, "a string", ColumnType::is_string);
-        expect("span_id", &binding.span_id, "a string", ColumnType::is_string);
-        expect("parent_span_id", &binding.parent_span_id, "a string", ColumnType::is_string);
+        // Ids are looked up by their texts and compared with those in the rows: a column of another type would have to be
+        // compared without its index, and writes its values in another form (a `FixedString` with zero bytes).
+        let id = "a `String`, perhaps nullable or of low cardinality";
+        expect("trace_id", &binding.trace_id, id, ColumnType::is_string);
+        expect("span_id", &binding.span_id, id, ColumnType::is_string);
+        expect("parent_span_id", &binding.parent_span_id, id, ColumnType::is_string);
         expect("timestamp", &binding.timestamp, "a DateTime or DateTime64 that is not nullable", is_time);
         let display = &binding.display;
         for (member, name) in [
@@ -64,7 +67,8 @@ impl TraceStore {
             ("display/kind", &display.kind),
         ] {
             if let Some(name) = name {
-                expect(member, name, "a string", ColumnType::is_string);
+                let what = "a string, an enumeration or a UUID";
+                expect(member, name, what, ColumnType::is_text);
             }
         }
         if let Some(name) = &display.duration {

@@ -81,7 +81,8 @@ impl TraceStore {
 
 /// A binding by the names that span tables use: the OpenTelemetry exporter's, and the usual spellings of others.
 fn propose(database: &str, table: &str, columns: &[Column], trace_index: Option<String>) -> Option<Binding> {
-    let text = |names: &[&str]| find(columns, names, ColumnType::is_string);
+    let id = |names: &[&str]| find(columns, names, ColumnType::is_string);
+    let text = |names: &[&str]| find(columns, names, ColumnType::is_text);
     let time = |column_type: &ColumnType| {
         matches!(column_type, ColumnType::DateTime | ColumnType::DateTime64 { .. })
     };
@@ -91,9 +92,9 @@ fn propose(database: &str, table: &str, columns: &[Column], trace_index: Option<
     Some(Binding {
         database: database.to_owned(),
         table: table.to_owned(),
-        trace_id: text(&["traceid"])?,
-        span_id: text(&["spanid"])?,
-        parent_span_id: text(&["parentspanid", "parentid"])?,
+        trace_id: id(&["traceid"])?,
+        span_id: id(&["spanid"])?,
+        parent_span_id: id(&["parentspanid", "parentid"])?,
         timestamp: find(columns, &["timestamp", "starttime", "start", "startedat", "time", "ts"], time)?,
         trace_index,
         display: Display {

@@ -82,6 +82,13 @@ impl BoundTable {
         };
         let text = |name: &str| -> Result<String, StoreError> {
             let column = find(name)?;
+            if !column.column_type.is_string() {
+                let message = format!(
+                    "`{name}` is of type {} now, and no string: bind the table again",
+                    column.type_text
+                );
+                return Err(StoreError::Store { code: None, message });
+            }
             Ok(plain_text(&quote(name), &column.column_type))
         };
         let timestamp = quote(&binding.timestamp);

@@ -32,24 +32,39 @@ async fn every_supported_type_of_structural_column_works() {
     let admin = service.admin().await;
     store.run("CREATE DATABASE IF NOT EXISTS shop").await;
     let shapes = [
-        ("seconds", "DateTime", "LowCardinality(String)", "Nullable(String)", "UInt32"),
-        ("zoned", "DateTime('America/New_York')", "Nullable(String)", "String", "Float64"),
+        (
+            "seconds",
+            "DateTime",
+            "LowCardinality(String)",
+            "Nullable(String)",
+            "UInt32",
+            "LowCardinality(Nullable(String))",
+        ),
+        (
+            "zoned",
+            "DateTime('America/New_York')",
+            "Nullable(String)",
+            "String",
+            "Float64",
+            "Nullable(Enum8('Ok' = 1, 'Error' = 2))",
+        ),
         (
             "milliseconds",
             "DateTime64(3, 'Asia/Tokyo')",
             "LowCardinality(Nullable(String))",
             "LowCardinality(String)",
             "Int64",
+            "Nullable(FixedString(5))",
         ),
-        ("microseconds", "DateTime64(6)", "String", "String", "UInt64"),
-        ("odd", "DateTime64(7)", "String", "Nullable(String)", "Float32"),
+        ("microseconds", "DateTime64(6)", "String", "String", "UInt64", "Nullable(String)"),
+        ("odd", "DateTime64(7)", "String", "Nullable(String)", "Float32", "Nullable(Enum16('Error' = 1000))"),
     ];
-    for (table, time, trace, span, duration) in shapes {
+    for (table, time, trace, span, duration, status) in shapes {
         store
             .run(&format!(
                 "CREATE TABLE shop.{table} (`start time` {time}, trace_id {trace}, span_id {span}, parent_id {span}, \
                  `group` LowCardinality(Nullable(String)), labels Map(String, Nullable(String)), duration {duration}, \
-                 status LowCardinality(Nullable(String))) ENGINE = MergeTree ORDER BY tuple() SETTINGS allow_nullable_key = 1"
+                 status {status}) ENGINE = MergeTree ORDER BY tuple() SETTINGS allow_nullable_key = 1"
             ))
             .await;
         // Five traces of two spans, a second apart; the even ones belong to blue, by their second span.
