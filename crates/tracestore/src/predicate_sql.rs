@@ -226,8 +226,8 @@ fn one_of(field: &MarkedField, values: &[String], negated: bool, statement: &mut
     let (value, wanted) = match (fields::stored_text(field, values, statement), values) {
         (Some((value, literals)), [_]) => (value, literals.join(", ")),
         (Some((value, literals)), _) => (value, format!("({})", literals.join(", "))),
-        (None, [single]) => (fields::text(field, statement), statement.string(single)),
-        (None, several) => (fields::text(field, statement), set(several, statement)),
+        (None, [single]) => (fields::text_or_null(field, statement), statement.string(single)),
+        (None, several) => (fields::text_or_null(field, statement), set(several, statement)),
     };
     let operator = match (values.len(), negated) {
         (1, false) => "=",
@@ -235,7 +235,12 @@ fn one_of(field: &MarkedField, values: &[String], negated: bool, statement: &mut
         (_, false) => "IN",
         (_, true) => "NOT IN",
     };
-    let comparison = format!("({value} {operator} {wanted})");
+    let comparison = if field.column_type.is_nullable() {
+        // The value without its NULL is a function of the column, and no skip index serves that.
+        format!("ifNull({value} {operator} {wanted}, 0)")
+    } else {
+        format!("({value} {operator} {wanted})")
+    };
     // Before a comparison with a map's value stands what an index on the map's values can serve.
     match &field.field.map {
         Some(map) if !negated && field.source == FieldSource::MapKey && field.column_type.is_string() => {

@@ -1,6 +1,5 @@
 //! Selection and reading against a plain reading of their definitions, on small random worlds.
 
-use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use futures::StreamExt;
@@ -17,6 +16,7 @@ use tracewarden_testkit::local_store::LocalStore;
 use tracewarden_testkit::policies::{COLUMNS, Generator, literals, texts};
 
 use crate::differential::{connect, execute, hex_literal};
+use crate::filter_reference;
 use crate::{SelectRequest, TraceStore};
 
 const SECOND: i64 = 1_000_000_000;
@@ -214,122 +214,19 @@ fn some_condition(random: &mut ChaCha8Rng, model: &AccessModel) -> Condition {
     Condition { field, test }
 }
 
-/// A value as the specification describes it; `None` where the field is absent or not of its type.
-enum Found {
-    Text(Vec<u8>),
-    Texts(Vec<Vec<u8>>),
-    Bool(bool),
-    /// As it is written.
-    Number(String),
-}
-
-fn raw(span: &StoredSpan, field: &MarkedField) -> Option<FieldValue> {
-    let value = match &field.field.map {
-        None => span.values.get(&field.field.name).cloned(),
-        Some(map) => span.values.get(map).and_then(|map| map.under(field.field.name.as_bytes())).cloned(),
+/// The value of a field, NULL for none.
+fn raw(span: &StoredSpan, field: &MarkedField) -> FieldValue {
+    let value = match (field.field.to_string().as_str(), &field.field.map) {
+        ("Duration", _) => return FieldValue::Number(Number::UInt(span.duration)),
+        ("Timestamp", _) => return FieldValue::Number(Number::Float(span.at as f64 / 1e9)),
+        (name, None) => span.values.get(name),
+        (_, Some(map)) => span.values.get(map).and_then(|map| map.under(field.field.name.as_bytes())),
     };
-    value.filter(|value| *value != FieldValue::Null)
-}
-
-fn found(span: &StoredSpan, field: &MarkedField) -> Option<Found> {
-    match field.field.to_string().as_str() {
-        "Duration" => return Some(Found::Number(span.duration.to_string())),
-        "Timestamp" => return Some(Found::Number((span.at as f64 / 1e9).to_string())),
-        _ => {}
-    }
-    let text = |bytes: &[u8]| std::str::from_utf8(bytes).ok().map(str::to_owned);
-    Some(match (raw(span, field)?, field.logical) {
-        (FieldValue::Bool(value), LogicalType::Boolean) => Found::Bool(value),
-        (FieldValue::Number(Number::Int(value)), LogicalType::Number) => Found::Number(value.to_string()),
-        (FieldValue::Number(Number::UInt(value)), LogicalType::Number) => Found::Number(value.to_string()),
-        (FieldValue::Number(Number::Float(value)), LogicalType::Number) => {
-            Found::Number(format!("{value:?}"))
-        }
-        (FieldValue::Array(list), LogicalType::StringArray) => {
-            let text = |value| if let FieldValue::String(bytes) = value { Some(bytes) } else { None };
-            Found::Texts(list.into_iter().map(text).collect::<Option<_>>()?)
-        }
-        (FieldValue::String(bytes), LogicalType::String) => Found::Text(bytes),
-        // Strings stand for values of the other types in maps, and nowhere else.
-        _ if field.source == FieldSource::JsonPath => return None,
-        (FieldValue::String(bytes), LogicalType::Boolean) => match bytes.as_slice() {
-            b"true" => Found::Bool(true),
-            b"false" => Found::Bool(false),
-            _ => return None,
-        },
-        (FieldValue::String(bytes), LogicalType::Number) => {
-            Found::Number(text(&bytes).filter(|text| text.parse::<f64>().is_ok())?)
-        }
-        (FieldValue::String(bytes), LogicalType::StringArray) => {
-            let list: Vec<String> = serde_json::from_str(&text(&bytes)?).ok()?;
-            Found::Texts(list.into_iter().map(String::into_bytes).collect())
-        }
-        _ => return None,
-    })
+    value.cloned().unwrap_or(FieldValue::Null)
 }
 
 fn matches(span: &StoredSpan, condition: &Condition) -> bool {
-    let present = raw(span, &condition.field).is_some();
-    match &condition.test {
-        Test::Exists => return present,
-        Test::NotExists => return !present,
-        _ => {}
-    }
-    // Integers compare as integers, everything else as floats.
-    let order = |value: &str, wanted: &Number| {
-        let wanted_int = match wanted {
-            Number::Int(value) => Some(i128::from(*value)),
-            Number::UInt(value) => Some(i128::from(*value)),
-            Number::Float(_) => None,
-        };
-        if let (Ok(value), Some(wanted)) = (value.parse::<i128>(), wanted_int) {
-            return Some(value.cmp(&wanted));
-        }
-        let wanted = match wanted {
-            Number::Int(value) => *value as f64,
-            Number::UInt(value) => *value as f64,
-            Number::Float(value) => *value,
-        };
-        value.parse::<f64>().unwrap().partial_cmp(&wanted)
-    };
-    match (found(span, &condition.field), &condition.test) {
-        (Some(Found::Text(text)), test) => match test {
-            Test::StringEq(wanted) => text == wanted.as_bytes(),
-            Test::StringNe(wanted) => text != wanted.as_bytes(),
-            Test::StringIn(wanted) => wanted.iter().any(|wanted| text == wanted.as_bytes()),
-            Test::StringNotIn(wanted) => !wanted.iter().any(|wanted| text == wanted.as_bytes()),
-            Test::Prefix(wanted) => text.starts_with(wanted.as_bytes()),
-            other => panic!("{other:?} is no test of this type"),
-        },
-        (Some(Found::Texts(list)), test) => {
-            let has = |wanted: &String| list.iter().any(|text| text == wanted.as_bytes());
-            match test {
-                Test::Has(wanted) => has(wanted),
-                Test::HasAny(wanted) => wanted.iter().any(has),
-                Test::HasAll(wanted) => wanted.iter().all(has),
-                other => panic!("{other:?} is no test of this type"),
-            }
-        }
-        (Some(Found::Bool(value)), Test::BoolEq(wanted)) => value == *wanted,
-        (Some(Found::Bool(value)), Test::BoolNe(wanted)) => value != *wanted,
-        (Some(Found::Number(value)), Test::Between(low, high)) => {
-            order(&value, low).is_some_and(Ordering::is_ge)
-                && order(&value, high).is_some_and(Ordering::is_le)
-        }
-        (Some(Found::Number(value)), Test::Compare(operator, wanted)) => {
-            let order = order(&value, wanted);
-            match operator {
-                Operator::Eq => order.is_some_and(Ordering::is_eq),
-                // What has no order is unequal.
-                Operator::Ne => order.is_none_or(Ordering::is_ne),
-                Operator::Gt => order.is_some_and(Ordering::is_gt),
-                Operator::Gte => order.is_some_and(Ordering::is_ge),
-                Operator::Lt => order.is_some_and(Ordering::is_lt),
-                _ => order.is_some_and(Ordering::is_le),
-            }
-        }
-        _ => false,
-    }
+    filter_reference::matches(&raw(span, &condition.field), condition)
 }
 
 /// What a caller's policies say about each span of a world.

@@ -54,14 +54,19 @@ fn name(field: &MarkedField) -> String {
 
 /// The string where the field is defined; anything elsewhere.
 pub(super) fn text(field: &MarkedField, statement: &mut Statement) -> String {
+    let text = text_or_null(field, statement);
+    if field.column_type.is_nullable() { format!("assumeNotNull({text})") } else { text }
+}
+
+/// The string where the field is defined, else NULL or any string.
+pub(super) fn text_or_null(field: &MarkedField, statement: &mut Statement) -> String {
     let column_type = &field.column_type;
-    let text = match column_type {
+    match column_type {
         ColumnType::Dynamic => json::of_type(&name(field), "String"),
         // Values of a map are strings already.
         _ if column_type.is_string() || field.source == FieldSource::MapKey => raw(field, statement),
         _ => format!("toString({})", raw(field, statement)),
-    };
-    if column_type.is_nullable() { format!("assumeNotNull({text})") } else { text }
+    }
 }
 
 /// The array of strings where the field is defined; some array elsewhere.
@@ -206,8 +211,8 @@ fn as_integer(number: Number) -> Number {
     }
 }
 
-/// For a column of a text type other than `String`: the column as it is stored and the strings as literals of its type,
-/// so that its key and its skip indexes serve a comparison. `None` where one of the strings is not of the form that the
+/// For a column of a text type other than `String`: the column as it is stored, perhaps NULL, and the strings as literals
+/// of its type, so that its key and its skip indexes serve a comparison. `None` where one of the strings is not of the form that the
 /// type's values have; then the general comparison decides, since the type may have changed after the field was marked.
 pub(super) fn stored_text(
     field: &MarkedField,
@@ -232,9 +237,7 @@ pub(super) fn stored_text(
         let literal = statement.string(wanted);
         if field.column_type.bare() == &ColumnType::Uuid { format!("toUUID({literal})") } else { literal }
     };
-    let name = name(field);
-    let value = if field.column_type.is_nullable() { format!("assumeNotNull({name})") } else { name };
-    Some((value, values.iter().map(literal).collect()))
+    Some((name(field), values.iter().map(literal).collect()))
 }
 
 fn is_canonical_uuid(text: &str) -> bool {

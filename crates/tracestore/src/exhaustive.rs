@@ -1,0 +1,572 @@
+//! Every operator of policies and filters on every kind of field, on every hostile value that a row can hold there: the
+//! store against the reference.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tracewarden_model::{
+    AttributeValue, Caller, ColumnType, Condition, FieldRef, FieldSource, LogicalType, MarkedField, Number,
+    Operator, Test, field::escape,
+};
+use tracewarden_policy::{FieldValue, Span, check, lower_condition};
+use tracewarden_testkit::local_store::LocalStore;
+use tracewarden_testkit::policies::{COLUMNS, Generator, Written, literals};
+
+use crate::differential::{Asked, Verdict, by_both, connect, execute, load};
+use crate::filter_reference::matches;
+use crate::predicate_sql::{readable, render};
+use crate::sql::Statement;
+
+/// Policies and conditions of one statement.
+const BATCH: usize = 40;
+
+const UUID: &str = "61f0c404-5cb3-11e7-907b-a6006ad3dba0";
+
+/// What a row holds under a key or at a path, or in a column: nothing, one value, or a key's several.
+type Slot = Vec<FieldValue>;
+
+fn bytes(values: &[&[u8]]) -> Vec<FieldValue> {
+    values.iter().map(|bytes| FieldValue::String(bytes.to_vec())).collect()
+}
+
+fn numbers(values: &[f64]) -> Vec<FieldValue> {
+    values.iter().map(|value| FieldValue::Number(Number::Float(*value))).collect()
+}
+
+/// Values of a type, apart from NULL.
+fn values(column_type: &ColumnType) -> Vec<FieldValue> {
+    match column_type.bare() {
+        ColumnType::FixedString { bytes: length } => {
+            let texts: [&[u8]; 8] = [b"", b"a", b"a\0b", b"\0a", b"\xff", b"true", b"abcde", b"\0\0\0\0\0"];
+            bytes(&texts.map(|text| text.get(..text.len().min(*length as usize)).unwrap()))
+        }
+        ColumnType::Enum { names } => names.iter().map(FieldValue::text).collect(),
+        ColumnType::Uuid => {
+            [UUID, "00000000-0000-0000-0000-000000000000", "ffffffff-ffff-ffff-ffff-ffffffffffff"]
+                .map(FieldValue::text)
+                .to_vec()
+        }
+        ColumnType::Bool => vec![FieldValue::Bool(true), FieldValue::Bool(false)],
+        ColumnType::Integer { signed: false, .. } => {
+            [0, 1, 5, u64::MAX].map(|value| FieldValue::Number(Number::UInt(value))).to_vec()
+        }
+        ColumnType::Integer { .. } => {
+            [0, -1, 5, i64::MIN, i64::MAX].map(|value| FieldValue::Number(Number::Int(value))).to_vec()
+        }
+        ColumnType::Float { .. } => numbers(&[
+            0.0,
+            -0.0,
+            5.0,
+            0.1,
+            f64::NAN,
+            f64::INFINITY,
+            f64::NEG_INFINITY,
+            f64::MAX,
+            f64::MIN_POSITIVE,
+        ]),
+        ColumnType::DateTime | ColumnType::DateTime64 { .. } => {
+            [0, 5, 1_700_000_000].map(|value| FieldValue::Number(Number::Int(value))).to_vec()
+        }
+        ColumnType::Array(element) => {
+            let mut arrays = vec![FieldValue::Array(Vec::new())];
+            let elements = values(element);
+            arrays.extend(elements.iter().map(|element| FieldValue::Array(vec![element.clone()])));
+            let twice = elements.iter().chain(&elements).cloned().collect();
+            arrays.push(FieldValue::Array(twice));
+            arrays.push(FieldValue::Array(elements.iter().cycle().take(24).cloned().collect()));
+            if element.is_nullable() {
+                arrays.push(FieldValue::Array(vec![FieldValue::Null]));
+                arrays.push(FieldValue::Array(elements.into_iter().chain([FieldValue::Null]).collect()));
+            }
+            arrays
+        }
+        _ => {
+            let long = "ab".repeat(700);
+            let texts: [&[u8]; 16] = [
+                b"",
+                b"a",
+                b"prod",
+                b"a\nb",
+                b"\n",
+                b"\0",
+                b"a\0",
+                b"\xff",
+                b"a\xc3",
+                b"\x80prod",
+                "\u{e9}".as_bytes(),
+                "\u{1f600}\u{10ffff}".as_bytes(),
+                b"true",
+                b"{p0:String}",
+                b"Code: 1. DB::Exception: '; DROP TABLE pairs --",
+                long.as_bytes(),
+            ];
+            bytes(&texts)
+        }
+    }
+}
+
+/// Strings of a map that stand for values of another type, and those that do not.
+fn parsed(logical: LogicalType) -> Vec<FieldValue> {
+    let deep = "[".repeat(600);
+    let texts: &[&[u8]] = match logical {
+        LogicalType::Boolean => {
+            &[b"true", b"false", b"", b"True", b"1", b"true\n", b" true", b"\xff", b"true\0", b"null"]
+        }
+        LogicalType::Number => &[
+            b"0",
+            b"5",
+            b"5.0",
+            b"-0",
+            b"1e3",
+            b"nan",
+            b"inf",
+            b"-inf",
+            b"",
+            b"x",
+            b"1x",
+            b"\xff",
+            b"9223372036854775807",
+            b"9223372036854775808",
+            b"-9223372036854775808",
+            b"18446744073709551615",
+            b"18446744073709551616",
+            b"9007199254740993",
+            b"1\n",
+            b" 1",
+        ],
+        _ => &[
+            b"[]",
+            b"[\"a\"]",
+            b"[\"a\",\"prod\",\"a\"]",
+            b" [ \"\" ] ",
+            b"[\"a\\nb\",\"\\u0000\"]",
+            b"",
+            b"[\"a\",1]",
+            b"[null]",
+            b"[\"a\"",
+            b"[\"a\"]x",
+            b"[\"a\"]\0",
+            b"\"a\"",
+            b"{}",
+            b"[[\"a\"]]",
+            b"[\"\xff\"]",
+            b"\xef\xbb\xbf[\"a\"]",
+            b"[\"\\ud800\"]",
+            b"[\"a\",]",
+            b"['a']",
+            b"null",
+            deep.as_bytes(),
+        ],
+    };
+    bytes(texts)
+}
+
+/// What a path without a declared type may hold, each inserted by itself: what a value becomes depends on others.
+fn documents() -> Vec<FieldValue> {
+    let mut found = vec![FieldValue::Bool(true), FieldValue::Bool(false)];
+    found.extend(["", "a", "prod", "a\nb", "\0", "\u{e9}", "true", "[\"a\"]"].map(FieldValue::text));
+    found.extend(
+        [Number::Int(0), Number::Int(5), Number::Int(i64::MIN), Number::UInt(u64::MAX)]
+            .map(FieldValue::Number),
+    );
+    found.extend(numbers(&[0.5, -1e300, 1e-300]));
+    found.extend([vec![], vec!["a"], vec!["", "prod", "a\nb"]].map(FieldValue::texts));
+    found.push(FieldValue::Array(vec![FieldValue::Null]));
+    found.push(FieldValue::Array(vec![FieldValue::text("a"), FieldValue::Null]));
+    let wrong = [
+        "\"2024-01-01\"",
+        "\"2024-01-01 10:00:00\"",
+        "[\"2024-01-01\"]",
+        "[1]",
+        "[\"a\",1]",
+        "[[\"a\"]]",
+        "[{\"a\":1}]",
+        "[true,null]",
+    ];
+    found.extend(wrong.map(|text| FieldValue::Other(text.to_owned())));
+    found
+}
+
+/// What rows hold in a field, in turn.
+fn slots(field: &MarkedField) -> Vec<Slot> {
+    let column_type = &field.column_type;
+    let mut found = match (field.source, field.logical) {
+        (FieldSource::MapKey, LogicalType::Boolean | LogicalType::Number | LogicalType::StringArray)
+            if column_type.is_string() =>
+        {
+            parsed(field.logical)
+        }
+        _ if *column_type == ColumnType::Dynamic => documents(),
+        _ => values(column_type),
+    };
+    // Documents are UTF-8, and have numbers that are numbers.
+    if field.source == FieldSource::JsonPath {
+        found.retain(is_json);
+    }
+    if column_type.is_nullable() {
+        found.push(FieldValue::Null);
+    }
+    let mut slots: Vec<Slot> = found.iter().map(|value| vec![value.clone()]).collect();
+    if field.field.map.is_some() {
+        slots.push(Vec::new());
+    }
+    if field.source == FieldSource::MapKey {
+        // A key that is there twice.
+        let reversed: Vec<Slot> =
+            found.iter().zip(found.iter().rev()).take(4).map(|(a, b)| vec![a.clone(), b.clone()]).collect();
+        slots.extend(reversed);
+    }
+    slots
+}
+
+fn is_json(value: &FieldValue) -> bool {
+    match value {
+        FieldValue::String(bytes) => std::str::from_utf8(bytes).is_ok(),
+        FieldValue::Number(Number::Float(value)) => value.is_finite(),
+        FieldValue::Array(elements) => elements.iter().all(is_json),
+        _ => true,
+    }
+}
+
+/// Rows such that each field holds each of its values in one of them.
+pub(crate) fn spans(fields: &[MarkedField]) -> Vec<Span> {
+    let slots: BTreeMap<&FieldRef, Vec<Slot>> =
+        fields.iter().map(|field| (&field.field, slots(field))).collect();
+    let rows = slots.values().map(Vec::len).max().unwrap();
+    (0..rows)
+        .map(|row| {
+            let mut span: Span = COLUMNS
+                .iter()
+                .filter(|(_, text)| {
+                    matches!(ColumnType::parse(text), ColumnType::Map(..) | ColumnType::Json { .. })
+                })
+                .map(|(name, _)| ((*name).to_owned(), FieldValue::Map(Vec::new())))
+                .collect();
+            for (field, slots) in &slots {
+                let slot = &slots[row % slots.len()];
+                match &field.map {
+                    None => {
+                        span.insert(field.name.clone(), slot[0].clone());
+                    }
+                    Some(map) => {
+                        let Some(FieldValue::Map(entries)) = span.get_mut(map) else { panic!("{map}") };
+                        entries.extend(
+                            slot.iter().map(|value| (field.name.clone().into_bytes(), value.clone())),
+                        );
+                    }
+                }
+            }
+            // Members of a nested column are of one length.
+            let nested = ["Links.State", "Links.Peer"];
+            let length = |name: &str| if let FieldValue::Array(list) = &span[name] { list.len() } else { 0 };
+            let length = nested.map(length).into_iter().min().unwrap();
+            for name in nested {
+                if let Some(FieldValue::Array(list)) = span.get_mut(name) {
+                    list.truncate(length);
+                }
+            }
+            span
+        })
+        .collect()
+}
+
+/// The language's operators on a field.
+pub(crate) fn policies(field: &MarkedField) -> Vec<String> {
+    let f = field.field.to_string();
+    let text = |text: &str| format!("\"{}\"", escape(text));
+    let mut found = Vec::new();
+    if let Some(map) = &field.field.map {
+        found.push(format!("{} in {map}", text(&field.field.name)));
+        let plain = |name: &str| !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_lowercase());
+        let levels: Vec<&str> = field.field.name.split('.').collect();
+        // A key with dots is no chain of members; a path is.
+        if levels.iter().all(|name| plain(name))
+            && (levels.len() == 1 || field.source == FieldSource::JsonPath)
+        {
+            found.push(format!("has({map}.{})", field.field.name));
+        }
+    }
+    found.extend(["[{f}] == [{f}]", "({f} == {f}) ? true : false"].map(|form| form.replace("{f}", &f)));
+    let forms: &[&str] = match field.logical {
+        LogicalType::Number => &[],
+        LogicalType::Boolean => &[
+            "{f}",
+            "!{f}",
+            "{f} == true",
+            "{f} != true",
+            "{f} && true",
+            "{f} || false",
+            "{f} ? Sampled : !Sampled",
+            "(Sampled ? {f} : false) == false",
+            "{f} in [true]",
+            "{f} in user.attributes.tenants",
+            "{f} == user.attributes.team",
+            "{f} == user.attributes.lead",
+            "user.roles.exists(r, r == \"a\" && {f})",
+        ],
+        LogicalType::String => &[
+            "{f} == \"\"",
+            "{f} == \"a\"",
+            "{f} != \"prod\"",
+            "{f} == \"a\\u0000\"",
+            "{f} == \"61f0c404-5cb3-11e7-907b-a6006ad3dba0\"",
+            "{f} != \"61F0C404-5CB3-11E7-907B-A6006AD3DBA0\"",
+            "{f} == \"no such name, and longer than any FixedString\"",
+            "{f} < \"a\"",
+            "{f} <= \"a\"",
+            "{f} > \"\"",
+            "{f} >= \"\u{e9}\"",
+            "\"a\" < {f}",
+            "{f} in [\"a\", \"prod\"]",
+            "{f} in [\"\", \"61f0c404-5cb3-11e7-907b-a6006ad3dba0\"]",
+            "{f} in []",
+            "{f} in user.roles",
+            "{f} in user.attributes.tenants",
+            "{f} in Tags",
+            "{f} in [SpanName, \"a\"]",
+            "\"a\" in [{f}]",
+            "{f}.startsWith(\"a\")",
+            "{f}.startsWith(\"\")",
+            "{f}.endsWith(\"\\u0000\")",
+            "{f}.contains(\"\\n\")",
+            "\"prod a\".contains({f})",
+            "\"abcde\".startsWith({f})",
+            "{f}.endsWith({f})",
+            "{f}.matches(\"^a.b$\")",
+            "{f}.matches(\"\")",
+            "{f}.matches(\"[^a]\")",
+            "size({f}) == 1",
+            "size({f}) < 4",
+            "{f} == user.username",
+            "{f} == user.attributes.team",
+            "{f} != user.attributes.tenants",
+            "{f} == user.attributes.missing",
+            "[{f}, \"a\"] == [\"a\", \"a\"]",
+            "[{f}] == Tags",
+            "[{f}, \"a\"].exists(v, v == \"a\")",
+            "[{f}, \"a\"].all(v, v != \"\")",
+            "[{f}, \"a\"].exists_one(v, v == \"a\")",
+            "(Sampled ? {f} : \"a\") == \"a\"",
+            "{f} == \"a\" || true",
+            "{f} == \"a\" && false",
+        ],
+        LogicalType::StringArray => &[
+            "\"\" in {f}",
+            "\"a\" in {f}",
+            "SpanName in {f}",
+            "user.username in {f}",
+            "user.roles.all(r, r in {f})",
+            "{f} == []",
+            "{f} == [\"a\"]",
+            "{f} != [\"a\", \"prod\"]",
+            "{f} == [SpanName]",
+            "{f} == Tags",
+            "{f} == user.attributes.tenants",
+            "{f} == user.attributes.team",
+            "{f} in [[\"a\"], []]",
+            "size({f}) == 0",
+            "size({f}) > 1",
+            "{f}.exists(v, v == \"a\")",
+            "{f}.exists(v, v != \"\")",
+            "{f}.exists(v, v < \"b\")",
+            "{f}.all(v, v == \"a\")",
+            "{f}.all(v, size(v) > 0)",
+            "{f}.exists_one(v, v == \"a\")",
+            "{f}.exists_one(v, v.matches(\"a\"))",
+            "{f}.all(v, {f}.exists(w, v == w))",
+            "{f}.exists(v, v in user.attributes.tenants)",
+            "(Sampled ? {f} : Tags).exists(v, v == \"a\")",
+        ],
+    };
+    found.extend(forms.iter().map(|form| form.replace("{f}", &f)));
+    found
+}
+
+/// The filter's operators on a field.
+pub(crate) fn conditions(field: &MarkedField) -> Vec<Condition> {
+    let some = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
+    let numbers = [
+        Number::Int(0),
+        Number::Int(5),
+        Number::Int(9_007_199_254_740_993),
+        Number::Int(i64::MIN),
+        Number::UInt(u64::MAX),
+        Number::Float(0.1),
+        Number::Float(5.0),
+        Number::Float(f64::MAX),
+    ];
+    let mut tests = Vec::new();
+    for operator in field.logical.operators() {
+        match (operator, field.logical) {
+            (Operator::Exists, _) => tests.push(Test::Exists),
+            (Operator::NotExists, _) => tests.push(Test::NotExists),
+            (Operator::Eq, LogicalType::Boolean) => tests.extend([true, false].map(Test::BoolEq)),
+            (Operator::Ne, LogicalType::Boolean) => tests.extend([true, false].map(Test::BoolNe)),
+            (Operator::Between, _) => {
+                tests.extend(numbers.windows(2).map(|pair| Test::Between(pair[0], pair[1])))
+            }
+            (operator, LogicalType::Number) => {
+                tests.extend(numbers.map(|number| Test::Compare(*operator, number)))
+            }
+            (Operator::Eq, _) => tests.extend(some(&["", "a", UUID]).into_iter().map(Test::StringEq)),
+            (Operator::Ne, _) => tests.extend(some(&["", "a", UUID]).into_iter().map(Test::StringNe)),
+            (Operator::In, _) => tests.push(Test::StringIn(some(&["a", UUID, "x"]))),
+            (Operator::NotIn, _) => tests.push(Test::StringNotIn(some(&["a", UUID, ""]))),
+            (Operator::Prefix, _) => tests.extend(some(&["", "a", "\u{e9}"]).into_iter().map(Test::Prefix)),
+            (Operator::Has, _) => tests.extend(some(&["", "a", UUID]).into_iter().map(Test::Has)),
+            (Operator::HasAny, _) => tests.push(Test::HasAny(some(&["prod", "a", UUID]))),
+            (_, _) => tests.push(Test::HasAll(some(&["", "a"]))),
+        }
+    }
+    tests.into_iter().map(|test| Condition { field: field.clone(), test }).collect()
+}
+
+pub(crate) fn caller() -> Caller {
+    let texts = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
+    Caller {
+        username: "prod".to_owned(),
+        roles: ["a".to_owned(), String::new()].into(),
+        attributes: [
+            ("team".to_owned(), AttributeValue::String("a".to_owned())),
+            ("lead".to_owned(), AttributeValue::Bool(true)),
+            ("tenants".to_owned(), AttributeValue::Strings(texts(&["a", "prod", ""]))),
+        ]
+        .into(),
+    }
+}
+
+/// The value of a field, as a `FixedString` has it and with the default of a declared path.
+fn stored(field: &MarkedField, span: &Span) -> FieldValue {
+    let found = match &field.field.map {
+        None => span.get(&field.field.name),
+        Some(map) => span.get(map).and_then(|map| map.under(field.field.name.as_bytes())),
+    };
+    let value = found.cloned().unwrap_or(FieldValue::Null);
+    let declared = field.source == FieldSource::JsonPath && !field.column_type.is_nullable();
+    let value = if declared && value == FieldValue::Null { default_of(&field.column_type) } else { value };
+    trimmed(value, &field.column_type)
+}
+
+fn default_of(column_type: &ColumnType) -> FieldValue {
+    match column_type.bare() {
+        ColumnType::Bool => FieldValue::Bool(false),
+        ColumnType::Array(_) => FieldValue::Array(Vec::new()),
+        ColumnType::Uuid => FieldValue::text("00000000-0000-0000-0000-000000000000"),
+        ColumnType::Integer { .. } | ColumnType::Float { .. } => FieldValue::Number(Number::Int(0)),
+        _ => FieldValue::text(""),
+    }
+}
+
+fn trimmed(value: FieldValue, column_type: &ColumnType) -> FieldValue {
+    match (value, column_type.bare()) {
+        (FieldValue::String(mut bytes), ColumnType::FixedString { .. }) => {
+            while bytes.last() == Some(&0) {
+                bytes.pop();
+            }
+            FieldValue::String(bytes)
+        }
+        (FieldValue::Array(elements), ColumnType::Array(inner)) => {
+            FieldValue::Array(elements.into_iter().map(|element| trimmed(element, inner)).collect())
+        }
+        (value, _) => value,
+    }
+}
+
+#[tokio::test]
+async fn every_operator_on_every_hostile_value() {
+    let model = Generator::model();
+    let texts: Vec<(String, String)> = model
+        .fields
+        .iter()
+        .filter(|field| field.policy)
+        .flat_map(|field| policies(field).into_iter().map(|text| (field.field.to_string(), text)))
+        .collect();
+    let refused: Vec<&String> =
+        texts.iter().map(|(_, text)| text).filter(|text| check(text, &model).is_err()).collect();
+    assert!(refused.is_empty(), "refused: {refused:#?}");
+    let spans = Arc::new(spans(&model.fields));
+    let local = LocalStore::start().unwrap();
+    let store = connect(&local);
+    load(&local, &[]).await;
+    for (at, span) in spans.iter().enumerate() {
+        execute(&local, format!("INSERT INTO default.pairs VALUES ({at}, {})", literals::row(span))).await;
+    }
+    let (caller, mut wrong, mut cells) = (caller(), Vec::new(), 0);
+    let mut results: BTreeMap<Verdict, usize> = BTreeMap::new();
+    let mut seen: BTreeMap<(String, Verdict), usize> = BTreeMap::new();
+    for part in texts.chunks(BATCH) {
+        let asked = part.iter().map(|(_, text)| {
+            let written = Written { text: text.clone(), operations: Vec::new(), alone: true };
+            Asked::new(written, caller.clone()).unwrap_or_else(|| panic!("refused: {text}"))
+        });
+        let asked: Arc<Vec<Asked>> = Arc::new(asked.collect());
+        let (by_store, by_reference) = by_both(&store, &asked, &spans).await;
+        for (((asked, (field, _)), by_store), by_reference) in
+            asked.iter().zip(part).zip(&by_store).zip(&by_reference)
+        {
+            cells += by_store.len();
+            for ((span, store), reference) in spans.iter().zip(by_store).zip(by_reference) {
+                *results.entry(*reference).or_default() += 1;
+                *seen.entry((field.clone(), *reference)).or_default() += 1;
+                if store != reference {
+                    wrong.push(asked.explained(span, *store, *reference));
+                }
+            }
+        }
+    }
+    let conditions: Vec<Condition> = model.fields.iter().flat_map(conditions).collect();
+    let mut matching = 0;
+    for part in conditions.chunks(BATCH) {
+        let mut statement = Statement::over(COLUMNS.iter().map(|(name, _)| *name));
+        let columns: Vec<String> =
+            part.iter().map(|condition| render(&lower_condition(condition), &mut statement)).collect();
+        let result = statement.own("result");
+        statement.push(&format!(
+            "SELECT [{}] AS {result}, toTypeName({result}) FROM default.pairs ORDER BY id",
+            columns.iter().map(|column| format!("toUInt8({column})")).collect::<Vec<_>>().join(", ")
+        ));
+        let text = statement.text.clone();
+        let rows: Vec<(Vec<u8>, String)> =
+            store.client.rows(statement).await.unwrap_or_else(|error| panic!("{error}\n{text}"));
+        assert_eq!(rows.len(), spans.len());
+        for (span, (row, type_name)) in spans.iter().zip(rows) {
+            assert_eq!(type_name, "Array(UInt8)", "a predicate may be NULL");
+            for (condition, found) in part.iter().zip(row) {
+                cells += 1;
+                let value = stored(&condition.field, span);
+                let expected = matches(&value, condition);
+                matching += usize::from(expected);
+                if expected != (found == 1) {
+                    let sql = readable(&lower_condition(condition));
+                    wrong.push(format!(
+                        "store {found}, reference {expected}\n{condition:?}\n{value:?}\n{sql}"
+                    ));
+                }
+            }
+        }
+    }
+    println!(
+        "{cells} cells: {} policies and {} conditions on {} rows; {results:?}, {matching} conditions match, {} wrong",
+        texts.len(),
+        conditions.len(),
+        spans.len(),
+        wrong.len()
+    );
+    wrong.sort_by_key(String::len);
+    assert!(
+        wrong.is_empty(),
+        "{} are wrong, the shortest:\n{}",
+        wrong.len(),
+        wrong[..wrong.len().min(8)].join("\n\n")
+    );
+    for field in model.fields.iter().filter(|field| field.policy) {
+        for verdict in [Verdict::True, Verdict::False] {
+            assert!(
+                seen.contains_key(&(field.field.to_string(), verdict)),
+                "{} is never {verdict:?}",
+                field.field
+            );
+        }
+    }
+    assert!(cells >= 60_000, "only {cells} cells");
+}

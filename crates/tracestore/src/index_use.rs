@@ -1,0 +1,306 @@
+//! Which skip indexes and keys serve which operator, on the OpenTelemetry exporter's table and on further columns.
+//!
+//! A table of operators says for each what serves it, or why nothing can. The test fails in both directions, so that
+//! the table stays true.
+
+use std::collections::BTreeMap;
+
+use tracewarden_model::{
+    AccessModel, Caller, ColumnType, Condition, FieldRef, FieldSource, LogicalType, MarkedField, Number,
+    Operator, Test,
+};
+use tracewarden_policy::{Predicate, check, lower_condition};
+use tracewarden_testkit::local_store::LocalStore;
+
+use crate::TraceStore;
+use crate::differential::{connect, execute};
+use crate::predicate_sql::render;
+use crate::sql::Statement;
+
+/// Rows of the table, and of each of its granules.
+const ROWS: u32 = 8_192;
+const GRANULE: u32 = 128;
+
+const KEY: &str = "PrimaryKey";
+
+/// What serves an operator.
+#[derive(Clone, Copy)]
+enum Served {
+    /// These, each of which leaves out granules.
+    By(&'static [&'static str]),
+    /// Nothing, and why.
+    Not(&'static str),
+}
+use Served::{By, Not};
+
+const KEYS_ONLY: &[&str] = &["idx_span_attr_key"];
+const ABSENT: &str = "a bloom filter cannot tell that something is absent";
+const WITHIN: &str = "a bloom filter holds whole values, not parts of them";
+
+/// Policies. `near` is a value of one granule, `far` of none.
+const POLICIES: &[(&str, Served)] = &[
+    // Keys of maps.
+    ("SpanAttributes[\"rare\"] == \"near\"", By(KEYS_ONLY)),
+    ("SpanAttributes[\"all\"] == \"near 7\"", By(&["idx_span_attr_value"])),
+    ("SpanAttributes[\"all\"] in [\"near 7\", \"near 8\"]", By(&["idx_span_attr_value"])),
+    ("SpanAttributes[\"all\"] == user.attributes.team", By(&["idx_span_attr_value"])),
+    ("SpanAttributes[\"all\"] in user.attributes.tenants", By(&["idx_span_attr_value"])),
+    ("SpanAttributes[\"all\"] in user.attributes.many", By(&["idx_span_attr_value"])),
+    ("user.attributes.tenants.exists(t, t == SpanAttributes[\"all\"])", By(&["idx_span_attr_value"])),
+    ("SpanAttributes[\"rare\"] != \"x\"", By(KEYS_ONLY)),
+    ("!(SpanAttributes[\"rare\"] in [\"x\", \"y\"])", By(KEYS_ONLY)),
+    ("SpanAttributes[\"rare\"] < \"x\"", By(KEYS_ONLY)),
+    ("SpanAttributes[\"rare\"].startsWith(\"n\")", By(KEYS_ONLY)),
+    ("SpanAttributes[\"rare\"].endsWith(\"r\")", By(KEYS_ONLY)),
+    ("SpanAttributes[\"rare\"].contains(\"ea\")", By(KEYS_ONLY)),
+    ("SpanAttributes[\"rare\"].matches(\"^n\")", By(KEYS_ONLY)),
+    ("size(SpanAttributes[\"rare\"]) > 0", By(KEYS_ONLY)),
+    ("SpanAttributes[\"rare\"] == SpanAttributes[\"all\"]", By(KEYS_ONLY)),
+    ("has(SpanAttributes.rare)", By(KEYS_ONLY)),
+    ("\"rare\" in SpanAttributes", By(KEYS_ONLY)),
+    ("SpanAttributes[\"flag\"]", By(KEYS_ONLY)),
+    ("!SpanAttributes[\"flag\"]", By(KEYS_ONLY)),
+    ("\"a\" in SpanAttributes[\"list\"]", By(KEYS_ONLY)),
+    ("SpanAttributes[\"list\"].exists(v, v == \"a\")", By(KEYS_ONLY)),
+    ("SpanAttributes[\"list\"] == []", By(KEYS_ONLY)),
+    (
+        "SpanAttributes[\"rare\"] == \"near\" || SpanAttributes[\"all\"] == \"near 7\"",
+        By(&["idx_span_attr_value"]),
+    ),
+    ("SpanAttributes[\"rare\"] == \"near\" && ServiceName == \"s1\"", By(&[KEY, "idx_span_attr_key"])),
+    ("ResourceAttributes[\"team\"] == \"team 3\"", By(&["idx_res_attr_value"])),
+    ("!(\"rare\" in SpanAttributes)", Not(ABSENT)),
+    ("SpanAttributes[\"all\"].startsWith(\"near 7\")", Not(WITHIN)),
+    ("SpanAttributes[\"all\"].matches(\"^near 7$\")", Not(WITHIN)),
+    ("SpanAttributes[\"all\"] != \"near 7\"", Not(ABSENT)),
+    ("SpanAttributes[\"all\"] < \"near 1\"", Not("a bloom filter has no order")),
+    // The key of the table.
+    ("ServiceName == \"s1\"", By(&[KEY])),
+    ("ServiceName in [\"s1\", \"s2\"]", By(&[KEY])),
+    ("ServiceName in user.attributes.services", By(&[KEY])),
+    ("ServiceName.startsWith(\"s1\")", By(&[KEY])),
+    ("ServiceName != \"s1\"", By(&[KEY])),
+    ("!(ServiceName in [\"s1\", \"s2\"])", By(&[KEY])),
+    ("ServiceName == \"s1\" && SpanName == \"op 3\"", By(&[KEY])),
+    ("user.attributes.services.exists(s, s == ServiceName)", By(&[KEY])),
+    ("ServiceName.contains(\"1\")", Not("the key is in order of beginnings")),
+    ("ServiceName.endsWith(\"1\")", Not("the key is in order of beginnings")),
+    ("size(ServiceName) == 3", Not("the key is no function of sizes")),
+    ("ServiceName == SpanName", Not("two columns are no range of the key")),
+    // Columns of other types, each with an index that somebody made for it.
+    ("Kind == \"rare\"", By(&["idx_kind"])),
+    ("Kind in [\"rare\", \"rarer\"]", By(&["idx_kind"])),
+    ("RequestId == \"00000000-0000-0000-0000-000000000007\"", By(&["idx_request"])),
+    (
+        "RequestId in [\"00000000-0000-0000-0000-000000000007\", \"00000000-0000-0000-0000-000000000008\"]",
+        By(&["idx_request"]),
+    ),
+    ("Code == \"c7\"", By(&["idx_code"])),
+    ("Code in [\"c7\", \"c8\"]", By(&["idx_code"])),
+    ("Nick == \"n7\"", By(&["idx_nick"])),
+    ("Nick in [\"n7\", \"n8\"]", By(&["idx_nick"])),
+    ("\"t7\" in Tags", By(&["idx_tags"])),
+    ("user.attributes.tags.all(t, t in Tags)", By(&["idx_tags"])),
+    ("\"t7\" in Notes", Not("no skip index holds arrays of nullable strings")),
+    ("Doc[\"a.b\"] == \"d7\"", By(&["idx_doc"])),
+    ("Doc[\"a.b\"] in [\"d7\", \"d8\"]", By(&["idx_doc"])),
+    ("Tags.exists(t, t == \"t7\")", By(&["idx_tags"])),
+    ("Tags == [\"t7\"]", Not("a bloom filter of elements does not serve equality of arrays")),
+];
+
+fn text(text: &str) -> String {
+    text.to_owned()
+}
+
+/// Conditions of filters: map, name, test.
+fn conditions() -> Vec<(Option<&'static str>, &'static str, Test, Served)> {
+    let attributes = Some("SpanAttributes");
+    let near = || vec![text("near 7"), text("near 8")];
+    vec![
+        (attributes, "all", Test::StringEq(text("near 7")), By(&["idx_span_attr_value"])),
+        (attributes, "all", Test::StringIn(near()), By(&["idx_span_attr_value"])),
+        (attributes, "rare", Test::StringNe(text("x")), By(KEYS_ONLY)),
+        (attributes, "rare", Test::StringNotIn(near()), By(KEYS_ONLY)),
+        (attributes, "rare", Test::Prefix(text("n")), By(KEYS_ONLY)),
+        (attributes, "rare", Test::Exists, By(KEYS_ONLY)),
+        (attributes, "rare", Test::NotExists, Not(ABSENT)),
+        (attributes, "flag", Test::BoolEq(true), By(KEYS_ONLY)),
+        (attributes, "list", Test::Has(text("a")), By(KEYS_ONLY)),
+        (attributes, "number", Test::Compare(Operator::Gt, Number::Int(5)), By(KEYS_ONLY)),
+        (None, "ServiceName", Test::StringEq(text("s1")), By(&[KEY])),
+        (None, "ServiceName", Test::Prefix(text("s1")), By(&[KEY])),
+        (None, "Duration", Test::Compare(Operator::Gt, Number::Int(8_000)), By(&["idx_duration"])),
+        (None, "Duration", Test::Compare(Operator::Eq, Number::Int(7)), By(&["idx_duration"])),
+        (None, "Duration", Test::Compare(Operator::Lt, Number::Float(7.5)), By(&["idx_duration"])),
+        (None, "Duration", Test::Between(Number::Int(7), Number::Int(9)), By(&["idx_duration"])),
+        (None, "Duration", Test::Compare(Operator::Ne, Number::Int(7)), Not("nearly all are others")),
+        (None, "Tags", Test::Has(text("t7")), By(&["idx_tags"])),
+        (None, "Tags", Test::HasAny(vec![text("t7"), text("t8")]), By(&["idx_tags"])),
+        (None, "Tags", Test::HasAll(vec![text("t7"), text("x")]), By(&["idx_tags"])),
+    ]
+}
+
+fn model() -> AccessModel {
+    let columns: [(&str, &str, LogicalType); 10] = [
+        ("ServiceName", "LowCardinality(String)", LogicalType::String),
+        ("SpanName", "LowCardinality(String)", LogicalType::String),
+        ("Duration", "UInt64", LogicalType::Number),
+        ("Kind", "Enum8('common' = 1, 'rare' = 2, 'rarer' = 3)", LogicalType::String),
+        ("RequestId", "UUID", LogicalType::String),
+        ("Code", "FixedString(4)", LogicalType::String),
+        ("Nick", "Nullable(String)", LogicalType::String),
+        ("Tags", "Array(String)", LogicalType::StringArray),
+        ("Notes", "Array(Nullable(String))", LogicalType::StringArray),
+        ("Doc", "JSON", LogicalType::String),
+    ];
+    let mark = |field, source, logical, text: &str| MarkedField {
+        field,
+        source,
+        logical,
+        column_type: ColumnType::parse(text),
+        filterable: true,
+        policy: logical != LogicalType::Number,
+    };
+    let mut fields: Vec<MarkedField> = columns[..9]
+        .iter()
+        .map(|(name, text, logical)| mark(FieldRef::column(*name), FieldSource::Column, *logical, text))
+        .collect();
+    for (key, logical) in [
+        ("rare", LogicalType::String),
+        ("all", LogicalType::String),
+        ("flag", LogicalType::Boolean),
+        ("list", LogicalType::StringArray),
+        ("number", LogicalType::Number),
+    ] {
+        fields.push(mark(FieldRef::key("SpanAttributes", key), FieldSource::MapKey, logical, "String"));
+    }
+    fields.push(mark(
+        FieldRef::key("ResourceAttributes", "team"),
+        FieldSource::MapKey,
+        LogicalType::String,
+        "String",
+    ));
+    fields.push(mark(FieldRef::key("Doc", "a.b"), FieldSource::JsonPath, LogicalType::String, "Dynamic"));
+    AccessModel { version: 1, binding: None, fields }
+}
+
+fn caller() -> Caller {
+    use tracewarden_model::AttributeValue::{String, Strings};
+    let list = |texts: &[&str]| Strings(texts.iter().map(|text| (*text).to_owned()).collect());
+    let attributes = [
+        ("team", String(text("near 7"))),
+        ("tenants", list(&["near 7", "near 8"])),
+        ("many", Strings((0..200).map(|number| format!("nowhere {number}")).collect())),
+        ("services", list(&["s1", "s2"])),
+        ("tags", list(&["t7", "x"])),
+    ];
+    Caller {
+        attributes: attributes.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
+        ..Caller::default()
+    }
+}
+
+/// The exporter's own table, in small granules, with further columns and an index on each of them.
+async fn fill(local: &LocalStore) {
+    for statement in [
+        format!(
+            "CREATE TABLE default.indexed AS otel.otel_traces ENGINE = MergeTree \
+             ORDER BY (ServiceName, SpanName, toDateTime(Timestamp)) SETTINGS index_granularity = {GRANULE}"
+        ),
+        text(
+            "ALTER TABLE default.indexed \
+             ADD COLUMN Kind Enum8('common' = 1, 'rare' = 2, 'rarer' = 3), ADD INDEX idx_kind Kind TYPE set(4) GRANULARITY 1, \
+             ADD COLUMN RequestId UUID, ADD INDEX idx_request RequestId TYPE bloom_filter GRANULARITY 1, \
+             ADD COLUMN Code FixedString(4), ADD INDEX idx_code Code TYPE bloom_filter GRANULARITY 1, \
+             ADD COLUMN Nick Nullable(String), ADD INDEX idx_nick Nick TYPE bloom_filter GRANULARITY 1, \
+             ADD COLUMN Tags Array(String), ADD INDEX idx_tags Tags TYPE bloom_filter GRANULARITY 1, \
+             ADD COLUMN Notes Array(Nullable(String)), \
+             ADD COLUMN Doc JSON, ADD INDEX idx_doc Doc.a.b.:String TYPE bloom_filter GRANULARITY 1",
+        ),
+        // What is rare is in one granule; the others count granules up.
+        format!(
+            "INSERT INTO default.indexed (Timestamp, ServiceName, SpanName, SpanAttributes, ResourceAttributes, Duration, \
+             Kind, RequestId, Code, Nick, Tags, Notes, Doc) \
+             SELECT toDateTime64(1700000000 + number, 9), concat('s', toString(intDiv(granule, 16))), \
+             concat('op ', toString(intDiv(granule, 4))), \
+             if(granule = 7, map('rare', 'near', 'flag', 'true', 'list', '[\"a\"]', 'number', '7', 'all', 'near 7'), \
+                             map('all', concat('near ', toString(granule)))), \
+             map('team', concat('team ', toString(granule))), number, \
+             multiIf(granule = 7, 'rare', granule = 8, 'rarer', 'common'), \
+             toUUID(concat('00000000-0000-0000-0000-', leftPad(toString(granule), 12, '0'))), \
+             concat('c', toString(granule)), concat('n', toString(granule)), [concat('t', toString(granule)), 'x'], \
+             [concat('t', toString(granule)), NULL], concat('{{\"a\":{{\"b\":\"d', toString(granule), '\"}}}}') \
+             FROM (SELECT number, toUInt32(intDiv(number, {GRANULE})) AS granule FROM numbers({ROWS}))"
+        ),
+        text("OPTIMIZE TABLE default.indexed FINAL"),
+    ] {
+        execute(local, statement).await;
+    }
+}
+
+/// The granules that each index leaves, of those that it was given.
+async fn explain(store: &TraceStore, predicate: &Predicate) -> BTreeMap<String, (u32, u32)> {
+    let mut statement = Statement::default();
+    let condition = render(predicate, &mut statement);
+    statement.push(&format!("EXPLAIN indexes = 1 SELECT SpanId FROM default.indexed WHERE {condition}"));
+    let lines: Vec<(String,)> =
+        store.client.rows(statement).await.unwrap_or_else(|error| panic!("{error}\n{condition}"));
+    let mut found = BTreeMap::new();
+    let mut name = String::new();
+    for (line,) in lines {
+        let line = line.trim();
+        if ["PrimaryKey", "Partition", "MinMax"].contains(&line) {
+            name = line.to_owned();
+        } else if let Some(index) = line.strip_prefix("Name: ") {
+            name = index.to_owned();
+        } else if let Some(granules) = line.strip_prefix("Granules: ") {
+            if let Some((left, of)) = granules.split_once('/') {
+                found.insert(name.clone(), (left.parse().unwrap(), of.parse().unwrap()));
+            }
+        }
+    }
+    found
+}
+
+fn disagreement(what: &str, served: Served, found: &BTreeMap<String, (u32, u32)>) -> Option<String> {
+    let used: Vec<&str> =
+        found.iter().filter(|(_, (left, of))| left < of).map(|(name, _)| name.as_str()).collect();
+    match served {
+        By(names) if names.iter().all(|name| used.contains(name)) => None,
+        By(names) => Some(format!("{what}: {names:?} should serve it, {used:?} do: {found:?}")),
+        Not(_) if used.is_empty() => None,
+        Not(why) => Some(format!("{what}: {used:?} serve it after all, which was thought impossible: {why}")),
+    }
+}
+
+#[tokio::test]
+async fn each_operator_is_served_by_the_indexes_that_can_serve_it() {
+    let local = LocalStore::start().unwrap();
+    let store = connect(&local);
+    fill(&local).await;
+    let (model, caller) = (model(), caller());
+    let mut wrong = Vec::new();
+    let (mut served_by_index, mut by_none) = (0, 0);
+    let mut count = |served: Served| match served {
+        By(_) => served_by_index += 1,
+        Not(_) => by_none += 1,
+    };
+    for (policy, served) in POLICIES {
+        let predicate = check(policy, &model)
+            .unwrap_or_else(|error| panic!("{policy}: {error:?}"))
+            .predicate(&caller)
+            .unwrap();
+        count(*served);
+        wrong.extend(disagreement(policy, *served, &explain(&store, &predicate).await));
+    }
+    for (map, name, test, served) in conditions() {
+        let field = FieldRef { map: map.map(str::to_owned), name: name.to_owned() };
+        let field = model.field(&field).unwrap().clone();
+        let condition = Condition { field, test };
+        count(served);
+        let what = format!("filter {} {:?}", condition.field.field, condition.test);
+        wrong.extend(disagreement(&what, served, &explain(&store, &lower_condition(&condition)).await));
+    }
+    println!("{served_by_index} operators are served by an index, {by_none} by none");
+    assert!(wrong.is_empty(), "{} of the table do not hold:\n{}", wrong.len(), wrong.join("\n"));
+}
