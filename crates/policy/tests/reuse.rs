@@ -1,0 +1,146 @@
+//! Compiled policies that are kept: never one of another model, another view of it, or another text.
+
+mod support;
+
+use std::sync::Arc;
+
+use support::{caller, field, model};
+use tracewarden_model::{AccessModel, Caller, FieldRef, LogicalType};
+use tracewarden_policy::{
+    AccessScope, BrokenPolicy, CompiledPolicies, PolicySource, Restriction, Reuse, RolePolicy, authorise,
+};
+
+fn opened(
+    expression: &str,
+    model: &AccessModel,
+    compiled: &CompiledPolicies,
+) -> Result<AccessScope, BrokenPolicy> {
+    let policy = RolePolicy { role: "r", title: "t", expression };
+    authorise([policy], None, &caller(), model, compiled)
+}
+
+#[test]
+fn what_was_compiled_is_compiled_once() {
+    let compiled = CompiledPolicies::new();
+    let first = opened("ServiceName == \"a\"", &model(), &compiled).unwrap();
+    let again = opened("ServiceName == \"a\"", &model(), &compiled).unwrap();
+    assert_eq!(first.predicate(), again.predicate());
+    assert_eq!(compiled.reuse(), Reuse { found: 1, compiled: 1 });
+    opened("ServiceName == \"b\"", &model(), &compiled).unwrap();
+    assert_eq!(compiled.reuse(), Reuse { found: 1, compiled: 2 });
+}
+
+#[test]
+fn another_model_under_the_same_version_is_another_model() {
+    let compiled = CompiledPolicies::new();
+    let before = model();
+    let text = "SpanAttributes[\"flag\"]";
+    let opens = opened(text, &before, &compiled).unwrap();
+    // As after a backup was restored and changed again: the number is the same, the key is now a string.
+    let mut restored = before.clone();
+    let position = restored.fields.iter().position(|field| field.field.name == "flag").unwrap();
+    restored.fields[position] = field(FieldRef::key("SpanAttributes", "flag"), LogicalType::String, "String");
+    assert_eq!(restored.version, before.version);
+    assert_eq!(opened(text, &restored, &compiled).unwrap_err().diagnostics[0].code, "type_mismatch");
+    // The mark is gone.
+    restored.fields.remove(position);
+    assert_eq!(opened(text, &restored, &compiled).unwrap_err().diagnostics[0].code, "unmarked_field");
+    // It may no longer be a policy input.
+    let mut unmarked = before.clone();
+    unmarked.fields[position].policy = false;
+    assert!(opened(text, &unmarked, &compiled).is_err());
+    // Its column has another type now.
+    let mut nullable = before.clone();
+    nullable.fields[position].column_type = tracewarden_model::ColumnType::parse("Nullable(String)");
+    assert_ne!(opened(text, &nullable, &compiled).unwrap().predicate(), opens.predicate());
+    assert_eq!(opened(text, &before, &compiled).unwrap().predicate(), opens.predicate());
+}
+
+#[test]
+fn what_an_administrator_may_name_is_not_found_for_others() {
+    let compiled = CompiledPolicies::new();
+    let mut model = model();
+    model.fields.iter_mut().find(|field| field.field.name == "env").unwrap().filterable = false;
+    let text = "SpanAttributes[\"env\"] == \"x\"";
+    let granting = RolePolicy { role: "r", title: "t", expression: text };
+    for _ in 0..2 {
+        for knows_policy_fields in [true, false] {
+            let restriction = Some(Restriction { expression: text, knows_policy_fields });
+            let scope = authorise([granting], restriction, &caller(), &model, &compiled);
+            assert_eq!(scope.is_ok(), knows_policy_fields);
+            if let Err(broken) = scope {
+                assert_eq!(broken.source, PolicySource::Restriction);
+            }
+        }
+    }
+}
+
+#[test]
+fn policies_that_do_not_compile_are_not_kept() {
+    let compiled = CompiledPolicies::new();
+    for count in 1..4 {
+        assert!(opened("Gone == \"x\"", &model(), &compiled).is_err());
+        assert_eq!(compiled.reuse(), Reuse { found: 0, compiled: count });
+    }
+}
+
+#[test]
+fn callers_share_texts_and_nothing_else() {
+    let compiled = CompiledPolicies::new();
+    let policy = RolePolicy {
+        role: "r",
+        title: "t",
+        expression: "\"admin\" in user.roles || user.attributes.team == \"shop\"",
+    };
+    let (model, mut open) = (model(), caller());
+    open.roles.insert("admin".to_owned());
+    let authorised = |caller: &Caller| {
+        authorise([policy], None, caller, &model, &compiled).map(|scope| scope.opens_nothing())
+    };
+    for _ in 0..2 {
+        assert_eq!(authorised(&caller()), Ok(true));
+        assert_eq!(authorised(&open), Ok(false));
+    }
+}
+
+#[test]
+fn no_more_is_kept_than_there_is_room_for() {
+    let compiled = CompiledPolicies::new();
+    let texts: Vec<String> = (0..9_000).map(|number| format!("ServiceName == \"{number}\"")).collect();
+    // In requests of a hundred: together they are too large for one.
+    let each = |texts: &[String]| {
+        for some in texts.chunks(100) {
+            let policies = some.iter().map(|expression| RolePolicy { role: "r", title: "t", expression });
+            authorise(policies, None, &caller(), &model(), &compiled).unwrap();
+        }
+    };
+    each(&texts);
+    let before = compiled.reuse();
+    // The first are gone, the last are there.
+    each(&texts[..100]);
+    assert_eq!(compiled.reuse(), Reuse { compiled: before.compiled + 100, ..before });
+    each(&texts[8_900..]);
+    assert_eq!(compiled.reuse(), Reuse { found: before.found + 100, compiled: before.compiled + 100 });
+}
+
+#[test]
+fn many_threads_at_once() {
+    let compiled = Arc::new(CompiledPolicies::new());
+    let models: Vec<AccessModel> = (0..3).map(|version| AccessModel { version, ..model() }).collect();
+    std::thread::scope(|scope| {
+        for thread in 0..4_usize {
+            let (compiled, models) = (Arc::clone(&compiled), &models);
+            scope.spawn(move || {
+                for round in 0..60 {
+                    let text = format!("ServiceName == \"{}\"", (thread + round) % 5);
+                    let expected = opened(&text, &models[0], &CompiledPolicies::new()).unwrap();
+                    let found = opened(&text, &models[(thread * round) % models.len()], &compiled).unwrap();
+                    assert_eq!(found.predicate(), expected.predicate());
+                }
+            });
+        }
+    });
+    let reuse = compiled.reuse();
+    assert_eq!(reuse.found + reuse.compiled, 240);
+    assert!(reuse.found > 100, "{reuse:?}");
+}
