@@ -36,7 +36,11 @@ enum Command {
     /// Check the repository's rules: dependencies between crates, lints, file sizes, formatting.
     Tidy,
     /// Measure, and write the figures to `docs/benchmarks.md`.
-    Bench,
+    Bench {
+        /// What to measure; everything unless given.
+        #[command(subcommand)]
+        what: Option<bench::Bench>,
+    },
     /// Run every check and test; with arguments after `--`, only the tests that cargo-nextest selects by them.
     Test {
         /// Arguments for cargo-nextest, or for `cargo test` where it is not installed.
@@ -51,7 +55,7 @@ enum Command {
 fn main() -> ExitCode {
     let outcome = match Arguments::parse().command {
         Command::Demo(options) => demo::run(&options),
-        Command::Bench => bench::run(),
+        Command::Bench { what } => bench::run(what.as_ref()),
         Command::Engine => print_engine(),
         Command::Tidy => tidy::run(),
         Command::Soak(soak) => soak::run(&soak),
