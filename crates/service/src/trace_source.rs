@@ -2,7 +2,9 @@
 
 use serde_json::json;
 use tracewarden_model::{AccessModel, FieldRef, LogicalType};
-use tracewarden_tracestore::{Column, PhysicalField, SampledColumn, TableSummary, members, physical_field};
+use tracewarden_tracestore::{
+    Column, PhysicalField, SampledColumn, TableSummary, key_logical_types, members, physical_field,
+};
 
 use crate::error::ServiceError;
 use crate::principal::Administrator;
@@ -104,7 +106,7 @@ impl Service {
             });
             ColumnDetail {
                 logical_types: column.column_type.logical_types(),
-                key_logical_types: column.column_type.key_logical_types(),
+                key_logical_types: key_logical_types(column, &columns),
                 members: members.collect(),
                 column: column.clone(),
             }

@@ -131,14 +131,24 @@ fn how_to_write(column: &Column) -> String {
     }
 }
 
-fn within(holder: &Column, name: &str, columns: &[Column]) -> Result<PhysicalField, NoField> {
-    // `Holder.name` is then the other column, for people and for the trace store.
+/// What keys of a map, or paths without a declared type of a JSON column, can be marked as; empty when they cannot.
+pub fn key_logical_types(column: &Column, columns: &[Column]) -> &'static [LogicalType] {
+    match mistakable(column, columns) {
+        Some(_) => &[],
+        None => column.column_type.key_logical_types(),
+    }
+}
+
+/// A column that could be taken for a path of this JSON column, by people and by the trace store.
+fn mistakable<'a>(holder: &Column, columns: &'a [Column]) -> Option<&'a Column> {
     let inside = |column: &&Column| {
         column.name.strip_prefix(holder.name.as_str()).is_some_and(|rest| rest.starts_with('.'))
     };
-    if matches!(holder.column_type, ColumnType::Json { .. })
-        && let Some(other) = columns.iter().find(inside)
-    {
+    if matches!(holder.column_type, ColumnType::Json { .. }) { columns.iter().find(inside) } else { None }
+}
+
+fn within(holder: &Column, name: &str, columns: &[Column]) -> Result<PhysicalField, NoField> {
+    if let Some(other) = mistakable(holder, columns) {
         return Err(ambiguous(&other.name, holder));
     }
     match holder.column_type.within(name) {

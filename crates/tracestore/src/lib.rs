@@ -44,7 +44,7 @@ use tracewarden_model::Entropy;
 pub use binding::BindingError;
 pub use discovery::TableSummary;
 pub use error::StoreError;
-pub use fields::{ChangedField, NoField, PhysicalField, members, physical_field};
+pub use fields::{ChangedField, NoField, PhysicalField, key_logical_types, members, physical_field};
 pub use grants::{Grant, Power};
 pub use inspect::{EndpointInspection, ProfileLimit, StoreInspection, UserInspection};
 pub use predicate_sql::readable;

@@ -4,9 +4,10 @@
 //! A column that is too much even so is said to be, and the others are answered.
 
 use serde::de::DeserializeOwned;
-use tracewarden_model::{ColumnType, LogicalType};
+use tracewarden_model::{ColumnType, FieldRef, LogicalType};
 
 use crate::client::Client;
+use crate::fields::physical_field;
 use crate::settings::Bounds;
 use crate::sql::{Statement, quote, quote_table};
 use crate::table::Column;
@@ -174,8 +175,8 @@ impl Source<'_> {
         );
         let rows: Vec<(String, u64, Vec<String>)> = self.rows(statement, &text).await?;
         let of_json = |(name, rows, types): (String, u64, Vec<String>)| {
-            let mut logical_types =
-                column.column_type.within(&name).map_or(Vec::new(), |(_, _, possible)| possible.to_vec());
+            let mut logical_types = physical_field(&FieldRef::key(&column.name, &name), self.columns)
+                .map_or(Vec::new(), |physical| physical.logical_types.to_vec());
             let seen: Vec<LogicalType> = types.iter().filter_map(|text| natural(text)).collect();
             logical_types.sort_by_key(|logical| !seen.contains(logical));
             SampledKey { name, rows, types, logical_types, examples: Vec::new() }
