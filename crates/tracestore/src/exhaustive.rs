@@ -1,7 +1,7 @@
 //! Every operator of policies and filters on every kind of field, on every hostile value that a row can hold there: the
 //! store against the reference.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use tracewarden_model::{
@@ -81,7 +81,7 @@ fn values(column_type: &ColumnType) -> Vec<FieldValue> {
             arrays
         }
         _ => {
-            let long = "ab".repeat(700);
+            let long = "ab".repeat(150);
             let texts: [&[u8]; 16] = [
                 b"",
                 b"a",
@@ -475,10 +475,15 @@ fn trimmed(value: FieldValue, column_type: &ColumnType) -> FieldValue {
 #[tokio::test]
 async fn every_operator_on_every_hostile_value() {
     let model = Generator::model();
-    let texts: Vec<(String, String)> = model
-        .fields
+    // One field of each kind; and of each kind the empty key, which the store looks up in another way.
+    let mut kinds = BTreeSet::new();
+    let kind = |field: &MarkedField| {
+        (field.source.as_str(), field.column_type.to_string(), field.logical, field.field.name.is_empty())
+    };
+    let one_of_each: Vec<&MarkedField> =
+        model.fields.iter().filter(|field| field.policy && kinds.insert(kind(field))).collect();
+    let texts: Vec<(String, String)> = one_of_each
         .iter()
-        .filter(|field| field.policy)
         .flat_map(|field| policies(field).into_iter().map(|text| (field.field.to_string(), text)))
         .collect();
     let refused: Vec<&String> =
@@ -559,7 +564,7 @@ async fn every_operator_on_every_hostile_value() {
         wrong.len(),
         wrong[..wrong.len().min(8)].join("\n\n")
     );
-    for field in model.fields.iter().filter(|field| field.policy) {
+    for field in one_of_each {
         for verdict in [Verdict::True, Verdict::False] {
             assert!(
                 seen.contains_key(&(field.field.to_string(), verdict)),
@@ -568,5 +573,5 @@ async fn every_operator_on_every_hostile_value() {
             );
         }
     }
-    assert!(cells >= 60_000, "only {cells} cells");
+    assert!(cells >= 90_000, "only {cells} cells");
 }
