@@ -49,7 +49,7 @@ async fn users_and_roles(fixture: &Fixture) {
     assert_eq!(page.first().unwrap().roles, set(&["reader"]));
     assert_eq!(tx.role_members("reader").await.unwrap(), ["Ada", "bob"]);
     assert_eq!(tx.role_names().await.unwrap(), [ADMIN_ROLE, "reader"]);
-    assert_eq!(tx.users_with_role("reader", 1).await.unwrap(), [ada.clone()]);
+    assert_eq!(tx.users_with_role("reader", 1).await.unwrap(), std::slice::from_ref(&ada));
     let holders = tx.users_with_role("reader", 9).await.unwrap();
     assert_eq!(holders.iter().map(|user| &user.roles).collect::<Vec<_>>(), [&ada.roles, &set(&["reader"])]);
     assert_eq!(tx.users_with_role("nothing", 9).await.unwrap(), []);
