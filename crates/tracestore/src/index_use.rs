@@ -253,10 +253,9 @@ async fn explain(store: &TraceStore, predicate: &Predicate) -> BTreeMap<String, 
             name = line.to_owned();
         } else if let Some(index) = line.strip_prefix("Name: ") {
             name = index.to_owned();
-        } else if let Some(granules) = line.strip_prefix("Granules: ") {
-            if let Some((left, of)) = granules.split_once('/') {
-                found.insert(name.clone(), (left.parse().unwrap(), of.parse().unwrap()));
-            }
+        } else if let Some((left, of)) = line.strip_prefix("Granules: ").and_then(|rest| rest.split_once('/'))
+        {
+            found.insert(name.clone(), (left.parse().unwrap(), of.parse().unwrap()));
         }
     }
     found
