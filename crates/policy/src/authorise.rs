@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tracewarden_model::{AccessModel, Caller};
+use tracewarden_model::{AccessModel, Caller, MarkedField};
 
 use crate::check::{Checked, check};
 use crate::compiled::{CompiledPolicies, Compiling, known};
@@ -69,18 +69,25 @@ pub struct BrokenPolicy {
 pub struct AccessScope {
     predicate: Predicate,
     restriction: Option<Predicate>,
+    rests_on: Vec<Arc<MarkedField>>,
 }
 
 impl AccessScope {
-    const NOTHING: Self = Self { predicate: Predicate::False, restriction: None };
+    const NOTHING: Self = Self { predicate: Predicate::False, restriction: None, rests_on: Vec::new() };
 
-    fn new(predicate: Predicate, restriction: Option<Predicate>) -> Self {
+    fn new(predicate: Predicate, restriction: Option<Predicate>, rests_on: Vec<Arc<MarkedField>>) -> Self {
         match (predicate, restriction) {
             (Predicate::False, _) | (_, Some(Predicate::False)) => Self::NOTHING,
             // Some span satisfies the predicate, so some span satisfies this.
-            (predicate, None | Some(Predicate::True)) => Self { predicate, restriction: None },
-            (predicate, restriction) => Self { predicate, restriction },
+            (predicate, None | Some(Predicate::True)) => Self { predicate, restriction: None, rests_on },
+            (predicate, restriction) => Self { predicate, restriction, rests_on },
         }
+    }
+
+    /// Every field that a policy names of which something is left in the scope. More than its predicates look at: what is
+    /// always there leaves no trace in them, and is not, once the column can be NULL.
+    pub fn rests_on(&self) -> &[Arc<MarkedField>] {
+        &self.rests_on
     }
 
     /// What some span of a trace must satisfy.
@@ -150,8 +157,10 @@ pub fn authorise<'a>(
                 Stored::compile(&under, restriction.expression, PolicySource::Restriction)
             })
             .transpose()?;
+        let (granted, mut rests_on) = union(&granting, caller)?;
+        rests_on.extend(restricting.iter().flat_map(Stored::fields));
         let restriction = restricting.map(|stored| stored.lower(caller)).transpose()?;
-        Ok(AccessScope::new(union(&granting, caller)?, restriction))
+        Ok(AccessScope::new(granted, restriction, rests_on))
     };
     let scope = on_deep_stack(work).unwrap_or_else(|| {
         Err(refuse("unavailable", "the policy could not be checked: no thread could be started"))
@@ -163,21 +172,29 @@ pub fn authorise<'a>(
     Ok(scope)
 }
 
-/// What any of these opens.
-fn union(policies: &[Stored<'_>], caller: &Caller) -> Result<Predicate, BrokenPolicy> {
+/// What any of these opens, and the fields that those name which open anything.
+fn union(
+    policies: &[Stored<'_>],
+    caller: &Caller,
+) -> Result<(Predicate, Vec<Arc<MarkedField>>), BrokenPolicy> {
     let mut granted = Vec::with_capacity(policies.len());
+    let mut rests_on = Vec::new();
     let mut too_large = None;
     for policy in policies {
         match policy.lower(caller) {
-            Ok(Predicate::True) => return Ok(Predicate::True),
-            Ok(predicate) => granted.push(predicate),
+            Ok(Predicate::True) => return Ok((Predicate::True, policy.fields())),
+            Ok(Predicate::False) => {}
+            Ok(predicate) => {
+                granted.push(predicate);
+                rests_on.extend(policy.fields());
+            }
             Err(broken) => too_large = too_large.or(Some(broken)),
         }
     }
     match too_large {
         Some(broken) => Err(broken),
         // What several roles say alike stands once.
-        None => Ok(Predicate::any_simplified(granted)),
+        None => Ok((Predicate::any_simplified(granted), rests_on)),
     }
 }
 
@@ -204,6 +221,10 @@ impl<'a> Stored<'a> {
             Ok(checked) => Ok(Self { expression, source, checked }),
             Err(diagnostics) => Err(BrokenPolicy { source, diagnostics }),
         }
+    }
+
+    fn fields(&self) -> Vec<Arc<MarkedField>> {
+        self.checked.root.fields().into_iter().map(Arc::clone).collect()
     }
 
     fn lower(&self, caller: &Caller) -> Result<Predicate, BrokenPolicy> {

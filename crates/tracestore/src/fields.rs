@@ -237,6 +237,26 @@ pub(crate) fn fit(predicate: &Predicate, columns: &[Column]) -> Result<Predicate
     Ok(predicate.with_fields(&now))
 }
 
+/// Checks that fields are what they were marked as, or can be read as if they were.
+///
+/// # Errors
+/// [`StoreError::FieldsChanged`] with all that are not.
+pub(crate) fn check<'a>(
+    fields: impl IntoIterator<Item = &'a MarkedField>,
+    columns: &[Column],
+) -> Result<(), StoreError> {
+    let mut changed: Vec<ChangedField> = Vec::new();
+    let mut seen: HashSet<&MarkedField> = HashSet::new();
+    for field in fields {
+        if seen.insert(field)
+            && let Err(now) = as_it_is(field, columns)
+        {
+            changed.push(ChangedField { field: field.clone(), now });
+        }
+    }
+    if changed.is_empty() { Ok(()) } else { Err(StoreError::FieldsChanged(changed)) }
+}
+
 /// The field with what the table has now; else what that is.
 fn as_it_is(field: &MarkedField, columns: &[Column]) -> Result<MarkedField, String> {
     let physical = physical_field(&field.field, columns).map_err(|no_field| match no_field {
@@ -256,7 +276,8 @@ fn as_it_is(field: &MarkedField, columns: &[Column]) -> Result<MarkedField, Stri
 
 #[cfg(test)]
 mod tests {
-    use tracewarden_model::{AccessModel, Caller};
+    use tracewarden_model::{AccessModel, Caller, Condition, Number, Test};
+    use tracewarden_policy::lower_condition;
 
     use super::*;
 
@@ -432,8 +453,48 @@ mod tests {
         assert!(key(String, "JSON(k String)", "JSON", "x.k != 'a'").is_err());
         assert!(key(Boolean, "JSON", "JSON(k String)", "x.k").is_err());
         assert!(key(String, "JSON(`k` String)", "JSON(`k.l` String)", "x.k != 'a'").is_err());
+        let list = |then, now| key(StringArray, then, now, "'a' in x.k");
+        assert!(list("JSON(k Array(Nullable(String)))", "JSON").is_err(), "it was present everywhere");
+        assert!(list("JSON", "JSON(k Array(Nullable(String)))").is_ok());
         let gone = fitted(column(), String, "String", "String", "x != 'a'");
         assert!(gone.is_ok());
+    }
+
+    #[test]
+    fn what_only_filters_ask_is_seen_too() {
+        let condition = |logical, column_type: &str, test| {
+            let field = MarkedField {
+                field: FieldRef::column("x"),
+                source: FieldSource::Column,
+                logical,
+                column_type: ColumnType::parse(column_type),
+                filterable: true,
+                policy: false,
+            };
+            lower_condition(&Condition { field, test })
+        };
+        let list = || vec!["a".to_owned()];
+        let (text, flag) = ("String", "Bool");
+        for (predicate, now) in [
+            (condition(LogicalType::StringArray, "Array(String)", Test::HasAny(list())), "Array(UUID)"),
+            (condition(LogicalType::StringArray, "Array(String)", Test::HasAll(list())), "Array(UUID)"),
+            (
+                condition(LogicalType::Number, "UInt8", Test::Between(Number::Int(1), Number::Int(2))),
+                "Float64",
+            ),
+            (condition(LogicalType::String, text, Test::StringNotIn(list())), "UUID"),
+            (condition(LogicalType::String, text, Test::Prefix("a".to_owned())), "UUID"),
+            (condition(LogicalType::Boolean, "Nullable(Bool)", Test::BoolNe(true)), flag),
+        ] {
+            let fitted = fit(&predicate, &columns(&[("x", now)])).unwrap();
+            let mut types = Vec::new();
+            fitted.for_each_field(&mut |field| types.push(field.column_type.clone()));
+            assert!(
+                !types.is_empty() && types.iter().all(|seen| *seen == ColumnType::parse(now)),
+                "{fitted:?}"
+            );
+            assert!(fit(&predicate, &columns(&[("x", "Array(Array(UInt8))")])).is_err(), "{predicate:?}");
+        }
     }
 
     #[test]

@@ -210,6 +210,7 @@ struct Opening {
 
 impl Opening {
     fn new(scope: &AccessScope, table: &BoundTable, statement: &mut Statement) -> Result<Self, StoreError> {
+        table.check_fields(scope.rests_on().iter().map(AsRef::as_ref))?;
         let granted = table.condition(scope.predicate(), statement)?;
         let within = scope.restriction().map(|restriction| table.condition(restriction, statement));
         Ok(Self { granted, within: within.transpose()? })
@@ -243,6 +244,7 @@ pub(crate) fn select_statement(
 ) -> Result<Statement, StoreError> {
     let mut statement = table.statement();
     let opening = Opening::new(request.scope, table, &mut statement)?;
+    table.check_fields(request.filter.conditions.iter().map(|condition| &condition.field))?;
     let conditions: Vec<Predicate> = request.filter.conditions.iter().map(lower_condition).collect();
     let matches = conditions
         .iter()

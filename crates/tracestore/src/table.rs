@@ -1,6 +1,6 @@
 //! Columns of tables, as the store has them now.
 
-use tracewarden_model::{Binding, ColumnType};
+use tracewarden_model::{Binding, ColumnType, MarkedField};
 use tracewarden_policy::Predicate;
 
 use crate::fields::fit;
@@ -125,6 +125,17 @@ impl BoundTable {
     /// A statement over this table.
     pub(crate) fn statement(&self) -> Statement {
         Statement::over(self.columns.iter().map(|column| column.name.as_str()))
+    }
+
+    /// Checks that fields can be read as they were marked, though nothing of them may be left in a predicate.
+    ///
+    /// # Errors
+    /// When one is no longer what it was marked as.
+    pub(crate) fn check_fields<'a>(
+        &self,
+        fields: impl IntoIterator<Item = &'a MarkedField>,
+    ) -> Result<(), StoreError> {
+        crate::fields::check(fields, &self.columns)
     }
 
     /// A predicate over this table as it is now. The way to send one: its fields were marked at another time.

@@ -64,10 +64,15 @@ async fn a_column_of_another_type_is_read_as_it_is_or_denies() {
     // Negations: where a column is not what it is taken for, these would open.
     let role = |expression: &str| json!({"policies": [{"title": "Not secret", "expression": expression}]});
     admin.put("/roles/label", role("!(Label == 'secret')")).await.expect(201);
+    // Of this one nothing is left that looks at a column.
+    admin.put("/roles/folded", role("!(Label in user.attributes.none)")).await.expect(201);
     admin.put("/roles/key", role("Labels.k != 'secret'")).await.expect(201);
     admin.put("/roles/other", role("Other == 'x'")).await.expect(201);
     admin.put("/roles/admin", role("!(Label == 'secret')")).await.expect(200);
     let label = service.user(&admin, "label", &["label"]).await;
+    let folded = service.user(&admin, "folded", &["folded"]).await;
+    admin.patch("/users/folded", json!({"attributes": {"none": []}})).await.expect(200);
+    assert_eq!(seen(&folded).await, "abc");
     let key = service.user(&admin, "key", &["key"]).await;
     let other = service.user(&admin, "other", &["other"]).await;
     let alter = async |change: &str| {
@@ -119,6 +124,7 @@ async fn a_column_of_another_type_is_read_as_it_is_or_denies() {
         for path in ["/traces/a", "/traces/b", "/traces/none"] {
             label.get(path).await.problem(409, "schema_changed");
         }
+        folded.post("/traces/query", json!({})).await.problem(409, "schema_changed");
         let denied = label.post("/traces/query", json!({})).await.problem(409, "schema_changed");
         // The field is a policy input only: its name is for administrators.
         assert!(!denied.body.to_string().contains("Label"), "{}", denied.body);
