@@ -17,9 +17,10 @@ pub use error::PatternError;
 const MAX_REPEAT: u32 = 1_000;
 /// How deep groups and repetitions may nest.
 const MAX_NESTING: u32 = 32;
-/// How many positions the pattern may have with its repetitions written out. Both engines compile far more than this,
-/// so a pattern that was accepted never fails to compile later.
-const MAX_EXPANDED: u64 = 5_000;
+/// How many positions the pattern may have with its repetitions written out. Matching takes at most so many steps for
+/// each character, on every span that is read; and both engines compile far more than this, so a pattern that was
+/// accepted never fails to compile later.
+const MAX_EXPANDED: u64 = 1_000;
 
 /// A pattern in the two dialects.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

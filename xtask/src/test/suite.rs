@@ -23,6 +23,13 @@ pub fn doc_tests(environment: &Environment) -> Result<()> {
     run(command.envs(environment.iter().map(|(name, value)| (name, value))))
 }
 
+/// What aborts and what is slow differs between the profiles, and users run this one. The other is among all tests.
+pub fn hostile_text_in_release() -> Result<()> {
+    let mut command = workspace::cargo();
+    command.args(["test", "--quiet", "--release", "--package", "tracewarden-policy", "--test", "hostile"]);
+    run(&mut command)
+}
+
 /// Doc tests included. cargo counts for each binary; the sum is ours.
 pub fn cargo_test(filters: &[String], environment: &Environment) -> Result<()> {
     let mut command = workspace::cargo();

@@ -13,6 +13,10 @@ use crate::expression::{Kind, Node, Type};
 use crate::pattern::Pattern;
 use crate::predicate::{Quantifier, TextFunction};
 
+/// Macros within each other go through their lists as often as the lists' lengths multiplied, for every span that the
+/// trace store reads.
+const MAX_NESTED_MACROS: usize = 4;
+
 impl Checker<'_> {
     pub(super) fn function(
         &mut self,
@@ -236,6 +240,11 @@ impl Checker<'_> {
             let message = format!("the first argument of `{name}` is a name for the element");
             return self.refuse(variable, "syntax", message, &hint);
         };
+        if self.scope.len() >= MAX_NESTED_MACROS {
+            let message = format!("at most {MAX_NESTED_MACROS} macros may stand within each other");
+            let hint = "ask for an element with `x in list` where that says the same, or split the policy";
+            return self.refuse(node, "too_deep", message, hint);
+        }
         if self.is_taken(element) {
             let message = format!("`{element}` already means something else here");
             let hint = format!("choose another name for the element, for instance `{list}.{name}(v, …)`");
