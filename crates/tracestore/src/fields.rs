@@ -449,13 +449,19 @@ mod tests {
         assert!(key(String, map, "Map(String, Bool)", "x.k != 'a'").is_err());
         assert!(key(String, map, "JSON", "x.k != 'a'").is_err(), "a path is another thing than a key");
         assert!(key(String, map, "String", "x.k != 'a'").is_err());
-        assert_eq!(key(String, "JSON", "JSON(k String)", "x.k != 'a'"), read("String"));
+        for declared in ["JSON(k String)", "JSON(k Nullable(String))"] {
+            // Documents without the path, or with a number there, would have a string at once.
+            assert!(key(String, "JSON", declared, "x.k != 'a'").is_err(), "{declared}");
+        }
+        assert_eq!(key(String, "JSON(k String)", "JSON(k UUID)", "x.k != 'a'"), read("UUID"));
+        assert!(key(String, "JSON(k Nullable(String))", "JSON(k String)", "x.k != 'a'").is_err());
         assert!(key(String, "JSON(k String)", "JSON", "x.k != 'a'").is_err());
         assert!(key(Boolean, "JSON", "JSON(k String)", "x.k").is_err());
         assert!(key(String, "JSON(`k` String)", "JSON(`k.l` String)", "x.k != 'a'").is_err());
         let list = |then, now| key(StringArray, then, now, "'a' in x.k");
         assert!(list("JSON(k Array(Nullable(String)))", "JSON").is_err(), "it was present everywhere");
-        assert!(list("JSON", "JSON(k Array(Nullable(String)))").is_ok());
+        assert!(list("JSON", "JSON(k Array(Nullable(String)))").is_err(), "it would be");
+        assert_eq!(list("JSON(k Array(String))", "JSON(k Array(UUID))"), read("Array(UUID)"));
         let gone = fitted(column(), String, "String", "String", "x != 'a'");
         assert!(gone.is_ok());
     }

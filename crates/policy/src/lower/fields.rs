@@ -54,6 +54,13 @@ pub fn can_stand_in(now: &MarkedField, made_of: &MarkedField) -> bool {
         && now.logical == made_of.logical
         && (present_now || !present)
         && (defined_now || !defined)
+        // A path that gets a declared type has a value of it in every document, whatever was there: what was an error,
+        // and opened nothing, would be a string that a negation is true of.
+        && (now.source != FieldSource::JsonPath || (present_now == present && is_declared(now) == is_declared(made_of)))
+}
+
+fn is_declared(path: &MarkedField) -> bool {
+    path.column_type != ColumnType::Dynamic
 }
 
 /// Whether the value may be an array with a NULL among its elements, which is no array of strings.
