@@ -59,7 +59,7 @@ impl PatternError {
             }
             ErrorKind::EscapeUnrecognized => (
                 "this escape is not known",
-                "known are `\\d \\w \\s \\D \\W \\S \\b \\B \\A \\z \\n \\t`, and `\\` before a sign that stands for itself",
+                "known are `\\d \\w \\s \\D \\W \\S \\b \\A \\z \\n \\t`, and `\\` before a sign that stands for itself",
             ),
             ErrorKind::EscapeUnexpectedEof => {
                 ("the pattern ends in a backslash", "write the backslash itself as `\\\\`")
