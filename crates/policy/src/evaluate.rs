@@ -96,7 +96,9 @@ impl<'a> Prepared<'a> {
         }
         let invalid = values.invalid_block();
         // Where the function is not known, whatever needs it is an error, and that opens nothing.
+        let block = invalid.clone();
         let _ = context.add_function(UTF8_ONLY, move |value: Value| utf8_only(value, invalid.clone()));
+        let _ = context.add_function(BYTES, move |value: Value| bytewise(value, block.clone()));
         work(&root, &context, &values)
     }
 }
@@ -113,6 +115,9 @@ fn outcome(expression: &IdedExpr, context: &Context<'_, '_>) -> Outcome {
 /// Passes a value through unless it is a string that is not UTF-8.
 const UTF8_ONLY: &str = "@utf8";
 
+/// Passes a value through, a string with a character for each of its bytes.
+const BYTES: &str = "@bytes";
+
 fn utf8_only(value: Value, invalid: Option<std::ops::Range<u32>>) -> Result<Value, ExecutionError> {
     if let (Value::String(text), Some(block)) = (&value, invalid)
         && text.chars().any(|character| block.contains(&u32::from(character)))
@@ -120,6 +125,18 @@ fn utf8_only(value: Value, invalid: Option<std::ops::Range<u32>>) -> Result<Valu
         return Err(ExecutionError::function_error("utf8", "the string is not UTF-8"));
     }
     Ok(value)
+}
+
+/// Where a string begins, ends or contains another is a matter of bytes as soon as one of them is not UTF-8: `\x80` is an
+/// end of `\u{10FF80}` then, as it is to the trace store.
+fn bytewise(value: Value, invalid: Option<std::ops::Range<u32>>) -> Value {
+    match &value {
+        Value::String(text) => {
+            let bytes = span_values::bytes(text, invalid.as_ref());
+            Value::from(bytes.into_iter().map(char::from).collect::<String>())
+        }
+        _ => value,
+    }
 }
 
 fn reason(error: &ExecutionError) -> String {
@@ -192,13 +209,15 @@ fn rewrite_call(call: &mut CallExpr, values: &SpanValues) {
             | operators::GREATER
             | operators::GREATER_EQUALS
     );
-    if needs_utf8 && values.invalid_block().is_some() {
+    let by_bytes = matches!(name, "startsWith" | "endsWith" | "contains");
+    if (needs_utf8 || by_bytes) && values.invalid_block().is_some() {
+        let wrapper = if needs_utf8 { UTF8_ONLY } else { BYTES };
         let operands = call.target.iter_mut().map(|target| &mut **target).chain(call.args.iter_mut());
         for operand in operands {
             let inner = std::mem::take(operand);
             operand.id = inner.id;
             operand.expr =
-                Expr::Call(CallExpr { func_name: UTF8_ONLY.to_owned(), target: None, args: vec![inner] });
+                Expr::Call(CallExpr { func_name: wrapper.to_owned(), target: None, args: vec![inner] });
         }
     }
 }

@@ -79,7 +79,15 @@ impl Soak {
             }
             Self::Policy { pairs } => {
                 let of = "pairs of policy and span";
-                run("policy", *pairs, of, "TRACEWARDEN_TEST_PAIRS", STORE, &["--lib"], "differential::")
+                run(
+                    "policy",
+                    *pairs,
+                    of,
+                    "TRACEWARDEN_TEST_PAIRS",
+                    STORE,
+                    &["--lib"],
+                    "differential::pairs::",
+                )
             }
             Self::Worlds { worlds } => {
                 run("worlds", *worlds, "worlds", "TRACEWARDEN_TEST_WORLDS", STORE, &["--lib"], "worlds::")
@@ -131,7 +139,7 @@ mod tests {
                 ["--test", name] => package.join("tests").join(name),
                 _ => package.join("src"),
             };
-            let module = run.filter.trim_end_matches("::");
+            let module = run.filter.trim_end_matches("::").replace("::", "/");
             let files = [format!("{module}.rs"), format!("{module}/mod.rs")];
             let text = files.iter().find_map(|file| fs::read_to_string(directory.join(file)).ok());
             let text = text.unwrap_or_else(|| panic!("no module `{module}` in `{}`", directory.display()));

@@ -10,7 +10,7 @@ use tracewarden_model::{AccessModel, Caller};
 
 use crate::diagnostics::{Diagnostic, Span as Place};
 use crate::evaluate::reasons::{self, Operands};
-use crate::evaluate::{Outcome, Prepared, Span, SpanValues, UTF8_ONLY, outcome, reason};
+use crate::evaluate::{BYTES, Outcome, Prepared, Span, SpanValues, UTF8_ONLY, outcome, reason};
 use crate::expression::{Kind, Node};
 use crate::parse::on_deep_stack;
 use crate::predicate::Quantifier;
@@ -345,10 +345,12 @@ fn arguments(tree: &IdedExpr) -> &[IdedExpr] {
     }
 }
 
-/// Without the guard against strings that are not UTF-8.
+/// Without what is put around operands where a string is not UTF-8.
 fn bare(tree: &IdedExpr) -> &IdedExpr {
     match &tree.expr {
-        Expr::Call(call) if call.func_name == UTF8_ONLY => call.args.first().unwrap_or(tree),
+        Expr::Call(call) if [UTF8_ONLY, BYTES].contains(&call.func_name.as_str()) => {
+            call.args.first().unwrap_or(tree)
+        }
         _ => tree,
     }
 }

@@ -7,6 +7,7 @@ use tracewarden_model::field::escape;
 use tracewarden_model::{AttributeValue, Caller, LogicalType, MarkedField, Number};
 
 use crate::evaluate::decision::Reading;
+use crate::evaluate::span_values::bytes;
 use crate::evaluate::{FieldValue, Span};
 use crate::expression::{Kind, Known, Node};
 use crate::predicate::{Relation, TextFunction};
@@ -157,20 +158,8 @@ fn shown_attribute(value: &AttributeValue) -> String {
 
 /// A value of the library. Code points of `invalid` stand for bytes that are not UTF-8.
 pub(super) fn shown(value: &Value, invalid: Option<Range<u32>>) -> String {
-    let bytes = |text: &str| -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(text.len());
-        for character in text.chars() {
-            match &invalid {
-                Some(block) if block.contains(&u32::from(character)) => {
-                    bytes.extend(u8::try_from(u32::from(character) - block.start));
-                }
-                _ => bytes.extend(character.encode_utf8(&mut [0; 4]).as_bytes()),
-            }
-        }
-        bytes
-    };
     match value {
-        Value::String(text) => cut(quoted(&bytes(text))),
+        Value::String(text) => cut(quoted(&bytes(text, invalid.as_ref()))),
         Value::Bool(value) => value.to_string(),
         Value::Int(value) => value.to_string(),
         Value::List(list) => {

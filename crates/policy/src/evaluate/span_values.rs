@@ -122,8 +122,8 @@ impl SpanValues {
         }
     }
 
-    /// Text in which each byte that is not UTF-8 is a code point that occurs nowhere else. One to one, and it keeps
-    /// prefixes, suffixes and substrings; it keeps neither length nor order, which are errors on such strings.
+    /// Text in which each byte that is not UTF-8 is a code point that occurs nowhere else. One to one; it keeps neither
+    /// length nor order, which are errors on such strings, nor what is a part of what: see `BYTES`.
     fn text(&self, bytes: &[u8]) -> Value {
         let mut text = String::with_capacity(bytes.len());
         for chunk in bytes.utf8_chunks() {
@@ -150,6 +150,20 @@ fn missing(field: &MarkedField) -> Option<FieldValue> {
         ColumnType::Array(_) => FieldValue::Array(Vec::new()),
         _ => FieldValue::text(""),
     })
+}
+
+/// The bytes that a text stands for, with the code points of `invalid` for those that are not UTF-8.
+pub(super) fn bytes(text: &str, invalid: Option<&Range<u32>>) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(text.len());
+    for character in text.chars() {
+        match invalid {
+            Some(block) if block.contains(&u32::from(character)) => {
+                bytes.extend(u8::try_from(u32::from(character) - block.start));
+            }
+            _ => bytes.extend(character.encode_utf8(&mut [0; 4]).as_bytes()),
+        }
+    }
+    bytes
 }
 
 /// A string as a column of this type has it: a `FixedString` without the zero bytes that fill it up, a UUID in

@@ -39,7 +39,7 @@ pub const COLUMNS: &[(&str, &str)] = &[
     ("Baggage", "Map(String, Nullable(String))"),
     ("Labels", "Map(LowCardinality(String), LowCardinality(Nullable(String)))"),
     ("FixedOf", "Map(String, FixedString(5))"),
-    ("KindOf", "Map(String, Enum8('a' = 1, 'true' = 2, 'prod' = 3))"),
+    ("KindOf", "Map(String, Enum8('a' = 1, 'true' = 2, 'prod' = 3, 'false' = 4))"),
     ("StatusOf", "Map(LowCardinality(String), Nullable(Enum8('a' = 1, 'ab' = 2)))"),
     ("IdOf", "Map(String, UUID)"),
     ("FlagOf", "Map(String, Bool)"),

@@ -33,16 +33,16 @@ impl Generator {
         self.policy().text
     }
 
-    /// A policy, with the operations on fields that it has: nearly half are one operation alone.
+    /// A policy, with the operations on fields that it has: more than half are one operation alone.
     pub fn policy(&mut self) -> Written {
-        if self.chance(45) {
+        if self.chance(55) {
             let (text, operation) = self.operation_alone();
             return Written { text, alone: operation.is_some(), operations: operation.into_iter().collect() };
         }
         self.written.clear();
         let depth = 1 + self.below(4);
         // Alternatives keep true results common however deep the parts are.
-        let text = if self.chance(50) {
+        let text = if self.chance(75) {
             format!("{} || {}", self.condition(depth, &[]), self.condition(depth.min(2), &[]))
         } else {
             self.condition(depth, &[])

@@ -17,7 +17,7 @@ pub use columns::COLUMNS;
 pub use operations::{Operation, Written};
 
 /// Strings that occur in spans, callers and policies alike.
-const TEXTS: [&str; 23] = [
+const TEXTS: [&str; 25] = [
     "",
     "a",
     "a",
@@ -41,6 +41,8 @@ const TEXTS: [&str; 23] = [
     "\u{0}",
     " ",
     "\u{10FF80}",
+    "61f0c404-5cb3-11e7-907b-a6006ad3dba0",
+    "61f0c404-5cb3-11e7-907b-a6006ad3dba0",
 ];
 
 /// Makes policies, callers and spans from a seed.
@@ -89,7 +91,7 @@ impl Generator {
                 let value = match (name, self.below(10)) {
                     ("team", 0..8) | (_, 8) => AttributeValue::String(self.text()),
                     ("lead", 0..8) | (_, 9) => AttributeValue::Bool(self.chance(60)),
-                    _ => AttributeValue::Strings((0..self.below(4)).map(|_| self.text()).collect()),
+                    _ => AttributeValue::Strings((0..self.below(7)).map(|_| self.text()).collect()),
                 };
                 caller.attributes.insert(name.to_owned(), value);
             }

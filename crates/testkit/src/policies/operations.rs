@@ -291,7 +291,7 @@ impl Generator {
 
     /// Something to compare the field with: mostly a value that it has.
     fn other(&mut self, field: &FieldRef, scope: &[String]) -> String {
-        if self.chance(65) { self.known(field) } else { self.string(1, scope) }
+        if self.chance(75) { self.known(field) } else { self.string(1, scope) }
     }
 
     /// A part of a value: its beginning, its end, something within.

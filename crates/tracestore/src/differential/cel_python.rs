@@ -1,6 +1,6 @@
 //! The reference evaluation against `cel-python`, an implementation of CEL that shares nothing with it.
 //!
-//! What differs is listed, each deviation by its name, with why it is cel-python's (`docs/cel-python.md`): the script puts
+//! What differs is listed, each deviation by its name, with why it is cel-python's (`docs/adr/0005`): the script puts
 //! each right in turn and says which it took. Strings that are not UTF-8 cannot be put to it: CEL has none.
 
 use std::collections::BTreeMap;
@@ -32,10 +32,7 @@ const DEVIATIONS: [(&str, &str); 6] = [
     ("contains_of_lists", "user.attributes.list.contains(\"a\")"),
     ("macros_over_strings", "user.attributes.text.exists(v, v == \"a\")"),
     ("errors_within_exists_one", "[\"a\"].exists_one(v, v == user.attributes.none) || true"),
-    (
-        "describable_errors",
-        "user.attributes.none || ((user.attributes.none in []) ? true : false)",
-    ),
+    ("describable_errors", "user.attributes.none || ((user.attributes.none in []) ? true : false)"),
 ];
 
 /// A value as JSON, for the script; `None` when it is not UTF-8.

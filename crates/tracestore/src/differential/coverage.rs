@@ -7,7 +7,7 @@ use tracewarden_testkit::policies::{Generator, Operation};
 use super::asked::{Asked, Verdict};
 
 /// So many pairs of each operation on each kind of field.
-const PAIRS_OF_EACH: usize = 80;
+const PAIRS_OF_EACH: usize = 60;
 
 /// Counts of pairs.
 #[derive(Default)]
@@ -28,21 +28,18 @@ struct Seen {
 
 impl Seen {
     fn enough(self, operation: &Operation) -> bool {
-        self.pairs >= PAIRS_OF_EACH && self.both_results(operation)
-    }
-
-    /// Alone, it was true and it was not.
-    fn both_results(self, operation: &Operation) -> bool {
-        self.alone_true > 0 && (self.alone_not_true > 0 || is_always_true(operation))
+        self.pairs >= PAIRS_OF_EACH
+            && self.alone_true > 0
+            && (self.alone_not_true > 0 || is_always_true(operation))
     }
 }
 
 /// A path with a declared type that is not nullable is there in every row.
 fn is_always_true(operation: &Operation) -> bool {
+    let Some(path) = operation.kind.strip_prefix("path of JSON of ") else { return false };
+    let may_be_absent = ["Nullable(", "LowCardinality(Nullable(", "Dynamic"];
     ["has", "in map"].contains(&operation.operator)
-        && operation.kind.starts_with("path of JSON")
-        && !operation.kind.contains("Nullable(")
-        && !operation.kind.contains("Dynamic")
+        && !may_be_absent.iter().any(|kind| path.starts_with(kind))
 }
 
 impl Coverage {
@@ -74,7 +71,7 @@ impl Coverage {
 
     /// Whether this one has to be tried alone once more.
     pub(super) fn lacks(&self, operation: &Operation) -> bool {
-        !self.operations.get(operation).copied().unwrap_or_default().both_results(operation)
+        !self.operations.get(operation).copied().unwrap_or_default().enough(operation)
     }
 
     /// By kind of field: operations, pairs, pairs of the rarest.

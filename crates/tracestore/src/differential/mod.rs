@@ -9,6 +9,8 @@ mod altered;
 mod asked;
 mod cel_python;
 mod coverage;
+mod hostile_spans;
+mod kept_cases;
 mod laws;
 mod long_lists;
 mod pairs;

@@ -1,0 +1,160 @@
+//! No accepted policy and no filter raises, whatever spans hold: one malformed span must never fail other people's
+//! queries. A million rows are made within the engine from hostile and random spans, their columns shuffled against each
+//! other, so that statements meet values together, and one after the other, as no single span has them.
+
+use std::sync::Arc;
+
+use tracewarden_policy::{Predicate, Span, check, lower_condition, testing::truth};
+use tracewarden_testkit::local_store::LocalStore;
+use tracewarden_testkit::policies::{COLUMNS, Generator};
+
+use super::asked::MODEL;
+use super::{connect, execute, load, setting};
+use crate::TraceStore;
+use crate::exhaustive::{caller, conditions, policies, spans};
+use crate::predicate_sql::{readable, render};
+use crate::sql::{Statement, quote};
+
+const ROWS: u64 = 1_000_000;
+/// Random spans beside the hostile ones.
+const RANDOM: usize = 200;
+/// Columns are drawn in so many groups, each on its own.
+const GROUPS: usize = 8;
+/// Predicates of one scan.
+const BATCH: usize = 30;
+/// Of all operations on all fields, every so many-th is asked: with another field, another operation of the same kind.
+const EVERY: usize = 11;
+
+/// What is asked of every row.
+struct Question {
+    text: String,
+    is_true: Predicate,
+    is_false: Predicate,
+}
+
+fn questions(every: usize) -> Vec<Question> {
+    let caller = caller();
+    let mut asked = Vec::new();
+    for (at, field) in MODEL.fields.iter().enumerate() {
+        let texts = if field.policy { policies(field) } else { Vec::new() };
+        // Each field begins elsewhere, so that no operation is left out on all of them.
+        for text in texts.into_iter().skip(at % every).step_by(every) {
+            let Ok(checked) = check(&text, &MODEL) else { continue };
+            let Some((is_true, is_false)) = truth(&checked, &caller) else { continue };
+            asked.push(Question { text, is_true, is_false });
+        }
+        for condition in conditions(field).into_iter().skip(at % every).step_by(every) {
+            let is_true = lower_condition(&condition);
+            asked.push(Question { text: format!("{condition:?}"), is_true, is_false: Predicate::False });
+        }
+    }
+    asked
+}
+
+/// Makes `default.hostile` of `default.pairs`.
+async fn multiply(local: &LocalStore, spans: usize, rows: u64) {
+    let columns = tracewarden_testkit::policies::literals::definitions();
+    execute(local, format!("CREATE TABLE default.hostile ({columns}) ENGINE = MergeTree ORDER BY tuple()"))
+        .await;
+    let values: Vec<String> = COLUMNS
+        .iter()
+        .enumerate()
+        .map(|(at, (name, _))| format!("g{}.{}", at % GROUPS, quote(name)))
+        .collect();
+    let keys: Vec<String> = (0..GROUPS)
+        .map(|group| format!("toUInt32(sipHash64(number, {group}) % {spans}) AS k{group}"))
+        .collect();
+    let joins: Vec<String> = (0..GROUPS)
+        .map(|group| format!("ANY LEFT JOIN default.pairs AS g{group} ON g{group}.id = drawn.k{group}"))
+        .collect();
+    execute(
+        local,
+        format!(
+            "INSERT INTO default.hostile SELECT {} FROM (SELECT {} FROM numbers({rows})) AS drawn {}",
+            values.join(", "),
+            keys.join(", "),
+            joins.join(" ")
+        ),
+    )
+    .await;
+}
+
+/// For each question, how many rows are neither, true, false, both.
+async fn counts(store: &TraceStore, questions: &[Question]) -> Result<Vec<[u64; 4]>, String> {
+    let mut statement = Statement::over(COLUMNS.iter().map(|(name, _)| *name));
+    let each: Vec<String> = questions
+        .iter()
+        .map(|question| {
+            let is_true = render(&question.is_true, &mut statement);
+            let is_false = render(&question.is_false, &mut statement);
+            let both = format!("(toUInt8({is_true}) + 2 * toUInt8({is_false}))");
+            let counts: Vec<String> = (0..4).map(|value| format!("countIf({both} = {value})")).collect();
+            format!("[{}]", counts.join(", "))
+        })
+        .collect();
+    statement.push(&format!("SELECT [{}] FROM default.hostile", each.join(", ")));
+    let rows: Vec<(Vec<[u64; 4]>,)> =
+        store.client.rows(statement).await.map_err(|error| error.to_string())?;
+    Ok(rows.into_iter().next().unwrap().0)
+}
+
+/// As a query selects: the condition decides which columns are read, in an order that the store chooses.
+async fn selected(store: &TraceStore, predicate: &Predicate) -> Result<u64, String> {
+    let mut statement = Statement::over(COLUMNS.iter().map(|(name, _)| *name));
+    let condition = render(predicate, &mut statement);
+    statement.push(&format!("SELECT count() FROM default.hostile WHERE {condition}"));
+    let rows: Vec<(u64,)> = store.client.rows(statement).await.map_err(|error| error.to_string())?;
+    Ok(rows.into_iter().next().unwrap().0)
+}
+
+#[tokio::test]
+async fn nothing_raises_on_a_million_hostile_spans() {
+    let rows = setting("TRACEWARDEN_TEST_ROWS", ROWS);
+    let every = setting("TRACEWARDEN_TEST_EVERY", EVERY);
+    let local = LocalStore::start().unwrap();
+    let store = connect(&local);
+    let mut generator = Generator::new(11);
+    let mut base: Vec<Span> = spans(&MODEL.fields);
+    base.extend((0..RANDOM).map(|_| generator.span()));
+    load(&local, &base).await;
+    multiply(&local, base.len(), rows).await;
+    let questions = Arc::new(questions(every));
+    let (mut all, mut never_true) = ([0_u64; 4], 0);
+    for batch in questions.chunks(BATCH) {
+        let found = match counts(&store, batch).await {
+            Ok(found) => found,
+            Err(all) => {
+                for one in batch {
+                    if let Err(error) = counts(&store, std::slice::from_ref(one)).await {
+                        panic!("{error}\n{}\n{}", one.text, readable(&one.is_true));
+                    }
+                }
+                panic!("a statement of several predicates raises: {all}");
+            }
+        };
+        for (question, counts) in batch.iter().zip(found) {
+            assert_eq!(counts.iter().sum::<u64>(), rows, "{}", question.text);
+            assert_eq!(counts[3], 0, "true and false at once: {}", question.text);
+            never_true += usize::from(counts[1] == 0);
+            all.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
+        }
+        // One of each batch as selections ask it.
+        if let Some(question) = batch.first() {
+            let expected = counts(&store, std::slice::from_ref(question)).await.unwrap()[0][1];
+            let found = selected(&store, &question.is_true)
+                .await
+                .unwrap_or_else(|error| panic!("{error}\n{}", question.text));
+            assert_eq!(found, expected, "{}", question.text);
+        }
+    }
+    println!(
+        "{} policies and conditions on {rows} rows of {} spans: {} true, {} false, {} neither; {never_true} are never true",
+        questions.len(),
+        base.len(),
+        all[1],
+        all[2],
+        all[0]
+    );
+    assert!(questions.len() >= 200, "{} policies and conditions", questions.len());
+    assert!(never_true * 4 < questions.len(), "{never_true} of {} are never true", questions.len());
+}

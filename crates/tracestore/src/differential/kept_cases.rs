@@ -1,0 +1,235 @@
+//! Disagreements of the past, each by its name: where the store, the reference or both once said something else. A new one
+//! comes here when it is mended.
+
+use std::sync::Arc;
+
+use tracewarden_model::{AttributeValue, Caller};
+use tracewarden_policy::{FieldValue, Span};
+use tracewarden_testkit::local_store::LocalStore;
+use tracewarden_testkit::policies::{Generator, Written};
+
+use super::asked::{Asked, Verdict, by_both};
+use super::{connect, load};
+
+/// What a policy is where a column has a value.
+struct Case {
+    name: &'static str,
+    policy: &'static str,
+    column: &'static str,
+    value: FieldValue,
+    is: Verdict,
+}
+
+fn map(entries: &[(&str, &str)]) -> FieldValue {
+    FieldValue::Map(
+        entries.iter().map(|(key, value)| (key.as_bytes().to_vec(), FieldValue::text(*value))).collect(),
+    )
+}
+
+fn cases() -> Vec<Case> {
+    use Verdict::{Error, False, True};
+    let mut cases = Vec::new();
+    let mut case = |name, policy, column, value, is| cases.push(Case { name, policy, column, value, is });
+    // `m[k]` takes the position at which the row before had the key.
+    case(
+        "the first of a repeated key counts",
+        r#"SpanAttributes["env"] == "a""#,
+        "SpanAttributes",
+        map(&[("env", "a"), ("flag", "true"), ("env", "b")]),
+        True,
+    );
+    case(
+        "the second of a repeated key does not count",
+        r#"SpanAttributes["env"] == "b""#,
+        "SpanAttributes",
+        map(&[("env", "a"), ("flag", "true"), ("env", "b")]),
+        False,
+    );
+    // `has` and `indexOf` do not find a constant empty string among LowCardinality(String).
+    case(
+        "an empty string in an array of low cardinality",
+        r#""" in Events.Name"#,
+        "Events.Name",
+        FieldValue::texts(["a", ""]),
+        True,
+    );
+    case(
+        "the empty key of a map of low cardinality",
+        r#"SpanAttributes[""] == "x" && "" in SpanAttributes"#,
+        "SpanAttributes",
+        map(&[("env", "a"), ("", "x")]),
+        True,
+    );
+    case(
+        "the empty key of a map with NULL",
+        r#""" in Labels"#,
+        "Labels",
+        FieldValue::Map(vec![(Vec::new(), FieldValue::Null)]),
+        False,
+    );
+    // The store's parser passes over a byte order mark and over half of a pair of surrogates; JSON knows neither.
+    case(
+        "a byte order mark is no JSON",
+        r#""a" in SpanAttributes["list"]"#,
+        "SpanAttributes",
+        map(&[("list", "\u{feff}[\"a\"]")]),
+        Error,
+    );
+    case(
+        "half a pair of surrogates is no JSON",
+        r#"size(SpanAttributes["list"]) == 1"#,
+        "SpanAttributes",
+        map(&[("list", "[\"\\ud800\"]")]),
+        Error,
+    );
+    case(
+        "a comma before the end is no JSON",
+        r#"size(SpanAttributes["list"]) == 1"#,
+        "SpanAttributes",
+        map(&[("list", "[\"a\",]")]),
+        Error,
+    );
+    // Where RE2, as the store has it, and the reference's engine differ.
+    case(
+        "the point of a pattern stays in its line",
+        r#"SpanName.matches("a.b")"#,
+        "SpanName",
+        FieldValue::text("a\nb"),
+        False,
+    );
+    case(
+        "the end of a pattern is not before a newline",
+        r#"SpanName.matches("b$")"#,
+        "SpanName",
+        FieldValue::text("b\n"),
+        False,
+    );
+    case(
+        "digits of a pattern are those of ASCII",
+        r#"SpanName.matches("^\\d$")"#,
+        "SpanName",
+        FieldValue::text("\u{663}"),
+        False,
+    );
+    case(
+        "the boundary of a pattern is that of ASCII",
+        r#"SpanName.matches("\\bb")"#,
+        "SpanName",
+        FieldValue::text("\u{e9}b"),
+        True,
+    );
+    // CEL takes these for members of members.
+    case(
+        "a path with a dot behind a dot",
+        r#"Doc.free.text == "a""#,
+        "Doc",
+        FieldValue::Map(vec![(b"free.text".to_vec(), FieldValue::text("a"))]),
+        True,
+    );
+    // The variable of a lambda hid a column of its name.
+    case(
+        "a column with a name of ours within a macro",
+        r#"["b", SpanName].exists(v, Tags.exists(w, w == tw_trace))"#,
+        "Tags",
+        FieldValue::texts(["never a service"]),
+        False,
+    );
+    case(
+        "what is not UTF-8 has no size, and one side of || suffices",
+        r#"size(SpanName) == 1 || SpanName.endsWith("b")"#,
+        "SpanName",
+        FieldValue::String(b"\xe2\x82b".to_vec()),
+        True,
+    );
+    case(
+        "what is not UTF-8 has no order",
+        r#"!(SpanName < "a")"#,
+        "SpanName",
+        FieldValue::String(b"\xff".to_vec()),
+        Error,
+    );
+    // The reference's stand-in for a byte that is not UTF-8 was no part of a character.
+    case(
+        "what is not UTF-8 can be a part of a character",
+        "\"\u{10FF80}prod\".endsWith(SpanName) && \"\u{e9}\".contains(SpanName) == false",
+        "SpanName",
+        FieldValue::String(b"\x80prod".to_vec()),
+        True,
+    );
+    // The store holds what looks like a date as a string in one document and as a date in another.
+    case(
+        "what looks like a date within JSON is the string that was written",
+        r#"Doc["free"] == "true""#,
+        "Doc",
+        FieldValue::Map(vec![(b"free".to_vec(), FieldValue::text("2024-01-01"))]),
+        False,
+    );
+    // `toString` of an enumeration that a map does not hold raises.
+    case(
+        "an absent key of a map of enumerations",
+        r#"KindOf["k"] == "a" || !("k" in KindOf)"#,
+        "KindOf",
+        map(&[]),
+        True,
+    );
+    case(
+        "a NULL among its elements spoils an array",
+        r#""a" in Notes"#,
+        "Notes",
+        FieldValue::Array(vec![FieldValue::text("a"), FieldValue::Null]),
+        Error,
+    );
+    case(
+        "what fills up a string of fixed length is no part of it",
+        r#"Code == "a" && size(Code) == 1"#,
+        "Code",
+        FieldValue::text("a"),
+        True,
+    );
+    case(
+        "a value of an enumeration that the type does not have",
+        r#"Kind != "no such name""#,
+        "Kind",
+        FieldValue::text("a"),
+        True,
+    );
+    cases
+}
+
+#[tokio::test]
+async fn past_disagreements_stay_settled() {
+    let local = LocalStore::start().unwrap();
+    let store = connect(&local);
+    let mut generator = Generator::new(3);
+    let cases = cases();
+    // Between two rows with a case stands one that holds the same keys elsewhere.
+    let mut spans: Vec<Span> = Vec::new();
+    for case in &cases {
+        let mut before = generator.span();
+        before.insert("SpanAttributes".to_owned(), map(&[("", "z"), ("list", "[]"), ("env", "z")]));
+        let mut span = generator.span();
+        span.insert(case.column.to_owned(), case.value.clone());
+        spans.extend([before, span]);
+    }
+    load(&local, &spans).await;
+    let caller = Caller {
+        username: "ada".to_owned(),
+        roles: ["dev".to_owned()].into(),
+        attributes: [("team".to_owned(), AttributeValue::String("a".to_owned()))].into(),
+    };
+    let written = |text: &str| Written { text: text.to_owned(), operations: Vec::new(), alone: false };
+    let asked: Vec<Asked> = cases
+        .iter()
+        .map(|case| {
+            Asked::new(written(case.policy), caller.clone()).unwrap_or_else(|| panic!("{}", case.name))
+        })
+        .collect();
+    let spans = Arc::new(spans);
+    let (by_store, by_reference) = by_both(&store, &Arc::new(asked), &spans).await;
+    for (at, case) in cases.iter().enumerate() {
+        let row = 2 * at + 1;
+        assert_eq!((by_store[at][row], by_reference[at][row]), (case.is, case.is), "{}", case.name);
+        assert_eq!(by_store[at], by_reference[at], "{}", case.name);
+    }
+    println!("{} cases, each on {} spans", cases.len(), spans.len());
+}
