@@ -142,6 +142,51 @@ fn covered<'a>(expression: &'a str, column: u32, length: u32) -> &'a str {
     &expression[start..start + length as usize]
 }
 
+/// What one or two facts about a value say of a third, for all of a few.
+#[test]
+fn what_follows_from_facts_about_a_value_is_so() {
+    let mut facts = Vec::new();
+    for text in ["a", "ab", "b"] {
+        for function in ["startsWith", "endsWith", "contains"] {
+            facts.push(format!("ServiceName.{function}(\"{text}\")"));
+        }
+        facts.push(format!("ServiceName == \"{text}\""));
+    }
+    facts.push("ServiceName in [\"a\", \"ab\"]".to_owned());
+    facts.push("ServiceName in [\"ab\", \"ba\", \"\"]".to_owned());
+    facts.extend(facts.clone().into_iter().map(|fact| format!("!({fact})")));
+    let spans: Vec<Span> = ["", "a", "b", "ab", "ba", "aab", "bab", "c"]
+        .map(|name| BTreeMap::from([("ServiceName".to_owned(), FieldValue::String(name.into()))]))
+        .into();
+    let holds = |fact: &String| -> Vec<bool> {
+        let outcomes = evaluate(fact, &model(), &caller(), &spans).unwrap();
+        outcomes.into_iter().map(|outcome| outcome == Outcome::True).collect()
+    };
+    let truths: Vec<Vec<bool>> = facts.iter().map(holds).collect();
+    let checked = |text: &str| check(text, &model()).unwrap();
+    let single: Vec<Checked> = facts.iter().map(|fact| checked(fact)).collect();
+    let mut said = [0; 2];
+    for (one, first) in facts.iter().enumerate() {
+        for (two, second) in facts.iter().enumerate().take(one + 1) {
+            let both = checked(&format!("{first} && {second}"));
+            let both_hold: Vec<bool> =
+                truths[one].iter().zip(&truths[two]).map(|(one, two)| *one && *two).collect();
+            if both.warnings().iter().any(|warning| warning.message.contains("opens nothing")) {
+                said[0] += 1;
+                assert!(!both_hold.contains(&true), "{first} && {second} is never true");
+            }
+            for (three, third) in single.iter().enumerate() {
+                let warnings = role_warnings(&[("both", &both), ("third", third)]);
+                let shadowed = warnings[0].iter().any(|warning| warning.code == "shadowed");
+                said[1] += u32::from(shadowed);
+                let follows = both_hold.iter().zip(&truths[three]).all(|(both, third)| !both || *third);
+                assert!(!shadowed || follows, "{first} && {second} implies {}", facts[three]);
+            }
+        }
+    }
+    assert!(said[0] > 30 && said[1] > 500, "{said:?}");
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 250, failure_persistence: None, ..ProptestConfig::default() })]
 
