@@ -79,7 +79,7 @@ impl<'a> Lowering<'a> {
                 Lowered::Known(Known::Bool(self.caller.attributes.contains_key(name)))
             }
             Kind::Field(field) => field_value(rules, field),
-            Kind::HasKey(field) => Lowered::from((rules.has_key)(fields::present(field))),
+            Kind::HasKey(field) => Lowered::from((rules.has_key)((rules.field_present)(field))),
             Kind::Variable(variable) => self
                 .bound
                 .iter()
@@ -145,9 +145,9 @@ impl<'a> Lowering<'a> {
     }
 
     fn attribute(&mut self, name: &'a str) -> Lowered {
-        let attributes = &self.caller.attributes;
+        let (attributes, rules) = (&self.caller.attributes, self.rules);
         let value = self.attributes.entry(name).or_insert_with(|| match attributes.get(name) {
-            None => Lowered::Error,
+            None => (rules.absent_attribute)(),
             Some(AttributeValue::String(text)) => Lowered::known_text(text),
             Some(AttributeValue::Bool(value)) => Lowered::Known(Known::Bool(*value)),
             Some(AttributeValue::Strings(list)) => Lowered::known_texts(list.iter()),

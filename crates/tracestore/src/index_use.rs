@@ -2,6 +2,9 @@
 //!
 //! A table of operators says for each what serves it, or why nothing can. The test fails in both directions, so that
 //! the table stays true.
+//!
+//! What is explained is the predicate as a condition on rows. Selection in one grouped pass asks it of whole traces
+//! (`docs/adr/0003`), where no index can serve it: this is what a pass that looks for candidates first can build on.
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,7 @@
 //! Running the tests themselves.
 
 use std::io::{BufRead, BufReader};
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 
@@ -9,30 +9,37 @@ use super::Environment;
 use crate::process::{described, run};
 use crate::workspace;
 
+/// cargo, for tests that check: with the variable they would rewrite the generated files that they compare.
+fn checking() -> Command {
+    let mut command = workspace::cargo();
+    command.env_remove("UPDATE_DOCS");
+    command
+}
+
 /// nextest's last line is the count of what passed and failed.
 pub fn nextest(filters: &[String], environment: &Environment) -> Result<()> {
-    let mut command = workspace::cargo();
+    let mut command = checking();
     command.args(["nextest", "run", "--no-fail-fast"]).args(scope(filters)).args(filters);
     run(command.envs(environment.iter().map(|(name, value)| (name, value))))
 }
 
 /// nextest does not run them.
 pub fn doc_tests(environment: &Environment) -> Result<()> {
-    let mut command = workspace::cargo();
+    let mut command = checking();
     command.args(["test", "--quiet", "--workspace", "--doc"]);
     run(command.envs(environment.iter().map(|(name, value)| (name, value))))
 }
 
 /// What aborts and what is slow differs between the profiles, and users run this one. The other is among all tests.
 pub fn hostile_text_in_release() -> Result<()> {
-    let mut command = workspace::cargo();
+    let mut command = checking();
     command.args(["test", "--quiet", "--release", "--package", "tracewarden-policy", "--test", "hostile"]);
     run(&mut command)
 }
 
 /// Doc tests included. cargo counts for each binary; the sum is ours.
 pub fn cargo_test(filters: &[String], environment: &Environment) -> Result<()> {
-    let mut command = workspace::cargo();
+    let mut command = checking();
     command.args(["test", "--no-fail-fast"]).args(scope(filters)).args(filters).stdout(Stdio::piped());
     command.envs(environment.iter().map(|(name, value)| (name, value)));
     let mut child = command.spawn().context("cannot run `cargo test`")?;

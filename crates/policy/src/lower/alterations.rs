@@ -3,6 +3,8 @@
 
 use super::rules::{self, Elements, RULES, Rules};
 use super::truth::Truth;
+use super::{Lowered, fields};
+use crate::expression::Known;
 use crate::predicate::{Atom, Predicate, Quantifier, Relation};
 
 /// A rule and what is wrong with it. `T` is where the operation is true, `F` where it is false, `D` where its operands
@@ -47,6 +49,18 @@ pub enum Alteration {
     ListAlwaysDefined,
     /// Order, patterns and sizes: of what is not UTF-8, too.
     BrokenTextIsText,
+    /// A field is taken to have a value everywhere.
+    FieldAlwaysDefined,
+    /// A field is taken to have a value wherever it is present, whatever its type.
+    FieldDefinedWherePresent,
+    /// A field is present only where it has a value of its type.
+    FieldPresentWhereDefined,
+    /// An attribute that the caller does not have is an empty string.
+    AbsentAttributeIsEmpty,
+    /// An attribute that the caller does not have is false.
+    AbsentAttributeIsFalse,
+    /// A boolean field: T without D.
+    BooleanFieldTrueUndefined,
     /// A boolean field: F without D.
     BooleanFieldFalseUndefined,
     /// A boolean field: T and F swapped.
@@ -91,6 +105,8 @@ pub enum Alteration {
     OrderedTextsFalseReversed,
     /// Order of integers: T without D.
     OrderedIntegersTrueUndefined,
+    /// Order of integers: F without D.
+    OrderedIntegersFalseUndefined,
     /// Order of integers: F is the opposite order, without what is equal.
     OrderedIntegersFalseReversed,
     /// Order of booleans: true comes before false.
@@ -115,6 +131,8 @@ pub enum Alteration {
     MatchesTrueUndefined,
     /// `matches`: F without D.
     MatchesFalseUndefined,
+    /// `exists` over an array: T without D.
+    ExistsTrueUndefined,
     /// `exists` over an array: F needs one false element.
     ExistsFalseOfOne,
     /// `exists` over an array: F is the complement of T where the array is defined.
@@ -125,6 +143,8 @@ pub enum Alteration {
     AllTrueOfOne,
     /// `all` over an array: T is "none is false".
     AllTrueOfErrors,
+    /// `all` over an array: F without D.
+    AllFalseUndefined,
     /// `all` over an array: T without D.
     AllTrueUndefined,
     /// `exists_one` over an array: elements that are errors are passed over.
@@ -164,6 +184,10 @@ macro_rules! alterations {
                 }
             }
         }
+
+        /// The rules of which there is a wrong one, repeated as often.
+        #[cfg(test)]
+        const ALTERED: &[&str] = &[$(stringify!($rule)),*];
     };
 }
 
@@ -194,6 +218,15 @@ alterations! {
     ListDefinedByOne: list_defined = Predicate::any;
     ListAlwaysDefined: list_defined = |_| Predicate::True;
     BrokenTextIsText: utf8 = |defined, _| defined;
+    FieldAlwaysDefined: field_defined = |_| Predicate::True;
+    FieldDefinedWherePresent: field_defined = fields::present;
+    FieldPresentWhereDefined: field_present = fields::defined;
+    AbsentAttributeIsEmpty: absent_attribute = || Lowered::known_text("");
+    AbsentAttributeIsFalse: absent_attribute = || Lowered::Known(Known::Bool(false));
+    BooleanFieldTrueUndefined: boolean_field = |defined, value| Truth {
+        is_true: value.clone(),
+        is_false: defined.and(value.negate()),
+    };
     BooleanFieldFalseUndefined: boolean_field = |defined, value| Truth {
         is_true: defined.and(value.clone()),
         is_false: value.negate(),
@@ -239,6 +272,9 @@ alterations! {
     OrderedIntegersTrueUndefined: ordered_integers = |defined, relation, a, b| {
         true_anywhere(defined, |defined| (RULES.ordered_integers)(defined, relation, a.clone(), b.clone()))
     };
+    OrderedIntegersFalseUndefined: ordered_integers = |defined, relation, a, b| {
+        false_anywhere(defined, |defined| (RULES.ordered_integers)(defined, relation, a.clone(), b.clone()))
+    };
     OrderedIntegersFalseReversed: ordered_integers = |defined, relation, a, b| Truth {
         is_true: Predicate::atom(Atom::CompareInt(relation, a.clone(), b.clone())),
         is_false: Predicate::atom(Atom::CompareInt(reversed(relation), a, b)),
@@ -271,6 +307,8 @@ alterations! {
     MatchesFalseUndefined: matches = |defined, text, pattern| {
         false_anywhere(defined, |defined| (RULES.matches)(defined, text.clone(), pattern.clone()))
     };
+    ExistsTrueUndefined: exists =
+        |defined, elements, body| true_anywhere(defined, |defined| (RULES.exists)(defined, elements, body.clone()));
     ExistsFalseOfOne: exists = |defined, elements, body| Truth {
         is_true: elements.satisfy(Quantifier::Exists, body.is_true),
         is_false: elements.satisfy(Quantifier::Exists, body.is_false),
@@ -289,6 +327,8 @@ alterations! {
         let found = elements.satisfy(Quantifier::Exists, body.is_false);
         Truth { is_true: found.clone().negate(), is_false: found }.where_defined(&defined)
     };
+    AllFalseUndefined: all =
+        |defined, elements, body| false_anywhere(defined, |defined| (RULES.all)(defined, elements, body.clone()));
     AllTrueUndefined: all =
         |defined, elements, body| true_anywhere(defined, |defined| (RULES.all)(defined, elements, body.clone()));
     ExistsOneOfErrors: exists_one = |defined, elements, body| {
@@ -351,5 +391,31 @@ fn reversed(relation: Relation) -> Relation {
         Relation::Gt => Relation::Lt,
         Relation::Ge => Relation::Le,
         same => same,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    macro_rules! names {
+        ($($rule:ident)*) => {{
+            // A rule that is not named here does not compile.
+            let Rules { $($rule: _),* } = RULES;
+            [$(stringify!($rule)),*]
+        }};
+    }
+
+    #[test]
+    fn every_rule_has_a_wrong_one() {
+        let names = names!(
+            not and or conditional conditional_defined boolean_defined both_defined list_defined utf8 field_defined
+            field_present absent_attribute boolean_field has_key unlike unequal equal_texts equal_integers
+            equal_booleans equal_arrays equal_lists ordered_texts ordered_integers ordered_booleans in_texts in_list
+            in_array text_call matches exists all exists_one list_exists list_all list_exists_one
+        );
+        for rule in names {
+            assert!(ALTERED.contains(&rule), "nothing shows that a mistake in `{rule}` is noticed");
+        }
     }
 }

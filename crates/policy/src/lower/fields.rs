@@ -10,7 +10,7 @@ use crate::predicate::{Array, Atom, Predicate, Text};
 
 /// The value of a field, defined where it has one of its logical type.
 pub(crate) fn field_value(rules: &Rules, field: &Arc<MarkedField>) -> Lowered {
-    let defined = defined(field);
+    let defined = (rules.field_defined)(field);
     let field = Arc::clone(field);
     match field.logical {
         LogicalType::String => Lowered::Text { defined, text: Text::Field(field) },

@@ -9,8 +9,12 @@
 //! ([`testing`](crate::testing)). There is one table, and nothing but those tests knows another.
 
 use std::cmp::Ordering;
+use std::sync::Arc;
+
+use tracewarden_model::MarkedField;
 
 use super::truth::Truth;
+use super::{Lowered, fields};
 use crate::predicate::{Array, Atom, Int, Predicate, Quantifier, Relation, Text, TextFunction};
 
 /// One function for each rule.
@@ -31,6 +35,12 @@ pub(crate) struct Rules {
     pub(crate) list_defined: fn(Vec<Predicate>) -> Predicate,
     /// Where a string that must be UTF-8 is defined.
     pub(crate) utf8: fn(Predicate, &Text) -> Predicate,
+    /// Where a field has a value of its logical type.
+    pub(crate) field_defined: fn(&Arc<MarkedField>) -> Predicate,
+    /// Where a field is present.
+    pub(crate) field_present: fn(&Arc<MarkedField>) -> Predicate,
+    /// `user.attributes.k` of a caller who has no `k`.
+    pub(crate) absent_attribute: fn() -> Lowered,
     /// A field of type boolean, by where it is defined and where its value is true.
     pub(crate) boolean_field: fn(Predicate, Predicate) -> Truth,
     /// `"k" in m`, `has(m.k)`, by where the key is present.
@@ -77,6 +87,9 @@ pub(crate) const RULES: Rules = Rules {
     both_defined,
     list_defined,
     utf8,
+    field_defined: fields::defined,
+    field_present: fields::present,
+    absent_attribute,
     boolean_field,
     has_key,
     unlike,
@@ -148,6 +161,11 @@ fn utf8(defined: Predicate, text: &Text) -> Predicate {
         Text::Literal(_) => defined,
         other => defined.and(Predicate::atom(Atom::Utf8(other.clone()))),
     }
+}
+
+/// Not an empty string: whoever has no team is in none, and not outside of every other.
+fn absent_attribute() -> Lowered {
+    Lowered::Error
 }
 
 fn boolean_field(defined: Predicate, value: Predicate) -> Truth {
