@@ -3,17 +3,20 @@
 //! The library knows neither NULL columns, nor map values of chosen types, nor strings that are not UTF-8. They are
 //! put to it as what the language says of them: a value that is an error becomes a name that is not declared.
 
+mod cost;
 mod decision;
 mod decision_text;
 mod field_value;
+mod patterns;
 mod reasons;
 mod references;
 mod span_values;
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, LazyLock};
 
 use cel::common::ast::{CallExpr, Expr, LiteralValue, operators};
-use cel::{Context, ExecutionError, IdedExpr, Value};
+use cel::{Context, Env, ExecutionError, IdedExpr, Value};
 use tracewarden_model::{AccessModel, AttributeValue, Caller};
 
 use crate::check::{Checked, check_here};
@@ -22,9 +25,13 @@ use crate::parse::{on_deep_stack, parse_expanded};
 use crate::pattern::Pattern;
 
 pub use field_value::FieldValue;
+use patterns::{Compiled, Patterns};
 use span_values::SpanValues;
 
 pub use decision::{Decision, Reading, Verdict, explain};
+
+/// What every context knows: the same for all spans.
+static STANDARD: LazyLock<Arc<Env>> = LazyLock::new(|| Arc::new(Env::stdlib()));
 
 /// What an expression evaluates to on one span. Only `True` satisfies a policy.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -62,7 +69,7 @@ fn evaluate_here(
     caller: &Caller,
     spans: &[Span],
 ) -> Result<Vec<Outcome>, Vec<Diagnostic>> {
-    let prepared = Prepared::new(expression, model, caller)?;
+    let prepared = Prepared::new(expression, model, caller, |_, _| Ok(()))?;
     let outcome = |span| prepared.on(span, |root, context, _| outcome(root, context));
     Ok(spans.iter().map(outcome).collect())
 }
@@ -74,13 +81,22 @@ struct Prepared<'a> {
     checked: Checked,
     root: IdedExpr,
     user: HashMap<String, Value>,
+    patterns: Compiled,
 }
 
 impl<'a> Prepared<'a> {
-    fn new(expression: &'a str, model: &AccessModel, caller: &'a Caller) -> Result<Self, Vec<Diagnostic>> {
+    /// `afford` may refuse what it would cost, before any pattern is compiled.
+    fn new(
+        expression: &'a str,
+        model: &AccessModel,
+        caller: &'a Caller,
+        afford: impl FnOnce(&Checked, &Patterns) -> Result<(), Vec<Diagnostic>>,
+    ) -> Result<Self, Vec<Diagnostic>> {
         let checked = check_here(expression, model)?;
         let root = parse_expanded(expression)?;
-        Ok(Self { expression, caller, checked, root, user: user_value(caller) })
+        let patterns = Patterns::of(&checked.root);
+        afford(&checked, &patterns)?;
+        Ok(Self { expression, caller, checked, root, user: user_value(caller), patterns: patterns.compile() })
     }
 
     /// Does `work` with the policy and the variables as they are on one span.
@@ -88,8 +104,8 @@ impl<'a> Prepared<'a> {
         let fields: Vec<_> = self.checked.root.fields().into_iter().map(AsRef::as_ref).collect();
         let values = SpanValues::new(self.expression, self.caller, &fields, span);
         let mut root = self.root.clone();
-        rewrite(&mut root, &values);
-        let mut context = Context::default();
+        rewrite(&mut root, &values, &self.patterns);
+        let mut context = Context::with_env(Arc::clone(&STANDARD));
         context.add_variable_from_value("user", self.user.clone());
         for (name, value) in values.variables() {
             context.add_variable_from_value(name, value);
@@ -98,6 +114,9 @@ impl<'a> Prepared<'a> {
         // Where the function is not known, whatever needs it is an error, and that opens nothing.
         let block = invalid.clone();
         let _ = context.add_function(UTF8_ONLY, move |value: Value| utf8_only(value, invalid.clone()));
+        let patterns = self.patterns.clone();
+        let matches = move |subject: Value, number: i64| patterns.matches(&subject, number);
+        let _ = context.add_function(MATCHES, matches);
         let _ = context.add_function(BYTES, move |value: Value| bytewise(value, block.clone()));
         work(&root, &context, &values)
     }
@@ -114,6 +133,9 @@ fn outcome(expression: &IdedExpr, context: &Context<'_, '_>) -> Outcome {
 
 /// Passes a value through unless it is a string that is not UTF-8.
 const UTF8_ONLY: &str = "@utf8";
+
+/// Whether a string has a part that matches the pattern of this number.
+const MATCHES: &str = "@matches";
 
 /// Passes a value through, a string with a character for each of its bytes.
 const BYTES: &str = "@bytes";
@@ -170,35 +192,41 @@ fn user_value(caller: &Caller) -> HashMap<String, Value> {
 }
 
 /// Puts to the library what it cannot know: values that are errors, RE2's meaning of patterns, strings without order.
-fn rewrite(node: &mut IdedExpr, values: &SpanValues) {
+fn rewrite(node: &mut IdedExpr, values: &SpanValues, patterns: &Compiled) {
     if references::rewrite(node, values) {
         return;
     }
     match &mut node.expr {
         Expr::Call(call) => {
-            call.target.iter_mut().for_each(|target| rewrite(target, values));
-            call.args.iter_mut().for_each(|argument| rewrite(argument, values));
-            rewrite_call(call, values);
+            call.target.iter_mut().for_each(|target| rewrite(target, values, patterns));
+            call.args.iter_mut().for_each(|argument| rewrite(argument, values, patterns));
+            rewrite_call(call, values, patterns);
         }
-        Expr::List(list) => list.elements.iter_mut().for_each(|element| rewrite(element, values)),
-        Expr::Select(select) => rewrite(&mut select.operand, values),
+        Expr::List(list) => list.elements.iter_mut().for_each(|element| rewrite(element, values, patterns)),
+        Expr::Select(select) => rewrite(&mut select.operand, values, patterns),
         Expr::Comprehension(comprehension) => {
-            rewrite(&mut comprehension.iter_range, values);
-            rewrite(&mut comprehension.loop_cond, values);
-            rewrite(&mut comprehension.loop_step, values);
-            rewrite(&mut comprehension.result, values);
+            rewrite(&mut comprehension.iter_range, values, patterns);
+            rewrite(&mut comprehension.loop_cond, values, patterns);
+            rewrite(&mut comprehension.loop_step, values, patterns);
+            rewrite(&mut comprehension.result, values, patterns);
         }
         _ => {}
     }
 }
 
-fn rewrite_call(call: &mut CallExpr, values: &SpanValues) {
-    let name = call.func_name.as_str();
+fn rewrite_call(call: &mut CallExpr, values: &SpanValues, patterns: &Compiled) {
+    let name = call.func_name.clone();
+    let name = name.as_str();
     if name == "matches"
-        && let Some(IdedExpr { expr: Expr::Literal(LiteralValue::String(text)), .. }) = call.args.last_mut()
+        && let Some(IdedExpr { expr: Expr::Literal(literal), .. }) = call.args.last_mut()
+        && let LiteralValue::String(text) = &*literal
         && let Ok(pattern) = Pattern::parse(text.inner())
     {
-        *text = pattern.reference.into();
+        // In place of the pattern stands its number; one that has none is an error.
+        let number = patterns.number(&pattern.reference).unwrap_or(-1);
+        *literal = LiteralValue::Int(number.into());
+        call.func_name = MATCHES.to_owned();
+        call.args.splice(0..0, call.target.take().map(|target| *target));
     }
     let needs_utf8 = matches!(
         name,

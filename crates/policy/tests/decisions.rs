@@ -4,6 +4,7 @@
 mod support;
 
 use std::collections::BTreeMap;
+use std::sync::atomic::AtomicBool;
 
 use support::{caller, model};
 use tracewarden_policy::{FieldValue, Outcome, Span, evaluate, explain};
@@ -31,7 +32,8 @@ fn span() -> Span {
 /// Each line is a deciding part: its text, its outcome, and what it read.
 #[track_caller]
 fn is(expression: &str, expected: &str) {
-    let verdict = explain(expression, &model(), &caller(), &[span()]).unwrap().remove(0);
+    let verdict =
+        explain(expression, &model(), &caller(), &[span()], &AtomicBool::new(false)).unwrap().remove(0);
     let outcome = evaluate(expression, &model(), &caller(), &[span()]).unwrap().remove(0);
     assert_eq!(std::mem::discriminant(&verdict.outcome), std::mem::discriminant(&outcome));
     let lines: Vec<String> = verdict
@@ -138,7 +140,7 @@ fn what_would_take_too_long_is_refused() {
     let many = (0..3_000).map(|number| number.to_string()).collect();
     caller.attributes.insert("many".to_owned(), tracewarden_model::AttributeValue::Strings(many));
     let nested = "user.attributes.many.exists(a, user.attributes.many.exists(b, a == b && b == \"x\"))";
-    let refused = explain(nested, &model(), &caller, &[span()]).unwrap_err();
+    let refused = explain(nested, &model(), &caller, &[span()], &AtomicBool::new(false)).unwrap_err();
     assert_eq!(refused[0].code, "too_large");
 }
 
@@ -148,7 +150,8 @@ fn a_verdict_is_shown_with_what_decided_underlined() {
         "ServiceName == \"cart\"\n  || !(\"flag\" in SpanAttributes) || SpanAttributes.env == \"\\n\"";
     let mut span = span();
     span.remove("ServiceName");
-    let verdict = explain(expression, &model(), &caller(), &[span]).unwrap().remove(0);
+    let verdict =
+        explain(expression, &model(), &caller(), &[span], &AtomicBool::new(false)).unwrap().remove(0);
     let shown = verdict.render("span 1", expression, Some("policy.cel"));
     assert_eq!(
         shown,

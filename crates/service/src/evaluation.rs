@@ -1,5 +1,8 @@
 //! What a policy says about spans that an administrator sends: for trying one out before it is stored.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use tracewarden_model::{AccessModel, Caller};
 use tracewarden_policy::{self as policy, Span, Verdict};
 
@@ -10,6 +13,15 @@ use crate::validate;
 
 /// Most spans of one request.
 pub const EVALUATED_SPANS_MAX: usize = 1_000;
+
+/// A request whose answer is awaited; when it is dropped, nobody waits any more.
+struct Asked(Arc<AtomicBool>);
+
+impl Drop for Asked {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
 
 impl Service {
     /// Evaluates a policy on spans for a user who need not exist. `spans` reads them for the access model in force. No
@@ -32,13 +44,15 @@ impl Service {
         }
         validate::no_errors(errors)?;
         let model = self.db().begin_read().await?.access_model().await?;
+        let asked = Asked(Arc::default());
+        let stopped = Arc::clone(&asked.0);
         blocking(move || {
             let refused = |diagnostics: Vec<_>| {
                 diagnostics.into_iter().map(|found| FieldError::policy("/expression", found)).collect()
             };
             // What is wrong with the policy comes first: which fields of the spans count depends on it.
             policy::check(&expression, &model).map_err(refused)?;
-            policy::explain(&expression, &model, &user, &spans(&model)?).map_err(refused)
+            policy::explain(&expression, &model, &user, &spans(&model)?, &stopped).map_err(refused)
         })
         .await?
         .map_err(ServiceError::Refused)

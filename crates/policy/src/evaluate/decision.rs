@@ -4,24 +4,20 @@
 //! places and fields, and parts of the second are evaluated by the library, like the whole. Nothing here decides
 //! anything by itself; where the shapes do not fit, the part is told of as a whole.
 
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use cel::common::ast::{Expr, operators};
 use cel::{Context, IdedExpr, Value};
 use tracewarden_model::{AccessModel, Caller};
 
 use crate::diagnostics::{Diagnostic, Span as Place};
+use crate::evaluate::cost::{self, MAX_STEPS, is_chained};
 use crate::evaluate::reasons::{self, Operands};
 use crate::evaluate::{BYTES, Outcome, Prepared, Span, SpanValues, UTF8_ONLY, outcome, reason};
 use crate::expression::{Kind, Node};
 use crate::parse::on_deep_stack;
 use crate::predicate::Quantifier;
-
-/// Most steps of one request, roughly the parts of the policy times how often each is evaluated. Macros within each
-/// other multiply, and whoever asks chooses the lists.
-const MAX_STEPS: u64 = 2_000_000;
-/// So many elements of a list are compared while anything else takes a step.
-const LIST_ELEMENTS_PER_STEP: u64 = 16;
-/// What compiling a pattern costs, in steps.
-const PATTERN_STEPS: u64 = 50;
 
 /// What a policy is on one span, and what made it so.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -77,7 +73,8 @@ impl Reading {
     }
 }
 
-/// Evaluates a policy on spans like [`evaluate`](crate::evaluate()), and says what decided.
+/// Evaluates a policy on spans like [`evaluate`](crate::evaluate()), and says what decided. Ends soon, with an error, after
+/// `stopped` is set.
 ///
 /// # Errors
 /// When the policy is not valid under the model, or when evaluating it on these spans takes too long.
@@ -86,8 +83,9 @@ pub fn explain(
     model: &AccessModel,
     caller: &Caller,
     spans: &[Span],
+    stopped: &AtomicBool,
 ) -> Result<Vec<Verdict>, Vec<Diagnostic>> {
-    on_deep_stack(|| explain_here(expression, model, caller, spans)).unwrap_or_else(|| {
+    on_deep_stack(|| explain_here(expression, model, caller, spans, stopped)).unwrap_or_else(|| {
         let message = "the policy could not be evaluated: no thread could be started";
         Err(vec![Diagnostic::new(expression, Place::default(), "unavailable", message)])
     })
@@ -98,46 +96,49 @@ fn explain_here(
     model: &AccessModel,
     caller: &Caller,
     spans: &[Span],
+    stopped: &AtomicBool,
 ) -> Result<Vec<Verdict>, Vec<Diagnostic>> {
-    let prepared = Prepared::new(expression, model, caller)?;
+    let prepared = Prepared::new(expression, model, caller, |checked, patterns| {
+        let mut steps = cost::of_patterns(patterns);
+        for span in spans {
+            steps = steps.saturating_add(cost::on_span(&checked.root, caller, span, patterns));
+            if steps > MAX_STEPS {
+                return Err(vec![too_large(expression, &checked.root)]);
+            }
+        }
+        Ok(())
+    })?;
     let root = &prepared.checked.root;
-    let on_one = |span| steps(root, reasons::longest_list(caller, root, span));
-    if spans.iter().map(on_one).fold(0, u64::saturating_add) > MAX_STEPS {
-        let message = "evaluating the policy on these spans takes too long";
-        return Err(vec![
-            Diagnostic::new(expression, root.span, "too_large", message)
-                .with_hint("send fewer spans or shorter lists, or nest fewer macros"),
-        ]);
+    let mut places = HashMap::new();
+    let mut verdicts = Vec::with_capacity(spans.len());
+    for span in spans {
+        let (outcome, mut found) = prepared.on(span, |tree, context, values| {
+            let mut walk = Walk { span, caller, values, stopped, variables: Vec::new(), found: Vec::new() };
+            let outcome = walk.outcome(tree, context);
+            walk.condition(root, tree, context, outcome.clone());
+            (outcome, walk.found)
+        });
+        if stopped.load(Ordering::Relaxed) {
+            let message = "the evaluation was stopped";
+            return Err(vec![Diagnostic::new(expression, root.span, "unavailable", message)]);
+        }
+        found.sort_by_key(|found| (found.place.start, found.place.end));
+        found.dedup();
+        let decided_by = found.into_iter().map(|found| {
+            let place = (found.place.start, found.place.end);
+            let place = *places.entry(place).or_insert_with(|| found.place.place(expression));
+            found.decision(place)
+        });
+        verdicts.push(Verdict { outcome, decided_by: decided_by.collect() });
     }
-    Ok(spans
-        .iter()
-        .map(|span| {
-            prepared.on(span, |tree, context, values| {
-                let mut walk = Walk { span, caller, values, variables: Vec::new(), found: Vec::new() };
-                walk.condition(root, tree, context);
-                let mut found = walk.found;
-                found.sort_by_key(|found| (found.place.start, found.place.end));
-                found.dedup();
-                let decided_by = found.into_iter().map(|found| found.decision(expression)).collect();
-                Verdict { outcome: outcome(tree, context), decided_by }
-            })
-        })
-        .collect())
+    Ok(verdicts)
 }
 
-/// How often parts are evaluated for the whole to be, with lists of at most this many elements.
-fn steps(node: &Node, longest: u64) -> u64 {
-    let children = || node.children().into_iter().map(|child| steps(child, longest));
-    match &node.kind {
-        Kind::Macro { range, body, .. } => steps(range, longest)
-            .saturating_add(steps(body, longest).saturating_add(1).saturating_mul(longest)),
-        Kind::Matches(..) => children().fold(PATTERN_STEPS, u64::saturating_add),
-        // They may go through the whole list.
-        Kind::In(..) | Kind::Compare(..) => {
-            children().fold(1 + longest / LIST_ELEMENTS_PER_STEP, u64::saturating_add)
-        }
-        _ => children().fold(1, u64::saturating_add),
-    }
+fn too_large(expression: &str, root: &Node) -> Diagnostic {
+    let message = "evaluating the policy on these spans takes too long";
+    Diagnostic::new(expression, root.span, "too_large", message).with_hint(
+        "send fewer spans, shorter lists or shorter strings, nest fewer macros, or use smaller patterns",
+    )
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -148,8 +149,7 @@ struct Found {
 }
 
 impl Found {
-    fn decision(self, text: &str) -> Decision {
-        let (line, column, length) = self.place.place(text);
+    fn decision(self, (line, column, length): (u32, u32, u32)) -> Decision {
         Decision { line, column, length, outcome: self.outcome, read: self.read }
     }
 }
@@ -165,6 +165,7 @@ struct Walk<'a> {
     span: &'a Span,
     caller: &'a Caller,
     values: &'a SpanValues,
+    stopped: &'a AtomicBool,
     /// Innermost last.
     variables: Vec<Bound>,
     found: Vec<Found>,
@@ -180,33 +181,41 @@ fn decided(outcome: &Outcome) -> Option<bool> {
 }
 
 impl Walk<'_> {
-    /// What decided a condition.
-    fn condition(&mut self, node: &Node, tree: &IdedExpr, context: &Context<'_, '_>) {
-        let own = outcome(tree, context);
+    /// What a part is. Once the evaluation is stopped everything is an error, so that little is left to be done.
+    fn outcome(&self, tree: &IdedExpr, context: &Context<'_, '_>) -> Outcome {
+        if self.stopped.load(Ordering::Relaxed) {
+            return Outcome::Error("stopped".to_owned());
+        }
+        outcome(tree, context)
+    }
+
+    /// What decided a condition that is `own`.
+    fn condition(&mut self, node: &Node, tree: &IdedExpr, context: &Context<'_, '_>, own: Outcome) {
         let before = self.found.len();
         match &node.kind {
-            Kind::And(left, right) | Kind::Or(left, right) => {
-                if let [left_tree, right_tree] = arguments(tree) {
-                    let sides = [(left, left_tree), (right, right_tree)];
-                    // Both sides of a true `&&` are true, and both of a false `||` false: then both decided.
-                    for (node, tree) in sides {
-                        if decided(&outcome(tree, context)) == decided(&own) {
-                            self.condition(node, tree, context);
-                        }
+            // Both sides of a true `&&` are true, and both of a false `||` false: then both decided.
+            Kind::And(..) | Kind::Or(..) => {
+                for (side, side_tree) in sides(node, tree) {
+                    let outcome = self.outcome(side_tree, context);
+                    if decided(&outcome) == decided(&own) {
+                        self.condition(side, side_tree, context, outcome);
                     }
                 }
             }
             Kind::Not(inner) => {
                 if let [inner_tree] = arguments(tree) {
-                    self.condition(inner, inner_tree, context);
+                    let outcome = self.outcome(inner_tree, context);
+                    self.condition(inner, inner_tree, context, outcome);
                 }
             }
             Kind::Conditional(condition, yes, no) => {
                 if let [condition_tree, yes_tree, no_tree] = arguments(tree) {
-                    self.condition(condition, condition_tree, context);
-                    match decided(&outcome(condition_tree, context)) {
-                        Some(true) => self.condition(yes, yes_tree, context),
-                        Some(false) => self.condition(no, no_tree, context),
+                    let chosen = self.outcome(condition_tree, context);
+                    let branch = decided(&chosen);
+                    self.condition(condition, condition_tree, context, chosen);
+                    match branch {
+                        Some(true) => self.condition(yes, yes_tree, context, own.clone()),
+                        Some(false) => self.condition(no, no_tree, context, own.clone()),
                         None => {}
                     }
                 }
@@ -261,10 +270,11 @@ impl Walk<'_> {
         for element in elements.iter() {
             let mut inner = context.new_inner_scope();
             inner.add_variable_from_value(macro_tree.iter_var.as_str(), element.clone());
-            if decided(&outcome(body_tree, &inner)) == wanted {
+            let outcome = self.outcome(body_tree, &inner);
+            if decided(&outcome) == wanted {
                 let name = macro_tree.iter_var.clone();
                 self.variables.push(Bound { variable, name, value: element.clone() });
-                self.condition(body, body_tree, &inner);
+                self.condition(body, body_tree, &inner, outcome);
                 self.variables.pop();
                 return;
             }
@@ -277,10 +287,11 @@ impl Walk<'_> {
         if let (Kind::Conditional(chooser, yes, no), [chooser_tree, yes_tree, no_tree]) =
             (&node.kind, arguments(tree))
         {
-            return match decided(&outcome(chooser_tree, context)) {
+            let chosen = self.outcome(chooser_tree, context);
+            return match decided(&chosen) {
                 Some(true) => self.error(yes, yes_tree, context, condition),
                 Some(false) => self.error(no, no_tree, context, condition),
-                None => self.condition(chooser, chooser_tree, context),
+                None => self.condition(chooser, chooser_tree, context, chosen),
             };
         }
         let operands = operands(node, tree);
@@ -293,7 +304,9 @@ impl Walk<'_> {
                     let reason = "the string is not UTF-8".to_owned();
                     self.add(operand, Outcome::Error(reason));
                 }
-                (Err(_), _) if is_condition(operand) => self.condition(operand, bare, context),
+                (Err(error), _) if is_condition(operand) => {
+                    self.condition(operand, bare, context, Outcome::Error(reason(&error)));
+                }
                 (Err(_), _) => self.error(operand, bare, context, false),
             }
         }
@@ -335,6 +348,21 @@ impl Walk<'_> {
 /// Whether the parts of this part are conditions.
 fn is_condition(node: &Node) -> bool {
     matches!(&node.kind, Kind::And(..) | Kind::Or(..) | Kind::Not(_) | Kind::Macro { .. })
+}
+
+/// The sides of a chain of `&&` or of `||`, in order. Where the shapes differ there are none.
+fn sides<'a>(node: &'a Node, tree: &'a IdedExpr) -> Vec<(&'a Node, &'a IdedExpr)> {
+    let (Kind::And(left, right) | Kind::Or(left, right), [left_tree, right_tree]) =
+        (&node.kind, arguments(tree))
+    else {
+        return Vec::new();
+    };
+    let mut found = Vec::new();
+    for (side, side_tree) in [(left, left_tree), (right, right_tree)] {
+        let further = if is_chained(node, side) { sides(side, side_tree) } else { Vec::new() };
+        if further.is_empty() { found.push((&**side, side_tree)) } else { found.extend(further) }
+    }
+    found
 }
 
 /// The arguments of a call, in order.

@@ -9,7 +9,7 @@ use tracewarden_model::{AttributeValue, Caller, LogicalType, MarkedField, Number
 use crate::evaluate::decision::Reading;
 use crate::evaluate::span_values::bytes;
 use crate::evaluate::{FieldValue, Span};
-use crate::expression::{Kind, Known, Node};
+use crate::expression::{Kind, Node};
 use crate::predicate::{Relation, TextFunction};
 
 /// What is shown in place of a value that is not there.
@@ -90,7 +90,7 @@ fn called(function: TextFunction) -> &'static str {
 }
 
 /// The value of a field as the span has it; `None` where it is absent.
-fn value_of<'a>(field: &MarkedField, span: &'a Span) -> Option<&'a FieldValue> {
+pub(super) fn value_of<'a>(field: &MarkedField, span: &'a Span) -> Option<&'a FieldValue> {
     match &field.field.map {
         None => span.get(&field.field.name),
         Some(map) => span.get(map)?.under(field.field.name.as_bytes()),
@@ -163,7 +163,8 @@ pub(super) fn shown(value: &Value, invalid: Option<Range<u32>>) -> String {
         Value::Bool(value) => value.to_string(),
         Value::Int(value) => value.to_string(),
         Value::List(list) => {
-            let texts: Vec<String> = list.iter().map(|value| shown(value, invalid.clone())).collect();
+            let texts: Vec<String> =
+                list.iter().take(SHOWN_CHARS).map(|value| shown(value, invalid.clone())).collect();
             cut(format!("[{}]", texts.join(", ")))
         }
         other => type_name(other).to_owned(),
@@ -187,6 +188,8 @@ fn listed<'a>(values: impl Iterator<Item = &'a [u8]>) -> String {
 
 /// A string in CEL's notation; bytes that are not UTF-8 as `\xNN`.
 fn quoted(bytes: &[u8]) -> String {
+    // More is cut anyway.
+    let bytes = bytes.get(..8 * SHOWN_CHARS).unwrap_or(bytes);
     let mut text = String::from("\"");
     for chunk in bytes.utf8_chunks() {
         text.push_str(&escape(chunk.valid()));
@@ -222,25 +225,4 @@ fn visible(text: &str) -> String {
         }
     }
     visible
-}
-
-/// An upper bound of the length of every list that the policy can go through on this span.
-pub(super) fn longest_list(caller: &Caller, root: &Node, span: &Span) -> u64 {
-    let written = root.walk().into_iter().map(|node| match &node.kind {
-        Kind::List(elements) => elements.len(),
-        Kind::Known(Known::List(elements)) => elements.len(),
-        Kind::Field(field) if field.logical == LogicalType::StringArray => match value_of(field, span) {
-            Some(FieldValue::Array(list)) => list.len(),
-            // A JSON array is text: its elements have commas between them.
-            Some(FieldValue::String(text)) => 1 + text.iter().filter(|byte| **byte == b',').count(),
-            _ => 0,
-        },
-        _ => 0,
-    });
-    let attributes = caller.attributes.values().map(|value| match value {
-        AttributeValue::Strings(list) => list.len(),
-        _ => 0,
-    });
-    let longest = written.chain(attributes).chain([caller.roles.len()]).max().unwrap_or(0);
-    u64::try_from(longest).unwrap_or(u64::MAX)
 }

@@ -1,6 +1,7 @@
 //! `tracewarden policy evaluate`.
 
 use std::fmt::Write as _;
+use std::sync::atomic::AtomicBool;
 
 use tracewarden_policy::{check, explain};
 use tracewarden_rest::policies::EvaluateResult;
@@ -40,7 +41,7 @@ pub(super) fn run(options: &PolicyEvaluate, output: &mut String) -> Result<u8, T
     let spans = tracewarden_rest::spans(&sent, &model, pointer).map_err(|errors| {
         Trouble(errors.iter().map(|error| Line::Message(named.at(&error.pointer, &error.detail))).collect())
     })?;
-    let verdicts = match explain(&text, &model, &user, &spans) {
+    let verdicts = match explain(&text, &model, &user, &spans, &AtomicBool::new(false)) {
         Ok(verdicts) => verdicts,
         Err(diagnostics) => return refuse(diagnostics, output),
     };

@@ -1,6 +1,7 @@
 //! `tracewarden policy test`.
 
 use std::fmt::Write as _;
+use std::sync::atomic::AtomicBool;
 
 use serde::Serialize;
 use tracewarden_model::{AccessModel, Caller};
@@ -157,7 +158,7 @@ fn verdicts(
     user: &Caller,
     spans: &[Span],
 ) -> Result<Vec<Verdict>, Trouble> {
-    explain(&policy.expression, model, user, spans).map_err(|diagnostics| {
+    explain(&policy.expression, model, user, spans, &AtomicBool::new(false)).map_err(|diagnostics| {
         let rendered = diagnostics.iter().map(|found| found.render(&policy.expression, Some(&policy.label)));
         Trouble(rendered.map(Line::Rendered).collect())
     })

@@ -1,6 +1,7 @@
 //! What is said to have decided, against what the policies are, over random policies, users and spans.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::AtomicBool;
 
 use tracewarden_policy::{Decision, Outcome, check, evaluate, explain};
 use tracewarden_testkit::policies::Generator;
@@ -33,7 +34,7 @@ fn decisions_agree_with_evaluation() {
             continue;
         }
         let outcomes = evaluate(&expression, &model, &caller, &spans).unwrap();
-        let Ok(verdicts) = explain(&expression, &model, &caller, &spans) else {
+        let Ok(verdicts) = explain(&expression, &model, &caller, &spans, &AtomicBool::new(false)) else {
             panic!("not explained: {expression}");
         };
         let mut parts: BTreeMap<&str, Option<Vec<Outcome>>> = BTreeMap::new();

@@ -1,0 +1,227 @@
+//! What it costs at most to evaluate a policy on a span and to find what decided, told before it is done.
+//!
+//! Whoever asks chooses the policy, the lists that its macros go through, the strings that it compares and the patterns:
+//! each multiplies what the others cost.
+
+use std::collections::HashMap;
+
+use tracewarden_model::{AttributeValue, Caller, LogicalType, MarkedField};
+
+use crate::evaluate::patterns::Patterns;
+use crate::evaluate::reasons::value_of;
+use crate::evaluate::span_values::string_array;
+use crate::evaluate::{FieldValue, Span};
+use crate::expression::{Kind, Known, Node};
+
+/// Most steps of one request. A step is about what a comparison of short strings takes: half a microsecond where nothing is optimised.
+pub(super) const MAX_STEPS: u64 = 6_000_000;
+/// So many elements of a list are compared, while anything else takes a step.
+const ELEMENTS_PER_STEP: u64 = 8;
+/// So many bytes are copied, compared or searched in a step.
+const BYTES_PER_STEP: u64 = 1_024;
+/// A pattern is compiled with so many steps for each of its states.
+const STEPS_PER_STATE: u64 = 8;
+/// Where the states of a pattern do not fit the engine's cache, each byte goes through all of them: so many in a step.
+const STATES_PER_STEP: u64 = 8;
+/// So many bytes go through these in a step.
+const BYTES_PER_MATCH_STEP: u64 = 16;
+/// What a part costs once for each span, to put it as the library has it.
+const STEPS_PER_PART: u64 = 8;
+
+/// A value, at most.
+#[derive(Debug, Clone, Copy, Default)]
+struct Size {
+    /// Of a list.
+    elements: u64,
+    /// Of all of it.
+    bytes: u64,
+    /// Of its largest element.
+    element_bytes: u64,
+    /// Of its element with the most elements.
+    element_elements: u64,
+}
+
+impl Size {
+    fn text(bytes: usize) -> Self {
+        Self { bytes: bytes as u64, ..Self::default() }
+    }
+
+    fn list(elements: impl Iterator<Item = Self>) -> Self {
+        elements.fold(Self::default(), |list, element| Self {
+            elements: list.elements + 1,
+            bytes: list.bytes.saturating_add(element.bytes),
+            element_bytes: list.element_bytes.max(element.bytes),
+            element_elements: list.element_elements.max(element.elements),
+        })
+    }
+
+    fn element(self) -> Self {
+        Self {
+            elements: self.element_elements,
+            bytes: self.element_bytes,
+            element_bytes: self.element_bytes,
+            element_elements: self.element_elements,
+        }
+    }
+
+    fn larger(self, other: Self) -> Self {
+        Self {
+            elements: self.elements.max(other.elements),
+            bytes: self.bytes.max(other.bytes),
+            element_bytes: self.element_bytes.max(other.element_bytes),
+            element_elements: self.element_elements.max(other.element_elements),
+        }
+    }
+
+    /// To copy it, compare it, or go through it.
+    fn steps(self) -> u64 {
+        self.bytes / BYTES_PER_STEP + self.elements / ELEMENTS_PER_STEP
+    }
+}
+
+/// What a part costs.
+#[derive(Debug, Clone, Copy, Default)]
+struct Cost {
+    size: Size,
+    /// To evaluate it.
+    once: u64,
+    /// To find what decided it once it is evaluated, which evaluates its parts again.
+    walk: u64,
+}
+
+/// What it costs to prepare a policy.
+pub(super) fn of_patterns(patterns: &Patterns) -> u64 {
+    patterns.all_positions().saturating_mul(STEPS_PER_STATE)
+}
+
+/// What a policy costs on one span.
+pub(super) fn on_span(root: &Node, caller: &Caller, span: &Span, patterns: &Patterns) -> u64 {
+    let mut costs = Costs { caller, span, patterns, variables: HashMap::new() };
+    let whole = costs.of(root);
+    let values: u64 = root.fields().into_iter().map(|field| of_field(field, span).steps()).sum();
+    let parts = (root.walk().len() as u64).saturating_mul(STEPS_PER_PART);
+    whole.once.saturating_add(whole.walk).saturating_add(parts).saturating_add(values)
+}
+
+struct Costs<'a> {
+    caller: &'a Caller,
+    span: &'a Span,
+    patterns: &'a Patterns,
+    variables: HashMap<u32, Size>,
+}
+
+impl Costs<'_> {
+    fn of(&mut self, node: &Node) -> Cost {
+        match &node.kind {
+            Kind::And(..) | Kind::Or(..) | Kind::Not(_) => {
+                let parts: Vec<Cost> = node.children().into_iter().map(|child| self.of(child)).collect();
+                let once = sum(&parts, |part| part.once);
+                // The sides of `a && b && c` are evaluated again once, whatever the brackets.
+                let again =
+                    node.children().into_iter().zip(&parts).filter(|(child, _)| !is_chained(node, child));
+                let again = again.map(|(_, part)| part.once).fold(0, u64::saturating_add);
+                let walk = sum(&parts, |part| part.walk).saturating_add(again);
+                Cost { size: Size::default(), once: once.saturating_add(1), walk }
+            }
+            Kind::Conditional(condition, yes, no) => {
+                let (condition, yes, no) = (self.of(condition), self.of(yes), self.of(no));
+                let once = condition.once.saturating_add(yes.once.max(no.once)).saturating_add(1);
+                let walk = condition
+                    .walk
+                    .saturating_add(yes.walk.max(no.walk))
+                    .saturating_add(once.saturating_mul(2));
+                Cost { size: yes.size.larger(no.size), once, walk }
+            }
+            Kind::Macro { range, variable, body, .. } => {
+                let range = self.of(range);
+                self.variables.insert(*variable, range.size.element());
+                let body = self.of(body);
+                let bodies = body.once.saturating_add(2).saturating_mul(range.size.elements);
+                let once = range.once.saturating_add(bodies).saturating_add(1);
+                // The elements are gone through again, and one of them decided.
+                let walk = once.saturating_add(range.walk).saturating_add(body.walk);
+                Cost { size: Size::default(), once, walk }
+            }
+            _ => {
+                let parts: Vec<Cost> = node.children().into_iter().map(|child| self.of(child)).collect();
+                let values = parts.iter().map(|part| part.size.steps()).fold(0, u64::saturating_add);
+                let (size, own) = match &node.kind {
+                    Kind::List(_) => (Size::list(parts.iter().map(|part| part.size)), values),
+                    Kind::Compare(..) | Kind::In(..) | Kind::TextCall(..) | Kind::Size(_) => {
+                        (Size::default(), values)
+                    }
+                    Kind::Matches(_, pattern) => {
+                        let bytes = sum(&parts, |part| part.size.bytes);
+                        let states = self.patterns.positions(&pattern.reference);
+                        let matching =
+                            bytes.saturating_mul(states / STATES_PER_STEP + 1) / BYTES_PER_MATCH_STEP;
+                        (Size::default(), values.saturating_add(matching))
+                    }
+                    _ => {
+                        let size = self.value(node);
+                        (size, size.steps())
+                    }
+                };
+                let once = sum(&parts, |part| part.once).saturating_add(own).saturating_add(1);
+                // Of an error, each part is evaluated with and without what is put around it.
+                let walk = sum(&parts, |part| part.walk).saturating_add(once.saturating_mul(3));
+                Cost { size, once, walk }
+            }
+        }
+    }
+
+    fn value(&self, node: &Node) -> Size {
+        match &node.kind {
+            Kind::Known(known) => of_known(known),
+            Kind::Username => Size::text(self.caller.username.len()),
+            Kind::Roles => Size::list(self.caller.roles.iter().map(|role| Size::text(role.len()))),
+            Kind::Attribute(name) => match self.caller.attributes.get(name) {
+                Some(AttributeValue::String(text)) => Size::text(text.len()),
+                Some(AttributeValue::Strings(list)) => {
+                    Size::list(list.iter().map(|text| Size::text(text.len())))
+                }
+                Some(AttributeValue::Bool(_)) | None => Size::default(),
+            },
+            Kind::Field(field) => of_field(field, self.span),
+            Kind::Variable(number) => self.variables.get(number).copied().unwrap_or_default(),
+            _ => Size::default(),
+        }
+    }
+}
+
+/// Whether a part is one of a chain with what is around it.
+pub(super) fn is_chained(outer: &Node, inner: &Node) -> bool {
+    matches!((&outer.kind, &inner.kind), (Kind::And(..), Kind::And(..)) | (Kind::Or(..), Kind::Or(..)))
+}
+
+fn sum(parts: &[Cost], of: impl Fn(&Cost) -> u64) -> u64 {
+    parts.iter().map(of).fold(0, u64::saturating_add)
+}
+
+fn of_known(known: &Known) -> Size {
+    match known {
+        Known::Text(text) => Size::text(text.len()),
+        Known::List(elements) => Size::list(elements.iter().map(of_known)),
+        Known::Bool(_) | Known::Int(_) => Size::default(),
+    }
+}
+
+fn of_field(field: &MarkedField, span: &Span) -> Size {
+    match value_of(field, span) {
+        // A JSON array within a string.
+        Some(FieldValue::String(bytes)) if field.logical == LogicalType::StringArray => {
+            let list = std::str::from_utf8(bytes).ok().and_then(string_array).unwrap_or_default();
+            Size::list(list.iter().map(|text| Size::text(text.len()))).larger(Size::text(bytes.len()))
+        }
+        Some(value) => of_value(value),
+        None => Size::default(),
+    }
+}
+
+fn of_value(value: &FieldValue) -> Size {
+    match value {
+        FieldValue::Array(elements) => Size::list(elements.iter().map(of_value)),
+        FieldValue::String(text) => Size::text(text.len()),
+        _ => Size::default(),
+    }
+}
