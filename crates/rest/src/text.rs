@@ -51,11 +51,24 @@ impl Fault {
     }
 }
 
+/// How the lines of a text lie in the document that holds it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lines {
+    /// Each is one of the document's, from this one on, counted from 1.
+    Kept(usize),
+    /// Several lines of the document became one.
+    Joined,
+    /// Line ends are written as escapes.
+    Escaped,
+}
+
 /// A value and where it begins.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Node {
     place: Place,
     content: Content,
+    /// Of a text.
+    lines: Option<Lines>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -104,6 +117,15 @@ impl Document {
 
     /// Where the member that a JSON Pointer names stands, or the innermost one around it.
     pub fn place(&self, pointer: &str) -> Place {
+        self.found(pointer).0
+    }
+
+    /// How the lines of the text that a JSON Pointer names lie in the document; `None` where there is no text.
+    pub fn lines(&self, pointer: &str) -> Option<Lines> {
+        self.found(pointer).1.lines
+    }
+
+    fn found(&self, pointer: &str) -> (Place, &Node) {
         let mut node = &self.root;
         let mut place = node.place;
         for token in pointer.split('/').skip(1) {
@@ -120,7 +142,7 @@ impl Document {
             let Some((at, inner)) = next else { break };
             (place, node) = (at, inner);
         }
-        place
+        (place, node)
     }
 
     /// Whether it is a list.
@@ -247,6 +269,60 @@ mod tests {
         assert_eq!(
             (at("/a/0/c~1d"), at("/a/0/c~1d/0"), at("/a/0/zz")),
             ("3:5".into(), "4:9".into(), "2:5".into())
+        );
+    }
+
+    #[test]
+    fn it_is_known_which_line_of_the_document_a_line_of_a_text_is() {
+        let text = "plain: a == b\nquoted: 'a\n  b'\nliteral: |- # kept\n\n  a\n    b\nfolded: >\n  a\n  b\nmany: a\n  b\n\
+                    escaped: \"a\\nb\"\nlist:\n  - |\n    a\nnumber: 1\nshort: >\n  a\n";
+        let document = Document::read(text).unwrap();
+        let lines = |name: &str| document.lines(&format!("/{name}"));
+        assert_eq!((lines("plain"), lines("quoted")), (Some(Lines::Kept(1)), Some(Lines::Joined)));
+        assert_eq!((lines("literal"), lines("folded")), (Some(Lines::Kept(5)), Some(Lines::Joined)));
+        assert_eq!((lines("many"), lines("escaped")), (Some(Lines::Joined), Some(Lines::Escaped)));
+        assert_eq!(
+            (lines("list/0"), lines("number"), lines("short")),
+            (Some(Lines::Kept(16)), None, Some(Lines::Joined))
+        );
+        let document = Document::read("{\"a\":\n \"x\\u0020\",\n \"b\": \"x\\ny\"}").unwrap();
+        assert_eq!(
+            (document.lines("/a"), document.lines("/b")),
+            (Some(Lines::Kept(2)), Some(Lines::Escaped))
+        );
+    }
+
+    #[test]
+    fn expressions_that_yaml_does_not_take_for_text_are_told_how_to_stand_there() {
+        let told = "put an expression in single quotes, or on the lines after `|`";
+        for text in [
+            "!(a == b)",
+            "!a && b",
+            "\"x\" in a",
+            "'x' in a",
+            "a == \"b: c\"",
+            "[a] == b",
+            "[\"a\"].exists(x, x == a)",
+            "&& a",
+            "*a",
+            "@a",
+            "a ==\n      \"b: c\"",
+        ] {
+            for document in [
+                format!("- title: t\n  expression: {text}\n- title: u\n"),
+                format!("- {{expression: {text}}}\n"),
+            ] {
+                if let Err(fault) = Document::read(&document) {
+                    assert!(fault.message.ends_with(told), "{document}: {}", fault.message);
+                    assert!(!fault.message.contains("write the value"), "{document}: {}", fault.message);
+                } else {
+                    assert!(document.starts_with("- {"), "{document}");
+                }
+            }
+        }
+        assert_eq!(
+            Document::read("- a: !x b").unwrap_err().message,
+            "tags are not read: write the value without"
         );
     }
 

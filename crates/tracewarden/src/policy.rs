@@ -7,7 +7,7 @@ mod report;
 mod suite;
 mod test;
 
-use std::io::{self, Write};
+use std::io::{self, ErrorKind, Write};
 use std::process::ExitCode;
 
 use crate::command_line::Policy;
@@ -44,16 +44,25 @@ pub fn run(command: &Policy) -> ExitCode {
         Policy::Evaluate(options) => evaluate::run(options, &mut output),
         Policy::Test(options) => test::run(options, &mut output),
     };
-    // Whoever stops reading has seen enough.
-    let _ = io::stdout().lock().write_all(output.as_bytes());
+    let mut standard_output = io::stdout().lock();
+    let written = standard_output.write_all(output.as_bytes()).and_then(|()| standard_output.flush());
+    let status = match (status, written) {
+        // Whoever stops reading has seen enough.
+        (Ok(_), Err(error)) if error.kind() != ErrorKind::BrokenPipe => {
+            Err(Trouble::one(format!("the results cannot be written: {error}")))
+        }
+        (status, _) => status,
+    };
     match status {
         Ok(status) => status.into(),
         Err(Trouble(lines)) => {
+            let mut standard_error = io::stderr().lock();
             for line in lines {
-                match line {
-                    Line::Message(message) => eprintln!("tracewarden: {message}"),
-                    Line::Rendered(text) => eprintln!("{text}\n"),
-                }
+                // Where nobody is told, the status still says it.
+                let _ = match line {
+                    Line::Message(message) => writeln!(standard_error, "tracewarden: {message}"),
+                    Line::Rendered(text) => writeln!(standard_error, "{text}\n"),
+                };
             }
             NOT_DONE.into()
         }

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::{Content, Fault, MAX_DEPTH, Node, Place};
+use super::{Content, Fault, Lines as TextLines, MAX_DEPTH, Node, Place};
 
 /// Reads a document.
 ///
@@ -73,7 +73,12 @@ fn node(raw: &str, lines: &Lines<'_>, depth: usize) -> Result<Node, Fault> {
         Some(b'n') => Content::Null,
         _ => Content::Number(serde_json::from_str(raw).map_err(failed)?),
     };
-    Ok(Node { place, content })
+    let text_lines = match &content {
+        Content::Text(text) if text.contains('\n') => Some(TextLines::Escaped),
+        Content::Text(_) => Some(TextLines::Kept(place.line)),
+        _ => None,
+    };
+    Ok(Node { place, content, lines: text_lines })
 }
 
 /// An error of the parser, which counts from the beginning of what it was given.

@@ -5,14 +5,16 @@ use std::collections::BTreeSet;
 use saphyr_parser::{Event, Parser, ScalarStyle, ScanError, Span, StrInput};
 use serde_json::Number;
 
-use super::{Content, Fault, MAX_DEPTH, Node, Place};
+use super::{Content, Fault, Lines, MAX_DEPTH, Node, Place};
+
+const EXPRESSION_ADVICE: &str = "put an expression in single quotes, or on the lines after `|`";
 
 /// Reads a document.
 ///
 /// # Errors
 /// Where the text is no YAML, or YAML that is refused here.
 pub(super) fn read(text: &str) -> Result<Node, Fault> {
-    let mut reader = Reader { events: Parser::new_from_str(text) };
+    let mut reader = Reader { text, events: Parser::new_from_str(text) };
     let start = Place { line: 1, column: 1 };
     loop {
         match reader.next()? {
@@ -28,6 +30,7 @@ pub(super) fn read(text: &str) -> Result<Node, Fault> {
 }
 
 struct Reader<'a> {
+    text: &'a str,
     events: Parser<'a, StrInput<'a>>,
 }
 
@@ -35,19 +38,42 @@ fn place(span: &Span) -> Place {
     Place { line: span.start.line(), column: span.start.col() + 1 }
 }
 
-fn unreadable(error: &ScanError) -> Fault {
-    let marker = error.marker();
-    let place = Place { line: marker.line(), column: marker.col() + 1 };
-    Fault::new(place, format!("not YAML: {}", error.info()))
+/// How the lines of a scalar lie in the document.
+fn lines(text: &str, style: ScalarStyle, span: &Span) -> Lines {
+    match style {
+        // The place is that of the first line that is not empty; the text has the empty ones before it, too.
+        ScalarStyle::Literal => {
+            let empty = text.bytes().take_while(|byte| *byte == b'\n').count();
+            Lines::Kept(span.start.line().saturating_sub(empty).max(1))
+        }
+        ScalarStyle::Folded => Lines::Joined,
+        _ if span.start.line() != span.end.line() => Lines::Joined,
+        _ if text.contains('\n') => Lines::Escaped,
+        _ => Lines::Kept(span.start.line()),
+    }
 }
 
 impl<'a> Reader<'a> {
     fn next(&mut self) -> Result<(Event<'a>, Span), Fault> {
         match self.events.next_event() {
             Some(Ok(event)) => Ok(event),
-            Some(Err(error)) => Err(unreadable(&error)),
+            Some(Err(error)) => Err(self.unreadable(&error)),
             None => Ok((Event::StreamEnd, Span::default())),
         }
+    }
+
+    fn unreadable(&self, error: &ScanError) -> Fault {
+        let marker = error.marker();
+        let place = Place { line: marker.line(), column: marker.col() + 1 };
+        let advice = if self.within_expression(place) { EXPRESSION_ADVICE } else { "" };
+        let separator = if advice.is_empty() { "" } else { "; " };
+        Fault::new(place, format!("not YAML: {}{separator}{advice}", error.info()))
+    }
+
+    /// Whether it is probably a policy's expression that begins with what YAML takes for a sign of its own, or holds it.
+    fn within_expression(&self, place: Place) -> bool {
+        let before = place.line.saturating_sub(2);
+        self.text.lines().skip(before).take(place.line - before).any(|line| line.contains("expression:"))
     }
 
     fn end(&mut self) -> Result<(), Fault> {
@@ -63,21 +89,29 @@ impl<'a> Reader<'a> {
     fn node(&mut self, event: Event<'a>, span: Span, depth: usize) -> Result<Node, Fault> {
         let place = place(&span);
         let refuse = |message: &str| Err(Fault::new(place, message));
+        let unread = |what: &str, advice: &str| {
+            let advice = if self.within_expression(place) { EXPRESSION_ADVICE } else { advice };
+            Err(Fault::new(place, format!("{what} are not read: {advice}")))
+        };
         if depth > MAX_DEPTH {
             return refuse(&format!("documents are at most {MAX_DEPTH} levels deep, this is deeper"));
         }
         let (anchor, tag) = match &event {
-            Event::Alias(_) => return refuse("aliases are not read: write the value out"),
+            Event::Alias(_) => return unread("aliases", "write the value out"),
             Event::Scalar(_, _, anchor, tag) => (*anchor, tag.is_some()),
             Event::SequenceStart(anchor, tag) | Event::MappingStart(anchor, tag) => (*anchor, tag.is_some()),
             _ => (0, false),
         };
         if anchor != 0 {
-            return refuse("anchors are not read: write the value out");
+            return unread("anchors", "write the value out");
         }
         if tag {
-            return refuse("tags are not read: write the value without");
+            return unread("tags", "write the value without");
         }
+        let scalar_lines = match &event {
+            Event::Scalar(text, style, ..) => Some(lines(text, *style, &span)),
+            _ => None,
+        };
         let content = match event {
             Event::Scalar(text, ScalarStyle::Plain, ..) => match plain(&text) {
                 Some(content) => content,
@@ -100,7 +134,8 @@ impl<'a> Reader<'a> {
             Event::MappingStart(..) => self.members(depth)?,
             _ => return refuse("a value is expected"),
         };
-        Ok(Node { place, content })
+        let lines = scalar_lines.filter(|_| matches!(content, Content::Text(_)));
+        Ok(Node { place, content, lines })
     }
 
     fn members(&mut self, depth: usize) -> Result<Content, Fault> {

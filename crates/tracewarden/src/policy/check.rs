@@ -10,14 +10,13 @@ use tracewarden_rest::policies::CheckResult;
 use tracewarden_rest::policy_file::FilePolicy;
 use tracewarden_tracestore::readable;
 
-use super::files::{self, plain};
+use super::files::{self, Origin, plain};
 use super::{FAILED, Trouble};
 use crate::command_line::{Format, PolicyCheck};
 
 /// A policy with what checking it found.
 struct Found {
-    /// Where its text comes from.
-    origin: String,
+    origin: Origin,
     text: String,
     checked: Result<Checked, Vec<Diagnostic>>,
     warnings: Vec<Diagnostic>,
@@ -36,41 +35,68 @@ struct Line {
 /// # Errors
 /// When a file cannot be read.
 pub(super) fn run(options: &PolicyCheck, output: &mut String) -> Result<u8, Trouble> {
+    let files = options.files.iter().chain(&options.model).chain(&options.user);
+    files::one_standard_input(files)?;
     let given = options.model.as_deref().map(files::model).transpose()?;
     let user = options.user.as_deref().map(files::user).transpose()?.unwrap_or_default();
     let mut found = Vec::new();
+    let mut trouble = Vec::new();
     if let Some(expression) = &options.expression {
-        found.push(alone("expression".to_owned(), expression.clone(), needed(given.as_ref())?));
+        let origin = Origin::alone("expression".to_owned());
+        found.push(alone(origin, expression.clone(), needed(given.as_ref())?));
+    }
+    if options.files.iter().any(|path| !holds_roles(path)) {
+        needed(given.as_ref())?;
     }
     for path in &options.files {
-        if holds_roles(path) {
-            let (named, file, model) = files::roles(path, given.as_ref())?;
-            for role in &file.roles {
-                let origin = format!("{}, role `{}`", named.name, plain(&role.name));
-                found.extend(together(&origin, &role.policies, &model));
-            }
-            found.extend(
-                file.policies
-                    .iter()
-                    .flat_map(|policy| together(&named.name, std::slice::from_ref(policy), &model)),
-            );
-        } else {
-            found.push(alone(files::shown(path), files::text(path)?, needed(given.as_ref())?));
+        match of_file(path, given.as_ref()) {
+            Ok(policies) => found.extend(policies),
+            Err(Trouble(lines)) => trouble.extend(lines),
         }
     }
-    if found.is_empty() {
+    if found.is_empty() && trouble.is_empty() {
         return Err(Trouble::one("there is no policy to check: the files hold neither roles nor policies"));
     }
+    let status = report(found, options, &user, output);
+    // What was found in the other files is said all the same.
+    if trouble.is_empty() { Ok(status) } else { Err(Trouble(trouble)) }
+}
+
+/// Writes what was found, and says with what status.
+fn report(found: Vec<Found>, options: &PolicyCheck, user: &Caller, output: &mut String) -> u8 {
     let failed = |found: &Found| found.checked.is_err() || (options.strict && !found.warnings.is_empty());
     let status = if found.iter().any(failed) { FAILED } else { 0 };
     match options.format {
-        Format::Text => found.iter().for_each(|found| show(found, options, &user, output)),
+        Format::Text => found.iter().for_each(|found| show(found, options, user, output)),
+        Format::Json if found.is_empty() => {}
         Format::Json => {
-            let lines: Vec<Line> = found.into_iter().map(|found| line(found, &user)).collect();
+            let lines: Vec<Line> = found.into_iter().map(|found| line(found, user)).collect();
             super::report::json(&lines, output);
         }
     }
-    Ok(status)
+    status
+}
+
+fn of_file(path: &Path, given: Option<&AccessModel>) -> Result<Vec<Found>, Trouble> {
+    if !holds_roles(path) {
+        return Ok(vec![alone(Origin::alone(files::shown(path)), files::text(path)?, needed(given)?)]);
+    }
+    let (named, file, model) = files::roles(path, given)?;
+    let mut found: Vec<Found> = files::policies(&file)
+        .map(|(pointer, role, policy)| {
+            let role = role.map_or_else(String::new, |role| format!("role `{}`, ", plain(role)));
+            let origin = named.origin(&pointer, &format!("{role}policy `{}`", plain(&policy.title)));
+            alone(origin, policy.expression.clone(), &model)
+        })
+        .collect();
+    let mut rest = found.as_mut_slice();
+    for role in &file.roles {
+        let split = std::mem::take(&mut rest).split_at_mut_checked(role.policies.len());
+        let Some((of_role, others)) = split else { break };
+        together(&role.policies, of_role);
+        rest = others;
+    }
+    Ok(found)
 }
 
 fn needed(given: Option<&AccessModel>) -> Result<&AccessModel, Trouble> {
@@ -82,24 +108,17 @@ fn holds_roles(path: &Path) -> bool {
     ["yaml", "yml", "json"].iter().any(|known| ending.eq_ignore_ascii_case(known))
 }
 
-fn alone(origin: String, text: String, model: &AccessModel) -> Found {
+fn alone(origin: Origin, text: String, model: &AccessModel) -> Found {
     let checked = check(&text, model);
     let warnings = checked.as_ref().map_or_else(|_| Vec::new(), |checked| checked.warnings().to_vec());
     Found { origin, text, checked, warnings }
 }
 
 /// The policies of one role: some advice needs them all.
-fn together(origin: &str, policies: &[FilePolicy], model: &AccessModel) -> Vec<Found> {
-    let mut found: Vec<Found> = policies
-        .iter()
-        .map(|policy| {
-            let origin = format!("{origin}, policy `{}`", plain(&policy.title));
-            alone(origin, policy.expression.clone(), model)
-        })
-        .collect();
+fn together(policies: &[FilePolicy], found: &mut [Found]) {
     let valid: Option<Vec<(&str, &Checked)>> = policies
         .iter()
-        .zip(&found)
+        .zip(found.iter())
         .map(|(policy, found)| found.checked.as_ref().ok().map(|checked| (policy.title.as_str(), checked)))
         .collect();
     if let Some(warnings) = valid.map(|valid| role_warnings(&valid)) {
@@ -107,7 +126,6 @@ fn together(origin: &str, policies: &[FilePolicy], model: &AccessModel) -> Vec<F
             found.warnings = warnings;
         }
     }
-    found
 }
 
 fn predicate(checked: &Checked, user: &Caller) -> Option<String> {
@@ -117,7 +135,8 @@ fn predicate(checked: &Checked, user: &Caller) -> Option<String> {
 fn show(found: &Found, options: &PolicyCheck, user: &Caller, output: &mut String) {
     let errors = found.checked.as_ref().err().into_iter().flatten();
     for diagnostic in errors.chain(&found.warnings) {
-        let _ = writeln!(output, "{}\n", diagnostic.render(&found.text, Some(&found.origin)));
+        let _ =
+            writeln!(output, "{}\n", diagnostic.render(&found.text, Some(&found.origin.at(diagnostic.line))));
     }
     let _ = match &found.checked {
         Err(_) => writeln!(output, "{}: not valid", found.origin),
@@ -146,5 +165,5 @@ fn line(found: Found, user: &Caller) -> Line {
         }
         Err(errors) => CheckResult::offline(errors, Vec::new(), Vec::new(), None),
     };
-    Line { policy: origin, result }
+    Line { policy: origin.to_string(), result }
 }

@@ -1,5 +1,7 @@
 //! Files with access models, users, spans, roles and tests.
 
+use std::collections::BTreeSet;
+use std::fmt;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -8,8 +10,8 @@ use serde::de::DeserializeOwned;
 use tracewarden_model::{AccessModel, Caller};
 use tracewarden_rest::json::Json;
 use tracewarden_rest::policies::EvaluatedUser;
-use tracewarden_rest::policy_file::{MemberFault, PolicyFile};
-use tracewarden_rest::text::{Document, Fault};
+use tracewarden_rest::policy_file::{FilePolicy, MemberFault, PolicyFile};
+use tracewarden_rest::text::{Document, Fault, Lines};
 
 use super::{Line, Trouble};
 
@@ -47,7 +49,51 @@ pub(super) fn text(path: &Path) -> Result<String, Trouble> {
     if bytes.len() as u64 > MAX_BYTES {
         return Err(Trouble::one(format!("{}: files are limited to {MAX_BYTES} bytes", shown(path))));
     }
+    // Some editors mark UTF-8 so.
+    if bytes.starts_with("\u{feff}".as_bytes()) {
+        bytes.drain(.."\u{feff}".len());
+    }
     String::from_utf8(bytes).map_err(|_| Trouble::one(format!("{}: not UTF-8", shown(path))))
+}
+
+/// The standard input can be read once: the second time nothing would be there.
+pub(super) fn one_standard_input<'a>(paths: impl IntoIterator<Item = &'a PathBuf>) -> Result<(), Trouble> {
+    if paths.into_iter().filter(|path| is_standard_input(path)).count() > 1 {
+        return Err(Trouble::one("only one file can be read from the standard input"));
+    }
+    Ok(())
+}
+
+/// Where a policy comes from.
+pub(super) struct Origin {
+    file: String,
+    /// Which policy of the file it is; empty where the file is one policy.
+    policy: String,
+    /// The line of the file on which its text begins, where the lines of the text are lines of the file.
+    first_line: Option<usize>,
+}
+
+impl Origin {
+    /// A text that is no part of a file of roles.
+    pub(super) fn alone(name: String) -> Self {
+        Self { file: name, policy: String::new(), first_line: None }
+    }
+
+    /// "roles.yaml:12, role `dev`, policy `One`", for a line of the policy's text.
+    pub(super) fn at(&self, line: u32) -> String {
+        match self.first_line {
+            Some(first) => {
+                format!("{}:{}{}", self.file, first + line.saturating_sub(1) as usize, self.policy)
+            }
+            None => self.to_string(),
+        }
+    }
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", self.file, self.policy)
+    }
 }
 
 /// A document with the name that messages call it by.
@@ -73,6 +119,15 @@ impl Named {
     /// "roles.yaml:3:5: message", for the member that a JSON Pointer names.
     pub(super) fn at(&self, pointer: &str, message: &str) -> String {
         format!("{}:{}: {}", self.name, self.document.place(pointer), plain(message))
+    }
+
+    /// Where the policy comes from that a JSON Pointer names, and that `name` names to people.
+    pub(super) fn origin(&self, pointer: &str, name: &str) -> Origin {
+        let first_line = match self.document.lines(&format!("{pointer}/expression")) {
+            Some(Lines::Kept(first)) => Some(first),
+            _ => None,
+        };
+        Origin { file: self.name.clone(), policy: format!(", {name}"), first_line }
     }
 
     fn trouble(&self, faults: Vec<MemberFault>) -> Trouble {
@@ -102,6 +157,10 @@ pub(super) fn roles(
     let named = Named::read(path)?;
     let mut file: PolicyFile = named.parse()?;
     let own = file.access_model().map_err(|faults| named.trouble(faults))?;
+    let doubtful = unclear(&named, &file);
+    if !doubtful.is_empty() {
+        return Err(Trouble(doubtful));
+    }
     let model = match (given, own, file.model.take()) {
         (_, Some(_), Some(_)) => {
             let message = "there are `fields` already: the model is either here or in another file";
@@ -110,8 +169,13 @@ pub(super) fn roles(
         (Some(given), ..) => given.clone(),
         (None, Some(own), None) => own,
         (None, None, Some(relative)) => {
-            let beside =
-                path.parent().map_or_else(|| PathBuf::from(&relative), |parent| parent.join(&relative));
+            // A file of the name `-` is none that is given on the command line.
+            let directory = path.parent().filter(|directory| !directory.as_os_str().is_empty());
+            let beside = match directory {
+                None if relative == "-" => PathBuf::from("./-"),
+                None => PathBuf::from(&relative),
+                Some(directory) => directory.join(&relative),
+            };
             model(&beside)?
         }
         (None, None, None) => {
@@ -122,6 +186,48 @@ pub(super) fn roles(
         }
     };
     Ok((named, file, model))
+}
+
+/// What makes it unclear which role or policy is meant, or what a policy says. Policies of a role may have one title,
+/// as in the service.
+fn unclear(named: &Named, file: &PolicyFile) -> Vec<Line> {
+    let mut lines = Vec::new();
+    let mut fault = |pointer: &str, message: &str| lines.push(Line::Message(named.at(pointer, message)));
+    for at in repeated(file.roles.iter().map(|role| role.name.as_str())) {
+        fault(&format!("/roles/{at}/name"), "a role of this name is there already");
+    }
+    for at in repeated(file.policies.iter().map(|policy| policy.title.as_str())) {
+        fault(&format!("/policies/{at}/title"), "a policy of this title is there already");
+    }
+    for (pointer, _, policy) in policies(file) {
+        let pointer = format!("{pointer}/expression");
+        // The comment would reach to the end of the joined line, and take conditions with it.
+        if named.document.lines(&pointer) == Some(Lines::Joined) && policy.expression.contains("//") {
+            fault(
+                &pointer,
+                "the lines of this expression become one, so that a comment would hide what follows it: write them after `|`",
+            );
+        }
+    }
+    lines
+}
+
+/// The policies of a file, each with a JSON Pointer to it and the role that holds it.
+pub(super) fn policies(file: &PolicyFile) -> impl Iterator<Item = (String, Option<&str>, &FilePolicy)> {
+    let of_roles = file.roles.iter().enumerate().flat_map(|(at, role)| {
+        let policies = role.policies.iter().enumerate();
+        policies.map(move |(index, policy)| {
+            (format!("/roles/{at}/policies/{index}"), Some(role.name.as_str()), policy)
+        })
+    });
+    let loose = file.policies.iter().enumerate();
+    of_roles.chain(loose.map(|(at, policy)| (format!("/policies/{at}"), None, policy)))
+}
+
+/// The positions of names that were there before.
+pub(super) fn repeated<'n>(names: impl Iterator<Item = &'n str>) -> Vec<usize> {
+    let mut seen = BTreeSet::new();
+    names.enumerate().filter(|(_, name)| !seen.insert(*name)).map(|(at, _)| at).collect()
 }
 
 /// The user of a file.

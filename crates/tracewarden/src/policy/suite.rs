@@ -2,14 +2,15 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::rc::Rc;
 
 use tracewarden_model::nearest::nearest;
 use tracewarden_model::{AccessModel, Caller};
-use tracewarden_policy::{Checked, Span, check};
+use tracewarden_policy::{Checked, Outcome, Span, check};
 use tracewarden_rest::json::Json;
 use tracewarden_rest::policy_file::{FilePolicy, FileTest, PolicyFile};
 
-use super::files::{self, Named, plain};
+use super::files::{self, Named, Origin, plain};
 use super::report::counted;
 use super::{Line, Trouble};
 
@@ -20,7 +21,7 @@ const ADMIN_ROLE: &str = "admin";
 pub(super) struct Suite {
     pub(super) name: String,
     pub(super) model: AccessModel,
-    pub(super) policies: Vec<Policy>,
+    pub(super) policies: Vec<Rc<Policy>>,
     pub(super) tests: Vec<Test>,
 }
 
@@ -30,6 +31,7 @@ pub(super) struct Policy {
     title: String,
     /// How tests and reports call it: `role/title`, or the title of one that no role holds.
     pub(super) label: String,
+    pub(super) origin: Origin,
     pub(super) expression: String,
     pub(super) checked: Checked,
 }
@@ -42,7 +44,32 @@ impl Policy {
 }
 
 /// What is expected of a policy on a span.
-pub(super) type Expected = &'static str;
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Expected {
+    True,
+    False,
+    Error,
+}
+
+impl Expected {
+    const ALL: [Self; 3] = [Self::True, Self::False, Self::Error];
+
+    pub(super) fn is(self, outcome: &Outcome) -> bool {
+        self == match outcome {
+            Outcome::True => Self::True,
+            Outcome::False => Self::False,
+            Outcome::Error(_) => Self::Error,
+        }
+    }
+
+    pub(super) fn as_str(self) -> &'static str {
+        match self {
+            Self::True => "true",
+            Self::False => "false",
+            Self::Error => "error",
+        }
+    }
+}
 
 /// A test.
 pub(super) struct Test {
@@ -50,8 +77,8 @@ pub(super) struct Test {
     pub(super) user: Caller,
     pub(super) spans: Vec<Span>,
     pub(super) visible: Option<bool>,
-    /// Positions of policies, each with what it is on each span.
-    pub(super) outcomes: Vec<(usize, Vec<Expected>)>,
+    /// Policies, each with what it is on each span.
+    pub(super) outcomes: Vec<(Rc<Policy>, Vec<Expected>)>,
 }
 
 impl Suite {
@@ -62,7 +89,9 @@ impl Suite {
     pub(super) fn read(path: &Path, given: Option<&AccessModel>) -> Result<Self, Trouble> {
         let (named, file, model) = files::roles(path, given)?;
         let mut reader = Reader { named: &named, model: &model, lines: Vec::new() };
-        let policies = reader.policies(&file);
+        let policies: Vec<Rc<Policy>> = files::policies(&file)
+            .filter_map(|(pointer, role, policy)| reader.policy(&pointer, policy, role))
+            .collect();
         let tests = reader.tests(&file, &policies);
         if !reader.lines.is_empty() {
             return Err(Trouble(reader.lines));
@@ -83,12 +112,10 @@ impl Reader<'_> {
     }
 
     /// Says which names are there twice.
-    fn unique<'n>(&mut self, list: &str, member: &str, names: impl Iterator<Item = &'n str>) {
-        let mut seen = BTreeSet::new();
-        for (index, name) in names.enumerate() {
-            if !seen.insert(name) {
-                self.fault(&format!("/{list}/{index}/{member}"), &format!("`{name}` is there twice"));
-            }
+    fn unique<'n>(&mut self, list: &str, member: &str, names: impl Iterator<Item = &'n str> + Clone) {
+        for index in files::repeated(names.clone()) {
+            let name = names.clone().nth(index).unwrap_or_default();
+            self.fault(&format!("/{list}/{index}/{member}"), &format!("`{name}` is there twice"));
         }
     }
 
@@ -97,41 +124,29 @@ impl Reader<'_> {
         self.fault(pointer, &format!("no {what} `{name}`{}", hint.unwrap_or_default()));
     }
 
-    fn policies(&mut self, file: &PolicyFile) -> Vec<Policy> {
-        self.unique("roles", "name", file.roles.iter().map(|role| role.name.as_str()));
-        let mut policies = Vec::new();
-        for (at, role) in file.roles.iter().enumerate() {
-            let list = format!("roles/{at}/policies");
-            self.unique(&list, "title", role.policies.iter().map(|policy| policy.title.as_str()));
-            let made = role.policies.iter().filter_map(|policy| self.policy(policy, Some(&role.name)));
-            policies.extend(made.collect::<Vec<_>>());
-        }
-        self.unique("policies", "title", file.policies.iter().map(|policy| policy.title.as_str()));
-        policies.extend(file.policies.iter().filter_map(|policy| self.policy(policy, None)));
-        policies
-    }
-
-    fn policy(&mut self, policy: &FilePolicy, role: Option<&str>) -> Option<Policy> {
+    fn policy(&mut self, pointer: &str, policy: &FilePolicy, role: Option<&str>) -> Option<Rc<Policy>> {
         let FilePolicy { title, expression, .. } = policy;
         let label = role.map_or_else(|| title.clone(), |role| format!("{role}/{title}"));
+        let origin = self.named.origin(pointer, &format!("policy `{}`", plain(&label)));
         match check(expression, self.model) {
-            Ok(checked) => Some(Policy {
+            Ok(checked) => Some(Rc::new(Policy {
                 role: role.map(str::to_owned),
                 title: title.clone(),
                 label,
+                origin,
                 expression: expression.clone(),
                 checked,
-            }),
+            })),
             Err(diagnostics) => {
-                let origin = format!("{}, policy `{}`", self.named.name, plain(&label));
-                let rendered = diagnostics.iter().map(|found| found.render(expression, Some(&origin)));
+                let rendered =
+                    diagnostics.iter().map(|found| found.render(expression, Some(&origin.at(found.line))));
                 self.lines.extend(rendered.map(Line::Rendered));
                 None
             }
         }
     }
 
-    fn tests(&mut self, file: &PolicyFile, policies: &[Policy]) -> Vec<Test> {
+    fn tests(&mut self, file: &PolicyFile, policies: &[Rc<Policy>]) -> Vec<Test> {
         if file.tests.is_empty() {
             self.fault("", "there are no `tests`");
         }
@@ -149,12 +164,20 @@ impl Reader<'_> {
         }
         let mut traces = Vec::with_capacity(file.traces.len());
         for (at, trace) in file.traces.iter().enumerate() {
+            self.not_empty(&trace.spans, &format!("/traces/{at}/spans"));
             traces.push((trace.name.as_str(), self.spans(&trace.spans, &format!("/traces/{at}/spans"))));
         }
         let tests = file.tests.iter().enumerate();
         tests
             .filter_map(|(at, test)| self.test(test, &format!("/tests/{at}"), &users, &traces, policies))
             .collect()
+    }
+
+    /// On no spans, whatever is expected of each would hold.
+    fn not_empty(&mut self, spans: &[Json], pointer: &str) {
+        if spans.is_empty() {
+            self.fault(pointer, "a trace has at least one span: without one, nothing would be tested");
+        }
     }
 
     fn spans(&mut self, sent: &[Json], pointer: &str) -> Vec<Span> {
@@ -172,7 +195,7 @@ impl Reader<'_> {
         pointer: &str,
         users: &[Caller],
         traces: &[(&str, Vec<Span>)],
-        policies: &[Policy],
+        policies: &[Rc<Policy>],
     ) -> Option<Test> {
         let user = users.iter().find(|user| user.username == test.user).cloned();
         if user.is_none() {
@@ -192,7 +215,11 @@ impl Reader<'_> {
                 }
                 found
             }
-            (None, Some(sent)) => Some(self.spans(sent, &format!("{pointer}/spans"))),
+            (None, Some(sent)) => {
+                let pointer = format!("{pointer}/spans");
+                self.not_empty(sent, &pointer);
+                Some(self.spans(sent, &pointer))
+            }
             _ => {
                 self.fault(pointer, "a test is about a `trace` or about `spans`");
                 None
@@ -213,8 +240,8 @@ impl Reader<'_> {
         wanted: &Json,
         pointer: &str,
         spans: usize,
-        policies: &[Policy],
-    ) -> Vec<(usize, Vec<Expected>)> {
+        policies: &[Rc<Policy>],
+    ) -> Vec<(Rc<Policy>, Vec<Expected>)> {
         let Json::Object(members) = wanted else {
             self.fault(
                 pointer,
@@ -222,11 +249,14 @@ impl Reader<'_> {
             );
             return Vec::new();
         };
+        if members.is_empty() {
+            self.fault(pointer, "no policy is named: without one, nothing would be tested");
+        }
         let mut outcomes = Vec::with_capacity(members.len());
         for (title, wanted) in members {
             let pointer = format!("{pointer}/{}", title.replace('~', "~0").replace('/', "~1"));
-            let by = |same: &dyn Fn(&Policy) -> bool| -> Vec<usize> {
-                policies.iter().enumerate().filter(|(_, policy)| same(policy)).map(|(at, _)| at).collect()
+            let by = |same: &dyn Fn(&Policy) -> bool| -> Vec<&Rc<Policy>> {
+                policies.iter().filter(|policy| same(policy)).collect()
             };
             let mut found = by(&|policy| policy.label == *title);
             if found.is_empty() {
@@ -239,10 +269,9 @@ impl Reader<'_> {
                         policies.iter().flat_map(|policy| [policy.label.as_str(), policy.title.as_str()]);
                     self.unknown(&pointer, "policy", title, known);
                 }
-                ([one], Some(expected)) => outcomes.push((*one, expected)),
+                ([one], Some(expected)) => outcomes.push((Rc::clone(one), expected)),
                 ([_], None) => {}
-                _ => self
-                    .fault(&pointer, &format!("several roles have a policy `{title}`: write `role/{title}`")),
+                (several, _) => self.fault(&pointer, &ambiguous(title, several)),
             }
         }
         outcomes
@@ -250,9 +279,9 @@ impl Reader<'_> {
 
     fn expected(&mut self, wanted: &Json, pointer: &str, spans: usize) -> Option<Vec<Expected>> {
         let one = |json: &Json| match json {
-            Json::Bool(true) => Some("true"),
-            Json::Bool(false) => Some("false"),
-            Json::Text(text) => ["true", "false", "error"].into_iter().find(|known| known == text),
+            Json::Bool(true) => Some(Expected::True),
+            Json::Bool(false) => Some(Expected::False),
+            Json::Text(text) => Expected::ALL.into_iter().find(|known| known.as_str() == text),
             _ => None,
         };
         let expected = match wanted {
@@ -269,4 +298,14 @@ impl Reader<'_> {
         }
         None
     }
+}
+
+/// Which policies a test may mean, and what can be done.
+fn ambiguous(title: &str, policies: &[&Rc<Policy>]) -> String {
+    let labels: BTreeSet<&str> = policies.iter().map(|policy| policy.label.as_str()).collect();
+    if labels.len() == 1 {
+        return format!("several policies are called `{title}`: to test one of them, give it another title");
+    }
+    let labels: Vec<String> = labels.iter().map(|label| format!("`{label}`")).collect();
+    format!("several roles have a policy `{title}`: write {}", labels.join(" or "))
 }

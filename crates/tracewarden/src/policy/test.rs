@@ -1,6 +1,7 @@
 //! `tracewarden policy test`.
 
 use std::fmt::Write as _;
+use std::rc::Rc;
 use std::sync::atomic::AtomicBool;
 
 use serde::Serialize;
@@ -54,6 +55,7 @@ struct Failure {
 /// # Errors
 /// When the tests of a file cannot be run; then none are.
 pub(super) fn run(options: &PolicyTest, output: &mut String) -> Result<u8, Trouble> {
+    files::one_standard_input(options.files.iter().chain(&options.model))?;
     let given = options.model.as_deref().map(files::model).transpose()?;
     let mut suites = Vec::with_capacity(options.files.len());
     let mut trouble = Vec::new();
@@ -87,16 +89,14 @@ impl Suite {
             failures.extend(self.visibility(test, visible)?);
         }
         for (policy, expected) in &test.outcomes {
-            let Some(policy) = self.policies.get(*policy) else { continue };
             let verdicts = verdicts(policy, &self.model, &test.user, &test.spans)?;
             for (index, (verdict, expected)) in verdicts.iter().zip(expected).enumerate() {
-                let got = verdict.outcome.as_str();
-                if got != *expected {
+                if !expected.is(&verdict.outcome) {
                     failures.push(Failure {
                         about: format!("policy `{}` on span {}", plain(&policy.label), index + 1),
-                        expected: (*expected).to_owned(),
-                        got: got.to_owned(),
-                        shown: vec![self.shown(policy, index, verdict)],
+                        expected: expected.as_str().to_owned(),
+                        got: verdict.outcome.as_str().to_owned(),
+                        shown: vec![shown(policy, index, verdict)],
                     });
                 }
             }
@@ -114,7 +114,7 @@ impl Suite {
             shown,
         };
         let held: Vec<&Policy> =
-            self.policies.iter().filter(|policy| policy.is_held_by(&test.user)).collect();
+            self.policies.iter().map(Rc::as_ref).filter(|policy| policy.is_held_by(&test.user)).collect();
         if let Some(policy) = held.iter().find(|policy| policy.checked.predicate(&test.user).is_none()) {
             let label = plain(&policy.label);
             let got = format!("refused: policy `{label}` is too large for this user's roles and attributes");
@@ -122,10 +122,13 @@ impl Suite {
         }
         let mut opened = Vec::new();
         let mut closed = Vec::new();
+        if held.is_empty() {
+            closed.push(holds_none(&test.user));
+        }
         for policy in held {
             let verdicts = verdicts(policy, &self.model, &test.user, &test.spans)?;
             for (index, verdict) in verdicts.iter().enumerate() {
-                let shown = self.shown(policy, index, verdict);
+                let shown = shown(policy, index, verdict);
                 match verdict.outcome {
                     Outcome::True => opened.push(shown),
                     _ if index < SHOWN_SPANS => closed.push(shown),
@@ -145,11 +148,21 @@ impl Suite {
         let shown = if visible { opened } else { closed };
         Ok(Some(failure(word(visible), shown)))
     }
+}
 
-    fn shown(&self, policy: &Policy, span: usize, verdict: &Verdict) -> String {
-        let origin = format!("{}, policy `{}`", self.name, plain(&policy.label));
-        verdict.render(&format!("on span {}", span + 1), &policy.expression, Some(&origin))
+fn shown(policy: &Policy, span: usize, verdict: &Verdict) -> String {
+    let line = verdict.decided_by.first().map_or(1, |decision| decision.line);
+    verdict.render(&format!("on span {}", span + 1), &policy.expression, Some(&policy.origin.at(line)))
+}
+
+/// Why a user sees no trace at all.
+fn holds_none(user: &Caller) -> String {
+    let username = plain(&user.username);
+    if user.roles.is_empty() {
+        return format!("`{username}` has no roles, and so no policy");
     }
+    let roles: Vec<String> = user.roles.iter().map(|role| format!("`{}`", plain(role))).collect();
+    format!("`{username}` has no policy: there is none in {}", roles.join(", "))
 }
 
 fn verdicts(
@@ -159,7 +172,9 @@ fn verdicts(
     spans: &[Span],
 ) -> Result<Vec<Verdict>, Trouble> {
     explain(&policy.expression, model, user, spans, &AtomicBool::new(false)).map_err(|diagnostics| {
-        let rendered = diagnostics.iter().map(|found| found.render(&policy.expression, Some(&policy.label)));
+        let rendered = diagnostics
+            .iter()
+            .map(|found| found.render(&policy.expression, Some(&policy.origin.at(found.line))));
         Trouble(rendered.map(Line::Rendered).collect())
     })
 }

@@ -9,7 +9,7 @@ fn a_valid_policy_is_said_to_be_valid_with_what_it_reads() {
     let place = Place::new(&[("model.yaml", MODEL), ("own.cel", "ServiceName == \"checkout\"\n")]);
     let ran = place.run(&["check", "--model", "model.yaml", "own.cel"]);
     assert_eq!((ran.status, ran.output.as_str()), (0, "own.cel: valid, reads ServiceName\n"), "{ran:?}");
-    let ran = place.run_with(&["check", "--model", "model.yaml", "-"], "true && Attrs.user.id == \"a\"");
+    let ran = place.run_with(&["check", "--model", "model.yaml", "-"], "Attrs.user.id == \"a\"");
     assert_eq!((ran.status, ran.output.as_str()), (0, "standard input: valid, reads Attrs[\"user.id\"]\n"));
 }
 
@@ -79,6 +79,55 @@ fn all_policies_of_a_file_are_checked() {
     assert_eq!(results[1]["fields"], json!(["Nope"]));
     let error = &results[0]["errors"][0];
     assert_eq!((&error["line"], &error["column"], &error["length"]), (&json!(1), &json!(1), &json!(11)));
+}
+
+#[test]
+fn what_is_found_in_one_file_is_said_whatever_is_wrong_with_another() {
+    let roles = format!("{MODEL}policies: [{{title: One, expression: 'Nope == \"a\"'}}]\n");
+    let place = Place::new(&[("a.yaml", &roles), ("b.yaml", "roles: [\n"), ("c.yaml", &roles)]);
+    let ran = place.run(&["check", "a.yaml", "b.yaml", "nothing.yaml", "c.yaml"]);
+    assert_eq!(ran.status, 2);
+    for name in ["a", "c"] {
+        assert!(ran.output.contains(&format!("{name}.yaml, policy `One`: not valid\n")), "{}", ran.output);
+        assert!(ran.output.contains(&format!("--> {name}.yaml:11, policy `One`:1:1\n")), "{}", ran.output);
+    }
+    assert!(ran.errors.starts_with("tracewarden: b.yaml:2:1: not YAML"), "{}", ran.errors);
+    assert!(ran.errors.contains("\ntracewarden: nothing.yaml: cannot be read"), "{}", ran.errors);
+    let ran = place.run(&["check", "--format", "json", "a.yaml", "b.yaml"]);
+    let results: Value = serde_json::from_str(&ran.output).unwrap();
+    assert_eq!((ran.status, &results[0]["valid"]), (2, &json!(false)));
+}
+
+#[test]
+fn an_error_is_shown_with_its_line_of_the_file() {
+    let origin = |expression: &str| {
+        let text = format!("{MODEL}policies:\n  - title: One\n    expression: {expression}\n");
+        let ran = Place::new(&[("a.yaml", &text)]).run(&["check", "a.yaml"]);
+        assert_eq!(ran.status, 1, "{ran:?}");
+        let origin = ran.output.lines().find(|line| line.starts_with(" --> ")).unwrap();
+        origin.strip_prefix(" --> a.yaml").unwrap().to_owned()
+    };
+    assert_eq!(origin("Nope == 'a'"), ":13, policy `One`:1:1");
+    assert_eq!(origin("'true && Nope == \"a\"'"), ":13, policy `One`:1:9");
+    assert_eq!(origin("|-\n\n      true\n        && Nope == \"a\""), ":16, policy `One`:3:6");
+    // The lines of these are not the file's.
+    assert_eq!(origin("true &&\n      Nope == 'a'"), ", policy `One`:1:9");
+    assert_eq!(origin("\"true &&\\nNope == 'a'\""), ", policy `One`:2:1");
+}
+
+#[test]
+fn one_role_or_policy_of_a_name_is_meant() {
+    let text = format!("{MODEL}roles:\n  - {{name: a, policies: []}}\n  - {{name: a, policies: []}}\n");
+    let ran = Place::new(&[("a.yaml", &text)]).run(&["check", "a.yaml"]);
+    let told = "tracewarden: a.yaml:13:6: a role of this name is there already\n";
+    assert_eq!((ran.status, ran.errors.as_str()), (2, told));
+    let policy = "{title: A, expression: 'Nick == \"a\"'}";
+    let text = format!("{MODEL}policies: [{policy}, {policy}]\n");
+    let ran = Place::new(&[("a.yaml", &text)]).run(&["check", "a.yaml"]);
+    assert!(ran.status == 2 && ran.errors.contains("a policy of this title is there already"), "{ran:?}");
+    // As in the service.
+    let text = format!("{MODEL}roles: [{{name: a, policies: [{policy}, {policy}]}}]\n");
+    assert_eq!(Place::new(&[("a.yaml", &text)]).run(&["check", "a.yaml"]).status, 0);
 }
 
 #[test]

@@ -1,6 +1,10 @@
 //! What holds for all files.
 
-use crate::Place;
+use std::fs::File;
+use std::io::Read;
+use std::process::{Command, Stdio};
+
+use crate::{MODEL, Place};
 
 fn refused(name: &str, text: &str) -> String {
     let ran = Place::new(&[(name, text)]).run(&["check", "--model", name, "--expression", "true"]);
@@ -64,4 +68,118 @@ fn a_terminal_is_not_deceived_by_values() {
     let ran = Place::new(&files).run(&[&arguments[..8], &[&expression]].concat());
     assert!(ran.output.contains("`ServiceName` is \"a\\u202eb\\u001b[2J\""), "{ran:?}");
     assert!(!ran.output.contains(['\u{1b}', '\u{202e}', '\u{200b}']), "{:?}", ran.output);
+}
+
+#[test]
+fn an_expression_that_yaml_takes_for_something_else_is_told_how_to_stand_there() {
+    let told = "put an expression in single quotes, or on the lines after `|`\n";
+    for (expression, message) in [
+        ("!(ServiceName == \"a\")", "5:21: tags are not read: "),
+        ("\"x\" in user.roles", "5:25: not YAML: invalid trailing content after double-quoted scalar; "),
+        (
+            "SpanAttributes[\"env\"] == \"b: c\"",
+            "5:48: not YAML: mapping values are not allowed in this context; ",
+        ),
+    ] {
+        let policies = |text: &str| {
+            format!("roles:\n  - name: r\n    policies:\n      - title: t\n        expression: {text}\n")
+        };
+        let place = Place::new(&[
+            ("model.yaml", MODEL),
+            ("plain.yaml", &policies(expression)),
+            ("quoted.yaml", &policies(&format!("'{expression}'"))),
+            ("lines.yaml", &policies(&format!("|\n          {expression}"))),
+        ]);
+        let ran = place.run(&["check", "--model", "model.yaml", "plain.yaml"]);
+        assert_eq!(
+            (ran.status, ran.errors),
+            (2, format!("tracewarden: plain.yaml:{message}{told}")),
+            "{expression}"
+        );
+        assert_eq!(place.run(&["check", "--model", "model.yaml", "quoted.yaml", "lines.yaml"]).status, 0);
+    }
+}
+
+/// In YAML both of these are one line, of which CEL reads nothing after the comment.
+#[test]
+fn a_comment_cannot_hide_the_rest_of_an_expression() {
+    let text = |sign: &str| {
+        format!(
+            "{MODEL}policies:\n  - title: t\n    expression: {sign}ServiceName == \"a\" // ours\n      && Nick == \"b\"\n"
+        )
+    };
+    let check = |text: &str| Place::new(&[("a.yaml", text)]).run(&["check", "a.yaml"]);
+    for sign in ["", ">\n      "] {
+        let ran = check(&text(sign));
+        let told = "tracewarden: a.yaml:13:5: the lines of this expression become one";
+        assert!(ran.status == 2 && ran.errors.starts_with(told), "{ran:?}");
+    }
+    let ran = check(&text("|\n      "));
+    assert_eq!(
+        (ran.status, ran.output.as_str()),
+        (0, "a.yaml, policy `t`: valid, reads Nick, ServiceName\n")
+    );
+}
+
+#[test]
+fn the_standard_input_is_read_once() {
+    let place = Place::new(&[("model.yaml", MODEL), ("u.yaml", "{username: a}"), ("a.cel", "true")]);
+    for arguments in [
+        &["check", "--model", "-", "-"][..],
+        &["check", "--model", "model.yaml", "--user", "-", "-"],
+        &["check", "--model", "model.yaml", "-", "-"],
+        &["check", "--model", "-", "--user", "-", "a.cel"],
+        &["test", "-", "-"],
+        &["test", "--model", "-", "-"],
+        &["evaluate", "--model", "-", "--user", "u.yaml", "--spans", "-", "a.cel"],
+    ] {
+        let ran = place.run_with(arguments, MODEL);
+        let told = "tracewarden: only one file can be read from the standard input\n";
+        assert_eq!((ran.status, ran.errors.as_str()), (2, told), "{arguments:?}");
+    }
+    assert_eq!(place.run_with(&["check", "--model", "-", "a.cel"], MODEL).status, 0);
+    // What a file calls `-` is a file.
+    let place =
+        Place::new(&[("r.yaml", "model: '-'\npolicies: [{title: a, expression: 'Nick == \"a\"'}]\n")]);
+    let ran = place.run_with(&["check", "r.yaml"], MODEL);
+    assert!(ran.status == 2 && ran.errors.contains("./-: cannot be read"), "{ran:?}");
+}
+
+#[test]
+fn a_mark_of_the_encoding_is_no_part_of_a_policy() {
+    let place = Place::new(&[("model.yaml", MODEL), ("a.cel", "\u{feff}Nick == \"a\"")]);
+    let ran = place.run(&["check", "--model", "model.yaml", "a.cel"]);
+    assert_eq!((ran.status, ran.output.as_str()), (0, "a.cel: valid, reads Nick\n"), "{ran:?}");
+}
+
+/// A report that is lost looks like nothing to report.
+#[test]
+fn results_that_cannot_be_written_are_no_success() {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("model.yaml"), MODEL).unwrap();
+    let run = |output: Stdio, errors: Stdio| {
+        Command::new(env!("CARGO_BIN_EXE_tracewarden"))
+            .args(["policy", "check", "--model", "model.yaml", "--expression", "Nick == 'a'"])
+            .current_dir(&directory)
+            .stdin(Stdio::null())
+            .stdout(output)
+            .stderr(errors)
+            .spawn()
+            .unwrap()
+    };
+    let full = || Stdio::from(File::options().write(true).open("/dev/full").unwrap());
+    let ended = run(full(), Stdio::piped()).wait_with_output().unwrap();
+    assert_eq!(ended.status.code(), Some(2));
+    let errors = String::from_utf8(ended.stderr).unwrap();
+    assert!(errors.starts_with("tracewarden: the results cannot be written: "), "{errors}");
+    // Nor is there a panic where the errors cannot be written either.
+    assert_eq!(run(full(), full()).wait().unwrap().code(), Some(2));
+    // Whoever stops reading has seen enough.
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let mut child = run(Stdio::from(writer), Stdio::piped());
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    let mut errors = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut errors).unwrap();
+    assert_eq!(errors, "");
 }

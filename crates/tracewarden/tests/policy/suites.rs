@@ -76,7 +76,7 @@ fn a_trace_that_opens_against_expectation_fails_with_what_opened_it() {
        the trace, for `ada`: expected hidden, got visible
 
          true: on span 2
-          --> cases.yaml, policy `dev/Own service`:1:1
+          --> cases.yaml:15, policy `dev/Own service`:1:1
            |
          1 | ServiceName == user.attributes.team
            | ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^ true: `ServiceName` is "payments", `user.attributes["team"]` is "payments"
@@ -116,6 +116,41 @@ fn a_role_that_the_user_does_not_hold_opens_nothing() {
     let ran = changed("roles: [dev]", "roles: [support]");
     assert!(ran.output.contains("expected visible, got hidden"), "{}", ran.output);
     assert!(!ran.output.contains("dev/Staging"), "{}", ran.output);
+}
+
+#[test]
+fn whoever_holds_no_policy_is_told_so() {
+    let ran = changed("visible: false", "visible: true");
+    assert_eq!(ran.status, 1);
+    let told = "the trace, for `ben`: expected visible, got hidden\n\n         `ben` has no roles, and so no policy\n";
+    assert!(ran.output.contains(told), "{}", ran.output);
+    let ran = changed("attributes: {team: payments}", "attributes: {}").output;
+    assert!(!ran.contains("no policy"), "{ran}");
+    let ran = changed("roles: [dev]", "roles: [admin]").output;
+    assert!(ran.contains("\n         `ada` has no policy: there is none in `admin`\n"), "{ran}");
+}
+
+/// The service stores such a role.
+#[test]
+fn policies_of_a_role_may_have_one_title() {
+    let ran = changed("title: Staging", "title: Own service");
+    assert!(ran.status == 2 && ran.errors.contains("several policies are called `Own service`"), "{ran:?}");
+    assert!(!ran.errors.contains("twice"), "{ran:?}");
+    let text = format!(
+        "{MODEL}roles: [{{name: r, policies: [{{title: A, expression: 'Nick == \"a\"'}}, {{title: A, expression: 'Nick == \
+         \"b\"'}}]}}]\nusers: [{{username: u, roles: [r]}}]\ntests: [{{name: b, user: u, spans: [{{Nick: b}}], visible: true}}]\n"
+    );
+    let ran = Place::new(&[("cases.yaml", &text)]).run(&["test", "cases.yaml"]);
+    assert_eq!(ran.status, 0, "{ran:?}");
+}
+
+#[test]
+fn what_decided_is_shown_with_its_line_of_the_file() {
+    let expression =
+        "|\n          ServiceName == user.attributes.team\n            && ServiceName == \"cart\"\n";
+    let ran = changed("ServiceName == user.attributes.team\n", expression);
+    assert_eq!(ran.status, 1);
+    assert!(ran.output.contains("--> cases.yaml:17, policy `dev/Own service`:2:6"), "{}", ran.output);
 }
 
 #[test]
@@ -161,7 +196,18 @@ fn tests_that_cannot_be_run_do_not_pass() {
         ":31:36: no trace `two service`; did you mean `two services`?",
     );
     troubled("{Own service: error}", "{Own servic: error}", "no policy `Own servic`; did you mean");
-    troubled("dev/Staging", "Staging", "several roles have a policy `Staging`: write `role/Staging`");
+    troubled(
+        "dev/Staging",
+        "Staging",
+        "several roles have a policy `Staging`: write `dev/Staging` or `support/Staging`",
+    );
+    troubled("title: Flagged", "title: dev/Staging", "several policies are called `dev/Staging`: to test");
+    troubled("name: support", "name: dev", "cases.yaml:18:5: a role of this name is there already");
+    troubled(
+        "{Own service: error}",
+        "{}",
+        ":32:70: no policy is named: without one, nothing would be tested",
+    );
     troubled("[false, true]", "[true]", "the test has 2 spans, and here are 1 outcome");
     troubled("[false, true]", "[false, perhaps]", "expected `true`, `false`, `error`");
     troubled("roles: [dev]", "roles: [deb]", "no role `deb`; did you mean `dev`?");
@@ -173,6 +219,19 @@ fn tests_that_cannot_be_run_do_not_pass() {
     troubled("name: no roles", "name: own service", ":32:6: `own service` is there twice");
     troubled("username: ben", "username: ada", "`ada` is there twice");
     troubled("tests:\n", "test: []\ntests:\n", "unknown member `test`; did you mean `tests`?");
+    for (test, place) in [
+        ("trace: t", ":12:20"),
+        ("spans: [], visible: false", ":14:30"),
+        ("spans: [], policies: {Loose: true}", ":14:30"),
+    ] {
+        let text = format!(
+            "{MODEL}policies: [{{title: Loose, expression: 'true'}}]\ntraces: [{{name: t, spans: []}}]\nusers: [{{username: \
+             eve}}]\ntests: [{{name: a, user: eve, {test}}}]\n"
+        );
+        let ran = Place::new(&[("cases.yaml", &text)]).run(&["test", "cases.yaml"]);
+        let told = format!("cases.yaml{place}: a trace has at least one span");
+        assert!(ran.status == 2 && ran.output.is_empty() && ran.errors.contains(&told), "{told}: {ran:?}");
+    }
     let empty = format!("{MODEL}tests: []\n");
     let ran = Place::new(&[("cases.yaml", &empty)]).run(&["test", "cases.yaml"]);
     assert!(ran.status == 2 && ran.errors.contains("there are no `tests`"), "{ran:?}");
