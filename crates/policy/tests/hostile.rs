@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
+use std::sync::atomic::AtomicBool;
 
 use support::{caller, model};
 use tracewarden_model::{AttributeValue, Caller};
@@ -127,7 +128,7 @@ fn answer(text: &str, at: usize, longest: &mut f64) -> bool {
         answered();
         let spans = [BTreeMap::new(), span()];
         // Refused where lists of this length multiply.
-        if let Err(errors) = explain(text, &model, &caller, &spans) {
+        if let Err(errors) = explain(text, &model, &caller, &spans, &AtomicBool::new(false)) {
             assert!(errors.iter().all(|error| error.code == "too_large"), "{errors:?}");
         }
         answered();
