@@ -59,9 +59,8 @@ pub enum Alteration {
     AbsentAttributeIsEmpty,
     /// An attribute that the caller does not have is false.
     AbsentAttributeIsFalse,
-    /// A boolean field: T without D.
-    BooleanFieldTrueUndefined,
-    /// A boolean field: F without D.
+    /// A boolean field: F without D. (T without D is no mistake that could be noticed: what stands where there is no
+    /// boolean is not `true`.)
     BooleanFieldFalseUndefined,
     /// A boolean field: T and F swapped.
     BooleanFieldSwapped,
@@ -223,10 +222,6 @@ alterations! {
     FieldPresentWhereDefined: field_present = fields::defined;
     AbsentAttributeIsEmpty: absent_attribute = || Lowered::known_text("");
     AbsentAttributeIsFalse: absent_attribute = || Lowered::Known(Known::Bool(false));
-    BooleanFieldTrueUndefined: boolean_field = |defined, value| Truth {
-        is_true: value.clone(),
-        is_false: defined.and(value.negate()),
-    };
     BooleanFieldFalseUndefined: boolean_field = |defined, value| Truth {
         is_true: defined.and(value.clone()),
         is_false: value.negate(),
