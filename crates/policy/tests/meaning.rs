@@ -268,3 +268,24 @@ fn fields_that_are_policy_inputs_only_do_not_exist_in_a_strangers_restriction() 
     assert!(authorise([policy], restriction(true), &caller(), &model).is_ok());
     assert!(authorise([policy], restriction(false), &caller(), &model).is_err());
 }
+
+/// Where a string begins, ends or contains another is a matter of bytes, as it is to the trace store.
+#[test]
+fn parts_of_characters_are_compared_by_bytes() {
+    let on = |bytes: &[u8], policy: &str| {
+        let span = BTreeMap::from([("Nick".to_owned(), FieldValue::String(bytes.to_vec()))]);
+        evaluate(policy, &model(), &caller(), &[span]).unwrap().remove(0)
+    };
+    for (bytes, policy, is) in [
+        (&b"\xc3"[..], "\"é\".contains(Nick)", true),
+        (b"\xc3", "\"é\".startsWith(Nick)", true),
+        (b"\xc3", "\"é\".endsWith(Nick)", false),
+        (b"\xa9", "\"aé\".endsWith(Nick)", true),
+        (b"\xe6\x97", "[\"日é\"].exists(v, v.startsWith(Nick))", true),
+        (b"\xe6\x97", "[\"日é\"].exists(v, v.endsWith(Nick))", false),
+        (b"a\xc3", "Nick.startsWith(\"a\") && Nick.contains(Nick)", true),
+        (b"\xc3", "Nick == \"é\"", false),
+    ] {
+        assert_eq!(on(bytes, policy), if is { Outcome::True } else { Outcome::False }, "{policy}");
+    }
+}

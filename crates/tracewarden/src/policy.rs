@@ -1,6 +1,7 @@
 //! `tracewarden policy`: policies without a service or a trace store, from files.
 
 mod check;
+mod columns;
 mod evaluate;
 mod files;
 mod report;

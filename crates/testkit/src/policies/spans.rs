@@ -6,8 +6,21 @@ use tracewarden_policy::{FieldValue, Span};
 use super::Generator;
 use super::columns::{COLUMNS, KEYS};
 
-/// Bytes that are not UTF-8, in spans only.
-const BROKEN: [&[u8]; 5] = [b"\xff", b"a\xc3", b"\xe2\x82b", b"ab\xed\xa0\x80", b"\x80prod"];
+/// Bytes that are not UTF-8, in spans only. The later ones are parts of characters that [`TEXTS`](super::TEXTS) and names
+/// of enumerations hold, so that one string can begin, end or contain the other.
+const BROKEN: [&[u8]; 11] = [
+    b"\xff",
+    b"a\xc3",
+    b"\xe2\x82b",
+    b"ab\xed\xa0\x80",
+    b"\x80prod",
+    b"\xc3",
+    b"\xa9",
+    b"\xe6\x97",
+    b"\xa5\xe6\x9c",
+    b"\xf0\x9f",
+    b"\x80",
+];
 
 /// JSON that a key of type string_array may hold, right and wrong.
 const LISTS: [&str; 16] = [

@@ -193,6 +193,28 @@ fn cases() -> Vec<Case> {
         FieldValue::text("a"),
         True,
     );
+    // The reference compared the stand-ins for such bytes, of which a whole character has none.
+    case(
+        "the first byte of a character is in it and begins it",
+        "\"\u{e9}\".contains(SpanName) && \"\u{e9}\".startsWith(SpanName) && !\"\u{e9}\".endsWith(SpanName)",
+        "SpanName",
+        FieldValue::String(b"\xc3".to_vec()),
+        True,
+    );
+    case(
+        "the last byte of a character ends it, within a macro too",
+        "[\"a\u{e9}\"].exists(v, v.endsWith(SpanName) && !v.startsWith(SpanName))",
+        "SpanName",
+        FieldValue::String(b"\xa9".to_vec()),
+        True,
+    );
+    case(
+        "what is not UTF-8 begins with a part of a character, and equals none",
+        "\"\u{65e5}a\".startsWith(SpanName) && SpanName != \"\u{65e5}\" && SpanName.startsWith(\"\")",
+        "SpanName",
+        FieldValue::String(b"\xe6\x97".to_vec()),
+        True,
+    );
     cases
 }
 

@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicBool;
 use tracewarden_policy::{check, explain};
 use tracewarden_rest::policies::EvaluateResult;
 
+use super::columns::tell_misspelt;
 use super::files::{self, is_standard_input};
 use super::report::{self, Outcomes};
 use super::{FAILED, Line, Trouble};
@@ -38,6 +39,7 @@ pub(super) fn run(options: &PolicyEvaluate, output: &mut String) -> Result<u8, T
     if let Err(diagnostics) = check(&text, &model) {
         return refuse(diagnostics, output);
     }
+    tell_misspelt(&named, &sent, &model, pointer);
     let spans = tracewarden_rest::spans(&sent, &model, pointer).map_err(|errors| {
         Trouble(errors.iter().map(|error| Line::Message(named.at(&error.pointer, &error.detail))).collect())
     })?;

@@ -10,6 +10,7 @@ use tracewarden_policy::{Checked, Outcome, Span, check};
 use tracewarden_rest::json::Json;
 use tracewarden_rest::policy_file::{FilePolicy, FileTest, PolicyFile};
 
+use super::columns::tell_misspelt;
 use super::files::{self, Named, Origin, plain};
 use super::report::counted;
 use super::{Line, Trouble};
@@ -181,6 +182,7 @@ impl Reader<'_> {
     }
 
     fn spans(&mut self, sent: &[Json], pointer: &str) -> Vec<Span> {
+        tell_misspelt(self.named, sent, self.model, pointer);
         tracewarden_rest::spans(sent, self.model, pointer).unwrap_or_else(|errors| {
             for error in errors {
                 self.fault(&error.pointer, &error.detail);

@@ -95,3 +95,13 @@ fn what_cannot_be_evaluated_is_said_with_its_place() {
     let both = ["evaluate", "--model", "model.yaml", "--user", "-", "--spans", "-", "--expression", "true"];
     assert!(place.run(&both).errors.contains("only one file"));
 }
+
+#[test]
+fn a_column_whose_name_is_misspelt_is_told_of() {
+    let spans = "[{\"Nick\": \"x\", \"SpanId\": \"1\"}, {\"Nikc\": \"x\"}]";
+    let ran = evaluate("Nick == \"x\"", spans, &[]);
+    assert_eq!(ran.status, 0, "{ran:?}");
+    let note = "span 2 has a column `Nikc` that no field of the model is in; did you mean `Nick`?";
+    assert!(ran.errors.contains(note), "{ran:?}");
+    assert_eq!(ran.errors.matches("note").count(), 1, "{ran:?}");
+}

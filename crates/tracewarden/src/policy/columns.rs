@@ -1,0 +1,89 @@
+//! Columns of spans that were written by hand, whose names are misspelt: they would count as absent without a word.
+
+use std::collections::BTreeSet;
+use std::io::{self, Write};
+
+use tracewarden_model::AccessModel;
+use tracewarden_rest::json::Json;
+
+use super::files::Named;
+
+/// Letters that a misspelt name has otherwise, at most, in one place.
+const OTHER_LETTERS: usize = 2;
+
+/// Tells of names of columns that are nearly those of a field whose column the span lacks. Other columns are what a query
+/// answers with too, and no matter.
+pub(super) fn tell_misspelt(named: &Named, sent: &[Json], model: &AccessModel, pointer: &str) {
+    let mut errors = io::stderr().lock();
+    for (at, message) in misspelt(sent, model, pointer) {
+        // Where nobody reads it there is nothing else to be done.
+        let _ = writeln!(errors, "tracewarden: note: {}", named.at(&at, &message));
+    }
+}
+
+/// JSON Pointers to spans, each with what is said of it.
+fn misspelt(sent: &[Json], model: &AccessModel, pointer: &str) -> Vec<(String, String)> {
+    let mut columns = BTreeSet::new();
+    for field in &model.fields {
+        match &field.field.map {
+            Some(map) => columns.insert(map.as_str()),
+            None => {
+                // A nested column is there as a whole, or as one for each member.
+                let outer =
+                    field.field.name.match_indices('.').filter_map(|(at, _)| field.field.name.get(..at));
+                columns.extend(outer);
+                columns.insert(field.field.name.as_str())
+            }
+        };
+    }
+    let mut notes = Vec::new();
+    for (index, span) in sent.iter().enumerate() {
+        let Json::Object(members) = span else { continue };
+        for (name, _) in members.iter().filter(|(name, _)| !columns.contains(name.as_str())) {
+            let meant = columns.iter().find(|column| span.member(column).is_none() && is_near(name, column));
+            if let Some(meant) = meant {
+                let message = format!(
+                    "span {} has a column `{name}` that no field of the model is in; did you mean `{meant}`?",
+                    index + 1
+                );
+                notes.push((format!("{pointer}/{index}"), message));
+            }
+        }
+    }
+    notes
+}
+
+/// Whether names differ in few letters of one place, by whatever case and underscores they are written.
+fn is_near(written: &str, known: &str) -> bool {
+    let letters = |name: &str| -> Vec<char> {
+        name.chars().filter(|letter| *letter != '_').flat_map(char::to_lowercase).collect()
+    };
+    let (written, known) = (letters(written), letters(known));
+    let longest = written.len().max(known.len());
+    let before = written.iter().zip(&known).take_while(|(a, b)| a == b).count();
+    let after = written.iter().rev().zip(known.iter().rev()).take_while(|(a, b)| a == b).count();
+    longest >= 2 * OTHER_LETTERS && before + after + OTHER_LETTERS >= longest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slip_is_near_and_another_column_is_not() {
+        for (written, known) in [
+            ("SpanAtributes", "SpanAttributes"),
+            ("SpanAttribute", "SpanAttributes"),
+            ("span_attributes", "SpanAttributes"),
+            ("SevriceName", "ServiceName"),
+            ("servicename", "ServiceName"),
+        ] {
+            assert!(is_near(written, known), "{written}");
+        }
+        for (written, known) in
+            [("SpanId", "SpanName"), ("TraceId", "TraceState"), ("Id", "Ip"), ("", "Name")]
+        {
+            assert!(!is_near(written, known), "{written}");
+        }
+    }
+}
