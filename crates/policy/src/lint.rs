@@ -73,7 +73,7 @@ pub(crate) fn warnings(checked: &Checked) -> Vec<Diagnostic> {
     let effort = Effort::new();
     let whole = sides(root, &effort);
     let mut found = constant::constants(text, root, whole.as_ref(), &effort);
-    found.extend(absent::negations(text, root));
+    found.extend(absent::negations(text, root, &effort));
     found.extend(patterns::slow_patterns(text, root));
     found.sort_by_key(|warning| (warning.line, warning.column));
     found

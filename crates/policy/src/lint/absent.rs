@@ -6,15 +6,17 @@ use tracewarden_model::MarkedField;
 use tracewarden_model::field::escape;
 
 use crate::diagnostics::{Diagnostic, Span};
-use crate::expression::{Kind, Node, Type};
-use crate::predicate::{Quantifier, Relation};
+use crate::expression::{Kind, Known, Node, Type};
+use crate::lint::normal_form::{Effort, sides};
+use crate::lower::fields::present;
+use crate::predicate::{Predicate, Quantifier, Relation};
 
 /// Longer text is not repeated in a suggestion.
 const MAX_SNIPPET_CHARS: usize = 120;
 
 /// On a span without the key a negation is an error like any condition on it, so the span does not match.
-pub(super) fn negations(text: &str, root: &Node) -> Vec<Diagnostic> {
-    let mut reader = Reader { text, root, found: Vec::new() };
+pub(super) fn negations(text: &str, root: &Node, effort: &Effort) -> Vec<Diagnostic> {
+    let mut reader = Reader { text, root, effort, found: Vec::new() };
     reader.visit(root, true, &[]);
     reader.found
 }
@@ -24,32 +26,36 @@ type Fields<'a> = Vec<&'a Arc<MarkedField>>;
 struct Reader<'a> {
     text: &'a str,
     root: &'a Node,
+    effort: &'a Effort,
     found: Vec<Diagnostic>,
+}
+
+/// Parts of a chain that are negations over one field, with the parts between them.
+struct Told<'a> {
+    field: &'a Arc<MarkedField>,
+    negations: Vec<&'a Node>,
+    others: Vec<&'a Node>,
+    conjunction: bool,
 }
 
 impl<'a> Reader<'a> {
     /// `settled` are the fields of which the policy says elsewhere what is to be where they are absent.
     fn visit(&mut self, node: &'a Node, positive: bool, settled: &[&'a Arc<MarkedField>]) {
+        if positive {
+            for field in self.unsettled(node, settled) {
+                let (negations, others) = (vec![node], Vec::new());
+                self.negations(node, &Told { field, negations, others, conjunction: true });
+            }
+        }
+        self.descend(node, positive, settled);
+    }
+
+    fn descend(&mut self, node: &'a Node, positive: bool, settled: &[&'a Arc<MarkedField>]) {
+        if let Some((inner, same)) = turned(node) {
+            return self.visit(inner, positive == same, settled);
+        }
         match &node.kind {
-            Kind::Not(inner) => {
-                if positive {
-                    self.negation(node, &[inner], settled);
-                }
-                self.visit(inner, !positive, settled);
-            }
-            Kind::And(..) | Kind::Or(..) => {
-                let conjunction = matches!(node.kind, Kind::And(..));
-                let parts = parts(node, conjunction);
-                for (at, part) in parts.iter().enumerate() {
-                    let mut settled = settled.to_vec();
-                    for (other, sibling) in parts.iter().enumerate() {
-                        if other != at {
-                            settled.extend(settled_by(sibling, conjunction, positive));
-                        }
-                    }
-                    self.visit(part, positive, &settled);
-                }
-            }
+            Kind::And(..) | Kind::Or(..) => self.chain(node, positive, settled),
             Kind::Conditional(condition, yes, no) => {
                 let with = |more: Fields<'a>| [settled, &more].concat();
                 self.visit(condition, positive, settled);
@@ -57,57 +63,134 @@ impl<'a> Reader<'a> {
                 self.visit(no, positive, &with(settled_by(condition, false, true)));
             }
             Kind::Compare(Relation::Ne, left, right) if positive => {
-                self.negation(node, &[left, right], settled);
-                self.against_attribute(node, left, right);
+                self.against_attribute(node, left, right, true);
             }
             Kind::Compare(Relation::Eq, left, right) if !positive => {
-                self.against_attribute(node, left, right);
+                self.against_attribute(node, left, right, false);
             }
-            Kind::Macro { quantifier, range, body, .. } => {
-                if positive && *quantifier == Quantifier::All {
-                    self.negation(node, &[range], settled);
-                }
-                self.visit(body, positive, settled);
-            }
+            Kind::Macro { body, .. } => self.visit(body, positive, settled),
             _ => {}
         }
     }
 
-    /// Tells of the fields within `negated` that may be absent; `node` is the whole of the negation.
-    fn negation(&mut self, node: &'a Node, negated: &[&'a Node], settled: &[&'a Arc<MarkedField>]) {
-        let mut told: Fields<'a> = Vec::new();
-        negated.iter().for_each(|negated| read(negated, settled.to_vec(), &mut told));
-        for field in told {
-            let what = if matches!(node.kind, Kind::Macro { .. }) { "`all`" } else { "negation" };
-            let Some(map) = &field.field.map else {
-                let message = format!("spans where `{}` is NULL do not match this {what}", field.field);
-                let hint = "a policy cannot ask for NULL: if such spans should match, join with `||` what tells them apart";
-                self.tell(node.span, "negated_absent_key", message, hint.to_owned());
-                continue;
-            };
-            let presence = format!("\"{}\" in {map}", escape(&field.field.name));
-            let written = self.snippet(node);
-            let alternative = format!("!({presence}) || {written}");
-            let alternative =
-                if std::ptr::eq(node, self.root) { alternative } else { format!("({alternative})") };
-            let message = format!("spans without `{}` do not match this {what}", field.field);
-            let hint = format!(
-                "if they should match, write `{alternative}`; if they should not, say so: `{presence} && {written}`"
-            );
-            self.tell(node.span, "negated_absent_key", message, hint);
+    /// Of negations over one field in a chain it is told once: what is written for one of them would leave the others.
+    fn chain(&mut self, node: &'a Node, positive: bool, settled: &[&'a Arc<MarkedField>]) {
+        let conjunction = matches!(node.kind, Kind::And(..));
+        let parts = parts(node, conjunction);
+        let mut told: Vec<(&'a Arc<MarkedField>, Vec<usize>)> = Vec::new();
+        for (at, part) in parts.iter().enumerate() {
+            let mut settled = settled.to_vec();
+            for (other, sibling) in parts.iter().enumerate() {
+                if other != at {
+                    settled.extend(settled_by(sibling, conjunction, positive));
+                }
+            }
+            if positive {
+                for field in self.unsettled(part, &settled) {
+                    match told.iter_mut().find(|(known, _)| *known == field) {
+                        Some((_, places)) => places.push(at),
+                        None => told.push((field, vec![at])),
+                    }
+                }
+            }
+            self.descend(part, positive, &settled);
+        }
+        for (field, places) in told {
+            let place = |(at, part): (usize, &&'a Node)| (places.contains(&at), *part);
+            let (negations, others): (Vec<_>, Vec<_>) =
+                parts.iter().enumerate().map(place).partition(|(negation, _)| *negation);
+            let nodes = |parts: Vec<(bool, &'a Node)>| parts.into_iter().map(|(_, part)| part).collect();
+            let told = Told { field, negations: nodes(negations), others: nodes(others), conjunction };
+            match *told.negations.as_slice() {
+                [only] => self.negations(only, &Told { others: Vec::new(), ..told }),
+                _ => self.negations(node, &told),
+            }
+        }
+    }
+
+    /// The fields without which a negation is certainly not true, and of which nothing else is said.
+    fn unsettled(&self, node: &'a Node, settled: &[&'a Arc<MarkedField>]) -> Fields<'a> {
+        let mut found = Vec::new();
+        match (turned(node), &node.kind) {
+            (Some((inner, false)), _) => read(inner, settled.to_vec(), &mut found),
+            (None, Kind::Compare(Relation::Ne, left, right)) => {
+                [left, right].into_iter().for_each(|side| read(side, settled.to_vec(), &mut found));
+            }
+            (None, Kind::Macro { quantifier: Quantifier::All, range, .. }) => {
+                read(range, settled.to_vec(), &mut found);
+            }
+            _ => {}
+        }
+        if found.is_empty() {
+            return found;
+        }
+        // Below a negation a part of `&&`, a branch or the body of a macro may not matter.
+        let sides = sides(node, self.effort);
+        found.retain(|field| sides.as_ref().is_some_and(|sides| sides.is_true.need(field)));
+        found
+    }
+
+    /// Tells of negations over a field that may be absent; `node` is what the advice would replace.
+    fn negations(&mut self, node: &'a Node, told: &Told<'a>) {
+        let Told { field, negations, others, conjunction } = told;
+        let field = &field.field;
+        let what = match negations.as_slice() {
+            [only] if matches!(only.kind, Kind::Macro { .. }) => "this `all`",
+            [_] => "this negation",
+            _ => "these negations",
+        };
+        let Some(map) = &field.map else {
+            let message = format!("spans where `{field}` is NULL do not match {what}");
+            let hint = "a policy cannot ask for NULL: if such spans should match, join with `||` what tells them apart";
+            return self.tell(node.span, "negated_absent_key", message, hint.to_owned());
+        };
+        let operator = if *conjunction { " && " } else { " || " };
+        let written =
+            |parts: &[&'a Node]| -> Vec<String> { parts.iter().map(|part| self.operand(part)).collect() };
+        let joined = written(negations).join(operator);
+        let within = |text: String| if *conjunction { format!("({text})") } else { text };
+        let presence = format!("\"{}\" in {map}", escape(&field.name));
+        let mut absent = format!("!({presence}) || {joined}");
+        let mut present = match conjunction {
+            true => format!("{presence} && {joined}"),
+            false => format!("{presence} && ({joined})"),
+        };
+        if !others.is_empty() {
+            let others = written(others).join(operator);
+            absent = format!("{others}{operator}{}", within(absent));
+            present = format!("{others}{operator}{present}");
+        } else if !std::ptr::eq(node, self.root) {
+            absent = format!("({absent})");
+        }
+        let message = format!("spans without `{field}` do not match {what}");
+        let hint = format!("if they should match, write `{absent}`; if they should not, say so: `{present}`");
+        self.tell(node.span, "negated_absent_key", message, hint);
+    }
+
+    /// A condition as an operand of `&&` or `||`.
+    fn operand(&self, node: &Node) -> String {
+        let text = self.snippet(node);
+        match &node.kind {
+            Kind::And(..) | Kind::Or(..) | Kind::Conditional(..) => format!("({text})"),
+            _ => text,
         }
     }
 
     /// `x != user.attributes.team`: of unlike types they are unequal, so a list opens every span that has the field.
-    fn against_attribute(&mut self, node: &'a Node, left: &'a Node, right: &'a Node) {
+    fn against_attribute(&mut self, node: &'a Node, left: &'a Node, right: &'a Node, unequal: bool) {
         let (value, attribute, name) = match (&left.kind, &right.kind) {
             (Kind::Field(_), Kind::Attribute(name)) if left.ty == Type::Text => (left, right, name),
             (Kind::Attribute(name), Kind::Field(_)) if right.ty == Type::Text => (right, left, name),
             _ => return,
         };
-        let message = format!("where the attribute `{}` is a list, this is always true", escape(name));
+        let message =
+            format!("where the attribute `{}` is a list, every string is unequal to it", escape(name));
         let (value, attribute) = (self.snippet(value), self.snippet(attribute));
-        let hint = format!("for a list write `!({value} in {attribute})`");
+        let among = format!("{value} in {attribute}");
+        let hint = match unequal {
+            true => format!("for a list write `!({among})`"),
+            false => format!("for a list write `{among}`"),
+        };
         self.tell(node.span, "negated_attribute", message, hint);
     }
 
@@ -134,14 +217,34 @@ pub(super) fn parts(node: &Node, conjunction: bool) -> Vec<&Node> {
     }
 }
 
+/// What a condition is turned from, and whether it says the same as that: `!a` and `a == false` do not.
+fn turned(node: &Node) -> Option<(&Node, bool)> {
+    match &node.kind {
+        Kind::Not(inner) => Some((inner, false)),
+        Kind::Compare(relation @ (Relation::Eq | Relation::Ne), left, right) => {
+            let (inner, value) = match (&left.kind, &right.kind) {
+                (_, Kind::Known(Known::Bool(value))) => (left, *value),
+                (Kind::Known(Known::Bool(value)), _) => (right, *value),
+                _ => return None,
+            };
+            // An attribute that is no boolean is unequal to both.
+            (inner.ty == Type::Bool).then_some((&**inner, value == (*relation == Relation::Eq)))
+        }
+        _ => None,
+    }
+}
+
 /// The fields whose absence alone decides a chain that `part` belongs to; or which something beside it asks for anyway.
 fn settled_by(part: &Node, conjunction: bool, positive: bool) -> Fields<'_> {
+    if let Some((inner, same)) = turned(part) {
+        return match (&inner.kind, same, conjunction) {
+            (Kind::HasKey(field), false, false) => vec![field],
+            (_, true, _) => settled_by(inner, conjunction, positive),
+            _ => Vec::new(),
+        };
+    }
     match &part.kind {
         Kind::HasKey(field) if conjunction => vec![field],
-        Kind::Not(inner) => match (&inner.kind, conjunction) {
-            (Kind::HasKey(field), false) => vec![field],
-            _ => Vec::new(),
-        },
         Kind::And(left, right) if conjunction => {
             [settled_by(left, true, positive), settled_by(right, true, positive)].concat()
         }
@@ -153,8 +256,11 @@ fn settled_by(part: &Node, conjunction: bool, positive: bool) -> Fields<'_> {
 
 /// The fields that a condition without a negation needs.
 fn asked_for(node: &Node) -> Fields<'_> {
+    if let Some((inner, same)) = turned(node) {
+        return if same { asked_for(inner) } else { Vec::new() };
+    }
     match &node.kind {
-        Kind::Not(_) | Kind::Or(..) | Kind::Conditional(..) | Kind::Compare(Relation::Ne, ..) => Vec::new(),
+        Kind::Or(..) | Kind::Conditional(..) | Kind::Compare(Relation::Ne, ..) => Vec::new(),
         Kind::Macro { quantifier: Quantifier::All, .. } => Vec::new(),
         Kind::Macro { range, .. } => asked_for(range),
         Kind::Field(field) | Kind::HasKey(field) => vec![field],
@@ -164,10 +270,15 @@ fn asked_for(node: &Node) -> Fields<'_> {
 
 /// The fields in a negation that may be absent and of which it is not said what is to be then.
 fn read<'a>(node: &'a Node, settled: Fields<'a>, found: &mut Fields<'a>) {
+    match turned(node) {
+        Some((inner, true)) => return read(inner, settled, found),
+        // Negated twice.
+        Some((_, false)) => return,
+        None => {}
+    }
     match &node.kind {
         Kind::Field(field) => {
-            let may_be_absent = field.field.map.is_some() || field.column_type.is_nullable();
-            if may_be_absent && !settled.contains(&field) && !found.contains(&field) {
+            if present(field) != Predicate::True && !settled.contains(&field) && !found.contains(&field) {
                 found.push(field);
             }
         }
@@ -185,7 +296,7 @@ fn read<'a>(node: &'a Node, settled: Fields<'a>, found: &mut Fields<'a>) {
             }
         }
         // Negated twice.
-        Kind::Not(_) | Kind::Compare(Relation::Ne, ..) => {}
+        Kind::Compare(Relation::Ne, ..) => {}
         _ => node.children().into_iter().for_each(|child| read(child, settled.clone(), found)),
     }
 }

@@ -1,11 +1,12 @@
 //! Conditions that are true everywhere, or nowhere.
 
 use crate::diagnostics::Diagnostic;
-use crate::expression::{Kind, Known, Node};
+use crate::expression::{Kind, Known, Node, Type};
 use crate::lint::absent::parts;
-use crate::lint::normal_form::{Effort, Sides, sides};
-use tracewarden_model::FieldSource;
+use crate::lint::normal_form::{Effort, Sides, may_err, sides};
+use crate::predicate::Relation;
 
+const ALWAYS: &str = "this is always true";
 const NEVER: &str = "this is never true";
 
 /// What is always the same.
@@ -22,14 +23,20 @@ pub(super) fn constants(text: &str, root: &Node, whole: Option<&Sides>, effort: 
     }
     let mut found = Vec::new();
     part(text, root, effort, &mut found);
-    let never = whole.is_some_and(|sides| sides.is_true.is_never());
-    let nowhere = found.iter_mut().find(|warning| warning.message == NEVER);
-    if let (Some(first), true) = (nowhere, never) {
-        first.message.push_str(", and the policy opens nothing");
-    }
-    if found.is_empty() && root.fields().is_empty() {
-        let message = "this policy does not look at the span: it opens every trace or none";
-        return tell(root, message, "join it with a condition on the span by `&&`");
+    let consequence = match whole {
+        Some(sides) if sides.is_true.is_never() => "nothing",
+        Some(sides) if sides.is_false.is_never() && !may_err(root) => "every trace",
+        _ if found.is_empty() && root.fields().is_empty() => {
+            let message = "this policy does not look at the span: it opens every trace or none";
+            return tell(root, message, "join it with a condition on the span by `&&`");
+        }
+        _ => return found,
+    };
+    // Told where it comes from.
+    let at = found.iter().position(|warning| (warning.message == NEVER) == (consequence == "nothing"));
+    if let Some(warning) = found.get_mut(at.unwrap_or(0)) {
+        warning.message.push_str(", and the policy opens ");
+        warning.message.push_str(consequence);
     }
     found
 }
@@ -37,56 +44,79 @@ pub(super) fn constants(text: &str, root: &Node, whole: Option<&Sides>, effort: 
 /// Tells of the smallest conditions that are always the same.
 fn part(text: &str, node: &Node, effort: &Effort, found: &mut Vec<Diagnostic>) {
     let before = found.len();
+    let tell = |node: &Node, message: &str, hint: &str| {
+        Diagnostic::new(text, node.span, "constant", message).with_hint(hint)
+    };
     let children = match &node.kind {
         Kind::And(..) => parts(node, true),
         Kind::Or(..) => parts(node, false),
         _ => node.children(),
     };
-    for child in children {
-        part(text, child, effort, found);
+    for child in &children {
+        match &child.kind {
+            Kind::Known(Known::Bool(value)) if matches!(node.kind, Kind::And(..) | Kind::Or(..)) => {
+                found.push(tell(child, if *value { ALWAYS } else { NEVER }, "leave it out"));
+            }
+            _ => part(text, child, effort, found),
+        }
     }
     let told = found.len() > before;
     let is_condition = matches!(
         node.kind,
-        Kind::And(..) | Kind::Or(..) | Kind::Compare(..) | Kind::In(..) | Kind::Conditional(..)
+        Kind::And(..)
+            | Kind::Or(..)
+            | Kind::Compare(..)
+            | Kind::In(..)
+            | Kind::TextCall(..)
+            | Kind::Matches(..)
+            | Kind::HasKey(_)
+            | Kind::Macro { .. }
+            | Kind::Conditional(..)
     );
-    // What only depends on the caller is a switch, and a part of it may well be one.
-    if told || !is_condition || node.fields().is_empty() {
+    if told || !is_condition || node.ty != Type::Bool {
         return;
     }
     let Some(sides) = sides(node, effort) else { return };
-    let tell =
-        |message: &str, hint: &str| Diagnostic::new(text, node.span, "constant", message).with_hint(hint);
     if sides.is_true.is_never() {
-        let hint = match &node.kind {
-            Kind::And(..) => {
-                "these conditions exclude each other: join alternatives with `||`, or list them with `in`"
-            }
-            Kind::In(..) => "nothing is in an empty list",
-            _ => "leave it out, or correct what it compares",
-        };
-        found.push(tell(NEVER, hint));
+        found.push(tell(node, NEVER, never_hint(node, &children, effort)));
     } else if sides.is_false.is_never() {
-        let message = match may_err(node) {
-            false => "this is always true",
-            true => "this is true wherever the fields that it names have a value",
-        };
+        let message = if may_err(node) { "this is true wherever what it names has a value" } else { ALWAYS };
         let hint = match &node.kind {
-            Kind::Or(..) => "one of these conditions always holds: leave them out, or join them with `&&`",
+            Kind::Or(..) => {
+                let joined = Sides::joined(&children, true, effort);
+                let other = joined.is_some_and(|joined| !joined.is_true.is_never());
+                match other {
+                    true => "one of these conditions always holds: leave them out, or join them with `&&`",
+                    false => "one of these conditions always holds: leave them out",
+                }
+            }
+            Kind::TextCall(..) | Kind::Matches(..) => {
+                "every text fits: say what to look for, or leave it out"
+            }
+            Kind::Compare(Relation::Eq, ..) => "compare with what the role may see, or leave it out",
             _ => "leave it out, or correct what it compares",
         };
-        found.push(tell(message, hint));
+        found.push(tell(node, message, hint));
     }
 }
 
-/// Whether there may be spans or callers for which a condition is an error.
-fn may_err(node: &Node) -> bool {
-    node.walk().into_iter().any(|node| match &node.kind {
-        Kind::Field(field) => field.source != FieldSource::Column || field.column_type.is_nullable(),
-        Kind::Attribute(_) | Kind::Variable(_) | Kind::Size(_) | Kind::Matches(..) => true,
-        Kind::Compare(relation, ..) => {
-            !matches!(relation, crate::predicate::Relation::Eq | crate::predicate::Relation::Ne)
+fn never_hint(node: &Node, children: &[&Node], effort: &Effort) -> &'static str {
+    let among = |node: &Node| matches!(node.kind, Kind::Compare(Relation::Eq, ..) | Kind::In(..));
+    match &node.kind {
+        Kind::And(..) => {
+            let joined = Sides::joined(children, false, effort);
+            let other = joined.is_some_and(|joined| !joined.is_false.is_never());
+            match (other, children.iter().all(|child| among(child))) {
+                (true, true) => {
+                    "these conditions exclude each other: join alternatives with `||`, or list them with `in`"
+                }
+                (true, false) => "these conditions exclude each other: join alternatives with `||`",
+                (false, _) => "these conditions exclude each other: leave one of them out",
+            }
         }
-        _ => false,
-    })
+        Kind::In(_, haystack) if matches!(&haystack.kind, Kind::List(elements) if elements.is_empty()) => {
+            "nothing is in an empty list"
+        }
+        _ => "leave it out, or correct what it compares",
+    }
 }

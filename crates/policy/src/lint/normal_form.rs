@@ -6,10 +6,16 @@ use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
+use tracewarden_model::{Caller, MarkedField};
+
 use crate::expression::{Kind, Known, Node, Type};
 use crate::lint::canonical::canonical;
 use crate::lint::facts::{Conjunction, Fact, Literal};
-use crate::predicate::Relation;
+use crate::lint::patterns::matches_every_text;
+use crate::lower::fields::{defined, present};
+use crate::lower::lower_by;
+use crate::lower::rules::RULES;
+use crate::predicate::{Predicate, Quantifier, Relation};
 
 /// Of larger expressions nothing is said.
 const MAX_ALTERNATIVES: usize = 32;
@@ -98,6 +104,15 @@ impl Alternatives {
         self.0.iter().all(Conjunction::is_impossible)
     }
 
+    /// Whether this is so on no span where the field is absent.
+    pub(super) fn need(&self, field: &MarkedField) -> bool {
+        let field = field.field.to_string();
+        let needs = |literal: &Literal| {
+            literal.needs.contains(&field) || (literal.holds && literal.fact == Fact::Present(field.clone()))
+        };
+        self.0.iter().all(|each| each.is_impossible() || each.0.iter().any(|literal| needs(literal)))
+    }
+
     /// Whether `other` is so wherever this is.
     pub(super) fn implies(&self, other: &Self, effort: &Effort) -> bool {
         let facts = |alternatives: &Self| alternatives.0.iter().map(|each| each.0.len() + 1).sum::<usize>();
@@ -152,41 +167,159 @@ pub(super) fn sides(node: &Node, effort: &Effort) -> Option<Sides> {
             };
             both(pick(&yes.is_true, &no.is_true)?, pick(&yes.is_false, &no.is_false)?)
         }
+        _ => leaf(node, effort),
+    }
+}
+
+/// A condition that is no junction of others.
+fn leaf(node: &Node, effort: &Effort) -> Option<Sides> {
+    if let Some(sides) = written_out(node) {
+        return Some(sides);
+    }
+    match &node.kind {
         Kind::Compare(Relation::Ne, left, right) => equality(left, right, effort).map(Sides::opposite),
         Kind::Compare(Relation::Eq, left, right) => equality(left, right, effort),
         // All by "less": what has no order is an error in each of them.
-        Kind::Compare(Relation::Lt, left, right) => Some(comparison(Relation::Lt, left, right)),
-        Kind::Compare(Relation::Gt, left, right) => Some(comparison(Relation::Lt, right, left)),
-        Kind::Compare(Relation::Ge, left, right) => Some(comparison(Relation::Lt, left, right).opposite()),
-        Kind::Compare(Relation::Le, left, right) => Some(comparison(Relation::Lt, right, left).opposite()),
+        Kind::Compare(Relation::Lt, left, right) => Some(less(left, right)),
+        Kind::Compare(Relation::Gt, left, right) => Some(less(right, left)),
+        Kind::Compare(Relation::Ge, left, right) => Some(less(left, right).opposite()),
+        Kind::Compare(Relation::Le, left, right) => Some(less(right, left).opposite()),
+        Kind::HasKey(field) if present(field) == Predicate::True => Some(surely(node, true)),
+        Kind::In(needle, haystack) => match &haystack.kind {
+            Kind::List(elements) if elements.iter().any(|element| same(element, needle)) => {
+                Some(surely(node, true))
+            }
+            _ => Some(fact(node, as_fact(node))),
+        },
+        Kind::TextCall(_, subject, argument) if is_empty_text(argument) || same(subject, argument) => {
+            Some(surely(node, true))
+        }
+        Kind::Matches(_, pattern) if matches_every_text(pattern) => Some(surely(node, true)),
+        Kind::Macro { quantifier, body, .. } => {
+            let body = sides(body, effort)?;
+            Some(match quantifier {
+                Quantifier::Exists | Quantifier::ExistsOne if body.is_true.is_never() => surely(node, false),
+                Quantifier::All if body.is_false.is_never() => surely(node, true),
+                _ => fact(node, as_fact(node)),
+            })
+        }
         _ => Some(fact(node, as_fact(node))),
     }
 }
 
+/// What depends on neither span nor caller, such as `1 == 1`.
+fn written_out(node: &Node) -> Option<Sides> {
+    const MAX_NODES: usize = 64;
+    let parts = node.walk();
+    let open = |part: &Node| {
+        matches!(
+            part.kind,
+            Kind::Field(_)
+                | Kind::HasKey(_)
+                | Kind::Username
+                | Kind::Roles
+                | Kind::Attribute(_)
+                | Kind::HasAttribute(_)
+                | Kind::Variable(_)
+                | Kind::Macro { .. }
+        )
+    };
+    if parts.len() > MAX_NODES || parts.into_iter().any(open) {
+        return None;
+    }
+    let truth = lower_by(&RULES, node, &Caller::default()).ok()?;
+    let side = |predicate: &Predicate| match predicate {
+        Predicate::True => Some(Alternatives::always()),
+        Predicate::False => Some(Alternatives::never()),
+        _ => None,
+    };
+    Some(Sides { is_true: side(&truth.is_true)?, is_false: side(&truth.is_false)? })
+}
+
+/// Whether two expressions have the same value wherever they have one.
+fn same(left: &Node, right: &Node) -> bool {
+    canonical(left) == canonical(right)
+}
+
+fn is_empty_text(node: &Node) -> bool {
+    matches!(&node.kind, Kind::Known(Known::Text(text)) if text.is_empty())
+}
+
+/// A condition that has this one value wherever it is no error.
+fn surely(node: &Node, value: bool) -> Sides {
+    let sides = fact(node, Fact::Other(canonical(node)));
+    let is_true = match (value, may_err(node)) {
+        (true, true) => sides.is_true,
+        (false, true) => sides.is_false,
+        (_, false) => Alternatives::always(),
+    };
+    let sides = Sides { is_true, is_false: Alternatives::never() };
+    if value { sides } else { sides.opposite() }
+}
+
+/// Whether there may be spans or callers for which a condition is an error.
+pub(super) fn may_err(node: &Node) -> bool {
+    node.walk().into_iter().any(|node| match &node.kind {
+        Kind::Field(field) => defined(field) != Predicate::True,
+        Kind::Attribute(_) | Kind::Variable(_) | Kind::Size(_) | Kind::Matches(..) => true,
+        Kind::Compare(relation, ..) => !matches!(relation, Relation::Eq | Relation::Ne),
+        _ => false,
+    })
+}
+
 impl Sides {
+    /// The sides of all of these conditions together, or of at least one of them.
+    pub(super) fn joined(nodes: &[&Node], conjunction: bool, effort: &Effort) -> Option<Self> {
+        let mut joined = Self { is_true: Alternatives::always(), is_false: Alternatives::never() };
+        for node in nodes {
+            let next = sides(node, effort)?;
+            let next = if conjunction { next } else { next.opposite() };
+            joined = Self {
+                is_true: joined.is_true.and(&next.is_true, effort)?,
+                is_false: joined.is_false.or(&next.is_false, effort)?,
+            };
+        }
+        Some(if conjunction { joined } else { joined.opposite() })
+    }
+
     fn opposite(self) -> Self {
         Self { is_true: self.is_false, is_false: self.is_true }
     }
 }
 
-fn comparison(relation: Relation, left: &Node, right: &Node) -> Sides {
+fn comparison(relation: Relation, left: &Node, right: &Node) -> Node {
     let kind = Kind::Compare(relation, Box::new(left.clone()), Box::new(right.clone()));
-    let node = Node { kind, ty: Type::Bool, span: left.span };
-    fact(&node, Fact::Other(canonical(&node)))
+    Node { kind, ty: Type::Bool, span: left.span }
+}
+
+fn less(left: &Node, right: &Node) -> Sides {
+    let node = comparison(Relation::Lt, left, right);
+    match (&left.kind, &right.kind) {
+        (Kind::Size(_), Kind::Known(Known::Int(bound))) if *bound <= 0 => surely(&node, false),
+        (Kind::Known(Known::Int(bound)), Kind::Size(_)) if *bound < 0 => surely(&node, true),
+        _ if is_empty_text(right) || same(left, right) => surely(&node, false),
+        _ => fact(&node, Fact::Other(canonical(&node))),
+    }
 }
 
 fn equality(left: &Node, right: &Node, effort: &Effort) -> Option<Sides> {
+    let node = comparison(Relation::Eq, left, right);
+    if same(left, right) {
+        return Some(surely(&node, true));
+    }
+    let opaque = || Some(fact(&node, Fact::Other(canonical(&node))));
     let (value, known) = match (&left.kind, &right.kind) {
         (_, Kind::Known(known)) => (left, known),
         (Kind::Known(known), _) => (right, known),
-        _ => return Some(comparison(Relation::Eq, left, right)),
+        _ => return opaque(),
     };
     match known {
         Known::Text(text) => Some(fact(value, Fact::Among(canonical(value), [text.clone()].into()))),
         // Only of what is surely a boolean: of another type it would be false, and no error.
         Known::Bool(true) if value.ty == Type::Bool => sides(value, effort),
         Known::Bool(false) if value.ty == Type::Bool => sides(value, effort).map(Sides::opposite),
-        _ => Some(comparison(Relation::Eq, left, right)),
+        Known::Int(size) if *size < 0 && matches!(value.kind, Kind::Size(_)) => Some(surely(&node, false)),
+        _ => opaque(),
     }
 }
 

@@ -1,9 +1,24 @@
 //! Searches within texts that no index of the trace store can serve, where nothing else narrows what is read.
 
+use regex_syntax::ParserBuilder;
+use regex_syntax::hir::Look;
+
 use crate::diagnostics::Diagnostic;
-use crate::expression::{Kind, Node};
+use crate::expression::{Kind, Known, Node};
 use crate::lint::absent::parts;
+use crate::pattern::Pattern;
 use crate::predicate::{Quantifier, Relation, TextFunction};
+
+/// Whether a pattern is found in every text that is UTF-8: it is where it can match nothing at all, at the beginning or
+/// at the end.
+pub(super) fn matches_every_text(pattern: &Pattern) -> bool {
+    let parsed = ParserBuilder::new().utf8(false).build().parse(&pattern.reference);
+    parsed.is_ok_and(|parsed| {
+        let (properties, look) = (parsed.properties(), parsed.properties().look_set());
+        let only = |allowed: Look| look.iter().all(|look| look == allowed);
+        properties.minimum_len() == Some(0) && (only(Look::Start) || only(Look::End))
+    })
+}
 
 /// Searches for which the whole time range is read.
 pub(super) fn slow_patterns(text: &str, root: &Node) -> Vec<Diagnostic> {
@@ -41,8 +56,9 @@ fn visit(
                 visit(text, body, narrowed, around.or(Some((node, range))), found);
             }
         }
-        Kind::TextCall(TextFunction::EndsWith | TextFunction::Contains, subject, _) if !narrowed => {
-            if of_the_span(subject) {
+        Kind::TextCall(TextFunction::EndsWith | TextFunction::Contains, subject, argument) if !narrowed => {
+            let empty = matches!(&argument.kind, Kind::Known(Known::Text(text)) if text.is_empty());
+            if of_the_span(subject) && !empty {
                 tell(
                     text,
                     around.unwrap_or((node, subject)),
@@ -52,7 +68,7 @@ fn visit(
             }
         }
         Kind::Matches(subject, pattern) if !narrowed && !pattern.begins_with_text() => {
-            if of_the_span(subject) {
+            if of_the_span(subject) && !matches_every_text(pattern) {
                 let hint = "begin the pattern with `^` and plain text if it is known how the text begins";
                 tell(text, around.unwrap_or((node, subject)), hint, found);
             }
@@ -66,15 +82,11 @@ fn tell(text: &str, (node, subject): (&Node, &Node), hint: &str, found: &mut Vec
     let subject = snippet(subject).unwrap_or("the text");
     let message =
         format!("no index can serve this search: `{subject}` is read on every span of the time range");
-    let joined = match snippet(node) {
-        Some(written) => {
-            format!(
-                "{hint}, or join it with a condition that an index serves: `ServiceName == \"…\" && {written}`"
-            )
-        }
-        None => format!("{hint}, or join it with a condition that an index serves by `&&`"),
-    };
-    found.push(Diagnostic::new(text, node.span, "slow_pattern", message).with_hint(joined));
+    // Which fields are marked is not known here, and the field that is searched would be no help.
+    let hint = format!(
+        "{hint}, or join it by `&&` with a condition that an index serves, such as `==` on another field"
+    );
+    found.push(Diagnostic::new(text, node.span, "slow_pattern", message).with_hint(hint));
 }
 
 /// Whether a condition is such that an index can find the spans that satisfy it.
