@@ -2,13 +2,11 @@
 //! queries. A million rows are made within the engine from hostile and random spans, their columns shuffled against each
 //! other, so that statements meet values together, and one after the other, as no single span has them.
 
-use std::sync::Arc;
-
 use tracewarden_policy::{Predicate, Span, check, lower_condition, testing::truth};
 use tracewarden_testkit::local_store::LocalStore;
 use tracewarden_testkit::policies::{COLUMNS, Generator};
 
-use super::asked::MODEL;
+use super::asked::{Asked, MODEL};
 use super::{connect, execute, load, setting};
 use crate::TraceStore;
 use crate::exhaustive::{caller, conditions, policies, spans};
@@ -17,13 +15,15 @@ use crate::sql::{Statement, quote};
 
 const ROWS: u64 = 1_000_000;
 /// Random spans beside the hostile ones.
-const RANDOM: usize = 200;
+const RANDOM: usize = 2_000;
+/// Random policies beside single operations.
+const POLICIES: usize = 60;
 /// Columns are drawn in so many groups, each on its own.
 const GROUPS: usize = 8;
 /// Predicates of one scan.
 const BATCH: usize = 30;
 /// Of all operations on all fields, every so many-th is asked: with another field, another operation of the same kind.
-const EVERY: usize = 11;
+const EVERY: usize = 19;
 
 /// What is asked of every row.
 struct Question {
@@ -118,7 +118,14 @@ async fn nothing_raises_on_a_million_hostile_spans() {
     base.extend((0..RANDOM).map(|_| generator.span()));
     load(&local, &base).await;
     multiply(&local, base.len(), rows).await;
-    let questions = Arc::new(questions(every));
+    let mut questions = questions(every);
+    // Operations within each other, as people write them.
+    let policies = std::iter::repeat_with(|| Asked::new(generator.policy(), generator.caller())).flatten();
+    questions.extend(
+        policies
+            .map(|Asked { policy, is_true, is_false, .. }| Question { text: policy.text, is_true, is_false })
+            .take(POLICIES),
+    );
     let (mut all, mut never_true) = ([0_u64; 4], 0);
     for batch in questions.chunks(BATCH) {
         let found = match counts(&store, batch).await {
