@@ -10,9 +10,13 @@ use crate::diagnostics::{Diagnostic, Span};
 use crate::lower;
 use crate::parse::on_deep_stack;
 use crate::predicate::Predicate;
+use crate::predicate::work::Budget;
 
 /// Largest predicate of all policies of a caller together, in nodes as written. What is sent holds it a few times.
 const MAX_SCOPE_SIZE: u64 = 20_000;
+
+/// Most work for all policies of a caller together: what a few with very long lists take, or thousands of others.
+const MAX_SCOPE_WORK: u64 = 8 * lower::MAX_WORK;
 
 /// A stored policy of a role that the caller holds.
 #[derive(Debug, Clone, Copy)]
@@ -157,9 +161,10 @@ pub fn authorise<'a>(
                 Stored::compile(&under, restriction.expression, PolicySource::Restriction)
             })
             .transpose()?;
-        let (granted, mut rests_on) = union(&granting, caller)?;
+        let work = Budget::of(MAX_SCOPE_WORK);
+        let (granted, mut rests_on) = union(&granting, caller, &work)?;
         rests_on.extend(restricting.iter().flat_map(Stored::fields));
-        let restriction = restricting.map(|stored| stored.lower(caller)).transpose()?;
+        let restriction = restricting.map(|stored| stored.lower(caller, &work)).transpose()?;
         Ok(AccessScope::new(granted, restriction, rests_on))
     };
     let scope = on_deep_stack(work).unwrap_or_else(|| {
@@ -176,12 +181,13 @@ pub fn authorise<'a>(
 fn union(
     policies: &[Stored<'_>],
     caller: &Caller,
+    work: &Budget,
 ) -> Result<(Predicate, Vec<Arc<MarkedField>>), BrokenPolicy> {
     let mut granted = Vec::with_capacity(policies.len());
     let mut rests_on = Vec::new();
     let mut too_large = None;
     for policy in policies {
-        match policy.lower(caller) {
+        match policy.lower(caller, work) {
             Ok(Predicate::True) => return Ok((Predicate::True, policy.fields())),
             Ok(Predicate::False) => {}
             Ok(predicate) => {
@@ -194,7 +200,7 @@ fn union(
     match too_large {
         Some(broken) => Err(broken),
         // What several roles say alike stands once.
-        None => Ok((Predicate::any_simplified(granted), rests_on)),
+        None => Ok((Predicate::any_simplified(granted, work), rests_on)),
     }
 }
 
@@ -227,8 +233,8 @@ impl<'a> Stored<'a> {
         self.checked.root.fields().into_iter().map(Arc::clone).collect()
     }
 
-    fn lower(&self, caller: &Caller) -> Result<Predicate, BrokenPolicy> {
-        lower::lower(&self.checked.root, caller).map_err(|_| {
+    fn lower(&self, caller: &Caller, work: &Budget) -> Result<Predicate, BrokenPolicy> {
+        lower::lower(&self.checked.root, caller, &work.at_most(lower::MAX_WORK)).map_err(|_| {
             let message = "the policy is too large for this caller's roles and attributes";
             let place = self.checked.root.span;
             let diagnostics = vec![Diagnostic::new(self.expression, place, "too_large", message)];

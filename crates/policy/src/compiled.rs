@@ -175,7 +175,10 @@ impl Checked {
     fn weight(&self) -> usize {
         let own = |node: &Node| match &node.kind {
             Kind::Known(Known::Text(text)) | Kind::Attribute(text) | Kind::HasAttribute(text) => text.len(),
-            Kind::Matches(_, pattern) => pattern.re2.len() + pattern.reference.len(),
+            Kind::Matches(_, pattern) => {
+                let prefix = pattern.prefix.as_ref().map_or(0, String::len);
+                pattern.re2.len() + pattern.reference.len() + prefix
+            }
             // Each use of a field may hold its own copy.
             Kind::Field(field) | Kind::HasKey(field) => {
                 size_of_val(&**field) + field.field.name.len() + field.column_type.to_string().len()

@@ -11,63 +11,80 @@ pub(crate) mod fields;
 pub(crate) mod rules;
 mod truth;
 mod values;
+mod work;
 
 use std::collections::HashMap;
 
 use tracewarden_model::{AttributeValue, Caller};
 
 use crate::expression::{Kind, Known, Node};
+use crate::predicate::work::Budget;
 use crate::predicate::{Predicate, Quantifier, Text};
 
 use fields::field_value;
 use rules::{Elements, RULES, Rules};
 pub(crate) use truth::Truth;
 pub(crate) use values::Lowered;
+use work::Work;
 
 /// Largest predicate of one policy, in nodes as written. Generous: an ordinary policy has fewer than 50.
 pub(crate) const MAX_PREDICATE_SIZE: u64 = 10_000;
-/// Most steps that lowering one policy may take; nested macros over the caller's lists multiply.
-const MAX_STEPS: u64 = 200_000;
+/// Most work that lowering one policy may take with its simplification: what a list of ten thousand takes, and
+/// something besides. Nested macros and lists of conditionals multiply.
+pub(crate) const MAX_WORK: u64 = 1_250_000;
+/// The same for the callers that the checker makes up, whose lists are small, together.
+pub(crate) const MAX_WORK_OF_SMALL_LISTS: u64 = 150_000;
 /// Largest predicate on the way to one that is small: what is shared counts as often as it would be written.
-const MAX_INTERMEDIATE_SIZE: u64 = 10_000_000;
+const MAX_INTERMEDIATE_SIZE: u64 = 1_000_000;
 
 /// The predicate would be too large to send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TooLarge;
 
 /// "The policy is true", for this caller.
-pub(crate) fn lower(node: &Node, caller: &Caller) -> Result<Predicate, TooLarge> {
-    sized(lower_by(&RULES, node, caller)?.is_true)
+pub(crate) fn lower(node: &Node, caller: &Caller, budget: &Budget) -> Result<Predicate, TooLarge> {
+    let truth = lower_within(budget, &RULES, node, caller)?;
+    sized(&truth.is_true, budget)
 }
 
-/// The predicate, unless it is too large.
-pub(crate) fn sized(predicate: Predicate) -> Result<Predicate, TooLarge> {
-    let simple = predicate.simplified();
-    if simple.size() > MAX_PREDICATE_SIZE { Err(TooLarge) } else { Ok(simple) }
+/// The predicate written shorter, unless it is too large.
+pub(crate) fn sized(predicate: &Predicate, budget: &Budget) -> Result<Predicate, TooLarge> {
+    let simple = predicate.simplified_within(budget);
+    if budget.is_spent() || simple.size() > MAX_PREDICATE_SIZE { Err(TooLarge) } else { Ok(simple) }
 }
 
 /// Where the expression is true and where it is false, by these rules and before simplification.
 pub(crate) fn lower_by(rules: &Rules, node: &Node, caller: &Caller) -> Result<Truth, TooLarge> {
-    let mut lowering = Lowering { rules, caller, attributes: HashMap::new(), bound: Vec::new(), steps: 0 };
-    Ok(lowering.node(node)?.truth(rules))
+    lower_within(&Budget::of(MAX_WORK), rules, node, caller)
+}
+
+fn lower_within(budget: &Budget, rules: &Rules, node: &Node, caller: &Caller) -> Result<Truth, TooLarge> {
+    let work = Work::new(rules, budget);
+    let mut lowering = Lowering { work: &work, caller, attributes: HashMap::new(), bound: Vec::new() };
+    let truth = lowering.node(node)?.truth(&work);
+    work.check()?;
+    Ok(truth)
 }
 
 struct Lowering<'a> {
-    rules: &'a Rules,
+    work: &'a Work<'a>,
     caller: &'a Caller,
     /// The caller's attributes that were looked at: a macro may look at a long list for each element of another.
     attributes: HashMap<&'a str, Lowered>,
     /// Variables of the macros around the current expression, innermost last.
     bound: Vec<(u32, Lowered)>,
-    steps: u64,
 }
 
 impl<'a> Lowering<'a> {
     fn node(&mut self, node: &'a Node) -> Result<Lowered, TooLarge> {
-        self.steps(1)?;
-        let rules = self.rules;
+        self.work.steps(1)?;
+        let rules = self.work;
         let lowered = match &node.kind {
-            Kind::Known(known) => Lowered::Known(known.clone()),
+            Kind::Known(known) => {
+                let known = Lowered::Known(known.clone());
+                self.work.steps(known.weight())?;
+                known
+            }
             Kind::List(elements) => {
                 let elements = elements.iter().map(|element| self.node(element)).collect::<Result<_, _>>()?;
                 Lowered::list(elements)
@@ -80,12 +97,13 @@ impl<'a> Lowering<'a> {
             }
             Kind::Field(field) => field_value(rules, field),
             Kind::HasKey(field) => Lowered::from((rules.has_key)((rules.field_present)(field))),
-            Kind::Variable(variable) => self
-                .bound
-                .iter()
-                .rev()
-                .find(|(name, _)| name == variable)
-                .map_or(Lowered::Error, |(_, value)| value.clone()),
+            Kind::Variable(variable) => match self.bound.iter().rev().find(|(name, _)| name == variable) {
+                Some((_, value)) => {
+                    self.work.steps(value.weight())?;
+                    value.clone()
+                }
+                None => Lowered::Error,
+            },
             Kind::Not(inner) => Lowered::from((rules.not)(self.truth(inner)?)),
             Kind::And(left, right) => Lowered::from((rules.and)(self.truth(left)?, self.truth(right)?)),
             Kind::Or(left, right) => Lowered::from((rules.or)(self.truth(left)?, self.truth(right)?)),
@@ -115,6 +133,7 @@ impl<'a> Lowering<'a> {
                 self.quantified(*quantifier, range, *variable, body)?
             }
         };
+        self.work.check()?;
         if let Lowered::Bool(truth) = &lowered
             && truth.is_true.size().saturating_add(truth.is_false.size()) > MAX_INTERMEDIATE_SIZE
         {
@@ -124,28 +143,19 @@ impl<'a> Lowering<'a> {
     }
 
     fn truth(&mut self, node: &'a Node) -> Result<Truth, TooLarge> {
-        Ok(self.node(node)?.truth(self.rules))
+        Ok(self.node(node)?.truth(self.work))
     }
 
-    fn steps(&mut self, count: u64) -> Result<(), TooLarge> {
-        self.steps = self.steps.saturating_add(count);
-        if self.steps > MAX_STEPS { Err(TooLarge) } else { Ok(()) }
-    }
-
-    /// Counts what a comparison costs beyond its operands.
-    fn comparable(&mut self, left: &Lowered, right: &Lowered) -> Result<(), TooLarge> {
+    /// Refuses at once what must be written out in too many ways.
+    fn comparable(&self, left: &Lowered, right: &Lowered) -> Result<(), TooLarge> {
         if left.holds_array() || right.holds_array() {
-            self.steps(left.combinations().saturating_mul(right.combinations()))?;
+            self.work.allows(left.combinations().saturating_mul(right.combinations()))?;
         }
-        match right {
-            // Strings are compared faster than expressions are lowered.
-            Lowered::Known(Known::List(list)) => self.steps(list.len() as u64 / 32),
-            _ => Ok(()),
-        }
+        Ok(())
     }
 
     fn attribute(&mut self, name: &'a str) -> Lowered {
-        let (attributes, rules) = (&self.caller.attributes, self.rules);
+        let (attributes, rules) = (&self.caller.attributes, self.work);
         let value = self.attributes.entry(name).or_insert_with(|| match attributes.get(name) {
             None => (rules.absent_attribute)(),
             Some(AttributeValue::String(text)) => Lowered::known_text(text),
@@ -162,7 +172,8 @@ impl<'a> Lowering<'a> {
         variable: u32,
         body: &'a Node,
     ) -> Result<Lowered, TooLarge> {
-        let rules = self.rules;
+        let rules = self.work;
+        self.work.steps(range.weight())?;
         match range {
             Lowered::Known(Known::List(known)) => {
                 let elements = known.iter().cloned().map(Lowered::Known);
@@ -206,9 +217,9 @@ impl<'a> Lowering<'a> {
             truths.push(self.with_bound(variable, element, body)?);
         }
         let rule = match quantifier {
-            Quantifier::Exists => self.rules.list_exists,
-            Quantifier::All => self.rules.list_all,
-            Quantifier::ExistsOne => self.rules.list_exists_one,
+            Quantifier::Exists => self.work.list_exists,
+            Quantifier::All => self.work.list_all,
+            Quantifier::ExistsOne => self.work.list_exists_one,
         };
         Ok(Lowered::from(rule(defined, truths)))
     }

@@ -4,6 +4,7 @@
 //! `\d \w \s \b` are those of ASCII. Everything that the engines could read differently is refused.
 
 mod error;
+mod prefix;
 mod size;
 
 use regex_syntax::ast::{
@@ -31,6 +32,8 @@ pub struct Pattern {
     pub re2: String,
     /// For the reference evaluator.
     pub(crate) reference: String,
+    /// What every text that matches begins with, in this case.
+    pub(crate) prefix: Option<String>,
 }
 
 impl Pattern {
@@ -55,24 +58,12 @@ impl Pattern {
         re2.write(&ast)?;
         let mut reference = Writer { out: String::new(), boundary: "(?-u:\\b)", folded: false };
         reference.write(&ast)?;
-        Ok(Self { re2: re2.out, reference: reference.out })
+        Ok(Self { re2: re2.out, reference: reference.out, prefix: prefix::prefix(&ast) })
     }
 
     /// Whether every text that matches begins with the same characters, in this case.
     pub(crate) fn begins_with_text(&self) -> bool {
-        let Some(rest) = self.re2.strip_prefix("(?-s)^") else { return false };
-        let plain = rest.starts_with(|first: char| first.is_ascii_alphanumeric()) || rest.starts_with("\\x");
-        // Characters that stand for themselves are written as escapes, so that a bar is always an alternative.
-        let mut depth = 0_i32;
-        let alternatives = rest.chars().any(|character| {
-            match character {
-                '(' => depth += 1,
-                ')' => depth -= 1,
-                _ => {}
-            }
-            character == '|' && depth == 0
-        });
-        plain && !alternatives
+        self.prefix.is_some()
     }
 }
 

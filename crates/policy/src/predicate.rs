@@ -8,12 +8,15 @@
 mod fields;
 mod merge;
 mod simplify;
+pub(crate) mod work;
 
 use std::hash::{DefaultHasher, Hash, Hasher as _};
 use std::ops::Deref;
 use std::sync::Arc;
 
 use tracewarden_model::{MarkedField, Number};
+
+use work::{charge, charge_each};
 
 /// How two values compare.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -224,6 +227,7 @@ pub struct Junction {
 
 impl Junction {
     fn new(parts: Vec<Predicate>) -> Arc<Self> {
+        charge_each(1 + parts.len());
         let size = parts.iter().map(Predicate::size).fold(1, u64::saturating_add);
         let fingerprint = parts.iter().map(Predicate::fingerprint).fold(0, u64::wrapping_add);
         Arc::new(Self { parts, size, fingerprint })
@@ -238,6 +242,8 @@ impl Junction {
 impl Predicate {
     /// A test.
     pub fn atom(atom: Atom) -> Self {
+        // What it takes to hash it: a field is a few strings.
+        charge(4 + atom.size());
         let fingerprint = hash(&atom);
         Self::Atom(Arc::new(Leaf { atom, fingerprint }))
     }
@@ -317,6 +323,7 @@ impl Predicate {
                 (Self::And(junction), true) | (Self::Or(junction), false) => junction.parts.clone(),
                 _ => vec![part],
             };
+            charge_each(flattened.len());
             for part in flattened {
                 let repeated =
                     kept.len() < MAX_COMPARED_PARTS && kept.iter().any(|known| known.is_same(&part));
@@ -355,6 +362,7 @@ impl Predicate {
         if self.fingerprint() != other.fingerprint() {
             return false;
         }
+        charge(1);
         match (self, other) {
             (Self::True, Self::True) | (Self::False, Self::False) => true,
             (Self::Atom(a), Self::Atom(b)) => Arc::ptr_eq(a, b) || a == b,
@@ -376,6 +384,7 @@ impl Junction {
         if in_order || self.parts.len() != other.parts.len() {
             return in_order;
         }
+        charge_each(self.parts.len());
         let sorted = |parts: &[Predicate]| {
             let mut sorted: Vec<usize> = (0..parts.len()).collect();
             sorted.sort_by_key(|at| parts.get(*at).map(Predicate::fingerprint));

@@ -5,8 +5,9 @@ use tracewarden_model::Caller;
 
 use crate::check::Checked;
 use crate::lower::rules::{RULES, Rules};
-use crate::lower::{lower_by, sized};
+use crate::lower::{MAX_WORK, lower_by, sized};
 use crate::predicate::Predicate;
+use crate::predicate::work::Budget;
 
 pub use crate::lower::alterations::Alteration;
 
@@ -32,5 +33,6 @@ pub fn truth_unsimplified(checked: &Checked, caller: &Caller) -> Option<(Predica
 
 fn by(rules: &Rules, checked: &Checked, caller: &Caller) -> Option<(Predicate, Predicate)> {
     let truth = lower_by(rules, &checked.root, caller).ok()?;
-    Some((sized(truth.is_true).ok()?, sized(truth.is_false).ok()?))
+    let side = |side: &Predicate| sized(side, &Budget::of(MAX_WORK)).ok();
+    Some((side(&truth.is_true)?, side(&truth.is_false)?))
 }

@@ -365,7 +365,21 @@ impl Random {
             };
         }
         let (left, right) = (self.below(depth), depth - 1);
-        match self.below(8) {
+        match self.below(10) {
+            7 => {
+                let list = self.choices();
+                match self.below(4) {
+                    0 => format!("{list} == Events.Name || {}", self.condition(right / 2)),
+                    1 => format!("{list} in [Events.Name, [{text}]]"),
+                    2 => format!("{text} in {list}"),
+                    _ => format!("{list} != {}", self.choices()),
+                }
+            }
+            8 => {
+                let (range, list) = (self.literals(), self.choices());
+                let quantifier = *self.pick(&["exists", "all", "exists_one"]);
+                format!("{range}.{quantifier}(w{depth}, {list} == Events.Name && w{depth} == {text})")
+            }
             0 => format!("!({})", self.condition(right)),
             1 => format!(
                 "({}) ? {} : {}",
@@ -383,6 +397,19 @@ impl Random {
             6 => format!("{} && {}", self.condition(left), self.condition(right)),
             _ => format!("({} || {})", self.condition(left), self.condition(right)),
         }
+    }
+
+    /// A list of conditionals.
+    fn choices(&mut self) -> String {
+        let elements: Vec<String> = (0..1 + self.below(12))
+            .map(|at| format!("({} == \"{at}\" ? {} : {})", self.text(), self.text(), self.text()))
+            .collect();
+        format!("[{}]", elements.join(", "))
+    }
+
+    fn literals(&mut self) -> String {
+        let elements: Vec<String> = (0..self.below(200)).map(|at| format!("\"{at}\"")).collect();
+        format!("[{}]", elements.join(", "))
     }
 
     /// A few changes somewhere.
@@ -472,6 +499,33 @@ fn made_by_hand() -> Vec<String> {
             "\"".repeat(times),
             "? : ".repeat(times),
             "x in ".repeat(times),
+        ]);
+    }
+    // Lists of conditionals are written out when they meet an array, and macros over what is known always are.
+    let list = |parts: &dyn Fn(usize) -> String, count: usize| {
+        format!("[{}]", (0..count).map(parts).collect::<Vec<_>>().join(","))
+    };
+    let numbers = |count| list(&|at| format!("\"{at}\""), count);
+    for count in 1..16 {
+        let choices = list(&|at| format!("(Nick==\"{at}\"?ServiceName:Nick)"), count);
+        for (open, close) in [("exists", "&& x == ServiceName"), ("all", "|| x == Nick"), ("exists_one", "")]
+        {
+            for elements in [8, 40, 150] {
+                texts.push(format!("{}.{open}(x, {choices} == Events.Name {close})", numbers(elements)));
+            }
+        }
+        let (around, within) = (numbers(3 * count), numbers(count));
+        texts.extend([
+            format!("{around}.all(x, {around}.exists(y, [(x == Nick ? y : Nick), x] == Events.Name || x == y))"),
+            format!("user.attributes.x.exists(x, user.attributes.team.exists(y, {choices} == Events.Name && x == y))"),
+            format!("{within}.exists(a, {within}.all(b, {within}.exists_one(c, [a, b, c] == Events.Name || a < Nick)))"),
+            format!("{choices} == {choices} || {choices} in [Events.Name, {choices}]"),
+            format!("Nick in {choices} && {choices}.exists(x, x.startsWith(Nick)) && size({choices}) > 1"),
+            format!("{choices}.exists(x, {choices}.all(y, x == y))"),
+            format!("{choices}.exists(x, [(Sampled ? x : Nick), x, x] == Events.Name)"),
+            format!("{}ServiceName{}.startsWith(Nick)", "(Sampled ? Nick : ".repeat(count), ")".repeat(count)),
+            format!("({0} ? {1} : {1}) == Events.Name", "Sampled", choices),
+            (0..8).map(|_| format!("{choices} == Events.Name")).collect::<Vec<_>>().join(" || "),
         ]);
     }
     for pattern in PATTERNS {

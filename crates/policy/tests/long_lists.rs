@@ -43,8 +43,7 @@ fn a_macro_over_ten_thousand_elements_becomes_one_test() {
 }
 
 #[test]
-fn what_cannot_be_one_test_is_too_large_and_takes_no_time() {
-    let started = std::time::Instant::now();
+fn what_cannot_be_one_test_is_too_large() {
     for expression in [
         "user.attributes.list.exists(x, size(ServiceName) == size(x) && ServiceName < x && Nick > x)",
         "user.attributes.list.exists(x, user.attributes.list.exists(y, ServiceName.startsWith(x) && Nick == y))",
@@ -53,17 +52,23 @@ fn what_cannot_be_one_test_is_too_large_and_takes_no_time() {
         assert!(predicate(expression, &caller_with(1)).is_some(), "{expression}");
         assert!(predicate(expression, &caller_with(10_000)).is_none(), "{expression}");
     }
-    assert!(started.elapsed().as_secs() < 20, "{:?}", started.elapsed());
 }
 
 #[test]
 fn lists_of_choices_do_not_multiply_without_end() {
     let choices = vec!["(Sampled ? ServiceName : Nick)"; 60].join(", ");
+    let nine = (0..9).map(|at| format!("(Nick == \"{at}\" ? ServiceName : Nick)"));
+    let nine = nine.collect::<Vec<_>>().join(", ");
+    let numbers = |count| (0..count).map(|at| format!("\"{at}\"")).collect::<Vec<_>>().join(", ");
     for expression in [
         format!("Events.Name == [{choices}]"),
         format!("[{choices}] != Events.Name"),
         format!("[{choices}] in [Events.Name]"),
         format!("[[{choices}]] == [Events.Name]"),
+        // What is small again once it is simplified.
+        format!("[{}].exists(x, [{nine}] == Events.Name && x == ServiceName)", numbers(150)),
+        format!("[{}].exists(x, [{nine}] == Events.Name && x == \"9\")", numbers(9)),
+        format!("[{0}].all(x, [{0}].exists(y, [{nine}] != Events.Name || x == y))", numbers(20)),
     ] {
         let codes: Vec<&str> =
             check(&expression, &model()).unwrap_err().iter().map(|error| error.code).collect();

@@ -297,10 +297,10 @@ alterations! {
         false_anywhere(defined, |defined| (RULES.text_call)(defined, function, a.clone(), b.clone()))
     };
     MatchesTrueUndefined: matches = |defined, text, pattern| {
-        true_anywhere(defined, |defined| (RULES.matches)(defined, text.clone(), pattern.clone()))
+        true_anywhere(defined, |defined| (RULES.matches)(defined, text.clone(), pattern))
     };
     MatchesFalseUndefined: matches = |defined, text, pattern| {
-        false_anywhere(defined, |defined| (RULES.matches)(defined, text.clone(), pattern.clone()))
+        false_anywhere(defined, |defined| (RULES.matches)(defined, text.clone(), pattern))
     };
     ExistsTrueUndefined: exists =
         |defined, elements, body| true_anywhere(defined, |defined| (RULES.exists)(defined, elements, body.clone()));

@@ -15,6 +15,7 @@ use tracewarden_model::MarkedField;
 
 use super::truth::Truth;
 use super::{Lowered, fields};
+use crate::pattern::Pattern;
 use crate::predicate::{Array, Atom, Int, Predicate, Quantifier, Relation, Text, TextFunction};
 
 /// One function for each rule.
@@ -65,7 +66,7 @@ pub(crate) struct Rules {
     pub(crate) in_array: fn(Predicate, Array, Text) -> Truth,
     /// `startsWith`, `endsWith`, `contains`.
     pub(crate) text_call: fn(Predicate, TextFunction, Text, Text) -> Truth,
-    pub(crate) matches: fn(Predicate, Text, String) -> Truth,
+    pub(crate) matches: fn(Predicate, Text, &Pattern) -> Truth,
     /// Macros over an array, by where it is defined and what the body is for an element.
     pub(crate) exists: fn(Predicate, &Elements, Truth) -> Truth,
     pub(crate) all: fn(Predicate, &Elements, Truth) -> Truth,
@@ -279,9 +280,17 @@ fn text_call(defined: Predicate, function: TextFunction, subject: Text, argument
     Truth { is_true: holds.clone(), is_false: holds.negate() }.where_defined(&defined)
 }
 
-fn matches(defined: Predicate, subject: Text, pattern: String) -> Truth {
-    let holds = Predicate::atom(Atom::Matches(subject, pattern));
-    Truth { is_true: holds.clone(), is_false: holds.negate() }.where_defined(&defined)
+/// Whatever matches begins as the pattern says, which keys serve; on the other side this would only be more to ask.
+fn matches(defined: Predicate, subject: Text, pattern: &Pattern) -> Truth {
+    let begins = match (&subject, &pattern.prefix) {
+        (Text::Field(_), Some(prefix)) => {
+            let prefix = Text::Literal(prefix.clone());
+            Predicate::atom(Atom::TextCall(TextFunction::StartsWith, subject.clone(), prefix))
+        }
+        _ => Predicate::True,
+    };
+    let holds = Predicate::atom(Atom::Matches(subject, pattern.re2.clone()));
+    Truth { is_true: begins.and(holds.clone()), is_false: holds.negate() }.where_defined(&defined)
 }
 
 /// The elements of an array that a macro goes through.

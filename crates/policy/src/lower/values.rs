@@ -3,11 +3,20 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use super::rules::Rules;
 use super::truth::Truth;
+use super::work::Work;
 use crate::expression::Known;
 use crate::pattern::Pattern;
 use crate::predicate::{Array, Int, Predicate, Relation, Text, TextFunction};
+
+/// So many bytes are copied or searched in a step.
+const BYTES_PER_STEP: u64 = 256;
+/// So many elements of a known list are compared in a step.
+const ELEMENTS_PER_STEP: u64 = 4;
+/// A copy of an element is kept for either side of a test, and takes memory rather than time.
+const STEPS_PER_COPY: u64 = 3;
+/// What a list costs beside its elements.
+const LIST_STEPS: u64 = 2;
 
 /// A value as far as it is known before the span is.
 #[derive(Debug, Clone)]
@@ -87,8 +96,9 @@ impl Lowered {
     }
 
     /// As a condition. A value that is no boolean is an error there, which `&&` and `||` absorb like any other.
-    pub(crate) fn truth(&self, rules: &Rules) -> Truth {
+    pub(crate) fn truth(&self, rules: &Work<'_>) -> Truth {
         match self {
+            _ if !rules.step(1) => Truth::ERROR,
             Self::Known(Known::Bool(value)) => Truth::known(*value),
             Self::Bool(truth) => truth.clone(),
             Self::Choice { condition, yes, no } => {
@@ -99,8 +109,9 @@ impl Lowered {
     }
 
     /// Where it is no error.
-    pub(crate) fn defined(&self, rules: &Rules) -> Predicate {
+    pub(crate) fn defined(&self, rules: &Work<'_>) -> Predicate {
         match self {
+            _ if !rules.step(1) => Predicate::False,
             Self::Error => Predicate::False,
             Self::Known(_) => Predicate::True,
             Self::Bool(truth) => (rules.boolean_defined)(truth),
@@ -113,6 +124,22 @@ impl Lowered {
             Self::Choice { condition, yes, no } => {
                 (rules.conditional_defined)(condition, yes.defined(rules), no.defined(rules))
             }
+        }
+    }
+
+    /// What [`Lowered::as_elements`] and splitting the elements takes.
+    fn copy_steps(&self) -> u64 {
+        match self {
+            Self::Known(Known::List(list)) => STEPS_PER_COPY.saturating_mul(list.len() as u64),
+            Self::List(_) => self.weight().saturating_mul(2),
+            _ => 0,
+        }
+    }
+
+    fn size_steps(&self) -> u64 {
+        match self {
+            Self::Known(Known::Text(text)) => 1 + text.len() as u64 / BYTES_PER_STEP,
+            _ => 1,
         }
     }
 
@@ -145,6 +172,16 @@ impl Lowered {
         }
     }
 
+    /// What it takes to copy it.
+    pub(crate) fn weight(&self) -> u64 {
+        match self {
+            Self::Known(Known::Text(text)) => 1 + text.len() as u64 / BYTES_PER_STEP,
+            Self::List(elements) => elements.iter().map(Self::weight).fold(LIST_STEPS, u64::saturating_add),
+            Self::Choice { yes, no, .. } => yes.weight().saturating_add(no.weight()).saturating_add(1),
+            _ => 1,
+        }
+    }
+
     /// In how many ways this must be written out to be compared with an array: lists of choices multiply.
     pub(crate) fn combinations(&self) -> u64 {
         match self {
@@ -166,7 +203,7 @@ impl Lowered {
     /// Applies `operation` to both branches when either side is a choice.
     fn distributed(
         &self,
-        rules: &Rules,
+        rules: &Work<'_>,
         other: &Self,
         operation: impl Fn(&Self, &Self) -> Truth,
     ) -> Option<Truth> {
@@ -182,7 +219,10 @@ impl Lowered {
         Some((rules.conditional)(condition, yes, no))
     }
 
-    pub(crate) fn compare(&self, rules: &Rules, relation: Relation, other: &Self) -> Truth {
+    pub(crate) fn compare(&self, rules: &Work<'_>, relation: Relation, other: &Self) -> Truth {
+        if !rules.step(1) {
+            return Truth::ERROR;
+        }
         if let Some(truth) =
             self.distributed(rules, other, |left, right| left.compare(rules, relation, right))
         {
@@ -195,8 +235,11 @@ impl Lowered {
         }
     }
 
-    fn equals(&self, rules: &Rules, other: &Self) -> Truth {
+    fn equals(&self, rules: &Work<'_>, other: &Self) -> Truth {
         if let (Self::Known(left), Self::Known(right)) = (self, other) {
+            if !rules.step(comparison_steps(left).min(comparison_steps(right))) {
+                return Truth::ERROR;
+            }
             return Truth::known(left == right);
         }
         let defined = (rules.both_defined)(self.defined(rules), other.defined(rules));
@@ -216,7 +259,11 @@ impl Lowered {
     }
 
     /// Equality where a side may be a list or an array.
-    fn equals_as_list(&self, rules: &Rules, other: &Self, defined: &Predicate) -> Truth {
+    fn equals_as_list(&self, rules: &Work<'_>, other: &Self, defined: &Predicate) -> Truth {
+        // The elements of lists are copied, and those of one with choices once for each branch.
+        if !rules.step(self.copy_steps().saturating_add(other.copy_steps())) {
+            return Truth::ERROR;
+        }
         match (self, other) {
             (Self::Array { array: left, .. }, Self::Array { array: right, .. }) => {
                 (rules.equal_arrays)(defined.clone(), left.clone(), right.clone())
@@ -245,8 +292,11 @@ impl Lowered {
         }
     }
 
-    fn ordered(&self, rules: &Rules, relation: Relation, other: &Self) -> Truth {
+    fn ordered(&self, rules: &Work<'_>, relation: Relation, other: &Self) -> Truth {
         if let (Self::Known(left), Self::Known(right)) = (self, other) {
+            if !rules.step(comparison_steps(left).min(comparison_steps(right))) {
+                return Truth::ERROR;
+            }
             return match known_order(left, right) {
                 Some(ordering) => Truth::known(relation.holds(ordering)),
                 None => Truth::ERROR,
@@ -268,7 +318,10 @@ impl Lowered {
         Truth::ERROR
     }
 
-    pub(crate) fn is_in(&self, rules: &Rules, haystack: &Self) -> Truth {
+    pub(crate) fn is_in(&self, rules: &Work<'_>, haystack: &Self) -> Truth {
+        if !rules.step(1) {
+            return Truth::ERROR;
+        }
         if let Some(truth) =
             self.distributed(rules, haystack, |needle, haystack| needle.is_in(rules, haystack))
         {
@@ -283,8 +336,14 @@ impl Lowered {
                 None => (rules.unlike)((rules.both_defined)(self.defined(rules), defined.clone())),
             };
         }
-        if let (Self::Known(needle), Self::Known(Known::List(elements))) = (self, haystack) {
+        if let (Self::Known(needle), Self::Known(list @ Known::List(elements))) = (self, haystack) {
+            if !rules.step(comparison_steps(list)) {
+                return Truth::ERROR;
+            }
             return Truth::known(elements.contains(needle));
+        }
+        if !rules.step(haystack.copy_steps()) {
+            return Truth::ERROR;
         }
         if let (Self::Text { defined, text }, Self::Known(Known::List(elements))) = (self, haystack) {
             let texts = elements.iter().filter_map(|element| match element {
@@ -299,13 +358,19 @@ impl Lowered {
         (rules.in_list)(defined, equal)
     }
 
-    pub(crate) fn text_call(&self, rules: &Rules, function: TextFunction, argument: &Self) -> Truth {
+    pub(crate) fn text_call(&self, rules: &Work<'_>, function: TextFunction, argument: &Self) -> Truth {
+        if !rules.step(1) {
+            return Truth::ERROR;
+        }
         if let Some(truth) =
             self.distributed(rules, argument, |left, right| left.text_call(rules, function, right))
         {
             return truth;
         }
         if let (Self::Known(Known::Text(subject)), Self::Known(Known::Text(argument))) = (self, argument) {
+            if !rules.step(1 + (subject.len() + argument.len()) as u64 / BYTES_PER_STEP) {
+                return Truth::ERROR;
+            }
             return Truth::known(match function {
                 TextFunction::StartsWith => subject.starts_with(argument),
                 TextFunction::EndsWith => subject.ends_with(argument),
@@ -321,19 +386,23 @@ impl Lowered {
         }
     }
 
-    pub(crate) fn matches(&self, rules: &Rules, pattern: &Pattern) -> Truth {
+    pub(crate) fn matches(&self, rules: &Work<'_>, pattern: &Pattern) -> Truth {
+        if !rules.step(1) {
+            return Truth::ERROR;
+        }
         if let Some(truth) = self.distributed(rules, &Self::Error, |left, _| left.matches(rules, pattern)) {
             return truth;
         }
         // A known string is matched by the store as well: one engine decides about all of them.
         match self.as_text() {
-            Some((defined, text)) => (rules.matches)((rules.utf8)(defined, &text), text, pattern.re2.clone()),
+            Some((defined, text)) => (rules.matches)((rules.utf8)(defined, &text), text, pattern),
             None => Truth::ERROR,
         }
     }
 
-    pub(crate) fn size(&self, rules: &Rules) -> Self {
+    pub(crate) fn size(&self, rules: &Work<'_>) -> Self {
         match self {
+            _ if !rules.step(self.size_steps()) => Self::Error,
             Self::Known(Known::Text(text)) => Self::Known(Known::Int(count(text.chars().count()))),
             Self::Known(Known::List(list)) => Self::Known(Known::Int(count(list.len()))),
             // Its length is known; whether it is defined is not.
@@ -352,6 +421,15 @@ impl Lowered {
             }
             _ => Self::Error,
         }
+    }
+}
+
+/// What it takes to compare all of a value with another.
+fn comparison_steps(known: &Known) -> u64 {
+    match known {
+        Known::Text(text) => 1 + text.len() as u64 / BYTES_PER_STEP,
+        Known::List(list) => 1 + list.len() as u64 / ELEMENTS_PER_STEP,
+        _ => 1,
     }
 }
 

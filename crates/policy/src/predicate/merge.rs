@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use super::simplify::{Kind, joined};
+use super::work::{Budget, charge_each};
 use super::{Array, Atom, Predicate, Quantifier, Relation, Text, TextFunction};
 
 /// A test that may be merged with others of its form.
@@ -121,8 +122,9 @@ pub(super) fn fit(kind: Kind, left: &Predicate, right: &Predicate) -> bool {
 
 /// All or any of these parts with those merged that can be, each in the place of the first of its kind. Tells whether
 /// there were any.
-pub(super) fn merged(kind: Kind, parts: Vec<Predicate>) -> (Vec<Predicate>, bool) {
+pub(super) fn merged(kind: Kind, parts: Vec<Predicate>, budget: &Budget) -> (Vec<Predicate>, bool) {
     let mut groups: HashMap<u64, Vec<usize>> = HashMap::new();
+    charge_each(2 * parts.len());
     for (place, part) in parts.iter().enumerate() {
         if let Some(key) = key(kind, part) {
             groups.entry(key).or_default().push(place);
@@ -144,7 +146,7 @@ pub(super) fn merged(kind: Kind, parts: Vec<Predicate>) -> (Vec<Predicate>, bool
         if fitting.len() < 2 {
             continue;
         }
-        let one = one(kind, fitting.iter().filter_map(|place| parts.get(*place)));
+        let one = one(kind, fitting.iter().filter_map(|place| parts.get(*place)), budget);
         let mut one = Some(one);
         for place in fitting {
             if let Some(slot) = slots.get_mut(place) {
@@ -157,7 +159,7 @@ pub(super) fn merged(kind: Kind, parts: Vec<Predicate>) -> (Vec<Predicate>, bool
 }
 
 /// All or any of tests that fit.
-fn one<'a>(kind: Kind, tests: impl Iterator<Item = &'a Predicate>) -> Predicate {
+fn one<'a>(kind: Kind, tests: impl Iterator<Item = &'a Predicate>, budget: &Budget) -> Predicate {
     let forms: Vec<Form<'a>> = tests.filter_map(Form::of).collect();
     let Some(first) = forms.first() else { return Predicate::constant(kind == Kind::All) };
     match *first {
@@ -189,7 +191,7 @@ fn one<'a>(kind: Kind, tests: impl Iterator<Item = &'a Predicate>) -> Predicate 
                 Form::Bodies { body, .. } => Some((*body).clone()),
                 _ => None,
             });
-            quantified(quantifier, array, variable, joined(kind, bodies.collect()))
+            quantified(quantifier, array, variable, joined(kind, bodies.collect(), budget))
         }
     }
 }
@@ -205,6 +207,7 @@ fn all_values<'a>(forms: &'a [Form<'a>]) -> impl Iterator<Item = &'a String> {
 
 fn distinct<'a>(values: impl Iterator<Item = &'a String>) -> Vec<String> {
     let mut seen = HashSet::new();
+    let values = values.inspect(|value| charge_each(1 + value.len() / 64));
     values.filter(|value| seen.insert(value.as_str())).cloned().collect()
 }
 
@@ -215,6 +218,7 @@ fn values<'a>(kind: Kind, tests: impl Iterator<Item = (&'a [String], bool)>) -> 
     let mut one_of: Vec<&String> = Vec::new();
     let mut none_of: Option<Vec<&String>> = None;
     for (values, negated) in tests {
+        charge_each(values.len());
         if negated == turned {
             one_of.extend(values);
         } else {

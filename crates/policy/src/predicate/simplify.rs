@@ -10,10 +10,13 @@
 use std::collections::{HashMap, HashSet};
 
 use super::merge;
+use super::work::{Budget, charge_each};
 use super::{Atom, Junction, Predicate};
 
 /// Of so many alternatives, each is looked for in each other one; of more, only single parts are.
 const MAX_PAIRED: usize = 256;
+/// So many sets are told apart by their hashes while anything else takes a unit of work.
+const SETS_PER_UNIT: usize = 8;
 /// Merging can make parts that can be merged again, seldom more than once.
 const MAX_ROUNDS: usize = 8;
 
@@ -52,28 +55,36 @@ impl Predicate {
     /// The same predicate, written shorter.
     #[must_use]
     pub fn simplified(&self) -> Self {
-        Simplifier::default().simple(self)
+        self.simplified_within(&Budget::unlimited())
     }
 
-    /// Any of these, each of which is simplified already.
-    #[must_use]
-    pub fn any_simplified(parts: Vec<Self>) -> Self {
-        joined(Kind::Any, parts)
+    /// The same predicate, written shorter as far as the budget goes.
+    pub(crate) fn simplified_within(&self, budget: &Budget) -> Self {
+        Simplifier { budget, known: HashMap::new() }.simple(self)
+    }
+
+    /// Any of these, each of which is simplified already, written shorter as far as the budget goes.
+    pub(crate) fn any_simplified(parts: Vec<Self>, budget: &Budget) -> Self {
+        joined(Kind::Any, parts, budget)
     }
 }
 
 /// What was simplified already: nodes are shared, and a tree of shared nodes can be far larger than they are.
-#[derive(Default)]
-struct Simplifier {
+struct Simplifier<'a> {
+    budget: &'a Budget,
     /// By address, with the original so that the address stays its own.
     known: HashMap<usize, (Predicate, Predicate)>,
 }
 
-impl Simplifier {
+impl Simplifier<'_> {
     fn simple(&mut self, predicate: &Predicate) -> Predicate {
         let Some(address) = address(predicate) else { return predicate.clone() };
         if let Some((_, simple)) = self.known.get(&address) {
             return simple.clone();
+        }
+        charge_each(2);
+        if self.budget.is_spent() {
+            return predicate.clone();
         }
         let simple = match predicate {
             Predicate::True | Predicate::False => predicate.clone(),
@@ -91,7 +102,7 @@ impl Simplifier {
 
     fn junction(&mut self, kind: Kind, junction: &Junction) -> Predicate {
         let parts = junction.parts.iter().map(|part| self.simple(part)).collect();
-        joined(kind, parts)
+        joined(kind, parts, self.budget)
     }
 
     fn atom(&mut self, atom: &Atom, whole: &Predicate) -> Predicate {
@@ -123,20 +134,23 @@ fn address(predicate: &Predicate) -> Option<usize> {
 }
 
 /// All or any of these parts, which are simple themselves.
-pub(super) fn joined(kind: Kind, parts: Vec<Predicate>) -> Predicate {
+pub(super) fn joined(kind: Kind, parts: Vec<Predicate>, budget: &Budget) -> Predicate {
     let mut parts = parts;
     for _ in 0..MAX_ROUNDS {
+        if budget.is_spent() {
+            break;
+        }
         let mut distinct = match Distinct::of(kind, &parts) {
             Ok(distinct) => distinct,
             Err(decided) => return decided,
         };
         distinct.absorb(kind);
-        let (merged, again) = merge::merged(kind, distinct.parts);
+        let (merged, again) = merge::merged(kind, distinct.parts, budget);
         if !again {
-            if let Some(factored) = factored(kind, &merged) {
+            if let Some(factored) = factored(kind, &merged, budget) {
                 return factored;
             }
-            let (merged, again) = merged_within(kind, merged);
+            let (merged, again) = merged_within(kind, merged, budget);
             if !again {
                 return kind.join(merged);
             }
@@ -161,6 +175,7 @@ impl Distinct {
         let absorbing = Predicate::constant(kind != Kind::All);
         let mut distinct = Self { parts: Vec::with_capacity(parts.len()), places: HashMap::new() };
         for part in parts.iter().flat_map(|part| kind.parts_of(part)) {
+            charge_each(1);
             if part.is_same(&absorbing) {
                 return Err(absorbing);
             }
@@ -194,6 +209,7 @@ impl Distinct {
         let inner = kind.dual();
         let holds_another = |part: &Predicate| {
             let parts = inner.parts_of(part);
+            charge_each(parts.len());
             parts.len() > 1 && parts.iter().any(|part| self.contains(part))
         };
         let mut absorbed: HashSet<usize> = HashSet::new();
@@ -215,6 +231,7 @@ impl Distinct {
         if self.parts.len() <= MAX_PAIRED {
             let sets: Vec<Set<'_>> = self.parts.iter().map(|part| Set::of(inner.parts_of(part))).collect();
             for (place, larger) in sets.iter().enumerate() {
+                charge_each(sets.len() / SETS_PER_UNIT);
                 let implied = |(other, smaller): (usize, &Set<'_>)| {
                     other != place
                         && !absorbed.contains(&other)
@@ -251,20 +268,25 @@ impl<'a> Set<'a> {
     }
 
     fn is_within(&self, other: &Self) -> bool {
-        self.bits & !other.bits == 0
-            && self.parts.iter().all(|part| other.parts.iter().any(|known| known.is_same(part)))
+        if self.bits & !other.bits != 0 {
+            return false;
+        }
+        charge_each(1 + self.parts.len() * other.parts.len() / SETS_PER_UNIT);
+        self.parts.iter().all(|part| other.parts.iter().any(|known| known.is_same(part)))
     }
 }
 
 /// What all parts have in common, before the rest of them: `p && q || p && r` is `p && (q || r)`.
-fn factored(kind: Kind, parts: &[Predicate]) -> Option<Predicate> {
+fn factored(kind: Kind, parts: &[Predicate], budget: &Budget) -> Option<Predicate> {
     let inner = kind.dual();
     let (first, others) = parts.split_first()?;
     if others.is_empty() {
         return None;
     }
     let mut common: Vec<&Predicate> = inner.parts_of(first).iter().collect();
+    charge_each(common.len());
     for other in others {
+        charge_each(inner.parts_of(other).len());
         let there: HashMap<u64, &Predicate> =
             inner.parts_of(other).iter().map(|part| (part.fingerprint(), part)).collect();
         common.retain(|part| there.get(&part.fingerprint()).is_some_and(|known| known.is_same(part)));
@@ -279,14 +301,14 @@ fn factored(kind: Kind, parts: &[Predicate]) -> Option<Predicate> {
         let rest = inner.parts_of(part).iter().filter(|part| !is_shared(part));
         inner.join(rest.cloned())
     });
-    let rest = joined(kind, rests.collect());
+    let rest = joined(kind, rests.collect(), budget);
     let whole: Vec<Predicate> = common.into_iter().cloned().chain([rest]).collect();
-    Some(joined(inner, whole))
+    Some(joined(inner, whole, budget))
 }
 
 /// Parts that differ in one test only, which can be merged: `p && x == a || p && x == b` is `p && x in [a, b]`. Tells
 /// whether there were any.
-fn merged_within(kind: Kind, parts: Vec<Predicate>) -> (Vec<Predicate>, bool) {
+fn merged_within(kind: Kind, parts: Vec<Predicate>, budget: &Budget) -> (Vec<Predicate>, bool) {
     let inner = kind.dual();
     let mut groups: HashMap<(u64, u64), Vec<(usize, usize)>> = HashMap::new();
     for (place, part) in parts.iter().enumerate() {
@@ -294,6 +316,7 @@ fn merged_within(kind: Kind, parts: Vec<Predicate>) -> (Vec<Predicate>, bool) {
         if tests.len() < 2 {
             continue;
         }
+        charge_each(2 * tests.len());
         let whole = tests.iter().fold(0_u64, |sum, test| sum.wrapping_add(test.fingerprint()));
         for (at, test) in tests.iter().enumerate() {
             if let Some(key) = merge::key(kind, test) {
@@ -311,7 +334,11 @@ fn merged_within(kind: Kind, parts: Vec<Predicate>) -> (Vec<Predicate>, bool) {
         let mut chosen: Vec<(usize, Predicate, Vec<Predicate>)> = Vec::new();
         for (place, at) in group {
             let Some(part) = slots.get(place).and_then(Option::as_ref) else { continue };
+            if budget.is_spent() {
+                break;
+            }
             let mut rest = inner.parts_of(part).to_vec();
+            charge_each(rest.len());
             if at >= rest.len() || merge::key(kind, part_at(&rest, at)).is_none() {
                 continue;
             }
@@ -331,9 +358,9 @@ fn merged_within(kind: Kind, parts: Vec<Predicate>) -> (Vec<Predicate>, bool) {
                 *slot = None;
             }
         }
-        whole.extend(merge::merged(kind, chosen.into_iter().map(|(_, test, _)| test).collect()).0);
+        whole.extend(merge::merged(kind, chosen.into_iter().map(|(_, test, _)| test).collect(), budget).0);
         if let Some(slot) = slots.get_mut(first) {
-            *slot = Some(joined(inner, whole));
+            *slot = Some(joined(inner, whole, budget));
         }
         any = true;
         // What was made is looked at in the next round: places of tests in it are no longer what groups say.

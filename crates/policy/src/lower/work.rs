@@ -1,0 +1,118 @@
+//! What lowering may cost.
+
+use std::ops::Deref;
+
+use super::TooLarge;
+use super::rules::Rules;
+use crate::predicate::work::{Budget, charge};
+
+/// The rules to lower by, and what may still be done. Predicates count what they cost themselves; what else takes time
+/// or memory takes steps here.
+///
+/// Once it is spent, everything is an error, which costs nothing, and [`Work::check`] refuses what came of it.
+pub(crate) struct Work<'a> {
+    rules: &'a Rules,
+    budget: &'a Budget,
+}
+
+impl Deref for Work<'_> {
+    type Target = Rules;
+
+    fn deref(&self) -> &Rules {
+        self.rules
+    }
+}
+
+impl<'a> Work<'a> {
+    pub(crate) fn new(rules: &'a Rules, budget: &'a Budget) -> Self {
+        Self { rules, budget }
+    }
+
+    /// Counts what is about to be done; whether it may be.
+    #[must_use]
+    pub(crate) fn step(&self, steps: u64) -> bool {
+        charge(steps);
+        !self.budget.is_spent()
+    }
+
+    /// Counts what is about to be done.
+    pub(crate) fn steps(&self, steps: u64) -> Result<(), TooLarge> {
+        if self.step(steps) { Ok(()) } else { Err(TooLarge) }
+    }
+
+    /// Refuses at once what will take so much in any case.
+    pub(crate) fn allows(&self, steps: u64) -> Result<(), TooLarge> {
+        if self.budget.allows(steps) { Ok(()) } else { Err(TooLarge) }
+    }
+
+    /// Refuses what took too much.
+    pub(crate) fn check(&self) -> Result<(), TooLarge> {
+        self.allows(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tracewarden_model::{AccessModel, AttributeValue, Caller, ColumnType, FieldRef, FieldSource};
+    use tracewarden_model::{LogicalType, MarkedField};
+
+    use crate::check::check;
+    use crate::lower::{MAX_WORK, MAX_WORK_OF_SMALL_LISTS, lower};
+    use crate::predicate::work::Budget;
+
+    fn model() -> AccessModel {
+        let column = |name: &str, logical, text: &str| MarkedField {
+            field: FieldRef::column(name),
+            source: FieldSource::Column,
+            logical,
+            column_type: ColumnType::parse(text),
+            filterable: true,
+            policy: true,
+        };
+        let fields = vec![
+            column("Name", LogicalType::String, "Nullable(String)"),
+            column("Tags", LogicalType::StringArray, "Array(String)"),
+        ];
+        AccessModel { version: 1, binding: None, fields }
+    }
+
+    /// What is refused is refused soon after the budget is spent, however much it would have been.
+    #[test]
+    fn no_more_is_done_than_may_be() {
+        let list = |count: usize| {
+            let elements = (0..count).map(|at| format!("(Name == \"{at}\" ? Name : \"b\")"));
+            elements.collect::<Vec<_>>().join(", ")
+        };
+        let slack = MAX_WORK / 10;
+        for (expression, most) in [
+            (format!("[{}] == Tags", list(50)), MAX_WORK_OF_SMALL_LISTS),
+            (
+                format!("[\"a\", \"b\"].exists(x, [{}] == Tags && x == Name)", list(12)),
+                MAX_WORK_OF_SMALL_LISTS,
+            ),
+            (format!("[{}].all(x, x in [{0}] || [x, x] == Tags)", list(30)), MAX_WORK_OF_SMALL_LISTS),
+        ] {
+            let whole = Budget::of(u64::MAX);
+            crate::check::check_here(&expression, &model()).map(drop).unwrap_err();
+            assert!(
+                whole.done() > most / 10 && whole.done() < most + slack,
+                "{}: {expression}",
+                whole.done()
+            );
+        }
+        let many = (0..10_000).map(|at| format!("team-{at}")).collect();
+        let attributes = [("list".to_owned(), AttributeValue::Strings(many))].into();
+        let caller = Caller { attributes, ..Caller::default() };
+        for expression in [
+            "user.attributes.list.exists(x, size(Name) == size(x) && Name < x && Name > x)",
+            "user.attributes.list.all(x, user.attributes.list.exists(y, x == y || Name == y))",
+            "user.attributes.list.exists(x, user.attributes.list == [x, Name] || Name in user.attributes.list)",
+            "user.attributes.list.exists(x, x in user.attributes.list && Name == x)",
+        ] {
+            let checked = check(expression, &model()).unwrap();
+            let budget = Budget::of(MAX_WORK);
+            lower(&checked.root, &caller, &budget).unwrap_err();
+            assert!(budget.done() < MAX_WORK + slack, "{}: {expression}", budget.done());
+        }
+    }
+}

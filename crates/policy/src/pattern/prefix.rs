@@ -1,0 +1,58 @@
+//! What every text that matches begins with.
+//!
+//! The engine of the trace store reads no prefix from a pattern that begins with flags, as all do, or that is written
+//! in escapes. Told apart, the beginning is served by keys.
+
+use regex_syntax::ast::{AssertionKind, Ast};
+
+/// The characters after `^` that stand for themselves; `None` where a text that matches may begin in several ways.
+pub(super) fn prefix(ast: &Ast) -> Option<String> {
+    // An alternation is none of these, and flags before the `^` could let it match within the text or in another case.
+    let Ast::Concat(concat) = ast else { return None };
+    let (first, rest) = concat.asts.split_first()?;
+    match first {
+        Ast::Assertion(assertion)
+            if matches!(assertion.kind, AssertionKind::StartLine | AssertionKind::StartText) => {}
+        _ => return None,
+    }
+    // What is repeated is no literal, but a repetition of one.
+    let literals = rest.iter().map_while(|part| match part {
+        Ast::Literal(literal) => Some(literal.c),
+        _ => None,
+    });
+    Some(literals.collect::<String>()).filter(|prefix| !prefix.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::pattern::Pattern;
+
+    #[test]
+    fn only_what_every_match_begins_with() {
+        for (pattern, prefix) in [
+            ("^s0012", Some("s0012")),
+            ("^s0012$", Some("s0012")),
+            ("\\Aab.*", Some("ab")),
+            ("^a\\.b[0-9]", Some("a.b")),
+            ("^\\x{E4}b", Some("\u{e4}b")),
+            ("^ab?", Some("a")),
+            ("^ab{0,2}c", Some("a")),
+            ("^ab(?i)c", Some("ab")),
+            ("^a|b", None),
+            ("^a*", None),
+            ("^(a|b)", None),
+            ("(?:^a|b)c", None),
+            ("(?i)^a", None),
+            ("(?m)^a", None),
+            ("^(?i)a", None),
+            ("^(?:a|)b", None),
+            ("(?:^)?a", None),
+            ("^", None),
+            ("a", None),
+            ("^[a]b", None),
+            ("^\\ba", None),
+        ] {
+            assert_eq!(Pattern::parse(pattern).unwrap().prefix.as_deref(), prefix, "{pattern}");
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! How much was done: one counter, which everything that makes, compares or simplifies predicates adds to.
+//!
+//! What lowering does with a text is not seen from the text: macros, lists and conditionals multiply each other. So what
+//! was done is counted where it is done, and whoever lowers looks at the counter on the way.
+
+use std::cell::Cell;
+
+thread_local! {
+    /// What this thread has done. It only ever grows, and nothing but a [`Budget`] looks at it.
+    static DONE: Cell<u64> = const { Cell::new(0) };
+}
+
+/// Adds to what was done. A unit is about what a node of a predicate costs: half a microsecond where nothing is
+/// optimised, and at most some hundred bytes.
+pub(crate) fn charge(units: u64) {
+    DONE.with(|done| done.set(done.get().saturating_add(units)));
+}
+
+/// [`charge`], for so many of anything.
+pub(crate) fn charge_each(count: usize) {
+    charge(count as u64);
+}
+
+/// What may be done from here on, on this thread.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Budget {
+    from: u64,
+    units: u64,
+}
+
+impl Budget {
+    /// So many units from now on.
+    pub(crate) fn of(units: u64) -> Self {
+        Self { from: DONE.with(Cell::get), units }
+    }
+
+    /// So much of it, or what is left.
+    pub(crate) fn at_most(&self, units: u64) -> Self {
+        Self::of(units.min(self.units.saturating_sub(self.done())))
+    }
+
+    /// As much as it takes.
+    pub(crate) fn unlimited() -> Self {
+        Self::of(u64::MAX)
+    }
+
+    /// What was done since.
+    pub(crate) fn done(&self) -> u64 {
+        DONE.with(Cell::get).saturating_sub(self.from)
+    }
+
+    /// Whether so much more may be done.
+    pub(crate) fn allows(&self, units: u64) -> bool {
+        self.done().saturating_add(units) <= self.units
+    }
+
+    /// Whether more was done than may be. It stays so.
+    pub(crate) fn is_spent(&self) -> bool {
+        !self.allows(0)
+    }
+}
