@@ -20,6 +20,7 @@ use crate::lower::{self, TooLarge};
 use crate::parse::{Parsed, on_deep_stack, parse};
 use crate::predicate::work::Budget;
 use crate::predicate::{Predicate, Relation};
+use crate::syntax_errors::Advice;
 
 /// A policy that is valid under one access model.
 #[derive(Debug, Clone)]
@@ -62,7 +63,18 @@ pub fn check(expression: &str, model: &AccessModel) -> Result<Checked, Vec<Diagn
 
 /// [`check`] on the current stack.
 pub(crate) fn check_here(expression: &str, model: &AccessModel) -> Result<Checked, Vec<Diagnostic>> {
-    let parsed = parse(expression)?;
+    let advice = |text: &str| match checked(text, model, &|_| Err(None)) {
+        Ok(_) => Ok(()),
+        Err(errors) => {
+            let first = errors.into_iter().next().filter(|error| error.code == "type_mismatch");
+            Err(first.and_then(|error| error.hint))
+        }
+    };
+    checked(expression, model, &advice)
+}
+
+fn checked(expression: &str, model: &AccessModel, advice: &Advice<'_>) -> Result<Checked, Vec<Diagnostic>> {
+    let parsed = parse(expression, advice)?;
     let mut checker = Checker { parsed: &parsed, model, errors: Vec::new(), scope: Vec::new(), variables: 0 };
     let root = checker.condition(&parsed.root, "a policy");
     let Some(root) = root.filter(|_| checker.errors.is_empty()) else {
@@ -172,8 +184,8 @@ impl Checker<'_> {
             LiteralValue::String(text) => (Type::Text, Known::Text(text.inner().to_owned())),
             LiteralValue::Int(value) => (Type::Int, Known::Int(*value.inner())),
             LiteralValue::Null => {
-                let hint = "to ask whether a key is present, write `\"key\" in SpanAttributes`";
-                return self.refuse(node, "unsupported", "`null` is not supported in a policy", hint);
+                let hint = self.asking_for_a_key();
+                return self.refuse(node, "unsupported", "`null` is not supported in a policy", &hint);
             }
             LiteralValue::Bytes(_) => {
                 let hint = match self.snippet(node).and_then(|text| text.strip_prefix(['b', 'B'])) {

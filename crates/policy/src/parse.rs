@@ -6,7 +6,7 @@ use cel::common::ast::{EntryExpr, Expr, SourceInfo};
 use cel::{Env, IdedExpr};
 
 use crate::diagnostics::{Diagnostic, Span};
-use crate::syntax_errors::syntax_errors;
+use crate::syntax_errors::{Advice, syntax_errors};
 use crate::tokens::{MAX_DEPTH, tokens, too_deep};
 
 /// Enough for the parser's recursion over the deepest text that the caps let through, in a debug build. The pages
@@ -36,11 +36,11 @@ pub(crate) struct Parsed<'a> {
     tokens: Vec<Span>,
 }
 
-/// Parses a policy within the caps. Call it inside [`on_deep_stack`].
+/// Parses a policy within the caps. `advice` is asked about what could be written instead. Call it inside [`on_deep_stack`].
 ///
 /// # Errors
 /// Where the text is no CEL, or exceeds a cap.
-pub(crate) fn parse(text: &str) -> Result<Parsed<'_>, Vec<Diagnostic>> {
+pub(crate) fn parse<'a>(text: &'a str, advice: &Advice<'_>) -> Result<Parsed<'a>, Vec<Diagnostic>> {
     let tokens = tokens(text).map_err(|error| vec![error])?;
     if tokens.is_empty() {
         return Err(vec![
@@ -55,7 +55,7 @@ pub(crate) fn parse(text: &str) -> Result<Parsed<'_>, Vec<Diagnostic>> {
         let parses = |text: &str| {
             crate::tokens::tokens(text).is_ok() && UNEXPANDED.parser().parse_with_source_info(text).is_ok()
         };
-        syntax_errors(text, &tokens, place, message, parses)
+        syntax_errors(text, &tokens, place, message, parses, advice)
     })?;
     let parsed = Parsed { text, root, source, tokens };
     parsed.refuse_deep_trees()?;

@@ -2,19 +2,27 @@
 
 mod habits;
 
+pub(crate) use habits::like_as_call;
+
 use crate::diagnostics::{Diagnostic, Span};
+
+/// Whether a text would be accepted as a policy; where it holds values of the wrong types, what is said of that instead.
+/// Nothing is offered that would be refused when it is pasted.
+pub(crate) type Advice<'a> = dyn Fn(&str) -> Result<(), Option<String>> + 'a;
 
 /// What is wrong with text that the parser refused, at a place as line and column in code points, both from 1. All
 /// of it where it is habits of other languages; otherwise the first error only, since what follows is mostly its
-/// consequence. `parses` says whether a text is CEL.
+/// consequence. `parses` says whether a text is CEL, `advice` what the checker says of it.
 pub(crate) fn syntax_errors(
     text: &str,
     tokens: &[Span],
     place: (isize, isize),
     message: &str,
     parses: impl Fn(&str) -> bool,
+    advice: &Advice<'_>,
 ) -> Vec<Diagnostic> {
-    habits::habits(text, tokens, parses).unwrap_or_else(|| vec![syntax_error(text, tokens, place, message)])
+    habits::habits(text, tokens, parses, advice)
+        .unwrap_or_else(|| vec![syntax_error(text, tokens, place, message)])
 }
 
 /// The error at a place that the parser gave, as line and column in code points, both from 1.
@@ -41,7 +49,12 @@ fn syntax_error(text: &str, tokens: &[Span], place: (isize, isize), message: &st
         "," if !message.contains("']'") => {
             stray().with_hint("write a list in square brackets: `[\"a\", \"b\"]`")
         }
-        ")" | "]" | "}" => stray().with_hint("there is no opening bracket for it"),
+        ")" | "]" | "}" => closing_bracket(text, tokens, token),
+        "#" => stray().with_hint("a remark begins with `//`"),
+        _ if written.chars().all(|character| hidden(character).is_some()) => {
+            error(format!("`{shown}` cannot stand here, and cannot be seen"))
+                .with_hint("delete it, or write an ordinary space")
+        }
         "if" | "IF" => stray().with_hint("write a choice as `condition ? one : other`"),
         "?" if previous == "?" => {
             stray().with_hint("there is no value in place of an absent one: where a key is absent, the condition is not satisfied")
@@ -106,16 +119,91 @@ fn is_name(token: &str) -> bool {
     token.starts_with(|first: char| first == '_' || first.is_ascii_alphabetic())
 }
 
-/// Text in which characters that cannot be seen, or that turn others around, are written as escapes.
+/// Text in which characters that cannot be seen, or that turn others around, are written as CEL's escapes, so that what
+/// is offered can still be pasted. Whatever belongs to people's scripts stays as it is.
 pub(crate) fn visible(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for character in text.chars() {
         match character {
-            '"' | '\'' | '\\' => shown.push(character),
-            other => shown.extend(other.escape_debug()),
+            '\n' => shown.push_str("\\n"),
+            '\r' => shown.push_str("\\r"),
+            '\t' => shown.push_str("\\t"),
+            other if hidden(other).is_none() => shown.push(other),
+            other if u32::from(other) <= 0xffff => shown.push_str(&format!("\\u{:04x}", u32::from(other))),
+            other => shown.push_str(&format!("\\U{:08x}", u32::from(other))),
         }
     }
     shown
+}
+
+/// For a character that cannot be seen, or cannot be told from a space: what it looks like.
+fn hidden(character: char) -> Option<&'static str> {
+    match character {
+        '\u{a0}'
+        | '\u{1680}'
+        | '\u{2000}'..='\u{200a}'
+        | '\u{202f}'
+        | '\u{205f}'
+        | '\u{3000}'
+        | '\u{2800}' => Some(" "),
+        // Ends of lines that only some programs take for such.
+        '\u{b}' | '\u{85}' | '\u{2028}' | '\u{2029}' => Some(" "),
+        // Joiners, marks of direction, fillers, tags.
+        '\u{ad}'
+        | '\u{34f}'
+        | '\u{600}'..='\u{605}'
+        | '\u{61c}'
+        | '\u{6dd}'
+        | '\u{70f}'
+        | '\u{115f}'
+        | '\u{1160}'
+        | '\u{180e}'
+        | '\u{200b}'..='\u{200f}'
+        | '\u{202a}'..='\u{202e}'
+        | '\u{2060}'..='\u{206f}'
+        | '\u{3164}'
+        | '\u{feff}'
+        | '\u{ffa0}'
+        | '\u{fff9}'..='\u{fffb}'
+        | '\u{1d173}'..='\u{1d17a}'
+        | '\u{e0000}'..='\u{e0fff}' => Some(""),
+        other if other.is_control() => Some(""),
+        _ => None,
+    }
+}
+
+/// A closing bracket where none can stand: it closes nothing, something else, or what is not finished.
+fn closing_bracket(text: &str, tokens: &[Span], token: Span) -> Diagnostic {
+    let written = |span: &Span| text.get(span.start..span.end).unwrap_or_default();
+    let shown = written(&token);
+    let mut open: Vec<Span> = Vec::new();
+    for earlier in tokens.iter().take_while(|earlier| earlier.start < token.start) {
+        match written(earlier) {
+            "(" | "[" | "{" => open.push(*earlier),
+            ")" | "]" | "}" => drop(open.pop()),
+            _ => {}
+        }
+    }
+    let error = |message: String| Diagnostic::new(text, token, "syntax", message);
+    let Some(bracket) = open.last() else {
+        return error(format!("`{shown}` cannot stand here")).with_hint("there is no opening bracket for it");
+    };
+    let closing = match written(bracket) {
+        "(" => ")",
+        "[" => "]",
+        _ => "}",
+    };
+    if closing != shown {
+        return error(format!("`{shown}` does not close `{}`", written(bracket)))
+            .with_hint(format!("write `{closing}`"));
+    }
+    let error = error(format!("something is missing before `{shown}`"));
+    let directly = tokens.iter().rev().find(|earlier| earlier.end <= token.start) == Some(bracket);
+    match shown {
+        "]" if directly => error.with_hint("name a key, as in `SpanAttributes[\"key\"]`"),
+        _ if directly => error.with_hint("write a condition between the brackets, or leave them out"),
+        _ => error.with_hint("write what comes there, or leave out what stands before it"),
+    }
 }
 
 fn early_end(text: &str, tokens: &[Span]) -> Diagnostic {
@@ -181,7 +269,7 @@ mod tests {
             ("(a == b", 1, 1, 1, "closing bracket"),
             ("f([1, 2", 1, 3, 1, "closing bracket"),
             ("a == b)", 1, 7, 1, "opening"),
-            ("a == \u{201c}x\u{201d}", 1, 6, 1, "straight"),
+            ("a == \u{201c}x\u{201d}", 1, 6, 3, "straight"),
             ("a === b", 1, 3, 3, "`==`"),
             ("a <> b", 1, 3, 2, "`!=`"),
             ("a in (1,2)", 1, 6, 5, "`[1,2]`"),
@@ -189,7 +277,7 @@ mod tests {
             ("a b", 1, 3, 1, "join"),
             ("a ; b", 1, 3, 1, "quotes"),
             ("a ? b", 1, 5, 1, "both branches"),
-            ("Service\u{202e}Name", 1, 8, 1, "quotes"),
+            ("Service\u{202e}Name", 1, 8, 1, "delete"),
         ] {
             let found = check(text);
             assert_eq!((found.0, found.1, found.2), (line, column, length), "{text}: {}", found.3);

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use support::{field, model};
 use tracewarden_model::{AccessModel, FieldRef, FieldSource, LogicalType};
-use tracewarden_policy::{check, role_warnings};
+use tracewarden_policy::{Severity, check, role_warnings};
 
 const EXPRESSION: &str = ">>> ";
 const ANOTHER: &str = "+++ ";
@@ -124,4 +124,103 @@ fn what_is_said_is_what_the_files_hold() {
     }
     // The cases are those of the files: none may be lost unnoticed.
     assert!(all >= 350, "only {all} cases are left");
+}
+
+/// What hints offer in backticks.
+fn offered(hint: &str) -> Vec<&str> {
+    hint.split('`').skip(1).step_by(2).collect()
+}
+
+/// Signs and words that are offered for one sign or word, not for an expression.
+const SIGNS: [&str; 27] = [
+    "==", "!=", ">=", "&&", "||", "!", "!(…)", "in", ".", "=", ",", "-", ")", "]", "}", "(", "\"", "'",
+    "\\\\", "//", "^", "$", "\\", "has", "size", "policy", "_",
+];
+
+/// Whether text is only there to show a form, such as `list.exists(v, …)`.
+fn is_form(written: &str) -> bool {
+    let quoted = written.replace("\"…\"", "");
+    quoted.contains('…')
+        || quoted.contains("condition ?")
+        || quoted.contains("x ==")
+        || quoted.contains("x in")
+        || quoted.contains("(x)")
+        || quoted.contains("[\"key\"]")
+}
+
+/// Whether this is the name of a function by itself.
+fn is_function(written: &str) -> bool {
+    let functions =
+        ["startsWith", "endsWith", "contains", "matches", "size", "has", "exists", "all", "exists_one"];
+    functions.contains(&written)
+}
+
+fn is_unmarked(written: &str, model: &AccessModel) -> bool {
+    check(written, model).is_err_and(|errors| errors.iter().all(|error| error.code == "unmarked_field"))
+}
+
+/// Whether text names or holds a value that is accepted, and is no condition: what it is compared with may not fit.
+fn is_value(written: &str, model: &AccessModel) -> bool {
+    check(written, model).is_err_and(|errors| {
+        errors.iter().all(|error| error.message.starts_with("a policy must be a boolean"))
+            || (written.starts_with('[') && errors.len() == 1)
+    })
+}
+
+/// The text with the place of a diagnostic replaced.
+fn replaced(text: &str, line: u32, column: u32, length: u32, by: &str) -> String {
+    let lines: usize =
+        text.split_inclusive('\n').take(line as usize - 1).map(|line| line.chars().count()).sum();
+    let at = lines + column as usize - 1;
+    let before: String = text.chars().take(at).collect();
+    let after: String = text.chars().skip(at + length as usize).collect();
+    format!("{before}{by}{after}")
+}
+
+/// Whatever a hint offers is accepted when it is pasted: as the whole policy, or in place of what is underlined, where
+/// fewer errors must be left.
+#[test]
+fn what_hints_offer_is_accepted() {
+    let model = wide_model();
+    let errors = |text: &str| check(text, &model).map_or_else(|errors| errors.len(), |_| 0);
+    let (mut tried, mut refused) = (0, Vec::new());
+    for file in files() {
+        for expression in cases(&fs::read_to_string(&file).unwrap()).concat() {
+            let found = match check(&expression, &model) {
+                Ok(checked) => checked.warnings().to_vec(),
+                Err(errors) => errors,
+            };
+            let before = found.iter().filter(|found| found.severity() == Severity::Error).count();
+            for diagnostic in found {
+                let hint = diagnostic.hint.clone().unwrap_or_default();
+                // A pattern's parts are no expressions, and a list of what can be named is no advice to name it here.
+                if diagnostic.code == "invalid_pattern" || hint.starts_with("policies can name") {
+                    continue;
+                }
+                for written in offered(&hint) {
+                    if SIGNS.contains(&written) || is_form(written) {
+                        continue;
+                    }
+                    if is_function(written) || is_value(written, &model) {
+                        continue;
+                    }
+                    // How to ask for what is not marked: the text must first be CEL for that to be told.
+                    if diagnostic.code == "syntax" && is_unmarked(written, &model) {
+                        continue;
+                    }
+                    tried += 1;
+                    let (line, column, length) = (diagnostic.line, diagnostic.column, diagnostic.length);
+                    let there = errors(&replaced(&expression, line, column, length, written));
+                    if errors(written) > 0 && there > before.saturating_sub(1) {
+                        refused.push(format!(
+                            "{expression}\n    {}\n    {hint}\n    {written}",
+                            diagnostic.message
+                        ));
+                    }
+                }
+            }
+        }
+    }
+    assert!(refused.is_empty(), "{} of {tried}:\n{}", refused.len(), refused.join("\n"));
+    assert!(tried > 180, "{tried}");
 }

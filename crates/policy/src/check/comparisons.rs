@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use cel::IdedExpr;
 use cel::common::ast::{Expr, LiteralValue, operators};
+use tracewarden_model::field::escape;
 use tracewarden_model::{FieldRef, MarkedField};
 
 use crate::check::{Checker, names, text_literal};
@@ -80,7 +81,10 @@ impl Checker<'_> {
         left: &IdedExpr,
         right: &IdedExpr,
     ) -> Option<Node> {
-        match (is_null(left), is_null(right)) {
+        if let Some(hint) = self.negated_side(node, left) {
+            return self.applied_first(node, left, &hint);
+        }
+        match (self.is_null(left), self.is_null(right)) {
             (true, false) => return self.compared_with_null(node, relation, right),
             (false, true) => return self.compared_with_null(node, relation, left),
             _ => {}
@@ -101,7 +105,10 @@ impl Checker<'_> {
             let (side, checked) = if ordered(left_ty) { (right, &right_node) } else { (left, &left_node) };
             let message = format!("only strings and sizes have an order: {}", self.described(side, checked));
             let hint = match checked.ty {
-                Type::List => format!("compare its length: `size({})`", self.snippet(side).unwrap_or("list")),
+                Type::List => {
+                    let list = self.snippet(side).unwrap_or("list");
+                    format!("compare its length, as in `size({list}) {} 1`", sign(relation))
+                }
                 _ => "booleans are compared with `==` and `!=`".to_owned(),
             };
             return self.refuse(node, "type_mismatch", message, &hint);
@@ -173,8 +180,18 @@ impl Checker<'_> {
                 }
             };
         }
+        if let Some(((_, number_node), (truth, _))) = sides(Type::Int, Type::Bool)
+            && let Kind::Known(Known::Int(number @ (0 | 1))) = &number_node.kind
+            && equality
+        {
+            let positive = (*number == 1) == (relation == Relation::Eq);
+            let truth = self.operand(truth, "x");
+            let written = if positive { truth } else { format!("!{truth}") };
+            return format!("a boolean needs no comparison: write `{written}`");
+        }
         if let Some(((number, _), (truth, _))) = sides(Type::Int, Type::Bool)
             && let Expr::Call(call) = &truth.expr
+            && ORDERING.contains(&call.func_name.as_str())
             && let [_, middle] = call.args.as_slice()
         {
             // `1 < size(x) < 5`
@@ -202,11 +219,19 @@ impl Checker<'_> {
         needle: &IdedExpr,
         haystack: &IdedExpr,
     ) -> Option<Node> {
+        if let Some(hint) = self.negated_side(node, needle) {
+            return self.applied_first(node, needle, &hint);
+        }
         if let Some(map) = self.map_named(haystack) {
             let Some(key) = text_literal(needle) else {
                 let hint = match &needle.expr {
                     Expr::Ident(name) if !self.is_known(name) => format!("write `\"{name}\" in {map}`"),
-                    _ => format!("write `\"key\" in {map}`"),
+                    _ => match self.usable().find(|field| field.field.map.as_ref() == Some(&map)) {
+                        Some(field) => {
+                            format!("write for instance `\"{}\" in {map}`", escape(&field.field.name))
+                        }
+                        None => format!("write `\"…\" in {map}`"),
+                    },
                 };
                 let message = "the key of a map must be a string literal";
                 return self.refuse(needle, "unsupported", message, &hint);
@@ -251,6 +276,22 @@ impl Checker<'_> {
                 _ => format!("write a list: `{looked_for} in [\"…\"]`"),
             };
             return self.refuse(haystack, "type_mismatch", message, &hint);
+        }
+        // One element of another type is never found, and would be there for nothing.
+        if let (Kind::List(elements), Expr::List(list)) = (&haystack_node.kind, &haystack.expr)
+            && elements.iter().any(|element| element.ty.may_be(needle_node.ty))
+            && let Some((odd, written)) =
+                elements.iter().zip(&list.elements).find(|(element, _)| !element.ty.may_be(needle_node.ty))
+        {
+            let message =
+                format!("{} is looked for, and this element is {}", needle_node.ty.name(), odd.ty.name());
+            let hint = match (&odd.kind, needle_node.ty) {
+                (Kind::Known(Known::Int(_) | Known::Bool(_)), Type::Text) => {
+                    format!("put it in quotes: `\"{}\"`", self.snippet(written).unwrap_or("1"))
+                }
+                _ => "leave it out, or compare it by itself".to_owned(),
+            };
+            return self.refuse(written, "type_mismatch", message, &hint);
         }
         let possible = match &haystack_node.kind {
             Kind::List(elements) => {
@@ -307,14 +348,12 @@ impl Checker<'_> {
                 .split(['.', '-'])
                 .all(|part| !part.is_empty() && part.chars().all(|c| c == '_' || c.is_ascii_alphanumeric()));
         if hyphened {
-            let hint = match text.split_once('.') {
-                Some((map, key)) => format!("a name with a hyphen is written in quotes: `{map}[\"{key}\"]`"),
-                None => format!(
-                    "a name with a hyphen is written in quotes: `{}`",
-                    FieldRef::key("SpanAttributes", text)
-                ),
-            };
+            let hint = self.in_quotes(text);
             return self.refuse(node, "unsupported", "`-` is not part of a name", &hint);
+        }
+        if text.contains("--") {
+            let hint = "a remark begins with `//`";
+            return self.refuse(node, "unsupported", "`--` cannot stand here", hint);
         }
         let hint = match (left, &right.expr) {
             (Some(left), Expr::Literal(LiteralValue::String(_))) if text_literal(left).is_some() => {
@@ -326,14 +365,77 @@ impl Checker<'_> {
         self.refuse(node, "unsupported", "arithmetic and concatenation are not supported in a policy", hint)
     }
 
+    /// What a name with a hyphen stands for: an attribute of the caller, a key, or text without its quotes.
+    fn in_quotes(&self, text: &str) -> String {
+        if let Some(attribute) = text.strip_prefix("user.attributes.") {
+            return format!("a name with a hyphen is written in quotes: `user.attributes[\"{attribute}\"]`");
+        }
+        let key = text.split_once('.').filter(|(map, _)| self.source_of(map).is_some());
+        let wanted = match key {
+            Some((map, key)) => FieldRef::key(map, key),
+            None => FieldRef::column(text),
+        };
+        if self.model.field(&wanted).is_none()
+            && let Some(name) = self.same_letters(&wanted).first()
+        {
+            return format!("a name with a hyphen is written in quotes: did you mean `{name}`?");
+        }
+        match key {
+            Some(_) => format!("a name with a hyphen is written in quotes: `{wanted}`"),
+            None => format!("if it is text, put it in quotes: `\"{text}\"`"),
+        }
+    }
+
+    /// `null`, or what other languages call it.
+    fn is_null(&self, node: &IdedExpr) -> bool {
+        match &node.expr {
+            Expr::Literal(LiteralValue::Null) => true,
+            Expr::Ident(name) => names::word_for_null(name) && !self.is_known(name),
+            _ => false,
+        }
+    }
+
+    /// `!x == y`, where `x` is no boolean: the whole with `!` before it. Only what is quickly looked at: a name, a key or
+    /// a literal.
+    fn negated_side(&mut self, node: &IdedExpr, left: &IdedExpr) -> Option<String> {
+        let Expr::Call(call) = &left.expr else { return None };
+        let [inner] = call.args.as_slice() else { return None };
+        if call.func_name != operators::LOGICAL_NOT || call.target.is_some() {
+            return None;
+        }
+        let simple = match &inner.expr {
+            Expr::Literal(_) => true,
+            Expr::Call(index) if index.func_name == operators::INDEX => {
+                index.args.first().is_some_and(|container| names::path(container).is_some())
+            }
+            _ => names::path(inner).is_some(),
+        };
+        if !simple {
+            return None;
+        }
+        let before = self.errors.len();
+        let checked = self.expression(inner);
+        self.errors.truncate(before);
+        if checked?.ty.may_be(Type::Bool) {
+            return None;
+        }
+        let whole = self.snippet(node)?.strip_prefix('!')?;
+        Some(format!("to negate the whole, write `!({})`", whole.trim()))
+    }
+
+    fn applied_first<T>(&mut self, node: &IdedExpr, left: &IdedExpr, hint: &str) -> Option<T> {
+        let side = self.snippet(left).unwrap_or("!x").to_owned();
+        let message = format!("`!` is applied before the operator: `{side}` is not a boolean");
+        self.refuse(node, "type_mismatch", message, hint)
+    }
+
     pub(super) fn key(&mut self, node: &IdedExpr, map: &str, key: &str) -> Option<Arc<MarkedField>> {
         self.marked(node, &FieldRef::key(map, key))
     }
 }
 
-fn is_null(node: &IdedExpr) -> bool {
-    matches!(node.expr, Expr::Literal(LiteralValue::Null))
-}
+const ORDERING: [&str; 4] =
+    [operators::LESS, operators::LESS_EQUALS, operators::GREATER, operators::GREATER_EQUALS];
 
 fn sign(relation: Relation) -> &'static str {
     match relation {

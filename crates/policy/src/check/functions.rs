@@ -6,7 +6,8 @@ use tracewarden_model::nearest::nearest;
 
 use crate::check::names::{is_user_attributes, path};
 use crate::check::{Checker, text_literal};
-use crate::expression::Node;
+use crate::expression::{Node, Type};
+use crate::syntax_errors::like_as_call;
 
 /// The functions of the language, for suggestions.
 const FUNCTIONS: [&str; 9] =
@@ -70,20 +71,26 @@ impl Checker<'_> {
             self.map_named(target).is_none()
                 && path(target).is_none_or(|names| names.first() != Some(&"user") || names.len() > 2)
         });
-        if let Some(target) = value {
-            self.expression(target);
-        }
+        let mut subject = value.and_then(|target| self.expression(target)).map(|checked| checked.ty);
         let lower = lowered(name);
-        let goes_through = DECLARING.contains(&lower.as_str());
+        // `list.count(n, n == "x")`: whatever it is called, `n` is a name that it declares.
+        let declares = match arguments {
+            [IdedExpr { expr: Expr::Ident(element), .. }, _] => target.is_some() && !self.is_known(element),
+            _ => false,
+        };
+        let goes_through = declares || DECLARING.contains(&lower.as_str());
         if !goes_through {
-            for argument in arguments {
+            for (at, argument) in arguments.iter().enumerate() {
                 if self.map_named(argument).is_none() {
-                    self.expression(argument);
+                    let checked = self.expression(argument);
+                    if target.is_none() && at == 0 {
+                        subject = checked.map(|checked| checked.ty);
+                    }
                 }
             }
         }
         let independent = self.errors.split_off(before);
-        let hint = self.instead_of_call(name, target, arguments);
+        let hint = self.instead_of_call(name, target, arguments, subject);
         let message = match (FUNCTIONS.contains(&name), target) {
             (true, _) => format!("`{name}` is not called like this"),
             (false, Some(_)) => format!("a policy has no method `{name}`"),
@@ -94,7 +101,15 @@ impl Checker<'_> {
         None
     }
 
-    fn instead_of_call(&self, name: &str, target: Option<&IdedExpr>, arguments: &[IdedExpr]) -> String {
+    /// What was probably meant. `ty` is the type of what it is called on, or of the first argument of a function, where
+    /// that is known.
+    fn instead_of_call(
+        &self,
+        name: &str,
+        target: Option<&IdedExpr>,
+        arguments: &[IdedExpr],
+        ty: Option<Type>,
+    ) -> String {
         let all: Vec<&IdedExpr> = target.into_iter().chain(arguments).collect();
         let subject = all.first().map_or_else(|| "x".to_owned(), |node| self.operand(node, "x"));
         let rest: Vec<String> =
@@ -112,7 +127,51 @@ impl Checker<'_> {
                 _ => format!("to ask for a key, write `{first} in {subject}`"),
             };
         }
+        let is_list = ty == Some(Type::List);
         match lower.as_str() {
+            "count" if arguments.len() == 2 => {
+                let (element, condition) = (first, rest.get(1).map_or("…", String::as_str));
+                return format!(
+                    "to ask for one or more, write `{subject}.exists({element}, {condition})`; for exactly one, `{subject}.exists_one({element}, {condition})`"
+                );
+            }
+            "lower" | "upper" | "tolower" | "toupper" | "lowerascii" | "upperascii" | "tolowercase"
+            | "touppercase" | "lcase" | "ucase" | "equalsignorecase" | "casefold"
+                if is_list =>
+            {
+                return format!(
+                    "to compare without regard to case, write `{subject}.exists(v, v.matches(\"(?i)^…$\"))`"
+                );
+            }
+            "isempty" | "empty" | "notempty" | "isnotempty" if ty.is_some() => {
+                let negated = lower.contains("not");
+                let written = match (ty, negated) {
+                    (Some(Type::Text), false) => format!("{subject} == \"\""),
+                    (Some(Type::Text), true) => format!("{subject} != \"\""),
+                    (Some(Type::List | Type::Dynamic), false) => format!("size({subject}) == 0"),
+                    (Some(Type::List | Type::Dynamic), true) => format!("size({subject}) > 0"),
+                    _ => return "a boolean and a number are never empty: leave this out".to_owned(),
+                };
+                let presence = all.first().and_then(|node| self.presence(node)).filter(|_| !negated);
+                return match presence {
+                    Some(presence) => format!(
+                        "to ask whether it is empty, write `{written}`; whether it is absent, `!({presence})`"
+                    ),
+                    None => format!("write `{written}`"),
+                };
+            }
+            "in" | "isin" | "oneof" if is_list => {
+                let list = listed(&rest);
+                return format!(
+                    "to ask whether one of its elements is there, write `{subject}.exists(v, v in {list})`"
+                );
+            }
+            "equals" | "eq" | "equal" | "is" if is_list && rest.len() == 1 && !first.starts_with('[') => {
+                return format!("to look for an element, write `{first} in {subject}`");
+            }
+            "ne" | "notequals" if is_list && rest.len() == 1 && !first.starts_with('[') => {
+                return format!("to look for an element, write `!({first} in {subject})`");
+            }
             "lower" | "upper" | "tolower" | "toupper" | "lowerascii" | "upperascii" | "tolowercase"
             | "touppercase" | "lcase" | "ucase" | "equalsignorecase" | "casefold" => {
                 return format!("to compare without regard to case, write `{subject}.matches(\"(?i)^…$\")`");
@@ -149,7 +208,7 @@ impl Checker<'_> {
                 let role = role.map_or_else(|| "\"…\"".to_owned(), |node| self.operand(node, "\"…\""));
                 return format!("to ask for a role, write `{role} in user.roles`");
             }
-            "in" | "isin" | "oneof" => return format!("write `{subject} in [{}]`", rest.join(", ")),
+            "in" | "isin" | "oneof" => return format!("write `{subject} in {}`", listed(&rest)),
             "not" => return format!("write `!({subject})`"),
             "and" => return format!("write `{subject} && {first}`"),
             "or" => return format!("write `{subject} || {first}`"),
@@ -162,11 +221,11 @@ impl Checker<'_> {
             FUNCTIONS.iter().copied().find(|known| known.eq_ignore_ascii_case(&lower) || *known == name);
         let habit = HABITS.iter().find(|(_, names)| names.contains(&lower.as_str())).map(|(name, _)| *name);
         match known.or(habit) {
-            Some(known) => self.right_call(known, name, &subject, &rest, &all),
+            Some(known) => self.right_call(known, name, &subject, &rest, &all, ty),
             None => match nearest(name, FUNCTIONS).first() {
                 Some(close) => {
                     let close = FUNCTIONS.into_iter().find(|known| known == close).unwrap_or("contains");
-                    self.right_call(close, name, &subject, &rest, &all)
+                    self.right_call(close, name, &subject, &rest, &all, ty)
                 }
                 None => format!("policies know {}", FUNCTIONS.map(|name| format!("`{name}`")).join(", ")),
             },
@@ -181,15 +240,61 @@ impl Checker<'_> {
         subject: &str,
         rest: &[String],
         all: &[&IdedExpr],
+        ty: Option<Type>,
     ) -> String {
         let on_text = |argument: &str| format!("{subject}.{known}({argument})");
         match known {
+            "startsWith" | "endsWith" | "contains" | "matches" if ty == Some(Type::List) => {
+                match (known, rest) {
+                    ("contains", [list]) if list.starts_with('[') => {
+                        format!("to look for one of them, write `{subject}.exists(v, v in {list})`")
+                    }
+                    ("contains", [element]) => {
+                        format!("to look for an element, write `{element} in {subject}`")
+                    }
+                    ("contains", [_, ..]) => format!(
+                        "to look for one of them, write `{subject}.exists(v, v in [{}])`",
+                        rest.join(", ")
+                    ),
+                    (_, [argument, ..]) => {
+                        format!("to test its elements, write `{subject}.exists(v, v.{known}({argument}))`")
+                    }
+                    (_, []) => {
+                        format!("to test its elements, write `{subject}.exists(v, v.{known}(\"…\"))`")
+                    }
+                }
+            }
+            "startsWith" | "endsWith" | "contains" | "matches"
+                if matches!(ty, Some(Type::Bool | Type::Int)) =>
+            {
+                "only strings have this method: compare it with `==`".to_owned()
+            }
+            "matches" if rest.len() == 2 && rest.get(1).is_some_and(|flags| is_flags(flags)) => {
+                let (pattern, flags) = (rest.first(), rest.get(1));
+                let written =
+                    with_flags(pattern.map_or("\"…\"", String::as_str), flags.map_or("", String::as_str));
+                format!("flags stand in the pattern: write `{}`", on_text(&written))
+            }
+            "exists" | "all" | "exists_one" if ty == Some(Type::Text) => match rest {
+                [list] if list.starts_with('[') => format!("it is one string: write `{subject} in {list}`"),
+                [text] if text.starts_with(['"', '\'']) => {
+                    format!("it is one string: write `{subject} == {text}`")
+                }
+                _ => format!("it is one string: compare it, as in `{subject} == \"…\"`"),
+            },
             "startsWith" | "endsWith" | "contains" | "matches" => match rest {
                 [] => format!("write `{}`", on_text("\"…\"")),
                 // The SQL form of a pattern is another one.
                 [argument] if written.to_lowercase().contains("like") => {
-                    let plain = argument.trim_matches(['"', '\'']).trim_matches('%');
-                    format!("write `{subject}.contains(\"{plain}\")`, or `startsWith` or `endsWith`")
+                    let folded = written.to_lowercase().contains("ilike");
+                    let pattern = all.get(1).and_then(|node| text_literal(node));
+                    match pattern.map(|pattern| like_as_call(subject, pattern, folded)) {
+                        Some(Some(call)) => format!("write `{call}`"),
+                        Some(None) => "every text is like this: leave the condition out".to_owned(),
+                        None => {
+                            format!("write `{subject}.contains({argument})`, or `startsWith` or `endsWith`")
+                        }
+                    }
                 }
                 [argument] => format!("write `{}`", on_text(argument)),
                 several => {
@@ -227,6 +332,32 @@ impl Checker<'_> {
             }
         }
     }
+}
+
+/// Arguments as a list, which the only one may be already.
+fn listed(arguments: &[String]) -> String {
+    match arguments {
+        [list] if !list.starts_with(['"', '\'']) => list.clone(),
+        several => format!("[{}]", several.join(", ")),
+    }
+}
+
+/// Whether a literal is what other languages take as flags of a pattern.
+fn is_flags(literal: &str) -> bool {
+    let flags = literal.trim_matches(['"', '\'']);
+    literal.starts_with(['"', '\'']) && flags.len() <= 4 && flags.chars().all(|flag| "gimsu".contains(flag))
+}
+
+/// The literal of a pattern with flags in it; those that make no difference are left out.
+fn with_flags(pattern: &str, flags: &str) -> String {
+    let flags: String = flags.chars().filter(|flag| "ims".contains(*flag)).collect();
+    let Some(open) = pattern.find(['"', '\'']).filter(|_| !flags.is_empty()) else {
+        return pattern.to_owned();
+    };
+    let (before, quoted) = pattern.split_at(open);
+    let quote = if quoted.starts_with("\"\"\"") || quoted.starts_with("'''") { 3 } else { 1 };
+    let (quote, rest) = quoted.split_at(quote);
+    format!("{before}{quote}(?{flags}){rest}")
 }
 
 /// Without the differences in how languages join words.

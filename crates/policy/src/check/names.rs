@@ -117,9 +117,23 @@ impl Checker<'_> {
             let message = format!("`{}` is a value and has no members", columns.join("."));
             return self.refuse(node, "unsupported", message, &hint);
         }
-        if names.len() == 1 && self.lookalikes(&column).is_empty() {
-            let message = format!("`{root}` is neither a field that policies can name nor text in quotes");
-            let hint = format!("if it is text, write `\"{root}\"`; {MARK} if it is a column");
+        if names.len() == 1 && !self.is_known(root) {
+            match root.to_ascii_lowercase().as_str() {
+                truth @ ("true" | "false") => {
+                    let hint = format!("write `{truth}`");
+                    return self.refuse(node, "unknown_name", format!("`{root}` is not known"), &hint);
+                }
+                _ if word_for_null(root) => {
+                    let hint = self.asking_for_a_key();
+                    let message = format!("`{root}` is not supported in a policy");
+                    return self.refuse(node, "unsupported", message, &hint);
+                }
+                _ => {}
+            }
+        }
+        if self.lookalikes(&column).is_empty() && self.of_caller(&column).is_none() && !self.is_known(root) {
+            let message = format!("`{joined}` is neither a field that policies can name nor text in quotes");
+            let hint = format!("if it is text, write `\"{joined}\"`; {MARK} if it is a column");
             return self.refuse(node, "unmarked_field", message, &hint);
         }
         self.field(node, &column)
@@ -348,7 +362,9 @@ impl Checker<'_> {
 
     /// What to write instead of a field that is not there.
     fn instead_of(&self, reference: &FieldRef) -> String {
-        if let Some(name) = self.lookalikes(reference).first() {
+        if let Some(name) =
+            self.of_caller(reference).or_else(|| self.lookalikes(reference).into_iter().next())
+        {
             return format!("did you mean `{name}`?");
         }
         let mut named: Vec<String> = self.usable().map(|field| field.field.to_string()).collect();
@@ -369,15 +385,40 @@ impl Checker<'_> {
         }
     }
 
+    /// `User.username`: a member of the caller, whose name is written in another case.
+    fn of_caller(&self, reference: &FieldRef) -> Option<String> {
+        let column = reference.map.as_deref().unwrap_or(&reference.name);
+        let (root, rest) = column.split_once('.')?;
+        if !root.eq_ignore_ascii_case("user") || self.is_known(root) {
+            return None;
+        }
+        let (member, tail) = rest.split_once('.').map_or((rest, None), |(member, tail)| (member, Some(tail)));
+        let known = caller_member(member);
+        Some(match (known, tail, &reference.map) {
+            (Some("attributes"), None, Some(_)) => {
+                format!("user.attributes[\"{}\"]", escape(&reference.name))
+            }
+            (Some("attributes"), Some(name), _) => format!("user.attributes.{name}"),
+            (Some("attributes"), None, None) => "user.attributes.team".to_owned(),
+            (Some(member), ..) => format!("user.{member}"),
+            (None, ..) => format!("user.attributes.{member}"),
+        })
+    }
+
+    /// The fields whose names have the same letters and digits: `service.name` for `ServiceName`, `tenant_id` for
+    /// `SpanAttributes["tenant.id"]`, the key of another map.
+    pub(super) fn same_letters(&self, reference: &FieldRef) -> Vec<String> {
+        let wanted = squashed(&reference.name);
+        if wanted.is_empty() {
+            return Vec::new();
+        }
+        let same = self.usable().filter(|field| squashed(&field.field.name) == wanted);
+        same.map(|field| field.field.to_string()).collect()
+    }
+
     /// What a name that is not known resembles, best first.
     pub(super) fn lookalikes(&self, reference: &FieldRef) -> Vec<String> {
-        let wanted = squashed(&reference.name);
-        let mut found: Vec<String> = Vec::new();
-        if !wanted.is_empty() {
-            // `service.name` for `ServiceName`, `tenant_id` for `SpanAttributes["tenant.id"]`, the key of another map.
-            let same = self.usable().filter(|field| squashed(&field.field.name) == wanted);
-            found.extend(same.map(|field| field.field.to_string()));
-        }
+        let mut found = self.same_letters(reference);
         // A single letter resembles too much.
         if reference.name.len() > 2 {
             found.extend(self.model.suggest(reference, |field| field.policy));
@@ -402,6 +443,11 @@ fn caller_member(name: &str) -> Option<&'static str> {
     let members = ["username", "roles", "attributes"];
     let close = nearest(name, members).into_iter().next().filter(|_| name.len() > 3)?;
     members.into_iter().find(|member| **member == close)
+}
+
+/// What other languages call a value that is not there.
+pub(super) fn word_for_null(name: &str) -> bool {
+    ["null", "none", "nil", "undefined"].iter().any(|null| name.eq_ignore_ascii_case(null))
 }
 
 /// Letters and digits only, without regard to case.

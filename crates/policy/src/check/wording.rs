@@ -85,6 +85,13 @@ impl Checker<'_> {
         named.unwrap_or_else(|| format!("{map}[\"key\"]"))
     }
 
+    /// How to ask for a key, with one that there is.
+    pub(super) fn asking_for_a_key(&self) -> String {
+        let key = self.example_key();
+        let map = key.map.as_deref().unwrap_or("SpanAttributes");
+        format!("to ask whether a key is present, write `\"{}\" in {map}`", escape(&key.name))
+    }
+
     /// An example of a key for where no map is named.
     pub(super) fn example_key(&self) -> FieldRef {
         let key = self.usable().find(|field| field.source == FieldSource::MapKey);

@@ -3,11 +3,18 @@
 //! Text that is no CEL is written anew with each habit in CEL's form. When that is CEL, the habits were all that is
 //! wrong: each is told, with what to write. Otherwise nothing is known about them, and nothing is said here.
 
+use std::cell::Cell;
+
+use tracewarden_model::field::escape;
+
 use crate::diagnostics::{Diagnostic, Span};
-use crate::syntax_errors::visible;
+use crate::syntax_errors::{Advice, hidden, visible};
 
 /// Longer text is not repeated as a suggestion.
 const MAX_SHOWN_CHARS: usize = 160;
+
+/// How often a text's parts are given to the checker: its time is bounded whatever the text holds.
+const MAX_CHECKS: u32 = 24;
 
 /// A habit at a place, and CEL's form of it.
 struct Edit {
@@ -22,9 +29,15 @@ struct Edit {
     faithful: bool,
 }
 
-/// The habits in a text, when they are all that is wrong with it. `parses` says whether a text is CEL.
-pub(super) fn habits(text: &str, tokens: &[Span], parses: impl Fn(&str) -> bool) -> Option<Vec<Diagnostic>> {
-    let reader = Reader { text, tokens };
+/// The habits in a text, when they are all that is wrong with it. `parses` says whether a text is CEL, `advice` what the
+/// checker says of one.
+pub(super) fn habits(
+    text: &str,
+    tokens: &[Span],
+    parses: impl Fn(&str) -> bool,
+    advice: &Advice<'_>,
+) -> Option<Vec<Diagnostic>> {
+    let reader = Reader { text, tokens, advice, checks: Cell::new(0) };
     let mut edits: Vec<Edit> = Vec::new();
     for at in 0..tokens.len() {
         let behind = edits.last().map_or(0, |edit| edit.span.end);
@@ -48,7 +61,25 @@ pub(super) fn habits(text: &str, tokens: &[Span], parses: impl Fn(&str) -> bool)
     if !parses(&written) {
         return None;
     }
-    let faithful = edits.iter().all(|edit| edit.faithful);
+    let accepted = reader.check(&written).is_ok();
+    if !accepted {
+        for edit in &mut edits {
+            // Written like this it would be refused: the checker knows better what was meant.
+            if edit.hint == format!("write `{}`", edit.replacement)
+                && let Err(Some(better)) = reader.check(&edit.replacement)
+            {
+                edit.hint = better;
+            }
+        }
+    }
+    let faithful = accepted && edits.iter().all(|edit| edit.faithful);
+    // One mistake that was made all over the text.
+    let mut unseen = false;
+    edits.retain(|edit| {
+        let again = unseen && edit.message == UNSEEN;
+        unseen |= edit.message == UNSEEN;
+        !again
+    });
     let short = written.chars().count() <= MAX_SHOWN_CHARS && !written.contains(char::is_control);
     let mut found: Vec<Diagnostic> = edits
         .into_iter()
@@ -66,12 +97,22 @@ pub(super) fn habits(text: &str, tokens: &[Span], parses: impl Fn(&str) -> bool)
     Some(found)
 }
 
+/// What is said of characters that cannot be seen, once for all of them.
+const UNSEEN: &str = "what stands here cannot be seen, or looks like a space and is none";
+
 struct Reader<'a> {
     text: &'a str,
     tokens: &'a [Span],
+    advice: &'a Advice<'a>,
+    checks: Cell<u32>,
 }
 
 impl Reader<'_> {
+    fn check(&self, written: &str) -> Result<(), Option<String>> {
+        self.checks.set(self.checks.get() + 1);
+        if self.checks.get() > MAX_CHECKS { Err(None) } else { (self.advice)(written) }
+    }
+
     fn token(&self, at: usize) -> &str {
         self.tokens.get(at).and_then(|span| self.text.get(span.start..span.end)).unwrap_or_default()
     }
@@ -204,6 +245,11 @@ impl Reader<'_> {
                 edit.message = format!("`{}=` cannot stand here", self.token(at - 1));
                 Some(edit)
             }
+            "=" | "==" if follows && is_null(next) => self.presence(at, at + 1, false),
+            "!=" if follows && is_null(next) => self.presence(at, at + 1, true),
+            "<" if follows && next == ">" && self.adjacent(at) && is_null(self.token(at + 2)) => {
+                self.presence(at, at + 2, true)
+            }
             "=" => Some(swap("==", "write `==` to compare".to_owned())),
             "<" if next == ">" && self.adjacent(at) => {
                 let mut edit = swap("!=", "write `!=` for unequal".to_owned());
@@ -215,7 +261,34 @@ impl Reader<'_> {
             "&" => Some(swap("&&", "write `&&` for and".to_owned())),
             "|" => Some(swap("||", "write `||` for or".to_owned())),
             "\u{201c}" | "\u{201d}" | "\u{201e}" | "\u{2018}" | "\u{2019}" | "\u{201a}" | "\u{ab}"
-            | "\u{bb}" => Some(swap("\"", "put strings in straight quotes: `\"text\"`".to_owned())),
+            | "\u{bb}" => Some(
+                self.curly_string(here)
+                    .unwrap_or_else(|| swap("\"", "put strings in straight quotes: `\"text\"`".to_owned())),
+            ),
+            "#" => Some(self.remark(at, at)),
+            "-" if next == "-" && self.adjacent(at) => Some(self.remark(at, at + 1)),
+            "/" if next == "*" && self.adjacent(at) => self.block_remark(at),
+            _ if token.chars().all(|character| hidden(character).is_some()) => {
+                let instead = token.chars().next().and_then(hidden)?;
+                let hint = "delete it, or write an ordinary space".to_owned();
+                Some(Edit { message: UNSEEN.to_owned(), ..swap(instead, hint) })
+            }
+            "in" if follows && self.token(at - 1) == "." && next == "(" => {
+                let first = self.operand_before(at.checked_sub(2)?)?;
+                let close = self.closing(at + 1)?;
+                let list = self.list_of(at + 1, close);
+                Some(over(
+                    first,
+                    close,
+                    format!("{} in {list}", self.part(first, at - 2)),
+                    "`in` is no method".to_owned(),
+                ))
+            }
+            "`" if self.token(at + 2) == "`" && is_word(next) => {
+                let mut edit = over(at, at + 2, next.to_owned(), "a name has no quotes".to_owned());
+                edit.place = edit.span;
+                Some(edit)
+            }
             "`" => Some(swap("", "names are written without quotes".to_owned())),
             "$" if is_word(next) => Some(swap("", "names are written without `$`".to_owned())),
             ";" if at + 1 == self.tokens.len() => {
@@ -248,13 +321,24 @@ impl Reader<'_> {
                 }
                 "not" if next != "(" => {
                     let operand = self.operand_after(at + 1)?;
+                    if matches!(self.token(operand + 1), "==" | "!=" | "<" | "<=" | ">" | ">=" | "in")
+                        && let Some(end) = self.operand_after(operand + 2)
+                    {
+                        let inner = self.part(at + 1, end);
+                        return Some(over(
+                            at,
+                            end,
+                            format!("!({inner})"),
+                            format!("`{shown}` cannot stand here"),
+                        ));
+                    }
                     // With what follows it, since `!` binds more closely than `not`.
                     let ends = operand + 1 >= self.tokens.len()
                         || matches!(self.token(operand + 1), ")" | "&&" | "||" | "and" | "or" | "AND" | "OR");
                     let span = Span::new(here.start, self.span(at + 1, at + 1).start);
                     Some(Edit { span, faithful: ends, ..swap("!", "write `!(…)` for not".to_owned()) })
                 }
-                "in" if next == "(" && follows => {
+                "in" if next == "(" && follows && self.is_listed(at + 1) => {
                     let close = self.closing(at + 1)?;
                     let inner = if close > at + 2 { self.part(at + 2, close - 1) } else { "" };
                     let mut edit = over(
@@ -320,7 +404,7 @@ impl Reader<'_> {
         let first = self.operand_before(at.checked_sub(1)?)?;
         let end = self.operand_after(list)?;
         let inside = match self.token(list) {
-            "(" if end > list + 1 => format!("[{}]", self.part(list + 1, end - 1)),
+            "(" if end > list + 1 => self.list_of(list, end),
             _ => self.part(list, end).to_owned(),
         };
         let replacement = format!("!({} in {inside})", self.part(first, at - 1));
@@ -352,17 +436,44 @@ impl Reader<'_> {
                 faithful: true,
             });
         }
+        self.presence(at, value, negated)
+    }
+
+    /// `x IS NULL`, `x = NULL` and their opposites: the operator is at `at`, the word for null at `value`.
+    fn presence(&self, at: usize, value: usize, negated: bool) -> Option<Edit> {
         let first = self.operand_before(at.checked_sub(1)?)?;
         let subject = self.part(first, at - 1);
-        let presence = match (self.token(at - 1), subject.rsplit_once('.')) {
-            ("]", _) => {
+        // Which of its names are the map's and which the key's, only the access model shows.
+        let key_of = || {
+            let splits = subject.match_indices('.').take(8);
+            let asked = splits.map(|(dot, _)| {
+                let (map, key) = subject.split_at(dot);
+                format!("\"{}\" in {map}", key.trim_start_matches('.'))
+            });
+            let mut asked = asked.peekable();
+            let likely = asked.peek().cloned();
+            // Of what is not known at all, the checker tells when the key is asked for.
+            let unknown = || self.check(subject) == Err(None);
+            asked.find(|asked| self.check(asked).is_ok()).or_else(|| likely.filter(|_| unknown()))
+        };
+        let presence = match self.token(at - 1) {
+            "]" => {
                 let open = self.opening(at - 1)?;
                 let map = self.part(first, open.checked_sub(1)?);
-                format!("{} in {map}", self.part(open + 1, at - 2))
+                Some(format!("{} in {map}", self.part(open + 1, at - 2)))
             }
-            (_, Some((map, key))) => format!("\"{key}\" in {map}"),
-            (_, None) => {
-                let hint = "a column that is NULL satisfies no condition on it: leave this out".to_owned();
+            _ => key_of(),
+        };
+        let presence = match presence {
+            Some(presence) => presence,
+            None => {
+                let hint = match subject.starts_with("user.") {
+                    true => {
+                        "only attributes of the caller can be absent, as in `\"team\" in user.attributes`"
+                    }
+                    false => "a column that is NULL satisfies no condition on it: leave this out",
+                };
+                let hint = hint.to_owned();
                 let replacement = format!("{subject} == \"\"");
                 let place = self.span(at, value);
                 let message = format!("`{}` cannot stand here", self.part(at, value));
@@ -392,22 +503,20 @@ impl Reader<'_> {
         let first = self.operand_before(at.checked_sub(1)?)?;
         let written = self.token(pattern);
         let inner = written.strip_prefix(['"', '\''])?.strip_suffix(['"', '\''])?;
+        if inner.starts_with(['"', '\'']) {
+            return None;
+        }
         let subject = self.part(first, at - 1);
-        let plain = inner.trim_matches('%');
         let folded = self.part(at, pattern - 1).to_ascii_lowercase().contains("ilike");
-        let call = match (inner.starts_with('%'), inner.ends_with('%') && inner.len() > 1) {
-            _ if folded || plain.contains(['%', '_']) => {
-                let escaped = plain.replace('%', ".*").replace('_', ".");
-                let (begin, end) = (
-                    if inner.starts_with('%') { "" } else { "^" },
-                    if inner.ends_with('%') { "" } else { "$" },
-                );
-                format!("{subject}.matches(\"{}{begin}{escaped}{end}\")", if folded { "(?i)" } else { "" })
-            }
-            (true, true) => format!("{subject}.contains(\"{plain}\")"),
-            (false, true) => format!("{subject}.startsWith(\"{plain}\")"),
-            (true, false) => format!("{subject}.endsWith(\"{plain}\")"),
-            (false, false) => format!("{subject} == \"{plain}\""),
+        let Some(call) = like_as_call(subject, inner, folded) else {
+            return Some(Edit {
+                span: self.span(first, pattern),
+                replacement: if negated { "false" } else { "true" }.to_owned(),
+                place: self.span(at, pattern),
+                message: format!("`{}` cannot stand here", self.part(at, pattern)),
+                hint: "every text is like this: leave the condition out".to_owned(),
+                faithful: false,
+            });
         };
         let replacement = match (negated, call.contains(" == ")) {
             (true, true) => format!("!({call})"),
@@ -420,6 +529,80 @@ impl Reader<'_> {
             replacement,
             place: self.span(at, pattern - 1),
             message: format!("`{}` cannot stand here", self.part(at, pattern - 1)),
+            faithful: true,
+        })
+    }
+
+    /// Whether round brackets hold what can only be a list: several elements, or a single literal.
+    fn is_listed(&self, open: usize) -> bool {
+        let Some(close) = self.closing(open) else { return false };
+        let mut depth = 0_usize;
+        for at in open..close {
+            match self.token(at) {
+                "(" | "[" | "{" => depth += 1,
+                ")" | "]" | "}" => depth = depth.saturating_sub(1),
+                "," if depth == 1 => return true,
+                _ => {}
+            }
+        }
+        close <= open + 1 || (close == open + 2 && is_literal(self.token(open + 1)))
+    }
+
+    /// What round brackets hold, as a list.
+    fn list_of(&self, open: usize, close: usize) -> String {
+        let inner = if close > open + 1 { self.part(open + 1, close - 1) } else { "" };
+        if self.is_listed(open) { format!("[{inner}]") } else { inner.to_owned() }
+    }
+
+    /// Text in the quotes of a word processor.
+    fn curly_string(&self, open: Span) -> Option<Edit> {
+        let closing: &[char] = match self.text.get(open.start..open.end)? {
+            "\u{2018}" | "\u{2019}" | "\u{201a}" => &['\u{2019}', '\u{2018}'],
+            "\u{ab}" => &['\u{bb}'],
+            "\u{bb}" => &['\u{ab}', '\u{bb}'],
+            _ => &['\u{201d}', '\u{201c}'],
+        };
+        let rest = self.text.get(open.end..)?.split('\n').next()?;
+        let inner = rest.get(..rest.find(closing)?)?;
+        let close = open.end + inner.len();
+        let end = close + rest.get(inner.len()..)?.chars().next()?.len_utf8();
+        let replacement = format!("\"{}\"", escape(inner));
+        let span = Span::new(open.start, end);
+        Some(Edit {
+            span,
+            hint: format!("put strings in straight quotes: `{replacement}`"),
+            replacement,
+            place: span,
+            message: "a string stands in straight quotes".to_owned(),
+            faithful: true,
+        })
+    }
+
+    /// A remark up to the end of the line; the tokens from `first` to `last` begin it.
+    fn remark(&self, first: usize, last: usize) -> Edit {
+        let place = self.span(first, last);
+        let rest = self.text.get(place.end..).unwrap_or_default();
+        let rest = rest.split(['\n', '\r']).next().unwrap_or_default();
+        Edit {
+            span: Span::new(place.start, place.end + rest.len()),
+            replacement: format!("//{rest}"),
+            place,
+            message: format!("`{}` cannot stand here", self.part(first, last)),
+            hint: "a remark begins with `//`".to_owned(),
+            faithful: true,
+        }
+    }
+
+    fn block_remark(&self, at: usize) -> Option<Edit> {
+        let place = self.span(at, at + 1);
+        let rest = self.text.get(place.end..)?;
+        let length = rest.find("*/")?;
+        Some(Edit {
+            span: Span::new(place.start, place.end + length + 2),
+            replacement: " ".to_owned(),
+            place,
+            message: "`/*` cannot stand here".to_owned(),
+            hint: "a remark begins with `//` and goes to the end of its line".to_owned(),
             faithful: true,
         })
     }
@@ -456,6 +639,71 @@ impl Reader<'_> {
             faithful: true,
         })
     }
+}
+
+/// What `LIKE` says, in a policy's functions; `None` where every text is like that. In the pattern `%` stands for any
+/// text, `_` for a character, and a backslash before a character for the character.
+pub(crate) fn like_as_call(subject: &str, pattern: &str, folded: bool) -> Option<String> {
+    enum Piece {
+        Plain(char),
+        AnyText,
+        AnyCharacter,
+    }
+    let mut pieces = Vec::new();
+    let mut characters = pattern.chars();
+    while let Some(character) = characters.next() {
+        pieces.push(match character {
+            '%' => Piece::AnyText,
+            '_' => Piece::AnyCharacter,
+            '\\' => Piece::Plain(characters.next().unwrap_or('\\')),
+            other => Piece::Plain(other),
+        });
+    }
+    let begins = !matches!(pieces.first(), Some(Piece::AnyText));
+    let ends = !matches!(pieces.last(), Some(Piece::AnyText));
+    let from = pieces.iter().position(|piece| !matches!(piece, Piece::AnyText));
+    let Some(from) = from else {
+        return pieces.is_empty().then(|| format!("{subject} == \"\""));
+    };
+    let to = pieces.iter().rposition(|piece| !matches!(piece, Piece::AnyText)).unwrap_or(from);
+    let core = pieces.get(from..=to).unwrap_or_default();
+    let plain: Option<String> = core
+        .iter()
+        .map(|piece| match piece {
+            Piece::Plain(character) => Some(*character),
+            _ => None,
+        })
+        .collect();
+    if let Some(plain) = plain.filter(|_| !folded) {
+        let plain = escape(&plain);
+        return Some(match (begins, ends) {
+            (false, false) => format!("{subject}.contains(\"{plain}\")"),
+            (true, false) => format!("{subject}.startsWith(\"{plain}\")"),
+            (false, true) => format!("{subject}.endsWith(\"{plain}\")"),
+            (true, true) => format!("{subject} == \"{plain}\""),
+        });
+    }
+    let mut written = String::new();
+    written.push_str(if folded { "(?i)" } else { "" });
+    written.push_str(if begins { "^" } else { "" });
+    for piece in core {
+        match piece {
+            Piece::Plain(character) => written.push_str(&regex_syntax::escape(&character.to_string())),
+            Piece::AnyText => written.push_str(".*"),
+            Piece::AnyCharacter => written.push('.'),
+        }
+    }
+    written.push_str(if ends { "$" } else { "" });
+    // A backslash is itself in a raw string.
+    let raw = written.contains('\\') && !written.contains('"') && !written.contains(char::is_control);
+    Some(match raw {
+        true => format!("{subject}.matches(r\"{written}\")"),
+        false => format!("{subject}.matches(\"{}\")", escape(&written)),
+    })
+}
+
+fn is_null(token: &str) -> bool {
+    ["null", "none", "nil"].iter().any(|null| token.eq_ignore_ascii_case(null))
 }
 
 fn is_word(token: &str) -> bool {
