@@ -7,6 +7,7 @@ mod columns;
 mod expressions;
 pub mod literals;
 mod operations;
+mod patterns;
 mod spans;
 
 use rand::{RngExt, SeedableRng, seq::IndexedRandom};

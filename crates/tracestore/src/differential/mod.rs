@@ -3,7 +3,8 @@
 //! [`pairs`] compares random policies on random spans with the reference evaluation, and shows that every operation was
 //! seen on every kind of field. [`altered`] shows that this comparison finds each mistake that lowering could have.
 //! [`cel_python`] compares the reference with an implementation that shares nothing with it. [`hostile_spans`] looks for
-//! rows on which a statement raises. [`laws`] is about several policies at once, [`long_lists`] is about lists that are looked up in sets. [`kept_cases`] are the disagreements of the past.
+//! rows on which a statement raises. [`laws`] is about several policies at once, [`long_lists`] is about lists that are
+//! looked up in sets, [`patterns`] about what both engines make of a pattern. [`kept_cases`] are the disagreements of the past.
 
 mod altered;
 mod asked;
@@ -14,6 +15,7 @@ mod kept_cases;
 mod laws;
 mod long_lists;
 mod pairs;
+mod patterns;
 mod store;
 
 use std::str::FromStr;
