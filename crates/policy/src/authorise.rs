@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tracewarden_model::{AccessModel, Caller, MarkedField};
+use tracewarden_model::{AccessModel, Caller, FieldRef, MarkedField};
 
 use crate::check::{Checked, check};
 use crate::compiled::{CompiledPolicies, Compiling, known};
@@ -186,9 +186,20 @@ fn union(
     let mut granted = Vec::with_capacity(policies.len());
     let mut rests_on = Vec::new();
     let mut too_large = None;
+    // The fields of the policy that opens every trace. Of several the one that rests on least, whatever their order: with
+    // another one a column that changed would deny what this one opens all the same.
+    let mut opening: Option<Vec<Arc<MarkedField>>> = None;
     for policy in policies {
         match policy.lower(caller, work) {
-            Ok(Predicate::True) => return Ok((Predicate::True, policy.fields())),
+            Ok(Predicate::True) => {
+                let fields = policy.fields();
+                if fields.is_empty() {
+                    return Ok((Predicate::True, fields));
+                }
+                if opening.as_ref().is_none_or(|known| rank(&fields) < rank(known)) {
+                    opening = Some(fields);
+                }
+            }
             Ok(Predicate::False) => {}
             Ok(predicate) => {
                 granted.push(predicate);
@@ -197,11 +208,19 @@ fn union(
             Err(broken) => too_large = too_large.or(Some(broken)),
         }
     }
-    match too_large {
-        Some(broken) => Err(broken),
+    match (opening, too_large) {
+        (Some(fields), _) => Ok((Predicate::True, fields)),
+        (None, Some(broken)) => Err(broken),
         // What several roles say alike stands once.
-        None => Ok((Predicate::any_simplified(granted, work), rests_on)),
+        (None, None) => Ok((Predicate::any_simplified(granted, work), rests_on)),
     }
+}
+
+/// An order of lists of fields that does not depend on the order within them.
+fn rank(fields: &[Arc<MarkedField>]) -> (usize, Vec<&FieldRef>) {
+    let mut names: Vec<&FieldRef> = fields.iter().map(|field| &field.field).collect();
+    names.sort();
+    (names.len(), names)
 }
 
 impl RolePolicy<'_> {

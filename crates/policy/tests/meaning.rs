@@ -289,3 +289,19 @@ fn parts_of_characters_are_compared_by_bytes() {
         assert_eq!(on(bytes, policy), if is { Outcome::True } else { Outcome::False }, "{policy}");
     }
 }
+
+#[test]
+fn what_a_scope_rests_on_does_not_hang_on_the_order_of_policies() {
+    // Both are true on every span as long as the column is what it is.
+    let names =
+        ["!(ServiceName in [])", "!(ServiceName in []) || !Sampled || Sampled", "ServiceName == \"x\""];
+    let rests_on = |order: &[usize]| {
+        let policies = order.iter().map(|at| RolePolicy { role: "r", title: "t", expression: names[*at] });
+        let scope = authorise(policies, None, &caller(), &model()).unwrap();
+        assert_eq!(scope.predicate(), &tracewarden_policy::Predicate::True);
+        scope.rests_on().iter().map(|field| field.field.to_string()).collect::<Vec<_>>()
+    };
+    for order in [[0, 1, 2], [1, 0, 2], [2, 1, 0], [1, 2, 0]] {
+        assert_eq!(rests_on(&order), ["ServiceName"], "{order:?}");
+    }
+}
