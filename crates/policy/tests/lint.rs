@@ -1,4 +1,11 @@
 //! Warnings are certain, and rare: what they say of a policy is so on every span, and good policies get none.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
 
 mod support;
 
@@ -164,7 +171,7 @@ fn conditions() -> impl Strategy<Value = String> {
 }
 
 /// The text that a warning is about.
-fn covered<'a>(expression: &'a str, column: u32, length: u32) -> &'a str {
+fn covered(expression: &str, column: u32, length: u32) -> &str {
     let start = expression.char_indices().nth(column as usize - 1).unwrap().0;
     &expression[start..start + length as usize]
 }

@@ -4,6 +4,7 @@
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
+use std::mem::discriminant;
 use std::rc::Rc;
 
 use tracewarden_model::{Caller, MarkedField};
@@ -238,7 +239,7 @@ fn written_out(node: &Node) -> Option<Sides> {
 
 /// Whether two expressions have the same value wherever they have one.
 fn same(left: &Node, right: &Node) -> bool {
-    canonical(left) == canonical(right)
+    discriminant(&left.kind) == discriminant(&right.kind) && canonical(left) == canonical(right)
 }
 
 fn is_empty_text(node: &Node) -> bool {
@@ -303,11 +304,14 @@ fn less(left: &Node, right: &Node) -> Sides {
 }
 
 fn equality(left: &Node, right: &Node, effort: &Effort) -> Option<Sides> {
-    let node = comparison(Relation::Eq, left, right);
+    let node = || comparison(Relation::Eq, left, right);
     if same(left, right) {
-        return Some(surely(&node, true));
+        return Some(surely(&node(), true));
     }
-    let opaque = || Some(fact(&node, Fact::Other(canonical(&node))));
+    let opaque = || {
+        let node = node();
+        Some(fact(&node, Fact::Other(canonical(&node))))
+    };
     let (value, known) = match (&left.kind, &right.kind) {
         (_, Kind::Known(known)) => (left, known),
         (Kind::Known(known), _) => (right, known),
@@ -318,7 +322,7 @@ fn equality(left: &Node, right: &Node, effort: &Effort) -> Option<Sides> {
         // Only of what is surely a boolean: of another type it would be false, and no error.
         Known::Bool(true) if value.ty == Type::Bool => sides(value, effort),
         Known::Bool(false) if value.ty == Type::Bool => sides(value, effort).map(Sides::opposite),
-        Known::Int(size) if *size < 0 && matches!(value.kind, Kind::Size(_)) => Some(surely(&node, false)),
+        Known::Int(size) if *size < 0 && matches!(value.kind, Kind::Size(_)) => Some(surely(&node(), false)),
         _ => opaque(),
     }
 }

@@ -51,10 +51,10 @@ fn visit(
             visit(text, yes, narrowed || narrows(condition), around, found);
             visit(text, no, narrowed, around, found);
         }
-        Kind::Macro { quantifier: Quantifier::Exists | Quantifier::ExistsOne, range, body, .. } => {
-            if of_the_span(range) || of_the_span(body) {
-                visit(text, body, narrowed, around.or(Some((node, range))), found);
-            }
+        Kind::Macro { quantifier: Quantifier::Exists | Quantifier::ExistsOne, range, body, .. }
+            if of_the_span(range) || of_the_span(body) =>
+        {
+            visit(text, body, narrowed, around.or(Some((node, range))), found);
         }
         Kind::TextCall(TextFunction::EndsWith | TextFunction::Contains, subject, argument) if !narrowed => {
             let empty = matches!(&argument.kind, Kind::Known(Known::Text(text)) if text.is_empty());
@@ -67,11 +67,14 @@ fn visit(
                 );
             }
         }
-        Kind::Matches(subject, pattern) if !narrowed && !pattern.begins_with_text() => {
-            if of_the_span(subject) && !matches_every_text(pattern) {
-                let hint = "begin the pattern with `^` and plain text if it is known how the text begins";
-                tell(text, around.unwrap_or((node, subject)), hint, found);
-            }
+        Kind::Matches(subject, pattern)
+            if !narrowed
+                && !pattern.begins_with_text()
+                && of_the_span(subject)
+                && !matches_every_text(pattern) =>
+        {
+            let hint = "begin the pattern with `^` and plain text if it is known how the text begins";
+            tell(text, around.unwrap_or((node, subject)), hint, found);
         }
         _ => {}
     }
