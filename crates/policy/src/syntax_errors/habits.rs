@@ -110,7 +110,9 @@ struct Reader<'a> {
 impl Reader<'_> {
     fn check(&self, written: &str) -> Result<(), Option<String>> {
         self.checks.set(self.checks.get() + 1);
-        if self.checks.get() > MAX_CHECKS { Err(None) } else { (self.advice)(written) }
+        // Longer text is not offered, so nothing needs to be known about it.
+        let offered = written.chars().nth(MAX_SHOWN_CHARS).is_none();
+        if offered && self.checks.get() <= MAX_CHECKS { (self.advice)(written) } else { Err(None) }
     }
 
     fn token(&self, at: usize) -> &str {
