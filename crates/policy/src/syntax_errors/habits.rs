@@ -3,9 +3,12 @@
 //! Text that is no CEL is written anew with each habit in CEL's form. When that is CEL, the habits were all that is
 //! wrong: each is told, with what to write. Otherwise nothing is known about them, and nothing is said here.
 
+mod like;
+mod literals;
+
 use std::cell::Cell;
 
-use tracewarden_model::field::escape;
+pub(crate) use like::like_as_call;
 
 use crate::diagnostics::{Diagnostic, Span};
 use crate::syntax_errors::{Advice, hidden, visible};
@@ -500,41 +503,6 @@ impl Reader<'_> {
         })
     }
 
-    /// `x LIKE "a%"`: `pattern` is the token of the pattern.
-    fn like(&self, at: usize, pattern: usize, negated: bool) -> Option<Edit> {
-        let first = self.operand_before(at.checked_sub(1)?)?;
-        let written = self.token(pattern);
-        let inner = written.strip_prefix(['"', '\''])?.strip_suffix(['"', '\''])?;
-        if inner.starts_with(['"', '\'']) {
-            return None;
-        }
-        let subject = self.part(first, at - 1);
-        let folded = self.part(at, pattern - 1).to_ascii_lowercase().contains("ilike");
-        let Some(call) = like_as_call(subject, inner, folded) else {
-            return Some(Edit {
-                span: self.span(first, pattern),
-                replacement: if negated { "false" } else { "true" }.to_owned(),
-                place: self.span(at, pattern),
-                message: format!("`{}` cannot stand here", self.part(at, pattern)),
-                hint: "every text is like this: leave the condition out".to_owned(),
-                faithful: false,
-            });
-        };
-        let replacement = match (negated, call.contains(" == ")) {
-            (true, true) => format!("!({call})"),
-            (true, false) => format!("!{call}"),
-            _ => call,
-        };
-        Some(Edit {
-            span: self.span(first, pattern),
-            hint: format!("write `{replacement}`"),
-            replacement,
-            place: self.span(at, pattern - 1),
-            message: format!("`{}` cannot stand here", self.part(at, pattern - 1)),
-            faithful: true,
-        })
-    }
-
     /// Whether round brackets hold what can only be a list: several elements, or a single literal.
     fn is_listed(&self, open: usize) -> bool {
         let Some(close) = self.closing(open) else { return false };
@@ -555,153 +523,6 @@ impl Reader<'_> {
         let inner = if close > open + 1 { self.part(open + 1, close - 1) } else { "" };
         if self.is_listed(open) { format!("[{inner}]") } else { inner.to_owned() }
     }
-
-    /// Text in the quotes of a word processor.
-    fn curly_string(&self, open: Span) -> Option<Edit> {
-        let closing: &[char] = match self.text.get(open.start..open.end)? {
-            "\u{2018}" | "\u{2019}" | "\u{201a}" => &['\u{2019}', '\u{2018}'],
-            "\u{ab}" => &['\u{bb}'],
-            "\u{bb}" => &['\u{ab}', '\u{bb}'],
-            _ => &['\u{201d}', '\u{201c}'],
-        };
-        let rest = self.text.get(open.end..)?.split('\n').next()?;
-        let inner = rest.get(..rest.find(closing)?)?;
-        let close = open.end + inner.len();
-        let end = close + rest.get(inner.len()..)?.chars().next()?.len_utf8();
-        let replacement = format!("\"{}\"", escape(inner));
-        let span = Span::new(open.start, end);
-        Some(Edit {
-            span,
-            hint: format!("put strings in straight quotes: `{replacement}`"),
-            replacement,
-            place: span,
-            message: "a string stands in straight quotes".to_owned(),
-            faithful: true,
-        })
-    }
-
-    /// A remark up to the end of the line; the tokens from `first` to `last` begin it.
-    fn remark(&self, first: usize, last: usize) -> Edit {
-        let place = self.span(first, last);
-        let rest = self.text.get(place.end..).unwrap_or_default();
-        let rest = rest.split(['\n', '\r']).next().unwrap_or_default();
-        Edit {
-            span: Span::new(place.start, place.end + rest.len()),
-            replacement: format!("//{rest}"),
-            place,
-            message: format!("`{}` cannot stand here", self.part(first, last)),
-            hint: "a remark begins with `//`".to_owned(),
-            faithful: true,
-        }
-    }
-
-    fn block_remark(&self, at: usize) -> Option<Edit> {
-        let place = self.span(at, at + 1);
-        let rest = self.text.get(place.end..)?;
-        let length = rest.find("*/")?;
-        Some(Edit {
-            span: Span::new(place.start, place.end + length + 2),
-            replacement: " ".to_owned(),
-            place,
-            message: "`/*` cannot stand here".to_owned(),
-            hint: "a remark begins with `//` and goes to the end of its line".to_owned(),
-            faithful: true,
-        })
-    }
-
-    /// A string with an escape that CEL does not know, as patterns have them.
-    fn raw_string(&self, at: usize) -> Option<Edit> {
-        let written = self.token(at);
-        if !written.starts_with(['"', '\'']) || !written.ends_with(['"', '\'']) || written.len() < 2 {
-            return None;
-        }
-        let mut characters = written.char_indices();
-        let mut unknown = None;
-        while let Some((offset, character)) = characters.next() {
-            if character == '\\'
-                && let Some((_, escaped)) = characters.next()
-            {
-                if matches!(escaped, '"' | '\'' | '\\') {
-                    return None;
-                }
-                if !"abfnrtv?`xXuU01234567".contains(escaped) && unknown.is_none() {
-                    unknown = Some((offset, escaped));
-                }
-            }
-        }
-        let (offset, escaped) = unknown?;
-        let start = self.tokens.get(at)?.start + offset;
-        let replacement = format!("r{written}");
-        Some(Edit {
-            span: self.span(at, at),
-            hint: format!("in a raw string a backslash is itself: write `{replacement}`"),
-            replacement,
-            place: Span::new(start, start + 1 + escaped.len_utf8()),
-            message: format!("`\\{}` is no escape that CEL knows", visible(&escaped.to_string())),
-            faithful: true,
-        })
-    }
-}
-
-/// What `LIKE` says, in a policy's functions; `None` where every text is like that. In the pattern `%` stands for any
-/// text, `_` for a character, and a backslash before a character for the character.
-pub(crate) fn like_as_call(subject: &str, pattern: &str, folded: bool) -> Option<String> {
-    enum Piece {
-        Plain(char),
-        AnyText,
-        AnyCharacter,
-    }
-    let mut pieces = Vec::new();
-    let mut characters = pattern.chars();
-    while let Some(character) = characters.next() {
-        pieces.push(match character {
-            '%' => Piece::AnyText,
-            '_' => Piece::AnyCharacter,
-            '\\' => Piece::Plain(characters.next().unwrap_or('\\')),
-            other => Piece::Plain(other),
-        });
-    }
-    let begins = !matches!(pieces.first(), Some(Piece::AnyText));
-    let ends = !matches!(pieces.last(), Some(Piece::AnyText));
-    let from = pieces.iter().position(|piece| !matches!(piece, Piece::AnyText));
-    let Some(from) = from else {
-        return pieces.is_empty().then(|| format!("{subject} == \"\""));
-    };
-    let to = pieces.iter().rposition(|piece| !matches!(piece, Piece::AnyText)).unwrap_or(from);
-    let core = pieces.get(from..=to).unwrap_or_default();
-    let plain: Option<String> = core
-        .iter()
-        .map(|piece| match piece {
-            Piece::Plain(character) => Some(*character),
-            _ => None,
-        })
-        .collect();
-    if let Some(plain) = plain.filter(|_| !folded) {
-        let plain = escape(&plain);
-        return Some(match (begins, ends) {
-            (false, false) => format!("{subject}.contains(\"{plain}\")"),
-            (true, false) => format!("{subject}.startsWith(\"{plain}\")"),
-            (false, true) => format!("{subject}.endsWith(\"{plain}\")"),
-            (true, true) => format!("{subject} == \"{plain}\""),
-        });
-    }
-    let mut written = String::new();
-    written.push_str(if folded { "(?i)" } else { "" });
-    written.push_str(if begins { "^" } else { "" });
-    for piece in core {
-        match piece {
-            Piece::Plain(character) => written.push_str(&regex_syntax::escape(&character.to_string())),
-            Piece::AnyText => written.push_str(".*"),
-            Piece::AnyCharacter => written.push('.'),
-        }
-    }
-    written.push_str(if ends { "$" } else { "" });
-    // A backslash is itself in a raw string.
-    let raw = written.contains('\\') && !written.contains('"') && !written.contains(char::is_control);
-    Some(match raw {
-        true => format!("{subject}.matches(r\"{written}\")"),
-        false => format!("{subject}.matches(\"{}\")", escape(&written)),
-    })
 }
 
 fn is_null(token: &str) -> bool {

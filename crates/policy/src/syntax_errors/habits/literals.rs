@@ -1,0 +1,95 @@
+//! Strings and remarks as other languages and programs write them.
+
+use tracewarden_model::field::escape;
+
+use super::{Edit, Reader};
+use crate::diagnostics::Span;
+use crate::syntax_errors::visible;
+
+impl Reader<'_> {
+    /// Text in the quotes of a word processor.
+    pub(super) fn curly_string(&self, open: Span) -> Option<Edit> {
+        let closing: &[char] = match self.text.get(open.start..open.end)? {
+            "\u{2018}" | "\u{2019}" | "\u{201a}" => &['\u{2019}', '\u{2018}'],
+            "\u{ab}" => &['\u{bb}'],
+            "\u{bb}" => &['\u{ab}', '\u{bb}'],
+            _ => &['\u{201d}', '\u{201c}'],
+        };
+        let rest = self.text.get(open.end..)?.split('\n').next()?;
+        let inner = rest.get(..rest.find(closing)?)?;
+        let close = open.end + inner.len();
+        let end = close + rest.get(inner.len()..)?.chars().next()?.len_utf8();
+        let replacement = format!("\"{}\"", escape(inner));
+        let span = Span::new(open.start, end);
+        Some(Edit {
+            span,
+            hint: format!("put strings in straight quotes: `{replacement}`"),
+            replacement,
+            place: span,
+            message: "a string stands in straight quotes".to_owned(),
+            faithful: true,
+        })
+    }
+
+    /// A remark up to the end of the line; the tokens from `first` to `last` begin it.
+    pub(super) fn remark(&self, first: usize, last: usize) -> Edit {
+        let place = self.span(first, last);
+        let rest = self.text.get(place.end..).unwrap_or_default();
+        let rest = rest.split(['\n', '\r']).next().unwrap_or_default();
+        Edit {
+            span: Span::new(place.start, place.end + rest.len()),
+            replacement: format!("//{rest}"),
+            place,
+            message: format!("`{}` cannot stand here", self.part(first, last)),
+            hint: "a remark begins with `//`".to_owned(),
+            faithful: true,
+        }
+    }
+
+    pub(super) fn block_remark(&self, at: usize) -> Option<Edit> {
+        let place = self.span(at, at + 1);
+        let rest = self.text.get(place.end..)?;
+        let length = rest.find("*/")?;
+        Some(Edit {
+            span: Span::new(place.start, place.end + length + 2),
+            replacement: " ".to_owned(),
+            place,
+            message: "`/*` cannot stand here".to_owned(),
+            hint: "a remark begins with `//` and goes to the end of its line".to_owned(),
+            faithful: true,
+        })
+    }
+
+    /// A string with an escape that CEL does not know, as patterns have them.
+    pub(super) fn raw_string(&self, at: usize) -> Option<Edit> {
+        let written = self.token(at);
+        if !written.starts_with(['"', '\'']) || !written.ends_with(['"', '\'']) || written.len() < 2 {
+            return None;
+        }
+        let mut characters = written.char_indices();
+        let mut unknown = None;
+        while let Some((offset, character)) = characters.next() {
+            if character == '\\'
+                && let Some((_, escaped)) = characters.next()
+            {
+                if matches!(escaped, '"' | '\'' | '\\') {
+                    return None;
+                }
+                if !"abfnrtv?`xXuU01234567".contains(escaped) && unknown.is_none() {
+                    unknown = Some((offset, escaped));
+                }
+            }
+        }
+        let (offset, escaped) = unknown?;
+        let start = self.tokens.get(at)?.start + offset;
+        let replacement = format!("r{written}");
+        Some(Edit {
+            span: self.span(at, at),
+            hint: format!("in a raw string a backslash is itself: write `{replacement}`"),
+            replacement,
+            place: Span::new(start, start + 1 + escaped.len_utf8()),
+            message: format!("`\\{}` is no escape that CEL knows", visible(&escaped.to_string())),
+            faithful: true,
+        })
+    }
+}
