@@ -1,6 +1,13 @@
 //! What people are told about policies that are wrong, or probably not what was meant: each file of `diagnostics/` holds
 //! expressions and what is said of them. `UPDATE_DOCS=1 cargo test -p tracewarden-policy --test diagnostics` writes the
 //! files anew; read them with the eyes of someone who writes their first policy.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
 
 mod support;
 

@@ -1,4 +1,11 @@
 //! Whoever evaluates a policy on spans of their own cannot keep a processor busy.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
 
 mod support;
 
@@ -35,7 +42,10 @@ fn disorder(length: usize) -> String {
 }
 
 /// Shapes of requests that grow with a number, each costly in another way.
-fn shapes() -> Vec<(&'static str, Box<dyn Fn(usize) -> (String, Vec<Span>)>)> {
+/// A policy and spans, as many or as long as the number says.
+type Shape = Box<dyn Fn(usize) -> (String, Vec<Span>)>;
+
+fn shapes() -> Vec<(&'static str, Shape)> {
     let large = "(?:[^a]{20}|[ab]{400})$";
     let names = |count: usize| (0..count).map(|number| format!("y{number}")).collect::<Vec<_>>();
     vec![

@@ -4,6 +4,13 @@
 //! caused it. They come from a seed that is printed; `HOSTILE_SEED` chooses another one. What is accepted is
 //! advised on, lowered for two callers and evaluated on two spans, each within a second. Time is that of the processor, so that a
 //! busy machine does not matter.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
 
 mod support;
 
