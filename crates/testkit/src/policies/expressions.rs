@@ -1,6 +1,7 @@
 //! Random policies.
 
 use tracewarden_model::{LogicalType, field::escape};
+use tracewarden_policy::check;
 
 use super::Generator;
 use super::operations::Written;
@@ -28,12 +29,18 @@ const PATTERNS: [&str; 18] = [
 ];
 
 impl Generator {
-    /// A policy's text. Nearly all are well-typed; the checker has the last word.
+    /// The text of a policy that is accepted.
     pub fn expression(&mut self) -> String {
-        self.policy().text
+        loop {
+            let text = self.policy().text;
+            if check(&text, &self.subjects.model).is_ok() {
+                return text;
+            }
+        }
     }
 
-    /// A policy, with the operations on fields that it has: more than half are one operation alone.
+    /// A policy, with the operations on fields that it has. Nearly all are well-typed, and the checker has the last word;
+    /// more than half are one operation alone.
     pub fn policy(&mut self) -> Written {
         if self.chance(55) {
             let (text, operation) = self.operation_alone();

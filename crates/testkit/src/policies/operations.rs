@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use rand::seq::{IndexedRandom, SliceRandom};
-use tracewarden_model::{ColumnType, FieldRef, FieldSource, LogicalType, MarkedField};
+use tracewarden_model::{AccessModel, ColumnType, FieldRef, FieldSource, LogicalType, MarkedField};
 use tracewarden_policy::{FieldValue, Span};
 
 use super::Generator;
@@ -105,6 +105,7 @@ pub struct Written {
 
 /// The fields that policies are about, and what is known of their values.
 pub(super) struct Subjects {
+    pub(super) model: AccessModel,
     fields: Vec<MarkedField>,
     /// Strings that occur in spans, by field.
     seen: BTreeMap<FieldRef, Vec<String>>,
@@ -117,8 +118,10 @@ pub(super) struct Subjects {
 
 impl Subjects {
     pub(super) fn new() -> Self {
-        let fields = Generator::model().fields.into_iter().filter(|field| field.policy).collect();
+        let model = Generator::model();
+        let fields = model.fields.iter().filter(|field| field.policy).cloned().collect();
         Self {
+            model,
             fields,
             seen: BTreeMap::new(),
             among_others: VecDeque::new(),
@@ -244,30 +247,33 @@ impl Generator {
         (text, Some(Operation { operator, kind: kind(&field) }))
     }
 
-    /// From now on, a key or path with dots stands in brackets: to other implementations of CEL than ours, `M.a.b` is a
-    /// member of a member.
+    /// From now on, a path with dots stands in brackets: to other implementations of CEL than ours, `J.a.b` is a member
+    /// of a member.
     pub fn dots_are_members(&mut self) {
         self.subjects.dots_are_members = true;
     }
 
-    /// Whether the name of a key or path can be written behind a dot.
-    fn behind_dot(&self, name: &str) -> bool {
-        is_path(name) && !(self.subjects.dots_are_members && name.contains('.'))
+    /// Whether a key or path can be written behind a dot: a key with dots would be a member of a member.
+    fn behind_dot(&self, field: &MarkedField) -> bool {
+        let name = &field.field.name;
+        let levels = field.source == FieldSource::JsonPath && !self.subjects.dots_are_members;
+        is_path(name) && (levels || !name.contains('.'))
     }
 
     /// A field of a logical type, as a policy names it.
     pub(super) fn field(&mut self, logical: LogicalType) -> String {
         let fields = self.subjects.fields.iter().filter(|field| field.logical == logical);
-        let of_type: Vec<FieldRef> = fields.map(|field| field.field.clone()).collect();
+        let of_type: Vec<MarkedField> = fields.cloned().collect();
         let at = self.below(u32::try_from(of_type.len().max(1)).unwrap_or(1)) as usize;
         of_type.get(at).map_or_else(|| "SpanName".to_owned(), |field| self.named(field))
     }
 
     /// A field in one of the forms that it has.
-    fn named(&mut self, field: &FieldRef) -> String {
-        match &field.map {
-            Some(map) if self.behind_dot(&field.name) && self.chance(30) => format!("{map}.{}", field.name),
-            _ => field.to_string(),
+    fn named(&mut self, field: &MarkedField) -> String {
+        let reference = &field.field;
+        match &reference.map {
+            Some(map) if self.behind_dot(field) && self.chance(30) => format!("{map}.{}", reference.name),
+            _ => reference.to_string(),
         }
     }
 
@@ -326,7 +332,7 @@ impl Generator {
     }
 
     fn on_string(&mut self, operator: &'static str, field: &MarkedField, scope: &[String]) -> String {
-        let name = self.named(&field.field);
+        let name = self.named(field);
         let reference = &field.field;
         match operator {
             "== reversed" => format!("{} == {name}", self.other(reference, scope)),
@@ -414,13 +420,13 @@ impl Generator {
                 let other = self.other(reference, scope);
                 format!("(({condition}) ? {name} : {}) == {other}", self.string(0, scope))
             }
-            "has" | "in map" => self.asked(operator, reference),
+            "has" | "in map" => self.asked(operator, field),
             relation => format!("{name} {relation} {}", self.other(reference, scope)),
         }
     }
 
     fn on_boolean(&mut self, operator: &'static str, field: &MarkedField, scope: &[String]) -> String {
-        let name = self.named(&field.field);
+        let name = self.named(field);
         match operator {
             "itself" => name,
             "!" => format!("!{name}"),
@@ -456,7 +462,7 @@ impl Generator {
                 let quantifier = self.pick(&["exists", "all", "exists_one"], "exists");
                 format!("{range}.{quantifier}({variable}, {name} && {variable} != {})", self.string(0, scope))
             }
-            "has" | "in map" => self.asked(operator, &field.field),
+            "has" | "in map" => self.asked(operator, field),
             relation => {
                 let other = match self.below(4) {
                     0 => "true".to_owned(),
@@ -470,7 +476,7 @@ impl Generator {
     }
 
     fn on_array(&mut self, operator: &'static str, field: &MarkedField, scope: &[String]) -> String {
-        let name = self.named(&field.field);
+        let name = self.named(field);
         let reference = &field.field;
         match operator {
             "in" => format!("{} in {name}", self.other(reference, scope)),
@@ -537,17 +543,18 @@ impl Generator {
             "in list of lists" => {
                 format!("{name} in [[{}], {}]", self.texts(reference, scope), self.list(scope))
             }
-            _ => self.asked(operator, reference),
+            _ => self.asked(operator, field),
         }
     }
 
     /// Whether a key or a path is there, in one of the two ways to ask.
-    fn asked(&mut self, operator: &str, field: &FieldRef) -> String {
-        let map = field.map.as_deref().unwrap_or_default();
-        if operator == "has" && self.behind_dot(&field.name) {
-            format!("has({map}.{})", field.name)
+    fn asked(&mut self, operator: &str, field: &MarkedField) -> String {
+        let FieldRef { map, name } = &field.field;
+        let map = map.as_deref().unwrap_or_default();
+        if operator == "has" && self.behind_dot(field) {
+            format!("has({map}.{name})")
         } else {
-            format!("{} in {map}", literal(&field.name))
+            format!("{} in {map}", literal(name))
         }
     }
 }

@@ -180,7 +180,7 @@ fn cel_python_agrees_on_20_000_expressions() {
     while asked.len() < wanted {
         let (text, caller) = match witnesses.next() {
             Some((_, text)) => (text.to_owned(), witness()),
-            None => (generator.expression(), generator.caller()),
+            None => (generator.policy().text, generator.caller()),
         };
         let Ok(checked) = check(&text, &MODEL) else { continue };
         let names = checked.fields();
