@@ -41,10 +41,10 @@ fn disorder(length: usize) -> String {
     (0..length).map(|_| letter()).collect()
 }
 
-/// Shapes of requests that grow with a number, each costly in another way.
 /// A policy and spans, as many or as long as the number says.
 type Shape = Box<dyn Fn(usize) -> (String, Vec<Span>)>;
 
+/// Shapes of requests that grow with a number, each costly in another way.
 fn shapes() -> Vec<(&'static str, Shape)> {
     let large = "(?:[^a]{20}|[ab]{400})$";
     let names = |count: usize| (0..count).map(|number| format!("y{number}")).collect::<Vec<_>>();
