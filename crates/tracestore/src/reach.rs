@@ -354,7 +354,8 @@ mod tests {
         assert!(error.is_too_many_rows() && found.is_none(), "{error}");
         let many = vec![Predicate::True; MAX_PREDICATES + 50];
         assert_eq!(affordable(&many).len(), MAX_PREDICATES);
-        let long = format!("ServiceName in ['{}']", vec!["x".repeat(50); 100].join("', '"));
+        let values: Vec<String> = (0..100).map(|number| format!("'{number}{}'", "x".repeat(50))).collect();
+        let long = format!("ServiceName in [{}]", values.join(", "));
         let large = vec![predicate(&long); MAX_PREDICATES];
         let asked = affordable(&large);
         assert!(!asked.is_empty() && asked.len() < MAX_PREDICATES, "{}", asked.len());
