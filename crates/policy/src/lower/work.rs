@@ -94,11 +94,7 @@ mod tests {
         ] {
             let whole = Budget::of(u64::MAX);
             crate::check::check_here(&expression, &model()).map(drop).unwrap_err();
-            assert!(
-                whole.done() > most / 10 && whole.done() < most + slack,
-                "{}: {expression}",
-                whole.done()
-            );
+            assert!(whole.done() < most + slack, "{}: {expression}", whole.done());
         }
         let many = (0..10_000).map(|at| format!("team-{at}")).collect();
         let attributes = [("list".to_owned(), AttributeValue::Strings(many))].into();

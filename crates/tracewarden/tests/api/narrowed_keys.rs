@@ -136,7 +136,7 @@ async fn whoever_may_not_know_a_field_cannot_find_it_out_by_a_policy() {
     assert_eq!(
         error,
         json!({"pointer": "/policy", "code": "policy_invalid", "line": 2, "column": 3, "length": 10,
-            "detail": "`ServiceNam` is not a field that is marked as a policy input",
+            "detail": "`ServiceNam` is not a field that policies can name",
             "hint": "did you mean `ServiceName`?"})
     );
     assert_eq!(refused(&ada, "Duration > 5").await["line"], 1);
