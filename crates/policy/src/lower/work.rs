@@ -94,7 +94,8 @@ mod tests {
         ] {
             let whole = Budget::of(u64::MAX);
             crate::check::check_here(&expression, &model()).map(drop).unwrap_err();
-            assert!(whole.done() < most + slack, "{}: {expression}", whole.done());
+            // Not nothing: what is refused before it is built was counted on the way there.
+            assert!((1_000..most + slack).contains(&whole.done()), "{}: {expression}", whole.done());
         }
         let many = (0..10_000).map(|at| format!("team-{at}")).collect();
         let attributes = [("list".to_owned(), AttributeValue::Strings(many))].into();
