@@ -263,6 +263,7 @@ impl Service {
             window: plan.window,
             limit: plan.limit,
             after: plan.after.as_ref().map(|cursor| cursor.position.clone()),
+            progress: None,
         };
         self.store().select(request).await.map_err(|error| access.store_error(error))
     }

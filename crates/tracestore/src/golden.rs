@@ -235,7 +235,7 @@ fn selection_of(scope: &AccessScope) -> String {
     };
     let at = |seconds: i64| Timestamp::from_nanos(seconds * 1_000_000_000);
     let window = Window::new(at(1_800_000_000), at(1_800_003_600)).unwrap();
-    let request = SelectRequest { binding: &binding, scope, filter: &filter, window, limit: 50, after: None };
+    let request = SelectRequest { binding: &binding, scope, filter: &filter, window, limit: 50, after: None, progress: None };
     let around = Some((at(1_799_996_400), at(1_800_007_200)));
     let reach = Reach { scan: around, default: around, index: None };
     let statement = select_statement(&request, &table, &reach).unwrap();

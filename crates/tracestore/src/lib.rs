@@ -25,6 +25,7 @@ mod index_use;
 mod inspect;
 mod metrics;
 mod predicate_sql;
+mod progress;
 mod reach;
 mod read;
 mod samples;
@@ -48,6 +49,7 @@ pub use fields::{ChangedField, NoField, PhysicalField, key_logical_types, member
 pub use grants::{Grant, Power};
 pub use inspect::{EndpointInspection, ProfileLimit, StoreInspection, UserInspection};
 pub use predicate_sql::readable;
+pub use progress::{OnProgress, SearchProgress};
 pub use reach::{MAX_PREDICATES, Opened, ReachRequest, RecentReach};
 pub use read::{SpanChunk, SpanStream};
 pub use samples::{SampledColumn, SampledKey};

@@ -11,7 +11,7 @@ use tracewarden_policy::{AccessScope, Predicate, lower_condition};
 
 use crate::sql::{Statement, quote, quote_table};
 use crate::table::{BoundTable, Column};
-use crate::{StoreError, TraceStore};
+use crate::{OnProgress, StoreError, TraceStore};
 
 /// Which traces are asked for.
 pub struct SelectRequest<'a> {
@@ -27,6 +27,8 @@ pub struct SelectRequest<'a> {
     pub limit: u32,
     /// Where the page before ended.
     pub after: Option<Position>,
+    /// Whom to tell how far the search has come.
+    pub progress: Option<OnProgress>,
 }
 
 /// A place in the order of traces: everything that the order looks at.

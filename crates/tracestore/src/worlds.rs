@@ -339,7 +339,7 @@ async fn pages(store: &TraceStore, world: &World, query: &Query<'_>, limit: u32)
     let mut after = None;
     loop {
         let Query { binding, scope, filter, window } = *query;
-        let request = SelectRequest { binding, scope, filter, window, limit, after };
+        let request = SelectRequest { binding, scope, filter, window, limit, after, progress: None };
         let page = store.select(request).await.unwrap();
         assert!(page.len() <= limit as usize);
         let mut stream = store.read(binding, &page, None).await.unwrap();
