@@ -68,6 +68,9 @@ struct FieldDocument {
     source: Option<String>,
     filterable: bool,
     policy: bool,
+    /// Absent where none is adopted, as in documents of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    column: Option<String>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -181,6 +184,7 @@ pub(crate) fn write_model(model: &AccessModel) -> Result<String, DbError> {
             source: Some(marked.source.as_str().to_owned()),
             filterable: marked.filterable,
             policy: marked.policy,
+            column: marked.column.clone(),
         })
         .collect();
     serde_json::to_string(&ModelDocument { binding, fields }).map_err(|error| corrupt("access model", error))
@@ -221,6 +225,9 @@ pub(crate) fn read_model(version: u64, text: &str) -> Result<AccessModel, DbErro
             if (source == FieldSource::Column) != field.map.is_none() {
                 return Err(corrupt("access model", format!("`{}` is no {}", field.name, source.as_str())));
             }
+            if field.column.is_some() && source != FieldSource::MapKey {
+                return Err(corrupt("access model", format!("`{}` is no key with a column", field.name)));
+            }
             Ok(MarkedField {
                 field: FieldRef { map: field.map, name: field.name },
                 source,
@@ -228,6 +235,7 @@ pub(crate) fn read_model(version: u64, text: &str) -> Result<AccessModel, DbErro
                 column_type: ColumnType::parse(&field.column_type),
                 filterable: field.filterable,
                 policy: field.policy,
+                column: field.column,
             })
         })
         .collect::<Result<Vec<_>, DbError>>()?;
@@ -251,6 +259,7 @@ mod tests {
             column_type: ColumnType::parse(column_type),
             filterable: true,
             policy: false,
+            column: None,
         };
         let fields = vec![
             marked(FieldRef::column("Kind"), FieldSource::Column, r"Enum8('it\'s' = -3, 'a, b' = 1, '' = 0)"),
@@ -261,6 +270,26 @@ mod tests {
         ];
         let model = AccessModel { version: 7, binding: None, fields };
         assert_eq!(read_model(7, &write_model(&model).unwrap()).unwrap(), model);
+    }
+
+    #[test]
+    fn adopted_columns_survive_and_belong_to_keys_of_maps() {
+        let rest =
+            "\"logical\": \"string\", \"column_type\": \"String\", \"filterable\": true, \"policy\": true";
+        let key = "\"map\": \"m\", \"name\": \"a\"";
+        let column = "\"column\": \"m_a\"";
+        let fields = |start: &str| fields(&format!("{{{start}, {rest}}}"));
+        let read = fields(&format!("{key}, {column}")).unwrap();
+        assert_eq!(read[0].column.as_deref(), Some("m_a"));
+        let model = AccessModel { version: 7, binding: None, fields: read };
+        assert_eq!(read_model(7, &write_model(&model).unwrap()).unwrap(), model);
+        assert_eq!(fields(key).unwrap()[0].column, None, "documents of earlier versions have none");
+        for wrong in [
+            format!("\"map\": null, \"name\": \"a\", {column}"),
+            format!("{key}, \"source\": \"json_path\", {column}"),
+        ] {
+            assert!(matches!(fields(&wrong), Err(DbError::Corrupt(_))), "{wrong}");
+        }
     }
 
     #[test]

@@ -94,6 +94,9 @@ pub struct MarkedField {
     pub filterable: bool,
     /// Whether policies may use it; never for numbers.
     pub policy: bool,
+    /// For a key of a map: the adopted column, which policies read in place of the map. It holds what the map has under
+    /// the key, NULL where the key is absent. The field means the same with and without it.
+    pub column: Option<String>,
 }
 
 /// The binding and the marked fields, as one version.

@@ -20,6 +20,7 @@ fn model() -> AccessModel {
         column_type: ColumnType::parse(kind),
         filterable: true,
         policy: true,
+        column: None,
     };
     let key = |name: String| MarkedField {
         field: FieldRef::key("SpanAttributes", name),
@@ -28,6 +29,7 @@ fn model() -> AccessModel {
         column_type: ColumnType::String,
         filterable: true,
         policy: true,
+        column: None,
     };
     let named = ["env", "tenant.id", "team"].map(str::to_owned);
     let mut fields = vec![

@@ -203,6 +203,7 @@ fn marked(sent: FileField) -> Result<MarkedField, (&'static str, String)> {
         column_type,
         filterable: sent.filterable.unwrap_or(true),
         policy,
+        column: None,
     })
 }
 

@@ -263,7 +263,7 @@ mod tests {
         };
         let logical = column_type.logical_types().first().copied().unwrap_or(LogicalType::String);
         let field = FieldRef { map: map.map(str::to_owned), name: name.to_owned() };
-        MarkedField { field, source, logical, column_type, filterable: true, policy: true }
+        MarkedField { field, source, logical, column_type, filterable: true, policy: true, column: None }
     }
 
     fn model(fields: Vec<MarkedField>) -> AccessModel {

@@ -109,6 +109,7 @@ impl Service {
                     column_type,
                     filterable: mark.filterable,
                     policy: mark.policy,
+                    column: None,
                 }),
             }
         }

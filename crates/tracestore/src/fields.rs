@@ -390,6 +390,7 @@ mod tests {
             column_type: marked.column_type,
             filterable: false,
             policy: true,
+            column: None,
         };
         let model = AccessModel { version: 1, binding: None, fields: vec![marked] };
         let checked = tracewarden_policy::check(expression, &model).unwrap();
@@ -476,6 +477,7 @@ mod tests {
                 column_type: ColumnType::parse(column_type),
                 filterable: true,
                 policy: false,
+                column: None,
             };
             lower_condition(&Condition { field, test })
         };
@@ -512,6 +514,7 @@ mod tests {
             column_type: ColumnType::parse(text),
             filterable: false,
             policy: true,
+            column: None,
         };
         let fields = vec![
             field("s", LogicalType::String, "Nullable(String)"),

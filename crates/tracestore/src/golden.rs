@@ -48,7 +48,7 @@ fn marked(
     column_type: ColumnType,
     logical: LogicalType,
 ) -> MarkedField {
-    MarkedField { field, source, logical, column_type, filterable: true, policy: true }
+    MarkedField { field, source, logical, column_type, filterable: true, policy: true, column: None }
 }
 
 fn model() -> AccessModel {

@@ -167,6 +167,7 @@ fn model() -> AccessModel {
         column_type: ColumnType::parse(text),
         filterable: true,
         policy: logical != LogicalType::Number,
+        column: None,
     };
     let mut fields: Vec<MarkedField> = columns[..9]
         .iter()

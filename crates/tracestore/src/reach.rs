@@ -229,6 +229,7 @@ mod tests {
             column_type: ColumnType::parse(column_type),
             filterable: false,
             policy: true,
+            column: None,
         };
         let fields = vec![
             field(FieldRef::column("ServiceName"), FieldSource::Column, "LowCardinality(String)"),

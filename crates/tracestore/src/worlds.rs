@@ -50,6 +50,7 @@ fn model() -> AccessModel {
         column_type: ColumnType::parse(column_type),
         filterable: true,
         policy: false,
+        column: None,
     };
     model.fields.push(number(FieldRef::column("Duration"), "UInt64"));
     model.fields.push(number(FieldRef::column("Timestamp"), "DateTime64(9)"));

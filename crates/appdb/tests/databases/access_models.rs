@@ -29,6 +29,7 @@ async fn access_models(fixture: &Fixture) {
         column_type: ColumnType::parse("LowCardinality(Nullable(String))"),
         filterable: true,
         policy: false,
+        column: Some("SpanAttributes_a".to_owned()),
     };
     let first = AccessModel { version: 1, binding: Some(binding), fields: vec![field] };
     let second = AccessModel { version: 2, fields: Vec::new(), ..first.clone() };

@@ -68,6 +68,7 @@ mod tests {
             column_type: ColumnType::parse(text),
             filterable: true,
             policy: true,
+            column: None,
         };
         let fields = vec![
             column("Name", LogicalType::String, "Nullable(String)"),

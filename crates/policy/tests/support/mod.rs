@@ -14,6 +14,7 @@ pub fn field(reference: FieldRef, logical: LogicalType, column_type: &str) -> Ma
         column_type: ColumnType::parse(column_type),
         filterable: true,
         policy: logical != LogicalType::Number,
+        column: None,
     }
 }
 

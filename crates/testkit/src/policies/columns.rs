@@ -129,7 +129,8 @@ impl Generator {
         let mut fields = Vec::new();
         let mut mark = |field, source, logical, column_type| {
             let policy = logical != LogicalType::Number;
-            fields.push(MarkedField { field, source, logical, column_type, filterable: true, policy });
+            let column = None;
+            fields.push(MarkedField { field, source, logical, column_type, filterable: true, policy, column });
         };
         for (name, text) in COLUMNS {
             let column_type = ColumnType::parse(text);
