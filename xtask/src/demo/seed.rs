@@ -4,8 +4,8 @@ use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
 use super::cast::{ADMINISTRATOR, AGENTS_OWNER, PEOPLE, Person, ROLES, fields};
-use crate::stack::api::{Client, expect, list, text};
-use crate::stack::secret;
+use crate::stack::api::{Client, text};
+use crate::stack::trace_source;
 
 const DATABASE: &str = "otel";
 const TABLE: &str = "otel_traces";
@@ -32,9 +32,14 @@ impl Accounts {
 
 /// Everything, from the log-in of the administrator to the key for an agent.
 pub fn set_up(anonymous: &Client, admin_password: &str) -> Result<Accounts> {
-    let (administrator, admin_password) = sign_in(anonymous, ADMINISTRATOR, admin_password)?;
-    bind(&administrator)?;
-    mark(&administrator)?;
+    let (administrator, admin_password) = anonymous.take_account(ADMINISTRATOR, admin_password)?;
+    let binding = trace_source::bind(&administrator, DATABASE, TABLE)?;
+    for pointer in
+        ["/trace_index", "/display/name", "/display/service", "/display/duration", "/display/status"]
+    {
+        text(&binding, pointer).context("the proposed binding lacks a part that the exporter's table has")?;
+    }
+    trace_source::mark(&administrator, &fields())?;
     for role in ROLES {
         let policies: Vec<Value> = role
             .policies
@@ -51,7 +56,7 @@ pub fn set_up(anonymous: &Client, admin_password: &str) -> Result<Accounts> {
             Some(role) => {
                 let user = json!({"username": person.username, "roles": [role.name], "attributes": (person.attributes)()});
                 let created = administrator.call("POST", "/users", Some(&user))?;
-                sign_in(anonymous, person.username, text(&created, "/initial_password")?)?
+                anonymous.take_account(person.username, text(&created, "/initial_password")?)?
             }
         };
         all.push(Account { person, password, client });
@@ -64,44 +69,4 @@ pub fn set_up(anonymous: &Client, admin_password: &str) -> Result<Accounts> {
     )?;
     accounts.key = text(&created, "/token")?.to_owned();
     Ok(accounts)
-}
-
-/// Signs in, and takes a new password when the first one must be changed.
-fn sign_in(anonymous: &Client, username: &str, password: &str) -> Result<(Client, String)> {
-    let (client, must_change) = anonymous.sign_in(username, password)?;
-    if !must_change {
-        return Ok((client, password.to_owned()));
-    }
-    let new = secret::password()?;
-    client.call("POST", "/me/password", Some(&json!({"current_password": password, "new_password": new})))?;
-    Ok((client, new))
-}
-
-/// Takes the structural columns that the service proposes for the exporter's table.
-fn bind(administrator: &Client) -> Result<()> {
-    let tables = administrator.get("/schema/tables")?;
-    let table = list(&tables, "/tables")?
-        .iter()
-        .find(|table| {
-            table.get("database") == Some(&json!(DATABASE)) && table.get("name") == Some(&json!(TABLE))
-        })
-        .with_context(|| format!("the service does not see the table {DATABASE}.{TABLE}: {tables}"))?;
-    let proposal = table.get("proposal").filter(|proposal| proposal.is_object());
-    let binding = proposal.cloned().context("the service proposes no binding for the exporter's table")?;
-    for pointer in
-        ["/trace_index", "/display/name", "/display/service", "/display/duration", "/display/status"]
-    {
-        text(&binding, pointer).context("the proposed binding lacks a part that the exporter's table has")?;
-    }
-    administrator.call("PUT", "/schema/binding", Some(&binding))?;
-    Ok(())
-}
-
-fn mark(administrator: &Client) -> Result<()> {
-    let (path, body) = ("/schema/fields", json!({ "fields": fields() }));
-    let current = administrator.send("GET", "/schema", None, None)?;
-    expect(&current, "GET", "/schema", &[200])?;
-    let version = current.etag.context("GET /schema came without an ETag")?;
-    expect(&administrator.send("PUT", path, Some(&version), Some(&body))?, "PUT", path, &[200])?;
-    Ok(())
 }

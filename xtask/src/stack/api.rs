@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use ureq::Agent;
 use ureq::http::Request;
 
-use super::interrupt;
+use super::{interrupt, secret};
 
 #[derive(Clone)]
 enum Credential {
@@ -89,6 +89,26 @@ impl Client {
         let cookie =
             answer.cookie.with_context(|| format!("no cookie came with the log-in of {username}"))?;
         Ok((Self { credential: Credential::Session(cookie), ..caller }, must_change))
+    }
+
+    /// The session's cookie, as a request sends it.
+    pub fn cookie(&self) -> Option<&str> {
+        match &self.credential {
+            Credential::Session(cookie) => Some(cookie),
+            Credential::Nobody | Credential::Key(_) => None,
+        }
+    }
+
+    /// Signs in, and takes a new password when the first one must be changed; returns the caller and the password.
+    pub fn take_account(&self, username: &str, password: &str) -> Result<(Self, String)> {
+        let (client, must_change) = self.sign_in(username, password)?;
+        if !must_change {
+            return Ok((client, password.to_owned()));
+        }
+        let new = secret::password()?;
+        let body = json!({"current_password": password, "new_password": new});
+        client.call("POST", "/me/password", Some(&body))?;
+        Ok((client, new))
     }
 
     /// Sends a request and takes whatever comes.

@@ -22,6 +22,11 @@ impl std::error::Error for Interrupted {}
 
 /// From now on Ctrl-C, SIGTERM and a closed terminal are noted instead of ending the process.
 pub fn install() -> Result<()> {
+    static INSTALLED: AtomicBool = AtomicBool::new(false);
+    // Several commands in one process may ask for it.
+    if INSTALLED.swap(true, Ordering::SeqCst) {
+        return Ok(());
+    }
     ctrlc::set_handler(|| INTERRUPTED.store(true, Ordering::SeqCst)).context("cannot listen for Ctrl-C")
 }
 

@@ -6,6 +6,7 @@ pub mod interrupt;
 mod ports;
 mod processes;
 pub mod secret;
+pub mod trace_source;
 
 use std::io::Write as _;
 use std::net::SocketAddr;
@@ -25,8 +26,8 @@ const PREFERRED_OTLP_PORT: u16 = 4318;
 
 /// Both programs, in the order in which they must end: fields are dropped in the order of their declaration.
 pub struct Stack {
-    service: Running,
-    store: Running,
+    service: Service,
+    store: LocalStore,
     /// Address of the service.
     pub base: String,
     /// Address of the local store's ClickHouse protocol.
@@ -42,21 +43,17 @@ pub struct Stack {
 impl Stack {
     /// Starts both on empty data in `directory`; the service may not answer yet.
     pub fn start(binaries: &Path, engine: &Path, directory: &Path) -> Result<Self> {
-        let store_password = secret::password()?;
-        let mut store = start_store(binaries, engine, directory, &store_password)?;
-        let store_url = store.wait_for_line("listening ")?;
-        let otlp = store.wait_for_line("otlp ")?;
-        let admin_password = secret::password()?;
-        let hash = hash_password(binaries, &admin_password)?;
-        let address = ports::free(PREFERRED_PORT, &[])?;
-        let base = format!("http://{address}");
-        let service = start_service(binaries, directory, address, &base, |command| {
-            command.env("TRACEWARDEN_CLICKHOUSE_URL", &store_url);
-            command.env("TRACEWARDEN_CLICKHOUSE_USER", "default");
-            command.env("TRACEWARDEN_CLICKHOUSE_PASSWORD", &store_password);
-            command.env("TRACEWARDEN_ADMIN_PASSWORD_HASH", &hash);
-        })?;
-        Ok(Self { service, store, base, store_url, store_password, otlp, admin_password })
+        let store = LocalStore::start(binaries, engine, &directory.join("store"), directory, None)?;
+        let service = Service::start(binaries, directory, &store.url, &store.password)?;
+        Ok(Self {
+            base: service.base.clone(),
+            store_url: store.url.clone(),
+            store_password: store.password.clone(),
+            otlp: store.otlp.clone(),
+            admin_password: service.admin_password.clone(),
+            service,
+            store,
+        })
     }
 
     /// An error, with the end of its log, when one of them has ended.
@@ -67,22 +64,13 @@ impl Stack {
 
     /// Waits until the service says that it is ready.
     pub fn wait_until_ready(&mut self, anonymous: &Client) -> Result<()> {
-        let ready = interrupt::poll(Duration::from_secs(30), || {
-            self.check()?;
-            let answer = anonymous.send("GET", "/readyz", None, None);
-            Ok(answer.ok().filter(|answer| answer.status == 200))
-        })?;
-        ready.map(|_| ()).with_context(|| {
-            format!(
-                "the service was not ready within 30 seconds; its log is `{}`",
-                self.service.log().display()
-            )
-        })
+        let Self { service, store, .. } = self;
+        service.wait_until_ready(anonymous, || store.check())
     }
 
     /// The most memory that the service ever held, in bytes.
     pub fn service_peak_memory(&self) -> Result<u64> {
-        self.service.peak_memory()
+        self.service.running.peak_memory()
     }
 
     /// Asks both to end, the service first; an error when one did not end well.
@@ -90,6 +78,118 @@ impl Stack {
         let service = self.service.stop();
         let store = self.store.stop();
         service.and(store)
+    }
+}
+
+/// The local store.
+pub struct LocalStore {
+    running: Running,
+    /// Address of its ClickHouse protocol.
+    pub url: String,
+    /// Password of its user `default`.
+    pub password: String,
+    /// Address for OTLP traces.
+    pub otlp: String,
+}
+
+impl LocalStore {
+    /// Starts it on the data in `data`, with its log in `logs`; it answers then. All its queries together have
+    /// `memory_limit` bytes, or what it takes by itself.
+    pub fn start(
+        binaries: &Path,
+        engine: &Path,
+        data: &Path,
+        logs: &Path,
+        memory_limit: Option<u64>,
+    ) -> Result<Self> {
+        let password = secret::password()?;
+        let listen = ports::free(PREFERRED_STORE_PORT, &[])?;
+        let otlp = ports::free(PREFERRED_OTLP_PORT, &[listen])?;
+        let mut command = Command::new(binaries.join("tracewarden-localstore"));
+        command.arg("--data").arg(data);
+        command.args(["--listen", &listen.to_string(), "--otlp", &otlp.to_string(), "--user", "default"]);
+        command.arg("--exit-with-stdin");
+        if let Some(bytes) = memory_limit {
+            command.args(["--memory-limit", &bytes.to_string()]);
+        }
+        // Not as an argument: other users of the machine can read those.
+        command.env("TRACEWARDEN_LOCALSTORE_PASSWORD", &password).env(engine::OVERRIDE, engine);
+        let mut running = Running::start("tracewarden-localstore", &mut command, logs)?;
+        let url = running.wait_for_line("listening ")?;
+        let otlp = running.wait_for_line("otlp ")?;
+        Ok(Self { running, url, password, otlp })
+    }
+
+    /// An error, with the end of its log, when it has ended.
+    pub fn check(&mut self) -> Result<()> {
+        self.running.check()
+    }
+
+    /// Asks it to end; an error when it did not end well.
+    pub fn stop(&mut self) -> Result<()> {
+        self.running.stop()
+    }
+}
+
+/// The service, with its own data in an SQLite file.
+pub struct Service {
+    running: Running,
+    /// Its address.
+    pub base: String,
+    /// The administrator's password.
+    pub admin_password: String,
+}
+
+impl Service {
+    /// Starts it with its own data and its log in `directory`, in front of the store at `store_url`; it may not answer
+    /// yet.
+    pub fn start(
+        binaries: &Path,
+        directory: &Path,
+        store_url: &str,
+        store_password: &str,
+    ) -> Result<Self> {
+        let admin_password = secret::password()?;
+        let hash = hash_password(binaries, &admin_password)?;
+        let address = ports::free(PREFERRED_PORT, &[])?;
+        let base = format!("http://{address}");
+        let running = start_service(binaries, directory, address, &base, |command| {
+            command.env("TRACEWARDEN_CLICKHOUSE_URL", store_url);
+            command.env("TRACEWARDEN_CLICKHOUSE_USER", "default");
+            command.env("TRACEWARDEN_CLICKHOUSE_PASSWORD", store_password);
+            command.env("TRACEWARDEN_ADMIN_PASSWORD_HASH", &hash);
+        })?;
+        Ok(Self { running, base, admin_password })
+    }
+
+    /// Waits until it says that it is ready, as long as `others` are well.
+    pub fn wait_until_ready(
+        &mut self,
+        anonymous: &Client,
+        mut others: impl FnMut() -> Result<()>,
+    ) -> Result<()> {
+        let ready = interrupt::poll(Duration::from_secs(30), || {
+            self.check()?;
+            others()?;
+            let answer = anonymous.send("GET", "/readyz", None, None);
+            Ok(answer.ok().filter(|answer| answer.status == 200))
+        })?;
+        ready.map(|_| ()).with_context(|| {
+            format!(
+                "the service was not ready within 30 seconds; its log is `{}`",
+                self.running.log().display()
+            )
+        })
+    }
+
+    /// An error, with the end of its log, when it has ended.
+    pub fn check(&mut self) -> Result<()> {
+        self.running.check()
+    }
+
+    /// Asks it to end; an error when it did not end well.
+    pub fn stop(&mut self) -> Result<()> {
+        self.running.stop()
     }
 }
 
@@ -105,18 +205,6 @@ pub fn build() -> Result<PathBuf> {
         "tracewarden-localstore",
     ]))?;
     Ok(workspace::target_directory()?.join("release"))
-}
-
-fn start_store(binaries: &Path, engine: &Path, directory: &Path, password: &str) -> Result<Running> {
-    let listen = ports::free(PREFERRED_STORE_PORT, &[])?;
-    let otlp = ports::free(PREFERRED_OTLP_PORT, &[listen])?;
-    let mut command = Command::new(binaries.join("tracewarden-localstore"));
-    command.arg("--data").arg(directory.join("store"));
-    command.args(["--listen", &listen.to_string(), "--otlp", &otlp.to_string(), "--user", "default"]);
-    command.arg("--exit-with-stdin");
-    // Not as an argument: other users of the machine can read those.
-    command.env("TRACEWARDEN_LOCALSTORE_PASSWORD", password).env(engine::OVERRIDE, engine);
-    Running::start("tracewarden-localstore", &mut command, directory)
 }
 
 fn hash_password(binaries: &Path, password: &str) -> Result<String> {

@@ -1,0 +1,38 @@
+//! What an administrator sets up before anybody finds a trace.
+
+use anyhow::{Context, Result};
+use serde_json::{Value, json};
+
+use super::api::{Client, expect, list};
+
+/// Binds a table with the structural columns and the trace index that the service proposes; returns the binding.
+pub fn bind(administrator: &Client, database: &str, table: &str) -> Result<Value> {
+    let tables = administrator.get("/schema/tables")?;
+    let found = list(&tables, "/tables")?
+        .iter()
+        .find(|found| {
+            found.get("database") == Some(&json!(database)) && found.get("name") == Some(&json!(table))
+        })
+        .with_context(|| format!("the service does not see the table {database}.{table}: {tables}"))?;
+    let proposal = found.get("proposal").filter(|proposal| proposal.is_object());
+    let binding = proposal.cloned().context("the service proposes no binding for the exporter's table")?;
+    let (path, held) = ("/schema/binding", version(administrator)?);
+    let answer = administrator.send("PUT", path, held.as_deref(), Some(&binding))?;
+    expect(&answer, "PUT", path, &[200, 201])?;
+    Ok(binding)
+}
+
+/// Marks these fields, and no others.
+pub fn mark(administrator: &Client, fields: &Value) -> Result<()> {
+    let (path, held) = ("/schema/fields", version(administrator)?.context("GET /schema came without an ETag")?);
+    let answer = administrator.send("PUT", path, Some(&held), Some(&json!({ "fields": fields })))?;
+    expect(&answer, "PUT", path, &[200])?;
+    Ok(())
+}
+
+/// The access model's version, as `If-Match` wants it; none before a table is bound.
+fn version(administrator: &Client) -> Result<Option<String>> {
+    let answer = administrator.send("GET", "/schema", None, None)?;
+    expect(&answer, "GET", "/schema", &[200, 409])?;
+    Ok(answer.etag)
+}
