@@ -1,5 +1,7 @@
 //! `SHOW GRANTS`, read: what a user may do, and which of it a reader of traces does not need.
 
+use crate::layout::split_outside;
+
 /// One line of `SHOW GRANTS`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Grant {
@@ -95,36 +97,6 @@ fn power_of(privilege: &str) -> Power {
         _ if REACHING.contains(&privilege) => Power::Reach,
         _ => Power::Change,
     }
-}
-
-/// Cuts at the first `mark` that is neither quoted nor in parentheses.
-fn split_outside<'a>(text: &'a str, mark: &str) -> Option<(&'a str, &'a str)> {
-    let mut quote = None;
-    let mut depth = 0_u32;
-    let mut escaped = false;
-    for (at, character) in text.char_indices() {
-        if let Some(end) = quote {
-            match character {
-                _ if escaped => escaped = false,
-                '\\' => escaped = true,
-                _ if character == end => quote = None,
-                _ => {}
-            }
-            continue;
-        }
-        if depth == 0
-            && let Some(after) = text.get(at..).and_then(|rest| rest.strip_prefix(mark))
-        {
-            return Some((text.get(..at)?, after));
-        }
-        match character {
-            '`' | '\'' | '"' => quote = Some(character),
-            '(' => depth = depth.saturating_add(1),
-            ')' => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-    }
-    None
 }
 
 #[cfg(test)]

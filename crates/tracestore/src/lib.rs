@@ -23,6 +23,7 @@ mod grants;
 #[cfg(test)]
 mod index_use;
 mod inspect;
+mod layout;
 mod metrics;
 mod predicate_sql;
 mod progress;
@@ -48,6 +49,10 @@ pub use error::StoreError;
 pub use fields::{ChangedField, NoField, PhysicalField, key_logical_types, members, physical_field};
 pub use grants::{Grant, Power};
 pub use inspect::{EndpointInspection, ProfileLimit, StoreInspection, UserInspection};
+pub use layout::{
+    Layout, LayoutColumn, MapKey, ProjectedColumns, Projection, SkipIndex, TableEngine, can_be_key_column,
+    key_column_expression,
+};
 pub use predicate_sql::readable;
 pub use progress::{OnProgress, SearchProgress};
 pub use reach::{MAX_PREDICATES, Opened, ReachRequest, RecentReach};
@@ -80,6 +85,7 @@ pub struct StoreConfig {
 pub struct TraceStore {
     client: client::Client,
     config: Arc<StoreConfig>,
+    layouts: Arc<layout::KeptLayouts>,
 }
 
 impl TraceStore {
@@ -89,7 +95,7 @@ impl TraceStore {
     /// When an endpoint is not an address.
     pub fn new(config: StoreConfig, entropy: Arc<dyn Entropy>) -> Result<Self, StoreError> {
         let config = Arc::new(config);
-        Ok(Self { client: client::Client::new(Arc::clone(&config), entropy)?, config })
+        Ok(Self { client: client::Client::new(Arc::clone(&config), entropy)?, config, layouts: Arc::default() })
     }
 
     /// Names the counts of this store's statements in a registry.

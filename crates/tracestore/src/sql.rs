@@ -55,8 +55,7 @@ impl Statement {
 
     /// A list of strings as one value.
     pub(crate) fn strings(&mut self, values: &[String]) -> String {
-        let quoted: Vec<String> =
-            values.iter().map(|value| format!("'{}'", encode(value).replace('\'', "\\'"))).collect();
+        let quoted: Vec<String> = values.iter().map(|value| quote_literal(value)).collect();
         self.parameter("Array(String)", format!("[{}]", quoted.join(",")))
     }
 
@@ -119,6 +118,11 @@ pub(crate) fn quote(identifier: &str) -> String {
     }
     quoted.push('`');
     quoted
+}
+
+/// A literal string, for texts that others run: our own statements send values as parameters.
+pub(crate) fn quote_literal(value: &str) -> String {
+    format!("'{}'", encode(value).replace('\'', "\\'"))
 }
 
 /// A table's full name, quoted.

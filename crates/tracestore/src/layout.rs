@@ -1,0 +1,409 @@
+//! What a table is made of, as the store has it now: engine, columns of keys, skip indexes, projections.
+//!
+//! Operators add and drop these while the service runs, so nothing here is assumed: it is read from ClickHouse's own
+//! tables, kept for a short while, and read again. None of it changes what an answer is, only how fast it comes.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use serde::de::DeserializeOwned;
+use tokio::time::Instant;
+use tracewarden_model::ColumnType;
+
+mod text;
+#[cfg(test)]
+mod tests;
+
+use crate::sql::{Statement, quote, quote_literal};
+use crate::{StoreError, TraceStore};
+use text::{Reader, listed, only_name};
+
+pub(crate) use text::split_outside;
+
+/// How long a layout is believed: what is added or dropped is noticed within a minute, with room to spare.
+const LIFE: Duration = Duration::from_secs(30);
+/// Tables whose layouts are kept; there is one bound table, and a few that were bound before.
+const KEPT_TABLES: usize = 64;
+/// The type of every column of a key.
+pub(crate) const KEY_COLUMN_TYPE: &str = "LowCardinality(Nullable(String))";
+
+/// What a table is made of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Layout {
+    /// Its engine.
+    pub engine: TableEngine,
+    /// Its columns, in its order.
+    pub columns: Vec<LayoutColumn>,
+    /// Its skip indexes. Those of the local table, for a distributed one.
+    pub indexes: Vec<SkipIndex>,
+    /// Its projections. Those of the local table, for a distributed one.
+    pub projections: Vec<Projection>,
+    /// Expressions of the sorting key, as the store writes them. Those of the local table, for a distributed one.
+    pub sorting_key: Vec<String>,
+    /// The partition key as the store writes it, empty without one.
+    pub partition_key: String,
+    /// Rows, where the store knows. Those on this server, for a distributed table.
+    pub rows: Option<u64>,
+    /// Bytes on disk, where the store knows.
+    pub bytes: Option<u64>,
+    /// Tables of the catalogue that the user may not read or that this version does not have: what they would tell is
+    /// unknown, and counts as absent.
+    pub unknown: Vec<&'static str>,
+    /// For a distributed table, its local table, where this server has it.
+    pub local: Option<Arc<Layout>>,
+}
+
+/// Where a table keeps its rows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TableEngine {
+    /// On this server, in parts.
+    MergeTree {
+        /// The engine's full name, such as `ReplicatedReplacingMergeTree`.
+        name: String,
+    },
+    /// In tables of the servers of a cluster.
+    Distributed {
+        /// The cluster.
+        cluster: String,
+        /// Database of the local tables; empty for each server's default.
+        database: String,
+        /// Name of the local tables.
+        table: String,
+    },
+    /// Elsewhere, or there is no such table.
+    Other(String),
+}
+
+/// A column.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LayoutColumn {
+    /// Its name.
+    pub name: String,
+    /// Its type.
+    pub column_type: ColumnType,
+    /// Its type as the store writes it.
+    pub type_text: String,
+    /// `DEFAULT`, `MATERIALIZED`, `ALIAS`, `EPHEMERAL`, or nothing.
+    pub default_kind: String,
+    /// Its expression as the store writes it, empty without one.
+    pub default_expression: String,
+    /// The key that it holds the values of.
+    pub key: Option<MapKey>,
+}
+
+/// A key of a map.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct MapKey {
+    /// The map.
+    pub map: String,
+    /// The key.
+    pub key: String,
+}
+
+/// A skip index.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SkipIndex {
+    /// Its name.
+    pub name: String,
+    /// Its type with its arguments, such as `bloom_filter(0.01)`.
+    pub index_type: String,
+    /// What it is over, as the store writes it.
+    pub expression: String,
+    /// Granules of the table that one of its own spans.
+    pub granularity: u64,
+    /// Bytes of it on disk; none before it is built.
+    pub bytes: u64,
+}
+
+/// A projection.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Projection {
+    /// Its name.
+    pub name: String,
+    /// Whether it holds rows, rather than groups of them.
+    pub normal: bool,
+    /// Expressions of its sorting key, as the store writes them.
+    pub sorting_key: Vec<String>,
+    /// Its query as the store writes it.
+    pub query: String,
+}
+
+/// Of a projection, the columns that it holds as they are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ProjectedColumns {
+    /// All but the materialized ones that are not in `also`.
+    All {
+        /// What is named besides.
+        also: Vec<String>,
+    },
+    /// These.
+    Named(Vec<String>),
+}
+
+/// Layouts by database and table, each with when it was read.
+pub(crate) type KeptLayouts = Mutex<HashMap<(String, String), Arc<tokio::sync::Mutex<Option<Kept>>>>>;
+
+pub(crate) struct Kept {
+    read_at: Instant,
+    layout: Arc<Layout>,
+}
+
+/// The one form of a materialized column of a key: its value, or NULL where the map lacks it. Not `m[k]`: see
+/// `predicate_sql.rs`.
+///
+/// For a key that is not empty, of a map from strings to strings: [`can_be_key_column`].
+pub fn key_column_expression(map: &str, key: &str) -> String {
+    let (map, key) = (quote(map), quote_literal(key));
+    format!("if(mapContains({map}, {key}), mapValues({map})[indexOf(mapKeys({map}), {key})], NULL)")
+}
+
+/// Whether a materialized column can stand for this key. Seen with 26.7: `mapContains` and `indexOf` do not find an
+/// empty constant among keys of low cardinality, and other values than strings would change their type.
+pub fn can_be_key_column(map_type: &ColumnType, key: &str) -> bool {
+    let strings = matches!(map_type, ColumnType::Map(key, value) if key.is_string() && value.is_string());
+    // A key that is not UTF-8 arrives as one with replacement characters, which is another.
+    strings && !key.is_empty() && !key.contains(char::REPLACEMENT_CHARACTER)
+}
+
+/// The key, when an expression is of the one form.
+fn key_of(expression: &str) -> Option<MapKey> {
+    let mut reader = Reader::new(expression);
+    reader.word("if(mapContains(")?;
+    let map = reader.name()?;
+    reader.word(", ")?;
+    let key = reader.literal()?;
+    reader.word("), mapValues(")?;
+    let same_map = reader.name()?;
+    reader.word(")[indexOf(mapKeys(")?;
+    let same_map = same_map == map && reader.name()? == map;
+    reader.word("), ")?;
+    let same_key = reader.literal()? == key;
+    reader.word(")], NULL)")?;
+    (same_map && same_key && reader.at_end()).then_some(MapKey { map, key })
+}
+
+impl Layout {
+    /// The column that holds the values of a key, if the table has one of exactly the one form.
+    pub fn key_column(&self, map: &str, key: &str) -> Option<&LayoutColumn> {
+        self.columns.iter().find(|column| {
+            column.key.as_ref().is_some_and(|found| found.map == map && found.key == key)
+        })
+    }
+
+    /// The table that holds the rows: the local one, for a distributed table of which this server has it.
+    pub fn stored(&self) -> &Self {
+        self.local.as_deref().unwrap_or(self)
+    }
+}
+
+impl Projection {
+    /// The columns that it holds as they are.
+    pub fn columns(&self) -> ProjectedColumns {
+        let selected = self.query.strip_prefix("SELECT ").unwrap_or_default();
+        let selected = split_outside(selected, " ORDER BY ").map_or(selected, |(selected, _)| selected);
+        let parts = listed(selected);
+        let named = parts.iter().filter_map(|part| only_name(part)).collect();
+        if parts.contains(&"*") {
+            ProjectedColumns::All { also: named }
+        } else {
+            ProjectedColumns::Named(named)
+        }
+    }
+}
+
+impl TableEngine {
+    /// From `engine` and `engine_full` of `system.tables`.
+    fn read(engine: &str, full: &str) -> Self {
+        if engine.ends_with("MergeTree") {
+            return Self::MergeTree { name: engine.to_owned() };
+        }
+        let arguments = || {
+            let inside = full.strip_prefix("Distributed(")?;
+            let (inside, _) = closed(inside)?;
+            let mut arguments = listed(inside).into_iter().map(|argument| {
+                let mut reader = Reader::new(argument);
+                reader.literal().or_else(|| reader.name()).filter(|_| reader.at_end())
+            });
+            let [cluster, database, table] = [arguments.next()??, arguments.next()??, arguments.next()??];
+            Some(Self::Distributed { cluster, database, table })
+        };
+        if engine == "Distributed"
+            && let Some(distributed) = arguments()
+        {
+            return distributed;
+        }
+        Self::Other(engine.to_owned())
+    }
+}
+
+/// Cuts at the bracket that closes what was open.
+fn closed(text: &str) -> Option<(&str, &str)> {
+    split_outside(text, ")")
+}
+
+impl TraceStore {
+    /// What a table is made of, not older than half a minute.
+    ///
+    /// # Errors
+    /// When the store fails. A catalogue that cannot be read is none: see [`Layout::unknown`].
+    pub async fn layout(&self, database: &str, table: &str) -> Result<Arc<Layout>, StoreError> {
+        let place = {
+            let mut kept = self.layouts.lock().unwrap_or_else(PoisonError::into_inner);
+            if kept.len() >= KEPT_TABLES {
+                kept.clear();
+            }
+            Arc::clone(kept.entry((database.to_owned(), table.to_owned())).or_default())
+        };
+        // Whoever comes while it is read waits for the same.
+        let mut kept = place.lock().await;
+        match kept.as_ref() {
+            Some(kept) if kept.read_at.elapsed() < LIFE => Ok(Arc::clone(&kept.layout)),
+            _ => {
+                let read_at = Instant::now();
+                let layout = Arc::new(self.layout_now(database, table).await?);
+                *kept = Some(Kept { read_at, layout: Arc::clone(&layout) });
+                Ok(layout)
+            }
+        }
+    }
+
+    /// What a table is made of at this moment.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn layout_now(&self, database: &str, table: &str) -> Result<Layout, StoreError> {
+        let mut layout = self.read_layout(database, table).await?;
+        if let TableEngine::Distributed { database: behind, table: local, .. } = &layout.engine {
+            let behind = if behind.is_empty() { database } else { behind };
+            let local = self.read_layout(behind, local).await?;
+            if matches!(local.engine, TableEngine::MergeTree { .. }) {
+                layout.unknown.clone_from(&local.unknown);
+                layout.indexes.clone_from(&local.indexes);
+                layout.projections.clone_from(&local.projections);
+                layout.sorting_key.clone_from(&local.sorting_key);
+                layout.partition_key.clone_from(&local.partition_key);
+                (layout.rows, layout.bytes) = (local.rows, local.bytes);
+                // What the other servers have cannot be seen; so the column must be declared of the whole as well.
+                for column in &mut layout.columns {
+                    let of_local = local.columns.iter().find(|own| own.name == column.name);
+                    column.key = column.key.take().filter(|key| {
+                        of_local.is_some_and(|of_local| of_local.key.as_ref() == Some(key))
+                    });
+                }
+                layout.local = Some(Arc::new(local));
+            } else {
+                layout.columns.iter_mut().for_each(|column| column.key = None);
+            }
+        }
+        Ok(layout)
+    }
+
+    async fn read_layout(&self, database: &str, table: &str) -> Result<Layout, StoreError> {
+        let of = |select: &str, name: &str, rest: &str| {
+            let mut statement = Statement::default();
+            let (database, table) = (statement.string(database), statement.string(table));
+            statement.push(&format!("{select} WHERE database = {database} AND {name} = {table}{rest}"));
+            statement
+        };
+        let tables = of(
+            "SELECT engine, engine_full, sorting_key, partition_key, total_rows, total_bytes FROM system.tables",
+            "name",
+            "",
+        );
+        type TableRow = (String, String, String, String, Option<u64>, Option<u64>);
+        let columns = of(
+            "SELECT name, type, default_kind, default_expression FROM system.columns",
+            "table",
+            " ORDER BY position",
+        );
+        let indexes = of(
+            "SELECT name, type_full, expr, granularity, data_compressed_bytes FROM system.data_skipping_indices",
+            "table",
+            "",
+        );
+        let projections =
+            of("SELECT name, type = 'Normal', sorting_key, query FROM system.projections", "table", "");
+        let (tables, columns, indexes, projections) = futures::try_join!(
+            self.client.rows::<TableRow>(tables),
+            self.client.rows::<(String, String, String, String)>(columns),
+            self.catalogue::<(String, String, String, u64, u64)>(indexes),
+            self.catalogue::<(String, u8, Vec<String>, String)>(projections),
+        )?;
+        let mut unknown = Vec::new();
+        if indexes.is_none() {
+            unknown.push("system.data_skipping_indices");
+        }
+        if projections.is_none() {
+            unknown.push("system.projections");
+        }
+        let (engine, full, sorting_key, partition_key, rows, bytes) =
+            tables.into_iter().next().unwrap_or_default();
+        let columns: Vec<LayoutColumn> = columns
+            .into_iter()
+            .map(|(name, type_text, default_kind, default_expression)| LayoutColumn {
+                name,
+                column_type: ColumnType::parse(&type_text),
+                type_text,
+                default_kind,
+                default_expression,
+                key: None,
+            })
+            .collect();
+        Ok(Layout {
+            engine: TableEngine::read(&engine, &full),
+            columns: with_keys(columns),
+            indexes: indexes
+                .unwrap_or_default()
+                .into_iter()
+                .map(|(name, index_type, expression, granularity, bytes)| SkipIndex {
+                    name,
+                    index_type,
+                    expression,
+                    granularity,
+                    bytes,
+                })
+                .collect(),
+            projections: projections
+                .unwrap_or_default()
+                .into_iter()
+                .map(|(name, normal, sorting_key, query)| Projection {
+                    name,
+                    normal: normal == 1,
+                    sorting_key,
+                    query,
+                })
+                .collect(),
+            sorting_key: listed(&sorting_key).into_iter().map(str::to_owned).collect(),
+            partition_key,
+            rows,
+            bytes,
+            unknown,
+            local: None,
+        })
+    }
+
+    /// Rows of a table of the catalogue that need not be there: `None` without the right to read it (497), or when this
+    /// version of the store has it not (60) or not these columns (47).
+    async fn catalogue<T: DeserializeOwned>(&self, statement: Statement) -> Result<Option<Vec<T>>, StoreError> {
+        match self.client.rows(statement).await {
+            Ok(rows) => Ok(Some(rows)),
+            Err(StoreError::Store { code: Some(497 | 60 | 47), .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// Finds the columns of keys.
+fn with_keys(columns: Vec<LayoutColumn>) -> Vec<LayoutColumn> {
+    let maps: HashMap<String, ColumnType> =
+        columns.iter().map(|column| (column.name.clone(), column.column_type.clone())).collect();
+    let of_form = |column: &LayoutColumn| {
+        if column.default_kind != "MATERIALIZED" || column.type_text != KEY_COLUMN_TYPE {
+            return None;
+        }
+        let key = key_of(&column.default_expression)?;
+        maps.get(&key.map).is_some_and(|map| can_be_key_column(map, &key.key)).then_some(key)
+    };
+    columns.into_iter().map(|column| LayoutColumn { key: of_form(&column), ..column }).collect()
+}
