@@ -35,13 +35,23 @@ impl LocalStore {
     ///
     /// # Errors
     /// When the files cannot be written or the process does not start.
-    pub fn restart_as(mut self, users: &str) -> Result<Self, String> {
+    pub fn restart_as(self, users: &str) -> Result<Self, String> {
+        self.restart_with(users, "")
+    }
+
+    /// As [`Self::restart_as`], with further sections of the engine's `config.xml`, such as clusters.
+    ///
+    /// # Errors
+    /// When the files cannot be written or the process does not start.
+    pub fn restart_with(mut self, users: &str, sections: &str) -> Result<Self, String> {
         self.kill();
         let directory = std::mem::take(&mut self.directory);
         let configuration = directory.join("configuration");
         let users_path = configuration.join("users.xml");
-        let config =
-            format!("<clickhouse><users_config>{}</users_config></clickhouse>", users_path.display());
+        let config = format!(
+            "<clickhouse><users_config>{}</users_config>{sections}</clickhouse>",
+            users_path.display()
+        );
         std::fs::create_dir_all(&configuration)
             .and_then(|()| std::fs::write(configuration.join("config.xml"), config))
             .and_then(|()| std::fs::write(&users_path, users))

@@ -36,7 +36,7 @@ pub(crate) fn settings(config: &StoreConfig, bounds: Bounds, readonly: &str) -> 
     settings
 }
 
-const FIXED: [(&str, &str); 41] = [
+const FIXED: [(&str, &str); 51] = [
     // Every limit is an error, never a shorter answer.
     ("timeout_overflow_mode", "throw"),
     ("read_overflow_mode", "throw"),
@@ -58,6 +58,23 @@ const FIXED: [(&str, &str); 41] = [
     // A shard or a replica that is missing or behind is an error too.
     ("skip_unavailable_shards", "0"),
     ("fallback_to_stale_replicas_for_distributed_queries", "0"),
+    ("max_replica_delay_for_distributed_queries", "300"),
+    ("timeout_overflow_mode_leaf", "throw"),
+    // A distributed table is one table, wherever the spans of a trace are. A shard that has sub-queries see its own part
+    // only, or groups of its own taken for the whole, would lose spans without a word; `deny` makes an error of a
+    // sub-query that is not `GLOBAL`.
+    ("distributed_product_mode", "deny"),
+    ("prefer_global_in_and_join", "0"),
+    ("distributed_group_by_no_merge", "0"),
+    // Both trust the declared sharding key. Rows from before a shard was added, or written past the distributed table,
+    // are elsewhere.
+    ("optimize_skip_unused_shards", "0"),
+    ("optimize_distributed_group_by_sharding_key", "0"),
+    // Replicas that share a table by its sampling key must all be equally far.
+    ("max_parallel_replicas", "1"),
+    // Estimates are of the shards that the server asked holds itself.
+    ("prefer_localhost_replica", "1"),
+    ("distributed_aggregation_memory_efficient", "1"),
     ("use_query_cache", "0"),
     // A client that goes takes its query with it.
     ("cancel_http_readonly_queries_on_client_close", "1"),
