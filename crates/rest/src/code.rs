@@ -118,6 +118,10 @@ codes! {
     Unavailable "unavailable" SERVICE_UNAVAILABLE "Temporarily unavailable";
     /// The query ran over its time limit.
     QueryTimeout "query_timeout" GATEWAY_TIMEOUT "The query took too long";
+    /// The query needed more memory in the trace store than there is for it.
+    QueryMemory "query_memory" GATEWAY_TIMEOUT "The query needs too much memory";
+    /// The query would read more than the trace store lets it.
+    QueryTooLarge "query_too_large" GATEWAY_TIMEOUT "The query reads too much";
 }
 
 #[cfg(test)]

@@ -5,6 +5,8 @@ use tracewarden_model::ambient::EntropyError;
 use tracewarden_policy::{BrokenPolicy, Diagnostic, PolicySource};
 use tracewarden_tracestore::{ChangedField, StoreError};
 
+use crate::query_limit::QueryLimit;
+
 /// What is wrong with one member of the input.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FieldError {
@@ -153,9 +155,13 @@ pub enum ServiceError {
         /// Cause for the log.
         inside: String,
     },
-    /// The query ran over its limit.
-    #[error("the query took too long; narrow the window or the filter")]
-    QueryTimeout {
+    /// The query ran into a limit of the trace store.
+    #[error("{detail}")]
+    OverLimit {
+        /// Which.
+        limit: QueryLimit,
+        /// What happened and what to do, for people.
+        detail: String,
         /// Cause for the log.
         inside: String,
     },
@@ -197,7 +203,9 @@ impl ServiceError {
             Self::TraceStore { .. } => "trace_store_error",
             Self::SchemaChanged { .. } => "schema_changed",
             Self::Unavailable { .. } | Self::OutcomeUnknown { .. } => "unavailable",
-            Self::QueryTimeout { .. } => "query_timeout",
+            Self::OverLimit { limit: QueryLimit::Time, .. } => "query_timeout",
+            Self::OverLimit { limit: QueryLimit::Memory, .. } => "query_memory",
+            Self::OverLimit { limit: QueryLimit::Size, .. } => "query_too_large",
         }
     }
 
@@ -222,7 +230,7 @@ impl ServiceError {
             | Self::SchemaChanged { inside, .. }
             | Self::Unavailable { inside }
             | Self::OutcomeUnknown { inside }
-            | Self::QueryTimeout { inside } => Some(inside),
+            | Self::OverLimit { inside, .. } => Some(inside),
             _ => None,
         }
     }
@@ -276,6 +284,11 @@ impl ServiceError {
     /// only a policy input exists.
     pub(crate) fn of_store(error: StoreError, knows_policy_fields: bool) -> Self {
         let inside = error.to_string();
+        let over = |limit: QueryLimit, inside| Self::OverLimit {
+            limit,
+            detail: limit.what_happened().to_owned(),
+            inside,
+        };
         match error {
             StoreError::FieldsChanged(changed) => {
                 let known = changed.iter().filter(|changed| changed.field.filterable || knows_policy_fields);
@@ -286,7 +299,9 @@ impl ServiceError {
                 Self::SchemaChanged { errors: known.map(told).collect(), inside }
             }
             StoreError::Unavailable(inside) => Self::Unavailable { inside },
-            StoreError::Timeout(inside) => Self::QueryTimeout { inside },
+            StoreError::Timeout(inside) => over(QueryLimit::Time, inside),
+            StoreError::Memory(inside) => over(QueryLimit::Memory, inside),
+            StoreError::TooLarge(inside) => over(QueryLimit::Size, inside),
             StoreError::Store { code, message } => {
                 Self::TraceStore { inside: format!("code {code:?}: {message}") }
             }

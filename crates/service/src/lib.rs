@@ -36,12 +36,14 @@ mod precondition;
 mod preview;
 mod principal;
 mod query_input;
+mod query_limit;
 mod refused_calls;
 mod roles;
 mod running;
 mod service;
 mod sessions;
 mod settings;
+mod span_stream;
 mod throttle;
 mod tokens;
 mod tools;
@@ -65,15 +67,17 @@ pub use passwords::hash_password_phc;
 pub use precondition::IfMatch;
 pub use preview::PreviewRequest;
 pub use principal::{Administrator, AuthKind, Credential, Identity, Me, Principal, RequestInfo, Transport};
+pub use query_limit::QueryLimit;
 pub use refused_calls::{RefusedCall, SessionOnly};
 pub use roles::{PolicyCheck, PutRole, RoleDetail};
 pub use service::Service;
 pub use sessions::SessionInfo;
 pub use settings::{Limits, PasswordCost, Settings};
+pub use span_stream::SpanStream;
 pub use tokens::is_generated_password;
 pub use tools::Tool;
 pub use trace_source::{ColumnDetail, MemberDetail, TableDetail};
-pub use traces::{AnswerBody, QueryAnswer, QueryRequest, SchemaEcho, SpanStream, TraceAnswer, View};
+pub use traces::{AnswerBody, BegunQuery, QueryAnswer, QueryRequest, SchemaEcho, TraceAnswer, View};
 pub use users::{CreatedUser, NewUser, UserAccess, UserChange, UserInfo, UserPage};
 
 pub use tracewarden_appdb::{
@@ -81,7 +85,8 @@ pub use tracewarden_appdb::{
 };
 pub use tracewarden_policy::{Decision, Diagnostic, FieldValue, Outcome as PolicyOutcome, Span, Verdict};
 pub use tracewarden_tracestore::{
-    Column, PhysicalField, SampledColumn, SampledKey, SpanChunk, Summary, TableSummary, TraceStore,
+    Column, OnProgress, PhysicalField, SampledColumn, SampledKey, SearchProgress, SpanChunk, Summary,
+    TableSummary, TraceStore,
 };
 
 /// A token or password that is given out or taken in; `Debug` does not show it.

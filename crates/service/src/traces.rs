@@ -1,14 +1,10 @@
 //! Reading traces: what the caller asks for, cut to what their policies open, written down before and after.
 
-use std::pin::Pin;
-use std::task::{Context, Poll};
-
-use futures::stream::{self, Stream, StreamExt as _};
-use futures::{FutureExt as _, TryFutureExt as _};
+use futures::{FutureExt as _, TryFutureExt as _, stream};
 use serde_json::json;
 use tokio::time::{Duration, Instant, sleep_until};
 use tracewarden_model::{Binding, Filter, RawCondition, Timestamp, Window};
-use tracewarden_tracestore::{SelectRequest, Selection, SpanChunk, StoreError, Summary};
+use tracewarden_tracestore::{OnProgress, SelectRequest, Selection, Summary};
 
 use crate::access::Access;
 use crate::audit::Outcome;
@@ -18,7 +14,9 @@ use crate::error::ServiceError;
 use crate::pending::{Pending, Prepared};
 use crate::principal::Principal;
 use crate::query_input::{self, conditions_detail};
+use crate::query_limit::Asked;
 use crate::service::Service;
+use crate::span_stream::{SpanStream, audited};
 use crate::tools::{TRACES_GET, TRACES_QUERY};
 
 /// What a page shows of its traces.
@@ -94,46 +92,6 @@ pub struct TraceAnswer {
     pub spans: SpanStream,
 }
 
-/// Spans in chunks of whole lines. It ends with `None` only when every span came and the completing audit record is
-/// durable: write the end of the document then, and break the answer off at an error. Dropped before, the record says
-/// `aborted`.
-pub struct SpanStream(Pin<Box<dyn Stream<Item = Result<SpanChunk, ServiceError>> + Send>>);
-
-impl Stream for SpanStream {
-    type Item = Result<SpanChunk, ServiceError>;
-
-    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        self.0.as_mut().poll_next(context)
-    }
-}
-
-impl std::fmt::Debug for SpanStream {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("SpanStream(..)")
-    }
-}
-
-fn audited<S>(source: S, pending: Pending) -> SpanStream
-where
-    S: Stream<Item = Result<SpanChunk, StoreError>> + Send + Unpin + 'static,
-{
-    let spans = stream::unfold(Some((source, pending)), |state| async move {
-        let (mut source, mut pending) = state?;
-        match source.next().await {
-            Some(Ok(chunk)) => {
-                pending.spans = pending.spans.saturating_add(chunk.spans);
-                Some((Ok(chunk), Some((source, pending))))
-            }
-            Some(Err(error)) => Some((Err(pending.fail(error.into()).await), None)),
-            None => match pending.complete(Outcome::Success, None).await {
-                Ok(()) => None,
-                Err(error) => Some((Err(error), None)),
-            },
-        }
-    });
-    SpanStream(Box::pin(spans.fuse()))
-}
-
 /// When an answer "not found" leaves, given how long finding that out took. The store is faster about an id that no index
 /// knows than about a trace that it has to look at; answers that leave only at 100, 200, 400 … milliseconds do not show
 /// which it was, unless the difference crosses one of these few times.
@@ -156,21 +114,23 @@ impl Service {
         principal: &Principal,
         request: QueryRequest,
     ) -> Result<QueryAnswer, ServiceError> {
+        self.begin_query(principal, request).await?.run(None).await
+    }
+
+    /// The same in two steps, for whoever shows how far the search has come: what can be refused is refused here, before
+    /// anything is looked up.
+    ///
+    /// # Errors
+    /// Those of [`Service::query`] but for failures of the search.
+    pub async fn begin_query(
+        &self,
+        principal: &Principal,
+        request: QueryRequest,
+    ) -> Result<BegunQuery, ServiceError> {
         let prepare = || self.prepare(principal, &request).boxed();
         // From here on the record exists: durable before anything is looked up, let alone shown.
-        let (access, plan, mut pending) = self.begin_read(principal, TRACES_QUERY, None, prepare).await?;
-        let selection = match self.select(&access, &plan).await {
-            Ok(selection) => selection,
-            Err(error) => return Err(pending.fail(error).await),
-        };
-        pending.traces = selection.len() as u64;
-        let next_cursor = match self.next_cursor(&selection, &plan) {
-            Ok(next_cursor) => next_cursor,
-            Err(error) => return Err(pending.fail(error).await),
-        };
-        let traces = pending.traces;
-        let body = self.body(&access, &plan, selection, pending).await?;
-        Ok(QueryAnswer { schema: access.echo(), next_cursor, traces, body })
+        let (access, plan, pending) = self.begin_read(principal, TRACES_QUERY, None, prepare).await?;
+        Ok(BegunQuery { service: self.clone(), access, plan, pending })
     }
 
     /// One trace by its id.
@@ -189,6 +149,7 @@ impl Service {
         };
         let (access, (), mut pending) =
             self.begin_read(principal, TRACES_GET, Some(trace_id), prepare).await?;
+        let asked = access.asked(None);
         // Absent, forbidden and impossible take the same way from here, so that neither the answer nor the record
         // tells them apart. Whoever may see nothing learns nothing from the store not being asked.
         let found = if access.scope.opens_nothing() || !query_input::is_trace_id(trace_id) {
@@ -203,12 +164,12 @@ impl Service {
                 sleep_until(begun + padded(begun.elapsed())).await;
                 return Err(ServiceError::TraceNotFound);
             }
-            Err(error) => return Err(pending.fail(access.store_error(error)).await),
+            Err(error) => return Err(pending.fail(asked.error(error)).await),
         };
         pending.traces = 1;
         match self.store().read(&access.binding, &selection, None).await {
-            Ok(spans) => Ok(TraceAnswer { schema: access.echo(), spans: audited(spans, pending) }),
-            Err(error) => Err(pending.fail(error.into()).await),
+            Ok(spans) => Ok(TraceAnswer { schema: access.echo(), spans: audited(spans, pending, asked) }),
+            Err(error) => Err(pending.fail(asked.error(error)).await),
         }
     }
 
@@ -254,8 +215,35 @@ impl Service {
         let plan = Plan { filter, fingerprint, window, limit, after, columns, view };
         Ok(Prepared { access, plan, detail })
     }
+}
 
-    async fn select(&self, access: &Access, plan: &Plan) -> Result<Selection, ServiceError> {
+/// A page that somebody may have: allowed, recorded, and not looked for yet. Dropped, the record says `aborted`.
+pub struct BegunQuery {
+    service: Service,
+    access: Access,
+    plan: Plan,
+    pending: Pending,
+}
+
+impl BegunQuery {
+    /// The binding under which the answer will be made.
+    pub fn schema(&self) -> SchemaEcho {
+        self.access.echo()
+    }
+
+    /// The window that is searched.
+    pub fn window(&self) -> Window {
+        self.plan.window
+    }
+
+    /// Looks for the page, and tells how far the search has come, if somebody wants to know. Whoever stops waiting
+    /// stops the search.
+    ///
+    /// # Errors
+    /// When the search fails; no span has been shown.
+    pub async fn run(self, progress: Option<OnProgress>) -> Result<QueryAnswer, ServiceError> {
+        let Self { service, access, plan, mut pending } = self;
+        let asked = access.asked(Some(plan.window));
         let request = SelectRequest {
             binding: &access.binding,
             scope: &access.scope,
@@ -263,11 +251,24 @@ impl Service {
             window: plan.window,
             limit: plan.limit,
             after: plan.after.as_ref().map(|cursor| cursor.position.clone()),
-            progress: None,
+            progress,
         };
-        self.store().select(request).await.map_err(|error| access.store_error(error))
+        let selection = match service.store().select(request).await {
+            Ok(selection) => selection,
+            Err(error) => return Err(pending.fail(asked.error(error)).await),
+        };
+        pending.traces = selection.len() as u64;
+        let next_cursor = match service.next_cursor(&selection, &plan) {
+            Ok(next_cursor) => next_cursor,
+            Err(error) => return Err(pending.fail(error).await),
+        };
+        let traces = pending.traces;
+        let body = service.body(&access, &plan, selection, pending).await?;
+        Ok(QueryAnswer { schema: access.echo(), next_cursor, traces, body })
     }
+}
 
+impl Service {
     fn next_cursor(&self, selection: &Selection, plan: &Plan) -> Result<Option<String>, ServiceError> {
         let Some(position) = selection.next() else { return Ok(None) };
         let cursor =
@@ -282,15 +283,16 @@ impl Service {
         selection: Selection,
         mut pending: Pending,
     ) -> Result<AnswerBody, ServiceError> {
+        let asked = access.asked(Some(plan.window));
         let body = match plan.view {
             View::Spans if selection.is_empty() => {
-                return Ok(AnswerBody::Spans(audited(stream::empty(), pending)));
+                return Ok(AnswerBody::Spans(audited(stream::empty(), pending, asked)));
             }
             View::Spans => {
                 let columns = plan.columns.as_deref();
                 return match self.store().read(&access.binding, &selection, columns).await {
-                    Ok(spans) => Ok(AnswerBody::Spans(audited(spans, pending))),
-                    Err(error) => Err(pending.fail(error.into()).await),
+                    Ok(spans) => Ok(AnswerBody::Spans(audited(spans, pending, asked))),
+                    Err(error) => Err(pending.fail(asked.error(error)).await),
                 };
             }
             View::Summary if selection.is_empty() => AnswerBody::Summaries(Vec::new()),
@@ -298,7 +300,7 @@ impl Service {
                 let summaries = self.store().summarise(&access.binding, &selection, &plan.filter).await;
                 match summaries {
                     Ok(summaries) => AnswerBody::Summaries(summaries),
-                    Err(error) => return Err(pending.fail(error.into()).await),
+                    Err(error) => return Err(pending.fail(asked.error(error)).await),
                 }
             }
             View::Ids => AnswerBody::Ids(selection.trace_ids().map(str::to_owned).collect()),
@@ -320,9 +322,9 @@ struct Plan {
 }
 
 impl Access {
-    /// A failure of the trace store, as the caller may know it.
-    fn store_error(&self, error: StoreError) -> ServiceError {
-        ServiceError::of_store(error, self.authority.principal.is_admin())
+    /// What failures of the trace store are told by.
+    pub(crate) fn asked(&self, window: Option<Window>) -> Asked {
+        Asked { window, by_administrator: self.authority.principal.is_admin() }
     }
 
     fn echo(&self) -> SchemaEcho {

@@ -16,6 +16,12 @@ pub enum StoreError {
     /// The statement ran into its time limit.
     #[error("the query ran into its time limit: {0}")]
     Timeout(String),
+    /// The statement needed more memory than it may take, or than the store had left.
+    #[error("the query ran into a memory limit: {0}")]
+    Memory(String),
+    /// The statement would have read, or kept, more than it may.
+    #[error("the query would read too much: {0}")]
+    TooLarge(String),
     /// The store refused a statement or failed while answering it.
     #[error("the trace store failed{}: {message}", code.map_or(String::new(), |code| format!(" with code {code}")))]
     Store {
@@ -50,10 +56,14 @@ impl StoreError {
         matches!(self, Self::Store { code: Some(164), message } if message.contains("'readonly'"))
     }
 
+    /// Whether the statement was given up because it costs too much.
+    pub(crate) fn is_over_limit(&self) -> bool {
+        matches!(self, Self::Timeout(_) | Self::Memory(_) | Self::TooLarge(_))
+    }
+
     /// Whether the statement would have read more rows than it may.
     pub(crate) fn is_too_many_rows(&self) -> bool {
-        // TOO_MANY_ROWS
-        matches!(self, Self::Store { code: Some(158), .. })
+        matches!(self, Self::TooLarge(_))
     }
 
     /// From ClickHouse's code and message.
@@ -61,6 +71,12 @@ impl StoreError {
         match code {
             // TIMEOUT_EXCEEDED, TOO_SLOW
             Some(159 | 160) => Self::Timeout(message),
+            // MEMORY_LIMIT_EXCEEDED, CANNOT_ALLOCATE_MEMORY
+            Some(241 | 173) => Self::Memory(message),
+            // TOO_MANY_ROWS, TOO_MANY_BYTES, TOO_MANY_ROWS_OR_BYTES, SET_SIZE_LIMIT_EXCEEDED, QUOTA_EXCEEDED
+            Some(158 | 307 | 396 | 191 | 201) => Self::TooLarge(message),
+            // TOO_MANY_SIMULTANEOUS_QUERIES: nothing is wrong with this one, and it was not begun.
+            Some(202) => Self::Unavailable(message),
             _ => Self::Store { code, message },
         }
     }

@@ -129,7 +129,7 @@ impl Measured {
         self.outcome.get_or_insert(match error {
             StoreError::Unavailable(_) => Outcome::Unavailable,
             StoreError::Timeout(_) => Outcome::Timeout,
-            StoreError::Store { .. } => Outcome::Refused,
+            StoreError::Memory(_) | StoreError::TooLarge(_) | StoreError::Store { .. } => Outcome::Refused,
             StoreError::Short(_) => Outcome::Broken,
             StoreError::UnknownColumn { .. } | StoreError::FieldsChanged(_) | StoreError::Internal(_) => {
                 Outcome::Internal

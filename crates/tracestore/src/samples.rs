@@ -107,12 +107,14 @@ impl TraceStore {
                 Ok((sampled_rows, keys)) => {
                     SampledColumn { column: column.name.clone(), sampled_rows, keys, gave_up: false }
                 }
-                Err(StoreError::Timeout(_) | StoreError::Store { .. }) => SampledColumn {
-                    column: column.name.clone(),
-                    sampled_rows: 0,
-                    keys: Vec::new(),
-                    gave_up: true,
-                },
+                Err(error) if error.is_over_limit() || matches!(error, StoreError::Store { .. }) => {
+                    SampledColumn {
+                        column: column.name.clone(),
+                        sampled_rows: 0,
+                        keys: Vec::new(),
+                        gave_up: true,
+                    }
+                }
                 Err(error) => return Err(error),
             });
         }
@@ -214,7 +216,7 @@ impl Source<'_> {
         );
         let rows: Vec<(Vec<Vec<String>>,)> = match self.rows(statement, &text).await {
             // Paths without examples are better than none.
-            Err(StoreError::Timeout(_) | StoreError::Store { .. }) => return Ok(()),
+            Err(error) if error.is_over_limit() || matches!(error, StoreError::Store { .. }) => return Ok(()),
             rows => rows?,
         };
         let found = rows.into_iter().next().map(|(found,)| found).unwrap_or_default();

@@ -1,0 +1,147 @@
+//! Queries that ran into a limit of the trace store, and what whoever asked can do about it.
+
+use tracewarden_model::Window;
+use tracewarden_tracestore::StoreError;
+
+use crate::error::ServiceError;
+
+/// Limits that a query of the trace store can run into.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum QueryLimit {
+    /// How long it may run.
+    Time,
+    /// How much memory it may take there, alone or together with others.
+    Memory,
+    /// How much it may read, by the store's own settings.
+    Size,
+}
+
+/// What was asked, as far as advice depends on it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Asked {
+    /// The window; `None` where the question has none.
+    pub(crate) window: Option<Window>,
+    /// Whether whoever asked administers, which says what they may be told.
+    pub(crate) by_administrator: bool,
+}
+
+impl Asked {
+    /// A failure of the trace store, as whoever asked may know it. What the store said goes to the log alone: it quotes
+    /// statements.
+    pub(crate) fn error(self, error: StoreError) -> ServiceError {
+        match ServiceError::of_store(error, self.by_administrator) {
+            ServiceError::OverLimit { limit, inside, .. } => {
+                ServiceError::OverLimit { limit, detail: self.advice(limit), inside }
+            }
+            other => other,
+        }
+    }
+
+    fn advice(self, limit: QueryLimit) -> String {
+        let mut text = limit.what_happened().to_owned();
+        match self.window {
+            Some(window) => text.push_str(&format!(
+                ": narrow the window ({} from {} to {} were asked), or add a condition that few traces match",
+                lasting(window),
+                window.from(),
+                window.to()
+            )),
+            None => text.push_str(": a search in a narrow window costs less"),
+        }
+        text.push_str(match limit {
+            QueryLimit::Time => "; the limit is the setting `query_timeout` (`TRACEWARDEN_QUERY_TIMEOUT`)",
+            QueryLimit::Memory => {
+                "; the limit is the setting `query_memory` (`TRACEWARDEN_QUERY_MEMORY`), or the store's own"
+            }
+            QueryLimit::Size => "; the limit is one of the trace store's own, for the service's user there",
+        });
+        text.push_str(if self.by_administrator {
+            "; `GET /schema/ddl` suggests what to add to the table so that queries read less of it"
+        } else {
+            "; an administrator can raise it, or make queries read less (`GET /schema/ddl`)"
+        });
+        text
+    }
+}
+
+impl QueryLimit {
+    /// Without advice.
+    pub(crate) fn what_happened(self) -> &'static str {
+        match self {
+            Self::Time => "the query took too long and was stopped",
+            Self::Memory => "the query needed more memory in the trace store than there is for it",
+            Self::Size => "the query would read more than the trace store lets it",
+        }
+    }
+}
+
+/// How long a window is, in the largest unit of which it has at least two.
+fn lasting(window: Window) -> String {
+    let seconds = window.to().as_nanos().saturating_sub(window.from().as_nanos()) / 1_000_000_000;
+    let units: [(i64, &str); 4] = [(86_400, "days"), (3_600, "hours"), (60, "minutes"), (1, "seconds")];
+    let unit = units.into_iter().find(|(unit, _)| seconds >= unit.saturating_mul(2));
+    unit.map_or_else(
+        || "less than 2 seconds".to_owned(),
+        |(unit, name)| {
+            let tenths = seconds.saturating_mul(10) / unit;
+            if tenths % 10 == 0 {
+                format!("{} {name}", tenths / 10)
+            } else {
+                format!("{}.{} {name}", tenths / 10, tenths % 10)
+            }
+        },
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use tracewarden_model::Timestamp;
+
+    use super::*;
+
+    fn window(seconds: i64) -> Window {
+        let from = Timestamp::parse("2026-11-20T00:00:00Z").unwrap();
+        Window::new(from, from.saturating_add(seconds * 1_000_000_000)).unwrap()
+    }
+
+    #[test]
+    fn windows_are_told_in_large_units() {
+        for (seconds, told) in [
+            (1, "less than 2 seconds"),
+            (119, "119 seconds"),
+            (120, "2 minutes"),
+            (5_400, "90 minutes"),
+            (86_400, "24 hours"),
+            (7 * 86_400, "7 days"),
+            (9_000, "2.5 hours"),
+        ] {
+            assert_eq!(lasting(window(seconds)), told);
+        }
+    }
+
+    #[test]
+    fn advice_says_what_was_asked_and_nothing_that_the_store_said() {
+        let failures = [
+            (StoreError::Timeout("SELECT secret".to_owned()), "query_timeout", "TRACEWARDEN_QUERY_TIMEOUT"),
+            (StoreError::Memory("SELECT secret".to_owned()), "query_memory", "TRACEWARDEN_QUERY_MEMORY"),
+            (StoreError::TooLarge("SELECT secret".to_owned()), "query_too_large", "trace store's own"),
+        ];
+        for (failure, code, setting) in failures {
+            for by_administrator in [true, false] {
+                let asked = Asked { window: Some(window(86_400)), by_administrator };
+                let error = asked.error(failure.clone());
+                let detail = error.detail();
+                assert_eq!(error.code(), code);
+                assert!(
+                    detail.contains("24 hours from 2026-11-20T00:00:00Z") && detail.contains(setting),
+                    "{detail}"
+                );
+                assert!(!detail.contains("secret") && error.inside().unwrap().contains("secret"), "{detail}");
+                assert!(!detail.ends_with('.') && detail.contains("GET /schema/ddl"), "{detail}");
+            }
+        }
+        let refused = StoreError::Store { code: Some(60), message: "SELECT secret".to_owned() };
+        let asked = Asked { window: None, by_administrator: false };
+        assert_eq!(asked.error(refused).detail(), "the trace store failed");
+    }
+}
