@@ -40,6 +40,9 @@ enum Command {
         /// What to measure; everything unless given.
         #[command(subcommand)]
         what: Option<bench::Bench>,
+        /// Fail when a bar does not hold.
+        #[arg(long, global = true)]
+        check: bool,
     },
     /// Run every check and test; with arguments after `--`, only the tests that cargo-nextest selects by them.
     Test {
@@ -55,7 +58,7 @@ enum Command {
 fn main() -> ExitCode {
     let outcome = match Arguments::parse().command {
         Command::Demo(options) => demo::run(&options),
-        Command::Bench { what } => bench::run(what.as_ref()),
+        Command::Bench { what, check } => bench::run(what.as_ref(), check),
         Command::Engine => print_engine(),
         Command::Tidy => tidy::run(),
         Command::Soak(soak) => soak::run(&soak),

@@ -1,61 +1,104 @@
-//! `cargo xtask bench`: what the service costs on top of the trace store, and what policies cost, measured on this machine
-//! and never in tests.
+//! `cargo xtask bench`: what finding and reading traces costs, what the service costs on top of the trace store, and what
+//! policies cost, measured on this machine and never in tests.
 
+mod bars;
+mod load;
 mod policy;
+mod search;
+mod small_answers;
+mod store;
 mod streaming;
 
 use std::fmt::Write as _;
 use std::fs;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use clap::Subcommand;
 
 use crate::stack::{self, Stack};
 use crate::{engine, workspace};
+use bars::Bar;
 
 /// One benchmark; without one, all of them.
 #[derive(Subcommand)]
 pub enum Bench {
+    /// Finding traces through the service, and by hand.
+    Search(search::Options),
     /// A page of 200 traces, through the service and straight from the trace store.
     Streaming,
+    /// Requests a second of small answers, on one core.
+    SmallAnswers,
     /// Checking policies and authorising callers.
     Policy,
 }
 
-/// Runs the benchmarks and writes what they measured in the place of what was there.
-pub fn run(bench: Option<&Bench>) -> Result<()> {
-    let streaming = match bench {
-        None | Some(Bench::Streaming) => Some(streaming_section()?),
-        Some(Bench::Policy) => None,
-    };
-    let policy = match bench {
-        None | Some(Bench::Policy) => Some(policy::run()?),
-        Some(Bench::Streaming) => None,
-    };
-    let path = workspace::root().join("docs/benchmarks.md");
-    let held = fs::read_to_string(&path).with_context(|| format!("cannot read `{}`", path.display()))?;
-    let kept = |title: &str| section(&held, title).unwrap_or_default();
-    let mut document = String::from(
-        "# Benchmarks\n\n`cargo xtask bench` measures on the machine that it runs on and writes this page. The trace store, the service \
-         and the client\nshare that machine, so that ratios say more than times.\n\n",
-    );
-    let _ = writeln!(document, "Cores: {}.\n", std::thread::available_parallelism().map_or(0, usize::from));
-    let sections = [
-        streaming.clone().unwrap_or_else(|| kept("Streaming")),
-        policy.clone().unwrap_or_else(|| kept("Policies")),
-    ];
-    let sections: Vec<&str> =
-        sections.iter().map(|text| text.trim_end()).filter(|text| !text.is_empty()).collect();
-    let _ = writeln!(document, "{}", sections.join("\n\n"));
-    fs::write(&path, &document).with_context(|| format!("cannot write `{}`", path.display()))?;
-    for measured in [streaming, policy].into_iter().flatten() {
-        println!("{}", measured.trim_end());
+/// What a benchmark adds to the page.
+pub struct Section {
+    title: &'static str,
+    /// Markdown, with its heading.
+    text: String,
+    bars: Vec<Bar>,
+}
+
+/// The page's sections, in its order.
+const TITLES: [&str; 4] = ["Searching", "Streaming", "Small answers", "Policies"];
+
+/// Runs the benchmarks and writes what they measured in the place of what was there. With `check`, a bar that does not hold
+/// is an error.
+pub fn run(bench: Option<&Bench>, check: bool) -> Result<()> {
+    stack::interrupt::install()?;
+    let plain = |title, text| Section { title, text, bars: Vec::new() };
+    let mut measured = Vec::new();
+    match bench {
+        Some(Bench::Search(options)) => measured.extend(search::run(options)?),
+        Some(Bench::Streaming) => measured.push(plain("Streaming", streaming_section()?)),
+        Some(Bench::SmallAnswers) => measured.push(plain("Small answers", small_answers::section()?)),
+        Some(Bench::Policy) => measured.push(plain("Policies", policy::run()?)),
+        None => {
+            // The shortest first: what is wrong with them shows early.
+            measured.push(plain("Policies", policy::run()?));
+            measured.push(plain("Small answers", small_answers::section()?));
+            measured.push(plain("Streaming", streaming_section()?));
+            measured.extend(search::run(&search::Options::default())?);
+        }
     }
+    if measured.is_empty() {
+        return Ok(());
+    }
+    write(&measured)?;
+    for section in &measured {
+        println!("{}", section.text.trim_end());
+    }
+    let missed: Vec<&str> =
+        measured.iter().flat_map(|section| &section.bars).filter(|bar| !bar.holds).map(Bar::what).collect();
+    ensure!(!check || missed.is_empty(), "these bars do not hold: {}", missed.join("; "));
     Ok(())
 }
 
+/// Sections that were not measured stay as they are.
+fn write(measured: &[Section]) -> Result<()> {
+    let path = workspace::root().join("docs/benchmarks.md");
+    let held = fs::read_to_string(&path).with_context(|| format!("cannot read `{}`", path.display()))?;
+    let mut document = String::from(
+        "# Benchmarks\n\n`cargo xtask bench` measures on the machine that it runs on and writes this page; `--check` makes it fail \
+         when a bar does not\nhold. The trace store, the service and the client share that machine, so that ratios say more than \
+         times.\n\n",
+    );
+    let _ = writeln!(document, "Cores: {}.\n", std::thread::available_parallelism().map_or(0, usize::from));
+    let sections: Vec<String> = TITLES
+        .iter()
+        .filter_map(|title| {
+            let new = measured.iter().find(|section| section.title == *title);
+            new.map(|section| section.text.clone()).or_else(|| section(&held, title))
+        })
+        .collect();
+    let sections: Vec<&str> =
+        sections.iter().map(|text| text.trim_end()).filter(|text| !text.is_empty()).collect();
+    let _ = writeln!(document, "{}", sections.join("\n\n"));
+    fs::write(&path, &document).with_context(|| format!("cannot write `{}`", path.display()))
+}
+
 fn streaming_section() -> Result<String> {
-    stack::interrupt::install()?;
     let engine = engine::ensure()?;
     let binaries = stack::build()?;
     let directory = tempfile::Builder::new().prefix("tracewarden-bench-").tempdir()?;

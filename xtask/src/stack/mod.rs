@@ -44,7 +44,7 @@ impl Stack {
     /// Starts both on empty data in `directory`; the service may not answer yet.
     pub fn start(binaries: &Path, engine: &Path, directory: &Path) -> Result<Self> {
         let store = LocalStore::start(binaries, engine, &directory.join("store"), directory, None)?;
-        let service = Service::start(binaries, directory, &store.url, &store.password)?;
+        let service = Service::start(binaries, directory, &store.url, &store.password, &[])?;
         Ok(Self {
             base: service.base.clone(),
             store_url: store.url.clone(),
@@ -141,13 +141,14 @@ pub struct Service {
 }
 
 impl Service {
-    /// Starts it with its own data and its log in `directory`, in front of the store at `store_url`; it may not answer
-    /// yet.
+    /// Starts it with its own data and its log in `directory`, in front of the store at `store_url`, with these settings
+    /// beside those that every instance needs; it may not answer yet.
     pub fn start(
         binaries: &Path,
         directory: &Path,
         store_url: &str,
         store_password: &str,
+        settings: &[(&str, &str)],
     ) -> Result<Self> {
         let admin_password = secret::password()?;
         let hash = hash_password(binaries, &admin_password)?;
@@ -158,6 +159,7 @@ impl Service {
             command.env("TRACEWARDEN_CLICKHOUSE_USER", "default");
             command.env("TRACEWARDEN_CLICKHOUSE_PASSWORD", store_password);
             command.env("TRACEWARDEN_ADMIN_PASSWORD_HASH", &hash);
+            command.envs(settings.iter().copied());
         })?;
         Ok(Self { running, base, admin_password })
     }

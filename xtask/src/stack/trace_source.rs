@@ -24,7 +24,8 @@ pub fn bind(administrator: &Client, database: &str, table: &str) -> Result<Value
 
 /// Marks these fields, and no others.
 pub fn mark(administrator: &Client, fields: &Value) -> Result<()> {
-    let (path, held) = ("/schema/fields", version(administrator)?.context("GET /schema came without an ETag")?);
+    let (path, held) =
+        ("/schema/fields", version(administrator)?.context("GET /schema came without an ETag")?);
     let answer = administrator.send("PUT", path, Some(&held), Some(&json!({ "fields": fields })))?;
     expect(&answer, "PUT", path, &[200])?;
     Ok(())

@@ -1,0 +1,268 @@
+//! What is asked: who asks, for what, and how an engineer would write it by hand.
+
+use serde_json::{Value, json};
+
+use super::data::{END, USERS_A_TRACE};
+
+/// Somebody with one role, and the spans that it opens.
+pub struct Asker {
+    pub name: &'static str,
+    /// The role's name, its policy, and the user's attributes.
+    pub role: &'static str,
+    pub expression: &'static str,
+    pub tenants: &'static [&'static str],
+    /// The same by hand.
+    opens: Operand,
+}
+
+/// A condition of a filter.
+pub struct Condition {
+    pub name: &'static str,
+    matches: Option<Operand>,
+}
+
+/// A comparison of a column, or of a key of a map, with values.
+#[derive(Clone)]
+struct Operand {
+    map: Option<&'static str>,
+    name: &'static str,
+    values: Values,
+}
+
+#[derive(Clone)]
+enum Values {
+    Fixed(&'static [&'static str]),
+    /// A user that has a few traces, however large the data set.
+    User,
+}
+
+/// One cell of the table: a policy and a condition.
+#[derive(Clone, Copy)]
+pub struct Cell {
+    pub asker: &'static Asker,
+    pub condition: &'static Condition,
+}
+
+/// Shapes of statements, by their usual names.
+pub const SHAPES: [&str; 3] = ["naive", "pre", "semi"];
+
+const BY_TENANT: &str = r#"SpanAttributes["tenant.id"] in user.attributes.tenants"#;
+
+pub static ASKERS: [Asker; 4] = [
+    Asker {
+        name: "70 % of spans",
+        role: "production",
+        expression: r#"ResourceAttributes["deployment.environment"] == "production""#,
+        tenants: &[],
+        opens: key("ResourceAttributes", "deployment.environment", &["production"]),
+    },
+    Asker {
+        name: "one team",
+        role: "team",
+        expression: r#"ResourceAttributes["team"] == "team-3""#,
+        tenants: &[],
+        opens: key("ResourceAttributes", "team", &["team-3"]),
+    },
+    Asker {
+        name: "two tenants",
+        role: "tenants",
+        expression: BY_TENANT,
+        tenants: &["tenant-7", "tenant-8"],
+        opens: key("SpanAttributes", "tenant.id", &["tenant-7", "tenant-8"]),
+    },
+    Asker {
+        name: "rare tenant",
+        role: "tenants",
+        expression: BY_TENANT,
+        tenants: &["tenant-rare"],
+        opens: key("SpanAttributes", "tenant.id", &["tenant-rare"]),
+    },
+];
+
+pub static CONDITIONS: [Condition; 4] = [
+    Condition { name: "none", matches: None },
+    Condition { name: "status 500", matches: Some(key("SpanAttributes", "http.status_code", &["500"])) },
+    Condition {
+        name: "one service",
+        matches: Some(Operand { map: None, name: "ServiceName", values: Values::Fixed(&["service-7"]) }),
+    },
+    Condition {
+        name: "one user",
+        matches: Some(Operand { map: Some("SpanAttributes"), name: "user.id", values: Values::User }),
+    },
+];
+
+const fn key(map: &'static str, name: &'static str, values: &'static [&'static str]) -> Operand {
+    Operand { map: Some(map), name, values: Values::Fixed(values) }
+}
+
+/// The fields to mark, without columns adopted.
+pub fn fields() -> Vec<Value> {
+    let key = |map: &str, name: &str, policy: bool| json!({"map": map, "name": name, "type": "string", "filterable": true, "policy": policy});
+    vec![
+        key("ResourceAttributes", "deployment.environment", true),
+        key("ResourceAttributes", "team", true),
+        key("SpanAttributes", "tenant.id", true),
+        key("SpanAttributes", "http.status_code", false),
+        key("SpanAttributes", "user.id", false),
+        json!({"name": "ServiceName", "type": "string", "filterable": true, "policy": true}),
+    ]
+}
+
+/// A time range, in nanoseconds since 1970, half-open.
+#[derive(Clone, Copy)]
+pub struct Range {
+    pub from: u64,
+    pub to: u64,
+}
+
+impl Range {
+    /// This many seconds before the end of the data.
+    pub fn last_seconds(seconds: u64) -> Self {
+        Self { from: END - seconds * 1_000_000_000, to: END }
+    }
+}
+
+/// What statements by hand are written for.
+#[derive(Clone, Copy)]
+pub struct Layout<'a> {
+    /// The quoted table.
+    pub table: &'a str,
+    pub range: Range,
+    pub traces: u64,
+    /// Columns that hold keys of maps: map, key, column.
+    pub columns: &'a [(String, String, String)],
+}
+
+impl Operand {
+    fn values(&self, traces: u64) -> Vec<String> {
+        match self.values {
+            Values::Fixed(values) => values.iter().map(|value| (*value).to_owned()).collect(),
+            Values::User => vec![format!("user-{}", 4_242 % users(traces))],
+        }
+    }
+
+    fn sql(&self, layout: &Layout<'_>) -> String {
+        let column = layout
+            .columns
+            .iter()
+            .find(|(map, key, _)| Some(map.as_str()) == self.map && key == self.name)
+            .map(|(_, _, column)| format!("`{column}`"));
+        let operand = match (column, self.map) {
+            (Some(column), _) => column,
+            (None, Some(map)) => format!("{map}['{}']", self.name),
+            (None, None) => self.name.to_owned(),
+        };
+        let values: Vec<String> =
+            self.values(layout.traces).iter().map(|value| format!("'{value}'")).collect();
+        match values.as_slice() {
+            [value] => format!("{operand} = {value}"),
+            values => format!("{operand} IN ({})", values.join(", ")),
+        }
+    }
+}
+
+/// How many users the data set has.
+pub fn users(traces: u64) -> u64 {
+    (traces * USERS_A_TRACE.0 / USERS_A_TRACE.1).clamp(1, 200_000)
+}
+
+impl Cell {
+    /// All of them, in the order of the table.
+    pub fn all() -> impl Iterator<Item = Self> {
+        ASKERS.iter().flat_map(|asker| CONDITIONS.iter().map(move |condition| Self { asker, condition }))
+    }
+
+    pub fn name(self) -> String {
+        format!("{}, {}", self.asker.name, self.condition.name)
+    }
+
+    /// Whether somebody who writes `policy/condition`, or a part of either, means this one.
+    pub fn is_meant_by(self, text: &str) -> bool {
+        let (asker, condition) = text.split_once('/').unwrap_or((text, ""));
+        let holds = |name: &str, part: &str| name.to_lowercase().contains(&part.trim().to_lowercase());
+        holds(self.asker.name, asker) && holds(self.condition.name, condition)
+    }
+
+    /// The filter of a query.
+    pub fn filter(self, traces: u64) -> Value {
+        let Some(operand) = &self.condition.matches else { return json!({}) };
+        let value = operand.values(traces).into_iter().next();
+        let mut condition = json!({"name": operand.name, "op": "eq", "value": value});
+        if let (Some(map), Some(condition)) = (operand.map, condition.as_object_mut()) {
+            condition.insert("map".to_owned(), json!(map));
+        }
+        json!({"conditions": [condition]})
+    }
+
+    /// The statement of one of [`SHAPES`]: ids of the newest traces. All decide inside the window only.
+    pub fn by_hand(self, shape: &str, layout: &Layout<'_>, limit: u64) -> String {
+        let (table, Range { from, to }) = (layout.table, layout.range);
+        let window = format!(
+            "Timestamp >= fromUnixTimestamp64Nano({from}) AND Timestamp < fromUnixTimestamp64Nano({to})"
+        );
+        let opens = self.asker.opens.sql(layout);
+        let matches = self.condition.matches.as_ref().map(|operand| operand.sql(layout));
+        // The order: newest match of the condition, or without one newest span that opens the trace.
+        let key = matches.as_deref().unwrap_or(&opens);
+        let both = match &matches {
+            None => format!("countIf({opens}) > 0"),
+            Some(matches) => format!("countIf({opens}) > 0 AND countIf({matches}) > 0"),
+        };
+        let grouped = |scanned: &str| {
+            format!(
+                "SELECT TraceId FROM {table} WHERE {scanned} GROUP BY TraceId HAVING {both} \
+                 ORDER BY maxIf(Timestamp, {key}) DESC, TraceId LIMIT {limit}"
+            )
+        };
+        match (shape, &matches) {
+            ("naive", _) => grouped(&window),
+            ("pre", Some(matches)) => grouped(&format!("{window} AND ({opens} OR {matches})")),
+            ("pre", None) => grouped(&format!("{window} AND {opens}")),
+            _ => {
+                let within = matches.as_ref().map_or_else(String::new, |_| {
+                    format!(" AND TraceId IN (SELECT TraceId FROM {table} WHERE {window} AND {opens})")
+                });
+                format!(
+                    "SELECT TraceId FROM {table} WHERE {window} AND {key}{within} GROUP BY TraceId \
+                     ORDER BY max(Timestamp) DESC, TraceId LIMIT {limit}"
+                )
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cell_is_found_by_parts_of_its_name() {
+        let named = |text: &str| Cell::all().filter(|cell| cell.is_meant_by(text)).count();
+        assert_eq!(named("two tenants/status 500"), 1);
+        assert_eq!(named("70/none"), 1);
+        assert_eq!(named("rare"), 4);
+        assert_eq!(named("/user"), 4);
+        assert_eq!(named("nobody/none"), 0);
+        assert_eq!(Cell::all().count(), 16);
+    }
+
+    #[test]
+    fn hand_written_statements_use_columns_that_are_there() {
+        let cell = Cell::all().find(|cell| cell.is_meant_by("two/status")).unwrap();
+        let columns = [("SpanAttributes".to_owned(), "tenant.id".to_owned(), "tenant".to_owned())];
+        let layout = |columns| Layout { table: "t", range: Range { from: 0, to: 1 }, traces: 1_000, columns };
+        let without = cell.by_hand("semi", &layout(&[]), 50);
+        assert!(
+            without.contains("AND SpanAttributes['tenant.id'] IN ('tenant-7', 'tenant-8'))"),
+            "{without}"
+        );
+        let with = cell.by_hand("pre", &layout(&columns), 50);
+        assert!(
+            with.contains(
+                "AND (`tenant` IN ('tenant-7', 'tenant-8') OR SpanAttributes['http.status_code'] = '500')"
+            ),
+            "{with}"
+        );
+    }
+}
