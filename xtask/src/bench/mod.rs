@@ -52,12 +52,12 @@ pub fn run(bench: Option<&Bench>, check: bool) -> Result<()> {
     match bench {
         Some(Bench::Search(options)) => measured.extend(search::run(options)?),
         Some(Bench::Streaming) => measured.push(plain("Streaming", streaming_section()?)),
-        Some(Bench::SmallAnswers) => measured.push(plain("Small answers", small_answers::section()?)),
+        Some(Bench::SmallAnswers) => measured.push(small_answers::section()?),
         Some(Bench::Policy) => measured.push(plain("Policies", policy::run()?)),
         None => {
             // The shortest first: what is wrong with them shows early.
             measured.push(plain("Policies", policy::run()?));
-            measured.push(plain("Small answers", small_answers::section()?));
+            measured.push(small_answers::section()?);
             measured.push(plain("Streaming", streaming_section()?));
             measured.extend(search::run(&search::Options::default())?);
         }

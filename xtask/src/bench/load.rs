@@ -1,0 +1,158 @@
+//! Requests over kept connections, sent as fast as the answers come or at a fixed rate, by threads that block: on a machine
+//! of two cores the one that asks must cost less than the one that answers.
+
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
+/// Where an answer is waited for at most.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// One request, sent again and again, and what it is answered with.
+#[derive(Clone)]
+pub struct Shot {
+    pub address: SocketAddr,
+    pub path: &'static str,
+    /// Lines of the head, each with its end.
+    pub headers: String,
+    pub status: u16,
+}
+
+/// The cores that this process may use, in order.
+pub fn cores() -> Result<Vec<usize>> {
+    let set = sched_getaffinity(None).context("cannot read which cores may be used")?;
+    Ok((0..CpuSet::MAX_CPU).filter(|core| set.is_set(*core)).collect())
+}
+
+/// Lets the calling thread, and what it starts from now on, run on these cores alone.
+pub fn keep_to(cores: &[usize]) -> Result<()> {
+    let mut set = CpuSet::new();
+    for core in cores {
+        set.set(*core);
+    }
+    sched_setaffinity(None, &set).context("cannot choose the core")
+}
+
+/// How often the request is answered in this time, in requests a second, when each of `connections` sends the next one as
+/// soon as the last one is answered.
+pub fn rate(shot: &Shot, connections: usize, core: usize, time: Duration) -> Result<f64> {
+    let begun = Instant::now();
+    let counts = on_threads(connections, |_| {
+        keep_to(&[core])?;
+        let mut connection = Connection::open(shot)?;
+        let mut count = 0_u64;
+        while begun.elapsed() < time {
+            connection.ask()?;
+            count += 1;
+        }
+        Ok(count)
+    })?;
+    Ok(counts.iter().sum::<u64>() as f64 / begun.elapsed().as_secs_f64())
+}
+
+/// How long answers take, from the shortest to the longest, when requests are sent at `rate` a second in all, whatever
+/// becomes of those before. A request that had to wait for its connection is measured from when it was due.
+pub fn times(
+    shot: &Shot,
+    connections: usize,
+    core: usize,
+    rate: f64,
+    time: Duration,
+) -> Result<Vec<Duration>> {
+    let gap = Duration::from_secs_f64(connections as f64 / rate);
+    let each = (time.as_secs_f64() / gap.as_secs_f64()) as u32;
+    let begun = Instant::now() + Duration::from_millis(50);
+    let times = on_threads(connections, |place| {
+        keep_to(&[core])?;
+        let mut connection = Connection::open(shot)?;
+        let first = begun + gap.mul_f64(place as f64 / connections as f64);
+        let mut times = Vec::with_capacity(each as usize);
+        for number in 0..each {
+            let due = first + gap * number;
+            thread::sleep(due.saturating_duration_since(Instant::now()));
+            connection.ask()?;
+            times.push(due.elapsed());
+        }
+        Ok(times)
+    })?;
+    let mut times = times.concat();
+    times.sort_unstable();
+    Ok(times)
+}
+
+fn on_threads<T: Send>(count: usize, work: impl Fn(usize) -> Result<T> + Sync) -> Result<Vec<T>> {
+    thread::scope(|scope| {
+        let work = &work;
+        let threads: Vec<_> = (0..count).map(|place| scope.spawn(move || work(place))).collect();
+        let ended =
+            threads.into_iter().map(|thread| thread.join().unwrap_or_else(|_| bail!("a thread panicked")));
+        ended.collect()
+    })
+}
+
+struct Connection {
+    stream: TcpStream,
+    request: Vec<u8>,
+    status: u16,
+    buffer: Vec<u8>,
+}
+
+impl Connection {
+    fn open(shot: &Shot) -> Result<Self> {
+        let stream = TcpStream::connect(shot.address).context("cannot connect to the service")?;
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        let request = format!("GET {} HTTP/1.1\r\nhost: {}\r\n{}\r\n", shot.path, shot.address, shot.headers);
+        Ok(Self { stream, request: request.into_bytes(), status: shot.status, buffer: vec![0; 64 << 10] })
+    }
+
+    /// Sends the request and reads the answer to its end.
+    fn ask(&mut self) -> Result<()> {
+        self.stream.write_all(&self.request)?;
+        let mut held = 0;
+        loop {
+            let room = self.buffer.get_mut(held..).unwrap_or_default();
+            let read = self.stream.read(room).context("no answer came in time")?;
+            ensure!(read > 0, "the connection ended before the answer did, or the answer is large");
+            held += read;
+            let answer = self.buffer.get(..held).unwrap_or_default();
+            let Some((status, whole)) = head(answer)? else { continue };
+            ensure!(status == self.status, "answered with {status} instead of {}", self.status);
+            if held >= whole {
+                ensure!(held == whole, "more came than one answer");
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// The status of an answer and its length in bytes, head included; `None` as long as the head has not ended.
+fn head(answer: &[u8]) -> Result<Option<(u16, usize)>> {
+    let Some(end) = answer.windows(4).position(|bytes| bytes == b"\r\n\r\n") else { return Ok(None) };
+    let head = std::str::from_utf8(answer.get(..end).unwrap_or_default())?;
+    let status =
+        head.split(' ').nth(1).and_then(|text| text.parse().ok()).context("the answer is not HTTP")?;
+    let length = head.lines().find_map(|line| {
+        let (name, value) = line.split_once(':')?;
+        name.eq_ignore_ascii_case("content-length").then(|| value.trim().parse::<usize>())
+    });
+    let length = length.context("the answer does not say how long it is")??;
+    Ok(Some((status, end + 4 + length)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_ends_where_it_says() {
+        let text = b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 3\r\n\r\nabc";
+        assert_eq!(head(text).unwrap(), Some((401, text.len())));
+        assert_eq!(head(&text[..40]).unwrap(), None);
+        assert!(head(b"HTTP/1.1 200 OK\r\n\r\n").is_err());
+    }
+}

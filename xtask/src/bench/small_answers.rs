@@ -1,0 +1,157 @@
+//! Small answers on one core: what looking up the caller costs, with the own data in an SQLite file.
+
+use std::fmt::Write as _;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use serde_json::{Value, json};
+
+use super::Section;
+use super::bars::{self, Bar};
+use super::load::{self, Shot};
+use crate::engine;
+use crate::stack::api::Client;
+use crate::stack::{self, Stack, interrupt, trace_source};
+
+/// Connections that ask at once.
+const CONNECTIONS: usize = 16;
+/// For each request: until the service is warm, as fast as it goes, and at half that rate.
+const WARMING: Duration = Duration::from_secs(1);
+const MEASURED: Duration = Duration::from_secs(5);
+/// Fields that are marked, as many as an installation may well have.
+const FIELDS: usize = 20;
+
+struct Row {
+    name: &'static str,
+    rate: f64,
+    times: Vec<Duration>,
+}
+
+/// Starts the service on one core, asks from another one, and gives the section of the page.
+pub fn section() -> Result<Section> {
+    let (engine, binaries) = (engine::ensure()?, stack::build()?);
+    let directory = tempfile::Builder::new().prefix("tracewarden-bench-").tempdir()?;
+    let cores = load::cores()?;
+    let (first, last) = cores.first().zip(cores.last()).context("no core may be used")?;
+    let rows = measure(&binaries, &engine, directory.path(), *first, *last);
+    // Whatever is measured afterwards in this process has all of them again.
+    load::keep_to(&cores)?;
+    let rows = rows?;
+    let bars = bars(&rows);
+    Ok(Section { title: "Small answers", text: markdown(&rows, &bars), bars })
+}
+
+fn measure(binaries: &Path, engine: &Path, directory: &Path, own: usize, other: usize) -> Result<Vec<Row>> {
+    load::keep_to(&[own])?;
+    let mut stack = Stack::start(binaries, engine, directory)?;
+    load::keep_to(&[other])?;
+    let anonymous = Client::anonymous(&stack.base);
+    stack.wait_until_ready(&anonymous)?;
+    let (key, session) = set_up(&anonymous, &stack.admin_password)?;
+    let address = stack.base.trim_start_matches("http://").parse().context("the service's address")?;
+    let shot = |path, headers: String, status| Shot { address, path, headers, status };
+    let bearer = |key: &str| format!("authorization: Bearer {key}\r\n");
+    // The form is right, so that the database is asked; the key never existed.
+    let unknown = "twk_000000000000000000000000000000".to_owned();
+    let unknown = format!("{unknown}{}", checksum(&unknown));
+    let shots = [
+        ("`/filter/schema`, key", shot("/filter/schema", bearer(&key), 200)),
+        ("`/filter/schema`, session", shot("/filter/schema", format!("cookie: {session}\r\n"), 200)),
+        ("`/me`, key", shot("/me", bearer(&key), 200)),
+        ("`/roles/admin`, key", shot("/roles/admin", bearer(&key), 200)),
+        ("`/me`, unknown key", shot("/me", bearer(&unknown), 401)),
+        ("`/me`, nothing", shot("/me", String::new(), 401)),
+    ];
+    let mut rows = Vec::new();
+    for (name, shot) in &shots {
+        interrupt::check()?;
+        load::rate(shot, CONNECTIONS, other, WARMING)?;
+        let rate = load::rate(shot, CONNECTIONS, other, MEASURED)?;
+        let times = load::times(shot, CONNECTIONS, other, rate / 2.0, MEASURED)?;
+        rows.push(Row { name, rate, times });
+    }
+    stack.check()?;
+    stack.stop()?;
+    Ok(rows)
+}
+
+/// A key and a session of an administrator, with fields marked: the longest answers.
+fn set_up(anonymous: &Client, password: &str) -> Result<(String, String)> {
+    let (admin, _) = anonymous.sign_in("admin", password)?;
+    trace_source::bind(&admin, "otel", "otel_traces")?;
+    let field = |number: usize| json!({"map": "SpanAttributes", "name": format!("shop.field_{number}"), "filterable": true, "policy": true});
+    trace_source::mark(&admin, &json!((0..FIELDS).map(field).collect::<Vec<_>>()))?;
+    let policies =
+        json!({"policies": [{"title": "One", "expression": "SpanAttributes[\"shop.field_1\"] == \"1\""}]});
+    admin.call("PUT", "/roles/admin", Some(&policies))?;
+    let key = admin.call("POST", "/me/api-keys", Some(&json!({"name": "bench"})))?;
+    let key = key.get("token").and_then(Value::as_str).context("no token came with the key")?;
+    let session = admin.cookie().context("the log-in gave no session")?;
+    Ok((key.to_owned(), session.to_owned()))
+}
+
+/// CRC-32 in six characters, as a key ends with.
+fn checksum(text: &str) -> String {
+    let mut crc = flate2::Crc::new();
+    crc.update(text.trim_start_matches("twk_").as_bytes());
+    let mut rest = crc.sum();
+    let mut letters = Vec::new();
+    for _ in 0..6 {
+        let digit = u8::try_from(rest % 62).unwrap_or_default();
+        letters.push(char::from(match digit {
+            0..10 => b'0' + digit,
+            10..36 => b'A' + digit - 10,
+            _ => b'a' + digit - 36,
+        }));
+        rest /= 62;
+    }
+    letters.iter().rev().collect()
+}
+
+/// What is asked: 3,000 requests a second, and few that wait.
+fn bars(rows: &[Row]) -> Vec<Bar> {
+    let lowest = rows.iter().map(|row| row.rate).fold(f64::INFINITY, f64::min);
+    let slowest = rows.iter().map(|row| row.at(0.99)).fold(0.0, f64::max);
+    vec![
+        Bar::at_least("small answers on one core, requests a second, the fewest", 3_000.0, lowest),
+        Bar::at_most("99th percentile of small answers at half that rate, ms, the longest", 20.0, slowest),
+    ]
+}
+
+impl Row {
+    /// Milliseconds within which this share of the answers came.
+    fn at(&self, share: f64) -> f64 {
+        let place = (self.times.len() as f64 * share) as usize;
+        let time = self.times.get(place.min(self.times.len().saturating_sub(1)));
+        time.map_or(f64::NAN, |time| time.as_secs_f64() * 1e3)
+    }
+}
+
+fn markdown(rows: &[Row], bars: &[Bar]) -> String {
+    let mut out = format!(
+        "## Small answers\n\nThe service on one core, with its own data in an SQLite file and {FIELDS} marked fields; the client on \
+         another core, with\n{CONNECTIONS} kept connections. First each connection asks again as soon as it is answered; then requests \
+         are sent at half that rate, whatever\nbecomes of those before, and measured from when they were due. Credential, user and roles \
+         are read in each request.\n\n"
+    );
+    let _ = writeln!(
+        out,
+        "| | requests a second | at half the rate: median, ms | 99th percentile, ms |\n|---|---|---|---|"
+    );
+    for row in rows {
+        let _ =
+            writeln!(out, "| {} | {:.0} | {:.2} | {:.2} |", row.name, row.rate, row.at(0.5), row.at(0.99));
+    }
+    out.push('\n');
+    out.push_str(&bars::table(bars));
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn checksums_are_those_of_keys() {
+        assert_eq!(super::checksum("twk_123456789"), "3jZRME");
+    }
+}
