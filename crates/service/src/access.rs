@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use tracewarden_model::{Binding, Caller};
 use tracewarden_policy::{self as policy, AccessScope, CompiledPolicies, Restriction, RolePolicy};
+use tracewarden_tracestore::TraceStore;
 
 use crate::audit_detail;
 use crate::authority::Authority;
@@ -19,6 +20,8 @@ pub(crate) struct Access {
     pub(crate) authority: Arc<Authority>,
     pub(crate) binding: Binding,
     pub(crate) scope: AccessScope,
+    /// The trace store for this read alone: its statements stay with one replica.
+    pub(crate) store: TraceStore,
     /// What the audit record says about the decision: versions of roles and model, and what else it rests on.
     pub(crate) basis: Value,
 }
@@ -39,7 +42,8 @@ impl Service {
         let shared = Arc::clone(&authority);
         let compiled = self.compiled();
         let scope = blocking(move || authorise(&shared, &compiled)).await??;
-        Ok(Access { authority, binding, scope, basis })
+        let store = self.store().session();
+        Ok(Access { authority, binding, scope, store, basis })
     }
 }
 

@@ -147,6 +147,14 @@ pub enum ServiceError {
         /// Cause for the log.
         inside: String,
     },
+    /// No endpoint of the trace store can be asked.
+    #[error("the trace store is temporarily unavailable")]
+    TraceStoreAway {
+        /// Cause for the log.
+        inside: String,
+        /// Seconds until one is tried again, at least 1.
+        retry_after_seconds: u64,
+    },
     /// The own database was lost while it was told to keep a change: it holds in full, with its record, or not at all.
     #[error(
         "temporarily unavailable, and it is not known whether the change was made; read it before trying again"
@@ -202,7 +210,9 @@ impl ServiceError {
             Self::Internal { .. } => "internal",
             Self::TraceStore { .. } => "trace_store_error",
             Self::SchemaChanged { .. } => "schema_changed",
-            Self::Unavailable { .. } | Self::OutcomeUnknown { .. } => "unavailable",
+            Self::Unavailable { .. } | Self::TraceStoreAway { .. } | Self::OutcomeUnknown { .. } => {
+                "unavailable"
+            }
             Self::OverLimit { limit: QueryLimit::Time, .. } => "query_timeout",
             Self::OverLimit { limit: QueryLimit::Memory, .. } => "query_memory",
             Self::OverLimit { limit: QueryLimit::Size, .. } => "query_too_large",
@@ -229,6 +239,7 @@ impl ServiceError {
             | Self::TraceStore { inside }
             | Self::SchemaChanged { inside, .. }
             | Self::Unavailable { inside }
+            | Self::TraceStoreAway { inside, .. }
             | Self::OutcomeUnknown { inside }
             | Self::OverLimit { inside, .. } => Some(inside),
             _ => None,
@@ -249,7 +260,8 @@ impl ServiceError {
     /// Seconds after which to try again.
     pub fn retry_after_seconds(&self) -> Option<u64> {
         match self {
-            Self::TooManyAttempts { retry_after_seconds } => Some(*retry_after_seconds),
+            Self::TooManyAttempts { retry_after_seconds }
+            | Self::TraceStoreAway { retry_after_seconds, .. } => Some(*retry_after_seconds),
             Self::TooManyQueries => Some(1),
             _ => None,
         }
@@ -298,7 +310,9 @@ impl ServiceError {
                 };
                 Self::SchemaChanged { errors: known.map(told).collect(), inside }
             }
-            StoreError::Unavailable(inside) => Self::Unavailable { inside },
+            StoreError::Unavailable { retry_after_seconds, .. } => {
+                Self::TraceStoreAway { inside, retry_after_seconds }
+            }
             StoreError::Timeout(inside) => over(QueryLimit::Time, inside),
             StoreError::Memory(inside) => over(QueryLimit::Memory, inside),
             StoreError::TooLarge(inside) => over(QueryLimit::Size, inside),

@@ -155,7 +155,7 @@ impl Service {
         let found = if access.scope.opens_nothing() || !query_input::is_trace_id(trace_id) {
             Ok(None)
         } else {
-            self.store().find(&access.binding, &access.scope, trace_id).await
+            access.store.find(&access.binding, &access.scope, trace_id).await
         };
         let selection = match found {
             Ok(Some(selection)) => selection,
@@ -167,7 +167,7 @@ impl Service {
             Err(error) => return Err(pending.fail(asked.error(error)).await),
         };
         pending.traces = 1;
-        match self.store().read(&access.binding, &selection, None).await {
+        match access.store.read(&access.binding, &selection, None).await {
             Ok(spans) => Ok(TraceAnswer { schema: access.echo(), spans: audited(spans, pending, asked) }),
             Err(error) => Err(pending.fail(asked.error(error)).await),
         }
@@ -198,7 +198,7 @@ impl Service {
             Some(cursor) => query_input::later_window(request.from, request.to, cursor.window)?,
         };
         if let Some(columns) = &request.columns {
-            let checked = self.store().check_columns(&access.binding, columns).await;
+            let checked = access.store.check_columns(&access.binding, columns).await;
             checked.map_err(|error| query_input::point_to_column(error, columns))?;
         }
         let mut detail = access.basis.clone();
@@ -253,7 +253,7 @@ impl BegunQuery {
             after: plan.after.as_ref().map(|cursor| cursor.position.clone()),
             progress,
         };
-        let selection = match service.store().select(request).await {
+        let selection = match access.store.select(request).await {
             Ok(selection) => selection,
             Err(error) => return Err(pending.fail(asked.error(error)).await),
         };
@@ -290,14 +290,14 @@ impl Service {
             }
             View::Spans => {
                 let columns = plan.columns.as_deref();
-                return match self.store().read(&access.binding, &selection, columns).await {
+                return match access.store.read(&access.binding, &selection, columns).await {
                     Ok(spans) => Ok(AnswerBody::Spans(audited(spans, pending, asked))),
                     Err(error) => Err(pending.fail(asked.error(error)).await),
                 };
             }
             View::Summary if selection.is_empty() => AnswerBody::Summaries(Vec::new()),
             View::Summary => {
-                let summaries = self.store().summarise(&access.binding, &selection, &plan.filter).await;
+                let summaries = access.store.summarise(&access.binding, &selection, &plan.filter).await;
                 match summaries {
                     Ok(summaries) => AnswerBody::Summaries(summaries),
                     Err(error) => return Err(pending.fail(asked.error(error)).await),

@@ -263,6 +263,8 @@ async fn weak_hashing_does_not_start() {
         password: "".into(),
         max_execution_time_seconds: 1,
         max_memory_bytes: 1,
+        max_threads: None,
+        answer_timeout_seconds: 600,
         max_trace_duration_nanos: None,
     };
     struct Zero;

@@ -11,9 +11,9 @@ use crate::differential::{connect, execute};
 use crate::sql::Statement;
 use crate::{SelectRequest, TraceStore};
 
-fn binding(table: &str) -> Binding {
+pub(crate) fn binding(database: &str, table: &str) -> Binding {
     Binding {
-        database: "default".to_owned(),
+        database: database.to_owned(),
         table: table.to_owned(),
         trace_id: "TraceId".to_owned(),
         span_id: "SpanId".to_owned(),
@@ -24,7 +24,7 @@ fn binding(table: &str) -> Binding {
     }
 }
 
-fn everything() -> AccessScope {
+pub(crate) fn everything() -> AccessScope {
     let policy = RolePolicy { role: "r", title: "t", expression: "true" };
     let caller = Caller { username: "ada".to_owned(), ..Caller::default() };
     authorise([policy], None, &caller, &AccessModel::default(), &CompiledPolicies::new()).unwrap()
@@ -61,7 +61,7 @@ async fn endless(local: &LocalStore) -> TraceStore {
 async fn a_decision_that_nobody_waits_for_is_stopped() {
     let local = LocalStore::start().unwrap();
     let store = endless(&local).await;
-    let (binding, scope, filter) = (binding("endless"), everything(), Filter::default());
+    let (binding, scope, filter) = (binding("default", "endless"), everything(), Filter::default());
     let at = |seconds: i64| Timestamp::from_nanos(seconds * 1_000_000_000);
     let window = Window::new(at(1_789_999_000), at(1_790_001_000)).unwrap();
     let request =
@@ -81,7 +81,7 @@ async fn a_decision_that_nobody_waits_for_is_stopped() {
 #[tokio::test]
 async fn a_page_that_nobody_reads_on_is_stopped() {
     let local = LocalStore::start().unwrap();
-    let (store, binding) = (connect(&local), binding("wide"));
+    let (store, binding) = (connect(&local), binding("default", "wide"));
     execute(
         &local,
         "CREATE TABLE default.wide ENGINE = MergeTree ORDER BY TraceId AS SELECT toDateTime64(1790000000, 9) AS Timestamp, \

@@ -1,135 +1,116 @@
-//! ClickHouse's HTTP protocol, as far as reading needs it.
+//! ClickHouse's HTTP protocol, as far as reading needs it: statements go to one of the endpoints, and to another when that
+//! one is at fault.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::Duration;
+mod answer;
+mod dialect;
+mod failure;
+mod pool;
+mod request;
 
-use bytes::Bytes;
-use futures::{Stream, StreamExt, future, stream};
-use secrecy::ExposeSecret;
+use std::collections::BTreeSet;
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+use prometheus_client::registry::Registry;
 use serde::de::DeserializeOwned;
 use tracewarden_model::Entropy;
 use url::Url;
 
+pub(crate) use answer::{Answer, quotable};
+pub(crate) use failure::FailureKind;
+
 use crate::metrics::{Measured, Metrics};
-use crate::settings::{Bounds, READONLY, READONLY_OF_PROFILE, settings};
+use crate::settings::{Bounds, names};
 use crate::sql::Statement;
 use crate::{StoreConfig, StoreError};
+use answer::Arrived;
+use failure::Miss;
+use pool::{Pool, Session, pause};
+use request::{Question, Sent};
 
-/// How long connecting may take before the next endpoint is tried.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
-/// How much longer than its time limit a statement may keep silent before it is given up: the store enforces the
-/// limit itself, so this only catches a store that hangs.
-const SILENCE_GRACE: Duration = Duration::from_secs(15);
-/// Most of an error's text that is kept.
-const MAX_ERROR_BYTES: usize = 16 * 1024;
-/// Most of an answer that is collected rather than streamed.
-const MAX_COLLECTED_BYTES: usize = 256 * 1024 * 1024;
-
-/// Most that a statement and its values may take. Policies and filters have limits of their own, well below.
-const MAX_REQUEST_BYTES: usize = 16 * 1024 * 1024;
+/// How long connecting may take. One lost packet is made good in this time.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
+/// Idle connections are kept for less time than any version of ClickHouse keeps them: a statement that is sent while the
+/// server closes its connection is lost.
+const IDLE: Duration = Duration::from_millis(2_500);
+/// How much longer than its time limit an answer is waited for: the store enforces the limit itself, and says so.
+const GRACE: Duration = Duration::from_secs(15);
+/// Silence after which an endpoint is asked for a sign of life. A slow statement is silent, too: only a server that does not
+/// answer beside it either is given up.
+const SILENCE: Duration = Duration::from_secs(3);
+/// How long a sign of life may take.
+const PING_TIMEOUT: Duration = Duration::from_secs(2);
+/// Signs of life that have to be missing in a row.
+const PINGS: u32 = 2;
+/// Endpoints that one statement is sent to. More would let one that brings servers down go round a large cluster.
+const ATTEMPTS_MAX: usize = 4;
+/// How often an endpoint is told a statement anew after refusing the settings with it: `readonly`, and those it lacks.
+const SETTINGS_MAX: usize = 3;
+/// Time limit of a statement that finds out whether an endpoint is back.
+const PROBE_SECONDS: u32 = 3;
 
 /// Rows as JSON arrays, one a line.
 const ROWS: &str = "JSONCompactEachRow";
 
-/// Which settings go with a statement.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Sent {
-    /// All of ours.
-    Settings,
-    /// None.
-    Nothing,
-}
-
-/// A statement and its values as a form, in one piece. The HTTP client's own forms nest one stream in another for each
-/// part, which with a thousand values overflows the stack. The boundary is random, so that no value can hold it.
-fn form(statement: &Statement, boundary: &str) -> Vec<u8> {
-    let mut body = Vec::with_capacity(statement.text.len() + statement.parameters.len() * 128 + 512);
-    let mut part = |name: &str, value: &str| {
-        let head = format!("--{boundary}\r\nContent-Disposition: form-data; name=\"{name}\"\r\n\r\n");
-        body.extend_from_slice(head.as_bytes());
-        body.extend_from_slice(value.as_bytes());
-        body.extend_from_slice(b"\r\n");
-    };
-    part("query", &statement.text);
-    for (at, value) in statement.parameters.iter().enumerate() {
-        part(&format!("param_p{at}"), value);
-    }
-    body.extend_from_slice(format!("--{boundary}--\r\n").as_bytes());
-    body
-}
-
+/// Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Client {
-    http: reqwest::Client,
-    endpoints: Arc<[Url]>,
-    /// The endpoint that answered last.
-    preferred: Arc<AtomicUsize>,
-    /// Whether the user's own profile fixes `readonly`.
-    readonly_fixed: Arc<AtomicBool>,
-    pub(crate) metrics: Metrics,
+    shared: Arc<Shared>,
     bounds: Bounds,
+    session: Session,
+}
+
+struct Shared {
+    http: reqwest::Client,
+    pool: Pool,
+    metrics: Metrics,
     config: Arc<StoreConfig>,
     entropy: Arc<dyn Entropy>,
 }
 
-/// An answer that is still arriving.
-pub(crate) struct Answer {
-    response: reqwest::Response,
-    measured: Measured,
-}
-
 impl Client {
     pub(crate) fn new(config: Arc<StoreConfig>, entropy: Arc<dyn Entropy>) -> Result<Self, StoreError> {
-        let endpoints = config
+        let urls: Vec<Url> = config
             .endpoints
             .iter()
             .map(|endpoint| {
                 Url::parse(endpoint)
                     .map_err(|error| StoreError::Internal(format!("`{endpoint}` is not an address: {error}")))
             })
-            .collect::<Result<Arc<[Url]>, _>>()?;
-        if endpoints.is_empty() {
-            return Err(StoreError::Internal("no endpoint of the trace store is configured".to_owned()));
-        }
-        let silence = Duration::from_secs(u64::from(config.max_execution_time_seconds)) + SILENCE_GRACE;
+            .collect::<Result<_, _>>()?;
+        let pool = Pool::new(urls)?;
         let http = reqwest::Client::builder()
             .connect_timeout(CONNECT_TIMEOUT)
-            .read_timeout(silence)
+            .pool_idle_timeout(IDLE)
             .no_proxy()
             .redirect(reqwest::redirect::Policy::none())
             .build()
             .map_err(|error| StoreError::Internal(format!("no HTTP client: {error}")))?;
-        Ok(Self {
-            http,
-            endpoints,
-            preferred: Arc::default(),
-            readonly_fixed: Arc::default(),
-            metrics: Metrics::default(),
-            bounds: Bounds::of(&config),
-            config,
-            entropy,
-        })
+        let metrics = Metrics::of(pool.names());
+        let bounds = Bounds::of(&config);
+        let shared = Arc::new(Shared { http, pool, metrics, config, entropy });
+        Ok(Self { shared, bounds, session: Session::default() })
     }
 
-    /// Sends a statement and waits for the head of its answer. An endpoint that cannot be reached is passed over; one
-    /// that has taken the statement is not.
+    /// Names the counts in a registry.
+    pub(crate) fn register_metrics(&self, registry: &mut Registry) {
+        self.shared.metrics.register(registry);
+    }
+
+    /// Sends a statement whose answer is passed on while it arrives. It is this far when its first bytes are here.
     pub(crate) async fn send(&self, statement: Statement, format: &str) -> Result<Answer, StoreError> {
-        let fixed = self.readonly_fixed.load(Ordering::Relaxed);
-        match self.send_once(&statement, format, Sent::Settings).await {
-            // The server refused the setting, so it has not begun the statement.
-            Err(error) if !fixed && error.refuses_readonly() => {
-                self.readonly_fixed.store(true, Ordering::Relaxed);
-                self.send_once(&statement, format, Sent::Settings).await
+        let begun = Instant::now();
+        let mut measured = self.shared.metrics.begin();
+        let sent = Sent::Settings(self.bounds.while_read(&self.shared.config));
+        let question = Question { statement: &statement, format, sent };
+        let work = self.bounds.time();
+        match self.deliver(&question, begun + work).await {
+            Ok((endpoint, arrived)) => {
+                let work = work.saturating_sub(begun.elapsed());
+                let longest = self.bounds.while_read(&self.shared.config).time();
+                let until = begun + longest;
+                Ok(Answer { arrived, measured, client: self.clone(), endpoint, work, until })
             }
-            answer => answer,
-        }
-    }
-
-    async fn send_once(&self, statement: &Statement, format: &str, sent: Sent) -> Result<Answer, StoreError> {
-        let mut measured = self.metrics.begin();
-        match self.deliver(statement, format, sent).await {
-            Ok(response) => Answer { response, measured }.checked().await,
             Err(error) => {
                 measured.failed(&error);
                 Err(error)
@@ -137,73 +118,9 @@ impl Client {
         }
     }
 
-    async fn deliver(
-        &self,
-        statement: &Statement,
-        format: &str,
-        sent: Sent,
-    ) -> Result<reqwest::Response, StoreError> {
-        let first = self.preferred.load(Ordering::Relaxed);
-        let mut failure = None;
-        for step in 0..self.endpoints.len() {
-            let at = (first + step) % self.endpoints.len();
-            let Some(endpoint) = self.endpoints.get(at) else { continue };
-            match self.request(endpoint, statement, format, sent)?.send().await {
-                Ok(response) => {
-                    self.preferred.store(at, Ordering::Relaxed);
-                    return Ok(response);
-                }
-                Err(error) if error.is_connect() => failure = Some(text(&error)),
-                Err(error) if error.is_timeout() => return Err(StoreError::Timeout(text(&error))),
-                Err(error) => return Err(StoreError::Unavailable(text(&error))),
-            }
-        }
-        Err(StoreError::Unavailable(failure.unwrap_or_default()))
-    }
-
-    fn request(
-        &self,
-        endpoint: &Url,
-        statement: &Statement,
-        format: &str,
-        sent: Sent,
-    ) -> Result<reqwest::RequestBuilder, StoreError> {
-        let mut id = [0_u8; 16];
-        self.entropy.fill(&mut id).map_err(|error| StoreError::Internal(error.to_string()))?;
-        let id: String = id.iter().map(|byte| format!("{byte:02x}")).collect();
-        let mut url = endpoint.clone();
-        url.query_pairs_mut()
-            .append_pair("query_id", &format!("tracewarden-{id}"))
-            .append_pair("default_format", format);
-        if sent == Sent::Settings {
-            let fixed = self.readonly_fixed.load(Ordering::Relaxed);
-            let readonly = if fixed { READONLY_OF_PROFILE } else { READONLY };
-            url.query_pairs_mut().extend_pairs(settings(&self.config, self.bounds, readonly));
-        }
-        // Values can be long, and addresses are logged: both speak for the body.
-        let boundary = format!("tracewarden-{id}");
-        let body = form(statement, &boundary);
-        if body.len() > MAX_REQUEST_BYTES {
-            let message = format!("the statement is too large: {} bytes", body.len());
-            return Err(StoreError::Store { code: None, message });
-        }
-        Ok(self
-            .http
-            .post(url)
-            .header("X-ClickHouse-User", &self.config.user)
-            .header("X-ClickHouse-Key", self.config.password.expose_secret())
-            .header("Content-Type", format!("multipart/form-data; boundary={boundary}"))
-            .body(body))
-    }
-
     /// All rows of a small answer, each a JSON array.
     pub(crate) async fn rows<T: DeserializeOwned>(&self, statement: Statement) -> Result<Vec<T>, StoreError> {
-        self.send(statement, ROWS).await?.rows().await
-    }
-
-    /// The configured endpoints.
-    pub(crate) fn endpoints(&self) -> &[Url] {
-        &self.endpoints
+        self.collect(&statement, Sent::Settings(self.bounds)).await
     }
 
     /// All rows of a small answer to a statement that looks at the user's own profile: without any setting of ours. Never
@@ -212,119 +129,258 @@ impl Client {
         &self,
         statement: &str,
     ) -> Result<Vec<T>, StoreError> {
-        self.send_once(&Statement::new(statement), ROWS, Sent::Nothing).await?.rows().await
+        self.collect(&Statement::new(statement), Sent::Nothing).await
+    }
+
+    async fn collect<T: DeserializeOwned>(
+        &self,
+        statement: &Statement,
+        sent: Sent,
+    ) -> Result<Vec<T>, StoreError> {
+        let mut measured: Measured = self.shared.metrics.begin();
+        let until = Instant::now() + self.bounds.time() + GRACE;
+        let question = Question { statement, format: ROWS, sent };
+        let mut rows = self.collect_once(&question, until).await;
+        if matches!(rows, Err(StoreError::Short(_))) {
+            // It broke off midway, but nobody has seen any of it.
+            rows = self.collect_once(&question, until).await;
+        }
+        match &rows {
+            Ok(_) => measured.complete(),
+            Err(error) => measured.failed(error),
+        }
+        rows
+    }
+
+    async fn collect_once<T: DeserializeOwned>(
+        &self,
+        question: &Question<'_>,
+        until: Instant,
+    ) -> Result<Vec<T>, StoreError> {
+        let (endpoint, arrived) = self.deliver(question, until).await?;
+        let late = StoreError::Timeout("the rest of the answer did not come in time".to_owned());
+        let rows = tokio::time::timeout_at(until.into(), arrived.rows()).await.unwrap_or(Err(late));
+        if matches!(rows, Err(StoreError::Short(_))) {
+            self.look_at(endpoint, "the answer broke off").await;
+        }
+        rows
+    }
+
+    /// Asks one endpoint after the other, until one has begun to answer or the fault is not an endpoint's.
+    async fn deliver(
+        &self,
+        question: &Question<'_>,
+        until: Instant,
+    ) -> Result<(usize, Arrived), StoreError> {
+        let pool = &self.shared.pool;
+        let mut asked = Vec::new();
+        let mut failure = "every endpoint has failed and is tried again by and by".to_owned();
+        while asked.len() < ATTEMPTS_MAX && Instant::now() < until {
+            let Some(at) = pool.choose(&self.session, &asked) else {
+                if asked.is_empty() && pool.wait_for_return().await {
+                    continue;
+                }
+                break;
+            };
+            match self.ask(at, question, until).await {
+                Ok(arrived) => {
+                    self.session.stay(at);
+                    if !asked.is_empty() {
+                        self.shared.metrics.failed_over();
+                    }
+                    return Ok((at, arrived));
+                }
+                Err(Miss::Final(error)) => return Err(error),
+                Err(Miss::Cut(cause)) => {
+                    failure = cause;
+                    self.look_at(at, &failure).await;
+                }
+                Err(Miss::Unreachable(cause) | Miss::Silent(cause) | Miss::Cannot(cause)) => {
+                    failure = cause;
+                    self.put_aside(at, &failure);
+                }
+            }
+            asked.push(at);
+        }
+        Err(pool.unavailable(failure))
+    }
+
+    /// One endpoint's answer. Settings that it refuses are left out where nothing rests on them: it has not begun then.
+    async fn ask(&self, at: usize, question: &Question<'_>, until: Instant) -> Result<Arrived, Miss> {
+        let Some(endpoint) = self.shared.pool.get(at) else {
+            return Err(Miss::Final(StoreError::Internal("no such endpoint".to_owned())));
+        };
+        for _ in 1..SETTINGS_MAX {
+            match self.exchange(at, question, until).await {
+                Err(Miss::Final(error)) if question.sent == Sent::Nothing => return Err(Miss::Final(error)),
+                Err(Miss::Final(error)) if error.refuses_readonly() => {
+                    if !endpoint.dialect.readonly_is_fixed() {
+                        return Err(Miss::Final(error));
+                    }
+                }
+                Err(Miss::Final(error)) if error.is_unknown_setting() => {
+                    let sent = names(&self.shared.config);
+                    let known = self.known_settings(at, &sent, until).await?;
+                    endpoint.dialect.learn(&known, &sent).map_err(Miss::Final)?;
+                }
+                other => return other,
+            }
+        }
+        self.exchange(at, question, until).await
+    }
+
+    /// Which of these settings an endpoint has.
+    async fn known_settings(
+        &self,
+        at: usize,
+        names: &[&'static str],
+        until: Instant,
+    ) -> Result<BTreeSet<String>, Miss> {
+        let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+        let mut statement = Statement::default();
+        let list = statement.strings(&names);
+        statement.push(&format!("SELECT name FROM system.settings WHERE has({list}, name)"));
+        let question = Question { statement: &statement, format: ROWS, sent: Sent::Nothing };
+        let rows: Vec<(String,)> =
+            self.exchange(at, &question, until).await?.rows().await.map_err(Miss::Final)?;
+        Ok(rows.into_iter().map(|(name,)| name).collect())
+    }
+
+    async fn exchange(&self, at: usize, question: &Question<'_>, until: Instant) -> Result<Arrived, Miss> {
+        let Some(endpoint) = self.shared.pool.get(at) else {
+            return Err(Miss::Final(StoreError::Internal("no such endpoint".to_owned())));
+        };
+        let request = self.shared.request(endpoint, question).map_err(Miss::Final)?;
+        let arriving = async {
+            let response = request.send().await.map_err(|error| Miss::of_transport(&error))?;
+            Arrived::of(response).await
+        };
+        let arrived = tokio::select! {
+            arrived = arriving => arrived,
+            () = self.dead(at) => Err(Miss::Silent("it gives no sign of life".to_owned())),
+            () = tokio::time::sleep_until(until.into()) => {
+                Err(Miss::Final(StoreError::Timeout("no answer came in time".to_owned())))
+            }
+        };
+        let failure = arrived.as_ref().err().and_then(Miss::kind);
+        self.shared.metrics.asked(&endpoint.name, failure);
+        arrived
+    }
+
+    /// Completes when an endpoint that keeps silent gives no other sign of life either.
+    async fn dead(&self, at: usize) {
+        let mut missing = 0;
+        while missing < PINGS {
+            if missing == 0 {
+                tokio::time::sleep(SILENCE).await;
+            }
+            missing = if self.lives(at).await { 0 } else { missing + 1 };
+        }
+    }
+
+    /// Whether an endpoint gives a sign of life. What a proxy says when its server is away is none.
+    async fn lives(&self, at: usize) -> bool {
+        let Some(endpoint) = self.shared.pool.get(at) else { return false };
+        let asked = self.shared.http.get(endpoint.ping_url()).timeout(PING_TIMEOUT).send().await;
+        asked.is_ok_and(|answer| !matches!(answer.status().as_u16(), 502..=504))
+    }
+
+    /// Puts an endpoint aside whose connection broke, unless it lives: then perhaps only this connection is at fault, and
+    /// one statement that always breaks must not take every endpoint from all others.
+    async fn look_at(&self, at: usize, cause: &str) {
+        if !self.lives(at).await {
+            self.put_aside(at, cause);
+        }
+    }
+
+    /// The same, for those who do not wait.
+    fn suspect(&self, at: usize) {
+        let client = self.clone();
+        tokio::spawn(async move { client.look_at(at, "the answer broke off").await });
+    }
+
+    fn put_aside(&self, at: usize, cause: &str) {
+        let Some(endpoint) = self.shared.pool.get(at) else { return };
+        // Once for all who meet the same failure.
+        if !endpoint.put_aside() {
+            return;
+        }
+        tracing::warn!(endpoint = endpoint.name, cause, "an endpoint of the trace store is put aside");
+        self.shared.metrics.works(&endpoint.name, false);
+        let first = pause(0, self.shared.entropy.as_ref());
+        endpoint.try_after(first);
+        tokio::spawn(bring_back(Arc::downgrade(&self.shared), at, first));
+    }
+
+    /// Whether an endpoint answers a statement again, be it with an error of the statement's own.
+    async fn is_back(&self, at: usize) -> bool {
+        let statement = Statement::new("SELECT 1");
+        let question =
+            Question { statement: &statement, format: ROWS, sent: Sent::Settings(self.bounds) };
+        let asked = self.ask(at, &question, Instant::now() + self.bounds.time()).await;
+        match asked {
+            Ok(_) => true,
+            Err(Miss::Final(error)) => !matches!(error, StoreError::Timeout(_)),
+            Err(_) => false,
+        }
+    }
+
+    /// The configured endpoints.
+    pub(crate) fn endpoints(&self) -> impl Iterator<Item = &Url> {
+        self.shared.pool.urls()
+    }
+
+    /// The same client for a statement that may take longer than others.
+    pub(crate) fn lasting(&self, seconds: u32) -> Self {
+        Self { bounds: Bounds { seconds, ..self.bounds }, ..self.clone() }
     }
 
     /// The same client for statements that must cost less than others.
     pub(crate) fn within(&self, bounds: Bounds) -> Self {
-        let seconds = bounds.seconds.min(self.config.max_execution_time_seconds);
+        let seconds = bounds.seconds.min(self.bounds.seconds);
         Self { bounds: Bounds { seconds, ..bounds }, ..self.clone() }
     }
 
+    /// The same client for statements that belong together: they stay with one endpoint as long as it works.
+    pub(crate) fn session(&self) -> Self {
+        Self { session: Session::default(), ..self.clone() }
+    }
+
     /// A client of this endpoint alone.
-    pub(crate) fn only(&self, endpoint: &Url) -> Self {
-        Self {
-            endpoints: Arc::from([endpoint.clone()]),
-            preferred: Arc::default(),
-            readonly_fixed: Arc::default(),
-            ..self.clone()
-        }
-    }
-}
-
-impl Answer {
-    /// All rows, each a JSON array.
-    async fn rows<T: DeserializeOwned>(self) -> Result<Vec<T>, StoreError> {
-        let mut body = Vec::new();
-        let mut stream = Box::pin(self.into_stream());
-        while let Some(chunk) = stream.next().await {
-            body.extend_from_slice(&chunk?);
-            if body.len() > MAX_COLLECTED_BYTES {
-                return Err(StoreError::Internal("an answer is too large to be collected".to_owned()));
-            }
-        }
-        body.split(|byte| *byte == b'\n')
-            .filter(|line| !line.is_empty())
-            .map(|line| {
-                // An exception after the first byte stands where a row should.
-                serde_json::from_slice(line).map_err(|error| {
-                    let shown = quotable(line, b'[');
-                    StoreError::Store { code: None, message: format!("unexpected row ({error}): {shown}") }
-                })
-            })
-            .collect()
-    }
-
-    async fn checked(mut self) -> Result<Self, StoreError> {
-        let header = |name: &str| self.response.headers().get(name).and_then(|value| value.to_str().ok());
-        let code = header("X-ClickHouse-Exception-Code").and_then(|code| code.parse::<i32>().ok());
-        if self.response.status().is_success() && code.is_none() {
-            return Ok(self);
-        }
-        let status = self.response.status();
-        let mut message = Vec::new();
-        let mut body = self.response.bytes_stream();
-        while let Some(Ok(chunk)) = body.next().await {
-            message.extend_from_slice(&chunk);
-            if message.len() > MAX_ERROR_BYTES {
-                message.truncate(MAX_ERROR_BYTES);
-                break;
-            }
-        }
-        let message = format!("status {status}: {}", String::from_utf8_lossy(&message));
-        let error = match code {
-            None if matches!(status.as_u16(), 502..=504) => StoreError::Unavailable(message),
-            code => StoreError::from_exception(code, message),
+    ///
+    /// # Errors
+    /// None for an endpoint that is configured.
+    pub(crate) fn only(&self, endpoint: &Url) -> Result<Self, StoreError> {
+        let Shared { http, metrics, config, entropy, .. } = self.shared.as_ref();
+        let shared = Shared {
+            http: http.clone(),
+            pool: Pool::new([endpoint.clone()])?,
+            metrics: metrics.clone(),
+            config: Arc::clone(config),
+            entropy: Arc::clone(entropy),
         };
-        self.measured.failed(&error);
-        Err(error)
-    }
-
-    /// The body. A connection that breaks off is an error: ClickHouse ends a failed answer without its final chunk.
-    pub(crate) fn into_stream(self) -> impl Stream<Item = Result<Bytes, StoreError>> + Send + use<> {
-        let mut measured = self.measured;
-        let chunks = self.response.bytes_stream().map(Some).chain(stream::iter([None]));
-        chunks.filter_map(move |chunk| {
-            let chunk = match chunk {
-                Some(Ok(bytes)) => Some(Ok(bytes)),
-                Some(Err(error)) => {
-                    let error = if error.is_timeout() {
-                        StoreError::Timeout(text(&error))
-                    } else {
-                        StoreError::Short(text(&error))
-                    };
-                    measured.failed(&error);
-                    Some(Err(error))
-                }
-                None => {
-                    measured.complete();
-                    None
-                }
-            };
-            future::ready(chunk)
-        })
+        Ok(Self { shared: Arc::new(shared), bounds: self.bounds, session: Session::default() })
     }
 }
 
-/// What a line that should not be there says, for the log; nothing when it begins like the rows that were asked for,
-/// since those hold span data.
-pub(crate) fn quotable(line: &[u8], row_begin: u8) -> String {
-    if line.first() == Some(&row_begin) {
-        return "(not shown, it may hold span data)".to_owned();
-    }
-    String::from_utf8_lossy(line).chars().take(300).collect()
-}
-
-/// An error with its causes and without the address, which holds every setting.
-fn text(error: &reqwest::Error) -> String {
-    let mut text = String::new();
-    let mut cause: Option<&dyn std::error::Error> = std::error::Error::source(error);
-    while let Some(error) = cause {
-        if !text.is_empty() {
-            text.push_str(": ");
+/// Tries an endpoint until it is back, after pauses that grow. Ends with the client.
+async fn bring_back(shared: Weak<Shared>, at: usize, first: Duration) {
+    let mut next = first;
+    for failures in 1.. {
+        tokio::time::sleep(next).await;
+        let Some(shared) = shared.upgrade() else { return };
+        let Some(endpoint) = shared.pool.get(at) else { return };
+        let bounds = Bounds { seconds: PROBE_SECONDS, rows: 0 };
+        let client = Client { shared: Arc::clone(&shared), bounds, session: Session::default() };
+        // Another version may have been started.
+        endpoint.dialect.forget();
+        if client.is_back(at).await {
+            tracing::info!(endpoint = endpoint.name, "an endpoint of the trace store is back");
+            shared.metrics.works(&endpoint.name, true);
+            shared.pool.came_back(endpoint);
+            return;
         }
-        text.push_str(&error.to_string());
-        cause = error.source();
+        next = pause(failures, shared.entropy.as_ref());
+        endpoint.try_after(next);
     }
-    if text.is_empty() { "the connection failed".to_owned() } else { text }
 }

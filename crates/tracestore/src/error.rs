@@ -10,9 +10,14 @@ fn named(changed: &[ChangedField]) -> String {
 /// A failure of the trace store. Texts are for the log: they may hold SQL and span data, and never go to a client.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StoreError {
-    /// No endpoint could be reached.
-    #[error("the trace store cannot be reached: {0}")]
-    Unavailable(String),
+    /// No endpoint could be reached, or none can take a statement now.
+    #[error("the trace store cannot be reached: {message}")]
+    Unavailable {
+        /// What the last one that was tried said.
+        message: String,
+        /// When an endpoint is tried again, in seconds, at least 1.
+        retry_after_seconds: u64,
+    },
     /// The statement ran into its time limit.
     #[error("the query ran into its time limit: {0}")]
     Timeout(String),
@@ -50,6 +55,14 @@ pub enum StoreError {
 }
 
 impl StoreError {
+    /// ClickHouse's number for a setting that it does not have.
+    pub(crate) const UNKNOWN_SETTING: i32 = 115;
+
+    /// Whether the server does not have a setting that came with the statement.
+    pub(crate) fn is_unknown_setting(&self) -> bool {
+        matches!(self, Self::Store { code: Some(Self::UNKNOWN_SETTING), .. })
+    }
+
     /// Whether the server refused to have `readonly` set, because the user's own profile has it.
     pub(crate) fn refuses_readonly(&self) -> bool {
         // READONLY; other settings are refused with the same code.
@@ -76,7 +89,7 @@ impl StoreError {
             // TOO_MANY_ROWS, TOO_MANY_BYTES, TOO_MANY_ROWS_OR_BYTES, SET_SIZE_LIMIT_EXCEEDED, QUOTA_EXCEEDED
             Some(158 | 307 | 396 | 191 | 201) => Self::TooLarge(message),
             // TOO_MANY_SIMULTANEOUS_QUERIES: nothing is wrong with this one, and it was not begun.
-            Some(202) => Self::Unavailable(message),
+            Some(202) => Self::Unavailable { message, retry_after_seconds: 1 },
             _ => Self::Store { code, message },
         }
     }

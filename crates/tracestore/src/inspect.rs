@@ -60,8 +60,11 @@ impl TraceStore {
     /// Looks at what every endpoint lets the user do; with a binding, also at its tables.
     pub async fn inspect(&self, binding: Option<&Binding>) -> StoreInspection {
         let mut endpoints = Vec::new();
-        for (url, endpoint) in self.client.endpoints().iter().zip(&self.config.endpoints) {
-            let user = self.inspect_user(&self.client.only(url), binding).await;
+        for (url, endpoint) in self.client.endpoints().zip(&self.config.endpoints) {
+            let user = match self.client.only(url) {
+                Ok(client) => self.inspect_user(&client, binding).await,
+                Err(error) => Err(error),
+            };
             endpoints.push(EndpointInspection { endpoint: endpoint.clone(), user });
         }
         StoreInspection { endpoints }

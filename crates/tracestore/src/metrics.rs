@@ -11,6 +11,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
 use crate::StoreError;
+use crate::client::FailureKind;
 
 /// From a look at the columns to the longest query, in seconds.
 const SECONDS: [f64; 12] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 15.0, 60.0];
@@ -55,6 +56,18 @@ struct Ended {
     outcome: &'static str,
 }
 
+/// An endpoint, by host, port and path.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Of {
+    endpoint: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Failed {
+    endpoint: String,
+    reason: &'static str,
+}
+
 /// Counts of a store's statements. Cheap to clone; clones count together.
 #[derive(Debug, Clone)]
 pub(crate) struct Metrics(Arc<Inner>);
@@ -64,10 +77,15 @@ struct Inner {
     ended: Family<Ended, Counter>,
     seconds: Histogram,
     running: Gauge,
+    works: Family<Of, Gauge>,
+    asked: Family<Of, Counter>,
+    failures: Family<Failed, Counter>,
+    failovers: Counter,
 }
 
-impl Default for Metrics {
-    fn default() -> Self {
+impl Metrics {
+    /// With the endpoints of these names, which work until one fails.
+    pub(crate) fn of<'a>(endpoints: impl Iterator<Item = &'a str>) -> Self {
         let ended = Family::default();
         // What has not happened yet shows as zero: an alert on a rate sees the first time, too.
         for outcome in [
@@ -81,13 +99,67 @@ impl Default for Metrics {
         ] {
             drop(ended.get_or_create(&outcome.label()));
         }
-        Self(Arc::new(Inner { ended, seconds: Histogram::new(SECONDS), running: Gauge::default() }))
+        let metrics = Self(Arc::new(Inner {
+            ended,
+            seconds: Histogram::new(SECONDS),
+            running: Gauge::default(),
+            works: Family::default(),
+            asked: Family::default(),
+            failures: Family::default(),
+            failovers: Counter::default(),
+        }));
+        let Inner { asked, failures, .. } = metrics.0.as_ref();
+        for endpoint in endpoints {
+            metrics.works(endpoint, true);
+            drop(asked.get_or_create(&Of { endpoint: endpoint.to_owned() }));
+            for kind in FailureKind::ALL {
+                drop(failures.get_or_create(&Failed { endpoint: endpoint.to_owned(), reason: kind.as_str() }));
+            }
+        }
+        metrics
     }
-}
 
-impl Metrics {
+    /// Whether an endpoint is asked from now on.
+    pub(crate) fn works(&self, endpoint: &str, works: bool) {
+        self.0.works.get_or_create(&Of { endpoint: endpoint.to_owned() }).set(works.into());
+    }
+
+    /// A statement was sent to an endpoint, which failed it for this reason.
+    pub(crate) fn asked(&self, endpoint: &str, failure: Option<FailureKind>) {
+        let Inner { asked, failures, .. } = self.0.as_ref();
+        asked.get_or_create(&Of { endpoint: endpoint.to_owned() }).inc();
+        if let Some(kind) = failure {
+            failures.get_or_create(&Failed { endpoint: endpoint.to_owned(), reason: kind.as_str() }).inc();
+        }
+    }
+
+    /// A statement was answered by another endpoint, or at another try, after one had failed.
+    pub(crate) fn failed_over(&self) {
+        self.0.failovers.inc();
+    }
+
     pub(crate) fn register(&self, registry: &mut Registry) {
-        let Inner { ended, seconds, running } = self.0.as_ref();
+        let Inner { ended, seconds, running, works, asked, failures, failovers } = self.0.as_ref();
+        registry.register(
+            "tracewarden_store_endpoint_up",
+            "Whether an endpoint of the trace store is asked (1), or put aside until it is back (0)",
+            works.clone(),
+        );
+        registry.register(
+            "tracewarden_store_endpoint_requests",
+            "Statements sent to an endpoint, those that find out whether it is back included",
+            asked.clone(),
+        );
+        registry.register(
+            "tracewarden_store_endpoint_failures",
+            "Statements that an endpoint failed, by why",
+            failures.clone(),
+        );
+        registry.register(
+            "tracewarden_store_failovers",
+            "Statements that were answered after an endpoint had failed them",
+            failovers.clone(),
+        );
         registry.register(
             "tracewarden_store_statements",
             "Statements sent to the trace store, by how they ended",
@@ -127,7 +199,7 @@ impl Measured {
     /// It failed; what comes after that does not count.
     pub(crate) fn failed(&mut self, error: &StoreError) {
         self.outcome.get_or_insert(match error {
-            StoreError::Unavailable(_) => Outcome::Unavailable,
+            StoreError::Unavailable { .. } => Outcome::Unavailable,
             StoreError::Timeout(_) => Outcome::Timeout,
             StoreError::Memory(_) | StoreError::TooLarge(_) | StoreError::Store { .. } => Outcome::Refused,
             StoreError::Short(_) => Outcome::Broken,
@@ -140,7 +212,7 @@ impl Measured {
 
 impl Drop for Measured {
     fn drop(&mut self) {
-        let Inner { ended, seconds, running } = self.metrics.0.as_ref();
+        let Inner { ended, seconds, running, .. } = self.metrics.0.as_ref();
         running.dec();
         seconds.observe(self.since.elapsed().as_secs_f64());
         let outcome = self.outcome.unwrap_or(Outcome::Abandoned);

@@ -74,6 +74,10 @@ pub struct Configuration {
     pub query_timeout: Duration,
     /// Memory limit of a trace store query, in bytes.
     pub query_memory_bytes: u64,
+    /// Threads of a trace store query; `None`: as many as the trace store gives.
+    pub query_threads: Option<u32>,
+    /// How long an answer may take to be read.
+    pub answer_timeout: Duration,
     /// Absolute limit of a session; `None`: none.
     pub session_lifetime: Option<Duration>,
     /// Idle limit of a session; `None`: none.
@@ -176,6 +180,13 @@ impl Reader {
         let max_values = self.value("max_values", |text| values::count(text, 2, 10_000));
         let query_timeout = self.value("query_timeout", values::limited_duration);
         let query_memory_bytes = self.value("query_memory", values::bytes);
+        let query_threads = self.value("query_threads", |text| match text {
+            "auto" => Ok(None),
+            _ => values::count(text, 1, 1_024)
+                .map(|threads| u32::try_from(threads).ok())
+                .map_err(|error| format!("{error}, or `auto`")),
+        });
+        let answer_timeout = self.value("answer_timeout", values::limited_duration);
         let session_lifetime = self.value("session_lifetime", values::duration);
         let session_idle = self.value("session_idle", values::duration);
         let max_queries_per_user = self.value("max_queries_per_user", |text| match text {
@@ -215,6 +226,8 @@ impl Reader {
             max_values: max_values?,
             query_timeout: query_timeout?,
             query_memory_bytes: query_memory_bytes?,
+            query_threads: query_threads?,
+            answer_timeout: answer_timeout?,
             session_lifetime: session_lifetime?,
             session_idle: session_idle?,
             max_queries_per_user: max_queries_per_user?,

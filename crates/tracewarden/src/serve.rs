@@ -196,6 +196,8 @@ pub fn store_config(configuration: &Configuration) -> StoreConfig {
         password: configuration.clickhouse_password.expose().into(),
         max_execution_time_seconds: u32::try_from(configuration.query_timeout.as_secs()).unwrap_or(u32::MAX),
         max_memory_bytes: configuration.query_memory_bytes,
+        max_threads: configuration.query_threads,
+        answer_timeout_seconds: u32::try_from(configuration.answer_timeout.as_secs()).unwrap_or(u32::MAX),
         max_trace_duration_nanos: configuration.max_trace_duration.map(nanos),
     }
 }

@@ -129,6 +129,8 @@ pub async fn replica(db: &AppDb, clock: &Arc<ManualClock>, store: &FakeStore, se
         password: "".into(),
         max_execution_time_seconds: 10,
         max_memory_bytes: 1 << 30,
+        max_threads: None,
+        answer_timeout_seconds: 600,
         max_trace_duration_nanos: Some(3_600 * SECOND),
     };
     let entropy: Arc<dyn Entropy> = ENTROPY.clone();

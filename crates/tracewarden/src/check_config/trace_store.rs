@@ -72,7 +72,7 @@ impl About<'_> {
     fn no_user(&self, error: &StoreError) -> Finding {
         let name = &self.configuration.clickhouse_user;
         match error {
-            StoreError::Unavailable(_) | StoreError::Timeout(_) => Finding::warning(
+            StoreError::Unavailable { .. } | StoreError::Timeout(_) => Finding::warning(
                 self.says(format_args!("does not answer, so its user was not looked at: {}", short(error))),
             ),
             StoreError::Store { code: Some(code), .. } if REFUSED_LOGIN.contains(code) => Finding::error(self.says(

@@ -64,7 +64,8 @@ pub const SETTINGS: &[Setting] = &[
     plain(
         "clickhouse_url",
         Some("http://127.0.0.1:8123"),
-        "HTTP addresses of the trace store. With several, one that does not answer is skipped.",
+        "HTTP addresses of the trace store: replicas that hold the same data. The first that works is asked; when it fails, the \
+         next one is, until it is back.",
     ),
     plain(
         "clickhouse_user",
@@ -108,6 +109,18 @@ pub const SETTINGS: &[Setting] = &[
         "query_memory",
         Some("4GiB"),
         "A query of the trace store that needs more memory there is stopped.",
+    ),
+    plain(
+        "query_threads",
+        Some("auto"),
+        "Most threads that a query takes on each server of the trace store; `auto` leaves it to the server and its profile. A \
+         bound keeps searches from slowing down whatever else the store does.",
+    ),
+    plain(
+        "answer_timeout",
+        Some("10m"),
+        "How long the reader of an answer may take for it in all, on however slow a line. An answer that is not taken by then is \
+         broken off, since it holds a query of the trace store. Not less than `query_timeout`.",
     ),
     plain("session_lifetime", Some("unlimited"), "A session ends this long after the log-in."),
     plain("session_idle", Some("unlimited"), "A session ends when it was not used for this long."),

@@ -1,0 +1,241 @@
+//! The endpoints: which of them works, which one is asked, and when one that failed is tried again.
+//!
+//! They are asked in the configured order: the first that works gets everything, and gets it again when it is back. Replicas
+//! lag behind each other, so that statements that belong together, such as choosing traces and reading them, stay with one
+//! endpoint as long as it works ([`Session`]); spreading them would find fewer spans on the second than on the first.
+//!
+//! One that fails is put aside, and a task asks it for a sign of life after pauses that grow: requests do not pay for it.
+//! When all are aside, a request is refused at once, with when the next try is.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::sync::Notify;
+use tracewarden_model::Entropy;
+use url::Url;
+
+use super::dialect::Dialect;
+use crate::StoreError;
+
+/// The first pause before a failed endpoint is tried again; each further one is twice as long.
+const PAUSE_FIRST: Duration = Duration::from_millis(50);
+/// The longest pause.
+const PAUSE_LONGEST: Duration = Duration::from_secs(10);
+/// How long a request waits for an endpoint to come back when all are aside: what a server that is about to be back takes.
+const WAIT: Duration = Duration::from_millis(500);
+
+pub(super) struct Pool {
+    endpoints: Vec<Endpoint>,
+    returned: Notify,
+}
+
+/// One server, or a proxy before several.
+pub(super) struct Endpoint {
+    pub(super) url: Url,
+    /// Host, port and path, for logs and metrics.
+    pub(super) name: String,
+    pub(super) dialect: Dialect,
+    state: Mutex<State>,
+}
+
+/// Whether an endpoint is asked.
+#[derive(Debug, Clone, Copy)]
+enum State {
+    Works,
+    Aside { next_try: Instant },
+}
+
+/// The endpoint to which the statements of one request go, once one of them was answered.
+#[derive(Debug, Clone)]
+pub(super) struct Session(Arc<AtomicUsize>);
+
+impl Default for Session {
+    fn default() -> Self {
+        Self(Arc::new(AtomicUsize::new(usize::MAX)))
+    }
+}
+
+impl Session {
+    pub(super) fn stay(&self, at: usize) {
+        self.0.store(at, Ordering::Relaxed);
+    }
+
+    fn place(&self) -> usize {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+impl Endpoint {
+    fn new(url: Url) -> Self {
+        let host = url.host_str().unwrap_or_default();
+        let port = url.port_or_known_default().unwrap_or_default();
+        let name = format!("{host}:{port}{}", url.path().trim_end_matches('/'));
+        Self { url, name, dialect: Dialect::default(), state: Mutex::new(State::Works) }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn works(&self) -> bool {
+        matches!(*self.state(), State::Works)
+    }
+
+    /// Puts it aside; whether that is news.
+    pub(super) fn put_aside(&self) -> bool {
+        let mut state = self.state();
+        let news = matches!(*state, State::Works);
+        if news {
+            *state = State::Aside { next_try: Instant::now() };
+        }
+        news
+    }
+
+    pub(super) fn try_after(&self, pause: Duration) {
+        *self.state() = State::Aside { next_try: Instant::now() + pause };
+    }
+
+    /// Where it says that it lives, without a statement: ClickHouse and the proxies made for it answer there at once,
+    /// however busy they are.
+    pub(super) fn ping_url(&self) -> Url {
+        let mut url = self.url.clone();
+        if let Ok(mut segments) = url.path_segments_mut() {
+            segments.pop_if_empty().push("ping");
+        }
+        url
+    }
+}
+
+impl Pool {
+    pub(super) fn new(urls: impl IntoIterator<Item = Url>) -> Result<Self, StoreError> {
+        let endpoints: Vec<Endpoint> = urls.into_iter().map(Endpoint::new).collect();
+        if endpoints.is_empty() {
+            return Err(StoreError::Internal("no endpoint of the trace store is configured".to_owned()));
+        }
+        Ok(Self { endpoints, returned: Notify::new() })
+    }
+
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+        self.endpoints.iter().map(|endpoint| endpoint.name.as_str())
+    }
+
+    pub(super) fn urls(&self) -> impl Iterator<Item = &Url> {
+        self.endpoints.iter().map(|endpoint| &endpoint.url)
+    }
+
+    pub(super) fn get(&self, at: usize) -> Option<&Endpoint> {
+        self.endpoints.get(at)
+    }
+
+    /// The endpoint to ask next, given which were asked before for the same statement. One that works is asked a second
+    /// time only when no other is left: its connection broke, perhaps because it had been idle for too long.
+    pub(super) fn choose(&self, session: &Session, asked: &[usize]) -> Option<usize> {
+        let times = |at: usize| asked.iter().filter(|before| **before == at).count();
+        let places = || std::iter::once(session.place()).chain(0..self.endpoints.len());
+        let working = |at: &usize| self.get(*at).is_some_and(Endpoint::works);
+        (0..2).find_map(|most| places().filter(working).find(|at| times(*at) == most))
+    }
+
+    /// Waits a little for any endpoint to be back; whether one is.
+    pub(super) async fn wait_for_return(&self) -> bool {
+        let returned = self.returned.notified();
+        tokio::pin!(returned);
+        // Before looking, so that one that comes back meanwhile is not missed.
+        returned.as_mut().enable();
+        self.endpoints.iter().any(Endpoint::works) || tokio::time::timeout(WAIT, returned).await.is_ok()
+    }
+
+    pub(super) fn came_back(&self, endpoint: &Endpoint) {
+        *endpoint.state() = State::Works;
+        self.returned.notify_waiters();
+    }
+
+    /// No endpoint answers, for this reason.
+    pub(super) fn unavailable(&self, message: String) -> StoreError {
+        let now = Instant::now();
+        let soonest = self.endpoints.iter().map(|endpoint| match *endpoint.state() {
+            State::Works => Duration::ZERO,
+            State::Aside { next_try } => next_try.saturating_duration_since(now),
+        });
+        let retry_after_seconds = soonest.min().unwrap_or_default().as_secs().saturating_add(1);
+        StoreError::Unavailable { message, retry_after_seconds }
+    }
+}
+
+/// The pause before the next try after so many failed ones, less up to a quarter at random, so that many processes do not
+/// come back to a server at the same moment.
+pub(super) fn pause(failures: u32, entropy: &dyn Entropy) -> Duration {
+    let longest = PAUSE_FIRST.saturating_mul(1 << failures.min(16)).min(PAUSE_LONGEST);
+    let mut byte = [0_u8; 1];
+    // Without randomness they meet, which does no harm.
+    let early = entropy.fill(&mut byte).map_or(0, |()| byte.into_iter().map(u32::from).sum());
+    longest.saturating_sub(longest.saturating_mul(early) / 1_024)
+}
+
+#[cfg(test)]
+mod tests {
+    use tracewarden_model::ambient::EntropyError;
+
+    use super::*;
+
+    struct Fixed(u8);
+
+    impl Entropy for Fixed {
+        fn fill(&self, bytes: &mut [u8]) -> Result<(), EntropyError> {
+            bytes.fill(self.0);
+            Ok(())
+        }
+    }
+
+    fn pool() -> Pool {
+        let urls = ["http://a:8123/", "https://b/one/", "http://[::1]:8123/"];
+        Pool::new(urls.map(|url| Url::parse(url).unwrap())).unwrap()
+    }
+
+    #[test]
+    fn names_tell_endpoints_apart() {
+        let pool = pool();
+        assert_eq!(pool.names().collect::<Vec<_>>(), ["a:8123", "b:443/one", "[::1]:8123"]);
+        assert_eq!(pool.get(0).unwrap().ping_url().as_str(), "http://a:8123/ping");
+        assert_eq!(pool.get(1).unwrap().ping_url().as_str(), "https://b/one/ping");
+    }
+
+    #[test]
+    fn the_first_that_works_is_asked_and_a_session_stays() {
+        let (pool, session) = (pool(), Session::default());
+        assert_eq!(pool.choose(&session, &[]), Some(0));
+        assert_eq!(pool.choose(&session, &[0]), Some(1));
+        // Twice only when no other is left, and not a third time.
+        assert_eq!(pool.choose(&session, &[0, 1, 2]), Some(0));
+        assert_eq!(pool.choose(&session, &[0, 1, 2, 0, 1, 2]), None);
+        assert!(pool.get(0).unwrap().put_aside());
+        assert!(!pool.get(0).unwrap().put_aside());
+        assert_eq!(pool.choose(&session, &[]), Some(1));
+        session.stay(1);
+        pool.came_back(pool.get(0).unwrap());
+        assert_eq!(pool.choose(&session, &[]), Some(1));
+        assert_eq!(pool.choose(&Session::default(), &[]), Some(0));
+        assert!(pool.get(1).unwrap().put_aside());
+        assert_eq!(pool.choose(&session, &[]), Some(0));
+        for at in [0, 2] {
+            pool.get(at).unwrap().put_aside();
+        }
+        assert_eq!(pool.choose(&session, &[]), None);
+        for at in 0..3 {
+            pool.get(at).unwrap().try_after(Duration::from_millis(4_500 + at as u64 * 1_000));
+        }
+        let StoreError::Unavailable { retry_after_seconds, .. } = pool.unavailable(String::new()) else {
+            panic!()
+        };
+        assert_eq!(retry_after_seconds, 5);
+    }
+
+    #[test]
+    fn pauses_grow_to_a_limit() {
+        let millis = |failures, byte| pause(failures, &Fixed(byte)).as_millis();
+        assert_eq!([0, 1, 2, 3].map(|failures| millis(failures, 0)), [50, 100, 200, 400]);
+        assert_eq!(millis(40, 0), 10_000);
+        assert!((7_500..10_000).contains(&millis(40, 255)));
+    }
+}

@@ -1,0 +1,89 @@
+//! A statement as an HTTP request.
+
+use reqwest::RequestBuilder;
+use secrecy::ExposeSecret;
+use tracewarden_model::Entropy;
+
+use super::Shared;
+use super::pool::Endpoint;
+use crate::StoreError;
+use crate::settings::{Bounds, settings};
+use crate::sql::Statement;
+
+/// Most that a statement and its values may take. Policies and filters have limits of their own, well below.
+const MAX_REQUEST_BYTES: usize = 16 * 1024 * 1024;
+
+/// Which settings go with a statement.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Sent {
+    /// All of ours, as far as the server knows them.
+    Settings(Bounds),
+    /// None.
+    Nothing,
+}
+
+/// What is asked, of whichever endpoint.
+#[derive(Clone, Copy)]
+pub(super) struct Question<'a> {
+    pub(super) statement: &'a Statement,
+    pub(super) format: &'a str,
+    pub(super) sent: Sent,
+}
+
+impl Shared {
+    /// The request with an id of its own, so that a statement that is repeated is none that runs already.
+    pub(super) fn request(
+        &self,
+        endpoint: &Endpoint,
+        question: &Question<'_>,
+    ) -> Result<RequestBuilder, StoreError> {
+        let id = random_id(self.entropy.as_ref())?;
+        let mut url = endpoint.url.clone();
+        url.query_pairs_mut()
+            .append_pair("query_id", &format!("tracewarden-{id}"))
+            .append_pair("default_format", question.format);
+        if let Sent::Settings(bounds) = question.sent {
+            let all = settings(&self.config, bounds, endpoint.dialect.readonly());
+            let known = all.into_iter().filter(|(name, _)| endpoint.dialect.knows(name));
+            url.query_pairs_mut().extend_pairs(known);
+        }
+        // Values can be long, and addresses are logged: both speak for the body.
+        let boundary = format!("tracewarden-{id}");
+        let body = form(question.statement, &boundary);
+        if body.len() > MAX_REQUEST_BYTES {
+            let message = format!("the statement is too large: {} bytes", body.len());
+            return Err(StoreError::Store { code: None, message });
+        }
+        Ok(self
+            .http
+            .post(url)
+            .header("X-ClickHouse-User", &self.config.user)
+            .header("X-ClickHouse-Key", self.config.password.expose_secret())
+            .header("Content-Type", format!("multipart/form-data; boundary={boundary}"))
+            .body(body))
+    }
+}
+
+fn random_id(entropy: &dyn Entropy) -> Result<String, StoreError> {
+    let mut id = [0_u8; 16];
+    entropy.fill(&mut id).map_err(|error| StoreError::Internal(error.to_string()))?;
+    Ok(id.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+/// A statement and its values as a form, in one piece. The HTTP client's own forms nest one stream in another for each
+/// part, which with a thousand values overflows the stack. The boundary is random, so that no value can hold it.
+fn form(statement: &Statement, boundary: &str) -> Vec<u8> {
+    let mut body = Vec::with_capacity(statement.text.len() + statement.parameters.len() * 128 + 512);
+    let mut part = |name: &str, value: &str| {
+        let head = format!("--{boundary}\r\nContent-Disposition: form-data; name=\"{name}\"\r\n\r\n");
+        body.extend_from_slice(head.as_bytes());
+        body.extend_from_slice(value.as_bytes());
+        body.extend_from_slice(b"\r\n");
+    };
+    part("query", &statement.text);
+    for (at, value) in statement.parameters.iter().enumerate() {
+        part(&format!("param_p{at}"), value);
+    }
+    body.extend_from_slice(format!("--{boundary}--\r\n").as_bytes());
+    body
+}

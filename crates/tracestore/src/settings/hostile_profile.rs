@@ -1,0 +1,160 @@
+//! A user whose profile sets every setting that we send to something else gets the same answers.
+
+use std::collections::BTreeMap;
+
+use tracewarden_model::Window;
+use tracewarden_testkit::local_store::LocalStore;
+
+use super::*;
+use crate::cancellation::{binding, everything};
+use crate::differential::{connect, execute};
+use crate::{SelectRequest, TraceStore};
+use futures::StreamExt;
+use tracewarden_model::{Filter, Timestamp};
+
+/// Settings of a profile that the engine's server cannot even start a session with, each with the reason.
+const SPARED: [&str; 5] = [
+    // The session's own set-up is a statement in ClickHouse's dialect and of some length.
+    "dialect",
+    "max_query_size",
+    "max_ast_depth",
+    "max_parser_depth",
+    "max_subquery_depth",
+];
+
+/// A value that is not ours and that the setting takes.
+fn hostile(name: &str, ours: &str) -> String {
+    let other = match (name, ours) {
+        ("load_balancing", _) => "random",
+        ("distributed_product_mode", _) => "local",
+        ("join_default_strictness", _) => "ANY",
+        ("count_distinct_implementation", _) => "uniq",
+        ("short_circuit_function_evaluation", _) => "disable",
+        ("date_time_output_format", _) => "unix_timestamp",
+        ("compatibility", _) => "22.3",
+        ("additional_table_filters", _) => "{'otel.otel_traces': 'SpanId = \\'0000000000000001\\''}",
+        ("additional_result_filter", _) => "0",
+        ("session_timezone", _) => "Asia/Tokyo",
+        ("date_time_overflow_behavior", _) => "throw",
+        ("interval_output_format", _) => "kusto",
+        ("ignore_data_skipping_indices", _) => "idx_trace_id",
+        ("force_optimize_projection_name", _) => "nowhere",
+        ("max_skip_unavailable_shards_ratio", _) => "1",
+        ("max_estimated_execution_time", _) => "1",
+        ("min_execution_speed" | "min_execution_speed_bytes", _) => "1000000000000",
+        ("max_execution_speed" | "max_execution_speed_bytes", _) => "1",
+        ("max_parallel_replicas", _) => "2",
+        ("max_replica_delay_for_distributed_queries", _) => "1",
+        ("http_send_timeout", _) => "1",
+        ("max_ast_elements" | "max_expanded_ast_elements", _) => "40",
+        ("max_analyze_depth" | "max_parser_backtracks", _) => "10",
+        ("max_partitions_to_read", _) => "1",
+        (_, "throw") => "break",
+        (_, "0") => "1",
+        (_, "1") => "0",
+        _ => panic!("say which other value `{name}` takes than `{ours}`"),
+    };
+    other.to_owned()
+}
+
+/// Answers of each kind, as text.
+async fn answers(store: &TraceStore) -> BTreeMap<&'static str, String> {
+    let (binding, scope, filter) = (binding("otel", "otel_traces"), everything(), Filter::default());
+    let at = |seconds: i64| Timestamp::from_nanos(seconds * 1_000_000_000);
+    let window = Window::new(at(1_789_999_000), at(1_790_001_000)).unwrap();
+    let mut answers = BTreeMap::new();
+    for limit in [3, 100] {
+        let request = SelectRequest {
+            binding: &binding,
+            scope: &scope,
+            filter: &filter,
+            window,
+            limit,
+            after: None,
+            progress: None,
+        };
+        let selection = store.select(request).await.unwrap();
+        let ids: Vec<&str> = selection.trace_ids().collect();
+        let name = if limit == 3 { "a page" } else { "all" };
+        answers.insert(name, format!("{ids:?}, {} spans, {:?}", selection.span_count(), selection.next()));
+        if limit == 3 {
+            let summaries = store.summarise(&binding, &selection, &filter).await.unwrap();
+            answers.insert("summaries", format!("{summaries:?}"));
+            let mut spans = store.read(&binding, &selection, None).await.unwrap();
+            let mut lines = String::new();
+            while let Some(chunk) = spans.next().await {
+                lines.push_str(std::str::from_utf8(&chunk.unwrap().lines).unwrap());
+            }
+            answers.insert("spans", lines);
+        }
+    }
+    let one = store.find(&binding, &scope, "00000000000000000000000000000002").await.unwrap().unwrap();
+    answers.insert("one", format!("{} spans", one.span_count()));
+    let none = store.find(&binding, &scope, "f0000000000000000000000000000002").await.unwrap();
+    answers.insert("none", format!("{}", none.is_none()));
+    answers.insert("tables", format!("{:?}", store.tables().await.unwrap()));
+    let columns = store.columns("otel", "otel_traces").await.unwrap();
+    answers.insert("columns", format!("{columns:?}"));
+    let keys = store.sample_keys("otel", "otel_traces", &columns, Some("Timestamp")).await.unwrap();
+    answers.insert("keys", format!("{keys:?}"));
+    answers
+}
+
+#[tokio::test]
+async fn answers_do_not_hang_on_the_profile() {
+    let local = LocalStore::start().unwrap();
+    let store = connect(&local);
+    // Several parts and partitions, so that limits of either have something to bite on.
+    for part in 0..4 {
+        let statement = format!(
+            "INSERT INTO otel.otel_traces (Timestamp, TraceId, SpanId, ParentSpanId, SpanName, ServiceName, Duration, SpanAttributes) \
+             SELECT toDateTime64(1790000000 - number % 50 - {part} * 86400 * (number % 2), 9), \
+             leftPad(toString(number % 9), 32, '0'), leftPad(toString(number + 1000 * {part}), 16, '0'), '', \
+             'GET /', ['shop', 'cart'][number % 2 + 1], number, map('a/b', 'c/d', 'size', toString(number)) FROM numbers(500)"
+        );
+        execute(&local, statement).await;
+    }
+    let before = answers(&store).await;
+    assert!(before["spans"].contains("\"a\\/b\"") || before["spans"].contains("\"a/b\""), "{}", before["spans"]);
+    assert_eq!(before["none"], "true");
+
+    // The engine itself refuses to cut answers short and to keep them at the same time.
+    let (modes, others): (Vec<_>, Vec<_>) =
+        NEEDED.iter().chain(NEUTRAL).filter(|(name, _)| !SPARED.contains(name)).partition(|(_, ours)| *ours == "throw");
+    let mut local = local;
+    for settings in [modes, others] {
+        local = local.restart_as(&users(&settings)).unwrap();
+        let store = connect(&local);
+        assert_in_force(&store, &settings).await;
+        let after = answers(&store).await;
+        for (name, answer) in &before {
+            assert_eq!(answer, &after[name], "{name}");
+        }
+    }
+}
+
+/// A `users.xml` whose one profile has every setting otherwise.
+fn users(settings: &[&(&str, &str)]) -> String {
+    let profile: String = settings
+        .iter()
+        .map(|(name, ours)| {
+            let value = hostile(name, ours);
+            assert_ne!(value, *ours, "{name}");
+            format!("<{name}>{value}</{name}>")
+        })
+        .collect();
+    format!(
+        "<clickhouse><profiles><default/><hostile>{profile}</hostile></profiles><quotas><default/></quotas><users><default>\
+         <password/><networks><ip>::/0</ip></networks><profile>hostile</profile><quota>default</quota></default></users></clickhouse>"
+    )
+}
+
+/// Otherwise the comparison would show nothing.
+async fn assert_in_force(store: &TraceStore, settings: &[&(&str, &str)]) {
+    for (name, ours) in settings {
+        // A statement that looks at settings could fail by them.
+        let statement = format!("SELECT getSetting('{name}')::String SETTINGS additional_result_filter = ''");
+        let rows: Result<Vec<(String,)>, _> = store.client.rows_of_profile(&statement).await;
+        assert_ne!(rows, Ok(vec![((*ours).to_owned(),)]), "{name}");
+    }
+}
