@@ -17,6 +17,14 @@ impl From<ServiceError> for Problem {
             Some(inside) => tracing::debug!(code = code.as_str(), inside, "the request was refused"),
             None => {}
         }
+        Self::of(&error)
+    }
+}
+
+impl Problem {
+    /// What may leave of an error of the service.
+    pub(crate) fn of(error: &ServiceError) -> Self {
+        let code = Code::parse(error.code()).unwrap_or(Code::Internal);
         let mut problem = Self::new(code, error.detail());
         for member in error.errors() {
             let mut invalid = InvalidMember::new(&member.pointer, member.code, &member.detail);

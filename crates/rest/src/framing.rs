@@ -1,6 +1,6 @@
 //! Framing of a page: rows pass through as the trace store delivered them, without being parsed again.
 //!
-//! A page is complete if and only if the document closes. When the rows break off, the body ends in an error: the
+//! A page is complete if and only if the document closes. When the rows break off, the document ends in an error: the
 //! connection is then closed without the final chunk, and no client can take the part for the whole.
 
 use std::pin::Pin;
@@ -56,7 +56,7 @@ impl Frame {
     }
 }
 
-/// A document around a stream of rows: head, rows, tail. The tail comes only after the last row arrived.
+/// A document around a stream of rows: head, unless it is empty, rows, tail. The tail comes only after the last row arrived.
 pub(crate) struct Document<S, T> {
     frame: Frame,
     head: Option<Bytes>,
@@ -67,7 +67,8 @@ pub(crate) struct Document<S, T> {
 
 impl<S, T> Document<S, T> {
     pub(crate) fn new(frame: Frame, head: String, rows: S, tail: T) -> Self {
-        Self { frame, head: Some(head.into()), rows: Some(rows), tail: Some(tail), first: true }
+        let head = Some(head).filter(|head| !head.is_empty()).map(Bytes::from);
+        Self { frame, head, rows: Some(rows), tail: Some(tail), first: true }
     }
 }
 

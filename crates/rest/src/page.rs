@@ -1,14 +1,13 @@
 //! Pages of traces and single traces as answers. Spans are streamed; the first of them is awaited before the status goes
 //! out, so that a store that fails at once is answered with a status that says so.
 
-use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use futures::stream::{self, StreamExt};
+use futures::stream::{self, Stream, StreamExt};
 use http::{HeaderValue, header};
 use serde::Serialize;
 use tracewarden_service::{
@@ -17,6 +16,7 @@ use tracewarden_service::{
 use utoipa::ToSchema;
 
 use crate::accept::Representation;
+use crate::ending::broken_off_on_failure;
 use crate::framing::{Document, Frame, text};
 use crate::problem::Problem;
 use crate::schema_wire::SchemaBinding;
@@ -109,64 +109,93 @@ struct EndOfPage {
     spans: u64,
 }
 
-/// A page as an answer.
-pub(crate) async fn answer(
-    answer: QueryAnswer,
-    representation: Representation,
-    info: &RequestInfo,
-) -> Result<Response, Problem> {
-    let QueryAnswer { schema, next_cursor, traces, body } = answer;
-    let (list, member, rows) = match body {
-        AnswerBody::Spans(spans) => ("spans", "span", spans_of(spans, info).await?),
-        AnswerBody::Summaries(summaries) => {
-            let summaries = summaries.into_iter().map(|summary| text(&TraceSummary::from(summary)));
-            ("traces", "trace", ready(summaries))
-        }
-        AnswerBody::Ids(ids) => ("trace_ids", "trace_id", ready(ids.iter().map(text))),
-    };
-    let Rows { stream, spans } = rows;
-    let schema = schema_of(&schema);
-    let body = match representation {
-        Representation::Json => {
-            let tail = move || match next_cursor {
-                Some(cursor) => format!("],\"next_cursor\":{}}}\n", text(&cursor)),
-                None => "]}\n".to_owned(),
-            };
-            let head = format!("{{\"schema\":{schema},\"{list}\":[");
-            Body::from_stream(Document::new(Frame::Elements, head, stream, tail))
-        }
-        Representation::Lines => {
-            let tail = move || {
-                let end = EndOfPage { next_cursor, traces, spans: spans.load(Ordering::Relaxed) };
-                text(&End { end }) + "\n"
-            };
-            let head = format!("{{\"schema\":{schema}}}\n");
-            Body::from_stream(Document::new(Frame::Lines(member), head, stream, tail))
-        }
-    };
-    Ok(respond(body, representation))
+/// A page of which the rows are on their way, or there.
+pub(crate) struct Page {
+    schema: SchemaEcho,
+    next_cursor: Option<String>,
+    traces: u64,
+    /// What the rows are called in a document: all of them, and one.
+    names: (&'static str, &'static str),
+    rows: Rows,
+}
+
+/// A document on its way.
+type Lines = Result<Bytes, ServiceError>;
+
+impl Page {
+    /// Waits until it is known that the rows begin to come, or that none will.
+    ///
+    /// # Errors
+    /// When the trace store fails before the first row.
+    pub(crate) async fn of(answer: QueryAnswer) -> Result<Self, ServiceError> {
+        let QueryAnswer { schema, next_cursor, traces, body } = answer;
+        let (names, rows) = match body {
+            AnswerBody::Spans(spans) => (("spans", "span"), spans_of(spans).await?),
+            AnswerBody::Summaries(summaries) => {
+                let summaries = summaries.into_iter().map(|summary| text(&TraceSummary::from(summary)));
+                (("traces", "trace"), ready(summaries))
+            }
+            AnswerBody::Ids(ids) => (("trace_ids", "trace_id"), ready(ids.iter().map(text))),
+        };
+        Ok(Self { schema, next_cursor, traces, names, rows })
+    }
+
+    /// As one JSON document.
+    pub(crate) fn json(self) -> impl Stream<Item = Lines> + Send {
+        let next_cursor = self.next_cursor;
+        let tail = move || match next_cursor {
+            Some(cursor) => format!("],\"next_cursor\":{}}}\n", text(&cursor)),
+            None => "]}\n".to_owned(),
+        };
+        let head = format!("{{\"schema\":{},\"{}\":[", schema_of(&self.schema), self.names.0);
+        Document::new(Frame::Elements, head, self.rows.stream, tail)
+    }
+
+    /// As lines, without the first.
+    pub(crate) fn lines(self) -> impl Stream<Item = Lines> + Send {
+        let Self { next_cursor, traces, names, rows: Rows { stream, spans }, .. } = self;
+        let tail = move || {
+            let end = EndOfPage { next_cursor, traces, spans: spans.load(Ordering::Relaxed) };
+            text(&End { end }) + "\n"
+        };
+        Document::new(Frame::Lines(names.1), String::new(), stream, tail)
+    }
+}
+
+/// The first line of a page in lines.
+pub(crate) fn begin_lines(schema: &SchemaEcho) -> Bytes {
+    format!("{{\"schema\":{}}}\n", schema_of(schema)).into()
 }
 
 /// One trace as an answer.
+///
+/// # Errors
+/// When the trace store fails before the first span.
 pub(crate) async fn trace(answer: TraceAnswer, info: &RequestInfo) -> Result<Response, Problem> {
-    let rows = spans_of(answer.spans, info).await?;
+    let rows = spans_of(answer.spans).await?;
     let head = format!("{{\"schema\":{},\"spans\":[", schema_of(&answer.schema));
     let document = Document::new(Frame::Elements, head, rows.stream, || "]}\n".to_owned());
-    Ok(respond(Body::from_stream(document), Representation::Json))
+    Ok(respond(document, Representation::Json, info))
 }
 
 fn schema_of(schema: &SchemaEcho) -> String {
     text(&SchemaBinding::new(&schema.binding, schema.version))
 }
 
-fn respond(body: Body, representation: Representation) -> Response {
+/// A document as an answer, which is broken off when the document fails.
+pub(crate) fn respond(
+    document: impl Stream<Item = Lines> + Send + 'static,
+    representation: Representation,
+    info: &RequestInfo,
+) -> Response {
     let kind = HeaderValue::from_static(representation.media_type());
-    ([(header::CONTENT_TYPE, kind)], body).into_response()
+    let body = broken_off_on_failure(document, representation, info.request_id.clone());
+    ([(header::CONTENT_TYPE, kind)], Body::from_stream(body)).into_response()
 }
 
 /// Lines on their way, and the number of spans that passed so far.
 struct Rows {
-    stream: stream::BoxStream<'static, Result<Bytes, io::Error>>,
+    stream: stream::BoxStream<'static, Lines>,
     spans: Arc<AtomicU64>,
 }
 
@@ -178,25 +207,15 @@ fn ready(rows: impl Iterator<Item = String>) -> Rows {
 }
 
 /// Spans as they come, once the first of them came or it is known that none will.
-async fn spans_of(spans: SpanStream, info: &RequestInfo) -> Result<Rows, Problem> {
+async fn spans_of(spans: SpanStream) -> Result<Rows, ServiceError> {
     let mut spans = spans.fuse();
     let first = spans.next().await.transpose()?;
     let counter = Arc::new(AtomicU64::new(0));
     let count = Arc::clone(&counter);
-    let request_id = info.request_id.clone();
-    let stream = stream::iter(first.map(Ok)).chain(spans).map(move |chunk| match chunk {
-        Ok(chunk) => {
-            count.fetch_add(chunk.spans, Ordering::Relaxed);
-            Ok(chunk.lines)
-        }
-        Err(error) => Err(broken_off(&error, &request_id)),
+    let stream = stream::iter(first.map(Ok)).chain(spans).map(move |chunk| {
+        let chunk = chunk?;
+        count.fetch_add(chunk.spans, Ordering::Relaxed);
+        Ok(chunk.lines)
     });
     Ok(Rows { stream: stream.boxed(), spans: counter })
-}
-
-/// The status has gone out; all that is left is to break the connection off and to write down why.
-fn broken_off(error: &ServiceError, request_id: &str) -> io::Error {
-    let inside = error.inside().unwrap_or_default();
-    tracing::error!(request_id, code = error.code(), inside, "the answer was broken off");
-    io::Error::other("the answer was broken off")
 }

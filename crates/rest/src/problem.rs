@@ -129,9 +129,9 @@ impl Problem {
         self.code
     }
 
-    /// Renders the answer. Only the wrapper around all routes calls this: it alone knows the request's id.
-    pub(crate) fn render(self, request_id: &str) -> Response {
-        let details = ProblemDetails {
+    /// As it is written.
+    pub(crate) fn details(self, request_id: &str) -> ProblemDetails {
+        ProblemDetails {
             kind: format!("urn:tracewarden:problem:{}", self.code.as_str()),
             title: self.code.title(),
             status: self.code.status().as_u16(),
@@ -139,16 +139,22 @@ impl Problem {
             code: self.code.as_str(),
             request_id: request_id.to_owned(),
             errors: self.errors,
-        };
+        }
+    }
+
+    /// Renders the answer. Only the wrapper around all routes calls this: it alone knows the request's id.
+    pub(crate) fn render(self, request_id: &str) -> Response {
+        let (status, retry_after_seconds) = (self.code.status(), self.retry_after_seconds);
+        let details = self.details(request_id);
         // Strings and numbers alone: serialising cannot fail, and an empty body would still carry the status.
         let body = serde_json::to_vec(&details).unwrap_or_default();
-        let mut response = (self.code.status(), body).into_response();
+        let mut response = (status, body).into_response();
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(PROBLEM_JSON));
-        if self.code.status() == StatusCode::UNAUTHORIZED {
+        if status == StatusCode::UNAUTHORIZED {
             headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
-        if let Some(seconds) = self.retry_after_seconds {
+        if let Some(seconds) = retry_after_seconds {
             headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
         }
         response

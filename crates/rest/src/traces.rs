@@ -11,8 +11,9 @@ use crate::accept::Representation;
 use crate::body::Json;
 use crate::filter_wire::{WireFilter, conditions};
 use crate::limit::Limit;
-use crate::page::{self, SpanPage, TraceSpans};
+use crate::page::{self, Page, SpanPage, TraceSpans};
 use crate::problem::Problem;
+use crate::progress;
 use crate::query::{Path, Query};
 use crate::routes::Caller;
 use crate::wire::Time;
@@ -75,8 +76,10 @@ impl TraceQuery {
 /// A page of the traces that match and that the caller may read, newest first, each whole.
 ///
 /// The page is complete if and only if the document closes; when the trace store fails midway, the connection is broken
-/// off. With `Accept: application/x-ndjson` the page comes as lines: `{"schema": …}`, one `{"span": …}` a line, and last
-/// `{"end": {"next_cursor": …, "traces": n, "spans": n}}`.
+/// off. With `Accept: application/x-ndjson` the page comes as lines: `{"schema": …}`, while the search runs
+/// `{"progress": {"searched_to", "from", "to", "traces", "fraction"?}}`, one `{"span": …}` a line, and last
+/// `{"end": {"next_cursor": …, "traces": n, "spans": n}}`. Such an answer may begin before the search has ended; when
+/// something fails after that, the last line is `{"error": …}` with the problem, and then the connection is broken off.
 #[utoipa::path(post, path = "/traces/query", tag = "traces", request_body = TraceQuery, responses(
     (status = 200, description = "The page", content((SpanPage = "application/json"), (String = "application/x-ndjson"))),
     (status = 400, description = "`invalid_cursor`, `cursor_filter_mismatch`: a cursor that does not fit"),
@@ -87,7 +90,7 @@ impl TraceQuery {
     (status = 500, description = "`policy_broken`: a stored policy no longer compiles"),
     (status = 502, description = "`trace_store_error`: the trace store failed"),
     (status = 503, description = "`unavailable`: the trace store cannot be reached"),
-    (status = 504, description = "`query_timeout`: the trace store took too long"),
+    (status = 504, description = "`query_timeout`, `query_memory`, `query_too_large`: the query ran into a limit of the trace store; `detail` says what to do"),
 ))]
 pub(crate) async fn query(
     State(app): State<App>,
@@ -95,8 +98,15 @@ pub(crate) async fn query(
     representation: Representation,
     Json(query): Json<TraceQuery>,
 ) -> Result<Response, Problem> {
-    let answer = app.service.query(&caller, query.into_request()?).await?;
-    page::answer(answer, representation, caller.request_info()).await
+    let begun = app.service.begin_query(&caller, query.into_request()?).await?;
+    let info = caller.request_info();
+    match representation {
+        Representation::Lines => progress::answer(begun, info).await,
+        Representation::Json => {
+            let page = Page::of(begun.run(None).await?).await?;
+            Ok(page::respond(page.json(), representation, info))
+        }
+    }
 }
 
 /// Hints that clients may send. They never change an answer.
@@ -123,7 +133,7 @@ pub(crate) struct Hints {
     (status = 500, description = "`policy_broken`: a stored policy no longer compiles"),
     (status = 502, description = "`trace_store_error`: the trace store failed"),
     (status = 503, description = "`unavailable`: the trace store cannot be reached"),
-    (status = 504, description = "`query_timeout`: the trace store took too long"),
+    (status = 504, description = "`query_timeout`, `query_memory`, `query_too_large`: the query ran into a limit of the trace store; `detail` says what to do"),
 ))]
 pub(crate) async fn get(
     State(app): State<App>,

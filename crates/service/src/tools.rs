@@ -7,11 +7,16 @@ pub(crate) const TRACES_QUERY: &str = "traces.query";
 /// Fetching one trace, in the audit log.
 pub(crate) const TRACES_GET: &str = "traces.get";
 
+/// Listing values of a field, in the audit log.
+pub(crate) const TRACES_VALUES: &str = "traces.values";
+
 /// A tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tool {
     /// Listing the fields that filters may name.
     FilterSchema,
+    /// Listing the values that a field has.
+    FieldValues,
     /// Searching traces.
     QueryTraces,
     /// Fetching one trace by its id.
@@ -20,7 +25,7 @@ pub enum Tool {
 
 impl Tool {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::FilterSchema, Self::QueryTraces, Self::GetTrace];
+    pub const ALL: [Self; 4] = [Self::FilterSchema, Self::FieldValues, Self::QueryTraces, Self::GetTrace];
 
     /// The tool of this name.
     pub fn parse(name: &str) -> Option<Self> {
@@ -31,6 +36,7 @@ impl Tool {
     pub const fn name(self) -> &'static str {
         match self {
             Self::FilterSchema => "svc_filter_schema",
+            Self::FieldValues => "svc_field_values",
             Self::QueryTraces => "svc_query_traces",
             Self::GetTrace => "svc_get_trace",
         }
@@ -40,6 +46,7 @@ impl Tool {
     pub const fn action(self) -> Option<&'static str> {
         match self {
             Self::FilterSchema => None,
+            Self::FieldValues => Some(TRACES_VALUES),
             Self::QueryTraces => Some(TRACES_QUERY),
             Self::GetTrace => Some(TRACES_GET),
         }

@@ -1,0 +1,114 @@
+//! `/filter/values`.
+
+use axum::Json as Answer;
+use axum::extract::State;
+use serde::{Deserialize, Serialize};
+use tracewarden_service::{FieldValuesRequest, ValueCount};
+use utoipa::{IntoParams, ToSchema};
+
+use crate::limit::Limit;
+use crate::problem::Problem;
+use crate::query::Query;
+use crate::routes::Caller;
+use crate::wire::Time;
+use crate::{App, limit};
+
+/// Of which field, and when.
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct ValuesQuery {
+    /// `ref` of a filterable field of type string or string_array, as `GET /filter/schema` writes it.
+    #[param(example = "SpanAttributes[\"http.route\"]")]
+    #[serde(rename = "ref")]
+    reference: String,
+    /// What values begin with, compared exactly, as by the operator `prefix`.
+    prefix: Option<String>,
+    /// Start of the window; 24 hours before `to` when absent.
+    #[param(inline)]
+    from: Option<Time>,
+    /// End of the window, which does not belong to it; now when absent.
+    #[param(inline)]
+    to: Option<Time>,
+    /// Most values; 20 when absent, and never more than 100.
+    #[param(value_type = Option<Limit>, inline)]
+    #[serde(default, deserialize_with = "limit::in_query")]
+    limit: Option<i64>,
+}
+
+/// A value that a filter can use as it is.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct FieldValue {
+    /// The value; of an array an element.
+    value: String,
+    /// Traces looked at that have a span with it.
+    traces: u64,
+    /// Their spans with it.
+    spans: u64,
+}
+
+impl From<ValueCount> for FieldValue {
+    fn from(count: ValueCount) -> Self {
+        Self { value: count.value, traces: count.traces, spans: count.spans }
+    }
+}
+
+/// The values that a field has in the newest traces that the caller may read.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct FieldValues {
+    /// The field.
+    #[serde(rename = "ref")]
+    #[schema(examples("SpanAttributes[\"http.route\"]"))]
+    reference: String,
+    /// Those that most traces have first, then by spans, then by value.
+    values: Vec<FieldValue>,
+    /// Whether the traces looked at have values that are not listed because of `limit`.
+    more: bool,
+    /// Different values that are never listed: longer than 1,024 bytes, or not UTF-8.
+    unlisted: u64,
+    /// Traces that were looked at, at most 500.
+    sampled_traces: u64,
+    /// Whether these were all traces in the window that have such a value; otherwise they were the newest.
+    complete: bool,
+    /// Start of the window.
+    from: Time,
+    /// End of the window.
+    to: Time,
+}
+
+/// Values that a field has, for filters: counted in all spans of the newest traces in the window that the caller may
+/// read and that have such a value.
+#[utoipa::path(get, path = "/filter/values", tag = "traces", params(ValuesQuery), responses(
+    (status = 200, description = "The values", body = FieldValues),
+    (status = 422, description = "`unknown_field`, `not_filterable`; `value_type`: a field of type number or boolean; `invalid_window`"),
+    (status = 409, description = "`not_bound`: no table is bound as trace source; `schema_changed`: a field that decides is of another type now"),
+    (status = 429, description = "`too_many_queries`: as many queries of the user run as may run at a time"),
+    (status = 500, description = "`policy_broken`: a stored policy no longer compiles"),
+    (status = 502, description = "`trace_store_error`: the trace store failed"),
+    (status = 503, description = "`unavailable`: the trace store cannot be reached"),
+    (status = 504, description = "`query_timeout`, `query_memory`, `query_too_large`: the query ran into a limit of the trace store; `detail` says what to do"),
+))]
+pub(crate) async fn list(
+    State(app): State<App>,
+    caller: Caller,
+    Query(query): Query<ValuesQuery>,
+) -> Result<Answer<FieldValues>, Problem> {
+    let request = FieldValuesRequest {
+        reference: query.reference,
+        prefix: query.prefix,
+        from: query.from.map(|time| time.0),
+        to: query.to.map(|time| time.0),
+        limit: query.limit,
+    };
+    let found = app.service.field_values(&caller, request).await?;
+    Ok(Answer(FieldValues {
+        reference: found.reference,
+        values: found.values.into_iter().map(FieldValue::from).collect(),
+        more: found.more,
+        unlisted: found.unlisted,
+        sampled_traces: found.sampled_traces,
+        complete: found.complete,
+        from: found.window.from().into(),
+        to: found.window.to().into(),
+    }))
+}

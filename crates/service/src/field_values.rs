@@ -1,0 +1,256 @@
+//! Which values a field has, for whoever writes a filter: counted in traces that the caller may read anyway.
+//!
+//! What is counted are all spans of some of the newest traces that the caller's policies open, and nothing else: a span
+//! that no open trace has neither adds a value nor changes a count, nor decides which traces are looked at.
+
+use futures::FutureExt as _;
+use serde_json::{Value, json};
+use tracewarden_model::{
+    AccessModel, Condition, FieldRef, Filter, LogicalType, MarkedField, Test, Timestamp, Window,
+};
+use tracewarden_tracestore::{SelectRequest, ValueCount, ValuesRequest};
+
+use crate::audit::Outcome;
+use crate::error::{ServiceError, unknown};
+use crate::pending::Prepared;
+use crate::principal::Principal;
+use crate::query_input;
+use crate::service::Service;
+use crate::tools::TRACES_VALUES;
+
+/// Traces that are looked at, at most: enough to meet the values that many traces have.
+const SAMPLE_TRACES: u32 = 500;
+/// Values in an answer when the request does not say.
+const DEFAULT_VALUES: u32 = 20;
+/// Most values in an answer.
+const MAX_VALUES: u32 = 100;
+
+/// Which values are asked for.
+#[derive(Debug, Clone, Default)]
+pub struct FieldValuesRequest {
+    /// The field, as `GET /filter/schema` writes it.
+    pub reference: String,
+    /// What the values begin with, exactly as the operator `prefix` compares; absent or empty for all.
+    pub prefix: Option<String>,
+    /// Begin of the window; 24 hours before `to` when absent.
+    pub from: Option<Timestamp>,
+    /// End of the window, exclusive; now when absent.
+    pub to: Option<Timestamp>,
+    /// Values in the answer, at least 1; capped.
+    pub limit: Option<i64>,
+}
+
+/// The values that a field has in the newest traces that the caller may see.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FieldValuesAnswer {
+    /// The field.
+    pub reference: String,
+    /// Those that most traces have first.
+    pub values: Vec<ValueCount>,
+    /// Whether the traces looked at have further values, which fewer of them have.
+    pub more: bool,
+    /// Different values that are too long for a filter, or not text, and therefore never listed.
+    pub unlisted: u64,
+    /// Traces that were looked at.
+    pub sampled_traces: u64,
+    /// Whether those were all that could have such a value; else the newest.
+    pub complete: bool,
+    /// The window.
+    pub window: Window,
+}
+
+struct Plan {
+    field: MarkedField,
+    prefix: Option<String>,
+    window: Window,
+    limit: u32,
+}
+
+impl Service {
+    /// The values that most of the newest traces have in a field, of those traces that the caller may see.
+    ///
+    /// # Errors
+    /// Those of [`Service::query`]; `unknown_field`, `not_filterable`, and `value_type` for a field whose values are
+    /// not text.
+    pub async fn field_values(
+        &self,
+        principal: &Principal,
+        request: FieldValuesRequest,
+    ) -> Result<FieldValuesAnswer, ServiceError> {
+        let prepare = || self.prepare_values(principal, &request).boxed();
+        let (access, plan, mut pending) = self.begin_read(principal, TRACES_VALUES, None, prepare).await?;
+        let asked = access.asked(Some(plan.window));
+        let mut answer = FieldValuesAnswer {
+            reference: plan.field.field.to_string(),
+            values: Vec::new(),
+            more: false,
+            unlisted: 0,
+            sampled_traces: 0,
+            complete: true,
+            window: plan.window,
+        };
+        if access.scope.opens_nothing() {
+            pending.complete(Outcome::Success, None).await?;
+            return Ok(answer);
+        }
+        // Traces without such a value would tell nothing. Of arrays the operators cannot say as much as this.
+        let test = match &plan.prefix {
+            Some(prefix) if plan.field.logical == LogicalType::String => Test::Prefix(prefix.clone()),
+            _ => Test::Exists,
+        };
+        let filter = Filter { conditions: vec![Condition { field: plan.field.clone(), test }] };
+        let selection = SelectRequest {
+            binding: &access.binding,
+            scope: &access.scope,
+            filter: &filter,
+            window: plan.window,
+            limit: SAMPLE_TRACES,
+            after: None,
+            progress: None,
+        };
+        let selection = match access.store.select(selection).await {
+            Ok(selection) => selection,
+            Err(error) => return Err(pending.fail(asked.error(error)).await),
+        };
+        let values = ValuesRequest {
+            field: &plan.field,
+            prefix: plan.prefix.as_deref(),
+            selection: &selection,
+            window: plan.window,
+            limit: plan.limit,
+        };
+        let found = match access.store.values(values).await {
+            Ok(found) => found,
+            Err(error) => return Err(pending.fail(asked.error(error)).await),
+        };
+        answer.more = found.distinct > found.values.len() as u64;
+        answer.unlisted = found.unlisted;
+        answer.sampled_traces = found.traces;
+        answer.complete = selection.next().is_none() && found.traces == selection.len() as u64;
+        answer.values = found.values;
+        pending.traces = answer.sampled_traces;
+        // It leaves in one piece, so that the second record can come before the first byte too.
+        pending.complete(Outcome::Success, None).await?;
+        Ok(answer)
+    }
+
+    async fn prepare_values(
+        &self,
+        principal: &Principal,
+        request: &FieldValuesRequest,
+    ) -> Result<Prepared<Plan>, ServiceError> {
+        let limit = query_input::limit(request.limit, DEFAULT_VALUES, MAX_VALUES)?;
+        let window = query_input::first_window(request.from, request.to, self.now())?;
+        let access = self.access(principal).await?;
+        let authority = access.authority.as_ref();
+        let field = listable(&request.reference, &authority.model, authority.principal.is_admin())?.clone();
+        let prefix = request.prefix.clone().filter(|prefix| !prefix.is_empty());
+        let mut detail = access.basis.clone();
+        if let Value::Object(members) = &mut detail {
+            members.insert("field".to_owned(), json!(request.reference));
+            members.insert("prefix".to_owned(), json!(prefix));
+            members.insert("from".to_owned(), json!(window.from().to_string()));
+            members.insert("to".to_owned(), json!(window.to().to_string()));
+            members.insert("limit".to_owned(), json!(limit));
+        }
+        Ok(Prepared { access, plan: Plan { field, prefix, window, limit }, detail })
+    }
+}
+
+/// The field of this name, if its values can be listed to the caller.
+fn listable<'a>(
+    reference: &str,
+    model: &'a AccessModel,
+    knows_policy_fields: bool,
+) -> Result<&'a MarkedField, ServiceError> {
+    let refused = |code, detail| Err(ServiceError::refused("/ref", code, detail));
+    let marked = model.fields.iter().find(|marked| marked.field.to_string() == reference);
+    let near = || model.suggest(&named(reference), |field| field.filterable);
+    let field = match marked {
+        Some(field) if field.filterable => field,
+        Some(_) if knows_policy_fields => {
+            let detail = format!("`{reference}` is for policies only; it is not filterable");
+            return refused("not_filterable", detail);
+        }
+        _ => return refused("unknown_field", unknown("field", reference, &near())),
+    };
+    match field.logical {
+        LogicalType::String | LogicalType::StringArray => Ok(field),
+        LogicalType::Boolean => {
+            let detail = format!("`{reference}` is of type boolean: its values are true and false");
+            refused("value_type", detail)
+        }
+        LogicalType::Number => {
+            let detail = format!(
+                "`{reference}` is of type number; values are listed of text only: filter it by a range, with `between`"
+            );
+            refused("value_type", detail)
+        }
+    }
+}
+
+/// A reference as a field, to find others like it.
+fn named(reference: &str) -> FieldRef {
+    let key = reference.strip_suffix("\"]").and_then(|rest| rest.split_once("[\""));
+    key.map_or_else(|| FieldRef::column(reference), |(map, key)| FieldRef::key(map, key))
+}
+
+#[cfg(test)]
+mod tests {
+    use tracewarden_model::{ColumnType, FieldSource};
+
+    use super::*;
+
+    fn model() -> AccessModel {
+        let field = |field: FieldRef, logical, filterable| MarkedField {
+            field,
+            logical,
+            source: FieldSource::Column,
+            column_type: ColumnType::String,
+            filterable,
+            policy: true,
+            column: None,
+        };
+        AccessModel {
+            fields: vec![
+                field(FieldRef::column("ServiceName"), LogicalType::String, true),
+                field(FieldRef::key("SpanAttributes", "a \"b\""), LogicalType::String, true),
+                field(FieldRef::key("SpanAttributes", "secret"), LogicalType::String, false),
+                field(FieldRef::column("Duration"), LogicalType::Number, true),
+                field(FieldRef::column("Failed"), LogicalType::Boolean, true),
+                field(FieldRef::column("Events.Name"), LogicalType::StringArray, true),
+            ],
+            ..AccessModel::default()
+        }
+    }
+
+    #[track_caller]
+    fn check(reference: &str, admin: bool, expected: Result<(), (&str, &str)>) {
+        match (listable(reference, &model(), admin), expected) {
+            (Ok(field), Ok(())) => assert_eq!(field.field.to_string(), reference),
+            (Err(error), Err((code, text))) => {
+                assert_eq!((error.code(), error.errors()[0].pointer.as_str()), (code, "/ref"));
+                assert!(error.detail().contains(text), "{}", error.detail());
+                let told = error.detail().replace(reference, "");
+                assert!(!told.contains("secret"), "{told}");
+            }
+            (got, _) => panic!("{reference}: {got:?}"),
+        }
+    }
+
+    #[test]
+    fn only_text_that_filters_may_name_is_listed() {
+        for admin in [false, true] {
+            check("ServiceName", admin, Ok(()));
+            check("Events.Name", admin, Ok(()));
+            check("SpanAttributes[\"a \\\"b\\\"\"]", admin, Ok(()));
+            check("Duration", admin, Err(("value_type", "`between`")));
+            check("Failed", admin, Err(("value_type", "true and false")));
+            check("Servicename", admin, Err(("unknown_field", "did you mean `ServiceName`")));
+            check("", admin, Err(("unknown_field", "no field")));
+            check("SpanAttributes[\"secre\"]", admin, Err(("unknown_field", "no field")));
+        }
+        check("SpanAttributes[\"secret\"]", true, Err(("not_filterable", "policies only")));
+        check("SpanAttributes[\"secret\"]", false, Err(("unknown_field", "no field `SpanAttributes")));
+    }
+}
