@@ -11,6 +11,8 @@ mod client;
 #[cfg(test)]
 mod differential;
 mod discovery;
+#[cfg(test)]
+mod distributed;
 mod error;
 #[cfg(test)]
 mod exhaustive;

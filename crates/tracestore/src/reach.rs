@@ -174,7 +174,7 @@ fn statement(
         "SELECT count(), countIf({whole}), [{opened}], [{own}], [{all}] FROM (\
          SELECT {id} AS {trace}, countIf({timestamp} < {from}) = 0 AS {whole}, \
          groupUniqArray({MAX_SERVICES})({service}) AS {services}{each} \
-         FROM {name} WHERE {timestamp} >= {scan} AND {column} IN (\
+         FROM {name} WHERE {timestamp} >= {scan} AND {column} GLOBAL IN (\
          SELECT {column} FROM {name} WHERE {inside} GROUP BY {column} \
          HAVING NOT match({id}, '^0*$') AND isValidUTF8({id}) ORDER BY cityHash64({id}), {column} LIMIT {MAX_TRACES}) \
          GROUP BY {trace})"

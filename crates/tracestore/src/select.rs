@@ -182,7 +182,7 @@ impl TraceStore {
         let (from, to) = (statement.time(window.from()), statement.time(window.to()));
         statement.push(&format!(
             "SELECT count(), toInt64(toUnixTimestamp(min(`Start`))), toInt64(toUnixTimestamp(max(`End`))) FROM {index} \
-             WHERE `TraceId` IN (SELECT {} FROM {} WHERE {})",
+             WHERE `TraceId` GLOBAL IN (SELECT {} FROM {} WHERE {})",
             table.trace_id,
             table.name,
             table.within(&from, &to)
@@ -281,8 +281,8 @@ pub(crate) fn select_statement(
     if let Some(index) = &reach.index {
         // With join_use_nulls = 0, a trace without an entry has an empty id here.
         text.push_str(&format!(
-            " LEFT ANY JOIN (SELECT `TraceId` AS {indexed}, min(`Start`) AS {start}, max(`End`) AS {end} \
-             FROM {index} WHERE `TraceId` IN (SELECT {id} FROM {name} WHERE {inside}) GROUP BY `TraceId`) AS {bounds} \
+            " GLOBAL LEFT ANY JOIN (SELECT `TraceId` AS {indexed}, min(`Start`) AS {start}, max(`End`) AS {end} \
+             FROM {index} WHERE `TraceId` GLOBAL IN (SELECT {id} FROM {name} WHERE {inside}) GROUP BY `TraceId`) AS {bounds} \
              ON {id} = {bounds}.{indexed}",
             id = table.trace_id,
             name = table.name,

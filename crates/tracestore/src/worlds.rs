@@ -16,6 +16,7 @@ use tracewarden_testkit::local_store::LocalStore;
 use tracewarden_testkit::policies::{COLUMNS, Generator, literals, texts};
 
 use crate::differential::{connect, execute, hex_literal};
+use crate::distributed::{Storage, shards};
 use crate::filter_reference;
 use crate::{SelectRequest, TraceStore};
 
@@ -119,16 +120,14 @@ fn make_world(random: &mut ChaCha8Rng, generator: &mut Generator) -> World {
     World { spans, index }
 }
 
-async fn load(local: &LocalStore, world: &World) {
-    execute(
-        local,
-        format!(
-            "CREATE OR REPLACE TABLE default.spans (Timestamp DateTime64(9), TraceId String, SpanId String, ParentSpanId String, \
-             Duration UInt64, {}, `select` UInt8 DEFAULT 1, derived String MATERIALIZED 'd') ENGINE = MergeTree ORDER BY (ServiceName, Timestamp)",
-            literals::definitions()
-        ),
-    )
-    .await;
+async fn load(local: &LocalStore, storage: Storage, world: &World) {
+    let definitions = format!(
+        "Timestamp DateTime64(9), TraceId String, SpanId String, ParentSpanId String, Duration UInt64, {}, \
+         `select` UInt8 DEFAULT 1, derived String MATERIALIZED 'd'",
+        literals::definitions()
+    );
+    let rows_of =
+        storage.create(local, "spans", &definitions, "(ServiceName, Timestamp)", "(SpanId, TraceId)").await;
     let names: Vec<String> = COLUMNS.iter().map(|(name, _)| format!("`{name}`")).collect();
     let rows: Vec<String> = world
         .spans
@@ -149,19 +148,15 @@ async fn load(local: &LocalStore, world: &World) {
     execute(
         local,
         format!(
-            "INSERT INTO default.spans (Timestamp, TraceId, SpanId, ParentSpanId, Duration, {names}) VALUES {}",
+            "INSERT INTO {rows_of} (Timestamp, TraceId, SpanId, ParentSpanId, Duration, {names}) VALUES {}",
             rows.join(", ")
         ),
     )
     .await;
     if let Some(index) = &world.index {
-        execute(
-            local,
-            "CREATE OR REPLACE TABLE default.spans_trace_id_ts (TraceId String, Start DateTime, End DateTime) \
-             ENGINE = MergeTree ORDER BY TraceId"
-                .to_owned(),
-        )
-        .await;
+        let definitions = "TraceId String, Start DateTime, End DateTime";
+        let rows_of =
+            storage.create(local, "spans_trace_id_ts", definitions, "TraceId", "(Start, TraceId)").await;
         let rows: Vec<String> = index
             .iter()
             .flat_map(|(trace, (start, end))| {
@@ -171,7 +166,8 @@ async fn load(local: &LocalStore, world: &World) {
             })
             .collect();
         if !rows.is_empty() {
-            execute(local, format!("INSERT INTO default.spans_trace_id_ts VALUES {}", rows.join(", "))).await;
+            execute(local, format!("INSERT INTO {rows_of} (TraceId, Start, End) VALUES {}", rows.join(", ")))
+                .await;
         }
     }
 }
@@ -401,21 +397,31 @@ async fn pages(store: &TraceStore, world: &World, query: &Query<'_>, limit: u32)
 
 #[tokio::test]
 async fn selection_follows_its_definitions() {
+    let local = LocalStore::start().unwrap();
+    follow_the_definitions(&local, Storage::OneTable, 15).await;
+}
+
+#[tokio::test]
+async fn selection_follows_its_definitions_across_shards() {
+    follow_the_definitions(&shards(), Storage::Shards, 4).await;
+}
+
+/// Selects, reads, summarises and finds in so many worlds, unless the environment names a number.
+async fn follow_the_definitions(local: &LocalStore, storage: Storage, worlds: usize) {
     let seed =
         std::env::var("TRACEWARDEN_TEST_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(20_261_121);
     let worlds =
-        std::env::var("TRACEWARDEN_TEST_WORLDS").ok().and_then(|text| text.parse().ok()).unwrap_or(15);
+        std::env::var("TRACEWARDEN_TEST_WORLDS").ok().and_then(|text| text.parse().ok()).unwrap_or(worlds);
     println!("seed {seed}, {worlds} worlds");
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     let mut generator = Generator::new(seed);
-    let local = LocalStore::start().unwrap();
-    let store = connect(&local);
+    let store = connect(local);
     let model = model();
     let mut selected = 0;
     let mut seen = Restricted::default();
     for world_number in 0..worlds {
         let world = make_world(&mut random, &mut generator);
-        load(&local, &world).await;
+        load(local, storage, &world).await;
         let binding = binding(world.index.is_some());
         for _ in 0..8 {
             let caller: Caller = generator.caller();

@@ -1,0 +1,98 @@
+//! Distributed tables on the real engine: two shards in one process, the spans of a trace apart.
+//!
+//! The engine takes both shards of the cluster for itself, asks each by a plan of its own, and merges what they answer, as it
+//! does over a network. What tells the shards apart is a filter on rows, which a shard cannot see past. The user's profile
+//! says everything that would make a distributed table less than one table, and the declared sharding key is not where the
+//! rows are: answers are right only because of the settings that are sent.
+
+mod recorder;
+mod statements;
+
+use tracewarden_testkit::local_store::LocalStore;
+
+use crate::differential::execute;
+
+/// The cluster of [`shards`].
+pub(crate) const CLUSTER: &str = "two_shards";
+
+/// Tables that can be kept in shards.
+const SHARDED: [&str; 2] = ["spans", "spans_trace_id_ts"];
+
+/// Settings of a profile that is at odds with what the service needs, and that inserting rows does not mind.
+const HOSTILE_PROFILE: &str = "<distributed_product_mode>local</distributed_product_mode>\
+    <distributed_group_by_no_merge>1</distributed_group_by_no_merge>\
+    <optimize_skip_unused_shards>1</optimize_skip_unused_shards>\
+    <optimize_distributed_group_by_sharding_key>1</optimize_distributed_group_by_sharding_key>\
+    <skip_unavailable_shards>1</skip_unavailable_shards>";
+
+/// A store with a cluster of two shards.
+pub(crate) fn shards() -> LocalStore {
+    let filters: String = SHARDED
+        .iter()
+        .map(|table| format!("<{table}_rows><filter>shardNum() IN (0, shard)</filter></{table}_rows>"))
+        .collect();
+    let users = format!(
+        "<clickhouse><profiles><default>{HOSTILE_PROFILE}</default></profiles><quotas><default/></quotas>\
+         <users><default><password/><networks><ip>::/0</ip></networks><profile>default</profile>\
+         <quota>default</quota><databases><default>{filters}</default></databases></default></users></clickhouse>"
+    );
+    // A shard at the engine's own port is the engine itself; nothing listens there.
+    let shard = "<shard><replica><host>127.0.0.1</host><port>9000</port></replica></shard>";
+    let cluster = format!(
+        "<tcp_port>9000</tcp_port><remote_servers><{CLUSTER}>{shard}{shard}</{CLUSTER}></remote_servers>"
+    );
+    LocalStore::start().unwrap().restart_with(&users, &cluster).unwrap()
+}
+
+/// How a table keeps its rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Storage {
+    /// Itself.
+    OneTable,
+    /// In two shards: rows of the same trace are in both.
+    Shards,
+}
+
+impl Storage {
+    /// Makes a table of `default` anew; what its rows are spread by over the shards is not its sharding key. Returns the
+    /// one that takes its rows, with the same columns.
+    pub(crate) async fn create(
+        self,
+        local: &LocalStore,
+        name: &str,
+        definitions: &str,
+        sorting_key: &str,
+        spread: &str,
+    ) -> String {
+        let table = format!("default.{name}");
+        match self {
+            Self::OneTable => {
+                let engine = format!("MergeTree ORDER BY {sorting_key}");
+                execute(local, format!("CREATE OR REPLACE TABLE {table} ({definitions}) ENGINE = {engine}"))
+                    .await;
+                table
+            }
+            Self::Shards => {
+                assert!(SHARDED.contains(&name), "`{name}` has no filter by shard");
+                let rows = format!("{table}_rows");
+                execute(
+                    local,
+                    format!(
+                        "CREATE OR REPLACE TABLE {rows} ({definitions}, shard UInt8 DEFAULT 1 + cityHash64({spread}) % 2) \
+                         ENGINE = MergeTree PARTITION BY shard ORDER BY {sorting_key}"
+                    ),
+                )
+                .await;
+                execute(
+                    local,
+                    format!(
+                        "CREATE OR REPLACE TABLE {table} ({definitions}) \
+                         ENGINE = Distributed({CLUSTER}, default, {name}_rows, cityHash64(TraceId))"
+                    ),
+                )
+                .await;
+                rows
+            }
+        }
+    }
+}

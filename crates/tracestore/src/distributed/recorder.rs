@@ -1,0 +1,143 @@
+//! What a store is sent: a relay that passes everything on and keeps each statement.
+
+use std::fmt::Write as _;
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// A statement and its parameters, as sent.
+#[derive(Debug, Clone)]
+pub(super) struct Sent {
+    pub(super) text: String,
+    pub(super) parameters: Vec<(String, String)>,
+}
+
+/// The relay. Its threads end with their connections.
+pub(super) struct Recorder {
+    /// Instead of the store's address.
+    pub(super) url: String,
+    sent: Arc<Mutex<Vec<Sent>>>,
+}
+
+impl Recorder {
+    /// Listens on a free port of the loopback interface.
+    pub(super) fn start(store: &str) -> Self {
+        let store = store.trim_start_matches("http://").trim_end_matches('/').to_owned();
+        let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let sent: Arc<Mutex<Vec<Sent>>> = Arc::default();
+        let shared = Arc::clone(&sent);
+        std::thread::spawn(move || {
+            for client in listener.incoming().map_while(Result::ok) {
+                let server = TcpStream::connect(&store).unwrap();
+                let (mut to_client, mut from_server) =
+                    (client.try_clone().unwrap(), server.try_clone().unwrap());
+                std::thread::spawn(move || {
+                    let _ = std::io::copy(&mut from_server, &mut to_client);
+                    let _ = to_client.shutdown(Shutdown::Both);
+                });
+                let shared = Arc::clone(&shared);
+                std::thread::spawn(move || relay(client, server, &shared));
+            }
+        });
+        Self { url, sent }
+    }
+
+    /// The statements since the last time.
+    pub(super) fn take(&self) -> Vec<Sent> {
+        std::mem::take(&mut *self.sent.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+fn relay(mut client: TcpStream, mut server: TcpStream, sent: &Mutex<Vec<Sent>>) {
+    let (mut pending, mut part) = (Vec::new(), [0; 65_536]);
+    while let Ok(length @ 1..) = client.read(&mut part) {
+        pending.extend_from_slice(&part[..length]);
+        // Kept before it is passed on, so that whoever has the answer finds it.
+        while let Some(length) = request_length(&pending) {
+            let request: Vec<u8> = pending.drain(..length).collect();
+            sent.lock().unwrap_or_else(PoisonError::into_inner).push(parse(&request));
+        }
+        if server.write_all(&part[..length]).is_err() {
+            break;
+        }
+    }
+    let _ = server.shutdown(Shutdown::Both);
+}
+
+/// The length of the first request, once all of it is there.
+fn request_length(bytes: &[u8]) -> Option<usize> {
+    let head = bytes.windows(4).position(|window| window == b"\r\n\r\n")? + 4;
+    let text = std::str::from_utf8(&bytes[..head]).unwrap().to_lowercase();
+    let length =
+        text.lines().find_map(|line| line.strip_prefix("content-length: ")).expect("a body's length");
+    let whole = head + length.trim().parse::<usize>().unwrap();
+    (bytes.len() >= whole).then_some(whole)
+}
+
+/// The parts of the form.
+fn parse(request: &[u8]) -> Sent {
+    let text = String::from_utf8(request.to_vec()).unwrap();
+    let (_, form) = text.split_once("\r\n\r\n").unwrap();
+    let boundary = format!("\r\n{}", form.lines().next().unwrap());
+    let mut parts = form.split("Content-Disposition: form-data; name=\"").skip(1).map(|part| {
+        let (name, value) = part.split_once("\"\r\n\r\n").unwrap();
+        (name.to_owned(), value.split(&boundary).next().unwrap().to_owned())
+    });
+    let (name, text) = parts.next().unwrap();
+    assert_eq!(name, "query");
+    Sent { text, parameters: parts.collect() }
+}
+
+impl Sent {
+    /// Several lines, for people.
+    pub(super) fn shown(&self) -> String {
+        let mut shown = self.text.clone();
+        for word in ["FROM", "WHERE", "GROUP BY", "HAVING", "AND countIf", "ORDER BY", "GLOBAL"] {
+            shown = shown.replace(&format!(" {word} "), &format!("\n{word} "));
+        }
+        shown = shown.replace("\nGLOBAL IN", " GLOBAL IN");
+        for (name, value) in &self.parameters {
+            write!(shown, "\n  {} = {value}", name.trim_start_matches("param_")).unwrap();
+        }
+        shown
+    }
+
+    /// Sub-queries that each shard would answer by itself: an `IN` or a `JOIN` that is not `GLOBAL`.
+    pub(super) fn not_global(&self) -> Vec<String> {
+        let words: Vec<&str> = self.text.split_whitespace().collect();
+        let mut found = Vec::new();
+        for (at, word) in words.iter().enumerate() {
+            let joins = *word == "JOIN" && words[at - 1] != "ARRAY";
+            let is_in = *word == "IN" && words.get(at + 1).is_some_and(|next| next.starts_with("(SELECT"));
+            let before = words[..at].iter().rev().find(|word| {
+                !["LEFT", "RIGHT", "INNER", "ANY", "ALL", "SEMI", "ANTI", "NOT"].contains(*word)
+            });
+            if (joins || is_in) && before != Some(&"GLOBAL") {
+                found.push(words[at.saturating_sub(4)..(at + 4).min(words.len())].join(" "));
+            }
+        }
+        found
+    }
+}
+
+#[test]
+fn sub_queries_that_are_not_global_are_found() {
+    let found = |text: &str| Sent { text: text.to_owned(), parameters: Vec::new() }.not_global().len();
+    for text in [
+        "SELECT 1 FROM a WHERE b IN (SELECT c FROM d)",
+        "SELECT 1 FROM a WHERE b NOT IN (SELECT c FROM d)",
+        "SELECT 1 FROM a LEFT ANY JOIN (SELECT c FROM d) AS e ON b = c",
+        "SELECT 1 FROM a GLOBAL JOIN e ON b = c WHERE b IN (SELECT c FROM d)",
+    ] {
+        assert_eq!(found(text), 1, "{text}");
+    }
+    for text in [
+        "SELECT 1 FROM a WHERE b GLOBAL IN (SELECT c FROM d) AND e IN (1, 2)",
+        "SELECT 1 FROM a WHERE b GLOBAL NOT IN (SELECT c FROM d)",
+        "SELECT 1 FROM a GLOBAL LEFT ANY JOIN (SELECT c FROM d) AS e ON b = c",
+        "SELECT 1 FROM a ARRAY JOIN b AS c",
+    ] {
+        assert_eq!(found(text), 0, "{text}");
+    }
+}

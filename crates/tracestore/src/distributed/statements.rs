@@ -1,0 +1,250 @@
+//! Everything that is asked of a distributed table, and that it answers as one table does. `golden/distributed.txt` holds
+//! the statements; `UPDATE_DOCS=1 cargo test -p tracewarden-tracestore distributed` writes it anew.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use futures::StreamExt;
+use tracewarden_model::{
+    AccessModel, Binding, Caller, ColumnType, Condition, Display, FieldRef, FieldSource, Filter, LogicalType,
+    MarkedField, Test, Timestamp, Window,
+};
+use tracewarden_policy::{AccessScope, CompiledPolicies, Predicate, RolePolicy, authorise, lower_condition};
+use tracewarden_testkit::local_store::LocalStore;
+
+use super::recorder::Recorder;
+use super::{Storage, shards};
+use crate::differential::{connect, execute};
+use crate::{ReachRequest, SelectRequest, Selection, TraceStore, ValuesRequest};
+
+const DEFINITIONS: &str = "Timestamp DateTime64(9), TraceId String, SpanId String, ParentSpanId String, \
+    ServiceName LowCardinality(String), Duration UInt64, SpanAttributes Map(LowCardinality(String), String)";
+const INDEX_DEFINITIONS: &str = "TraceId String, Start DateTime, End DateTime";
+/// Traces of four spans, ten seconds apart, up to [`NOON`].
+const TRACES: u64 = 500;
+const NOON: i64 = 1_800_000_000;
+
+fn field(field: FieldRef, source: FieldSource, column_type: &str) -> MarkedField {
+    MarkedField {
+        field,
+        source,
+        logical: LogicalType::String,
+        column_type: ColumnType::parse(column_type),
+        column: None,
+        filterable: true,
+        policy: true,
+    }
+}
+
+fn service() -> MarkedField {
+    field(FieldRef::column("ServiceName"), FieldSource::Column, "LowCardinality(String)")
+}
+
+fn tenant() -> MarkedField {
+    field(FieldRef::key("SpanAttributes", "tenant"), FieldSource::MapKey, "String")
+}
+
+/// The policy is satisfied by the second span of some traces.
+fn scope() -> AccessScope {
+    let model = AccessModel { version: 1, binding: None, fields: vec![service(), tenant()] };
+    let expression = "SpanAttributes.tenant in ['t1', 't2', 't3'] && ServiceName == 'cart'".to_owned();
+    let policy = RolePolicy { role: "r", title: "t", expression: &expression };
+    authorise([policy], None, &Caller::default(), &model, &CompiledPolicies::new()).unwrap()
+}
+
+fn binding(table: &str, index: bool) -> Binding {
+    Binding {
+        database: "default".to_owned(),
+        table: table.to_owned(),
+        trace_id: "TraceId".to_owned(),
+        span_id: "SpanId".to_owned(),
+        timestamp: "Timestamp".to_owned(),
+        parent_span_id: "ParentSpanId".to_owned(),
+        trace_index: index.then(|| format!("{table}_trace_id_ts")),
+        display: Display {
+            service: Some("ServiceName".to_owned()),
+            duration: Some("Duration".to_owned()),
+            ..Display::default()
+        },
+    }
+}
+
+/// The same rows in `spans`, in shards, and in `one`, with their trace indexes.
+async fn fill(local: &LocalStore) {
+    let spans = Storage::Shards
+        .create(local, "spans", DEFINITIONS, "(ServiceName, Timestamp)", "(SpanId, TraceId)")
+        .await;
+    execute(
+        local,
+        format!(
+            "INSERT INTO {spans} (Timestamp, TraceId, SpanId, ParentSpanId, ServiceName, Duration, SpanAttributes) \
+             SELECT toDateTime64({NOON}, 9) - INTERVAL 10 * trace + 1 - span SECOND, \
+             leftPad(lower(hex(trace + 1)), 32, '0'), leftPad(hex(4 * trace + span), 16, '0'), \
+             if(span = 0, '', leftPad(hex(4 * trace), 16, '0')), ['web', 'cart', 'db', 'mail'][1 + span], 5, \
+             map('tenant', concat('t', toString(trace % 7)), 'status', if(trace % 11 = span, '500', '200')) \
+             FROM (SELECT intDiv(number, 4) AS trace, number % 4 AS span FROM numbers(4 * {TRACES}))"
+        ),
+    )
+    .await;
+    let index = Storage::Shards
+        .create(local, "spans_trace_id_ts", INDEX_DEFINITIONS, "TraceId", "(Start, TraceId)")
+        .await;
+    execute(
+        local,
+        format!(
+            "INSERT INTO {index} (TraceId, Start, End) \
+             SELECT TraceId, toDateTime(Timestamp), toDateTime(Timestamp) FROM {spans}"
+        ),
+    )
+    .await;
+    for (one, rows) in [("one", "spans_rows"), ("one_trace_id_ts", "spans_trace_id_ts_rows")] {
+        execute(
+            local,
+            format!("CREATE TABLE default.{one} ENGINE = MergeTree ORDER BY TraceId AS SELECT * EXCEPT shard FROM default.{rows}"),
+        )
+        .await;
+    }
+}
+
+/// What was answered, as text, and under which title the statements are kept.
+type Answers = Vec<(&'static str, String)>;
+
+async fn read(store: &TraceStore, binding: &Binding, selection: &Selection) -> String {
+    let mut text = String::new();
+    let mut stream = store.read(binding, selection, None).await.unwrap();
+    while let Some(chunk) = stream.next().await {
+        text.push_str(std::str::from_utf8(&chunk.unwrap().lines).unwrap());
+    }
+    text
+}
+
+/// Asks everything that a store can be asked about spans; `then` is told after each question.
+async fn ask(store: &TraceStore, table: &str, mut then: impl FnMut(&'static str)) -> Answers {
+    let mut answers = Answers::new();
+    let mut answered = |title, answer: String| {
+        then(title);
+        answers.push((title, answer));
+    };
+    let scope = scope();
+    let at = |seconds: i64| Timestamp::from_nanos((NOON - seconds) * 1_000_000_000);
+    let window = Window::new(at(3_600), at(0)).unwrap();
+    let status = field(FieldRef::key("SpanAttributes", "status"), FieldSource::MapKey, "String");
+    let failed = Condition { field: status.clone(), test: Test::StringEq("500".to_owned()) };
+    let without = Filter { conditions: Vec::new() };
+    let with = Filter { conditions: vec![failed.clone()] };
+    for (filter, index, titles) in [
+        (&without, false, ["search, no conditions", "its second page"]),
+        (&with, false, ["search, a condition", "its second page"]),
+        (&with, true, ["search with a trace index, a condition", "its second page"]),
+    ] {
+        let binding = &binding(table, index);
+        let request =
+            |after| SelectRequest { binding, scope: &scope, filter, window, limit: 5, after, progress: None };
+        let page = store.select(request(None)).await.unwrap();
+        assert_eq!(page.len(), 5);
+        answered(titles[0], format!("{:?} {:?}", page.trace_ids().collect::<Vec<_>>(), page.next()));
+        let page = store.select(request(page.next().cloned())).await.unwrap();
+        answered(titles[1], format!("{:?} {:?}", page.trace_ids().collect::<Vec<_>>(), page.next()));
+        if index {
+            let spans = read(store, binding, &page).await;
+            assert_eq!(spans.lines().count(), 20);
+            answered("spans of chosen traces", spans);
+            answered("summaries", format!("{:?}", store.summarise(binding, &page, filter).await.unwrap()));
+            let request = ValuesRequest { field: &status, prefix: None, selection: &page, window, limit: 10 };
+            answered("values of a field", format!("{:?}", store.values(request).await.unwrap()));
+        }
+    }
+    let binding = binding(table, true);
+    let found = store.find(&binding, &scope, &format!("{:032x}", 9)).await.unwrap().unwrap();
+    answered(
+        "a trace by its id",
+        format!("{:?} {}", found.trace_ids().collect::<Vec<_>>(), found.span_count()),
+    );
+    let denied = store.find(&binding, &scope, &format!("{:032x}", 8)).await.unwrap();
+    answered("one that the scope does not open", format!("{}", denied.is_some()));
+    let predicates: [Predicate; 2] = [lower_condition(&failed), scope.predicate().clone()];
+    let request = ReachRequest { binding: &binding, predicates: &predicates, now: at(0), seconds: 60 };
+    let mut reach = None;
+    store.recent_reach(request, &mut reach).await.unwrap();
+    answered("how many recent traces policies open", format!("{reach:?}"));
+    let columns = store.columns("default", table).await.unwrap();
+    let mut sampled = store.sample_keys("default", table, &columns, Some("Timestamp")).await.unwrap();
+    // Which examples are seen first is left open.
+    sampled.iter_mut().flat_map(|column| &mut column.keys).for_each(|key| key.examples.clear());
+    answered("keys of maps", format!("{sampled:?}"));
+    answers
+}
+
+#[tokio::test]
+async fn statements_over_shards_are_those_of_the_file_and_answer_as_one_table() {
+    let mut local = shards();
+    let recorder = Recorder::start(&local.url);
+    let address = std::mem::replace(&mut local.url, recorder.url.clone());
+    let recorded = connect(&local);
+    local.url = address;
+    fill(&local).await;
+
+    let mut current = String::new();
+    let over_shards = ask(&recorded, "spans", |title| {
+        let mut shown = Vec::new();
+        for sent in recorder.take() {
+            assert_eq!(
+                sent.not_global(),
+                Vec::<String>::new(),
+                "{title}: each shard would look at itself only"
+            );
+            // What the store says of its tables is the same for every kind of table.
+            if sent.text.contains("`spans") {
+                shown.push(sent.shown());
+            }
+        }
+        write!(current, ">>> {title}\n{}\n\n", shown.join("\n")).unwrap();
+    })
+    .await;
+    let over_one = ask(&connect(&local), "one", |_| {}).await;
+    assert_eq!(over_shards, over_one);
+
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("golden/distributed.txt");
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        std::fs::write(&path, current).unwrap();
+        return;
+    }
+    let held = std::fs::read_to_string(&path).unwrap();
+    let differing = held.lines().zip(current.lines()).find(|(held, current)| held != current);
+    assert!(
+        held == current,
+        "golden/distributed.txt: run `UPDATE_DOCS=1 cargo test -p tracewarden-tracestore distributed`; first {differing:?}"
+    );
+}
+
+/// The shards are what they stand for: without the settings that are sent, the profile loses spans.
+#[tokio::test]
+async fn without_our_settings_shards_are_not_one_table() {
+    let local = shards();
+    // Makes the provider of TLS that every client in this process wants.
+    drop(connect(&local));
+    fill(&local).await;
+    let ask = async |statement: &str| -> Vec<Vec<u64>> {
+        let request = reqwest::Client::new().post(&local.url).basic_auth("default", Some(&local.password));
+        let answer = request.body(statement.to_owned()).send().await.unwrap().text().await.unwrap();
+        let number = |text: &str| text.parse().unwrap_or_else(|_| panic!("{statement}: {answer}"));
+        answer.lines().map(|line| line.split('\t').map(number).collect()).collect()
+    };
+    let count = async |statement: &str| ask(statement).await.into_iter().flatten().sum::<u64>();
+    let by_shard =
+        ask("SELECT uniqExact(TraceId), count() FROM default.spans GROUP BY shardNum() ORDER BY 1").await;
+    let [first, second] = by_shard.as_slice() else { panic!("{by_shard:?}") };
+    assert_eq!(first[1] + second[1], 4 * TRACES);
+    assert!(first[0] + second[0] > TRACES * 3 / 2, "the spans of most traces are apart: {by_shard:?}");
+
+    // Groups of each shard, taken for the whole.
+    let whole = "SELECT count() FROM (SELECT TraceId FROM default.spans GROUP BY TraceId HAVING count() = 4)";
+    assert!(count(whole).await < TRACES / 2);
+    // The shard that the declared sharding key names.
+    let id = format!("{:032x}", 1);
+    let spans = format!("SELECT count() FROM default.spans WHERE TraceId IN ('{id}', 'x')");
+    assert!(count(&spans).await < 4);
+    // Each shard asks itself alone for the ids.
+    let of_carts = "SELECT count() FROM default.spans WHERE TraceId IN (SELECT TraceId FROM default.spans WHERE ServiceName = 'cart')";
+    assert!(count(of_carts).await < 4 * TRACES);
+}
