@@ -1,34 +1,17 @@
-//! Policies times conditions: the first page through the service and by three shapes of statements, in turn, with the same
-//! answer.
+//! Policies times conditions: pages through the service and the first one by three shapes of statements, in turn, with the
+//! same answer.
 
-use std::time::Duration;
+use std::cell::Cell as Shared;
 
 use anyhow::{Result, ensure};
 
 use super::questions::{Cell, Layout, SHAPES};
-use super::service::{PAGE, Prepared, Question};
-use crate::bench::store::Store;
-use crate::stack::interrupt;
+use super::service::{PAGE, Prepared};
+use super::turns::{self, Contestant, Effort, Figures, SETTINGS, Sample};
+use crate::bench::store::{Counters, Store};
 
-/// Fewest rounds of a contestant, however slow.
-const FEWEST_ROUNDS: usize = 2;
-
-/// How much is measured.
-#[derive(Clone, Copy)]
-pub struct Effort {
-    pub rounds: usize,
-    /// A contestant that has taken this long in a cell is asked no more.
-    pub cap: Duration,
-}
-
-/// What one contestant took for the same question, in the middle of its rounds.
-#[derive(Clone, Copy, Default)]
-pub struct Figures {
-    pub milliseconds: f64,
-    pub rows: u64,
-    pub bytes: u64,
-    pub rounds: usize,
-}
+/// The later page that is measured.
+const LATER_PAGE: usize = 20;
 
 /// One cell, measured.
 pub struct Measured {
@@ -38,7 +21,9 @@ pub struct Measured {
     /// In the order of [`SHAPES`].
     pub shapes: Vec<Figures>,
     pub service: Figures,
-    /// Statements that the service sent for a page.
+    /// Page 20, where there are that many.
+    pub later: Option<Figures>,
+    /// Statements that the service sent for the first page.
     pub statements: u64,
 }
 
@@ -55,134 +40,68 @@ impl Measured {
     }
 }
 
-struct Sample {
-    elapsed: Duration,
-    rows: u64,
-    bytes: u64,
-}
-
-/// What answers in turn.
-struct Contestant<'a> {
-    name: &'static str,
-    ask: Box<dyn Fn() -> Result<(Vec<String>, Sample)> + 'a>,
-    samples: Vec<Sample>,
-    spent: Duration,
-}
-
-/// Measures one cell.
+/// Measures one cell; page 20 only if asked, since the way there is long.
 pub fn measure(
     service: &Prepared,
     store: &Store,
     layout: &Layout<'_>,
     cell: Cell,
     effort: Effort,
+    later: bool,
 ) -> Result<Measured> {
-    let question =
-        || Question { cell, traces: layout.traces, range: layout.range, view: "ids", cursor: None };
-    let statements = std::cell::Cell::new(0);
+    let statements = Shared::new(0);
     // What asking for the counters itself adds to them.
     let own = {
         let before = store.counters()?;
         store.counters()?.since(before)
     };
-    let through_service = || {
+    let ask = |cursor: Option<&str>| -> Result<Sample<Vec<String>>> {
         let before = store.counters()?;
-        let page = service.ask(&question())?;
-        let spent = store.counters()?.since(before).since(own);
-        statements.set(spent.statements);
-        let sample = Sample { elapsed: page.reply.elapsed, rows: spent.rows, bytes: spent.bytes };
-        Ok((page.trace_ids()?, sample))
+        let page = service.page(cell, layout, "ids", cursor)?;
+        let Counters { rows, bytes, statements: sent } = store.counters()?.since(before).since(own);
+        statements.set(sent);
+        Ok(Sample { answer: page.trace_ids()?, elapsed: page.reply.elapsed, rows, bytes })
     };
-    let mut contestants: Vec<Contestant<'_>> = Vec::new();
-    for shape in SHAPES {
-        let statement = cell.by_hand(shape, layout, PAGE);
-        contestants.push(Contestant::new(shape, move || {
-            let reply = store.ask(&statement, SETTINGS)?;
-            let (rows, bytes) = reply.read()?;
-            Ok((reply.lines()?, Sample { elapsed: reply.elapsed, rows, bytes }))
-        }));
-    }
-    contestants.push(Contestant::new("service", through_service));
-
-    // The first round fills caches and shows that all answer the same.
-    let mut answers = Vec::new();
-    for contestant in &mut contestants {
-        interrupt::check()?;
-        let (answer, sample) = (contestant.ask)()?;
-        contestant.spent += sample.elapsed;
-        answers.push(answer);
-    }
-    let expected = answers.first().cloned().unwrap_or_default();
-    for (contestant, answer) in contestants.iter().zip(&answers) {
-        ensure!(
-            *answer == expected,
-            "{}: {} and {} found different traces\n{expected:?}\n{answer:?}",
-            cell.name(),
-            SHAPES[0],
-            contestant.name
-        );
-    }
-    for round in 0..effort.rounds {
-        for contestant in &mut contestants {
-            interrupt::check()?;
-            if round >= FEWEST_ROUNDS && contestant.spent > effort.cap {
-                continue;
-            }
-            let (answer, sample) = (contestant.ask)()?;
-            ensure!(answer == expected, "{}: {} changed its answer", cell.name(), contestant.name);
-            contestant.spent += sample.elapsed;
-            contestant.samples.push(sample);
-        }
-    }
-    let mut figures: Vec<Figures> = contestants.iter().map(Contestant::figures).collect();
+    let by_hand = |shape| Contestant::by_hand(shape, store, cell.by_hand(shape, layout, PAGE), |ids| ids);
+    let mut contestants: Vec<Contestant<'_, Vec<String>>> = SHAPES.into_iter().map(by_hand).collect();
+    contestants.push(Contestant::new("the service", || ask(None)));
+    let (answer, mut figures) = turns::agree(&mut contestants, effort)?;
     drop(contestants);
-    let service = figures.pop().unwrap_or_default();
-    Ok(Measured { cell, found: expected.len(), shapes: figures, service, statements: statements.get() })
+    let (found, sent) = (answer.map_or(0, |ids| ids.len()), statements.get());
+    let of_service = figures.pop().unwrap_or_default();
+
+    let later = match later {
+        true => cursor_of_later_page(service, store, layout, cell)?,
+        false => None,
+    };
+    let later = match later {
+        None => None,
+        Some(cursor) => {
+            let mut later = [Contestant::new("page 20", || ask(Some(&cursor)))];
+            turns::measure(&mut later, effort)?.1.pop()
+        }
+    };
+    Ok(Measured { cell, found, shapes: figures, service: of_service, later, statements: sent })
 }
 
-/// What goes with a statement by hand, as the service sends it with its own: nothing is compressed, no answer comes from a
-/// cache of answers, and the answer begins when it is complete, so that its head tells what was read.
-const SETTINGS: &str = "enable_http_compression=0&use_query_cache=0&wait_end_of_query=1";
-
-impl<'a> Contestant<'a> {
-    fn new(name: &'static str, ask: impl Fn() -> Result<(Vec<String>, Sample)> + 'a) -> Self {
-        Self { name, ask: Box::new(ask), samples: Vec::new(), spent: Duration::ZERO }
-    }
-
-    fn figures(&self) -> Figures {
-        let of = |value: fn(&Sample) -> f64| median(self.samples.iter().map(value).collect());
-        Figures {
-            milliseconds: of(|sample| sample.elapsed.as_secs_f64() * 1e3),
-            rows: of(|sample| sample.rows as f64) as u64,
-            bytes: of(|sample| sample.bytes as f64) as u64,
-            rounds: self.samples.len(),
+/// Walks to the later page, with every id on the way compared; none when there are fewer pages.
+fn cursor_of_later_page(
+    service: &Prepared,
+    store: &Store,
+    layout: &Layout<'_>,
+    cell: Cell,
+) -> Result<Option<String>> {
+    let (mut ids, mut cursor) = (Vec::new(), None::<String>);
+    for _ in 1..LATER_PAGE {
+        let page = service.page(cell, layout, "ids", cursor.as_deref())?;
+        ids.extend(page.trace_ids()?);
+        cursor = page.next_cursor();
+        if cursor.is_none() {
+            break;
         }
     }
-}
-
-/// The middle value, or the mean of the two in the middle.
-pub fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    let at = |place: usize| values.get(place).copied().unwrap_or_default();
-    let middle = values.len() / 2;
-    if values.len() % 2 == 1 { at(middle) } else { f64::midpoint(at(middle.saturating_sub(1)), at(middle)) }
-}
-
-/// The mean of factors.
-pub fn geometric_mean(values: impl Iterator<Item = f64>) -> f64 {
-    let logarithms: Vec<f64> = values.map(f64::ln).collect();
-    (logarithms.iter().sum::<f64>() / (logarithms.len().max(1) as f64)).exp()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn means_are_right() {
-        assert_eq!(median(vec![3.0, 1.0, 2.0]), 2.0);
-        assert_eq!(median(vec![4.0, 1.0, 2.0, 3.0]), 2.5);
-        assert_eq!(median(vec![]), 0.0);
-        assert!((geometric_mean([2.0, 8.0].into_iter()) - 4.0).abs() < 1e-9);
-    }
+    let before = PAGE * (LATER_PAGE as u64 - 1);
+    let expected = store.ask(&cell.by_hand("pre", layout, before), SETTINGS)?.lines()?;
+    ensure!(ids == expected, "{}: the pages before page {LATER_PAGE} hold other traces", cell.name());
+    Ok(cursor)
 }

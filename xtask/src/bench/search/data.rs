@@ -94,10 +94,6 @@ impl Place {
         self.directory.join("store")
     }
 
-    pub fn directory(&self) -> &Path {
-        &self.directory
-    }
-
     fn clear(&self) -> Result<()> {
         let store = self.store();
         if store.exists() {

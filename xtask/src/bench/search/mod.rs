@@ -2,9 +2,12 @@
 
 mod cells;
 mod data;
+mod pages;
 mod questions;
 mod report;
 mod service;
+mod suggestions;
+mod turns;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -16,17 +19,37 @@ use super::Section;
 use super::store::Store;
 use crate::engine;
 use crate::stack::{self, LocalStore};
-use cells::{Effort, Measured};
-use data::{DAY_TABLE, Place, SPANS_A_TRACE};
+use cells::Measured;
+use data::{DAY_TABLE, Place, SPANS_A_TRACE, WEEK_TABLE};
+use pages::Whole;
 use questions::{Cell, Layout, Range};
+use report::Results;
 use service::Prepared;
+use turns::Effort;
 
 /// Memory of all the store's queries together. Statements by hand that group a day need more than the local store's own
 /// limit leaves.
 const STORE_MEMORY: u64 = 12 << 30;
 
+/// What there is to measure.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Part {
+    /// The first page of every cell, and page 20.
+    Cells,
+    /// The first page with whole spans.
+    Whole,
+    /// A walk through 1,000 pages.
+    Pages,
+    /// Windows of an hour, a day, and seven days.
+    Windows,
+    /// Cells and whole pages once more, with the suggested DDL in place.
+    Suggestions,
+}
+
 /// How much is measured, and on what.
 #[derive(clap::Args)]
+#[group(skip)]
+#[command(group(clap::ArgGroup::new("only").args(["part", "cell"]).multiple(true)))]
 pub struct Options {
     /// Spans of the data set, in each of its two tables.
     #[arg(long, value_name = "NUMBER", default_value_t = 20_000_000)]
@@ -43,12 +66,15 @@ pub struct Options {
     /// Seconds after which a contestant is not asked again in the same cell.
     #[arg(long, value_name = "SECONDS", default_value_t = 20)]
     cap: u64,
+    /// Only these parts; prints the figures and writes nothing.
+    #[arg(long, value_enum, value_name = "PART")]
+    part: Vec<Part>,
     /// Only these cells, `POLICY/CONDITION`, of which parts suffice (`two tenants/status`, `rare`, `/user`); prints the figures
     /// and writes nothing.
     #[arg(long, value_name = "CELL")]
     cell: Vec<String>,
     /// Address of a store that runs already and holds the data set; nothing is written to it.
-    #[arg(long, value_name = "URL", requires = "cell", conflicts_with_all = ["data", "fresh", "spans"])]
+    #[arg(long, value_name = "URL", requires = "only", conflicts_with_all = ["data", "fresh", "spans"])]
     store: Option<String>,
     /// Directory of `tracewarden` and `tracewarden-localstore`, instead of building them.
     #[arg(long, value_name = "DIR")]
@@ -63,6 +89,7 @@ impl Default for Options {
             fresh: false,
             rounds: 5,
             cap: 20,
+            part: Vec::new(),
             cell: Vec::new(),
             store: None,
             programs: None,
@@ -71,6 +98,21 @@ impl Default for Options {
 }
 
 impl Options {
+    /// Whether figures are missing for the page.
+    fn is_partial(&self) -> bool {
+        !self.part.is_empty() || !self.cell.is_empty()
+    }
+
+    /// Cells alone are the first page of these; in somebody else's store nothing may be written.
+    fn wants(&self, part: Part) -> bool {
+        let asked = if self.part.is_empty() {
+            self.cell.is_empty() || part == Part::Cells
+        } else {
+            self.part.contains(&part)
+        };
+        asked && (self.store.is_none() || !matches!(part, Part::Suggestions | Part::Windows))
+    }
+
     fn effort(&self) -> Effort {
         Effort { rounds: self.rounds.max(1), cap: Duration::from_secs(self.cap) }
     }
@@ -97,11 +139,12 @@ struct Bench {
     local_store: Option<LocalStore>,
     store: Store,
     traces: u64,
+    engine: String,
     _place: Option<Place>,
     _directory: TempDir,
 }
 
-/// Measures; nothing comes back when only some cells were asked for.
+/// Measures; nothing comes back when only a part was asked for, which is then printed.
 pub fn run(options: &Options) -> Result<Option<Section>> {
     let cells = options.cells()?;
     let programs = match &options.programs {
@@ -118,13 +161,17 @@ pub fn run(options: &Options) -> Result<Option<Section>> {
     if let Some(store) = &mut bench.local_store {
         store.check()?;
     }
-    let measured = outcome?;
+    let results = outcome?;
     bench.service.stop()?;
     if let Some(store) = &mut bench.local_store {
         store.stop()?;
     }
-    print!("{}", report::cells(&measured));
-    Ok(None)
+    let (text, bars) = results.markdown();
+    if options.is_partial() {
+        println!("{}", text.trim_end());
+        return Ok(None);
+    }
+    Ok(Some(Section { title: "Searching", text, bars }))
 }
 
 impl Bench {
@@ -143,26 +190,67 @@ impl Bench {
                     Some(STORE_MEMORY),
                 )?;
                 let (url, password) = (running.url.clone(), running.password.clone());
-                place.fill(&Store::new(&url, &password))?;
+                let store = Store::new(&url, &password);
+                place.fill(&store)?;
+                // An earlier run may have been ended in the middle.
+                suggestions::take_away(&store, DAY_TABLE)?;
                 (Some(place), Some(running), url, password)
             }
         };
         let store = Store::new(&url, &password);
         let spans: u64 = store.run(&format!("SELECT count() FROM {}", DAY_TABLE.quoted()))?.trim().parse()?;
+        let engine = store.run("SELECT version()")?.trim().to_owned();
         let service = Prepared::start(programs, directory.path(), &url, &password, DAY_TABLE)?;
         let traces = spans.div_ceil(SPANS_A_TRACE);
-        Ok(Self { service, local_store, store, traces, _place: place, _directory: directory })
+        Ok(Self { service, local_store, store, traces, engine, _place: place, _directory: directory })
     }
 
-    fn measure(&self, cells: &[Cell], options: &Options) -> Result<Vec<Measured>> {
-        let table = DAY_TABLE.quoted();
-        let layout =
-            Layout { table: &table, range: Range::last_seconds(86_400), traces: self.traces, columns: &[] };
+    fn measure(&self, cells: &[Cell], options: &Options) -> Result<Results> {
+        let mut results =
+            Results { spans: self.traces * SPANS_A_TRACE, engine: self.engine.clone(), ..Results::default() };
+        let (table, effort) = (DAY_TABLE.quoted(), options.effort());
+        let range = Range::last_seconds(86_400);
+        let layout = Layout { table: &table, range, traces: self.traces, columns: &[] };
+        if options.wants(Part::Cells) {
+            results.cells = self.cells(cells, &layout, options)?;
+        }
+        if options.wants(Part::Whole) {
+            results.whole = self.whole(cells, &layout, effort)?;
+        }
+        if options.wants(Part::Pages) {
+            results.walk = Some(pages::walk(&self.service, &self.store, &layout, effort)?);
+        }
+        if options.wants(Part::Windows) {
+            self.service.bind(WEEK_TABLE)?;
+            results.windows = pages::windows(&self.service, &self.store, WEEK_TABLE, self.traces, effort)?;
+            self.service.bind(DAY_TABLE)?;
+        }
+        if options.wants(Part::Suggestions) {
+            let applied = suggestions::apply(&self.service, &self.store, DAY_TABLE)?;
+            let layout = Layout { columns: &applied.columns, ..layout };
+            results.cells_with_columns = self.cells(cells, &layout, options)?;
+            results.whole_with_columns = self.whole(cells, &layout, effort)?;
+            results.applied = Some(applied);
+            suggestions::take_away(&self.store, DAY_TABLE)?;
+        }
+        Ok(results)
+    }
+
+    fn cells(&self, cells: &[Cell], layout: &Layout<'_>, options: &Options) -> Result<Vec<Measured>> {
+        let later = !options.is_partial();
         let mut measured = Vec::new();
         for cell in cells {
-            let figures = cells::measure(&self.service, &self.store, &layout, *cell, options.effort())?;
+            let figures = cells::measure(&self.service, &self.store, layout, *cell, options.effort(), later)?;
             eprintln!("{}", report::line(&figures));
             measured.push(figures);
+        }
+        Ok(measured)
+    }
+
+    fn whole(&self, cells: &[Cell], layout: &Layout<'_>, effort: Effort) -> Result<Vec<Whole>> {
+        let mut measured = Vec::new();
+        for cell in cells {
+            measured.extend(pages::whole(&self.service, &self.store, layout, *cell, effort)?);
         }
         Ok(measured)
     }

@@ -96,17 +96,36 @@ const fn key(map: &'static str, name: &'static str, values: &'static [&'static s
     Operand { map: Some(map), name, values: Values::Fixed(values) }
 }
 
-/// The fields to mark, without columns adopted.
-pub fn fields() -> Vec<Value> {
-    let key = |map: &str, name: &str, policy: bool| json!({"map": map, "name": name, "type": "string", "filterable": true, "policy": policy});
-    vec![
-        key("ResourceAttributes", "deployment.environment", true),
-        key("ResourceAttributes", "team", true),
-        key("SpanAttributes", "tenant.id", true),
-        key("SpanAttributes", "http.status_code", false),
-        key("SpanAttributes", "user.id", false),
-        json!({"name": "ServiceName", "type": "string", "filterable": true, "policy": true}),
-    ]
+/// A column that holds a key of a map.
+#[derive(Debug, Clone)]
+pub struct KeyColumn {
+    pub map: String,
+    pub key: String,
+    pub column: String,
+}
+
+/// The keys of maps that are marked, and whether policies may look at them.
+pub const KEYS: [(&str, &str, bool); 5] = [
+    ("ResourceAttributes", "deployment.environment", true),
+    ("ResourceAttributes", "team", true),
+    ("SpanAttributes", "tenant.id", true),
+    ("SpanAttributes", "http.status_code", false),
+    ("SpanAttributes", "user.id", false),
+];
+
+/// The fields to mark, with these columns adopted.
+pub fn fields(columns: &[KeyColumn]) -> Vec<Value> {
+    let key = |(map, name, policy): (&str, &str, bool)| {
+        let mut field =
+            json!({"map": map, "name": name, "type": "string", "filterable": true, "policy": policy});
+        let adopted = columns.iter().find(|column| column.map == map && column.key == name);
+        if let (Some(adopted), Some(field)) = (adopted, field.as_object_mut()) {
+            field.insert("column".to_owned(), json!(adopted.column));
+        }
+        field
+    };
+    let service = json!({"name": "ServiceName", "type": "string", "filterable": true, "policy": true});
+    KEYS.into_iter().map(key).chain([service]).collect()
 }
 
 /// A time range, in nanoseconds since 1970, half-open.
@@ -130,8 +149,7 @@ pub struct Layout<'a> {
     pub table: &'a str,
     pub range: Range,
     pub traces: u64,
-    /// Columns that hold keys of maps: map, key, column.
-    pub columns: &'a [(String, String, String)],
+    pub columns: &'a [KeyColumn],
 }
 
 impl Operand {
@@ -146,8 +164,8 @@ impl Operand {
         let column = layout
             .columns
             .iter()
-            .find(|(map, key, _)| Some(map.as_str()) == self.map && key == self.name)
-            .map(|(_, _, column)| format!("`{column}`"));
+            .find(|column| Some(column.map.as_str()) == self.map && column.key == self.name)
+            .map(|column| format!("`{}`", column.column));
         let operand = match (column, self.map) {
             (Some(column), _) => column,
             (None, Some(map)) => format!("{map}['{}']", self.name),
@@ -250,7 +268,8 @@ mod tests {
     #[test]
     fn hand_written_statements_use_columns_that_are_there() {
         let cell = Cell::all().find(|cell| cell.is_meant_by("two/status")).unwrap();
-        let columns = [("SpanAttributes".to_owned(), "tenant.id".to_owned(), "tenant".to_owned())];
+        let columns =
+            [KeyColumn { map: "SpanAttributes".into(), key: "tenant.id".into(), column: "tenant".into() }];
         let layout = |columns| Layout { table: "t", range: Range { from: 0, to: 1 }, traces: 1_000, columns };
         let without = cell.by_hand("semi", &layout(&[]), 50);
         assert!(

@@ -1,8 +1,128 @@
-//! Figures as tables for people.
+//! Figures as tables for people, and the bars that they are held against.
 
 use std::fmt::Write as _;
 
-use super::cells::{Figures, Measured, geometric_mean};
+use super::cells::Measured;
+use super::pages::{WALK, Walk, Whole};
+use super::questions::SHAPES;
+use super::suggestions::Applied;
+use super::turns::{Figures, geometric_mean};
+use crate::bench::bars::{self, Bar};
+
+/// All that was measured; what was not is empty.
+#[derive(Default)]
+pub struct Results {
+    pub spans: u64,
+    pub engine: String,
+    pub cells: Vec<Measured>,
+    pub whole: Vec<Whole>,
+    pub walk: Option<Walk>,
+    pub windows: Vec<(&'static str, Figures)>,
+    pub applied: Option<Applied>,
+    pub cells_with_columns: Vec<Measured>,
+    pub whole_with_columns: Vec<Whole>,
+}
+
+impl Results {
+    /// The section of the page, and the bars in it.
+    pub fn markdown(&self) -> (String, Vec<Bar>) {
+        let bars = self.bars();
+        let mut out = format!(
+            "## Searching\n\n{} spans in {} traces of the OpenTelemetry exporter's default table, ClickHouse {}; the first 50 \
+             traces,\n`\"view\": \"ids\"`, over HTTP with an API key. By hand are three shapes of one statement, sent straight to the \
+             store in turn\nwith the service and found to have the same answer, id by id: *naive* groups the window by trace id \
+             (`HAVING countIf(policy) > 0\nAND countIf(condition) > 0`), *pre* does it `WHERE policy OR condition`, *semi* is `WHERE \
+             condition AND TraceId IN (SELECT …\nWHERE policy)`. The quickest is set in bold, and the service is compared with it. All \
+             times are medians after a round that\nfills caches.\n\n",
+            grouped(self.spans),
+            grouped(self.spans / super::data::SPANS_A_TRACE),
+            self.engine
+        );
+        if !bars.is_empty() {
+            let _ = writeln!(out, "{}", bars::table(&bars));
+        }
+        let mut part = |title: &str, text: Option<String>| {
+            if let Some(text) = text {
+                let _ = writeln!(out, "### {title}\n\n{}\n", text.trim_end());
+            }
+        };
+        let some = |list: &[Measured]| (!list.is_empty()).then(|| cells(list));
+        let some_whole = |list: &[Whole]| (!list.is_empty()).then(|| whole(list));
+        part("The exporter's table as it is", some(&self.cells));
+        part("With what the service suggests in place", some(&self.cells_with_columns));
+        part("What was suggested", self.applied.as_ref().map(applied));
+        part("Whole pages, the exporter's table as it is", some_whole(&self.whole));
+        part("Whole pages with what the service suggests in place", some_whole(&self.whole_with_columns));
+        part("Pages", self.walk.as_ref().map(walk));
+        part("Windows", (!self.windows.is_empty()).then(|| windows(&self.windows)));
+        (out, bars)
+    }
+
+    fn bars(&self) -> Vec<Bar> {
+        let mut bars = Vec::new();
+        if !self.cells.is_empty() {
+            let slowest = self.cells.iter().map(|cell| 1.0 / cell.gain()).fold(f64::NAN, f64::max);
+            bars.push(Bar::at_most("table as it is: worst cell, times the time by hand", 1.2, slowest));
+            let mean = geometric_mean(self.cells.iter().map(Measured::gain));
+            bars.push(Bar::at_least("table as it is: times faster than by hand, geometric mean", 3.0, mean));
+        }
+        if !self.cells_with_columns.is_empty() {
+            let slowest =
+                self.cells_with_columns.iter().map(|cell| 1.0 / cell.gain()).fold(f64::NAN, f64::max);
+            bars.push(Bar::at_most(
+                "with suggestions: worst cell, times the time by hand with them",
+                1.0,
+                slowest,
+            ));
+            let mean = geometric_mean(self.cells_with_columns.iter().map(Measured::gain));
+            bars.push(Bar::at_least(
+                "with suggestions: times faster than by hand with them, geometric mean",
+                3.0,
+                mean,
+            ));
+            if !self.cells.is_empty() {
+                let pairs = self.cells.iter().zip(&self.cells_with_columns);
+                let gains = pairs.map(|(without, with)| {
+                    without.by_hand().1.milliseconds / with.service.milliseconds.max(1e-6)
+                });
+                bars.push(Bar::at_least(
+                    "with suggestions: times faster than by hand without them, geometric mean",
+                    10.0,
+                    geometric_mean(gains),
+                ));
+            }
+        }
+        for (what, list) in [
+            ("whole page, times the time of its parts, geometric mean", &self.whole),
+            (
+                "whole page with suggestions, times the time of its parts, geometric mean",
+                &self.whole_with_columns,
+            ),
+        ] {
+            if !list.is_empty() {
+                bars.push(Bar::at_most(what, 1.15, geometric_mean(list.iter().map(Whole::overhead))));
+            }
+        }
+        if let Some(walk) = &self.walk {
+            bars.push(Bar::at_least(
+                "pages of a walk in which each trace came exactly once",
+                WALK as f64,
+                walk.pages as f64,
+            ));
+            bars.push(Bar::at_most("page 500, times the time of page 1", 1.3, walk.growth(500)));
+        }
+        if let Some((_, first)) = self.windows.first() {
+            let longest =
+                self.windows.iter().map(|(_, figures)| figures.milliseconds).fold(f64::NAN, f64::max);
+            bars.push(Bar::at_most(
+                "windows up to 7 days, times the time of 1 hour",
+                1.5,
+                longest / first.milliseconds,
+            ));
+        }
+        bars
+    }
+}
 
 /// One cell in a line, for somebody who waits.
 pub fn line(measured: &Measured) -> String {
@@ -17,47 +137,112 @@ pub fn line(measured: &Measured) -> String {
     )
 }
 
-/// All cells as a Markdown table.
-pub fn cells(measured: &[Measured]) -> String {
+/// Cells as a Markdown table.
+fn cells(measured: &[Measured]) -> String {
     let mut out = String::from(
-        "| policy, condition | traces | naive, ms | pre, ms | semi, ms | service, ms | statements | times faster \
-         | rows read by hand | by the service | MB read by hand | by the service |\n\
-         |---|---|---|---|---|---|---|---|---|---|---|---|\n",
+        "| policy, condition | traces | naive, ms | pre, ms | semi, ms | service, ms | page 20, ms | times faster \
+         | rows read by hand | by the service | MB read by hand | by the service | statements |\n\
+         |---|---|---|---|---|---|---|---|---|---|---|---|---|\n",
     );
     for one in measured {
         let (best, by_hand) = one.by_hand();
-        let shape = |name: &str, figures: &Figures| {
+        let shape = |(name, figures): (&str, &Figures)| {
             let text = time(figures.milliseconds);
             if name == best { format!("**{text}**") } else { text }
         };
-        let shapes: Vec<String> = super::questions::SHAPES
-            .iter()
-            .zip(&one.shapes)
-            .map(|(name, figures)| shape(name, figures))
-            .collect();
+        let shapes: Vec<String> = SHAPES.into_iter().zip(&one.shapes).map(shape).collect();
         let _ = writeln!(
             out,
-            "| {} | {} | {} | {} | {} | {:.2} | {} | {} | {} | {} |",
+            "| {} | {} | {} | {} | {} | {:.2} | {} | {} | {} | {} | {} |",
             one.cell.name(),
             one.found,
             shapes.join(" | "),
             time(one.service.milliseconds),
-            one.statements,
+            one.later.map_or_else(String::new, |later| time(later.milliseconds)),
             one.gain(),
             grouped(by_hand.rows),
             grouped(one.service.rows),
             megabytes(by_hand.bytes),
-            megabytes(one.service.bytes)
+            megabytes(one.service.bytes),
+            one.statements
         );
     }
     if let Some(worst) = measured.iter().min_by(|one, other| one.gain().total_cmp(&other.gain())) {
         let _ = writeln!(
             out,
-            "\nGeometric mean: {:.2} times faster than the quickest of the three by hand. Worst: {}, {:.2} times.",
+            "\nGeometric mean: {:.2} times faster than the quickest of the three by hand. Worst: {}, {:.2} times. Rows, bytes and \
+             statements\nof the service are all that the store did meanwhile.",
             geometric_mean(measured.iter().map(Measured::gain)),
             worst.cell.name(),
             worst.gain()
         );
+    }
+    out
+}
+
+/// Whole pages as a Markdown table.
+fn whole(measured: &[Whole]) -> String {
+    let mut out = String::from(
+        "The first page with all columns as JSON, beside the ids of the same page through the service and a statement that reads \
+         the spans\nof these ids straight from the store.\n\n\
+         | policy, condition | spans | page, ms | ids, ms | spans by hand, ms | page against its parts |\n|---|---|---|---|---|---|\n",
+    );
+    for one in measured {
+        let _ = writeln!(
+            out,
+            "| {} | {} | {} | {} | {} | {:.2} |",
+            one.cell.name(),
+            grouped(one.spans),
+            time(one.page.milliseconds),
+            time(one.selection.milliseconds),
+            time(one.reading.milliseconds),
+            one.overhead()
+        );
+    }
+    out
+}
+
+fn applied(applied: &Applied) -> String {
+    let (before, after) = applied.bytes;
+    let mut out = format!(
+        "Statements of `GET /schema/ddl`, run as they are; the table grew from {} MB to {} MB.\n\n\
+         | suggestion | seconds to run |\n|---|---|\n",
+        megabytes(before),
+        megabytes(after)
+    );
+    for (what, elapsed) in &applied.suggestions {
+        let _ = writeln!(out, "| `{what}` | {:.1} |", elapsed.as_secs_f64());
+    }
+    out
+}
+
+fn walk(walk: &Walk) -> String {
+    let mut out = format!(
+        "Policy of 70 % of spans, no condition. A walk through {} pages took {:.0} s and found {} traces, each exactly once and in \
+         the order\nof the statement by hand.\n\n| page | ms | times page 1 |\n|---|---|---|\n",
+        walk.pages,
+        walk.elapsed.as_secs_f64(),
+        grouped(walk.traces as u64)
+    );
+    for (number, figures) in &walk.timed {
+        let _ = writeln!(
+            out,
+            "| {} | {} | {:.2} |",
+            grouped(*number as u64),
+            time(figures.milliseconds),
+            walk.growth(*number)
+        );
+    }
+    out
+}
+
+fn windows(windows: &[(&'static str, Figures)]) -> String {
+    let mut out = String::from(
+        "The same number of spans over eight days; policy of 70 % of spans, no condition; windows that end with the data.\n\n\
+         | window | first page, ms |\n|---|---|\n",
+    );
+    for (name, figures) in windows {
+        let _ = writeln!(out, "| {name} | {} |", time(figures.milliseconds));
     }
     out
 }

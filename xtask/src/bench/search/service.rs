@@ -9,7 +9,7 @@ use ureq::Agent;
 use ureq::http::Request;
 
 use super::data::{DATABASE, Table};
-use super::questions::{ASKERS, Asker, Cell, Range, fields};
+use super::questions::{ASKERS, Asker, Cell, Layout, fields};
 use crate::bench::store::{Reply, agent, answer};
 use crate::stack::api::{Client, rfc_3339, text};
 use crate::stack::{Service, trace_source};
@@ -27,15 +27,6 @@ pub struct Prepared {
     agent: Agent,
     /// By the asker's name.
     keys: HashMap<&'static str, String>,
-}
-
-/// What is asked of the service.
-pub struct Question<'a> {
-    pub cell: Cell,
-    pub traces: u64,
-    pub range: Range,
-    pub view: &'a str,
-    pub cursor: Option<&'a str>,
 }
 
 /// A page.
@@ -59,7 +50,7 @@ impl Prepared {
         running.wait_until_ready(&anonymous, || Ok(()))?;
         let (administrator, _) = anonymous.take_account("admin", &running.admin_password)?;
         trace_source::bind(&administrator, DATABASE, table.name)?;
-        trace_source::mark(&administrator, &Value::Array(fields()))?;
+        trace_source::mark(&administrator, &Value::Array(fields(&[])))?;
         let mut keys = HashMap::new();
         for asker in &ASKERS {
             keys.insert(asker.name, account(&anonymous, &administrator, asker)?);
@@ -70,16 +61,17 @@ impl Prepared {
     /// Another table instead, with the same fields marked.
     pub fn bind(&self, table: Table) -> Result<()> {
         trace_source::bind(&self.administrator, DATABASE, table.name)?;
-        trace_source::mark(&self.administrator, &Value::Array(fields()))
+        trace_source::mark(&self.administrator, &Value::Array(fields(&[])))
     }
 
-    pub fn ask(&self, question: &Question<'_>) -> Result<Page> {
-        let key = self.keys.get(question.cell.asker.name).context("the user has no key")?;
+    /// A page of a cell over the layout's window, as `view`; the first one without a cursor.
+    pub fn page(&self, cell: Cell, layout: &Layout<'_>, view: &str, cursor: Option<&str>) -> Result<Page> {
+        let key = self.keys.get(cell.asker.name).context("the user has no key")?;
         let mut body = json!({
-            "from": rfc_3339(question.range.from), "to": rfc_3339(question.range.to), "limit": PAGE,
-            "view": question.view, "filter": question.cell.filter(question.traces),
+            "from": rfc_3339(layout.range.from), "to": rfc_3339(layout.range.to), "limit": PAGE, "view": view,
+            "filter": cell.filter(layout.traces),
         });
-        if let (Some(cursor), Some(body)) = (question.cursor, body.as_object_mut()) {
+        if let (Some(cursor), Some(body)) = (cursor, body.as_object_mut()) {
             body.insert("cursor".to_owned(), json!(cursor));
         }
         let request = Request::post(format!("{}/traces/query", self.running.base))
@@ -87,9 +79,8 @@ impl Prepared {
             .header("content-type", "application/json")
             .body(body.to_string())?;
         let reply = answer(&self.agent, request)
-            .with_context(|| format!("the service was asked for {}: {body}", question.cell.name()))?;
-        let document =
-            if question.view == "spans" { Value::Null } else { serde_json::from_slice(&reply.body)? };
+            .with_context(|| format!("the service was asked for {}: {body}", cell.name()))?;
+        let document = if view == "spans" { Value::Null } else { serde_json::from_slice(&reply.body)? };
         Ok(Page { reply, document })
     }
 

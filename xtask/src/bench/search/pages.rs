@@ -1,0 +1,198 @@
+//! Pages after the first, pages with whole spans, and windows of different lengths.
+
+use std::collections::HashSet;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use indicatif::{ProgressBar, ProgressStyle};
+
+use super::data::{DATABASE, Table};
+use super::questions::{Cell, Layout, Range};
+use super::service::{PAGE, Prepared};
+use super::turns::{self, Contestant, Effort, Figures, SETTINGS, Sample};
+use crate::bench::store::Store;
+
+/// Pages of the walk, and those of which the time is taken.
+pub const WALK: usize = 1_000;
+const TIMED: [usize; 4] = [1, 20, 500, WALK];
+/// A walk that takes longer is ended: then a page takes longer than anybody would wait.
+const WALK_LIMIT: Duration = Duration::from_secs(1_800);
+
+/// Windows before the end of the data.
+const WINDOWS: [(&str, u64); 3] = [("1 hour", 3_600), ("24 hours", 86_400), ("7 days", 604_800)];
+
+/// What came of a walk.
+pub struct Walk {
+    pub pages: usize,
+    pub traces: usize,
+    pub elapsed: Duration,
+    /// Pages by number, measured again in turn.
+    pub timed: Vec<(usize, Figures)>,
+}
+
+impl Walk {
+    /// How many times page `number` takes the time of the first; NaN when it was not reached.
+    pub fn growth(&self, number: usize) -> f64 {
+        let of = |number| {
+            let found = self.timed.iter().find(|(page, _)| *page == number);
+            found.map_or(f64::NAN, |(_, figures)| figures.milliseconds)
+        };
+        of(number) / of(1)
+    }
+}
+
+/// Where matches are dense.
+pub fn dense() -> Result<Cell> {
+    Cell::all().next().context("there are no cells")
+}
+
+/// Walks through pages of the dense cell; every trace must come exactly once, in the order of the statement by hand.
+pub fn walk(service: &Prepared, store: &Store, layout: &Layout<'_>, effort: Effort) -> Result<Walk> {
+    let cell = dense()?;
+    let ask = |cursor: Option<&str>| service.page(cell, layout, "ids", cursor);
+    let bar = ProgressBar::new(WALK as u64);
+    bar.set_style(ProgressStyle::with_template("walking {wide_bar} page {human_pos}, {eta} remain")?);
+    let begun = Instant::now();
+    let (mut ids, mut cursors) = (Vec::new(), vec![None::<String>]);
+    while let Some(cursor) = cursors.get(bar.position() as usize) {
+        let page = ask(cursor.as_deref())?;
+        ids.extend(page.trace_ids()?);
+        bar.inc(1);
+        match page.next_cursor() {
+            Some(next) if begun.elapsed() < WALK_LIMIT && cursors.len() < WALK => cursors.push(Some(next)),
+            _ => break,
+        }
+    }
+    let (pages, elapsed) = (cursors.len(), begun.elapsed());
+    bar.finish_and_clear();
+    let expected = store.ask(&cell.by_hand("pre", layout, PAGE * pages as u64), SETTINGS)?.lines()?;
+    let distinct = ids.iter().collect::<HashSet<_>>().len();
+    ensure!(distinct == ids.len(), "of {} traces of a walk, {} came twice", ids.len(), ids.len() - distinct);
+    ensure!(ids == expected, "a walk through {pages} pages found other traces than the statement by hand");
+
+    let mut contestants = Vec::new();
+    for number in TIMED {
+        if let Some(cursor) = cursors.get(number - 1) {
+            contestants.push(Contestant::new(format!("page {number}"), move || {
+                let page = ask(cursor.as_deref())?;
+                Ok(Sample { answer: page.trace_ids()?, elapsed: page.reply.elapsed, rows: 0, bytes: 0 })
+            }));
+        }
+    }
+    let (_, figures) = turns::measure(&mut contestants, effort)?;
+    drop(contestants);
+    Ok(Walk { pages, traces: ids.len(), elapsed, timed: TIMED.into_iter().zip(figures).collect() })
+}
+
+/// The first page with whole spans, beside its parts.
+pub struct Whole {
+    pub cell: Cell,
+    pub spans: u64,
+    /// Through the service.
+    pub page: Figures,
+    /// Through the service, ids alone.
+    pub selection: Figures,
+    /// The spans of these ids, by hand.
+    pub reading: Figures,
+}
+
+impl Whole {
+    /// How many times the page takes the time of its parts.
+    pub fn overhead(&self) -> f64 {
+        self.page.milliseconds / (self.selection.milliseconds + self.reading.milliseconds).max(1e-6)
+    }
+}
+
+/// Measures the first page of a cell with all columns; none when it holds no trace.
+pub fn whole(
+    service: &Prepared,
+    store: &Store,
+    layout: &Layout<'_>,
+    cell: Cell,
+    effort: Effort,
+) -> Result<Option<Whole>> {
+    let ids = service.page(cell, layout, "ids", None)?.trace_ids()?;
+    if ids.is_empty() {
+        return Ok(None);
+    }
+    let count = format!("SELECT count() FROM {} WHERE TraceId IN ({})", layout.table, listed(&ids));
+    let spans: u64 = store.run(&count)?.trim().parse()?;
+    let through = |view: &'static str| {
+        let page = service.page(cell, layout, view, None)?;
+        // Ids of spans as they stand in each row, and nowhere else.
+        let answer = match view {
+            "spans" => occurrences(&page.reply.body, b"\"SpanId\":"),
+            _ => spans,
+        };
+        Ok(Sample { answer, elapsed: page.reply.elapsed, rows: 0, bytes: 0 })
+    };
+    let statement = reading(store, layout, &ids)?;
+    let mut contestants = vec![
+        Contestant::new("the page", || through("spans")),
+        Contestant::new("its ids", || through("ids")),
+        Contestant::new("its spans by hand", || {
+            let reply = store.ask(&statement, "enable_http_compression=0&use_query_cache=0")?;
+            let answer = occurrences(&reply.body, b"\"SpanId\":");
+            Ok(Sample { answer, elapsed: reply.elapsed, rows: 0, bytes: 0 })
+        }),
+    ];
+    let (_, figures) = turns::agree(&mut contestants, effort)?;
+    drop(contestants);
+    let [page, selection, reading] = figures.as_slice() else { bail!("figures are missing") };
+    Ok(Some(Whole { cell, spans, page: *page, selection: *selection, reading: *reading }))
+}
+
+fn listed(ids: &[String]) -> String {
+    ids.iter().map(|id| format!("'{id}'")).collect::<Vec<_>>().join(", ")
+}
+
+fn occurrences(body: &[u8], part: &[u8]) -> u64 {
+    body.windows(part.len()).filter(|window| *window == part).count() as u64
+}
+
+/// The statement that reads these traces in the page's order: all columns, as JSON, without columns that tables compute.
+fn reading(store: &Store, layout: &Layout<'_>, ids: &[String]) -> Result<String> {
+    let columns = store.run(&format!(
+        "SELECT name FROM system.columns WHERE database = '{DATABASE}' AND {} AND default_kind IN ('', 'DEFAULT') \
+         ORDER BY position",
+        format_args!("concat('`{DATABASE}`.`', table, '`') = '{}'", layout.table)
+    ))?;
+    let columns: Vec<String> = columns.lines().map(|name| format!("`{name}`")).collect();
+    let places: Vec<String> = (1..=ids.len()).map(|place| place.to_string()).collect();
+    Ok(format!(
+        "SELECT {columns} FROM {table} WHERE TraceId IN ({ids}) \
+         ORDER BY transform(TraceId, [{ids}], [{places}], 0), Timestamp, SpanId FORMAT JSONEachRow \
+         SETTINGS output_format_json_quote_64bit_integers = 0, output_format_json_validate_utf8 = 1, \
+         output_format_json_escape_forward_slashes = 0, date_time_output_format = 'iso'",
+        columns = columns.join(", "),
+        table = layout.table,
+        ids = listed(ids),
+        places = places.join(", ")
+    ))
+}
+
+/// The time of the first page for each window, by its name.
+pub fn windows(
+    service: &Prepared,
+    store: &Store,
+    table: Table,
+    traces: u64,
+    effort: Effort,
+) -> Result<Vec<(&'static str, Figures)>> {
+    let (cell, quoted) = (dense()?, table.quoted());
+    let layout =
+        |seconds| Layout { table: &quoted, range: Range::last_seconds(seconds), traces, columns: &[] };
+    let mut contestants = Vec::new();
+    for (name, seconds) in WINDOWS {
+        contestants.push(Contestant::new(name, move || {
+            let page = service.page(cell, &layout(seconds), "ids", None)?;
+            Ok(Sample { answer: page.trace_ids()?, elapsed: page.reply.elapsed, rows: 0, bytes: 0 })
+        }));
+    }
+    // The newest traces are the same, however far back one looks.
+    let (answer, figures) = turns::agree(&mut contestants, effort)?;
+    drop(contestants);
+    let expected = store.ask(&cell.by_hand("pre", &layout(3_600), PAGE), SETTINGS)?.lines()?;
+    ensure!(answer == Some(expected), "the statement by hand finds other traces in the window");
+    Ok(WINDOWS.into_iter().map(|(name, _)| name).zip(figures).collect())
+}

@@ -1,0 +1,121 @@
+//! The suggested DDL: run as it is given, adopted, and taken away again, so that the next run begins where this one did.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::Value;
+
+use super::data::{DATABASE, Table};
+use super::questions::{KEYS, KeyColumn, fields};
+use super::service::Prepared;
+use crate::bench::store::Store;
+use crate::stack::api::{list, text};
+use crate::stack::{interrupt, trace_source};
+
+/// The service looks at tables anew within a minute.
+const NOTICED: Duration = Duration::from_secs(61);
+/// One suggestion may make another one possible, and no more than this deep.
+const TURNS: usize = 4;
+
+/// What was done.
+pub struct Applied {
+    /// What each suggestion was about, and what its statements took.
+    pub suggestions: Vec<(String, Duration)>,
+    pub columns: Vec<KeyColumn>,
+    /// Bytes on disk before and afterwards.
+    pub bytes: (u64, u64),
+}
+
+/// Runs every statement that the service suggests, adopts the columns, and waits until all of it is noticed.
+pub fn apply(service: &Prepared, store: &Store, table: Table) -> Result<Applied> {
+    let before = bytes(store, table)?;
+    let mut done = Vec::new();
+    for turn in 0.. {
+        let advice = service.administrator.get("/schema/ddl")?;
+        let suggested = list(&advice, "/suggestions")?;
+        if suggested.is_empty() {
+            break;
+        }
+        ensure!(turn < TURNS, "what was suggested and run is suggested again: {advice}");
+        for suggestion in suggested {
+            let afterwards = list(suggestion, "/afterwards").unwrap_or_default();
+            let statements =
+                list(suggestion, "/statements")?.iter().chain(afterwards).filter_map(Value::as_str);
+            let what = text(suggestion, "/id")?;
+            eprintln!("running what is suggested: {what}");
+            let begun = Instant::now();
+            for statement in statements {
+                store.run(statement).with_context(|| format!("the suggestion `{what}` cannot be run"))?;
+            }
+            done.push((what.to_owned(), begun.elapsed()));
+        }
+    }
+    ensure!(!done.is_empty(), "the service suggests nothing for a table that has nothing");
+    let columns = columns(store, table)?;
+    trace_source::mark(&service.administrator, &Value::Array(fields(&columns)))?;
+    let begun = Instant::now();
+    while begun.elapsed() < NOTICED {
+        interrupt::check()?;
+        thread::sleep(Duration::from_millis(200));
+    }
+    Ok(Applied { suggestions: done, columns, bytes: (before, bytes(store, table)?) })
+}
+
+/// The columns that hold the marked keys, found by what they are made of. The service checks them when they are adopted.
+fn columns(store: &Store, table: Table) -> Result<Vec<KeyColumn>> {
+    let text = store.run(&format!(
+        "SELECT name, default_expression FROM system.columns WHERE database = '{DATABASE}' AND table = '{}' \
+         AND default_kind = 'MATERIALIZED' FORMAT TSVRaw",
+        table.name
+    ))?;
+    let holds = |expression: &str, map: &str, key: &str| {
+        expression.contains(&format!("'{key}'")) && expression.contains(map)
+    };
+    KEYS.into_iter()
+        .map(|(map, key, _)| {
+            let mut lines = text.lines().filter_map(|line| line.split_once('\t'));
+            let (column, _) = lines
+                .find(|(_, expression)| holds(expression, map, key))
+                .with_context(|| format!("no column was suggested for the key `{key}`"))?;
+            Ok(KeyColumn { map: map.to_owned(), key: key.to_owned(), column: column.to_owned() })
+        })
+        .collect()
+}
+
+/// Takes away whatever the exporter's table does not have. It belongs to this benchmark alone.
+pub fn take_away(store: &Store, table: Table) -> Result<()> {
+    let of = |what: &str, from: &str, condition: &str| -> Result<Vec<String>> {
+        let rows = store.run(&format!(
+            "SELECT name FROM system.{from} WHERE database = '{DATABASE}' AND table = '{}' AND {condition} FORMAT TSVRaw",
+            table.name
+        ))?;
+        Ok(rows.lines().map(|name| format!("DROP {what} `{name}`")).collect())
+    };
+    // What rests on a column goes before it.
+    let mut dropped = of("PROJECTION", "projections", "1")?;
+    dropped.extend(of("INDEX", "data_skipping_indices", &format!("name NOT IN ({OWN_INDEXES})"))?);
+    dropped.extend(of("COLUMN", "columns", "default_kind = 'MATERIALIZED'")?);
+    for change in &dropped {
+        store.run(&format!("ALTER TABLE {} {change}", table.quoted()))?;
+    }
+    if !dropped.is_empty() {
+        eprintln!("{} has the exporter's columns and indexes again", table.name);
+    }
+    Ok(())
+}
+
+/// Those of the exporter's table.
+const OWN_INDEXES: &str = "'idx_trace_id', 'idx_res_attr_key', 'idx_res_attr_value', 'idx_span_attr_key', \
+    'idx_span_attr_value', 'idx_duration'";
+
+fn bytes(store: &Store, table: Table) -> Result<u64> {
+    let text = store.run(&format!(
+        "SELECT sum(bytes_on_disk) FROM system.parts WHERE active AND database = '{DATABASE}' AND table = '{}'",
+        table.name
+    ))?;
+    match text.trim().parse() {
+        Ok(bytes) => Ok(bytes),
+        Err(_) => bail!("the store does not tell how large {} is", table.name),
+    }
+}
