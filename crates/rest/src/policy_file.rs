@@ -59,6 +59,8 @@ struct FileField {
     filterable: Option<bool>,
     /// Whether policies may use it; they may, unless it is a number.
     policy: Option<bool>,
+    /// The materialized column that policies read in place of a map's key.
+    column: Option<String>,
 }
 
 /// A role.
@@ -192,6 +194,9 @@ fn marked(sent: FileField) -> Result<MarkedField, (&'static str, String)> {
     if sent.reference.is_some_and(|reference| reference != field.to_string()) {
         return Err(("/ref", format!("the field is called `{field}`; `ref` may be left out")));
     }
+    if sent.column.is_some() && source != FieldSource::MapKey {
+        return Err(("/column", "only a key of a map has a column in its place".to_owned()));
+    }
     let policy = sent.policy.unwrap_or(logical != LogicalType::Number);
     if policy && logical == LogicalType::Number {
         return Err(("/policy", "policies cannot use numbers".to_owned()));
@@ -203,7 +208,7 @@ fn marked(sent: FileField) -> Result<MarkedField, (&'static str, String)> {
         column_type,
         filterable: sent.filterable.unwrap_or(true),
         policy,
-        column: None,
+        column: sent.column,
     })
 }
 
@@ -274,6 +279,7 @@ mod tests {
         assert!(refused("{name: a, type: number, policy: true}").starts_with("/fields/0/policy policies"));
         assert!(refused("{name: a, ref: b}").starts_with("/fields/0/ref the field is called `a`"));
         assert!(refused("{name: a, source: map_key}").starts_with("/fields/0/source"));
+        assert!(refused("{name: a, column: b}").starts_with("/fields/0/column only a key"));
         assert!(refused("{name: a, source: row}").contains("unknown variant `row`"));
         assert!(refused("{name: a}\n  - {name: a}").starts_with("/fields/1 `a` is there twice"));
         assert_eq!(refused("{nam: a}"), "2:6 unknown member `nam`; did you mean `name`?");

@@ -275,6 +275,10 @@ pub(crate) struct WireFieldMark {
     filterable: bool,
     /// Whether policies may use it; never for numbers.
     policy: bool,
+    /// For a key of a map: the materialized column of it that policies are to read in place of the map, which is the same
+    /// and faster. It is compared with the map over the whole table before it is adopted. Absent for none.
+    #[schema(examples("SpanAttributes_tenant"))]
+    column: Option<String>,
 }
 
 impl From<WireFieldMark> for FieldMark {
@@ -285,6 +289,7 @@ impl From<WireFieldMark> for FieldMark {
             logical: mark.logical.map(tracewarden_model::LogicalType::from),
             filterable: mark.filterable,
             policy: mark.policy,
+            column: mark.column,
         }
     }
 }
@@ -295,7 +300,8 @@ impl From<WireFieldMark> for FieldMark {
     (status = 200, description = "Marked", body = WireAccessModel, headers(("ETag" = String, description = "The version"))),
     (status = 409, description = "`conflict`: a stored policy would break; `not_bound`: no table is bound"),
     (status = 412, description = "`precondition_failed`: changed since"),
-    (status = 422, description = "`unknown_field`, or `invalid_value`: a field that will not do"),
+    (status = 422, description = "`unknown_field`, or `invalid_value`: a field that will not do; `column_differs`: a column \
+        to adopt has other values than the map"),
     (status = 428, description = "`precondition_required`: `If-Match` is missing"),
     (status = 502, description = "`trace_store_error`: the trace store failed"),
     (status = 503, description = "`unavailable`: the trace store cannot be reached"),

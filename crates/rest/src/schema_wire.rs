@@ -216,6 +216,9 @@ pub(crate) struct WireMarkedField {
     filterable: bool,
     /// Whether policies may use it.
     policy: bool,
+    /// The materialized column that policies read in place of the map; absent for none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    column: Option<String>,
 }
 
 impl From<&MarkedField> for WireMarkedField {
@@ -229,6 +232,7 @@ impl From<&MarkedField> for WireMarkedField {
             source: field.source.into(),
             filterable: field.filterable,
             policy: field.policy,
+            column: field.column.clone(),
         }
     }
 }

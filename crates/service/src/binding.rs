@@ -3,6 +3,7 @@
 use tracewarden_model::{AccessModel, Binding, MarkedField};
 use tracewarden_tracestore::BindingError;
 
+use crate::adoption::without_column;
 use crate::error::{FieldError, ServiceError};
 use crate::model_change::{check_version, resolve};
 use crate::precondition::IfMatch;
@@ -42,12 +43,12 @@ impl Service {
         binding: Binding,
         if_match: Option<IfMatch>,
     ) -> Result<BoundModel, ServiceError> {
-        let current = self.db().begin_read().await?.access_model().await?;
+        let current = self.db().access_model().await?;
         if current.binding.is_some() || if_match.is_some() {
             check_version(if_match, &current)?;
         }
         refuse_system_database(&binding.database, "/database")?;
-        let warnings = self.store().check_binding(&binding).await.map_err(|error| match error {
+        let mut warnings = self.store().check_binding(&binding).await.map_err(|error| match error {
             BindingError::Store(error) => ServiceError::from(error),
             BindingError::Invalid(members) => ServiceError::Refused(
                 members
@@ -60,12 +61,25 @@ impl Service {
             ),
         })?;
         let columns = self.store().columns(&binding.database, &binding.table).await?;
+        let other_table = current
+            .binding
+            .as_ref()
+            .is_none_or(|bound| (&bound.database, &bound.table) != (&binding.database, &binding.table));
         let mut errors = Vec::new();
         let mut fields = Vec::with_capacity(current.fields.len());
         for marked in &current.fields {
             match resolve(&marked.field, Some(marked.logical), &columns) {
                 Ok((source, logical, column_type)) => {
-                    fields.push(MarkedField { source, logical, column_type, ..marked.clone() })
+                    let field = MarkedField { source, logical, column_type, ..marked.clone() };
+                    // What was compared were the rows of the other table.
+                    if let Some(column) = field.column.as_ref().filter(|_| other_table) {
+                        warnings.push(format!(
+                            "column `{column}` of `{}` is no longer adopted, since this is another table: mark the \
+                             field with it again",
+                            field.field
+                        ));
+                    }
+                    fields.push(if other_table { without_column(field) } else { field });
                 }
                 Err((_, code, detail)) => {
                     let detail = format!("marked field `{}`: {detail}", marked.field);

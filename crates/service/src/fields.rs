@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 
 use tracewarden_model::{AccessModel, FieldRef, LogicalType, MarkedField};
+use tracewarden_tracestore::not_adoptable;
 
 use crate::error::{FieldError, ServiceError};
 use crate::model_change::{check_version, resolve};
@@ -24,6 +25,8 @@ pub struct FieldMark {
     pub filterable: bool,
     /// Whether policies may use it.
     pub policy: bool,
+    /// For a key of a map: the materialized column that policies are to read in its place.
+    pub column: Option<String>,
 }
 
 const FIELDS_MAX: usize = 1_000;
@@ -35,7 +38,8 @@ impl Service {
     /// # Errors
     /// [`ServiceError::NotBound`], [`ServiceError::PreconditionRequired`], [`ServiceError::PreconditionFailed`],
     /// [`ServiceError::Refused`] with pointers into `/fields`, [`ServiceError::Conflict`] naming stored policies that
-    /// would break, or a failure of the trace store.
+    /// would break, or a failure of the trace store. Columns that are newly adopted are compared with the data, which can
+    /// take long.
     pub async fn put_fields(
         &self,
         admin: &Administrator<'_>,
@@ -52,7 +56,7 @@ impl Service {
         marks: Vec<FieldMark>,
         if_match: Option<IfMatch>,
     ) -> Result<AccessModel, ServiceError> {
-        let current = self.db().begin_read().await?.access_model().await?;
+        let current = self.db().access_model().await?;
         check_version(if_match, &current)?;
         let binding = current.binding.clone().ok_or(ServiceError::NotBound)?;
         if marks.len() > FIELDS_MAX {
@@ -102,18 +106,25 @@ impl Service {
                     );
                     refuse("policy", "invalid_value", detail);
                 }
-                Ok((source, logical, column_type)) => fields.push(MarkedField {
-                    field,
-                    source,
-                    logical,
-                    column_type,
-                    filterable: mark.filterable,
-                    policy: mark.policy,
-                    column: None,
-                }),
+                Ok((source, logical, column_type)) => {
+                    let marked = MarkedField {
+                        field,
+                        source,
+                        logical,
+                        column_type,
+                        filterable: mark.filterable,
+                        policy: mark.policy,
+                        column: mark.column,
+                    };
+                    match not_adoptable(&marked, &columns) {
+                        Some(reason) => refuse("column", "invalid_value", reason),
+                        None => fields.push(marked),
+                    }
+                }
             }
         }
         validate::no_errors(errors)?;
+        self.compare_adopted(&binding, &current, &fields).await?;
         let next = AccessModel { version: current.version, binding: Some(binding), fields };
         self.put_model(admin, "schema.put_fields", &current, next).await
     }

@@ -9,6 +9,7 @@
 //! - A change and its audit record are one transaction. A read of traces is recorded durably before the first byte.
 
 mod access;
+mod adoption;
 mod api_keys;
 mod audit;
 mod audit_detail;

@@ -123,7 +123,12 @@ fn binding_detail(binding: &Binding) -> Value {
 }
 
 fn field_detail(field: &MarkedField) -> Value {
-    json!({ "type": field.logical.as_str(), "filterable": field.filterable, "policy": field.policy })
+    let mut detail =
+        json!({ "type": field.logical.as_str(), "filterable": field.filterable, "policy": field.policy });
+    if let (Value::Object(members), Some(column)) = (&mut detail, &field.column) {
+        members.insert("column".to_owned(), column.as_str().into());
+    }
+    detail
 }
 
 /// Why a field cannot be marked: the offending member, a code and a text.

@@ -58,6 +58,8 @@ impl TraceStore {
                 column_type,
                 type_text,
                 derived: false,
+                key: None,
+                in_parts: false,
             });
         }
         let of = |database: &str, table: &str| {

@@ -14,8 +14,11 @@ use tracewarden_testkit::policies::{COLUMNS, Generator, Written, literals};
 
 use crate::differential::{Asked, Verdict, by_both, connect, execute, load};
 use crate::filter_reference::matches;
-use crate::predicate_sql::{readable, render};
+use crate::fields::fit;
+use crate::key_columns::Purpose;
+use crate::predicate_sql::render;
 use crate::sql::Statement;
+use crate::table::Column;
 
 /// Policies and conditions of one statement.
 const BATCH: usize = 40;
@@ -499,12 +502,21 @@ async fn every_operator_on_every_hostile_value() {
     let (caller, mut wrong, mut cells) = (caller(), Vec::new(), 0);
     let mut results: BTreeMap<Verdict, usize> = BTreeMap::new();
     let mut seen: BTreeMap<(String, Verdict), usize> = BTreeMap::new();
-    for part in texts.chunks(BATCH) {
-        let asked = part.iter().map(|(_, text)| {
-            let written = Written { text: text.clone(), operations: Vec::new(), alone: true };
-            Asked::new(written, caller.clone()).unwrap_or_else(|| panic!("refused: {text}"))
-        });
-        let asked: Arc<Vec<Asked>> = Arc::new(asked.collect());
+    let written = |(field, text): &(String, String)| {
+        let written = Written { text: text.clone(), operations: Vec::new(), alone: true };
+        let asked = Asked::new(written, caller.clone()).unwrap_or_else(|| panic!("refused: {text}"));
+        (field.clone(), asked)
+    };
+    let mut every_policy: Vec<(String, Asked)> = texts.iter().map(written).collect();
+    // Again, with the values of keys read from columns that hold them.
+    let through_columns: Vec<(String, Asked)> = every_policy
+        .iter()
+        .filter_map(|(field, asked)| Some((field.clone(), asked.through_columns()?)))
+        .collect();
+    let policies_through_columns = through_columns.len();
+    every_policy.extend(through_columns);
+    for part in every_policy.chunks(BATCH) {
+        let asked: Arc<Vec<Asked>> = Arc::new(part.iter().map(|(_, asked)| asked.clone()).collect());
         let (by_store, by_reference) = by_both(&store, &asked, &spans).await;
         for (((asked, (field, _)), by_store), by_reference) in
             asked.iter().zip(part).zip(&by_store).zip(&by_reference)
@@ -521,42 +533,65 @@ async fn every_operator_on_every_hostile_value() {
     }
     let conditions: Vec<Condition> = model.fields.iter().flat_map(conditions).collect();
     let mut matching = 0;
-    for part in conditions.chunks(BATCH) {
-        let mut statement = Statement::over(COLUMNS.iter().map(|(name, _)| *name));
-        let columns: Vec<String> =
-            part.iter().map(|condition| render(&lower_condition(condition), &mut statement)).collect();
-        let result = statement.own("result");
-        statement.push(&format!(
-            "SELECT [{}] AS {result}, toTypeName({result}) FROM default.pairs ORDER BY id",
-            columns.iter().map(|column| format!("toUInt8({column})")).collect::<Vec<_>>().join(", ")
-        ));
-        let text = statement.text.clone();
-        let rows: Vec<(Vec<u8>, String)> =
-            store.client.rows(statement).await.unwrap_or_else(|error| panic!("{error}\n{text}"));
-        assert_eq!(rows.len(), spans.len());
-        for (span, (row, type_name)) in spans.iter().zip(rows) {
-            assert_eq!(type_name, "Array(UInt8)", "a predicate may be NULL");
-            for (condition, found) in part.iter().zip(row) {
-                cells += 1;
-                let value = stored(&condition.field, span);
-                let expected = matches(&value, condition);
-                matching += usize::from(expected);
-                if expected != (found == 1) {
-                    let sql = readable(&lower_condition(condition));
-                    wrong.push(format!(
-                        "store {found}, reference {expected}\n{condition:?}\n{value:?}\n{sql}"
-                    ));
+    // As filters are sent, which read whatever column of the form there is; and by the map alone.
+    let found = store.columns("default", "pairs").await.unwrap();
+    let without: Vec<Column> = found.iter().map(|column| Column { key: None, ..column.clone() }).collect();
+    let held = found.iter().filter(|column| column.key.is_some()).count();
+    let is_held = |condition: &&Condition| {
+        let mut columns = Vec::new();
+        let fitted = fit(&lower_condition(condition), &found, Purpose::Filter).unwrap();
+        fitted.for_each_field(&mut |field| columns.extend(field.column.clone()));
+        !columns.is_empty()
+    };
+    let through_columns: Vec<Condition> = conditions.iter().filter(is_held).cloned().collect();
+    for (conditions, columns) in [(&conditions, &without), (&through_columns, &found)] {
+        for part in conditions.chunks(BATCH) {
+            let mut statement = Statement::over(COLUMNS.iter().map(|(name, _)| *name));
+            let rendered: Vec<String> = part
+                .iter()
+                .map(|condition| {
+                    let predicate = fit(&lower_condition(condition), columns, Purpose::Filter).unwrap();
+                    render(&predicate, &mut statement)
+                })
+                .collect();
+            let result = statement.own("result");
+            statement.push(&format!(
+                "SELECT [{}] AS {result}, toTypeName({result}) FROM default.pairs ORDER BY id",
+                rendered.iter().map(|column| format!("toUInt8({column})")).collect::<Vec<_>>().join(", ")
+            ));
+            let text = statement.text.clone();
+            let rows: Vec<(Vec<u8>, String)> =
+                store.client.rows(statement).await.unwrap_or_else(|error| panic!("{error}\n{text}"));
+            assert_eq!(rows.len(), spans.len());
+            for (span, (row, type_name)) in spans.iter().zip(rows) {
+                assert!(
+                    matches!(type_name.as_str(), "Array(UInt8)" | "Array(LowCardinality(UInt8))"),
+                    "a predicate may be NULL: {type_name}"
+                );
+                for ((condition, sql), found) in part.iter().zip(&rendered).zip(row) {
+                    cells += 1;
+                    let value = stored(&condition.field, span);
+                    let expected = matches(&value, condition);
+                    matching += usize::from(expected);
+                    if expected != (found == 1) {
+                        wrong.push(format!(
+                            "store {found}, reference {expected}\n{condition:?}\n{value:?}\n{sql}"
+                        ));
+                    }
                 }
             }
         }
     }
     println!(
-        "{cells} cells: {} policies and {} conditions on {} rows; {results:?}, {matching} conditions match, {} wrong",
+        "{cells} cells: {} policies, {policies_through_columns} through columns too, and {} conditions, {} through \
+         columns too, on {} rows; {results:?}, {matching} conditions match, {} wrong",
         texts.len(),
         conditions.len(),
+        through_columns.len(),
         spans.len(),
         wrong.len()
     );
+    assert!(held >= 8 && policies_through_columns >= 100 && through_columns.len() >= 100, "columns are not read");
     wrong.sort_by_key(String::len);
     assert!(
         wrong.is_empty(),

@@ -7,6 +7,7 @@ use tracewarden_model::{ColumnType, FieldRef, FieldSource, LogicalType, MarkedFi
 use tracewarden_policy::{Predicate, can_stand_in};
 
 use crate::StoreError;
+use crate::key_columns::{Purpose, with_column};
 use crate::table::Column;
 
 /// Where the value of a field is, and what it can be marked as.
@@ -211,7 +212,11 @@ fn ambiguous(name: &str, holder: &Column) -> NoField {
 ///
 /// # Errors
 /// [`StoreError::FieldsChanged`] with every field of which that cannot be said.
-pub(crate) fn fit(predicate: &Predicate, columns: &[Column]) -> Result<Predicate, StoreError> {
+pub(crate) fn fit(
+    predicate: &Predicate,
+    columns: &[Column],
+    purpose: Purpose,
+) -> Result<Predicate, StoreError> {
     let mut changed: Vec<ChangedField> = Vec::new();
     let mut renewed: HashMap<Arc<MarkedField>, Arc<MarkedField>> = HashMap::new();
     let mut seen: HashSet<Arc<MarkedField>> = HashSet::new();
@@ -219,7 +224,7 @@ pub(crate) fn fit(predicate: &Predicate, columns: &[Column]) -> Result<Predicate
         if !seen.insert(Arc::clone(field)) {
             return;
         }
-        match as_it_is(field, columns) {
+        match as_it_is(field, columns).map(|now| with_column(now, columns, purpose)) {
             Ok(now) if now == **field => {}
             Ok(now) => {
                 renewed.insert(Arc::clone(field), Arc::new(now));
@@ -287,6 +292,8 @@ mod tests {
             column_type: ColumnType::parse(type_text),
             type_text: (*type_text).to_owned(),
             derived: false,
+            key: None,
+            in_parts: true,
         };
         columns.iter().map(column).collect()
     }
@@ -396,7 +403,7 @@ mod tests {
         let checked = tracewarden_policy::check(expression, &model).unwrap();
         let predicate = checked.predicate(&Caller::default()).unwrap();
         let mut types = Vec::new();
-        match fit(&predicate, &columns(&[(&holder, now)])) {
+        match fit(&predicate, &columns(&[(&holder, now)]), Purpose::Access) {
             Ok(fitted) => {
                 fitted.for_each_field(&mut |field| types.push(field.column_type.to_string()));
                 types.dedup();
@@ -494,14 +501,14 @@ mod tests {
             (condition(LogicalType::String, text, Test::Prefix("a".to_owned())), "UUID"),
             (condition(LogicalType::Boolean, "Nullable(Bool)", Test::BoolNe(true)), flag),
         ] {
-            let fitted = fit(&predicate, &columns(&[("x", now)])).unwrap();
+            let fitted = fit(&predicate, &columns(&[("x", now)]), Purpose::Filter).unwrap();
             let mut types = Vec::new();
             fitted.for_each_field(&mut |field| types.push(field.column_type.clone()));
             assert!(
                 !types.is_empty() && types.iter().all(|seen| *seen == ColumnType::parse(now)),
                 "{fitted:?}"
             );
-            assert!(fit(&predicate, &columns(&[("x", "Array(Array(UInt8))")])).is_err(), "{predicate:?}");
+            assert!(fit(&predicate, &columns(&[("x", "Array(Array(UInt8))")]), Purpose::Filter).is_err(), "{predicate:?}");
         }
     }
 
@@ -557,7 +564,7 @@ mod tests {
                 Err(diagnostics) => panic!("{expression}: {diagnostics:?}"),
             };
             let predicate = checked.predicate(&Caller::default()).unwrap();
-            let fitted = fit(&predicate, &now).unwrap();
+            let fitted = fit(&predicate, &now, Purpose::Access).unwrap();
             let mut before = 0;
             predicate.for_each_field(&mut |field| {
                 before += 1;
@@ -572,7 +579,7 @@ mod tests {
             // A place that is not seen would be sent as it was.
             let sent = format!("{fitted:?}");
             assert!(!sent.contains("Nullable"), "{expression}: {sent}");
-            assert!(fit(&predicate, &columns(&[])).is_err(), "{expression}");
+            assert!(fit(&predicate, &columns(&[]), Purpose::Access).is_err(), "{expression}");
         }
     }
 }

@@ -226,6 +226,8 @@ fn selection_of(scope: &AccessScope) -> String {
         column_type: ColumnType::parse(kind),
         type_text: (*kind).to_owned(),
         derived: false,
+        key: None,
+        in_parts: true,
     });
     let binding = binding();
     let table = BoundTable::new(&binding, columns.collect()).unwrap();

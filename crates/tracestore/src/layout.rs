@@ -167,7 +167,7 @@ pub fn can_be_key_column(map_type: &ColumnType, key: &str) -> bool {
 }
 
 /// The key, when an expression is of the one form.
-fn key_of(expression: &str) -> Option<MapKey> {
+pub(crate) fn key_of(expression: &str) -> Option<MapKey> {
     let mut reader = Reader::new(expression);
     reader.word("if(mapContains(")?;
     let map = reader.name()?;

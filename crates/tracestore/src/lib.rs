@@ -25,6 +25,7 @@ mod grants;
 #[cfg(test)]
 mod index_use;
 mod inspect;
+mod key_columns;
 mod layout;
 mod metrics;
 mod predicate_sql;
@@ -51,6 +52,7 @@ pub use error::StoreError;
 pub use fields::{ChangedField, NoField, PhysicalField, key_logical_types, members, physical_field};
 pub use grants::{Grant, Power};
 pub use inspect::{EndpointInspection, ProfileLimit, StoreInspection, UserInspection};
+pub use key_columns::{Compared, not_adoptable};
 pub use layout::{
     Layout, LayoutColumn, MapKey, ProjectedColumns, Projection, SkipIndex, TableEngine, can_be_key_column,
     key_column_expression,

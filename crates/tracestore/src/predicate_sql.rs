@@ -6,14 +6,15 @@
 //!
 //! The value under a key is `mapValues(m)[indexOf(mapKeys(m), k)]`, never `m[k]`. A map may hold a key twice, and the
 //! first one counts; `m[k]` tries the position at which the row before had the key, so that its result for such a map
-//! depends on other rows (seen with 26.7). Two statements could then disagree about who may see a trace.
+//! depends on other rows (seen with 26.7). Two statements could then disagree about who may see a trace. A column that
+//! holds what the map has under the key stands in its place where a field says so (`key_columns.rs`).
 
 use std::collections::BTreeMap;
 
 mod fields;
 mod json;
 
-use tracewarden_model::{FieldSource, MarkedField};
+use tracewarden_model::{FieldSource, LogicalType, MarkedField};
 use tracewarden_policy::Predicate;
 use tracewarden_policy::predicate::{Array, Atom, Int, Quantifier, Relation, Text, TextFunction};
 
@@ -235,6 +236,16 @@ fn one_of(field: &MarkedField, values: &[String], negated: bool, statement: &mut
         (_, false) => "IN",
         (_, true) => "NOT IN",
     };
+    if fields::key_column(field).is_some() {
+        let without_null = format!("(assumeNotNull({value}) {operator} {wanted})");
+        // Seen with 26.7: an index of type `bloom_filter` serves the comparison before its NULL is taken away, one of
+        // type `set` that after it, and neither the other. Elements of the one cannot be NULL.
+        return if negated {
+            without_null
+        } else {
+            format!("(ifNull({value} {operator} {wanted}, 0) AND {without_null})")
+        };
+    }
     let comparison = if field.column_type.is_nullable() {
         // The value without its NULL is a function of the column, and no skip index serves that.
         format!("ifNull({value} {operator} {wanted}, 0)")
@@ -279,6 +290,20 @@ fn searched(term: &Array, statement: &mut Statement) -> String {
         Array::List(_) => None,
     };
     stored.unwrap_or_else(|| array(term, statement))
+}
+
+/// The strings that a field has where it is defined, each once: the one that it is, or its elements; of elements those
+/// that begin with `prefix`, which is written as SQL.
+pub(crate) fn strings(field: &MarkedField, prefix: Option<&str>, statement: &mut Statement) -> String {
+    if field.logical != LogicalType::StringArray {
+        return format!("[{}]", fields::text(field, statement));
+    }
+    let elements = format!("arrayDistinct({})", fields::array(field, statement));
+    let element = statement.own("element");
+    match prefix {
+        None => elements,
+        Some(prefix) => format!("arrayFilter({element} -> startsWith({element}, {prefix}), {elements})"),
+    }
 }
 
 fn int(term: &Int, statement: &mut Statement) -> String {

@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 
 use tracewarden_model::{Binding, ColumnType, Filter, Timestamp};
-use tracewarden_policy::{Predicate, lower_condition};
 
 use crate::select::{Selection, id_list, known_column};
 use crate::table::plain_text;
@@ -63,8 +62,7 @@ impl TraceStore {
         let status = text(&display.status);
 
         let mut statement = table.statement();
-        let matched = Predicate::any(filter.conditions.iter().map(lower_condition));
-        let matched = table.condition(&matched, &mut statement)?;
+        let matched = table.any_condition(&filter.conditions, &mut statement)?;
         let ids = id_list(&selection.traces, &mut statement);
         let ticks = &table.ticks;
         let per_tick = table.nanos_per_tick;

@@ -1,9 +1,11 @@
 //! Columns of tables, as the store has them now.
 
-use tracewarden_model::{Binding, ColumnType, MarkedField};
-use tracewarden_policy::Predicate;
+use tracewarden_model::{Binding, ColumnType, Condition, MarkedField};
+use tracewarden_policy::{Predicate, lower_condition};
 
 use crate::fields::fit;
+use crate::key_columns::{Purpose, held_keys};
+use crate::layout::MapKey;
 use crate::predicate_sql::render;
 use crate::sql::{Statement, quote};
 use crate::{StoreError, TraceStore};
@@ -19,6 +21,11 @@ pub struct Column {
     pub type_text: String,
     /// Whether `SELECT *` leaves it out (materialized and alias columns).
     pub derived: bool,
+    /// The key that it holds the values of, when it is materialized in exactly the one form.
+    pub key: Option<MapKey>,
+    /// Whether the table keeps its rows itself, in parts. What a distributed table declares of a column says nothing
+    /// certain about the tables behind it.
+    pub in_parts: bool,
 }
 
 impl TraceStore {
@@ -29,20 +36,29 @@ impl TraceStore {
     pub async fn columns(&self, database: &str, table: &str) -> Result<Vec<Column>, StoreError> {
         let mut statement = Statement::default();
         let (database, table) = (statement.string(database), statement.string(table));
+        let engine = statement.own("engine");
         statement.push(&format!(
-            "SELECT name, type, default_kind FROM system.columns \
+            "WITH (SELECT max(engine LIKE '%MergeTree') FROM system.tables WHERE database = {database} AND name = {table}) \
+             AS {engine} SELECT name, type, default_kind, if(default_kind = 'MATERIALIZED', default_expression, ''), \
+             ifNull({engine}, 0) FROM system.columns \
              WHERE database = {database} AND table = {table} AND default_kind != 'EPHEMERAL' ORDER BY position"
         ));
-        let rows: Vec<(String, String, String)> = self.client.rows(statement).await?;
-        Ok(rows
+        let rows: Vec<(String, String, String, String, u8)> = self.client.rows(statement).await?;
+        let (columns, expressions) = rows
             .into_iter()
-            .map(|(name, type_text, kind)| Column {
-                column_type: ColumnType::parse(&type_text),
-                derived: matches!(kind.as_str(), "MATERIALIZED" | "ALIAS"),
-                name,
-                type_text,
+            .map(|(name, type_text, kind, expression, in_parts)| {
+                let column = Column {
+                    column_type: ColumnType::parse(&type_text),
+                    derived: matches!(kind.as_str(), "MATERIALIZED" | "ALIAS"),
+                    name,
+                    type_text,
+                    key: None,
+                    in_parts: in_parts == 1,
+                };
+                (column, expression)
             })
-            .collect())
+            .unzip();
+        Ok(held_keys(columns, expressions))
     }
 }
 
@@ -122,6 +138,11 @@ impl BoundTable {
         })
     }
 
+    /// Whether the table keeps its rows itself, in parts, of which the store can say how many it would read.
+    pub(crate) fn in_parts(&self) -> bool {
+        self.columns.iter().any(|column| column.in_parts)
+    }
+
     /// A statement over this table.
     pub(crate) fn statement(&self) -> Statement {
         Statement::over(self.columns.iter().map(|column| column.name.as_str()))
@@ -138,7 +159,8 @@ impl BoundTable {
         crate::fields::check(fields, &self.columns)
     }
 
-    /// A predicate over this table as it is now. The way to send one: its fields were marked at another time.
+    /// What opens traces, a policy or a restriction, over this table as it is now: its fields were marked at another
+    /// time. Of the columns that hold the values of keys, only adopted ones are read.
     ///
     /// # Errors
     /// When a field is no longer what it was marked as.
@@ -147,7 +169,22 @@ impl BoundTable {
         predicate: &Predicate,
         statement: &mut Statement,
     ) -> Result<String, StoreError> {
-        Ok(render(&fit(predicate, &self.columns)?, statement))
+        Ok(render(&fit(predicate, &self.columns, Purpose::Access)?, statement))
+    }
+
+    /// Whether a span satisfies any of a filter's conditions, over this table as it is now; never where there are none.
+    /// What is a policy cannot be given here: any column that holds the values of a key is read in place of the map,
+    /// which nobody has compared with the data.
+    ///
+    /// # Errors
+    /// When a field is no longer what it was marked as.
+    pub(crate) fn any_condition(
+        &self,
+        conditions: &[Condition],
+        statement: &mut Statement,
+    ) -> Result<String, StoreError> {
+        let any = Predicate::any(conditions.iter().map(lower_condition));
+        Ok(render(&fit(&any, &self.columns, Purpose::Filter)?, statement))
     }
 
     /// Whether the timestamp is in a window.

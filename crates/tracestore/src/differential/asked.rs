@@ -7,6 +7,7 @@ use tracewarden_policy::testing::truth;
 use tracewarden_policy::{FieldValue, Outcome, Predicate, Span, check, evaluate};
 use tracewarden_testkit::policies::{COLUMNS, Generator, Written};
 
+use super::store::through_columns;
 use crate::TraceStore;
 use crate::predicate_sql::{readable, render};
 use crate::sql::Statement;
@@ -36,6 +37,17 @@ impl Asked {
     pub(crate) fn new(policy: Written, caller: Caller) -> Option<Self> {
         let (is_true, is_false) = truth(&check(&policy.text, &MODEL).ok()?, &caller)?;
         Some(Self { policy, caller, is_true, is_false })
+    }
+
+    /// The same, with the values of keys read from columns; `None` when it looks at no key that has one.
+    pub(crate) fn through_columns(&self) -> Option<Self> {
+        let (is_true, is_false) = (through_columns(&self.is_true), through_columns(&self.is_false));
+        if is_true.is_none() && is_false.is_none() {
+            return None;
+        }
+        let is_true = is_true.unwrap_or_else(|| self.is_true.clone());
+        let is_false = is_false.unwrap_or_else(|| self.is_false.clone());
+        Some(Self { is_true, is_false, ..self.clone() })
     }
 
     /// All that is needed to look into a disagreement.

@@ -7,7 +7,8 @@ use tracewarden_testkit::local_store::LocalStore;
 use tracewarden_testkit::policies::{COLUMNS, Generator};
 
 use super::asked::{Asked, MODEL};
-use super::{connect, execute, load, setting};
+use super::store::key_columns;
+use super::{connect, execute, load, setting, through_columns};
 use crate::TraceStore;
 use crate::exhaustive::{caller, conditions, policies, spans};
 use crate::predicate_sql::{readable, render};
@@ -26,10 +27,20 @@ const BATCH: usize = 30;
 const EVERY: usize = 19;
 
 /// What is asked of every row.
+#[derive(Clone)]
 struct Question {
     text: String,
     is_true: Predicate,
     is_false: Predicate,
+}
+
+impl Question {
+    /// The same, with the values of keys read from columns; `None` when it looks at no key that has one.
+    fn through_columns(&self) -> Option<Self> {
+        let is_true = through_columns(&self.is_true)?;
+        let is_false = through_columns(&self.is_false).unwrap_or_else(|| self.is_false.clone());
+        Some(Self { text: format!("through columns: {}", self.text), is_true, is_false })
+    }
 }
 
 fn questions(every: usize) -> Vec<Question> {
@@ -54,8 +65,9 @@ fn questions(every: usize) -> Vec<Question> {
 /// Makes `default.hostile` of `default.pairs`.
 async fn multiply(local: &LocalStore, spans: usize, rows: u64) {
     let columns = tracewarden_testkit::policies::literals::definitions();
-    execute(local, format!("CREATE TABLE default.hostile ({columns}) ENGINE = MergeTree ORDER BY tuple()"))
-        .await;
+    let held = key_columns();
+    let table = format!("CREATE TABLE default.hostile ({columns}, {held}) ENGINE = MergeTree ORDER BY tuple()");
+    execute(local, table).await;
     let values: Vec<String> = COLUMNS
         .iter()
         .enumerate()
@@ -98,6 +110,20 @@ async fn counts(store: &TraceStore, questions: &[Question]) -> Result<Vec<[u64; 
     Ok(rows.into_iter().next().unwrap().0)
 }
 
+async fn counts_or_panic(store: &TraceStore, questions: &[Question]) -> Vec<[u64; 4]> {
+    match counts(store, questions).await {
+        Ok(found) => found,
+        Err(all) => {
+            for one in questions {
+                if let Err(error) = counts(store, std::slice::from_ref(one)).await {
+                    panic!("{error}\n{}\n{}", one.text, readable(&one.is_true));
+                }
+            }
+            panic!("a statement of several predicates raises: {all}");
+        }
+    }
+}
+
 /// As a query selects: the condition decides which columns are read, in an order that the store chooses.
 async fn selected(store: &TraceStore, predicate: &Predicate) -> Result<u64, String> {
     let mut statement = Statement::over(COLUMNS.iter().map(|(name, _)| *name));
@@ -126,19 +152,20 @@ async fn nothing_raises_on_a_million_hostile_spans() {
             .map(|Asked { policy, is_true, is_false, .. }| Question { text: policy.text, is_true, is_false })
             .take(POLICIES),
     );
-    let (mut all, mut never_true) = ([0_u64; 4], 0);
+    let (mut all, mut never_true, mut through_columns) = ([0_u64; 4], 0, 0);
     for batch in questions.chunks(BATCH) {
-        let found = match counts(&store, batch).await {
-            Ok(found) => found,
-            Err(all) => {
-                for one in batch {
-                    if let Err(error) = counts(&store, std::slice::from_ref(one)).await {
-                        panic!("{error}\n{}\n{}", one.text, readable(&one.is_true));
-                    }
-                }
-                panic!("a statement of several predicates raises: {all}");
-            }
-        };
+        let found = counts_or_panic(&store, batch).await;
+        let (again, by_map): (Vec<Question>, Vec<[u64; 4]>) = batch
+            .iter()
+            .zip(&found)
+            .filter_map(|(question, counts)| Some((question.through_columns()?, *counts)))
+            .unzip();
+        for ((question, by_map), by_column) in
+            again.iter().zip(by_map).zip(counts_or_panic(&store, &again).await)
+        {
+            assert_eq!(by_column, by_map, "{}\n{}", question.text, readable(&question.is_true));
+            through_columns += 1;
+        }
         for (question, counts) in batch.iter().zip(found) {
             assert_eq!(counts.iter().sum::<u64>(), rows, "{}", question.text);
             assert_eq!(counts[3], 0, "true and false at once: {}", question.text);
@@ -155,13 +182,15 @@ async fn nothing_raises_on_a_million_hostile_spans() {
         }
     }
     println!(
-        "{} policies and conditions on {rows} rows of {} spans: {} true, {} false, {} neither; {never_true} are never true",
+        "{} policies and conditions, {through_columns} through columns too, on {rows} rows of {} spans: {} true, {} false, \
+         {} neither; {never_true} are never true",
         questions.len(),
         base.len(),
         all[1],
         all[2],
         all[0]
     );
+    assert!(through_columns >= 40, "only {through_columns} are asked through columns");
     assert!(questions.len() >= 200, "{} policies and conditions", questions.len());
     assert!(never_true * 4 < questions.len(), "{never_true} of {} are never true", questions.len());
 }

@@ -50,7 +50,7 @@ async fn store_and_reference_agree_on_100_000_pairs() {
     let local = LocalStore::start().unwrap();
     let store = connect(&local);
     let mut coverage = Coverage::default();
-    let (mut policies, mut refused, mut disagreements) = (0, 0, 0);
+    let (mut policies, mut through_columns, mut refused, mut disagreements) = (0, 0, 0, 0);
     let mut shown = Vec::new();
     let mut spans = Arc::new(Vec::new());
     let (begun, mut told, mut renewed) = (Instant::now(), Instant::now(), 0);
@@ -65,7 +65,12 @@ async fn store_and_reference_agree_on_100_000_pairs() {
             generator.look_at(&spans);
             load(&local, &spans).await;
         }
-        let batch = next_batch(&mut generator, &mut refused);
+        let mut batch = next_batch(&mut generator, &mut refused);
+        // Every second time, the values of keys are read from columns that hold them.
+        if policies / BATCH % 2 == 1 {
+            let mut read = |asked: &Asked| asked.through_columns().inspect(|_| through_columns += 1);
+            batch = Arc::new(batch.iter().map(|asked| read(asked).unwrap_or_else(|| asked.clone())).collect());
+        }
         let (by_store, by_reference) = by_both(&store, &batch, &spans).await;
         for ((asked, by_store), by_reference) in batch.iter().zip(&by_store).zip(&by_reference) {
             policies += 1;
@@ -100,8 +105,8 @@ async fn store_and_reference_agree_on_100_000_pairs() {
     println!("{} operations were not seen enough", missing.len());
     let share = |verdict| coverage.share(verdict) * 100.0;
     println!(
-        "{} pairs of {policies} policies ({refused} refused), seed {seed}: {:.1} % true, {:.1} % false, {:.1} % \
-         errors, {disagreements} disagreements",
+        "{} pairs of {policies} policies ({through_columns} through columns, {refused} refused), seed {seed}: \
+         {:.1} % true, {:.1} % false, {:.1} % errors, {disagreements} disagreements",
         coverage.pairs,
         share(Verdict::True),
         share(Verdict::False),
@@ -112,6 +117,7 @@ async fn store_and_reference_agree_on_100_000_pairs() {
     assert!(share(Verdict::True) >= 100.0 / 3.0, "too few are true");
     assert!(share(Verdict::Error) >= 100.0 / 6.0, "too few are errors");
     if wanted >= COMPLETE {
+        assert!(through_columns * 8 >= policies, "columns of keys are hardly read");
         assert!(missing.is_empty(), "{} operations were not seen enough: {missing:?}", missing.len());
     }
 }

@@ -1,12 +1,17 @@
 //! A real store for tests: connecting to it, writing to it, values as SQL.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock};
 
 use tracewarden_model::ambient::{Entropy, EntropyError};
-use tracewarden_policy::Span;
+use tracewarden_model::{ColumnType, FieldRef, MarkedField};
+use tracewarden_policy::{Predicate, Span};
 use tracewarden_testkit::local_store::LocalStore;
-use tracewarden_testkit::policies::literals;
+use tracewarden_testkit::policies::{COLUMNS, literals};
 
+use super::asked::MODEL;
+use crate::layout::{KEY_COLUMN_TYPE, can_be_key_column, key_column_expression};
+use crate::sql::quote;
 use crate::{StoreConfig, TraceStore};
 
 /// Counts up: query ids need to differ, nothing more.
@@ -30,6 +35,8 @@ pub(crate) fn connect(local: &LocalStore) -> TraceStore {
         password: local.password.clone().into(),
         max_execution_time_seconds: 60,
         max_memory_bytes: 2 << 30,
+        max_threads: None,
+        answer_timeout_seconds: 600,
         max_trace_duration_nanos: Some(3_600_000_000_000),
     };
     TraceStore::new(config, Arc::new(Counter(0.into()))).unwrap()
@@ -54,9 +61,41 @@ pub(crate) fn hex_literal(bytes: &[u8]) -> String {
     format!("unhex('{hex}')")
 }
 
+/// For each marked key of which there can be one, the name of the column of `default.pairs` that holds its values.
+pub(crate) static KEY_COLUMNS: LazyLock<HashMap<FieldRef, String>> = LazyLock::new(|| {
+    let can_have_one = |field: &&MarkedField| {
+        field.field.map.as_ref().is_some_and(|map| {
+            let map = COLUMNS.iter().find(|(name, _)| name == map);
+            map.is_some_and(|(_, text)| can_be_key_column(&ColumnType::parse(text), &field.field.name))
+        })
+    };
+    let named = |(at, field): (usize, &MarkedField)| (field.field.clone(), format!("it's `held` {at}"));
+    MODEL.fields.iter().filter(can_have_one).enumerate().map(named).collect()
+});
+
+/// Definitions of [`KEY_COLUMNS`].
+pub(crate) fn key_columns() -> String {
+    let definition = |(field, name): (&FieldRef, &String)| {
+        let expression = key_column_expression(field.map.as_deref().unwrap(), &field.name);
+        format!("{} {KEY_COLUMN_TYPE} MATERIALIZED {expression}", quote(name))
+    };
+    KEY_COLUMNS.iter().map(definition).collect::<Vec<_>>().join(", ")
+}
+
+/// The predicate with a column for each key that has one, as if it were adopted; `None` when it looks at no such key.
+pub(crate) fn through_columns(predicate: &Predicate) -> Option<Predicate> {
+    let mut any = false;
+    predicate.for_each_field(&mut |field| any |= KEY_COLUMNS.contains_key(&field.field));
+    let adopted = |field: &Arc<MarkedField>| {
+        let column = KEY_COLUMNS.get(&field.field).cloned();
+        Arc::new(MarkedField { column, ..field.as_ref().clone() })
+    };
+    any.then(|| predicate.with_fields(&adopted))
+}
+
 /// Fills the table `default.pairs` with these spans, in their order by `id`.
 pub(crate) async fn load(local: &LocalStore, spans: &[Span]) {
-    let columns = literals::definitions();
+    let columns = format!("{}, {}", literals::definitions(), key_columns());
     execute(
         local,
         format!(

@@ -14,8 +14,21 @@ use tracewarden_policy::predicate::Relation;
 use super::{json, operator};
 use crate::sql::{Statement, quote};
 
+/// The column that is read in place of the map, for a key that has one: NULL where the key is absent.
+pub(super) fn key_column(field: &MarkedField) -> Option<&str> {
+    field.column.as_deref().filter(|_| field.source == FieldSource::MapKey)
+}
+
+/// Whether what is read may be NULL.
+pub(super) fn may_be_null(field: &MarkedField) -> bool {
+    field.column_type.is_nullable() || key_column(field).is_some()
+}
+
 /// The column, or what is under the key or at the path: NULL stays NULL.
 fn raw(field: &MarkedField, statement: &mut Statement) -> String {
+    if let Some(column) = key_column(field) {
+        return quote(column);
+    }
     match (field.source, &field.field.map) {
         (FieldSource::MapKey, Some(map)) => {
             let values = format!("mapValues({})", quote(map));
@@ -55,7 +68,7 @@ fn name(field: &MarkedField) -> String {
 /// The string where the field is defined; anything elsewhere.
 pub(super) fn text(field: &MarkedField, statement: &mut Statement) -> String {
     let text = text_or_null(field, statement);
-    if field.column_type.is_nullable() { format!("assumeNotNull({text})") } else { text }
+    if may_be_null(field) { format!("assumeNotNull({text})") } else { text }
 }
 
 /// The string where the field is defined, else NULL or any string.
@@ -96,8 +109,9 @@ pub(super) fn stored_array(field: &MarkedField, statement: &mut Statement) -> Op
 }
 
 pub(super) fn present(field: &MarkedField, statement: &mut Statement) -> String {
-    let not_null = field.column_type.is_nullable().then(|| format!("isNotNull({})", raw(field, statement)));
-    let in_map = field.field.map.as_ref().filter(|_| field.source == FieldSource::MapKey).map(|map| {
+    let not_null = may_be_null(field).then(|| format!("isNotNull({})", raw(field, statement)));
+    let of_map = field.source == FieldSource::MapKey && key_column(field).is_none();
+    let in_map = field.field.map.as_ref().filter(|_| of_map).map(|map| {
         let (map, key) = (quote(map), statement.string(&field.field.name));
         // See `position` about the empty key.
         if field.field.name.is_empty() {

@@ -1,0 +1,88 @@
+//! Adopting columns: a key's materialized column becomes what policies read in place of the map.
+
+use tracewarden_model::{AccessModel, Binding, MarkedField};
+use tracewarden_tracestore::Compared;
+
+use crate::error::{FieldError, ServiceError};
+use crate::service::Service;
+
+impl Service {
+    /// Compares with the data each column that `fields` adopt and `current` does not. A column's expression does not say
+    /// what is in old parts, and with another value there a policy would open other traces than the map does.
+    ///
+    /// # Errors
+    /// [`ServiceError::Refused`] with pointers into `/fields`, or a failure of the trace store.
+    pub(crate) async fn compare_adopted(
+        &self,
+        binding: &Binding,
+        current: &AccessModel,
+        fields: &[MarkedField],
+    ) -> Result<(), ServiceError> {
+        let kept = |field: &MarkedField| {
+            current.field(&field.field).is_some_and(|before| before.column == field.column)
+        };
+        let (places, adopted): (Vec<usize>, Vec<MarkedField>) = fields
+            .iter()
+            .enumerate()
+            .filter(|(_, field)| field.column.is_some() && !kept(field))
+            .map(|(at, field)| (at, field.clone()))
+            .unzip();
+        if adopted.is_empty() {
+            return Ok(());
+        }
+        let compared =
+            self.store().compare_key_columns(binding, &adopted).await.map_err(|error| match error.into() {
+                ServiceError::OverLimit { limit, inside, .. } => {
+                    let detail = "comparing the columns with their maps takes more than the trace store may spend on it, \
+                                  which is ten times `query_timeout` (`TRACEWARDEN_QUERY_TIMEOUT`): adopt one column at a \
+                                  time, when the trace store has little else to do, or raise the limit for as long as it \
+                                  takes"
+                        .to_owned();
+                    ServiceError::OverLimit { limit, detail, inside }
+                }
+                other => other,
+            })?;
+        let differing: Vec<FieldError> = places
+            .iter()
+            .zip(&adopted)
+            .zip(&compared)
+            .filter(|(_, compared)| !compared.is_equal())
+            .map(|((at, field), compared)| {
+                FieldError::new(format!("/fields/{at}/column"), "column_differs", differs(binding, field, compared))
+            })
+            .collect();
+        if differing.is_empty() && compared.len() == adopted.len() {
+            return Ok(());
+        }
+        Err(ServiceError::Refused(differing))
+    }
+}
+
+fn differs(binding: &Binding, field: &MarkedField, compared: &Compared) -> String {
+    let column = field.column.as_deref().unwrap_or_default();
+    let table = format!("{}.{}", binding.database, binding.table);
+    let mut reasons = Vec::new();
+    if compared.differing > 0 {
+        reasons.push(format!(
+            "`{column}` has another value than `{}` in {} of {} rows: `ALTER TABLE {table} MATERIALIZE COLUMN {column}` \
+             writes it anew",
+            field.field, compared.differing, compared.rows
+        ));
+    }
+    for (name, rows) in &compared.stale_projections {
+        reasons.push(format!(
+            "projection `{name}` has other values of `{column}` than `{}` in parts with {rows} rows: `ALTER TABLE {table} \
+             CLEAR PROJECTION {name}` and then `MATERIALIZE PROJECTION {name}` make it anew",
+            field.field
+        ));
+    }
+    for (name, reason) in &compared.unknown_projections {
+        reasons.push(format!("projection `{name}` cannot be compared: {reason}; adopt the column without it"));
+    }
+    reasons.join("; ")
+}
+
+/// The field for another table, whose column nobody has compared.
+pub(crate) fn without_column(field: MarkedField) -> MarkedField {
+    MarkedField { column: None, ..field }
+}

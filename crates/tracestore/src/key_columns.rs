@@ -1,0 +1,86 @@
+//! Columns that hold what a map has under a key: which may be read in the place of the map.
+//!
+//! Whoever administers the trace store adds them ([`crate::layout::key_column_expression`] is their one form), and may
+//! drop or alter them at any time. So each request looks at them afresh, and where one will not do, the map is read: the
+//! meaning is the same. Filters use whatever column of the form there is. Policies use one only when an administrator
+//! adopted it, since a column that was altered keeps its old values in old parts, and those could open a trace.
+
+use tracewarden_model::{FieldSource, MarkedField, nearest::nearest};
+
+mod comparison;
+
+use crate::layout::{KEY_COLUMN_TYPE, MapKey, can_be_key_column, key_column_expression, key_of};
+use crate::table::Column;
+
+pub use comparison::Compared;
+
+/// What a predicate decides.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// Who may see a trace.
+    Access,
+    /// What somebody looks for among the traces that are open to them.
+    Filter,
+}
+
+/// Finds the columns that hold the values of keys. `expressions` are those of materialized columns, in the order of the
+/// columns, and empty for others.
+pub(crate) fn held_keys(columns: Vec<Column>, expressions: Vec<String>) -> Vec<Column> {
+    let of_form = |column: &Column, expression: &str| -> Option<MapKey> {
+        let key = key_of(expression).filter(|_| column.type_text == KEY_COLUMN_TYPE)?;
+        let map = columns.iter().find(|map| map.name == key.map)?;
+        can_be_key_column(&map.column_type, &key.key).then_some(key)
+    };
+    let keys: Vec<Option<MapKey>> = columns.iter().zip(&expressions).map(|(column, expression)| of_form(column, expression)).collect();
+    columns.into_iter().zip(keys).map(|(column, key)| Column { key, ..column }).collect()
+}
+
+/// The field with the column that is read for it, if one is. The field is as the table has it now.
+pub(crate) fn with_column(field: MarkedField, columns: &[Column], purpose: Purpose) -> MarkedField {
+    let column = column_of(&field, columns, purpose).map(|column| column.name.clone());
+    MarkedField { column, ..field }
+}
+
+fn column_of<'a>(field: &MarkedField, columns: &'a [Column], purpose: Purpose) -> Option<&'a Column> {
+    let map = field.field.map.as_ref().filter(|_| field.source == FieldSource::MapKey)?;
+    let of_form = |column: &&Column| {
+        column.key.as_ref().is_some_and(|held| held.map == *map && held.key == field.field.name)
+    };
+    let adopted = columns.iter().filter(of_form).find(|column| Some(&column.name) == field.column.as_ref());
+    match purpose {
+        Purpose::Access => adopted.filter(|column| column.in_parts),
+        Purpose::Filter => adopted.or_else(|| columns.iter().find(of_form)),
+    }
+}
+
+/// Why a field's column cannot be adopted, by what the table says of it; `None` when it only has to be compared with the
+/// map. For people.
+pub fn not_adoptable(field: &MarkedField, columns: &[Column]) -> Option<String> {
+    let column = field.column.as_deref()?;
+    let (name, key) = (&field.field, &field.field.name);
+    let Some(map) = field.field.map.as_ref().filter(|_| field.source == FieldSource::MapKey) else {
+        return Some(format!("`{name}` is no key of a map, which alone can have a column in its place"));
+    };
+    let map_type = columns.iter().find(|column| column.name == *map).map(|column| &column.column_type);
+    if !map_type.is_some_and(|map_type| can_be_key_column(map_type, key)) {
+        return Some(format!("no column can stand for `{name}`: only a map from strings to strings can have one"));
+    }
+    let Some(found) = columns.iter().find(|found| found.name == column) else {
+        let near = nearest(column, columns.iter().map(|column| column.name.as_str()));
+        let hint = near.first().map_or(String::new(), |near| format!("; did you mean `{near}`?"));
+        return Some(format!("there is no column `{column}`{hint}"));
+    };
+    if !found.key.as_ref().is_some_and(|held| held.map == *map && held.key == *key) {
+        let expression = key_column_expression(map, key);
+        return Some(format!(
+            "`{column}` is not of the one form that a column of `{name}` has: {KEY_COLUMN_TYPE} MATERIALIZED {expression}"
+        ));
+    }
+    if !found.in_parts {
+        return Some(format!(
+            "policies read columns of keys only in MergeTree tables: what this table says of `{column}` is not certain \
+             of the tables behind it. Filters use the column without being told"
+        ));
+    }
+    None
+}
