@@ -1,11 +1,30 @@
 //! Every version of the access model; the one with the highest version is in force.
 
+use sqlx::any::AnyRow;
 use tracewarden_model::{AccessModel, Timestamp};
 
-use crate::database::{ReadTx, WriteTx};
+use crate::database::{AppDb, ReadTx, WriteTx};
 use crate::documents;
 use crate::error::DbError;
 use crate::rows;
+
+const IN_FORCE: &str = "SELECT version, document FROM access_models ORDER BY version DESC LIMIT 1";
+
+fn model(row: &AnyRow) -> Result<AccessModel, DbError> {
+    documents::read_model(rows::unsigned(row, "version")?, &rows::text(row, "document")?)
+}
+
+impl AppDb {
+    /// The access model in force, where nothing else is read with it; the empty one of version 0 before the first.
+    ///
+    /// # Errors
+    /// [`DbError`] when the database fails or the document cannot be read.
+    pub async fn access_model(&self) -> Result<AccessModel, DbError> {
+        let mut glance = self.begin_glance().await?;
+        let row = sqlx::query(IN_FORCE).fetch_optional(glance.statement()).await?;
+        row.as_ref().map_or_else(|| Ok(AccessModel::default()), model)
+    }
+}
 
 impl ReadTx {
     /// The access model in force; the empty one of version 0 before the first.
@@ -13,15 +32,8 @@ impl ReadTx {
     /// # Errors
     /// [`DbError`] when the database fails or the document cannot be read.
     pub async fn access_model(&mut self) -> Result<AccessModel, DbError> {
-        let row = sqlx::query("SELECT version, document FROM access_models ORDER BY version DESC LIMIT 1")
-            .fetch_optional(self.statements())
-            .await?;
-        match row {
-            None => Ok(AccessModel::default()),
-            Some(row) => {
-                documents::read_model(rows::unsigned(&row, "version")?, &rows::text(&row, "document")?)
-            }
-        }
+        let row = sqlx::query(IN_FORCE).fetch_optional(self.statements()).await?;
+        row.as_ref().map_or_else(|| Ok(AccessModel::default()), model)
     }
 
     /// One earlier version.

@@ -6,19 +6,23 @@ use tracewarden_model::Timestamp;
 use crate::database::{ReadTx, WriteTx};
 use crate::documents;
 use crate::error::DbError;
-use crate::records::{ApiKey, NewApiKey, TokenDigest};
+use crate::records::{ApiKey, NewApiKey};
 use crate::rows;
 
 macro_rules! select_keys {
     ($rest:literal) => {
-        concat!(
-            "SELECT id, hint, name, user_id, created_at, expires_at, last_used_at, policy, tools FROM api_keys ",
-            $rest
-        )
+        concat!("SELECT ", $crate::api_keys::key_columns!(), " FROM api_keys ", $rest)
     };
 }
 
-fn api_key(row: &AnyRow) -> Result<ApiKey, DbError> {
+macro_rules! key_columns {
+    () => {
+        "api_keys.id, hint, name, user_id, api_keys.created_at, expires_at, last_used_at, policy, tools"
+    };
+}
+pub(crate) use key_columns;
+
+pub(crate) fn api_key(row: &AnyRow) -> Result<ApiKey, DbError> {
     Ok(ApiKey {
         id: rows::text(row, "id")?,
         hint: rows::text(row, "hint")?,
@@ -33,18 +37,6 @@ fn api_key(row: &AnyRow) -> Result<ApiKey, DbError> {
 }
 
 impl ReadTx {
-    /// The key that a token is, expired or not.
-    ///
-    /// # Errors
-    /// [`DbError`] when the database fails or the row cannot be read.
-    pub async fn api_key_by_token(&mut self, token: TokenDigest) -> Result<Option<ApiKey>, DbError> {
-        let row = sqlx::query(select_keys!("WHERE token_sha256 = $1"))
-            .bind(token.to_hex())
-            .fetch_optional(self.statements())
-            .await?;
-        row.as_ref().map(api_key).transpose()
-    }
-
     /// The key with this id, expired or not.
     ///
     /// # Errors

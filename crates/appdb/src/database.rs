@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use prometheus_client::registry::Registry;
+use sqlx::pool::PoolConnection;
 use sqlx::{Any, AnyPool, Transaction};
 use tokio::sync::{Mutex, OwnedMutexGuard};
 use tokio::time::timeout;
@@ -77,6 +78,13 @@ pub struct AppDb {
 pub struct ReadTx {
     inner: Transaction<'static, Any>,
     pub(crate) measured: Measured,
+    limit: Option<Duration>,
+}
+
+/// One statement that reads: one snapshot without the round trips of a transaction.
+pub(crate) struct Glance {
+    inner: PoolConnection<Any>,
+    measured: Measured,
     limit: Option<Duration>,
 }
 
@@ -167,6 +175,17 @@ impl AppDb {
         Ok(ReadTx { inner, measured, limit: self.backend.answer_limit() })
     }
 
+    /// A connection for one statement that reads; like a snapshot, it shows what was committed before this call.
+    ///
+    /// # Errors
+    /// [`DbError::Unavailable`].
+    pub(crate) async fn begin_glance(&self) -> Result<Glance, DbError> {
+        let waiting = self.metrics.waiting(Kind::Read);
+        let begun = timeout(self.backend.patience(), self.pool.acquire()).await.map_err(|_| busy());
+        let (inner, measured) = waiting.ended(begun.and_then(|begun| Ok(begun?)))?;
+        Ok(Glance { inner, measured, limit: self.backend.answer_limit() })
+    }
+
     /// Begins a transaction that writes; waits for the writers before it.
     ///
     /// # Errors
@@ -203,8 +222,8 @@ impl AppDb {
     /// # Errors
     /// [`DbError::Unavailable`].
     pub async fn ping(&self) -> Result<(), DbError> {
-        let mut tx = self.begin_read().await?;
-        sqlx::query("SELECT version FROM schema_migrations LIMIT 1").fetch_one(tx.statements()).await?;
+        let mut glance = self.begin_glance().await?;
+        sqlx::query("SELECT version FROM schema_migrations LIMIT 1").fetch_one(glance.statement()).await?;
         Ok(())
     }
 
@@ -216,6 +235,12 @@ impl AppDb {
 
 fn busy() -> DbError {
     DbError::Unavailable("the database does not answer, or too many are waiting for it".to_owned())
+}
+
+impl Glance {
+    pub(crate) fn statement(&mut self) -> Statements<'_> {
+        Statements { connection: &mut self.inner, sound: &mut self.measured.sound, limit: self.limit }
+    }
 }
 
 impl ReadTx {

@@ -11,6 +11,7 @@ mod audit_chain;
 mod audit_prune;
 mod audit_query;
 mod audit_verify;
+mod callers;
 mod database;
 mod documents;
 mod error;

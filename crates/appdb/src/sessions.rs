@@ -6,19 +6,23 @@ use tracewarden_model::Timestamp;
 use crate::database::{ReadTx, WriteTx};
 use crate::documents;
 use crate::error::DbError;
-use crate::records::{NewSession, Preview, Session, TokenDigest};
+use crate::records::{NewSession, Preview, Session};
 use crate::rows;
 
 macro_rules! select_sessions {
     ($rest:literal) => {
-        concat!(
-            "SELECT id, user_id, created_at, last_seen_at, client_ip, user_agent, preview FROM sessions ",
-            $rest
-        )
+        concat!("SELECT ", $crate::sessions::session_columns!(), " FROM sessions ", $rest)
     };
 }
 
-fn session(row: &AnyRow) -> Result<Session, DbError> {
+macro_rules! session_columns {
+    () => {
+        "sessions.id, user_id, sessions.created_at, last_seen_at, client_ip, user_agent, preview"
+    };
+}
+pub(crate) use session_columns;
+
+pub(crate) fn session(row: &AnyRow) -> Result<Session, DbError> {
     Ok(Session {
         id: rows::text(row, "id")?,
         user_id: rows::text(row, "user_id")?,
@@ -31,18 +35,6 @@ fn session(row: &AnyRow) -> Result<Session, DbError> {
 }
 
 impl ReadTx {
-    /// The session that a token opens.
-    ///
-    /// # Errors
-    /// [`DbError`] when the database fails or the row cannot be read.
-    pub async fn session_by_token(&mut self, token: TokenDigest) -> Result<Option<Session>, DbError> {
-        let row = sqlx::query(select_sessions!("WHERE token_sha256 = $1"))
-            .bind(token.to_hex())
-            .fetch_optional(self.statements())
-            .await?;
-        row.as_ref().map(session).transpose()
-    }
-
     /// The session with this id.
     ///
     /// # Errors

@@ -34,6 +34,8 @@ pub(crate) async fn connect(path: &Path, create: bool) -> Result<AnyPool, DbErro
     let pool = AnyPoolOptions::new()
         .max_connections(CONNECTIONS_MAX)
         .acquire_timeout(PATIENCE)
+        // What ends a connection to a file ends it while it works, and it is looked at when it comes back.
+        .test_before_acquire(false)
         .after_connect(move |connection, _| {
             Box::pin(async move {
                 connection.execute(setup).await?;
@@ -45,6 +47,9 @@ pub(crate) async fn connect(path: &Path, create: bool) -> Result<AnyPool, DbErro
         // with it would stay at one snapshot and so be let in by what has long been taken away.
         .after_release(|connection, _| {
             Box::pin(async move {
+                if !connection.is_in_transaction() {
+                    return Ok(true);
+                }
                 // The answer comes after the rollback that a dropped transaction left behind.
                 connection.ping().await?;
                 Ok(!connection.is_in_transaction())

@@ -13,38 +13,33 @@ use crate::rows;
 
 macro_rules! select_users {
     ($rest:literal) => {
-        concat!(
-            "SELECT id, username, password_hash, must_change_password, disabled, created_at, last_login_at, ",
-            "attributes FROM users ",
-            $rest
-        )
+        concat!("SELECT users.id AS user_id, ", $crate::users::user_columns!(), " FROM users ", $rest)
     };
 }
 
-fn user(row: &AnyRow) -> Result<User, DbError> {
+/// A user with roles, beside `user_id`. Names that others have, too, are told apart, so that a credential can stand in the
+/// same row. What divides the roles is in the name of none: those are `a-z`, `0-9`, `.`, `_` and `-`.
+macro_rules! user_columns {
+    () => {
+        "username, password_hash, must_change_password, disabled, users.created_at AS user_created_at, last_login_at, \
+         attributes, (SELECT string_agg(role, '\n') FROM user_roles WHERE user_roles.user_id = users.id) AS roles"
+    };
+}
+pub(crate) use user_columns;
+
+pub(crate) fn user(row: &AnyRow) -> Result<User, DbError> {
+    let roles = rows::optional_text(row, "roles")?;
     Ok(User {
-        id: rows::text(row, "id")?,
+        id: rows::text(row, "user_id")?,
         username: rows::text(row, "username")?,
         password_hash: PasswordHash(rows::text(row, "password_hash")?),
         must_change_password: rows::boolean(row, "must_change_password")?,
         disabled: rows::boolean(row, "disabled")?,
-        created_at: rows::time(row, "created_at")?,
+        created_at: rows::time(row, "user_created_at")?,
         last_login_at: rows::optional_time(row, "last_login_at")?,
         attributes: documents::read_attributes(&rows::text(row, "attributes")?)?,
-        roles: BTreeSet::new(),
+        roles: roles.iter().flat_map(|names| names.split('\n')).map(str::to_owned).collect(),
     })
-}
-
-/// Gives users their roles, from rows of `user_id` and `role`.
-fn assign(users: &mut [User], assigned: &[AnyRow]) -> Result<(), DbError> {
-    let mut roles: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    for row in assigned {
-        roles.entry(rows::text(row, "user_id")?).or_default().insert(rows::text(row, "role")?);
-    }
-    for user in users {
-        user.roles = roles.remove(&user.id).unwrap_or_default();
-    }
-    Ok(())
 }
 
 impl ReadTx {
@@ -55,7 +50,7 @@ impl ReadTx {
     pub async fn user_by_id(&mut self, id: &str) -> Result<Option<User>, DbError> {
         let row =
             sqlx::query(select_users!("WHERE id = $1")).bind(id).fetch_optional(self.statements()).await?;
-        self.with_roles(row).await
+        row.as_ref().map(user).transpose()
     }
 
     /// The user with this name, without regard to case.
@@ -67,18 +62,7 @@ impl ReadTx {
             .bind(fold_username(username))
             .fetch_optional(self.statements())
             .await?;
-        self.with_roles(row).await
-    }
-
-    async fn with_roles(&mut self, row: Option<AnyRow>) -> Result<Option<User>, DbError> {
-        let Some(row) = row else { return Ok(None) };
-        let mut user = user(&row)?;
-        let roles = sqlx::query("SELECT role FROM user_roles WHERE user_id = $1")
-            .bind(&user.id)
-            .fetch_all(self.statements())
-            .await?;
-        user.roles = roles.iter().map(|row| rows::text(row, "role")).collect::<Result<_, _>>()?;
-        Ok(Some(user))
+        row.as_ref().map(user).transpose()
     }
 
     /// At most `limit` users by folded name, from after the folded name `after`.
@@ -92,18 +76,7 @@ impl ReadTx {
                 .bind(i64::from(limit))
                 .fetch_all(self.statements())
                 .await?;
-        let mut users = found.iter().map(user).collect::<Result<Vec<_>, _>>()?;
-        let Some(last) = users.last() else { return Ok(users) };
-        let assigned = sqlx::query(
-            "SELECT user_roles.user_id, user_roles.role FROM user_roles JOIN users ON users.id = user_roles.user_id \
-             WHERE users.username_folded > $1 AND users.username_folded <= $2",
-        )
-        .bind(after)
-        .bind(fold_username(&last.username))
-        .fetch_all(self.statements())
-        .await?;
-        assign(&mut users, &assigned)?;
-        Ok(users)
+        found.iter().map(user).collect()
     }
 
     /// At most `limit` of the users who hold a role, by name.
@@ -119,18 +92,7 @@ impl ReadTx {
         .bind(i64::from(limit))
         .fetch_all(self.statements())
         .await?;
-        let mut users = found.iter().map(user).collect::<Result<Vec<_>, _>>()?;
-        let Some(last) = users.last() else { return Ok(users) };
-        let assigned = sqlx::query(
-            "SELECT user_roles.user_id, user_roles.role FROM user_roles JOIN users ON users.id = user_roles.user_id \
-             WHERE users.username_folded <= $1 AND users.id IN (SELECT user_id FROM user_roles WHERE role = $2)",
-        )
-        .bind(fold_username(&last.username))
-        .bind(role)
-        .fetch_all(self.statements())
-        .await?;
-        assign(&mut users, &assigned)?;
-        Ok(users)
+        found.iter().map(user).collect()
     }
 
     /// The attributes that users have, each set of them once, with how many users have just that set and how many of

@@ -168,7 +168,7 @@ impl Service {
         expression: &str,
         errors: &mut Vec<FieldError>,
     ) -> Result<(), ServiceError> {
-        let model = self.db().begin_read().await?.access_model().await?;
+        let model = self.db().access_model().await?;
         let (owner, expression) = (owner.clone(), expression.to_owned());
         let checked: Result<bool, Vec<Diagnostic>> = blocking(move || {
             let checked = restriction(&owner, &expression).check(&model)?;

@@ -1,11 +1,10 @@
 //! From a token to the caller, afresh in each request.
 
 use secrecy::ExposeSecret as _;
-use tracewarden_appdb::{ApiKey, ReadTx, Session, User};
+use tracewarden_appdb::{ApiKey, Session, User};
 use tracewarden_model::Timestamp;
 
 use crate::error::ServiceError;
-use crate::preview;
 use crate::principal::{Credential, Identity, Principal, Proof, RequestInfo};
 use crate::service::Service;
 use crate::tokens;
@@ -44,36 +43,40 @@ impl Service {
 
     async fn look_up(&self, credential: &Credential, info: RequestInfo) -> Result<Identity, ServiceError> {
         let now = self.now();
-        let mut tx = self.db().begin_read().await?;
         // Found by its digest: how long the look-up takes depends on bits that nobody can choose.
-        let (proof, user_id, last_use) = match credential {
+        let (proof, user, last_use) = match credential {
             Credential::Session(token) => {
-                let stored = tx.session_by_token(tokens::digest(token.expose_secret())).await?;
-                let session = preview::followed(&mut tx, self.live_session(stored, now)?).await?;
-                let (user_id, last_use) = (session.user_id.clone(), Some(session.last_seen_at));
-                (Proof::Session(session), user_id, last_use)
+                let stored = self.db().session_by_token(tokens::digest(token.expose_secret())).await?;
+                let (session, user) = stored.unzip();
+                let session = self.live_session(session, now)?;
+                let last_use = Some(session.last_seen_at);
+                (Proof::Session(session), user, last_use)
             }
             Credential::ApiKey(token) => {
                 let token = token.expose_secret();
                 if !tokens::is_api_key(token) {
                     return Err(ServiceError::Unauthenticated { inside: "not the form of a key" });
                 }
-                let stored = tx.api_key_by_token(tokens::digest(token)).await?;
-                let key = live_key(stored, now)?;
-                let (user_id, last_use) = (key.user_id.clone(), key.last_used_at);
-                (Proof::ApiKey(key), user_id, last_use)
+                let (key, user) = self.db().api_key_by_token(tokens::digest(token)).await?.unzip();
+                let key = live_key(key, now)?;
+                let last_use = key.last_used_at;
+                (Proof::ApiKey(key), user, last_use)
             }
         };
-        let user = enabled_user(&mut tx, &user_id).await?;
-        drop(tx);
+        let mut identity = Identity { user: enabled(user)?, proof, info };
+        if identity.follows_user() {
+            // What that user has is read in one snapshot with what this one has.
+            let mut tx = self.db().begin_read().await?;
+            identity = self.reread(&mut tx, &identity).await?;
+        }
         let due = |last_use: Option<Timestamp>| self.is_use_due(last_use, now);
         if due(last_use) {
             // A use that cannot be noted is no reason to refuse it; what needs the database to be writable fails there.
-            if let Err(error) = self.note_use(&proof, due, now).await {
+            if let Err(error) = self.note_use(&identity.proof, due, now).await {
                 tracing::warn!(code = error.code(), inside = error.inside(), "last use was not noted");
             }
         }
-        Ok(Identity { user, proof, info })
+        Ok(identity)
     }
 
     /// Whether a use has to be noted, given the last one that was. A session that ends when it is not used for less
@@ -142,8 +145,8 @@ pub(crate) fn live_key(stored: Option<ApiKey>, now: Timestamp) -> Result<ApiKey,
 }
 
 /// The user behind a credential or a request under way; gone and disabled are the same.
-pub(crate) async fn enabled_user(tx: &mut ReadTx, id: &str) -> Result<User, ServiceError> {
-    match tx.user_by_id(id).await? {
+pub(crate) fn enabled(user: Option<User>) -> Result<User, ServiceError> {
+    match user {
         Some(user) if !user.disabled => Ok(user),
         Some(_) => Err(ServiceError::Unauthenticated { inside: "the user is disabled" }),
         None => Err(ServiceError::Unauthenticated { inside: "the user is gone" }),

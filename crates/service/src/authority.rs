@@ -8,7 +8,7 @@
 use tracewarden_appdb::{ReadTx, Role, User, WriteTx};
 use tracewarden_model::AccessModel;
 
-use crate::authentication::{enabled_user, live_key};
+use crate::authentication::{enabled, live_key};
 use crate::error::ServiceError;
 use crate::preview;
 use crate::principal::{Administrator, Identity, Principal, Proof};
@@ -134,7 +134,14 @@ impl Service {
     }
 
     /// The same caller, as stored now.
-    async fn reread(&self, tx: &mut ReadTx, identity: &Identity) -> Result<Identity, ServiceError> {
+    ///
+    /// # Errors
+    /// As authentication, or a failure of the own database.
+    pub(crate) async fn reread(
+        &self,
+        tx: &mut ReadTx,
+        identity: &Identity,
+    ) -> Result<Identity, ServiceError> {
         let now = self.now();
         let proof = match &identity.proof {
             Proof::Session(session) => {
@@ -143,7 +150,7 @@ impl Service {
             }
             Proof::ApiKey(key) => Proof::ApiKey(live_key(tx.api_key_by_id(&key.id).await?, now)?),
         };
-        let user = enabled_user(tx, identity.user_id()).await?;
+        let user = enabled(tx.user_by_id(identity.user_id()).await?)?;
         Ok(Identity { user, proof, info: identity.info.clone() })
     }
 }

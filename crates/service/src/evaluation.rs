@@ -43,7 +43,7 @@ impl Service {
             error.pointer.insert_str(0, "/user");
         }
         validate::no_errors(errors)?;
-        let model = self.db().begin_read().await?.access_model().await?;
+        let model = self.db().access_model().await?;
         let asked = Asked(Arc::default());
         let stopped = Arc::clone(&asked.0);
         blocking(move || {

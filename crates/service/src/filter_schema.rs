@@ -50,7 +50,7 @@ impl Service {
     /// # Errors
     /// When the own database fails.
     pub async fn filter_schema(&self, principal: &Principal) -> Result<FilterSchema, ServiceError> {
-        let model = self.db().begin_read().await?.access_model().await?;
+        let model = self.db().access_model().await?;
         let admin = principal.is_admin();
         let fields = model
             .fields

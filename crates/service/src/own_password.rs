@@ -54,7 +54,7 @@ impl Service {
         let hash = self.passwords().hash(new).await?;
 
         let mut tx = self.begin_change(identity).await?;
-        let user = crate::authentication::enabled_user(&mut tx, identity.user_id()).await?;
+        let user = crate::authentication::enabled(tx.user_by_id(identity.user_id()).await?)?;
         if user.password_hash != *stored {
             // Changed or rotated while this request was hashing: the proof above was of a password that is none now.
             return Err(ServiceError::InvalidCredentials);

@@ -187,6 +187,16 @@ impl Identity {
         }
     }
 
+    /// Whether the session's row says that it previews a user, whose roles and attributes stand elsewhere.
+    pub(crate) fn follows_user(&self) -> bool {
+        match &self.proof {
+            Proof::Session(session) => {
+                session.preview.as_ref().is_some_and(|preview| preview.user_id.is_some())
+            }
+            Proof::ApiKey(_) => false,
+        }
+    }
+
     /// That the password need not be changed first.
     ///
     /// # Errors

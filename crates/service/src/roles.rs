@@ -83,7 +83,7 @@ impl Service {
         if_match: Option<IfMatch>,
     ) -> Result<(PutRole, Subject), ServiceError> {
         check_members(name, &policies)?;
-        let model = self.db().begin_read().await?.access_model().await?;
+        let model = self.db().access_model().await?;
         let mut checks = check_all(policies, model).await?;
         // Now that nobody else changes anything: a policy that does not compile must never be in force.
         let mut tx = self.begin_change(admin).await?;
@@ -194,7 +194,7 @@ impl Service {
         expression: &str,
         recent_traces: bool,
     ) -> Result<PolicyCheck, ServiceError> {
-        let model = self.db().begin_read().await?.access_model().await?;
+        let model = self.db().access_model().await?;
         let text = expression.to_owned();
         let caller = Caller {
             username: admin.username().to_owned(),

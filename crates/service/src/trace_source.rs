@@ -58,7 +58,7 @@ impl Service {
     /// # Errors
     /// When the own database fails.
     pub async fn access_model(&self, _admin: &Administrator<'_>) -> Result<AccessModel, ServiceError> {
-        Ok(self.db().begin_read().await?.access_model().await?)
+        Ok(self.db().access_model().await?)
     }
 
     /// The tables of the trace store.
@@ -120,7 +120,7 @@ impl Service {
         if !sampled {
             return Ok(TableDetail { columns: details, maps: Vec::new(), sampled });
         }
-        let model = self.db().begin_read().await?.access_model().await?;
+        let model = self.db().access_model().await?;
         let bound = model.binding.filter(|binding| binding.database == database && binding.table == table);
         let timestamp = bound.map(|binding| binding.timestamp);
         let maps = self.store().sample_keys(database, table, &columns, timestamp.as_deref()).await?;

@@ -125,7 +125,8 @@ async fn credentials(fixture: &Fixture) {
     tx.commit().await.unwrap();
 
     let mut tx = db.begin_read().await.unwrap();
-    let session = tx.session_by_token(token(1)).await.unwrap().unwrap();
+    let (session, user) = db.session_by_token(token(1)).await.unwrap().unwrap();
+    assert_eq!(user, tx.user_by_id(&session.user_id).await.unwrap().unwrap());
     assert_eq!((session.id.as_str(), session.last_seen_at), ("s1", at(50)));
     assert_eq!(session.preview, Some(preview));
     assert_eq!(tx.session_by_id("s1").await.unwrap().unwrap(), session);
@@ -137,9 +138,10 @@ async fn credentials(fixture: &Fixture) {
     let mut tx = db.begin_read().await.unwrap();
     let kept = tx.session_by_id("s3").await.unwrap().unwrap().preview;
     assert_eq!(kept, Some(Preview { user_id: None, ..of_bob }));
-    assert_eq!(tx.session_by_token(token(4)).await.unwrap(), None);
+    assert_eq!(db.session_by_token(token(4)).await.unwrap(), None);
     assert_eq!(tx.session_by_id("s4").await.unwrap(), None);
-    let key = tx.api_key_by_token(token(9)).await.unwrap().unwrap();
+    let (key, user) = db.api_key_by_token(token(9)).await.unwrap().unwrap();
+    assert_eq!(user, tx.user_by_id("u2").await.unwrap().unwrap());
     assert_eq!((key.expires_at, key.last_used_at), (Some(at(100)), Some(at(60))));
     assert_eq!(
         (key.policy.as_deref(), key.tools.as_deref()),
@@ -157,9 +159,8 @@ async fn credentials(fixture: &Fixture) {
     assert!(!tx.delete_api_key("u1", "k1").await.unwrap(), "another user's key");
     tx.delete_user("u2").await.unwrap();
     tx.commit().await.unwrap();
-    let mut tx = db.begin_read().await.unwrap();
-    assert_eq!(tx.session_by_token(token(1)).await.unwrap(), None, "sessions end with their user");
-    assert_eq!(tx.api_key_by_token(token(9)).await.unwrap(), None, "keys end with their user");
+    assert_eq!(db.session_by_token(token(1)).await.unwrap(), None, "sessions end with their user");
+    assert_eq!(db.api_key_by_token(token(9)).await.unwrap(), None, "keys end with their user");
 }
 
 async fn shared_values(fixture: &Fixture) {
