@@ -2,7 +2,9 @@
 
 use tracewarden_model::{Binding, ColumnType, nearest::nearest};
 
+use crate::layout::TableEngine;
 use crate::select::is_trace_index;
+use crate::sql::Statement;
 use crate::table::Column;
 use crate::{StoreError, TraceStore};
 
@@ -74,7 +76,7 @@ impl TraceStore {
         if let Some(name) = &display.duration {
             expect("display/duration", name, "a number that is not nullable", is_number);
         }
-        let mut warnings = Vec::new();
+        let mut warnings = self.warn_of_parts(binding).await?;
         match &binding.trace_index {
             Some(index) => {
                 let columns = self.columns(&binding.database, index).await?;
@@ -96,6 +98,48 @@ impl TraceStore {
             }),
         }
         if errors.is_empty() { Ok(warnings) } else { Err(BindingError::Invalid(errors)) }
+    }
+
+    /// Warns of tables that hold what one server has, where there are more servers.
+    async fn warn_of_parts(&self, binding: &Binding) -> Result<Vec<String>, StoreError> {
+        let statement =
+            "SELECT database, name, engine, engine_full FROM system.tables WHERE engine = 'Distributed'";
+        let rows: Vec<(String, String, String, String)> = self.client.rows(Statement::new(statement)).await?;
+        let distributed: Vec<(String, String, TableEngine)> = rows
+            .into_iter()
+            .map(|(database, name, engine, full)| (database, name, TableEngine::read(&engine, &full)))
+            .collect();
+        let is_distributed = |wanted: &str| {
+            distributed.iter().any(|(database, name, _)| *database == binding.database && name == wanted)
+        };
+        let over = |wanted: &str| {
+            distributed.iter().find(|(own, _, engine)| match engine {
+                TableEngine::Distributed { database, table, .. } => {
+                    let database = if database.is_empty() { own } else { database };
+                    *database == binding.database && table == wanted
+                }
+                TableEngine::MergeTree { .. } | TableEngine::Other(_) => false,
+            })
+        };
+        let mut warnings = Vec::new();
+        if let Some((database, name, _)) = over(&binding.table) {
+            warnings.push(format!(
+                "`{}.{}` is what one server keeps of the distributed table `{database}.{name}`: bound like this, \
+                 searches see that server's spans only, and traces are not whole",
+                binding.database, binding.table
+            ));
+        }
+        if let Some(index) = &binding.trace_index
+            && is_distributed(&binding.table)
+            && !is_distributed(index)
+        {
+            warnings.push(format!(
+                "the trace index `{}.{index}` is a table of one server, and `{}` is distributed: unless it holds \
+                 the traces of all servers, searches miss spans; bind a distributed table over the servers' indexes",
+                binding.database, binding.table
+            ));
+        }
+        Ok(warnings)
     }
 }
 

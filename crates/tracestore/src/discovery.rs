@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use tracewarden_model::{Binding, ColumnType, Display};
 
 use crate::binding::SYSTEM_DATABASES;
+use crate::layout::TableEngine;
 use crate::select::is_trace_index;
 use crate::sql::Statement;
 use crate::table::Column;
@@ -40,10 +41,10 @@ impl TraceStore {
         let own = own.join(", ");
         let mut columns_statement = statement.clone();
         statement.push(&format!(
-            "SELECT database, name, engine, total_rows, total_bytes FROM system.tables \
+            "SELECT database, name, engine, engine_full, total_rows, total_bytes FROM system.tables \
              WHERE database NOT IN ({own}) AND NOT is_temporary ORDER BY database, name LIMIT {MAX_TABLES}"
         ));
-        type Row = (String, String, String, Option<u64>, Option<u64>);
+        type Row = (String, String, String, String, Option<u64>, Option<u64>);
         let tables: Vec<Row> = self.client.rows(statement).await?;
         columns_statement.push(&format!(
             "SELECT database, table, name, type FROM system.columns \
@@ -65,12 +66,15 @@ impl TraceStore {
         let of = |database: &str, table: &str| {
             columns.get(&(database.to_owned(), table.to_owned())).map(Vec::as_slice).unwrap_or_default()
         };
+        let behind = Behind::of(tables.iter().map(|(database, name, engine, full, ..)| {
+            (database.as_str(), name.as_str(), TableEngine::read(engine, full))
+        }));
         Ok(tables
             .into_iter()
-            .map(|(database, name, engine, rows, bytes)| {
-                let index = format!("{name}_trace_id_ts");
-                let index = is_trace_index(of(&database, &index)).then_some(index);
-                let proposal = if engine == "MaterializedView" {
+            .map(|(database, name, engine, _, rows, bytes)| {
+                let index =
+                    behind.index_name(&database, &name).filter(|index| is_trace_index(of(&database, index)));
+                let proposal = if engine == "MaterializedView" || behind.is_part(&database, &name) {
                     None
                 } else {
                     propose(&database, &name, of(&database, &name), index)
@@ -78,6 +82,39 @@ impl TraceStore {
                 TableSummary { database, name, engine, rows, bytes, proposal }
             })
             .collect())
+    }
+}
+
+/// Distributed tables, and the tables of this server behind them: by database and name.
+struct Behind(BTreeMap<(String, String), (String, String)>);
+
+impl Behind {
+    fn of<'a>(tables: impl Iterator<Item = (&'a str, &'a str, TableEngine)>) -> Self {
+        let behind = tables.filter_map(|(database, name, engine)| {
+            let TableEngine::Distributed { database: of_local, table: local, .. } = engine else {
+                return None;
+            };
+            // Without a database it is each server's default one; that it is this one is the best guess.
+            let of_local = if of_local.is_empty() { database.to_owned() } else { of_local };
+            Some(((database.to_owned(), name.to_owned()), (of_local, local)))
+        });
+        Self(behind.collect())
+    }
+
+    /// Whether a table is what one server keeps of a distributed one.
+    fn is_part(&self, database: &str, name: &str) -> bool {
+        self.0.values().any(|(of_local, local)| (of_local.as_str(), local.as_str()) == (database, name))
+    }
+
+    /// The name that a table's trace index has, if it has one. That of a distributed table must be distributed as well:
+    /// one server's knows nothing of the spans elsewhere.
+    fn index_name(&self, database: &str, name: &str) -> Option<String> {
+        let Some((of_local, local)) = self.0.get(&(database.to_owned(), name.to_owned())) else {
+            return Some(format!("{name}_trace_id_ts"));
+        };
+        let wanted = (of_local.clone(), format!("{local}_trace_id_ts"));
+        let index = self.0.iter().find(|((of, _), behind)| of == database && **behind == wanted)?;
+        Some(index.0.1.clone())
     }
 }
 

@@ -5,6 +5,7 @@
 //! says everything that would make a distributed table less than one table, and the declared sharding key is not where the
 //! rows are: answers are right only because of the settings that are sent.
 
+mod catalogue;
 mod recorder;
 mod statements;
 

@@ -214,7 +214,7 @@ impl Projection {
 
 impl TableEngine {
     /// From `engine` and `engine_full` of `system.tables`.
-    fn read(engine: &str, full: &str) -> Self {
+    pub(crate) fn read(engine: &str, full: &str) -> Self {
         if engine.ends_with("MergeTree") {
             return Self::MergeTree { name: engine.to_owned() };
         }

@@ -1,0 +1,97 @@
+//! What the service finds out about a distributed table, and what it advises to add to one.
+
+use tracewarden_testkit::local_store::LocalStore;
+
+use super::statements::{ask, binding, copy_to_one, fill_spans, tenant};
+use super::{CLUSTER, shards};
+use crate::differential::{connect, execute};
+use crate::layout::TableEngine;
+use crate::{DdlSuggestion, TraceStore};
+
+/// Runs suggested statements. The engine knows clusters, and has no queue that takes statements to the other servers of one:
+/// here both shards are this server.
+async fn run(local: &LocalStore, suggestion: &DdlSuggestion) {
+    for statement in suggestion.statements.iter().chain(&suggestion.afterwards) {
+        let here = statement.replace(&format!(" ON CLUSTER '{CLUSTER}'"), "");
+        assert!(here != *statement || here.starts_with("INSERT"), "{statement}");
+        let waiting = if here.contains(" MATERIALIZE ") { " SETTINGS mutations_sync = 2" } else { "" };
+        execute(local, format!("{here}{waiting}")).await;
+    }
+}
+
+async fn proposed_index(store: &TraceStore, table: &str) -> Option<Option<String>> {
+    let tables = store.tables().await.unwrap();
+    let found = tables.into_iter().find(|found| found.name == table).unwrap();
+    found.proposal.map(|proposal| proposal.trace_index)
+}
+
+#[tokio::test]
+async fn a_distributed_table_is_found_bound_and_improved() {
+    let local = shards();
+    let store = connect(&local);
+    let rows = fill_spans(&local).await;
+    copy_to_one(&local, &rows).await;
+
+    // What one server keeps of a distributed table is not proposed, and warned of.
+    assert_eq!(proposed_index(&store, "spans").await, Some(None));
+    assert_eq!(proposed_index(&store, "spans_rows").await, None);
+    let warnings = store.check_binding(&binding("spans", false)).await.unwrap();
+    assert!(warnings.iter().all(|warning| warning.contains("without a trace index")), "{warnings:?}");
+    let warnings = store.check_binding(&binding("spans_rows", false)).await.unwrap();
+    assert!(warnings.iter().any(|warning| warning.contains("traces are not whole")), "{warnings:?}");
+
+    let layout = store.layout_now("default", "spans").await.unwrap();
+    let TableEngine::Distributed { cluster, database, table } = &layout.engine else { panic!("{layout:?}") };
+    assert_eq!([cluster, database, table], [CLUSTER, "default", "spans_rows"]);
+    assert_eq!(layout.stored().sorting_key, ["ServiceName", "Timestamp"]);
+
+    // Whatever is suggested can be run, is then found in place, and changes no answer.
+    let fields = [tenant()];
+    let unindexed = binding("spans", false);
+    let before = ask(&store, "one", |_| {}).await;
+    let advice = store.ddl(&unindexed, &fields, true).await.unwrap();
+    assert!(advice.suggestions.len() >= 4, "{advice:?}");
+    for suggestion in &advice.suggestions {
+        run(&local, suggestion).await;
+    }
+    let indexed = binding("spans", true);
+    let index = advice.suggestions.iter().find_map(|suggestion| suggestion.bind_trace_index.clone());
+    assert_eq!(index, indexed.trace_index);
+    let left = store.ddl(&indexed, &fields, true).await.unwrap();
+    assert_eq!(left.suggestions, []);
+    assert!(left.in_place.len() >= advice.suggestions.len(), "{left:?}");
+    let layout = store.layout_now("default", "spans").await.unwrap();
+    assert!(layout.key_column("SpanAttributes", "tenant").is_some());
+    // Those of before may know what the layout was.
+    let store = connect(&local);
+    assert_eq!(ask(&store, "spans", |_| {}).await, before);
+
+    // The new index is distributed, and that of the server behind it is not taken for one of the whole.
+    assert_eq!(proposed_index(&store, "spans").await, Some(index));
+    assert_eq!(store.check_binding(&indexed).await.unwrap(), Vec::<String>::new());
+    let of_one_server =
+        tracewarden_model::Binding { trace_index: Some("spans_rows_trace_id_ts".to_owned()), ..indexed };
+    let warnings = store.check_binding(&of_one_server).await.unwrap();
+    assert!(warnings.iter().any(|warning| warning.contains("searches miss spans")), "{warnings:?}");
+}
+
+/// As exporters that write on every server leave it: each has its own trace index, and nothing is over them.
+#[tokio::test]
+async fn indexes_of_the_servers_are_no_index_of_the_whole() {
+    let local = shards();
+    let store = connect(&local);
+    fill_spans(&local).await;
+    execute(
+        &local,
+        "CREATE TABLE default.spans_rows_trace_id_ts (TraceId String, Start DateTime, End DateTime) \
+         ENGINE = MergeTree ORDER BY TraceId"
+            .to_owned(),
+    )
+    .await;
+    assert_eq!(proposed_index(&store, "spans").await, Some(None));
+    let advice = store.ddl(&binding("spans", false), &[], false).await.unwrap();
+    let index = advice.suggestions.iter().find(|suggestion| suggestion.bind_trace_index.is_some()).unwrap();
+    assert_eq!(index.bind_trace_index.as_deref(), Some("spans_trace_id_ts"));
+    run(&local, index).await;
+    assert_eq!(store.check_binding(&binding("spans", true)).await.unwrap(), Vec::<String>::new());
+}
