@@ -37,9 +37,9 @@ pub fn keep_to(cores: &[usize]) -> Result<()> {
     sched_setaffinity(None, &set).context("cannot choose the core")
 }
 
-/// How often the request is answered in this time, in requests a second, when each of `connections` sends the next one as
-/// soon as the last one is answered.
-pub fn rate(shot: &Shot, connections: usize, core: usize, time: Duration) -> Result<f64> {
+/// How often the request is answered in this time when each of `connections` sends the next one as soon as the last one is
+/// answered.
+pub fn count(shot: &Shot, connections: usize, core: usize, time: Duration) -> Result<u64> {
     let begun = Instant::now();
     let counts = on_threads(connections, |_| {
         keep_to(&[core])?;
@@ -51,7 +51,7 @@ pub fn rate(shot: &Shot, connections: usize, core: usize, time: Duration) -> Res
         }
         Ok(count)
     })?;
-    Ok(counts.iter().sum::<u64>() as f64 / begun.elapsed().as_secs_f64())
+    Ok(counts.iter().sum())
 }
 
 /// How long answers take, from the shortest to the longest, when requests are sent at `rate` a second in all, whatever

@@ -51,14 +51,14 @@ pub fn run(bench: Option<&Bench>, check: bool) -> Result<()> {
     let mut measured = Vec::new();
     match bench {
         Some(Bench::Search(options)) => measured.extend(search::run(options)?),
-        Some(Bench::Streaming) => measured.push(plain("Streaming", streaming_section()?)),
+        Some(Bench::Streaming) => measured.push(streaming_section()?),
         Some(Bench::SmallAnswers) => measured.push(small_answers::section()?),
         Some(Bench::Policy) => measured.push(plain("Policies", policy::run()?)),
         None => {
             // The shortest first: what is wrong with them shows early.
             measured.push(plain("Policies", policy::run()?));
             measured.push(small_answers::section()?);
-            measured.push(plain("Streaming", streaming_section()?));
+            measured.push(streaming_section()?);
             measured.extend(search::run(&search::Options::default())?);
         }
     }
@@ -98,14 +98,14 @@ fn write(measured: &[Section]) -> Result<()> {
     fs::write(&path, &document).with_context(|| format!("cannot write `{}`", path.display()))
 }
 
-fn streaming_section() -> Result<String> {
+fn streaming_section() -> Result<Section> {
     let engine = engine::ensure()?;
     let binaries = stack::build()?;
     let directory = tempfile::Builder::new().prefix("tracewarden-bench-").tempdir()?;
     let mut stack = Stack::start(&binaries, &engine, directory.path())?;
     let measured = streaming::run(&mut stack);
     stack.check()?;
-    let section = measured?.markdown();
+    let section = measured?.section();
     stack.stop()?;
     Ok(section)
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
@@ -25,6 +25,8 @@ const FIELDS: usize = 20;
 struct Row {
     name: &'static str,
     rate: f64,
+    /// Seconds of processor time of the service, one request.
+    processor: f64,
     times: Vec<Duration>,
 }
 
@@ -66,10 +68,13 @@ fn measure(binaries: &Path, engine: &Path, directory: &Path, own: usize, other: 
     let mut rows = Vec::new();
     for (name, shot) in &shots {
         interrupt::check()?;
-        load::rate(shot, CONNECTIONS, other, WARMING)?;
-        let rate = load::rate(shot, CONNECTIONS, other, MEASURED)?;
+        load::count(shot, CONNECTIONS, other, WARMING)?;
+        let (begun, used) = (Instant::now(), stack.service_processor_time()?);
+        let count = load::count(shot, CONNECTIONS, other, MEASURED)? as f64;
+        let rate = count / begun.elapsed().as_secs_f64();
+        let processor = (stack.service_processor_time()? - used).as_secs_f64() / count;
         let times = load::times(shot, CONNECTIONS, other, rate / 2.0, MEASURED)?;
-        rows.push(Row { name, rate, times });
+        rows.push(Row { name, rate, processor, times });
     }
     stack.check()?;
     stack.stop()?;
@@ -137,11 +142,18 @@ fn markdown(rows: &[Row], bars: &[Bar]) -> String {
     );
     let _ = writeln!(
         out,
-        "| | requests a second | at half the rate: median, ms | 99th percentile, ms |\n|---|---|---|---|"
+        "| | requests a second | processor time each, µs | at half the rate: median, ms | 99th percentile, ms |\n\
+         |---|---|---|---|---|"
     );
     for row in rows {
-        let _ =
-            writeln!(out, "| {} | {:.0} | {:.2} | {:.2} |", row.name, row.rate, row.at(0.5), row.at(0.99));
+        let (median, late) = (row.at(0.5), row.at(0.99));
+        let _ = writeln!(
+            out,
+            "| {} | {:.0} | {:.0} | {median:.2} | {late:.2} |",
+            row.name,
+            row.rate,
+            row.processor * 1e6
+        );
     }
     out.push('\n');
     out.push_str(&bars::table(bars));

@@ -1,7 +1,9 @@
-//! A page of 200 traces with 200,000 spans through the service, against the same statement sent straight to the store.
+//! A page of 200 traces with 200,000 spans through the service, against the same statement sent straight to the store; then
+//! one of a million spans, taken by a client that is slower than the store, for the memory.
 
 use std::fmt::Write as _;
 use std::io::Read as _;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
@@ -10,12 +12,19 @@ use serde_json::{Value, json};
 use ureq::Agent;
 use ureq::http::Request;
 
-use crate::stack::Stack;
-use crate::stack::api::{Client, expect};
+use super::Section;
+use super::bars::{self, Bar};
+use crate::stack::api::Client;
+use crate::stack::{Stack, trace_source};
 
 const TRACES: u32 = 200;
 const SPANS_PER_TRACE: u32 = 1_000;
 const ROUNDS: usize = 7;
+
+const LARGE_SPANS_PER_TRACE: u32 = 5_000;
+/// The slow client stops this often, after so many bytes each time, so that every buffer on the way has time to fill.
+const PAUSE: Duration = Duration::from_millis(100);
+const BETWEEN_PAUSES: u64 = 16 << 20;
 
 /// The output settings that the service sends, so that both sides write the same bytes.
 const FORMAT: &str = "FORMAT JSONEachRow SETTINGS output_format_json_quote_64bit_integers = 0, \
@@ -34,23 +43,15 @@ pub struct Streaming {
     direct: Vec<Transfer>,
     service: Vec<Transfer>,
     peak_memory: u64,
+    large: Transfer,
+    peak_memory_large: u64,
 }
 
 /// Loads the data, sets the service up, and measures both sides in turn.
 pub fn run(stack: &mut Stack) -> Result<Streaming> {
     let store =
         Store { agent: agent(), url: stack.store_url.clone(), password: stack.store_password.clone() };
-    store.run(&format!(
-        "INSERT INTO otel.otel_traces (Timestamp, TraceId, SpanId, ParentSpanId, SpanName, SpanKind, ServiceName, Duration, \
-         StatusCode, SpanAttributes, ResourceAttributes) \
-         SELECT now64(9) - 600 + number / 1000, lower(hex(sipHash128(intDiv(number, {SPANS_PER_TRACE})))), \
-         leftPad(toString(number), 16, '0'), '', 'GET /orders', 'Server', 'shop', number, 'Ok', \
-         map('team', if(number % {SPANS_PER_TRACE} = 500, 'blue', 'red'), 'http.route', '/orders/{{id}}', \
-         'http.request.method', 'GET', 'http.response.status_code', '200', 'user.id', concat('u', toString(number % 20000)), \
-         'note', repeat('x', 100)), map('host.name', concat('host-', toString(number % 50)), 'service.version', '1.2.3', \
-         'deployment.environment.name', 'production') FROM numbers({})",
-        TRACES * SPANS_PER_TRACE
-    ))?;
+    store.run(&spans(SPANS_PER_TRACE, 600))?;
     let anonymous = Client::anonymous(&stack.base);
     stack.wait_until_ready(&anonymous)?;
     let key = set_up(&anonymous, &stack.admin_password)?;
@@ -76,7 +77,7 @@ pub fn run(stack: &mut Stack) -> Result<Streaming> {
         let request = Request::post(format!("{}/traces/query", stack.base))
             .header("authorization", format!("Bearer {key}"))
             .header("content-type", "application/json");
-        let through = transfer(&store.agent, request.body(query.clone())?)?;
+        let through = transfer(&store.agent, request.body(query.clone())?, None)?;
         ensure!(through.bytes >= straight.bytes, "the service gave less than the store");
         // The first round fills caches.
         if round > 0 {
@@ -84,19 +85,40 @@ pub fn run(stack: &mut Stack) -> Result<Streaming> {
             service.push(through);
         }
     }
-    Ok(Streaming { direct, service, peak_memory: stack.service_peak_memory()? })
+    let peak_memory = stack.service_peak_memory()?;
+    store.run("TRUNCATE TABLE otel.otel_traces")?;
+    store.run(&spans(LARGE_SPANS_PER_TRACE, 1_500))?;
+    let request = Request::post(format!("{}/traces/query", stack.base))
+        .header("authorization", format!("Bearer {key}"))
+        .header("content-type", "application/json");
+    let large = transfer(&store.agent, request.body(query)?, Some(PAUSE))?;
+    let least = service.first().map_or(0, |page| page.bytes) / u64::from(SPANS_PER_TRACE);
+    ensure!(large.bytes > least * u64::from(LARGE_SPANS_PER_TRACE) * 9 / 10, "the large page is too small");
+    Ok(Streaming { direct, service, peak_memory, large, peak_memory_large: stack.service_peak_memory()? })
+}
+
+/// The statement that adds the traces of a page, each with so many spans, from so many seconds ago on.
+fn spans(of_each: u32, seconds_ago: u32) -> String {
+    format!(
+        "INSERT INTO otel.otel_traces (Timestamp, TraceId, SpanId, ParentSpanId, SpanName, SpanKind, ServiceName, Duration, \
+         StatusCode, SpanAttributes, ResourceAttributes) \
+         SELECT now64(9) - {seconds_ago} + number / 1000, lower(hex(sipHash128(intDiv(number, {of_each})))), \
+         leftPad(toString(number), 16, '0'), '', 'GET /orders', 'Server', 'shop', number, 'Ok', \
+         map('team', if(number % {of_each} = 500, 'blue', 'red'), 'http.route', '/orders/{{id}}', \
+         'http.request.method', 'GET', 'http.response.status_code', '200', 'user.id', concat('u', toString(number % 20000)), \
+         'note', repeat('x', 100)), map('host.name', concat('host-', toString(number % 50)), 'service.version', '1.2.3', \
+         'deployment.environment.name', 'production') FROM numbers({})",
+        TRACES * of_each
+    )
 }
 
 fn set_up(anonymous: &Client, admin_password: &str) -> Result<String> {
     let (admin, _) = anonymous.sign_in("admin", admin_password)?;
-    let binding = json!({"database": "otel", "table": "otel_traces", "trace_id": "TraceId", "span_id": "SpanId",
-        "timestamp": "Timestamp", "parent_span_id": "ParentSpanId"});
-    let bound = admin.send("PUT", "/schema/binding", None, Some(&binding))?;
-    expect(&bound, "PUT", "/schema/binding", &[200, 201])?;
-    let fields =
-        json!({"fields": [{"map": "SpanAttributes", "name": "team", "filterable": true, "policy": true}]});
-    let marked = admin.send("PUT", "/schema/fields", bound.etag.as_deref(), Some(&fields))?;
-    expect(&marked, "PUT", "/schema/fields", &[200])?;
+    trace_source::bind(&admin, "otel", "otel_traces")?;
+    trace_source::mark(
+        &admin,
+        &json!([{"map": "SpanAttributes", "name": "team", "filterable": true, "policy": true}]),
+    )?;
     let policies =
         json!({"policies": [{"title": "Blue", "expression": "SpanAttributes[\"team\"] == \"blue\""}]});
     admin.call("PUT", "/roles/admin", Some(&policies))?;
@@ -122,7 +144,7 @@ impl Store {
     }
 
     fn transfer(&self, statement: &str) -> Result<Transfer> {
-        transfer(&self.agent, self.request(statement)?)
+        transfer(&self.agent, self.request(statement)?, None)
     }
 }
 
@@ -130,7 +152,8 @@ fn agent() -> Agent {
     Agent::config_builder().timeout_global(Some(Duration::from_secs(120))).build().into()
 }
 
-fn transfer(agent: &Agent, request: Request<String>) -> Result<Transfer> {
+/// Reads an answer to its end; a slow client stops for a pause now and then.
+fn transfer(agent: &Agent, request: Request<String>, pause: Option<Duration>) -> Result<Transfer> {
     let begun = Instant::now();
     let mut response = agent.run(request)?;
     let mut reader = response.body_mut().with_config().limit(4 << 30).reader();
@@ -141,6 +164,10 @@ fn transfer(agent: &Agent, request: Request<String>) -> Result<Transfer> {
         first_byte.get_or_insert_with(|| begun.elapsed());
         if length == 0 {
             break;
+        }
+        let pauses = |bytes: u64| bytes / BETWEEN_PAUSES;
+        if let Some(pause) = pause.filter(|_| pauses(bytes + length as u64) > pauses(bytes)) {
+            thread::sleep(pause);
         }
         bytes += length as u64;
     }
@@ -160,33 +187,57 @@ fn median(mut values: Vec<f64>) -> f64 {
 }
 
 impl Streaming {
-    /// The figures as a section of the page.
-    pub fn markdown(&self) -> String {
+    /// The section of the page.
+    pub fn section(&self) -> Section {
+        let bars = self.bars();
+        Section { title: "Streaming", text: self.markdown(&bars), bars }
+    }
+
+    /// The service's rate as a part of the store's: the median over the rounds.
+    fn ratio(&self, from_first_byte: bool) -> f64 {
+        let pairs = self.direct.iter().zip(&self.service);
+        median(pairs.map(|(a, b)| rate(*b, from_first_byte) / rate(*a, from_first_byte)).collect())
+    }
+
+    fn bars(&self) -> Vec<Bar> {
+        let memory = (self.peak_memory.max(self.peak_memory_large) >> 20) as f64;
+        vec![
+            Bar::at_least("rate of streaming, of the store's", 0.9, self.ratio(false)),
+            Bar::at_most("memory of the service while streaming, MB", 100.0, memory),
+        ]
+    }
+
+    fn markdown(&self, bars: &[Bar]) -> String {
         let mut out = String::from("## Streaming\n\n");
-        let bytes = self.service.first().map_or(0, |transfer| transfer.bytes);
+        let megabytes =
+            |transfer: Option<&Transfer>| transfer.map_or(0.0, |transfer| transfer.bytes as f64 / 1e6);
         let _ = writeln!(
             out,
             "A page of {TRACES} traces with {} spans, all columns, {:.0} MB of JSON; medians of {ROUNDS} rounds, both sides in turn. \
-             The\nservice also looks up the caller, writes two audit records, and chooses the traces before it reads them.\n",
+             The\nservice also looks up the caller, writes two audit records, and chooses the traces before it reads them. The \
+             large page has\n{} spans, {:.0} MB, and its client pauses now and then, so that the store is faster.\n",
             TRACES * SPANS_PER_TRACE,
-            bytes as f64 / 1e6
+            megabytes(self.service.first()),
+            TRACES * LARGE_SPANS_PER_TRACE,
+            megabytes(Some(&self.large)),
         );
         let _ = writeln!(out, "| | straight to the store | through the service | ratio |\n|---|---|---|---|");
         for (name, from_first_byte) in
             [("MB/s from the request on", false), ("MB/s from the first byte on", true)]
         {
             let of = |side: &[Transfer]| median(side.iter().map(|one| rate(*one, from_first_byte)).collect());
-            let pairs = self.direct.iter().zip(&self.service);
-            let ratio =
-                median(pairs.map(|(a, b)| rate(*b, from_first_byte) / rate(*a, from_first_byte)).collect());
+            let (direct, service) = (of(&self.direct), of(&self.service));
             let _ =
-                writeln!(out, "| {name} | {:.0} | {:.0} | {ratio:.2} |", of(&self.direct), of(&self.service));
+                writeln!(out, "| {name} | {direct:.0} | {service:.0} | {:.2} |", self.ratio(from_first_byte));
         }
         let first =
             |side: &[Transfer]| median(side.iter().map(|one| one.first_byte.as_secs_f64() * 1e3).collect());
         let _ =
             writeln!(out, "| first byte, ms | {:.0} | {:.0} | |", first(&self.direct), first(&self.service));
         let _ = writeln!(out, "| most memory of the service, MB | | {} | |", self.peak_memory >> 20);
+        let _ =
+            writeln!(out, "| the same after the large page, MB | | {} | |\n", self.peak_memory_large >> 20);
+        out.push_str(&bars::table(bars));
         out
     }
 }

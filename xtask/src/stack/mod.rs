@@ -73,6 +73,11 @@ impl Stack {
         self.service.running.peak_memory()
     }
 
+    /// The processor time that the service has used.
+    pub fn service_processor_time(&self) -> Result<Duration> {
+        self.service.running.processor_time()
+    }
+
     /// Asks both to end, the service first; an error when one did not end well.
     pub fn stop(&mut self) -> Result<()> {
         let service = self.service.stop();

@@ -90,6 +90,17 @@ impl Running {
         Ok(kilobytes.with_context(|| format!("`{path}` does not tell the peak of memory"))? * 1024)
     }
 
+    /// The processor time that it has used, as Linux counts it.
+    pub fn processor_time(&self) -> Result<Duration> {
+        let path = format!("/proc/{}/stat", self.child.id());
+        let stat = fs::read_to_string(&path).with_context(|| format!("cannot read `{path}`"))?;
+        // The name before the bracket may hold spaces. After it, the 12th and 13th are ticks in the program and for it.
+        let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields).split_whitespace();
+        let ticks = fields.skip(11).take(2).map(str::parse::<u64>).sum::<Result<u64, _>>();
+        let ticks = ticks.with_context(|| format!("`{path}` does not tell processor time"))?;
+        Ok(Duration::from_secs_f64(ticks as f64 / rustix::param::clock_ticks_per_second() as f64))
+    }
+
     /// Asks the program to end, and waits; returns whether it ended by itself and with success.
     pub fn stop(&mut self) -> Result<()> {
         // Already gone: nothing to ask.
