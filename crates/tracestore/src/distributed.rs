@@ -11,7 +11,7 @@ mod statements;
 
 use tracewarden_testkit::local_store::LocalStore;
 
-use crate::differential::execute;
+use crate::differential::{connect, execute};
 
 /// The cluster of [`shards`].
 pub(crate) const CLUSTER: &str = "two_shards";
@@ -42,7 +42,10 @@ pub(crate) fn shards() -> LocalStore {
     let cluster = format!(
         "<tcp_port>9000</tcp_port><remote_servers><{CLUSTER}>{shard}{shard}</{CLUSTER}></remote_servers>"
     );
-    LocalStore::start().unwrap().restart_with(&users, &cluster).unwrap()
+    let local = LocalStore::start().unwrap().restart_with(&users, &cluster).unwrap();
+    // Makes the provider of TLS that every client in this process wants.
+    drop(connect(&local));
+    local
 }
 
 /// How a table keeps its rows.

@@ -35,13 +35,13 @@ impl TraceStore {
     /// When the store fails.
     pub async fn columns(&self, database: &str, table: &str) -> Result<Vec<Column>, StoreError> {
         let mut statement = Statement::default();
-        let (database, table) = (statement.string(database), statement.string(table));
+        let (in_database, of_table) = (statement.string(database), statement.string(table));
         let engine = statement.own("engine");
         statement.push(&format!(
-            "WITH (SELECT max(engine LIKE '%MergeTree') FROM system.tables WHERE database = {database} AND name = {table}) \
+            "WITH (SELECT max(engine LIKE '%MergeTree') FROM system.tables WHERE database = {in_database} AND name = {of_table}) \
              AS {engine} SELECT name, type, default_kind, if(default_kind = 'MATERIALIZED', default_expression, ''), \
              ifNull({engine}, 0) FROM system.columns \
-             WHERE database = {database} AND table = {table} AND default_kind != 'EPHEMERAL' ORDER BY position"
+             WHERE database = {in_database} AND table = {of_table} AND default_kind != 'EPHEMERAL' ORDER BY position"
         ));
         let rows: Vec<(String, String, String, String, u8)> = self.client.rows(statement).await?;
         let (columns, expressions) = rows
@@ -58,7 +58,29 @@ impl TraceStore {
                 (column, expression)
             })
             .unzip();
-        Ok(held_keys(columns, expressions))
+        self.held_behind(database, table, held_keys(columns, expressions)).await
+    }
+
+    /// Forgets the keys of columns that a distributed table declares and the table behind it does not have in the same
+    /// form, or that cannot be seen: what it declares is not what answers.
+    async fn held_behind(
+        &self,
+        database: &str,
+        table: &str,
+        columns: Vec<Column>,
+    ) -> Result<Vec<Column>, StoreError> {
+        if columns.iter().all(|column| column.in_parts || column.key.is_none()) {
+            return Ok(columns);
+        }
+        let layout = self.layout(database, table).await?;
+        let seen = |column: &Column| {
+            layout.columns.iter().any(|seen| seen.name == column.name && seen.key == column.key)
+        };
+        let columns = columns.into_iter().map(|column| match seen(&column) {
+            true => column,
+            false => Column { key: None, ..column },
+        });
+        Ok(columns.collect())
     }
 }
 

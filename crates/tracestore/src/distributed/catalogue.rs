@@ -5,7 +5,7 @@ use tracewarden_testkit::local_store::LocalStore;
 use super::statements::{ask, binding, copy_to_one, fill_spans, tenant};
 use super::{CLUSTER, shards};
 use crate::differential::{connect, execute};
-use crate::layout::TableEngine;
+use crate::layout::{TableEngine, key_column_expression};
 use crate::{DdlSuggestion, TraceStore};
 
 /// Runs suggested statements. The engine knows clusters, and has no queue that takes statements to the other servers of one:
@@ -94,4 +94,36 @@ async fn indexes_of_the_servers_are_no_index_of_the_whole() {
     assert_eq!(index.bind_trace_index.as_deref(), Some("spans_trace_id_ts"));
     run(&local, index).await;
     assert_eq!(store.check_binding(&binding("spans", true)).await.unwrap(), Vec::<String>::new());
+}
+
+/// What a distributed table declares of a column is not what the servers have, and theirs is what answers.
+#[tokio::test]
+async fn a_column_of_a_key_is_read_where_the_servers_have_it_too() {
+    let local = shards();
+    let rows = fill_spans(&local).await;
+    copy_to_one(&local, &rows).await;
+    let expression = key_column_expression("SpanAttributes", "status");
+    let column =
+        |expression: &str| format!("status LowCardinality(Nullable(String)) MATERIALIZED {expression}");
+    for (table, expression) in [(rows.as_str(), "'200'"), ("default.spans", expression.as_str())] {
+        execute(&local, format!("ALTER TABLE {table} ADD COLUMN {}", column(expression))).await;
+    }
+    let held = async |store: &TraceStore| {
+        let columns = store.columns("default", "spans").await.unwrap();
+        columns.into_iter().filter_map(|column| column.key).map(|key| key.key).collect::<Vec<_>>()
+    };
+    let expected = ask(&connect(&local), "one", |_| {}).await;
+    let store = connect(&local);
+    assert_eq!(held(&store).await, Vec::<String>::new());
+    assert_eq!(ask(&store, "spans", |_| {}).await, expected);
+    execute(&local, format!("ALTER TABLE {rows} MODIFY COLUMN {}", column(&expression))).await;
+    execute(&local, format!("ALTER TABLE {rows} MATERIALIZE COLUMN status SETTINGS mutations_sync = 2"))
+        .await;
+    let store = connect(&local);
+    assert_eq!(held(&store).await, ["status"]);
+    assert_eq!(ask(&store, "spans", |_| {}).await, expected);
+    execute(&local, format!("ALTER TABLE {rows} DROP COLUMN status")).await;
+    let store = connect(&local);
+    assert_eq!(held(&store).await, Vec::<String>::new());
+    assert_eq!(ask(&store, "spans", |_| {}).await, expected);
 }

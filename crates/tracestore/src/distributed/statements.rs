@@ -240,8 +240,6 @@ async fn statements_over_shards_are_those_of_the_file_and_answer_as_one_table() 
 #[tokio::test]
 async fn without_our_settings_shards_are_not_one_table() {
     let local = shards();
-    // Makes the provider of TLS that every client in this process wants.
-    drop(connect(&local));
     fill_spans(&local).await;
     let ask = async |statement: &str| -> Vec<Vec<u64>> {
         let request = reqwest::Client::new().post(&local.url).basic_auth("default", Some(&local.password));
