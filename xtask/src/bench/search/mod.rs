@@ -18,6 +18,7 @@ use tempfile::TempDir;
 use super::Section;
 use super::store::Store;
 use crate::engine;
+use crate::stack::interrupt::Interrupted;
 use crate::stack::{self, LocalStore};
 use cells::Measured;
 use data::{DAY_TABLE, Place, SPANS_A_TRACE, WEEK_TABLE};
@@ -141,7 +142,7 @@ struct Bench {
     traces: u64,
     engine: String,
     _place: Option<Place>,
-    _directory: TempDir,
+    directory: TempDir,
 }
 
 /// Measures; nothing comes back when only a part was asked for, which is then printed.
@@ -157,15 +158,8 @@ pub fn run(options: &Options) -> Result<Option<Section>> {
     let mut bench = Bench::start(options, &programs)?;
     let outcome = bench.measure(&cells, options);
     // A program that died is the better explanation.
-    bench.service.check()?;
-    if let Some(store) = &mut bench.local_store {
-        store.check()?;
-    }
-    let results = outcome?;
-    bench.service.stop()?;
-    if let Some(store) = &mut bench.local_store {
-        store.stop()?;
-    }
+    let results = bench.check().and(outcome).inspect_err(|error| bench.keep_logs(error))?;
+    bench.stop()?;
     let (text, bars) = results.markdown();
     if options.is_partial() {
         println!("{}", text.trim_end());
@@ -202,7 +196,26 @@ impl Bench {
         let engine = store.run("SELECT version()")?.trim().to_owned();
         let service = Prepared::start(programs, directory.path(), &url, &password, DAY_TABLE)?;
         let traces = spans.div_ceil(SPANS_A_TRACE);
-        Ok(Self { service, local_store, store, traces, engine, _place: place, _directory: directory })
+        Ok(Self { service, local_store, store, traces, engine, _place: place, directory })
+    }
+
+    /// An error when one of the programs has ended.
+    fn check(&mut self) -> Result<()> {
+        self.service.check()?;
+        self.local_store.as_mut().map_or(Ok(()), LocalStore::check)
+    }
+
+    fn stop(&mut self) -> Result<()> {
+        let service = self.service.stop();
+        service.and(self.local_store.as_mut().map_or(Ok(()), LocalStore::stop))
+    }
+
+    /// What the programs said about it is wanted after an error that nobody asked for.
+    fn keep_logs(&mut self, error: &anyhow::Error) {
+        if !error.is::<Interrupted>() {
+            self.directory.disable_cleanup(true);
+            eprintln!("the logs of both programs are kept in `{}`", self.directory.path().display());
+        }
     }
 
     fn measure(&self, cells: &[Cell], options: &Options) -> Result<Results> {
@@ -238,12 +251,22 @@ impl Bench {
 
     fn cells(&self, cells: &[Cell], layout: &Layout<'_>, options: &Options) -> Result<Vec<Measured>> {
         let later = !options.is_partial();
-        let mut measured = Vec::new();
+        let (mut measured, mut failed) = (Vec::new(), 0);
         for cell in cells {
-            let figures = cells::measure(&self.service, &self.store, layout, *cell, options.effort(), later)?;
-            eprintln!("{}", report::line(&figures));
-            measured.push(figures);
+            match cells::measure(&self.service, &self.store, layout, *cell, options.effort(), later) {
+                Ok(figures) => {
+                    eprintln!("{}", report::line(&figures));
+                    measured.push(figures);
+                }
+                Err(error) if error.is::<Interrupted>() => return Err(error),
+                // The others may tell what is wrong with this one.
+                Err(error) => {
+                    eprintln!("{}: {error:#}", cell.name());
+                    failed += 1;
+                }
+            }
         }
+        ensure!(failed == 0, "{failed} of {} cells could not be measured", cells.len());
         Ok(measured)
     }
 
