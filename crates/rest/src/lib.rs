@@ -8,9 +8,12 @@ mod client;
 mod code;
 mod cookies;
 mod cross_site;
+mod ddl;
 mod document;
 mod edge;
+mod ending;
 mod error;
+mod field_values;
 mod filter;
 mod filter_wire;
 mod framing;
@@ -27,6 +30,7 @@ pub mod policy_file;
 mod preconditions;
 mod preview;
 mod problem;
+mod progress;
 mod query;
 mod roles;
 mod routes;
@@ -57,6 +61,7 @@ use crate::routes::Routes;
 
 pub use client::TrustedProxies;
 pub use code::Code;
+pub use ddl::WireDdlAdvice as DdlAnswer;
 pub use edge::{Edge, Stopping};
 pub use metrics::Metrics;
 pub use span_wire::spans;
@@ -106,6 +111,7 @@ fn declare(app: App) -> Routes {
         .add_offering(Principal(ByTool(Tool::QueryTraces)), &[Json, Lines], routes!(traces::query))
         .add(Principal(ByTool(Tool::GetTrace)), routes!(traces::get))
         .add(Principal(ByTool(Tool::FilterSchema)), routes!(filter::schema))
+        .add(Principal(ByTool(Tool::FieldValues)), routes!(field_values::list))
         .add(Administrator(Any), routes!(users::list, users::create))
         .add(Administrator(Any), routes!(users::get, users::change, users::delete))
         .add(Administrator(Any), routes!(users::rotate_password))
@@ -121,6 +127,7 @@ fn declare(app: App) -> Routes {
         .add(Administrator(Any), routes!(schema::get))
         .add(Administrator(Any), routes!(schema::tables))
         .add(Administrator(Any), routes!(schema::table))
+        .add(Administrator(Any), routes!(ddl::get))
         .add(Administrator(Any), routes!(schema::put_binding))
         .add(Administrator(Any), routes!(schema::put_fields))
         .add(Administrator(Any), routes!(audit::list))

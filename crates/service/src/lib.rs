@@ -19,8 +19,10 @@ mod authority;
 mod binding;
 mod bootstrap;
 mod cursor;
+mod ddl;
 mod error;
 mod evaluation;
+mod field_values;
 mod fields;
 mod filter_schema;
 mod hash_memory;
@@ -61,6 +63,7 @@ pub use binding::BoundModel;
 pub use bootstrap::{AdminSettings, Bootstrap};
 pub use error::{FieldError, ServiceError};
 pub use evaluation::EVALUATED_SPANS_MAX;
+pub use field_values::{FieldValuesAnswer, FieldValuesRequest};
 pub use fields::FieldMark;
 pub use filter_schema::{FieldDescriptor, FilterSchema};
 pub use login::{LoggedIn, Login};
@@ -86,8 +89,8 @@ pub use tracewarden_appdb::{
 };
 pub use tracewarden_policy::{Decision, Diagnostic, FieldValue, Outcome as PolicyOutcome, Span, Verdict};
 pub use tracewarden_tracestore::{
-    Column, OnProgress, PhysicalField, SampledColumn, SampledKey, SearchProgress, SpanChunk, Summary,
-    TableSummary, TraceStore,
+    Column, DdlAdvice, DdlKind, DdlState, DdlSuggestion, InPlace, OnProgress, Reads, PhysicalField, SampledColumn, SampledKey, SearchProgress, SpanChunk, Summary,
+    TableSummary, TraceStore, ValueCount,
 };
 
 /// A token or password that is given out or taken in; `Debug` does not show it.

@@ -11,15 +11,15 @@ use serde::de::DeserializeOwned;
 use tokio::time::Instant;
 use tracewarden_model::ColumnType;
 
-mod text;
 #[cfg(test)]
 mod tests;
+mod text;
 
 use crate::sql::{Statement, quote, quote_literal};
 use crate::{StoreError, TraceStore};
-use text::{Reader, listed, only_name};
+use text::{Reader, listed};
 
-pub(crate) use text::split_outside;
+pub(crate) use text::{only_name, split_outside};
 
 /// How long a layout is believed: what is added or dropped is noticed within a minute, with room to spare.
 const LIFE: Duration = Duration::from_secs(30);
@@ -123,7 +123,7 @@ pub struct Projection {
     pub name: String,
     /// Whether it holds rows, rather than groups of them.
     pub normal: bool,
-    /// Expressions of its sorting key, as the store writes them.
+    /// Its sorting key: columns by their names, without quotes, and expressions as the store writes them.
     pub sorting_key: Vec<String>,
     /// Its query as the store writes it.
     pub query: String,
@@ -186,9 +186,14 @@ pub(crate) fn key_of(expression: &str) -> Option<MapKey> {
 impl Layout {
     /// The column that holds the values of a key, if the table has one of exactly the one form.
     pub fn key_column(&self, map: &str, key: &str) -> Option<&LayoutColumn> {
-        self.columns.iter().find(|column| {
-            column.key.as_ref().is_some_and(|found| found.map == map && found.key == key)
-        })
+        self.columns
+            .iter()
+            .find(|column| column.key.as_ref().is_some_and(|found| found.map == map && found.key == key))
+    }
+
+    /// Whether the table itself is in the order of this column.
+    pub fn is_by(&self, column: &str) -> bool {
+        self.sorting_key.first().and_then(|first| only_name(first)).is_some_and(|first| first == column)
     }
 
     /// The table that holds the rows: the local one, for a distributed table of which this server has it.
@@ -198,6 +203,11 @@ impl Layout {
 }
 
 impl Projection {
+    /// Whether it holds rows, in the order of this column.
+    pub fn is_by(&self, column: &str) -> bool {
+        self.normal && self.sorting_key.first().is_some_and(|first| first == column)
+    }
+
     /// The columns that it holds as they are.
     pub fn columns(&self) -> ProjectedColumns {
         let selected = self.query.strip_prefix("SELECT ").unwrap_or_default();
@@ -213,6 +223,14 @@ impl Projection {
 }
 
 impl TableEngine {
+    /// Its name.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::MergeTree { name } | Self::Other(name) => name,
+            Self::Distributed { .. } => "Distributed",
+        }
+    }
+
     /// From `engine` and `engine_full` of `system.tables`.
     pub(crate) fn read(engine: &str, full: &str) -> Self {
         if engine.ends_with("MergeTree") {
@@ -268,6 +286,16 @@ impl TraceStore {
         }
     }
 
+    /// What was last seen of a table, without asking.
+    pub(crate) fn kept_layout(&self, database: &str, table: &str) -> Option<Arc<Layout>> {
+        let place = {
+            let kept = self.layouts.lock().unwrap_or_else(PoisonError::into_inner);
+            Arc::clone(kept.get(&(database.to_owned(), table.to_owned()))?)
+        };
+        let kept = place.try_lock().ok()?;
+        Some(Arc::clone(&kept.as_ref()?.layout))
+    }
+
     /// What a table is made of at this moment.
     ///
     /// # Errors
@@ -287,9 +315,10 @@ impl TraceStore {
                 // What the other servers have cannot be seen; so the column must be declared of the whole as well.
                 for column in &mut layout.columns {
                     let of_local = local.columns.iter().find(|own| own.name == column.name);
-                    column.key = column.key.take().filter(|key| {
-                        of_local.is_some_and(|of_local| of_local.key.as_ref() == Some(key))
-                    });
+                    column.key = column
+                        .key
+                        .take()
+                        .filter(|key| of_local.is_some_and(|of_local| of_local.key.as_ref() == Some(key)));
                 }
                 layout.local = Some(Arc::new(local));
             } else {
@@ -385,7 +414,10 @@ impl TraceStore {
 
     /// Rows of a table of the catalogue that need not be there: `None` without the right to read it (497), or when this
     /// version of the store has it not (60) or not these columns (47).
-    async fn catalogue<T: DeserializeOwned>(&self, statement: Statement) -> Result<Option<Vec<T>>, StoreError> {
+    pub(crate) async fn catalogue<T: DeserializeOwned>(
+        &self,
+        statement: Statement,
+    ) -> Result<Option<Vec<T>>, StoreError> {
         match self.client.rows(statement).await {
             Ok(rows) => Ok(Some(rows)),
             Err(StoreError::Store { code: Some(497 | 60 | 47), .. }) => Ok(None),

@@ -8,6 +8,7 @@ mod binding;
 #[cfg(test)]
 mod cancellation;
 mod client;
+mod ddl;
 #[cfg(test)]
 mod differential;
 mod discovery;
@@ -38,6 +39,7 @@ mod settings;
 mod sql;
 mod summary;
 mod table;
+mod values;
 #[cfg(test)]
 mod worlds;
 
@@ -47,6 +49,7 @@ use prometheus_client::registry::Registry;
 use tracewarden_model::Entropy;
 
 pub use binding::BindingError;
+pub use ddl::{DdlAdvice, DdlKind, DdlState, DdlSuggestion, InPlace, Reads, key_column_id};
 pub use discovery::TableSummary;
 pub use error::StoreError;
 pub use fields::{ChangedField, NoField, PhysicalField, key_logical_types, members, physical_field};
@@ -65,11 +68,12 @@ pub use samples::{SampledColumn, SampledKey};
 pub use select::{Position, SelectRequest, Selection};
 pub use summary::Summary;
 pub use table::Column;
+pub use values::{FieldValues, MAX_VALUE_BYTES, ValueCount, ValuesRequest};
 
 /// How to reach the trace store, and what a query may cost there.
 #[derive(Debug, Clone)]
 pub struct StoreConfig {
-    /// Base addresses of replicas, such as `http://127.0.0.1:8123`; tried in order.
+    /// Base addresses of replicas, such as `http://127.0.0.1:8123`. The first that works is asked.
     pub endpoints: Vec<String>,
     /// ClickHouse user.
     pub user: String,
@@ -79,6 +83,10 @@ pub struct StoreConfig {
     pub max_execution_time_seconds: u32,
     /// Most memory that a statement may take.
     pub max_memory_bytes: u64,
+    /// Most threads that a statement may take; `None` for what the store gives its user.
+    pub max_threads: Option<u32>,
+    /// Longest that an answer may take in all to be read by whoever asked, however slow their line is.
+    pub answer_timeout_seconds: u32,
     /// How far around the window a trace is looked at while deciding about it, without a trace index; `None` for the
     /// whole table.
     pub max_trace_duration_nanos: Option<i64>,
@@ -99,12 +107,20 @@ impl TraceStore {
     /// When an endpoint is not an address.
     pub fn new(config: StoreConfig, entropy: Arc<dyn Entropy>) -> Result<Self, StoreError> {
         let config = Arc::new(config);
-        Ok(Self { client: client::Client::new(Arc::clone(&config), entropy)?, config, layouts: Arc::default() })
+        let client = client::Client::new(Arc::clone(&config), entropy)?;
+        Ok(Self { client, config, layouts: Arc::default() })
     }
 
     /// Names the counts of this store's statements in a registry.
     pub fn register_metrics(&self, registry: &mut Registry) {
-        self.client.metrics.register(registry);
+        self.client.register_metrics(registry);
+    }
+
+    /// The same store for the statements of one request. They stay with the endpoint that answered the first of them, as long
+    /// as it works: another may lag behind it, and would deliver fewer spans than were counted.
+    #[must_use]
+    pub fn session(&self) -> Self {
+        Self { client: self.client.session(), ..self.clone() }
     }
 
     /// Asks the store for a sign of life, with the configured user.

@@ -23,6 +23,9 @@ pub enum Command {
     HashPassword(HashPassword),
     /// Say whether the configuration is valid, what applies, and whether databases and files fit it.
     CheckConfig(CheckConfig),
+    /// Say what to add to the bound table so that searching costs less, as SQL; runs none of it.
+    #[command(after_help = DDL_EXAMPLES)]
+    Ddl(Ddl),
     /// The audit log.
     #[command(subcommand)]
     Audit(Audit),
@@ -96,6 +99,13 @@ pub enum Policy {
     #[command(after_help = TEST_EXAMPLES)]
     Test(PolicyTest),
 }
+
+const DDL_EXAMPLES: &str = "\
+Examples:
+  tracewarden ddl --config tracewarden.toml
+  tracewarden ddl --config tracewarden.toml | clickhouse-client --user operator --password
+
+Everything but the statements is in comments. The service's own user in the trace store cannot run them, and should not.";
 
 const CHECK_EXAMPLES: &str = "\
 Examples:
@@ -219,6 +229,17 @@ pub struct CheckConfig {
     /// Fail on warnings, too.
     #[arg(long)]
     pub strict: bool,
+}
+
+/// What to say of the bound table.
+#[derive(Debug, Args)]
+pub struct Ddl {
+    /// Where the configuration is.
+    #[command(flatten)]
+    pub file: ConfigurationFile,
+    /// How results are written.
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub format: Format,
 }
 
 /// Where the configuration file is.

@@ -5,6 +5,7 @@ mod audit_verify;
 mod check_config;
 mod command_line;
 mod configuration;
+mod ddl;
 mod first_start;
 mod logging;
 mod metrics;
@@ -22,7 +23,7 @@ use anyhow::anyhow;
 use clap::Parser;
 use tracewarden_service::Settings;
 
-use crate::command_line::{Audit, AuditVerify, CheckConfig, Command, CommandLine, HashPassword};
+use crate::command_line::{Audit, AuditVerify, CheckConfig, Command, CommandLine, Ddl, HashPassword};
 use crate::configuration::Configuration;
 use crate::configuration::sources::default_of;
 
@@ -55,6 +56,10 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
                 eprintln!("tracewarden: the audit log could not be checked: {error:#}");
                 audit_verify::NOT_CHECKED.into()
             }))
+        }
+        Command::Ddl(Ddl { file, format }) => {
+            ddl::run(&load(file.config.as_deref())?, format)?;
+            Ok(ExitCode::SUCCESS)
         }
         Command::Policy(command) => Ok(policy::run(&command)),
     }

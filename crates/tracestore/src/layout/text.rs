@@ -73,7 +73,7 @@ fn unescaped(character: char) -> Option<char> {
 }
 
 /// A name, and nothing else.
-pub(super) fn only_name(text: &str) -> Option<String> {
+pub(crate) fn only_name(text: &str) -> Option<String> {
     let mut reader = Reader::new(text);
     let name = reader.name()?;
     reader.at_end().then_some(name)

@@ -1,0 +1,623 @@
+//! What is missing, found by what it is: pure, from what is known about the table.
+
+use std::collections::BTreeSet;
+
+use tracewarden_model::{Binding, ColumnType, FieldRef, FieldSource, MarkedField};
+
+use super::names::Names;
+use super::parts::{Built, Parts};
+use super::target::Target;
+use super::trace_index::trace_index;
+use super::{DdlKind, DdlState, InPlace, key_column_id};
+use crate::layout::{
+    KEY_COLUMN_TYPE, Layout, ProjectedColumns, Projection, SkipIndex, TableEngine, can_be_key_column,
+    key_column_expression, only_name,
+};
+use crate::sql::quote;
+
+/// Everything that suggestions are made from.
+pub(super) struct Facts<'a> {
+    pub(super) binding: &'a Binding,
+    pub(super) fields: &'a [MarkedField],
+    pub(super) layout: &'a Layout,
+    pub(super) parts: &'a Parts,
+    pub(super) trace_index: TraceIndex,
+}
+
+/// What there is of a trace index.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum TraceIndex {
+    Bound(String),
+    /// There is one under the usual name, and it is not bound.
+    Unbound(String),
+    /// Something else has the usual name.
+    NameTaken,
+    None,
+}
+
+/// A suggestion before anything is estimated.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Draft {
+    pub(super) id: String,
+    pub(super) kind: DdlKind,
+    pub(super) state: DdlState,
+    pub(super) statements: Vec<String>,
+    pub(super) afterwards: Vec<String>,
+    pub(super) bind_trace_index: Option<String>,
+    pub(super) needs: Vec<String>,
+    pub(super) fields: Vec<FieldRef>,
+    pub(super) leaves_out: Vec<FieldRef>,
+    pub(super) speeds_up: String,
+    pub(super) about: About,
+}
+
+/// What a suggestion adds, for estimates.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum About {
+    /// A column of this key, with this name.
+    Key {
+        map: String,
+        key: String,
+        column: String,
+    },
+    /// These columns by time, and the keys among them that have no column yet.
+    Time {
+        columns: Vec<String>,
+        new_keys: Vec<(String, String)>,
+    },
+    /// Everything by trace id.
+    Trace,
+    TraceIndex,
+    /// An index on what this column holds.
+    Index {
+        column: String,
+        of: Indexed,
+    },
+}
+
+/// What an index is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Indexed {
+    Keys,
+    Values,
+    Column,
+}
+
+/// All that is missing, all that is in place, and what cannot be said.
+#[derive(Debug, Default)]
+pub(super) struct Drafts {
+    pub(super) missing: Vec<Draft>,
+    pub(super) in_place: Vec<InPlace>,
+    pub(super) notes: Vec<String>,
+}
+
+pub(super) fn drafts(facts: &Facts<'_>) -> Drafts {
+    let mut drafts = Drafts::default();
+    let stored = facts.layout.stored();
+    let unknown: Vec<&str> = stored.unknown.iter().chain(&facts.parts.unknown).copied().collect();
+    if !unknown.is_empty() {
+        drafts.notes.push(format!(
+            "the service's user in the trace store may not read {}: what they would tell is unknown, and something may be \
+             suggested that is in place, or an estimate may be missing",
+            unknown.join(", ")
+        ));
+    }
+    let TableEngine::MergeTree { name: engine } = &stored.engine else {
+        drafts.notes.push(match &facts.layout.engine {
+            TableEngine::Distributed { database, table, cluster } => format!(
+                "the bound table is distributed, and its local table `{database}.{table}` is not on the server that was \
+                 asked: let `clickhouse_url` lead to a server of cluster `{cluster}` that has it"
+            ),
+            TableEngine::Other(engine) if engine.is_empty() => "there is no such table".to_owned(),
+            other => format!("nothing can be added to a table whose engine is {}", other.name()),
+        });
+        return drafts;
+    };
+    let mut drafting = Drafting {
+        target: Target::new(facts.binding, facts.layout),
+        names: Names::taken(
+            [stored, facts.layout]
+                .into_iter()
+                .flat_map(|layout| &layout.columns)
+                .map(|column| column.name.as_str())
+                .chain(stored.indexes.iter().map(|index| index.name.as_str()))
+                .chain(stored.projections.iter().map(|projection| projection.name.as_str())),
+        ),
+        stored,
+        facts,
+        drafts,
+    };
+    let keys = drafting.key_columns();
+    drafting.skip_indexes(&keys);
+    if matches!(engine.as_str(), "MergeTree" | "ReplicatedMergeTree" | "SharedMergeTree") {
+        drafting.time_projection(&keys);
+        drafting.trace_projection(&keys);
+    } else {
+        drafting.drafts.notes.push(format!(
+            "no projection is suggested for a table whose engine is {engine}: while it merges rows that belong together, \
+             projections would keep the old ones"
+        ));
+    }
+    drafting.trace_index();
+    if drafting.target.bound.is_some() {
+        drafting.drafts.notes.push(
+            "the bound table is distributed: what is in place and what is estimated is that of the server that was asked"
+                .to_owned(),
+        );
+    }
+    drafting.drafts
+}
+
+struct Drafting<'a> {
+    facts: &'a Facts<'a>,
+    stored: &'a Layout,
+    target: Target,
+    names: Names,
+    drafts: Drafts,
+}
+
+/// The column of a marked key: there, or suggested.
+struct KeyColumn {
+    field: FieldRef,
+    map: String,
+    column: String,
+    /// Whether the table has the column already.
+    there: bool,
+    /// The suggestion that adds it, if there is one.
+    needs: Option<String>,
+}
+
+impl Drafting<'_> {
+    fn building(&self, what: Built) -> bool {
+        self.facts.parts.building.contains(&what)
+    }
+
+    fn empty(&self) -> bool {
+        self.stored.rows == Some(0)
+    }
+
+    fn in_place(&mut self, id: String, kind: DdlKind, name: &str, disk_bytes: Option<u64>) {
+        let name = name.to_owned();
+        self.drafts.in_place.push(InPlace { id, kind, name, disk_bytes });
+    }
+
+    /// A column for every marked key of a map with strings, with an index on it: a value that few spans have is found by
+    /// it as it was found by the one on the map's values.
+    fn key_columns(&mut self) -> Vec<KeyColumn> {
+        let mut columns: Vec<KeyColumn> = Vec::new();
+        for marked in self.facts.fields {
+            let (FieldSource::MapKey, Some(map)) = (marked.source, &marked.field.map) else { continue };
+            let key = &marked.field.name;
+            let fits = self
+                .stored
+                .columns
+                .iter()
+                .any(|column| column.name == *map && can_be_key_column(&column.column_type, key));
+            if fits {
+                let column = self.key_column(marked, map, key);
+                columns.push(column);
+            }
+        }
+        columns
+    }
+
+    fn key_column(&mut self, marked: &MarkedField, map: &str, key: &str) -> KeyColumn {
+        let adopted = self.stored.columns.iter().find(|column| Some(&column.name) == marked.column.as_ref());
+        let found = adopted.or_else(|| self.stored.key_column(map, key)).map(|column| column.name.clone());
+        let there = found.is_some();
+        let name = found.unwrap_or_else(|| self.names.free(&format!("{map}_{key}")));
+        let quoted = quote(&name);
+        let declared = format!("{quoted} {KEY_COLUMN_TYPE} MATERIALIZED {}", key_column_expression(map, key));
+        let mut statements = Vec::new();
+        let mut building = false;
+        if !there {
+            statements.push(self.target.alter(&format!("ADD COLUMN IF NOT EXISTS {declared}")));
+        }
+        let in_bound = self.facts.layout.columns.iter().any(|column| column.name == name);
+        if !in_bound
+            && let Some(statement) = self.target.alter_bound(&format!("ADD COLUMN IF NOT EXISTS {declared}"))
+        {
+            statements.push(statement);
+        }
+        let index = self
+            .stored
+            .indexes
+            .iter()
+            .find(|index| only_name(&index.expression).as_ref() == Some(&name) && serves_equality(index));
+        let index_name = match index {
+            Some(index) => index.name.clone(),
+            None => {
+                let free = self.names.free(&format!("idx_{name}"));
+                statements.push(self.target.alter(&format!(
+                    "ADD INDEX IF NOT EXISTS {} {quoted} TYPE bloom_filter(0.01) GRANULARITY 1",
+                    quote(&free)
+                )));
+                free
+            }
+        };
+        let column_built = there && (self.empty() || self.facts.parts.all_have_column(&name));
+        if !column_built {
+            if self.building(Built::Column(name.clone())) {
+                building = true;
+            } else {
+                statements.push(self.target.alter(&format!("MATERIALIZE COLUMN {quoted}")));
+            }
+        }
+        if !index.is_some_and(|index| index.bytes > 0 || self.empty()) {
+            if self.building(Built::Index(index_name.clone())) {
+                building = true;
+            } else {
+                statements.push(self.target.alter(&format!("MATERIALIZE INDEX {}", quote(&index_name))));
+            }
+        }
+        let id = key_column_id(&marked.field);
+        let missing = building || !statements.is_empty();
+        if missing {
+            self.drafts.missing.push(Draft {
+                state: state(there, &statements),
+                statements,
+                fields: vec![marked.field.clone()],
+                speeds_up: format!(
+                    "every search and every policy that looks at {}: a column of its own is read instead of the whole map",
+                    marked.field
+                ),
+                about: About::Key { map: map.to_owned(), key: key.to_owned(), column: name.clone() },
+                ..Draft::new(id.clone(), DdlKind::KeyColumn)
+            });
+        } else {
+            let bytes = self.facts.parts.columns.get(&name).map(|held| held.bytes);
+            self.in_place(id.clone(), DdlKind::KeyColumn, &name, bytes);
+        }
+        KeyColumn {
+            field: marked.field.clone(),
+            map: map.to_owned(),
+            column: name,
+            there,
+            needs: missing.then_some(id),
+        }
+    }
+
+    /// Indexes on keys and values of maps of which keys are marked, on the trace id, and on marked columns of any string.
+    fn skip_indexes(&mut self, keys: &[KeyColumn]) {
+        let maps: BTreeSet<&str> = self
+            .facts
+            .fields
+            .iter()
+            .filter(|marked| marked.source == FieldSource::MapKey)
+            .filter_map(|marked| marked.field.map.as_deref())
+            .collect();
+        for map in maps {
+            let Some(column) = self.stored.columns.iter().find(|column| column.name == map) else { continue };
+            let quoted = quote(map);
+            let marked = |marked: &&MarkedField| marked.field.map.as_deref() == Some(map);
+            let fields: Vec<FieldRef> =
+                self.facts.fields.iter().filter(marked).map(|marked| marked.field.clone()).collect();
+            self.skip_index(map, Indexed::Keys, &format!("mapKeys({quoted})"), fields.clone());
+            if column.column_type.map_value().is_some_and(ColumnType::is_string) {
+                self.skip_index(map, Indexed::Values, &format!("mapValues({quoted})"), fields);
+            }
+        }
+        let trace_id = self.facts.binding.trace_id.clone();
+        if !self.stored.is_by(&trace_id) {
+            self.skip_index(&trace_id.clone(), Indexed::Column, &quote(&trace_id), Vec::new());
+        }
+        let in_key: Vec<Option<String>> =
+            self.stored.sorting_key.iter().map(|part| only_name(part)).collect();
+        for marked in self.facts.fields {
+            // A string that stands in no order and repeats no dictionary: where a value is rare, an index finds it.
+            let own = marked.source == FieldSource::Column
+                && matches!(
+                    marked.column_type,
+                    ColumnType::String | ColumnType::FixedString { .. } | ColumnType::Uuid
+                )
+                && !in_key.contains(&Some(marked.field.name.clone()))
+                && !keys.iter().any(|key| key.column == marked.field.name)
+                && marked.field.name != trace_id;
+            if own && self.stored.columns.iter().any(|column| column.name == marked.field.name) {
+                let name = marked.field.name.clone();
+                self.skip_index(&name, Indexed::Column, &quote(&name), vec![marked.field.clone()]);
+            }
+        }
+    }
+
+    fn skip_index(&mut self, column: &str, of: Indexed, expression: &str, fields: Vec<FieldRef>) {
+        let id = format!(
+            "{}:{}",
+            DdlKind::SkipIndex.as_str(),
+            match of {
+                Indexed::Keys => format!("mapKeys({column})"),
+                Indexed::Values => format!("mapValues({column})"),
+                Indexed::Column => column.to_owned(),
+            }
+        );
+        if self.drafts.missing.iter().any(|draft| draft.id == id)
+            || self.drafts.in_place.iter().any(|found| found.id == id)
+        {
+            return;
+        }
+        let over = |index: &&SkipIndex| match of {
+            Indexed::Column => only_name(&index.expression).as_deref() == Some(column),
+            Indexed::Keys => argument(&index.expression, "mapKeys(").as_deref() == Some(column),
+            Indexed::Values => argument(&index.expression, "mapValues(").as_deref() == Some(column),
+        };
+        let found = self.stored.indexes.iter().find(|index| over(index) && serves_equality(index)).cloned();
+        let mut statements = Vec::new();
+        let name = match &found {
+            Some(index) => index.name.clone(),
+            None => {
+                let suffix = match of {
+                    Indexed::Keys => "_keys",
+                    Indexed::Values => "_values",
+                    Indexed::Column => "",
+                };
+                let free = self.names.free(&format!("idx_{column}{suffix}"));
+                // Ids are looked up one by one among all: each granule that is read for nothing counts.
+                let share = if of == Indexed::Column && fields.is_empty() { "0.001" } else { "0.01" };
+                statements.push(self.target.alter(&format!(
+                    "ADD INDEX IF NOT EXISTS {} {expression} TYPE bloom_filter({share}) GRANULARITY 1",
+                    quote(&free)
+                )));
+                free
+            }
+        };
+        let mut building = false;
+        if !found.as_ref().is_some_and(|index| index.bytes > 0 || self.empty()) {
+            building = self.building(Built::Index(name.clone()));
+            if !building {
+                statements.push(self.target.alter(&format!("MATERIALIZE INDEX {}", quote(&name))));
+            }
+        }
+        if statements.is_empty() && !building {
+            let bytes = found.map(|index| index.bytes);
+            return self.in_place(id, DdlKind::SkipIndex, &name, bytes);
+        }
+        let what = match of {
+            Indexed::Keys => "searches and policies that ask for a key which few spans have",
+            Indexed::Values => "searches and policies that ask for a value which few spans have",
+            Indexed::Column if fields.is_empty() => "reading and verifying traces by their ids",
+            Indexed::Column => "searches and policies that ask for a value of it which few spans have",
+        };
+        self.drafts.missing.push(Draft {
+            state: state(found.is_some(), &statements),
+            statements,
+            fields,
+            speeds_up: what.to_owned(),
+            about: About::Index { column: column.to_owned(), of },
+            ..Draft::new(id, DdlKind::SkipIndex)
+        });
+    }
+
+    /// What searching looks at, in order of time: a search then reads the spans of the times that it steps through, and
+    /// nothing else.
+    fn time_projection(&mut self, keys: &[KeyColumn]) {
+        let binding = self.facts.binding;
+        let id = DdlKind::TimeProjection.as_str().to_owned();
+        if self.stored.is_by(&binding.timestamp) {
+            return self.in_place(id, DdlKind::TimeProjection, "the table's own order", None);
+        }
+        let mut columns = vec![binding.timestamp.clone(), binding.trace_id.clone()];
+        let mut fields = Vec::new();
+        let mut leaves_out = Vec::new();
+        let mut needs = Vec::new();
+        let mut new_keys = Vec::new();
+        for marked in self.facts.fields {
+            let key = keys.iter().find(|key| key.field == marked.field);
+            let scalar = marked.source == FieldSource::Column
+                && !matches!(marked.column_type.bare(), ColumnType::Array(_))
+                && self.stored.columns.iter().any(|column| column.name == marked.field.name);
+            let column = match key {
+                Some(key) => {
+                    needs.extend(key.needs.clone());
+                    if !key.there {
+                        new_keys.push((key.map.clone(), key.field.name.clone()));
+                    }
+                    &key.column
+                }
+                None if scalar => &marked.field.name,
+                None => {
+                    leaves_out.push(marked.field.clone());
+                    continue;
+                }
+            };
+            fields.push(marked.field.clone());
+            if !columns.contains(column) {
+                columns.push(column.clone());
+            }
+        }
+        let by_time: Vec<&Projection> = self
+            .stored
+            .projections
+            .iter()
+            .filter(|projection| projection.is_by(&binding.timestamp))
+            .collect();
+        let complete = by_time.iter().find(|projection| self.holds(projection, &columns));
+        let older: Vec<String> = by_time
+            .iter()
+            .filter(|projection| Some(&projection.name) != complete.map(|complete| &complete.name))
+            // One with all columns may be there for something else.
+            .filter(|projection| matches!(projection.columns(), ProjectedColumns::Named(_)))
+            .map(|projection| projection.name.clone())
+            .collect();
+        let quoted: Vec<String> = columns.iter().map(|column| quote(column)).collect();
+        let query = format!("SELECT {} ORDER BY {}", quoted.join(", "), quote(&binding.timestamp));
+        let complete = complete.map(|complete| complete.name.clone());
+        let added = Added { id, kind: DdlKind::TimeProjection, found: complete, name: "by_time", query };
+        let afterwards =
+            older.iter().map(|name| self.target.alter(&format!("DROP PROJECTION {}", quote(name)))).collect();
+        let Some(draft) = self.projection(added) else { return };
+        self.drafts.missing.push(Draft {
+            afterwards,
+            needs,
+            fields,
+            leaves_out,
+            speeds_up: "every search for the newest traces: only the columns that it asks, in order of time, are read".to_owned(),
+            about: About::Time { columns, new_keys },
+            ..draft
+        });
+    }
+
+    /// Whether a projection holds these columns.
+    fn holds(&self, projection: &Projection, columns: &[String]) -> bool {
+        let materialized = |name: &String| {
+            self.stored
+                .columns
+                .iter()
+                .any(|column| column.name == *name && column.default_kind == "MATERIALIZED")
+        };
+        match projection.columns() {
+            ProjectedColumns::Named(named) => columns.iter().all(|column| named.contains(column)),
+            ProjectedColumns::All { also } => columns
+                .iter()
+                .all(|column| also.contains(column) || !materialized(column) && self.has(column)),
+        }
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.stored.columns.iter().any(|column| column.name == name)
+    }
+
+    /// Everything, in order of trace ids: a trace is then read from one place.
+    fn trace_projection(&mut self, keys: &[KeyColumn]) {
+        let trace_id = self.facts.binding.trace_id.clone();
+        let id = DdlKind::TraceProjection.as_str().to_owned();
+        if self.stored.is_by(&trace_id) {
+            return self.in_place(id, DdlKind::TraceProjection, "the table's own order", None);
+        }
+        let shown: Vec<String> = self
+            .stored
+            .columns
+            .iter()
+            .filter(|column| matches!(column.default_kind.as_str(), "" | "DEFAULT"))
+            .map(|column| column.name.clone())
+            .collect();
+        let found = self
+            .stored
+            .projections
+            .iter()
+            .find(|projection| projection.is_by(&trace_id) && self.holds(projection, &shown));
+        let found = found.map(|found| found.name.clone());
+        // `*` leaves materialized columns out; with them, traces are verified from it as well.
+        let also: String = keys.iter().map(|key| format!(", {}", quote(&key.column))).collect();
+        let query = format!("SELECT *{also} ORDER BY {}", quote(&trace_id));
+        let added = Added { id, kind: DdlKind::TraceProjection, found, name: "by_trace", query };
+        let Some(draft) = self.projection(added) else { return };
+        // One that is only to be built has no need of columns that came later.
+        let needs = if draft.state == DdlState::Missing {
+            keys.iter().filter_map(|key| key.needs.clone()).collect()
+        } else {
+            Vec::new()
+        };
+        self.drafts.missing.push(Draft {
+            needs,
+            speeds_up: "reading traces: the spans of one stand together instead of all over the table"
+                .to_owned(),
+            about: About::Trace,
+            ..draft
+        });
+    }
+
+    /// Adds and builds a projection, as far as that is to be done.
+    fn projection(&mut self, added: Added) -> Option<Draft> {
+        let Added { id, kind, found, name, query } = added;
+        let mut statements = Vec::new();
+        let there = found.is_some();
+        let name = match found {
+            Some(name) => name,
+            None => {
+                let free = self.names.free(name);
+                let quoted = quote(&free);
+                statements
+                    .push(self.target.alter(&format!("ADD PROJECTION IF NOT EXISTS {quoted} ({query})")));
+                free
+            }
+        };
+        let built = there && (self.empty() || self.facts.parts.all_have_projection(&name));
+        let building = !built && self.building(Built::Projection(name.clone()));
+        if !built && !building {
+            statements.push(self.target.alter(&format!("MATERIALIZE PROJECTION {}", quote(&name))));
+        }
+        if statements.is_empty() && !building {
+            let bytes = self.facts.parts.projection_bytes.get(&name).copied();
+            self.in_place(id, kind, &name, bytes);
+            return None;
+        }
+        Some(Draft { state: state(there, &statements), statements, ..Draft::new(id, kind) })
+    }
+
+    fn trace_index(&mut self) {
+        let id = DdlKind::TraceIndex.as_str().to_owned();
+        let (state, statements, bind) = match &self.facts.trace_index {
+            TraceIndex::Bound(name) => return self.in_place(id, DdlKind::TraceIndex, &name.clone(), None),
+            TraceIndex::NameTaken => {
+                let name = format!("{}_trace_id_ts", self.facts.binding.table);
+                self.drafts.notes.push(format!(
+                    "no trace index is suggested: `{name}` is another table; make one under another name and bind it as `trace_index`"
+                ));
+                return;
+            }
+            TraceIndex::Unbound(name) => (DdlState::Partial, Vec::new(), name.clone()),
+            TraceIndex::None => {
+                let (statements, name) = trace_index(self.facts, &self.target);
+                (DdlState::Missing, statements, name)
+            }
+        };
+        self.drafts.missing.push(Draft {
+            state,
+            statements,
+            bind_trace_index: Some(bind),
+            speeds_up: "deciding about whole traces: each is looked at from its first to its last span, and not all around the window"
+                .to_owned(),
+            about: About::TraceIndex,
+            ..Draft::new(id, DdlKind::TraceIndex)
+        });
+    }
+}
+
+/// A projection that should be there.
+struct Added {
+    id: String,
+    kind: DdlKind,
+    /// The name of one that will do.
+    found: Option<String>,
+    /// What to call it otherwise.
+    name: &'static str,
+    query: String,
+}
+
+impl Draft {
+    fn new(id: String, kind: DdlKind) -> Self {
+        Self {
+            id,
+            kind,
+            state: DdlState::Missing,
+            statements: Vec::new(),
+            afterwards: Vec::new(),
+            bind_trace_index: None,
+            needs: Vec::new(),
+            fields: Vec::new(),
+            leaves_out: Vec::new(),
+            speeds_up: String::new(),
+            about: About::TraceIndex,
+        }
+    }
+}
+
+fn state(there: bool, statements: &[String]) -> DdlState {
+    match (there, statements.is_empty()) {
+        (_, true) => DdlState::Building,
+        (true, false) => DdlState::Partial,
+        (false, false) => DdlState::Missing,
+    }
+}
+
+/// Whether an index tells that a granule lacks a value.
+fn serves_equality(index: &SkipIndex) -> bool {
+    ["bloom_filter", "set", "text"].into_iter().any(|kind| {
+        index.index_type.strip_prefix(kind).is_some_and(|rest| rest.is_empty() || rest.starts_with('('))
+    })
+}
+
+/// The column in `function(column)`.
+fn argument(expression: &str, function: &str) -> Option<String> {
+    only_name(expression.strip_prefix(function)?.strip_suffix(')')?)
+}

@@ -1,0 +1,396 @@
+//! What suggestions cost and gain: from ClickHouse's own estimates and sizes, by arithmetic that the documentation tells.
+//!
+//! Whatever cannot be found out in a few seconds is unknown. Sampled spans are counted inside the store; what leaves it is
+//! how many values differ and how long they are on average.
+
+use serde::de::DeserializeOwned;
+use tracewarden_model::Timestamp;
+
+use super::drafts::{About, Draft, Drafts, Facts, Indexed};
+use super::order::ordered;
+use super::parts::Parts;
+use super::{DdlAdvice, DdlSuggestion, Reads};
+use crate::client::Client;
+use crate::settings::Bounds;
+use crate::sql::{Statement, quote};
+use crate::table::BoundTable;
+use crate::{StoreError, TraceStore};
+
+/// Seconds of each statement.
+const SECONDS: u32 = 5;
+/// What the estimates are about: a search of the newest data.
+const WINDOW_NANOS: i64 = 3_600_000_000_000;
+/// Rows that are counted.
+const SAMPLE_ROWS: u64 = 20_000;
+/// Traces of a page.
+const TRACES: u64 = 50;
+/// Rows of a granule, as tables have them unless told otherwise.
+const GRANULE: f64 = 8_192.0;
+/// Bytes that a bloom filter of 1 % takes for each value: 9.6 bits.
+const FILTER_BYTES: f64 = 1.2;
+/// Share of granules that it finds for nothing.
+const FALSELY_FOUND: f64 = 0.01;
+
+/// How large values of a sample are.
+#[derive(Debug, Clone, Copy)]
+struct Sampled {
+    rows: f64,
+    /// How many are different.
+    distinct: f64,
+    /// Bytes of one, on average.
+    length: f64,
+}
+
+/// What is asked, and of what.
+struct Measure<'a> {
+    client: Client,
+    table: &'a BoundTable,
+    parts: &'a Parts,
+    samples: bool,
+    /// Rows of the table.
+    rows: Option<f64>,
+    /// The newest hour of its data.
+    window: Option<(Timestamp, Timestamp)>,
+    /// Rows in it.
+    inside: Option<f64>,
+}
+
+impl TraceStore {
+    /// Attaches what each costs and gains, and orders them by it.
+    pub(super) async fn measured(
+        &self,
+        facts: &Facts<'_>,
+        table: &BoundTable,
+        drafts: Drafts,
+        samples: bool,
+    ) -> Result<DdlAdvice, StoreError> {
+        let mut measure = Measure {
+            client: self.client.within(Bounds { seconds: SECONDS, rows: 0 }),
+            table,
+            parts: facts.parts,
+            samples,
+            #[expect(clippy::cast_precision_loss, reason = "an estimate")]
+            rows: facts.layout.rows.filter(|rows| *rows > 0).map(|rows| rows as f64),
+            window: None,
+            inside: None,
+        };
+        if measure.rows.is_some() {
+            measure.window = measure.newest_hour().await?;
+            measure.inside = measure.rows_inside().await?;
+        }
+        let reach = self.config.max_trace_duration_nanos;
+        let mut suggestions = Vec::with_capacity(drafts.missing.len());
+        for draft in drafts.missing {
+            let measured = measure.draft(&draft, reach).await?;
+            suggestions.push(suggestion(draft, measured));
+        }
+        Ok(DdlAdvice { suggestions: ordered(suggestions), in_place: drafts.in_place, notes: drafts.notes })
+    }
+}
+
+/// Estimates of a suggestion.
+#[derive(Default)]
+struct Measured {
+    on: &'static str,
+    now: Option<Reads>,
+    then: Option<Reads>,
+    disk: Option<f64>,
+}
+
+impl Measure<'_> {
+    fn statement(&self) -> Statement {
+        self.table.statement()
+    }
+
+    /// The answer's one row; `None` when the store cannot say.
+    async fn row<T: DeserializeOwned>(&self, statement: Statement) -> Result<Option<T>, StoreError> {
+        match self.client.rows(statement).await {
+            Ok(rows) => Ok(rows.into_iter().next()),
+            Err(
+                StoreError::Timeout(_)
+                | StoreError::Memory(_)
+                | StoreError::TooLarge(_)
+                | StoreError::Store { .. },
+            ) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn newest_hour(&self) -> Result<Option<(Timestamp, Timestamp)>, StoreError> {
+        let mut statement = self.statement();
+        statement.push(&format!(
+            "SELECT toUnixTimestamp64Nano(toDateTime64(max({}), 9)) FROM {}",
+            self.table.timestamp, self.table.name
+        ));
+        let newest: Option<(i64,)> = self.row(statement).await?;
+        Ok(newest.map(|(newest,)| {
+            let newest = Timestamp::from_nanos(newest);
+            (newest.saturating_sub(WINDOW_NANOS), newest.saturating_add(1))
+        }))
+    }
+
+    /// The condition that a span is in the newest hour, and as much before and after.
+    fn around(&self, statement: &mut Statement, nanos: i64) -> Option<String> {
+        let (from, to) = self.window?;
+        let from = statement.time(from.saturating_sub(nanos));
+        let to = statement.time(to.saturating_add(nanos));
+        Some(self.table.within(&from, &to))
+    }
+
+    async fn rows_inside(&self) -> Result<Option<f64>, StoreError> {
+        let mut statement = self.statement();
+        let Some(inside) = self.around(&mut statement, 0) else { return Ok(None) };
+        statement.push(&format!("SELECT toFloat64(count()) FROM {} WHERE {inside}", self.table.name));
+        Ok(self.row::<(f64,)>(statement).await?.map(|(rows,)| rows))
+    }
+
+    /// Rows that ClickHouse says it would read of the newest hour and as much around it, for these columns.
+    async fn scanned(&self, columns: &[String], nanos: i64) -> Result<Option<f64>, StoreError> {
+        let mut statement = self.statement();
+        let Some(around) = self.around(&mut statement, nanos) else { return Ok(None) };
+        let quoted: Vec<String> = columns.iter().map(|column| quote(column)).collect();
+        statement.push(&format!(
+            "EXPLAIN ESTIMATE SELECT {} FROM {} WHERE {around}",
+            quoted.join(", "),
+            self.table.name
+        ));
+        self.estimate(statement).await
+    }
+
+    async fn estimate(&self, statement: Statement) -> Result<Option<f64>, StoreError> {
+        type Row = (String, String, u64, u64, u64);
+        match self.client.rows::<Row>(statement).await {
+            #[expect(clippy::cast_precision_loss, reason = "an estimate")]
+            Ok(rows) => Ok(Some(rows.iter().map(|(_, _, _, rows, _)| *rows as f64).sum())),
+            Err(StoreError::Timeout(_) | StoreError::Store { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn draft(&self, draft: &Draft, reach: Option<i64>) -> Result<Measured, StoreError> {
+        Ok(match &draft.about {
+            About::Key { map, key, column } => self.key(map, key, column).await?,
+            About::Time { columns, new_keys } => self.time(columns, new_keys).await?,
+            About::Trace => self.trace().await?,
+            About::TraceIndex => self.trace_index(reach).await?,
+            About::Index { column, of } => self.index(column, *of).await?,
+        })
+    }
+
+    async fn key(&self, map: &str, key: &str, column: &str) -> Result<Measured, StoreError> {
+        let scanned = self.scanned(&[map.to_owned()], 0).await?;
+        let then = self.key_row_bytes(map, key, column).await?;
+        Ok(Measured {
+            on: "searching the newest hour by this key",
+            now: reads(scanned, self.parts.row_bytes(map)),
+            then: reads(scanned, then),
+            disk: product(self.rows, then),
+        })
+    }
+
+    /// Bytes of a row in a column of a key: as it is, or at most.
+    async fn key_row_bytes(&self, map: &str, key: &str, column: &str) -> Result<Option<f64>, StoreError> {
+        if let Some(bytes) = self.parts.row_bytes(column) {
+            return Ok(Some(bytes));
+        }
+        let mut statement = self.statement();
+        let (quoted, key) = (quote(map), statement.string(key));
+        let value = format!("mapValues({quoted})[indexOf(mapKeys({quoted}), {key})]");
+        let values = format!("if(mapContains({quoted}, {key}), [{value}], [])");
+        let sampled = self.sample(statement, map, &values, 1.0).await?;
+        Ok(sampled.map(|sampled| {
+            // A number for each row, and each value once.
+            let number = if sampled.distinct < 256.0 { 1.0 } else { 2.0 };
+            let most = number + sampled.distinct * sampled.length / sampled.rows;
+            // The map holds no less.
+            self.parts.row_bytes(map).map_or(most, |map| most.min(map))
+        }))
+    }
+
+    /// Counts the strings in the arrays that this expression has in some rows of the newest hour.
+    async fn sample(
+        &self,
+        mut statement: Statement,
+        column: &str,
+        strings: &str,
+        share: f64,
+    ) -> Result<Option<Sampled>, StoreError> {
+        if !self.samples {
+            return Ok(None);
+        }
+        let Some(inside) = self.around(&mut statement, 0) else { return Ok(None) };
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            clippy::cast_precision_loss,
+            reason = "small"
+        )]
+        let rows = (SAMPLE_ROWS as f64 * share) as u64;
+        let values = statement.own("values");
+        let column = quote(column);
+        statement.push(&format!(
+            "SELECT toFloat64(count()), toFloat64(uniqArray({values})), \
+             toFloat64(ifNotFinite(sum(arraySum(arrayMap({values}_1 -> length({values}_1), {values}))) / sum(length({values})), 0)) \
+             FROM (SELECT arrayMap({values}_2 -> ifNull(toString({values}_2), ''), {strings}) AS {values} FROM \
+             (SELECT {column} FROM {} WHERE {inside} LIMIT {rows}))",
+            self.table.name
+        ));
+        let row: Option<(f64, f64, f64)> = self.row(statement).await?;
+        Ok(row.filter(|(rows, ..)| *rows > 0.0).map(|(rows, distinct, length)| Sampled {
+            rows,
+            distinct,
+            length,
+        }))
+    }
+
+    async fn time(&self, columns: &[String], new_keys: &[(String, String)]) -> Result<Measured, StoreError> {
+        let there: Vec<&String> = columns
+            .iter()
+            .filter(|column| self.table.columns.iter().any(|known| known.name == **column))
+            .collect();
+        let mut now_columns: Vec<String> = there.iter().map(|column| (*column).clone()).collect();
+        for (map, _) in new_keys {
+            if !now_columns.contains(map) {
+                now_columns.push(map.clone());
+            }
+        }
+        let scanned = self.scanned(&now_columns, 0).await?;
+        let mut then_bytes = sum(there.iter().map(|column| self.parts.row_bytes(column)));
+        for (map, key) in new_keys {
+            then_bytes = plus(then_bytes, self.key_row_bytes(map, key, "").await?);
+        }
+        let now_bytes = sum(now_columns.iter().map(|column| self.parts.row_bytes(column)));
+        // Granules at both ends are read whole.
+        let then_rows = self.inside.map(|inside| (inside + GRANULE).min(self.rows.unwrap_or(inside)));
+        Ok(Measured {
+            on: "searching the newest hour",
+            now: reads(scanned, now_bytes),
+            then: reads(then_rows, then_bytes),
+            disk: product(self.rows, then_bytes),
+        })
+    }
+
+    async fn trace(&self) -> Result<Measured, StoreError> {
+        let mut statement = self.statement();
+        let ids: Option<(Vec<String>,)> = match self.around(&mut statement, 0) {
+            Some(inside) => {
+                statement.push(&format!(
+                    "SELECT groupUniqArray({TRACES})({}) FROM {} WHERE {inside}",
+                    self.table.trace_id, self.table.name
+                ));
+                self.row(statement).await?
+            }
+            None => None,
+        };
+        let columns = self.table.columns.iter().filter(|column| !column.derived);
+        let row_bytes = sum(columns.map(|column| self.parts.row_bytes(&column.name)));
+        let mut measured = Measured {
+            on: "reading 50 traces of the newest hour",
+            disk: product(self.rows, row_bytes),
+            ..Measured::default()
+        };
+        let Some((ids,)) = ids.filter(|(ids,)| !ids.is_empty()) else { return Ok(measured) };
+        let mut statement = self.statement();
+        let listed: Vec<String> = ids.iter().map(|id| statement.string(id)).collect();
+        statement.push(&format!(
+            "EXPLAIN ESTIMATE SELECT * FROM {} WHERE {} IN ({})",
+            self.table.name,
+            self.table.trace_id_column,
+            listed.join(", ")
+        ));
+        measured.now = reads(self.estimate(statement).await?, row_bytes);
+        #[expect(clippy::cast_precision_loss, reason = "few")]
+        let granules = ids.len() as f64 * GRANULE;
+        measured.then = reads(self.rows.map(|rows| rows.min(granules)), row_bytes);
+        Ok(measured)
+    }
+
+    async fn trace_index(&self, reach: Option<i64>) -> Result<Measured, StoreError> {
+        let columns = vec![self.unquoted_trace_id()];
+        let now = match reach {
+            Some(nanos) => self.scanned(&columns, nanos).await?,
+            None => self.rows,
+        };
+        let then = self.scanned(&columns, 0).await?;
+        Ok(Measured {
+            on: "deciding about the traces of the newest hour",
+            now: reads(now, None),
+            then: reads(then, None),
+            disk: None,
+        })
+    }
+
+    fn unquoted_trace_id(&self) -> String {
+        let is = |name: &str| quote(name) == self.table.trace_id_column;
+        let column = self.table.columns.iter().find(|column| is(&column.name));
+        column.map(|column| column.name.clone()).unwrap_or_default()
+    }
+
+    async fn index(&self, column: &str, of: Indexed) -> Result<Measured, StoreError> {
+        let quoted = quote(column);
+        let strings = match of {
+            Indexed::Keys => format!("mapKeys({quoted})"),
+            Indexed::Values => format!("mapValues({quoted})"),
+            Indexed::Column => format!("[{quoted}]"),
+        };
+        // As many rows as a granule has.
+        #[expect(clippy::cast_precision_loss, reason = "small")]
+        let share = GRANULE / SAMPLE_ROWS as f64;
+        let sampled = self.sample(self.statement(), column, &strings, share).await?;
+        let scanned = self.scanned(&[column.to_owned()], 0).await?;
+        let row_bytes = self.parts.row_bytes(column);
+        let then = scanned.map(|rows| rows.min(GRANULE + FALSELY_FOUND * rows));
+        Ok(Measured {
+            on: "searching the newest hour for a value that one span has",
+            now: reads(scanned, row_bytes),
+            then: reads(then, row_bytes),
+            disk: product(self.rows, sampled.map(|sampled| sampled.distinct * FILTER_BYTES / sampled.rows)),
+        })
+    }
+}
+
+fn product(left: Option<f64>, right: Option<f64>) -> Option<f64> {
+    Some(left? * right?)
+}
+
+fn plus(left: Option<f64>, right: Option<f64>) -> Option<f64> {
+    Some(left? + right?)
+}
+
+fn sum(parts: impl Iterator<Item = Option<f64>>) -> Option<f64> {
+    parts.sum()
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "saturates, and none is negative"
+)]
+fn whole(value: f64) -> u64 {
+    value.round() as u64
+}
+
+fn reads(rows: Option<f64>, row_bytes: Option<f64>) -> Option<Reads> {
+    let rows = rows?;
+    Some(Reads { rows: whole(rows), bytes: row_bytes.map(|bytes| whole(rows * bytes)) })
+}
+
+fn suggestion(draft: Draft, measured: Measured) -> DdlSuggestion {
+    DdlSuggestion {
+        number: 0,
+        id: draft.id,
+        kind: draft.kind,
+        state: draft.state,
+        statements: draft.statements,
+        afterwards: draft.afterwards,
+        bind_trace_index: draft.bind_trace_index,
+        needs: draft.needs,
+        fields: draft.fields,
+        leaves_out: draft.leaves_out,
+        speeds_up: draft.speeds_up,
+        measured_on: measured.on.to_owned(),
+        reads_now: measured.now,
+        reads_then: measured.then,
+        disk_bytes: measured.disk.map(whole),
+    }
+}

@@ -1,0 +1,40 @@
+//! The order of suggestions: what gains most first, but nothing before what it needs.
+
+use std::cmp::Reverse;
+
+use super::DdlSuggestion;
+
+/// Orders and numbers them.
+pub(super) fn ordered(mut suggestions: Vec<DdlSuggestion>) -> Vec<DdlSuggestion> {
+    suggestions.sort_by_key(|suggestion| (Reverse(saved(suggestion)), suggestion.kind));
+    let mut ordered: Vec<DdlSuggestion> = Vec::with_capacity(suggestions.len());
+    while !suggestions.is_empty() {
+        // The one that gains most, or what it needs first. Needs make no circle; if they did, the first would be taken.
+        let mut at = 0;
+        for _ in 0..suggestions.len() {
+            let needed = suggestions.get(at).and_then(|wanted| {
+                suggestions.iter().position(|other| wanted.needs.contains(&other.id) && other.id != wanted.id)
+            });
+            match needed {
+                Some(needed) => at = needed,
+                None => break,
+            }
+        }
+        ordered.push(suggestions.remove(at));
+    }
+    for (at, suggestion) in ordered.iter_mut().enumerate() {
+        suggestion.number = at.saturating_add(1);
+    }
+    ordered
+}
+
+/// Bytes that need not be read, or rows where bytes are unknown: few against bytes, as they should be.
+fn saved(suggestion: &DdlSuggestion) -> u64 {
+    match (suggestion.reads_now, suggestion.reads_then) {
+        (Some(now), Some(then)) => match (now.bytes, then.bytes) {
+            (Some(now), Some(then)) => now.saturating_sub(then),
+            _ => now.rows.saturating_sub(then.rows),
+        },
+        _ => 0,
+    }
+}

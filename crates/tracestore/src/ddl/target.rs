@@ -1,0 +1,55 @@
+//! Statements on the right tables: on the servers' own, everywhere, when the bound one is distributed.
+
+use tracewarden_model::Binding;
+
+use crate::layout::{Layout, TableEngine};
+use crate::sql::{quote, quote_literal, quote_table};
+
+/// Where statements go.
+pub(super) struct Target {
+    /// The table that holds the rows, quoted.
+    pub(super) local: String,
+    /// The bound table, quoted, when it is another.
+    pub(super) bound: Option<String>,
+    /// What makes a statement run on every server; empty without a cluster.
+    pub(super) everywhere: String,
+}
+
+impl Target {
+    pub(super) fn new(binding: &Binding, layout: &Layout) -> Self {
+        let bound = quote_table(&binding.database, &binding.table);
+        match &layout.engine {
+            TableEngine::Distributed { cluster, database, table } => {
+                // Without a database of its own, each server looks in its default one, as the statement does.
+                let local = if database.is_empty() { quote(table) } else { quote_table(database, table) };
+                let everywhere = format!(" ON CLUSTER {}", quote_literal(cluster));
+                Self { local, bound: Some(bound), everywhere }
+            }
+            _ => Self { local: bound, bound: None, everywhere: String::new() },
+        }
+    }
+
+    /// Changes the table that holds the rows.
+    pub(super) fn alter(&self, what: &str) -> String {
+        safe(&format!("ALTER TABLE {}{} {what}", self.local, self.everywhere))
+    }
+
+    /// Changes the bound table, when it is another.
+    pub(super) fn alter_bound(&self, what: &str) -> Option<String> {
+        let bound = self.bound.as_ref()?;
+        Some(safe(&format!("ALTER TABLE {bound}{} {what}", self.everywhere)))
+    }
+}
+
+/// On one line, and without what a terminal takes for commands. Such characters can only be inside of quotes, where this
+/// means the same.
+pub(super) fn safe(statement: &str) -> String {
+    let mut safe = String::with_capacity(statement.len());
+    for character in statement.chars() {
+        match u32::from(character) {
+            code @ (0..=0x1f | 0x7f) => safe.push_str(&format!("\\x{code:02X}")),
+            _ => safe.push(character),
+        }
+    }
+    safe
+}

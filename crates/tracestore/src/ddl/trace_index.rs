@@ -1,0 +1,73 @@
+//! A table with the bounds of each trace, as the OpenTelemetry exporter makes it, filled from now on and for the past.
+
+use super::drafts::Facts;
+use super::target::{Target, safe};
+use crate::layout::TableEngine;
+use crate::sql::{Statement, quote, quote_literal, quote_table};
+
+/// Statements that make a trace index, and the name to bind it by.
+pub(super) fn trace_index(facts: &Facts<'_>, target: &Target) -> (Vec<String>, String) {
+    let binding = facts.binding;
+    let name = format!("{}_trace_id_ts", binding.table);
+    let bound = quote_table(&binding.database, &name);
+    let all = target.everywhere.as_str();
+    let replicated = match &facts.layout.stored().engine {
+        TableEngine::MergeTree { name } => name.starts_with("Replicated"),
+        TableEngine::Distributed { .. } | TableEngine::Other(_) => false,
+    };
+    let engine = if replicated { "ReplicatedMergeTree" } else { "MergeTree" };
+    let table = |name: &str| {
+        format!(
+            "CREATE TABLE IF NOT EXISTS {name}{all} (`TraceId` String CODEC(ZSTD(1)), \
+             `Start` DateTime CODEC(Delta, ZSTD(1)), `End` DateTime CODEC(Delta, ZSTD(1)), \
+             INDEX `idx_trace_id` `TraceId` TYPE bloom_filter(0.01) GRANULARITY 1) ENGINE = {engine} \
+             PARTITION BY toDate(`Start`) ORDER BY (`TraceId`, `Start`) \
+             SETTINGS index_granularity = 8192, ttl_only_drop_parts = 1"
+        )
+    };
+    let view = |view: &str, to: &str, from: &str| {
+        format!("CREATE MATERIALIZED VIEW IF NOT EXISTS {view}{all} TO {to} AS {}", bounds(facts, from))
+    };
+    let source = quote_table(&binding.database, &binding.table);
+    let past = format!("INSERT INTO {bound} (`TraceId`, `Start`, `End`) {}", bounds(facts, &source));
+    let statements = match &facts.layout.engine {
+        TableEngine::Distributed { cluster, database, table: local } => {
+            let index = format!("{local}_trace_id_ts");
+            let named = |name: &str| {
+                if database.is_empty() { quote(name) } else { quote_table(database, name) }
+            };
+            vec![
+                table(&named(&index)),
+                format!(
+                    "CREATE TABLE IF NOT EXISTS {bound}{all} AS {} \
+                     ENGINE = Distributed({}, {}, {}, cityHash64(`TraceId`))",
+                    named(&index),
+                    quote_literal(cluster),
+                    quote_literal(database),
+                    quote_literal(&index)
+                ),
+                view(&named(&format!("{index}_mv")), &named(&index), &target.local),
+                past,
+            ]
+        }
+        _ => {
+            let mv = quote_table(&binding.database, &format!("{name}_mv"));
+            // The view first: what arrives while the past is written is then in both, and bounds may overlap.
+            vec![table(&bound), view(&mv, &bound, &target.local), past]
+        }
+    };
+    (statements.iter().map(|statement| safe(statement)).collect(), name)
+}
+
+/// The bounds of every trace. An alias may have the name of a column, which would stand for the other in the same query.
+fn bounds(facts: &Facts<'_>, from: &str) -> String {
+    let statement = Statement::over(facts.layout.columns.iter().map(|column| column.name.as_str()));
+    let (trace, at) = (statement.own("trace"), statement.own("at"));
+    let id = quote(&facts.binding.trace_id);
+    let timestamp = quote(&facts.binding.timestamp);
+    format!(
+        "SELECT {trace} AS `TraceId`, min({at}) AS `Start`, max({at}) AS `End` FROM \
+         (SELECT ifNull(toString({id}), '') AS {trace}, {timestamp} AS {at} FROM {from}) \
+         WHERE {trace} != '' GROUP BY {trace}"
+    )
+}

@@ -1,0 +1,166 @@
+//! `tracewarden ddl`: what to add to the bound table, as SQL that can be piped into ClickHouse's client. Beside the service, from
+//! its configuration: operators who may change tables need no key of its API. Nothing is run here.
+
+use std::fmt::Write as _;
+use std::io::{self, Write as _};
+use std::sync::Arc;
+
+use anyhow::{Context, anyhow};
+use tracewarden_model::Binding;
+use tracewarden_rest::DdlAnswer;
+use tracewarden_service::{AppDb, DdlAdvice, DdlState, DdlSuggestion, Reads, TraceStore};
+
+use crate::command_line::Format;
+use crate::configuration::Configuration;
+use crate::{ambient, serve};
+
+/// Prints the suggestions.
+///
+/// # Errors
+/// When nothing is bound, or one of the stores cannot be asked.
+pub fn run(configuration: &Configuration, format: Format) -> anyhow::Result<()> {
+    let (binding, advice) = serve::runtime()?.block_on(ask(configuration))?;
+    let text = match format {
+        Format::Text => sql(&binding, &advice),
+        Format::Json => {
+            let mut text = serde_json::to_string_pretty(&DdlAnswer::from(advice))?;
+            text.push('\n');
+            text
+        }
+    };
+    io::stdout().write_all(text.as_bytes()).context("cannot write to the standard output")
+}
+
+async fn ask(configuration: &Configuration) -> anyhow::Result<(Binding, DdlAdvice)> {
+    // The address may hold a password; the database's own message is enough.
+    let db = AppDb::open_existing(configuration.database_url.expose()).await?;
+    let model = async { db.begin_read().await?.access_model().await }.await;
+    db.close().await;
+    let model = model?;
+    let binding = model
+        .binding
+        .ok_or_else(|| anyhow!("no trace source is bound: bind one with `PUT /schema/binding` first"))?;
+    let store = TraceStore::new(serve::store_config(configuration), Arc::new(ambient::SystemEntropy))
+        .context("cannot set up the trace store's client")?;
+    let advice = store.session().ddl(&binding, &model.fields, configuration.discovery_samples).await?;
+    Ok((binding, advice))
+}
+
+/// Statements, each on a line and with a semicolon, and everything else in comments.
+fn sql(binding: &Binding, advice: &DdlAdvice) -> String {
+    let mut text = String::new();
+    let mut say = |line: &str| comment(&mut text, line);
+    say(&format!(
+        "{}.{}: {} to add, {} in place",
+        binding.database,
+        binding.table,
+        advice.suggestions.len(),
+        advice.in_place.len()
+    ));
+    for found in &advice.in_place {
+        say(&format!("in place: {} ({})", found.id, found.name));
+    }
+    for note in &advice.notes {
+        say(&format!("note: {note}"));
+    }
+    for suggestion in &advice.suggestions {
+        text.push('\n');
+        describe(&mut text, suggestion);
+        for statement in &suggestion.statements {
+            let _ = writeln!(text, "{statement};");
+        }
+        if !suggestion.afterwards.is_empty() {
+            comment(&mut text, "when the store has built that (see system.mutations):");
+            for statement in &suggestion.afterwards {
+                comment(&mut text, &format!("{statement};"));
+            }
+        }
+        if let Some(name) = &suggestion.bind_trace_index {
+            comment(
+                &mut text,
+                &format!("then bind it: PUT /schema/binding with \"trace_index\": \"{name}\""),
+            );
+        }
+    }
+    text
+}
+
+fn describe(text: &mut String, suggestion: &DdlSuggestion) {
+    comment(text, &format!("{}. {}", suggestion.number, suggestion.id));
+    comment(text, &format!("   speeds up {}", suggestion.speeds_up));
+    if let (Some(now), Some(then)) = (suggestion.reads_now, suggestion.reads_then) {
+        let gain = suggestion.gain().map_or(String::new(), |gain| format!(", {gain:.1} times less"));
+        comment(
+            text,
+            &format!("   {} reads {} now, {} then{gain}", suggestion.measured_on, reads(now), reads(then)),
+        );
+    }
+    if let Some(bytes) = suggestion.disk_bytes {
+        comment(text, &format!("   takes about {} on disk", size(bytes)));
+    }
+    for field in &suggestion.leaves_out {
+        comment(text, &format!("   does not serve searches that look at {field}"));
+    }
+    for needed in &suggestion.needs {
+        comment(text, &format!("   needs {needed}"));
+    }
+    match suggestion.state {
+        DdlState::Missing => {}
+        DdlState::Partial => comment(text, "   partly there: this is what is missing"),
+        DdlState::Building => comment(text, "   the store is building it (see system.mutations)"),
+    }
+}
+
+/// A comment. A name may hold a line break: what comes after it must not become a statement.
+fn comment(text: &mut String, line: &str) {
+    text.push_str("-- ");
+    for character in line.chars() {
+        if character.is_control() {
+            text.extend(character.escape_default());
+        } else {
+            text.push(character);
+        }
+    }
+    text.push('\n');
+}
+
+fn reads(Reads { rows, bytes }: Reads) -> String {
+    bytes.map_or_else(|| format!("{rows} rows"), |bytes| format!("{rows} rows ({})", size(bytes)))
+}
+
+/// Bytes in a unit of which there are at least two.
+fn size(bytes: u64) -> String {
+    let units = [(1_u64 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
+    units.into_iter().find(|(unit, _)| bytes >= unit.saturating_mul(2)).map_or_else(
+        || format!("{bytes} B"),
+        |(unit, name)| {
+            let tenths = bytes.saturating_mul(10) / unit;
+            format!("{}.{} {name}", tenths / 10, tenths % 10)
+        },
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_cannot_leave_its_comment() {
+        let mut text = String::new();
+        comment(&mut text, "key_column:m[\"a\n; DROP TABLE t; --\r\u{1b}[2J\u{85}\"]");
+        assert_eq!(text, "-- key_column:m[\"a\\n; DROP TABLE t; --\\r\\u{1b}[2J\\u{85}\"]\n");
+    }
+
+    #[test]
+    fn sizes_are_short() {
+        for (bytes, told) in [
+            (0, "0 B"),
+            (2_047, "2047 B"),
+            (2_048, "2.0 KiB"),
+            (5 << 20, "5.0 MiB"),
+            (u64::MAX, "1717986918.4 GiB"),
+        ] {
+            assert_eq!(size(bytes), told);
+        }
+    }
+}
