@@ -16,6 +16,10 @@ pub enum Fault {
     Refuse,
     /// Answers come a byte at a time, with a pause after each.
     Drip(Duration),
+    /// Connections are made, and nothing comes back.
+    Silence,
+    /// This is the answer, whatever is asked: head and body.
+    Answer(&'static str),
 }
 
 struct State {
@@ -47,8 +51,14 @@ impl ChaosProxy {
         std::thread::spawn(move || {
             for client in listener.incoming().map_while(Result::ok) {
                 let Some(state) = shared.upgrade() else { return };
-                if lock(&state).fault == Fault::Refuse {
-                    continue;
+                let fault = lock(&state).fault;
+                match fault {
+                    Fault::Refuse => continue,
+                    Fault::Answer(text) => {
+                        std::thread::spawn(move || answer(client, text));
+                        continue;
+                    }
+                    _ => {}
                 }
                 if let Ok(server) = TcpStream::connect(upstream) {
                     pass(client, server, &state);
@@ -109,6 +119,25 @@ fn pass(client: TcpStream, server: TcpStream, state: &Arc<Mutex<State>>) {
     });
 }
 
+/// Answers whatever comes, once nothing more of it does: closing a connection with bytes unread would take back the answer.
+fn answer(mut client: TcpStream, text: &str) {
+    const QUIET: Duration = Duration::from_millis(30);
+    if client.set_read_timeout(Some(Duration::from_secs(5))).is_err() {
+        return;
+    }
+    let mut buffer = [0_u8; 16 * 1024];
+    while let Ok(1..) = client.read(&mut buffer) {
+        if client.set_read_timeout(Some(QUIET)).is_err() {
+            return;
+        }
+    }
+    let _ = client.write_all(text.as_bytes());
+    let _ = client.shutdown(Shutdown::Write);
+    // Until the client has gone.
+    let _ = client.set_read_timeout(Some(Duration::from_secs(5)));
+    while let Ok(1..) = client.read(&mut buffer) {}
+}
+
 fn answers(server: Option<TcpStream>, client: Option<TcpStream>, state: &Mutex<State>, generation: u64) {
     let (Some(mut server), Some(mut client)) = (server, client) else { return };
     let mut buffer = [0_u8; 16 * 1024];
@@ -124,6 +153,7 @@ fn answers(server: Option<TcpStream>, client: Option<TcpStream>, state: &Mutex<S
                 }
                 _ => length,
             };
+            let allowed = if state.fault == Fault::Silence { 0 } else { allowed };
             state.passed += allowed as u64;
             (state.fault, allowed)
         };
@@ -133,6 +163,8 @@ fn answers(server: Option<TcpStream>, client: Option<TcpStream>, state: &Mutex<S
                 std::thread::sleep(pause);
                 client.write_all(std::slice::from_ref(byte))
             }),
+            // Both ends stay open, so that nobody is told anything.
+            Fault::Silence => continue,
             _ => client.write_all(part),
         };
         if sent.is_err() || allowed < length {

@@ -3,6 +3,8 @@
 
 mod answer;
 mod dialect;
+#[cfg(test)]
+mod failover;
 mod failure;
 mod pool;
 mod request;
@@ -57,7 +59,8 @@ const ROWS: &str = "JSONCompactEachRow";
 pub(crate) struct Client {
     shared: Arc<Shared>,
     bounds: Bounds,
-    session: Session,
+    /// Without one, each statement goes to the first endpoint that works.
+    session: Option<Session>,
 }
 
 struct Shared {
@@ -89,7 +92,7 @@ impl Client {
         let metrics = Metrics::of(pool.names());
         let bounds = Bounds::of(&config);
         let shared = Arc::new(Shared { http, pool, metrics, config, entropy });
-        Ok(Self { shared, bounds, session: Session::default() })
+        Ok(Self { shared, bounds, session: None })
     }
 
     /// Names the counts in a registry.
@@ -176,7 +179,7 @@ impl Client {
         let mut asked = Vec::new();
         let mut failure = "every endpoint has failed and is tried again by and by".to_owned();
         while asked.len() < ATTEMPTS_MAX && Instant::now() < until {
-            let Some(at) = pool.choose(&self.session, &asked) else {
+            let Some(at) = pool.choose(self.session.as_ref(), &asked) else {
                 if asked.is_empty() && pool.wait_for_return().await {
                     continue;
                 }
@@ -184,7 +187,9 @@ impl Client {
             };
             match self.ask(at, question, until).await {
                 Ok(arrived) => {
-                    self.session.stay(at);
+                    if let Some(session) = &self.session {
+                        session.stay(at);
+                    }
                     if !asked.is_empty() {
                         self.shared.metrics.failed_over();
                     }
@@ -343,7 +348,7 @@ impl Client {
 
     /// The same client for statements that belong together: they stay with one endpoint as long as it works.
     pub(crate) fn session(&self) -> Self {
-        Self { session: Session::default(), ..self.clone() }
+        Self { session: Some(Session::default()), ..self.clone() }
     }
 
     /// A client of this endpoint alone.
@@ -359,7 +364,7 @@ impl Client {
             config: Arc::clone(config),
             entropy: Arc::clone(entropy),
         };
-        Ok(Self { shared: Arc::new(shared), bounds: self.bounds, session: Session::default() })
+        Ok(Self { shared: Arc::new(shared), bounds: self.bounds, session: None })
     }
 }
 
@@ -371,7 +376,7 @@ async fn bring_back(shared: Weak<Shared>, at: usize, first: Duration) {
         let Some(shared) = shared.upgrade() else { return };
         let Some(endpoint) = shared.pool.get(at) else { return };
         let bounds = Bounds { seconds: PROBE_SECONDS, rows: 0 };
-        let client = Client { shared: Arc::clone(&shared), bounds, session: Session::default() };
+        let client = Client { shared: Arc::clone(&shared), bounds, session: None };
         // Another version may have been started.
         endpoint.dialect.forget();
         if client.is_back(at).await {

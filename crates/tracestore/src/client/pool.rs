@@ -130,9 +130,9 @@ impl Pool {
 
     /// The endpoint to ask next, given which were asked before for the same statement. One that works is asked a second
     /// time only when no other is left: its connection broke, perhaps because it had been idle for too long.
-    pub(super) fn choose(&self, session: &Session, asked: &[usize]) -> Option<usize> {
+    pub(super) fn choose(&self, session: Option<&Session>, asked: &[usize]) -> Option<usize> {
         let times = |at: usize| asked.iter().filter(|before| **before == at).count();
-        let places = || std::iter::once(session.place()).chain(0..self.endpoints.len());
+        let places = || session.map(Session::place).into_iter().chain(0..self.endpoints.len());
         let working = |at: &usize| self.get(*at).is_some_and(Endpoint::works);
         (0..2).find_map(|most| places().filter(working).find(|at| times(*at) == most))
     }
@@ -204,24 +204,25 @@ mod tests {
     #[test]
     fn the_first_that_works_is_asked_and_a_session_stays() {
         let (pool, session) = (pool(), Session::default());
-        assert_eq!(pool.choose(&session, &[]), Some(0));
-        assert_eq!(pool.choose(&session, &[0]), Some(1));
+        let session = Some(&session);
+        assert_eq!(pool.choose(session, &[]), Some(0));
+        assert_eq!(pool.choose(session, &[0]), Some(1));
         // Twice only when no other is left, and not a third time.
-        assert_eq!(pool.choose(&session, &[0, 1, 2]), Some(0));
-        assert_eq!(pool.choose(&session, &[0, 1, 2, 0, 1, 2]), None);
+        assert_eq!(pool.choose(session, &[0, 1, 2]), Some(0));
+        assert_eq!(pool.choose(session, &[0, 1, 2, 0, 1, 2]), None);
         assert!(pool.get(0).unwrap().put_aside());
         assert!(!pool.get(0).unwrap().put_aside());
-        assert_eq!(pool.choose(&session, &[]), Some(1));
-        session.stay(1);
+        assert_eq!(pool.choose(session, &[]), Some(1));
+        session.unwrap().stay(1);
         pool.came_back(pool.get(0).unwrap());
-        assert_eq!(pool.choose(&session, &[]), Some(1));
-        assert_eq!(pool.choose(&Session::default(), &[]), Some(0));
+        assert_eq!(pool.choose(session, &[]), Some(1));
+        assert_eq!(pool.choose(None, &[]), Some(0));
         assert!(pool.get(1).unwrap().put_aside());
-        assert_eq!(pool.choose(&session, &[]), Some(0));
+        assert_eq!(pool.choose(session, &[]), Some(0));
         for at in [0, 2] {
             pool.get(at).unwrap().put_aside();
         }
-        assert_eq!(pool.choose(&session, &[]), None);
+        assert_eq!(pool.choose(session, &[]), None);
         for at in 0..3 {
             pool.get(at).unwrap().try_after(Duration::from_millis(4_500 + at as u64 * 1_000));
         }

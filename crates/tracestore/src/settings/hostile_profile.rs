@@ -7,13 +7,26 @@ use tracewarden_testkit::local_store::LocalStore;
 
 use super::*;
 use crate::cancellation::{binding, everything};
-use crate::differential::{connect, execute};
+use crate::differential::{connect, connect_at, execute};
 use crate::{SelectRequest, TraceStore};
 use futures::StreamExt;
 use tracewarden_model::{Filter, Timestamp};
+use url::Url;
 
-/// Settings of a profile that the engine's server cannot even start a session with, each with the reason.
-const SPARED: [&str; 5] = [
+/// Settings with which the engine does not even begin a session, each with the reason. They stand in the address instead,
+/// before ours.
+const SPARED: [&str; 12] = [
+    // Let nobody look at settings either.
+    "max_temporary_columns",
+    "max_temporary_non_const_columns",
+    "max_columns_to_read",
+    // Take away what the engine wants to know about itself.
+    "offset",
+    "additional_result_filter",
+    // Looks at the time and the version, which are not to be kept.
+    "use_query_cache",
+    // Only without parallel replicas, which are tried.
+    "make_distributed_plan",
     // The session's own set-up is a statement in ClickHouse's dialect and of some length.
     "dialect",
     "max_query_size",
@@ -31,6 +44,10 @@ fn hostile(name: &str, ours: &str) -> String {
         ("count_distinct_implementation", _) => "uniq",
         ("short_circuit_function_evaluation", _) => "disable",
         ("date_time_output_format", _) => "unix_timestamp",
+        ("dialect", _) => "kusto",
+        ("max_query_size", _) => "10",
+        ("max_ast_depth" | "max_parser_depth", _) => "2",
+        ("max_subquery_depth", _) => "1",
         ("compatibility", _) => "22.3",
         ("additional_table_filters", _) => "{'otel.otel_traces': 'SpanId = \\'0000000000000001\\''}",
         ("additional_result_filter", _) => "0",
@@ -47,8 +64,12 @@ fn hostile(name: &str, ours: &str) -> String {
         ("max_replica_delay_for_distributed_queries", _) => "1",
         ("http_send_timeout", _) => "1",
         ("max_ast_elements" | "max_expanded_ast_elements", _) => "40",
-        ("max_analyze_depth" | "max_parser_backtracks", _) => "10",
+        ("max_analyze_depth" | "max_parser_backtracks", _) => "300",
         ("max_partitions_to_read", _) => "1",
+        ("max_columns_to_read", _) => "3",
+        ("max_result_bytes" | "max_bytes_to_read" | "max_bytes_to_read_leaf", _) => "4000",
+        ("max_rows_to_read_leaf", _) => "400",
+        ("max_temporary_columns" | "max_temporary_non_const_columns", _) => "8",
         (_, "throw") => "break",
         (_, "0") => "1",
         (_, "1") => "0",
@@ -121,6 +142,15 @@ async fn answers_do_not_hang_on_the_profile() {
     // The engine itself refuses to cut answers short and to keep them at the same time.
     let (modes, others): (Vec<_>, Vec<_>) =
         NEEDED.iter().chain(NEUTRAL).filter(|(name, _)| !SPARED.contains(name)).partition(|(_, ours)| *ours == "throw");
+    let spared = NEEDED.iter().chain(NEUTRAL).filter(|(name, _)| SPARED.contains(name));
+    let mut address = Url::parse(&local.url).unwrap();
+    let otherwise = spared.map(|(name, ours)| (*name, hostile(name, ours)));
+    address.query_pairs_mut().extend_pairs(otherwise);
+    let store = connect_at(address.as_str(), &local.password);
+    assert_eq!(answers(&store).await, before);
+    let bare: Result<Vec<(u8,)>, _> = store.client.rows_of_profile("SELECT 1").await;
+    assert_ne!(bare, Ok(vec![(1,)]), "the address is not in force");
+
     let mut local = local;
     for settings in [modes, others] {
         local = local.restart_as(&users(&settings)).unwrap();
@@ -151,10 +181,10 @@ fn users(settings: &[&(&str, &str)]) -> String {
 
 /// Otherwise the comparison would show nothing.
 async fn assert_in_force(store: &TraceStore, settings: &[&(&str, &str)]) {
-    for (name, ours) in settings {
-        // A statement that looks at settings could fail by them.
-        let statement = format!("SELECT getSetting('{name}')::String SETTINGS additional_result_filter = ''");
-        let rows: Result<Vec<(String,)>, _> = store.client.rows_of_profile(&statement).await;
-        assert_ne!(rows, Ok(vec![((*ours).to_owned(),)]), "{name}");
+    // The engine, which is in no cluster, takes that one back.
+    for (name, ours) in settings.iter().filter(|(name, _)| *name != "enable_parallel_replicas") {
+        let statement = format!("SELECT value FROM system.settings WHERE name = '{name}'");
+        let rows: Vec<(String,)> = store.client.rows_of_profile(&statement).await.unwrap();
+        assert!(rows.len() == 1 && rows[0].0 != *ours, "{name}: {rows:?}");
     }
 }

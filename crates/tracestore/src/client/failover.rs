@@ -1,0 +1,276 @@
+//! Statements against endpoints that fail in every way, on the real engine behind proxies.
+
+use std::time::{Duration, Instant};
+
+use futures::StreamExt;
+use tracewarden_testkit::chaos_proxy::{ChaosProxy, Fault};
+use tracewarden_testkit::local_store::LocalStore;
+
+use super::*;
+use crate::TraceStore;
+use crate::differential::{connect_at, execute};
+
+/// Two ways to one store.
+struct World {
+    store: TraceStore,
+    first: ChaosProxy,
+    second: ChaosProxy,
+    /// Without a proxy, to look at what runs.
+    direct: TraceStore,
+    local: LocalStore,
+}
+
+const ONE: &str = "SELECT number FROM numbers(3)";
+
+/// A table function of rows that take a tenth of a second each: silent for a block, then a block of them.
+const SLOW: &str = "CREATE VIEW default.slow AS SELECT number, sleepEachRow(0.1) AS slept, repeat('x', 100000) AS text \
+    FROM numbers(1000) SETTINGS max_block_size = 1";
+
+fn world() -> World {
+    let local = LocalStore::start().unwrap();
+    let address = local.url.trim_start_matches("http://").parse().unwrap();
+    let [first, second] = [(), ()].map(|()| ChaosProxy::start(address).unwrap());
+    let store = connect_at(&format!("{},{}", first.url(), second.url()), &local.password);
+    let direct = connect_at(&local.url, &local.password);
+    World { store, first, second, direct, local }
+}
+
+impl World {
+    async fn ask(&self) -> Result<usize, StoreError> {
+        let rows: Vec<(u64,)> = self.store.client.rows(Statement::new(ONE)).await?;
+        Ok(rows.len())
+    }
+
+    /// Which endpoints work.
+    fn working(&self) -> Vec<bool> {
+        let pool = &self.store.client.shared.pool;
+        (0..2).map(|at| pool.get(at).unwrap().works()).collect()
+    }
+
+    async fn wait_until_working(&self, wanted: [bool; 2]) {
+        let begun = Instant::now();
+        while self.working() != wanted {
+            assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", self.working());
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
+    fn counted(&self, sample: &str) -> u64 {
+        let mut registry = Registry::default();
+        self.store.client.register_metrics(&mut registry);
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+        let sample = sample.replace("FIRST", self.first.url().trim_start_matches("http://"));
+        let line = text.lines().find_map(|line| line.strip_prefix(&sample)?.strip_prefix(' '));
+        line.unwrap_or_else(|| panic!("{sample} in {text}")).parse().unwrap()
+    }
+
+    /// How many statements run in the store, the one that asks left out.
+    async fn running(&self) -> i64 {
+        let ask = "SELECT count() - 1 FROM system.processes WHERE query_id LIKE 'tracewarden-%'";
+        self.direct.client.rows::<(i64,)>(Statement::new(ask)).await.unwrap()[0].0
+    }
+}
+
+const BUSY: &str = "HTTP/1.1 500 Internal Server Error\r\nX-ClickHouse-Exception-Code: 202\r\nContent-Length: 9\r\n\
+    Connection: close\r\n\r\ntoo many\n";
+const GATEWAY: &str = "HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+
+#[tokio::test]
+async fn another_endpoint_answers_and_the_first_comes_back() {
+    let world = world();
+    assert_eq!(world.ask().await, Ok(3));
+    let faults = [
+        (Fault::Refuse, "cut"),
+        (Fault::CutAfter(0), "cut"),
+        (Fault::CutAfter(40), "cut"),
+        (Fault::Answer(GATEWAY), "cut"),
+        (Fault::Answer(BUSY), "cannot"),
+        (Fault::Silence, "silent"),
+    ];
+    let mut failures = std::collections::BTreeMap::new();
+    for (round, (fault, reason)) in faults.into_iter().enumerate() {
+        world.first.set(fault);
+        // Until the client has seen that its idle connections are closed: asking over one would be a cut of its own.
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        let begun = Instant::now();
+        assert_eq!(world.ask().await, Ok(3), "{fault:?}");
+        assert!(begun.elapsed() < Duration::from_secs(12), "{fault:?}: {:?}", begun.elapsed());
+        assert_eq!(world.working(), [false, true], "{fault:?}");
+        assert_eq!(world.counted("tracewarden_store_endpoint_up{endpoint=\"FIRST\"}"), 0);
+        assert_eq!(world.counted("tracewarden_store_failovers_total"), round as u64 + 1);
+        // At once, without asking the first again.
+        let begun = Instant::now();
+        assert_eq!(world.ask().await, Ok(3));
+        assert!(begun.elapsed() < Duration::from_secs(1), "{fault:?}: {:?}", begun.elapsed());
+        let name = format!("tracewarden_store_endpoint_failures_total{{endpoint=\"FIRST\",reason=\"{reason}\"}}");
+        let failed = world.counted(&name);
+        assert!(failed > failures.insert(reason, failed).unwrap_or_default(), "{fault:?}");
+        world.first.set(Fault::None);
+        world.wait_until_working([true, true]).await;
+        assert_eq!(world.counted("tracewarden_store_endpoint_up{endpoint=\"FIRST\"}"), 1);
+        let passed = world.second.passed();
+        assert_eq!(world.ask().await, Ok(3));
+        assert_eq!(world.second.passed(), passed, "the first is asked again");
+        failures.insert(reason, world.counted(&name));
+    }
+    // Nothing was left running in the store by any attempt that was given up.
+    assert_eq!(world.running().await, 0);
+}
+
+#[tokio::test]
+async fn a_statement_at_fault_is_not_taken_round() {
+    let world = world();
+    let begun = world.counted("tracewarden_store_endpoint_requests_total{endpoint=\"FIRST\"}");
+    for (text, code) in [("SELECT nothing_here", Some(47)), ("SELEKT 1", Some(62)), ("SELECT throwIf(1)", Some(395))] {
+        let failed = world.store.client.rows::<(u64,)>(Statement::new(text)).await.unwrap_err();
+        assert!(matches!(&failed, StoreError::Store { code: c, .. } if *c == code), "{text}: {failed}");
+    }
+    let short = world.store.client.within(Bounds { seconds: 1, rows: 0 });
+    execute(&world.local, SLOW.to_owned()).await;
+    let slow = Statement::new("SELECT sum(slept) FROM default.slow");
+    let failed = short.rows::<(u8,)>(slow).await.unwrap_err();
+    assert!(matches!(failed, StoreError::Timeout(_)), "{failed}");
+    assert_eq!(world.second.passed(), 0);
+    assert_eq!(world.working(), [true, true]);
+    let asked = world.counted("tracewarden_store_endpoint_requests_total{endpoint=\"FIRST\"}") - begun;
+    assert_eq!(asked, 4);
+    // A wrong password is told, not tried everywhere.
+    let wrong = connect_at(&format!("{},{}", world.first.url(), world.second.url()), "wrong");
+    let failed = wrong.client.rows::<(u64,)>(Statement::new(ONE)).await.unwrap_err();
+    assert!(matches!(failed, StoreError::Store { code: Some(516), .. }), "{failed}");
+    assert_eq!(world.second.passed(), 0);
+}
+
+#[tokio::test]
+async fn a_slow_statement_is_no_dead_server() {
+    let world = world();
+    // Silent for longer than it takes to give up a server that gives no sign of life.
+    execute(&world.local, SLOW.to_owned()).await;
+    let slow = Statement::new("SELECT sum(number < 90) FROM default.slow WHERE number < 90 AND slept = 0");
+    let begun = Instant::now();
+    let rows: Vec<(u64,)> = world.store.client.rows(slow).await.unwrap();
+    assert!(begun.elapsed() > SILENCE + PING_TIMEOUT * PINGS, "{:?}", begun.elapsed());
+    assert_eq!(rows, [(90,)]);
+    assert_eq!(world.second.passed(), 0);
+}
+
+#[tokio::test]
+async fn without_endpoints_the_answer_is_quick_and_says_when_to_come_back() {
+    let world = world();
+    for proxy in [&world.first, &world.second] {
+        proxy.set(Fault::Refuse);
+    }
+    let failed = world.ask().await.unwrap_err();
+    assert!(matches!(failed, StoreError::Unavailable { .. }), "{failed}");
+    // Long enough for pauses to have grown.
+    tokio::time::sleep(Duration::from_millis(1_500)).await;
+    let begun = Instant::now();
+    let failed = world.ask().await.unwrap_err();
+    assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
+    let StoreError::Unavailable { retry_after_seconds, .. } = failed else { panic!("{failed}") };
+    assert!((1..=11).contains(&retry_after_seconds), "{retry_after_seconds}");
+    world.second.set(Fault::None);
+    world.wait_until_working([false, true]).await;
+    assert_eq!(world.ask().await, Ok(3));
+}
+
+#[tokio::test]
+async fn statements_of_one_request_stay_together() {
+    let world = world();
+    let client = world.store.client.session();
+    world.first.set(Fault::Refuse);
+    let rows: Vec<(u64,)> = client.rows(Statement::new(ONE)).await.unwrap();
+    assert_eq!(rows.len(), 3);
+    world.first.set(Fault::None);
+    world.wait_until_working([true, true]).await;
+    let passed = world.first.passed();
+    client.rows::<(u64,)>(Statement::new(ONE)).await.unwrap();
+    assert_eq!(world.first.passed(), passed, "the first was asked");
+    // Another request asks the first.
+    world.store.client.session().rows::<(u64,)>(Statement::new(ONE)).await.unwrap();
+    assert!(world.first.passed() > passed);
+}
+
+#[tokio::test]
+async fn what_was_passed_on_is_not_begun_again() {
+    let world = world();
+    let wide = Statement::new("SELECT number, repeat('x', 1000) FROM numbers(20000)");
+    world.first.set(Fault::CutAfter(3_000_000));
+    let mut stream = Box::pin(world.store.client.send(wide.clone(), ROWS).await.unwrap().into_stream());
+    let mut bytes = 0;
+    let failed = loop {
+        match stream.next().await.unwrap() {
+            Ok(chunk) => bytes += chunk.len(),
+            Err(error) => break error,
+        }
+    };
+    assert!(matches!(failed, StoreError::Short(_)), "{failed}");
+    assert!(bytes > 0 && stream.next().await.is_none());
+    assert_eq!(world.second.passed(), 0);
+    // Collected rows nobody has seen, so they are.
+    world.first.set(Fault::CutAfter(3_000_000));
+    let rows: Vec<(u64, String)> = world.store.client.rows(wide).await.unwrap();
+    assert_eq!(rows.len(), 20_000);
+    assert!(world.second.passed() > 20_000_000);
+}
+
+#[tokio::test]
+async fn the_reader_s_time_is_not_the_store_s() {
+    let world = world();
+    let client = world.direct.client.within(Bounds { seconds: 2, rows: 0 });
+    let wide = Statement::new("SELECT number, repeat('x', 1000) FROM numbers(60000)");
+    let mut stream = Box::pin(client.send(wide, ROWS).await.unwrap().into_stream());
+    let mut bytes = stream.next().await.unwrap().unwrap().len();
+    // The store is held up for longer than its time limit.
+    tokio::time::sleep(Duration::from_secs(4)).await;
+    while let Some(chunk) = stream.next().await {
+        bytes += chunk.unwrap().len();
+    }
+    assert!(bytes > 60_000_000, "{bytes}");
+    // Its own work is bounded, also after the first byte.
+    execute(&world.local, SLOW.to_owned()).await;
+    let slow = "SELECT number, slept, text FROM default.slow";
+    let mut stream = Box::pin(client.send(Statement::new(slow), ROWS).await.unwrap().into_stream());
+    let begun = Instant::now();
+    let failed = loop {
+        if let Err(error) = stream.next().await.unwrap() {
+            break error;
+        }
+    };
+    assert!(matches!(failed, StoreError::Timeout(_)), "{failed}");
+    assert!(begun.elapsed() < Duration::from_secs(4), "{:?}", begun.elapsed());
+    wait_until_nothing_runs(&world).await;
+}
+
+#[tokio::test]
+async fn a_reader_who_never_finishes_is_let_go() {
+    let world = world();
+    let mut config = world.direct.config.as_ref().clone();
+    config.answer_timeout_seconds = 2;
+    config.max_execution_time_seconds = 1;
+    let entropy = world.direct.client.shared.entropy.clone();
+    let store = TraceStore::new(config, entropy).unwrap();
+    let wide = Statement::new("SELECT number, repeat('x', 1000) FROM numbers(100000)");
+    let mut stream = Box::pin(store.client.send(wide, ROWS).await.unwrap().into_stream());
+    stream.next().await.unwrap().unwrap();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(world.running().await, 1);
+    tokio::time::sleep(Duration::from_millis(1_500)).await;
+    // Though the reader has not come back to see it.
+    wait_until_nothing_runs(&world).await;
+    let failed = loop {
+        if let Err(error) = stream.next().await.unwrap() {
+            break error;
+        }
+    };
+    assert!(failed.to_string().contains("answer_timeout"), "{failed}");
+}
+
+async fn wait_until_nothing_runs(world: &World) {
+    let begun = Instant::now();
+    while world.running().await > 0 {
+        assert!(begun.elapsed() < Duration::from_secs(2), "a statement runs on");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
