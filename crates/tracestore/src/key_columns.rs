@@ -8,6 +8,8 @@
 use tracewarden_model::{FieldSource, MarkedField, nearest::nearest};
 
 mod comparison;
+#[cfg(test)]
+mod tests;
 
 use crate::layout::{KEY_COLUMN_TYPE, MapKey, can_be_key_column, key_column_expression, key_of};
 use crate::table::Column;

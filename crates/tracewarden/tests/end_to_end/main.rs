@@ -10,6 +10,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod adopted_columns;
 mod broken_policies;
 mod changed_columns;
 mod column_types;
