@@ -24,7 +24,8 @@ pub(crate) fn broken_off_on_failure<S>(
 where
     S: Stream<Item = Result<Bytes, ServiceError>> + Send + 'static,
 {
-    document.flat_map(move |item| match item {
+    // Whoever compresses it asks once more after its end.
+    document.fuse().flat_map(move |item| match item {
         Ok(bytes) => stream::iter([Ok(bytes)]).left_stream(),
         Err(error) => last_words(&error, representation, &request_id).right_stream(),
     })

@@ -79,7 +79,6 @@ impl Service {
     ) -> Result<FieldValuesAnswer, ServiceError> {
         let prepare = || self.prepare_values(principal, &request).boxed();
         let (access, plan, mut pending) = self.begin_read(principal, TRACES_VALUES, None, prepare).await?;
-        let asked = access.asked(Some(plan.window));
         let mut answer = FieldValuesAnswer {
             reference: plan.field.field.to_string(),
             values: Vec::new(),
@@ -99,6 +98,7 @@ impl Service {
             _ => Test::Exists,
         };
         let filter = Filter { conditions: vec![Condition { field: plan.field.clone(), test }] };
+        let asked = self.asked(&access, Some(plan.window), &filter.conditions);
         let selection = SelectRequest {
             binding: &access.binding,
             scope: &access.scope,

@@ -1,9 +1,11 @@
 //! Queries that ran into a limit of the trace store, and what whoever asked can do about it.
 
-use tracewarden_model::Window;
+use tracewarden_model::{Condition, Window};
 use tracewarden_tracestore::StoreError;
 
+use crate::access::Access;
 use crate::error::ServiceError;
+use crate::service::Service;
 
 /// Limits that a query of the trace store can run into.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,18 +19,36 @@ pub enum QueryLimit {
 }
 
 /// What was asked, as far as advice depends on it.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) struct Asked {
     /// The window; `None` where the question has none.
-    pub(crate) window: Option<Window>,
+    window: Option<Window>,
     /// Whether whoever asked administers, which says what they may be told.
-    pub(crate) by_administrator: bool,
+    by_administrator: bool,
+    /// Of what could be added to the table, that which would help most. For administrators only: it may name a field
+    /// that to others does not exist.
+    suggestion: Option<String>,
+}
+
+impl Service {
+    /// What advice depends on, for a read by these conditions.
+    pub(crate) fn asked(&self, access: &Access, window: Option<Window>, conditions: &[Condition]) -> Asked {
+        let by_administrator = access.authority.principal.is_admin();
+        let suggestion = if by_administrator {
+            let conditions = conditions.iter().map(|condition| &condition.field.field);
+            let policies = access.scope.rests_on().iter().map(|marked| &marked.field);
+            self.helpful_suggestion(&access.binding, conditions.chain(policies))
+        } else {
+            None
+        };
+        Asked { window, by_administrator, suggestion }
+    }
 }
 
 impl Asked {
     /// A failure of the trace store, as whoever asked may know it. What the store said goes to the log alone: it quotes
     /// statements.
-    pub(crate) fn error(self, error: StoreError) -> ServiceError {
+    pub(crate) fn error(&self, error: StoreError) -> ServiceError {
         match ServiceError::of_store(error, self.by_administrator) {
             ServiceError::OverLimit { limit, inside, .. } => {
                 ServiceError::OverLimit { limit, detail: self.advice(limit), inside }
@@ -37,7 +57,7 @@ impl Asked {
         }
     }
 
-    fn advice(self, limit: QueryLimit) -> String {
+    fn advice(&self, limit: QueryLimit) -> String {
         let mut text = limit.what_happened().to_owned();
         match self.window {
             Some(window) => text.push_str(&format!(
@@ -55,11 +75,19 @@ impl Asked {
             }
             QueryLimit::Size => "; the limit is one of the trace store's own, for the service's user there",
         });
-        text.push_str(if self.by_administrator {
-            "; `GET /schema/ddl` suggests what to add to the table so that queries read less of it"
-        } else {
-            "; an administrator can raise it, or make queries read less (`GET /schema/ddl`)"
-        });
+        match (self.by_administrator, &self.suggestion) {
+            (true, Some(id)) => {
+                text.push_str(&format!(
+                    "; the suggestion `{id}` of `GET /schema/ddl` would make this cheaper"
+                ));
+            }
+            (true, None) => text.push_str("; see `GET /schema/ddl` for what makes queries read less"),
+            (false, _) => {
+                text.push_str(
+                    "; an administrator can raise it, or make queries read less (`GET /schema/ddl`)",
+                );
+            }
+        }
         text
     }
 }
@@ -128,7 +156,8 @@ mod tests {
         ];
         for (failure, code, setting) in failures {
             for by_administrator in [true, false] {
-                let asked = Asked { window: Some(window(86_400)), by_administrator };
+                let suggestion = by_administrator.then(|| "skip_index_x".to_owned());
+                let asked = Asked { window: Some(window(86_400)), by_administrator, suggestion };
                 let error = asked.error(failure.clone());
                 let detail = error.detail();
                 assert_eq!(error.code(), code);
@@ -137,11 +166,12 @@ mod tests {
                     "{detail}"
                 );
                 assert!(!detail.contains("secret") && error.inside().unwrap().contains("secret"), "{detail}");
+                assert_eq!(detail.contains("skip_index_x"), by_administrator);
                 assert!(!detail.ends_with('.') && detail.contains("GET /schema/ddl"), "{detail}");
             }
         }
         let refused = StoreError::Store { code: Some(60), message: "SELECT secret".to_owned() };
-        let asked = Asked { window: None, by_administrator: false };
+        let asked = Asked { window: None, by_administrator: false, suggestion: None };
         assert_eq!(asked.error(refused).detail(), "the trace store failed");
     }
 }

@@ -35,12 +35,12 @@ pub(crate) fn audited<S>(source: S, pending: Pending, asked: Asked) -> SpanStrea
 where
     S: Stream<Item = Result<SpanChunk, StoreError>> + Send + Unpin + 'static,
 {
-    let spans = stream::unfold(Some((source, pending)), move |state| async move {
-        let (mut source, mut pending) = state?;
+    let spans = stream::unfold(Some((source, pending, asked)), |state| async move {
+        let (mut source, mut pending, asked) = state?;
         match source.next().await {
             Some(Ok(chunk)) => {
                 pending.spans = pending.spans.saturating_add(chunk.spans);
-                Some((Ok(chunk), Some((source, pending))))
+                Some((Ok(chunk), Some((source, pending, asked))))
             }
             Some(Err(error)) => Some((Err(pending.fail(asked.error(error)).await), None)),
             None => match pending.complete(Outcome::Success, None).await {

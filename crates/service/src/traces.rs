@@ -14,7 +14,6 @@ use crate::error::ServiceError;
 use crate::pending::{Pending, Prepared};
 use crate::principal::Principal;
 use crate::query_input::{self, conditions_detail};
-use crate::query_limit::Asked;
 use crate::service::Service;
 use crate::span_stream::{SpanStream, audited};
 use crate::tools::{TRACES_GET, TRACES_QUERY};
@@ -149,7 +148,7 @@ impl Service {
         };
         let (access, (), mut pending) =
             self.begin_read(principal, TRACES_GET, Some(trace_id), prepare).await?;
-        let asked = access.asked(None);
+        let asked = self.asked(&access, None, &[]);
         // Absent, forbidden and impossible take the same way from here, so that neither the answer nor the record
         // tells them apart. Whoever may see nothing learns nothing from the store not being asked.
         let found = if access.scope.opens_nothing() || !query_input::is_trace_id(trace_id) {
@@ -243,7 +242,7 @@ impl BegunQuery {
     /// When the search fails; no span has been shown.
     pub async fn run(self, progress: Option<OnProgress>) -> Result<QueryAnswer, ServiceError> {
         let Self { service, access, plan, mut pending } = self;
-        let asked = access.asked(Some(plan.window));
+        let asked = service.asked(&access, Some(plan.window), &plan.filter.conditions);
         let request = SelectRequest {
             binding: &access.binding,
             scope: &access.scope,
@@ -283,7 +282,7 @@ impl Service {
         selection: Selection,
         mut pending: Pending,
     ) -> Result<AnswerBody, ServiceError> {
-        let asked = access.asked(Some(plan.window));
+        let asked = self.asked(access, Some(plan.window), &plan.filter.conditions);
         let body = match plan.view {
             View::Spans if selection.is_empty() => {
                 return Ok(AnswerBody::Spans(audited(stream::empty(), pending, asked)));
@@ -322,11 +321,6 @@ struct Plan {
 }
 
 impl Access {
-    /// What failures of the trace store are told by.
-    pub(crate) fn asked(&self, window: Option<Window>) -> Asked {
-        Asked { window, by_administrator: self.authority.principal.is_admin() }
-    }
-
     fn echo(&self) -> SchemaEcho {
         SchemaEcho { binding: self.binding.clone(), version: self.authority.model.version }
     }

@@ -44,6 +44,13 @@ impl Store {
         assert!(status.is_success(), "{statement}: {}", answer.text().await.unwrap());
     }
 
+    /// The answer to a statement.
+    pub async fn ask(&self, statement: &str) -> String {
+        let answer = self.send(statement).await;
+        assert!(answer.status().is_success(), "{statement}: {}", answer.text().await.unwrap());
+        answer.text().await.unwrap()
+    }
+
     /// What the store says to a statement that it refuses.
     pub async fn refused(&self, statement: &str) -> String {
         let answer = self.send(statement).await;

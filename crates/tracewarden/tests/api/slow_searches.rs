@@ -1,0 +1,203 @@
+//! `/traces/query` while the search runs, and when it runs into a limit: how far it has come, what to do about it, and
+//! that nobody's search goes on for nobody.
+
+use std::time::{Duration, Instant};
+
+use reqwest::{Method, Response};
+use serde_json::{Value, json};
+
+use crate::support::store::{Store, binding, blue_policies, bound_service};
+use crate::support::{Client, Service};
+
+/// A service whose trace source is a view of the exporter's table.
+async fn behind_view(store: &Store, view: &str, environment: &[(&str, &str)]) -> (Service, Client, Client) {
+    store.run(&format!("CREATE VIEW otel.viewed AS {view}")).await;
+    let (service, admin) = bound_service(store, environment).await;
+    admin.put("/roles/blue", blue_policies()).await.expect(201);
+    let ada = service.user(&admin, "ada", &["blue"]).await;
+    let version = admin.get("/schema").await.expect(200).headers["etag"].to_str().unwrap().to_owned();
+    let mut viewed = binding();
+    viewed["table"] = Value::from("viewed");
+    admin.with("if-match", &version).put("/schema/binding", viewed).await.expect(200);
+    (service, admin, ada)
+}
+
+async fn insert(store: &Store, spans: u32) {
+    store
+        .run(&format!(
+            "INSERT INTO otel.otel_traces (Timestamp, TraceId, SpanId, SpanName, ServiceName, SpanAttributes) \
+             SELECT now64(9) - 60, repeat('1', 32), leftPad(toString(number), 16, '0'), 'x', 'shop', \
+             map('team', 'blue') FROM numbers({spans})"
+        ))
+        .await;
+}
+
+/// Every look at the timestamp takes a hundredth of a second for each span.
+const SLOW: &str =
+    "SELECT * REPLACE(if(sleepEachRow(0.01) = 0, Timestamp, Timestamp) AS Timestamp) FROM otel.otel_traces";
+
+/// The spans again and again: no look at them comes to an end.
+const ENDLESS: &str = "SELECT t.* FROM numbers(1000000000000) AS n CROSS JOIN otel.otel_traces AS t";
+
+async fn begin(client: &Client, accept: &str) -> Response {
+    let client = client.with("accept", accept);
+    client.request(Method::POST, "/traces/query").json(&json!({})).send().await.unwrap()
+}
+
+/// The lines that came, and whether the answer came to its end.
+async fn lines(mut response: Response) -> (Vec<Value>, bool) {
+    let mut bytes = Vec::new();
+    let whole = loop {
+        match response.chunk().await {
+            Ok(Some(chunk)) => bytes.extend_from_slice(&chunk),
+            Ok(None) => break true,
+            Err(_) => break false,
+        }
+    };
+    let text = String::from_utf8(bytes).unwrap();
+    (text.lines().map(|line| serde_json::from_str(line).unwrap()).collect(), whole)
+}
+
+async fn last_read(admin: &Client) -> Value {
+    let records = admin.get("/audit?action=traces.query&limit=1").await.expect(200).body;
+    records["records"][0].clone()
+}
+
+#[tokio::test]
+async fn a_search_that_takes_too_long_says_what_to_do() {
+    let store = Store::start();
+    insert(&store, 10).await;
+    let (_service, admin, ada) = behind_view(&store, ENDLESS, &[("TRACEWARDEN_QUERY_TIMEOUT", "1s")]).await;
+    let problem = ada.post("/traces/query", json!({})).await.problem(504, "query_timeout");
+    let advice = |body: &Value| body["detail"].as_str().unwrap().to_owned();
+    let told = advice(&problem.body);
+    for text in ["24 hours from 20", "narrow the window", "TRACEWARDEN_QUERY_TIMEOUT", "GET /schema/ddl"] {
+        assert!(told.contains(text), "{told}");
+    }
+    assert!(!told.contains("SELECT") && !told.contains("DB::"), "{told}");
+    let record = last_read(&admin).await;
+    assert_eq!((&record["outcome"], &record["detail"]["code"]), (&json!("failed"), &json!("query_timeout")));
+    let of_one = ada.get(&format!("/traces/{}", "1".repeat(32))).await.problem(504, "query_timeout");
+    assert!(!advice(&of_one.body).contains("24 hours"), "{}", of_one.body);
+    let of_values = ada.get("/filter/values?ref=ServiceName").await.problem(504, "query_timeout");
+    assert!(advice(&of_values.body).contains("24 hours"), "{}", of_values.body);
+    admin.put("/me/preview", json!({"roles": ["blue"]})).await.expect(200);
+    let to_admin = admin.post("/traces/query", json!({})).await.problem(504, "query_timeout");
+    assert!(!advice(&to_admin.body).contains("an administrator can"), "{}", to_admin.body);
+    admin.delete("/me/preview").await.expect(204);
+
+    // In lines the answer has begun by then: the last one says the same, and the end is missing in both ways.
+    for encoding in ["identity", "gzip"] {
+        let begun = Instant::now();
+        let lines_only = ada.with("accept-encoding", encoding);
+        let response = begin(&lines_only, "application/x-ndjson").await;
+        assert_eq!(response.status(), 200);
+        assert!(begun.elapsed() < Duration::from_millis(900), "{:?}", begun.elapsed());
+        let id = response.headers()["x-request-id"].to_str().unwrap().to_owned();
+        if encoding == "gzip" {
+            assert_eq!(response.headers()["content-encoding"], "gzip");
+            // What is in it, a client that reads piece by piece sees; this one sees that it is cut.
+            assert!(response.bytes().await.is_err());
+        } else {
+            let (lines, whole) = lines(response).await;
+            assert!(!whole);
+            assert_eq!(lines.first().unwrap()["schema"]["table"], "viewed");
+            let error = &lines.last().unwrap()["error"];
+            assert_eq!((&error["code"], &error["status"]), (&json!("query_timeout"), &json!(504)));
+            assert_eq!(error["request_id"], id.as_str());
+            assert!(advice(error).contains("24 hours"), "{error}");
+        }
+        let record = last_read(&admin).await;
+        assert_eq!((&record["outcome"], &record["request_id"]), (&json!("failed"), &json!(id)));
+    }
+}
+
+#[tokio::test]
+async fn other_limits_are_told_apart() {
+    let store = Store::start();
+    insert(&store, 10).await;
+    // To be computed before the statement begins, and larger than it may be.
+    let hungry = "SELECT * REPLACE(if(length((SELECT groupArray(number) FROM numbers(20000000))) = 0, Timestamp, Timestamp) \
+        AS Timestamp) FROM otel.otel_traces";
+    let (_service, admin, ada) = behind_view(&store, hungry, &[("TRACEWARDEN_QUERY_MEMORY", "50MiB")]).await;
+    let problem = ada.post("/traces/query", json!({})).await.problem(504, "query_memory");
+    let detail = problem.body["detail"].as_str().unwrap();
+    assert!(detail.contains("TRACEWARDEN_QUERY_MEMORY") && detail.contains("narrow the window"), "{detail}");
+    ada.get(&format!("/traces/{}", "1".repeat(32))).await.problem(504, "query_memory");
+    let record = last_read(&admin).await;
+    assert_eq!((&record["outcome"], &record["detail"]["code"]), (&json!("failed"), &json!("query_memory")));
+    // A search that fails at once has a status in lines, too.
+    store.run("DROP VIEW otel.viewed").await;
+    let lines = ada.with("accept", "application/x-ndjson");
+    lines.post("/traces/query", json!({})).await.problem(502, "trace_store_error");
+}
+
+#[tokio::test]
+async fn a_page_in_lines_begins_while_the_search_runs() {
+    let store = Store::start();
+    insert(&store, 20).await;
+    let (_service, admin, ada) = behind_view(&store, SLOW, &[]).await;
+    for encoding in ["identity", "gzip", "zstd"] {
+        let begun = Instant::now();
+        let mut response = begin(&ada.with("accept-encoding", encoding), "application/x-ndjson").await;
+        assert_eq!(response.status(), 200);
+        // What is compressed leaves too, before the rest is there.
+        assert!(response.chunk().await.unwrap().is_some());
+        let first = begun.elapsed();
+        // Recorded before, and not ended yet.
+        assert_eq!(last_read(&admin).await["outcome"], "unknown", "{encoding}");
+        while response.chunk().await.unwrap().is_some() {}
+        assert!(begun.elapsed() > first + Duration::from_millis(300), "{encoding}: {:?}", begun.elapsed());
+        assert_eq!(last_read(&admin).await["outcome"], "success");
+    }
+    let (lines, whole) = lines(begin(&ada, "application/x-ndjson").await).await;
+    assert!(whole);
+    assert_eq!(lines.last().unwrap(), &json!({"end": {"next_cursor": null, "traces": 1, "spans": 20}}));
+    let kinds: Vec<&String> =
+        lines.iter().map(|line| line.as_object().unwrap().keys().next().unwrap()).collect();
+    assert_eq!(kinds.iter().filter(|kind| **kind == "span").count(), 20);
+    let progress: Vec<&Value> = lines.iter().filter_map(|line| line.get("progress")).collect();
+    assert!(progress.iter().all(|line| line["to"].as_str() >= line["searched_to"].as_str()), "{progress:?}");
+    // Refused before anything is looked at, so with a status.
+    let refused = ada.with("accept", "application/x-ndjson");
+    refused.post("/traces/query", json!({"columns": ["Nope"]})).await.problem(422, "unknown_field");
+}
+
+#[tokio::test]
+async fn nobodys_search_is_stopped() {
+    let store = Store::start();
+    insert(&store, 10).await;
+    let (_service, admin, ada) = behind_view(&store, ENDLESS, &[]).await;
+    for accept in ["application/json", "application/x-ndjson"] {
+        let client = ada.with("accept", accept);
+        let waiting = tokio::spawn(async move {
+            let request = client.request(Method::POST, "/traces/query").json(&json!({}));
+            let response = request.send().await.unwrap();
+            response.bytes().await.unwrap()
+        });
+        running(&store, 1, Duration::from_secs(20)).await;
+        tokio::time::sleep(Duration::from_millis(400)).await;
+        assert_eq!(last_read(&admin).await["outcome"], "unknown");
+        waiting.abort();
+        running(&store, 0, Duration::from_secs(2)).await;
+        let begun = Instant::now();
+        while last_read(&admin).await["outcome"] != "aborted" {
+            assert!(begun.elapsed() < Duration::from_secs(5), "{accept}: {}", last_read(&admin).await);
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+}
+
+/// Waits until so many statements over the view run.
+async fn running(store: &Store, wanted: u64, patience: Duration) {
+    let begun = Instant::now();
+    loop {
+        let ask = "SELECT count() FROM system.processes WHERE query_id LIKE 'tracewarden-%' AND query LIKE '%viewed%' FORMAT TSV";
+        let seen: u64 = store.ask(ask).await.trim().parse().unwrap();
+        if (seen > 0) == (wanted > 0) {
+            return;
+        }
+        assert!(begun.elapsed() < patience, "{seen} statements run, not {wanted}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
