@@ -109,7 +109,7 @@ impl TraceStore {
         Ok(UserInspection {
             version: version.into_iter().next().map(|(version,)| version).unwrap_or_default(),
             readonly: readonly.unwrap_or_default(),
-            settings: nothing(client.rows::<(u8,)>(Statement::new("SELECT 1")).await),
+            settings: takes_settings(client).await,
             limits,
             catalogue: nothing(client.rows::<(u8,)>(Statement::new(catalogue)).await),
             unreadable,
@@ -119,9 +119,17 @@ impl TraceStore {
 
     /// The value that is sent of a setting.
     pub fn sent_setting(&self, name: &str) -> Option<String> {
-        let settings = settings(&self.config, Bounds::of(&self.config), READONLY);
+        // Of the statements that may take the longest.
+        let bounds = Bounds::of(&self.config).while_read(&self.config);
+        let settings = settings(&self.config, bounds, READONLY);
         settings.into_iter().find(|(known, _)| *known == name).map(|(_, value)| value)
     }
+}
+
+/// Those of statements whose rows are collected, and those of reading, which may take longer.
+async fn takes_settings(client: &Client) -> Result<(), StoreError> {
+    nothing(client.rows::<(u8,)>(Statement::new("SELECT 1")).await)?;
+    client.send(Statement::new("SELECT 1"), "JSONEachRow").await.map(drop)
 }
 
 fn nothing<T>(rows: Result<Vec<T>, StoreError>) -> Result<(), StoreError> {
@@ -175,7 +183,7 @@ mod tests {
 
     const READS: [&str; 2] = ["SELECT ON otel.otel_traces", "SELECT ON otel.otel_traces_trace_id_ts"];
     const LIMITED: &str = "<max_execution_time>60</max_execution_time><max_memory_usage>4000000000</max_memory_usage>\
-        <constraints><max_execution_time><max>90</max></max_execution_time>\
+        <constraints><max_execution_time><max>600</max></max_execution_time>\
         <max_memory_usage><max>4000000000</max></max_memory_usage></constraints>";
 
     async fn inspect(local: &LocalStore) -> Result<UserInspection, StoreError> {
@@ -207,7 +215,7 @@ mod tests {
         assert_eq!((user.readonly.as_str(), &user.settings, &user.catalogue), ("2", &Ok(()), &Ok(())));
         assert_eq!(user.unreadable, []);
         let most: Vec<_> = user.limits.iter().map(|limit| limit.most.as_deref()).collect();
-        assert_eq!(most, [Some("90"), Some("4000000000")]);
+        assert_eq!(most, [Some("600"), Some("4000000000")]);
         let grants = user.grants.unwrap();
         assert_eq!((all(&grants, Power::Change), all(&grants, Power::Reach)), (vec![], vec![]));
         assert!(grants.iter().all(|grant| grant.database().as_deref() == Some("otel")), "{grants:?}");

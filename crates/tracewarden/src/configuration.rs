@@ -200,6 +200,11 @@ impl Reader {
         let log = self.value("log", log_directives);
         let log_format = self.value("log_format", log_format);
 
+        if let (Some(query), Some(answer)) = (query_timeout, answer_timeout)
+            && answer < query
+        {
+            self.errors.push("`answer_timeout` must not be less than `query_timeout`".to_owned());
+        }
         let (listen, public_origin) = (listen?, public_origin?);
         if public_origin.is_none() && !listen.ip().is_loopback() {
             self.errors.push("`public_url` is required when `listen` is not a loopback address".to_owned());
