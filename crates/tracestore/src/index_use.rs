@@ -251,8 +251,14 @@ async fn explain(store: &TraceStore, predicate: &Predicate) -> BTreeMap<String, 
     let mut statement = Statement::default();
     let condition = render(predicate, &mut statement);
     statement.push(&format!("EXPLAIN indexes = 1 SELECT SpanId FROM default.indexed WHERE {condition}"));
+    granules(store, statement).await
+}
+
+/// The granules that each index leaves, of those that it was given, as an `EXPLAIN` says.
+pub(crate) async fn granules(store: &TraceStore, explain: Statement) -> BTreeMap<String, (u32, u32)> {
+    let text = explain.text.clone();
     let lines: Vec<(String,)> =
-        store.client.rows(statement).await.unwrap_or_else(|error| panic!("{error}\n{condition}"));
+        store.client.rows(explain).await.unwrap_or_else(|error| panic!("{error}\n{text}"));
     let mut found = BTreeMap::new();
     let mut name = String::new();
     for (line,) in lines {

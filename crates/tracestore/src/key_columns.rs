@@ -9,6 +9,8 @@ use tracewarden_model::{FieldSource, MarkedField, nearest::nearest};
 
 mod comparison;
 #[cfg(test)]
+mod index_use;
+#[cfg(test)]
 mod tests;
 
 use crate::layout::{KEY_COLUMN_TYPE, MapKey, can_be_key_column, key_column_expression, key_of};

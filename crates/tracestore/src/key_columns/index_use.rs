@@ -1,0 +1,121 @@
+//! Which indexes of a key's column serve which operator, and that a projection with the column answers by itself.
+
+use tracewarden_model::{AccessModel, AttributeValue, Caller, ColumnType, FieldRef, LogicalType};
+use tracewarden_policy::check;
+use tracewarden_testkit::local_store::LocalStore;
+
+use super::*;
+use crate::differential::{connect, execute};
+use crate::index_use::granules;
+use crate::layout::key_column_expression;
+use crate::predicate_sql::render;
+use crate::sql::Statement;
+
+/// Policies on the key `k`, and whether an index on its column of type `bloom_filter`, and one of type `set`, serve them.
+const POLICIES: &[(&str, bool, bool)] = &[
+    ("m.k == 'v7'", true, true),
+    ("m.k == ''", true, true),
+    ("m.k in ['v7', 'v9']", true, true),
+    ("m.k in user.attributes.few", true, true),
+    ("m.k in user.attributes.many", true, true),
+    ("m.k == 'v7' || m.k == 'v9' && m.other == 'x'", true, true),
+    ("m.k != 'v7'", false, true),
+    ("!(m.k in ['v7', 'v9'])", false, true),
+    ("'k' in m", false, true),
+    ("!('k' in m)", false, true),
+    ("m.k.startsWith('v7')", false, true),
+    ("m.k.matches('7$')", false, true),
+    ("m.k < 'v1'", false, true),
+    ("size(m.k) == 2", false, true),
+    ("m.flag", false, false),
+];
+
+const ROWS: u32 = 8_192;
+const GRANULE: u32 = 128;
+
+fn key(name: &str, logical: LogicalType, column: Option<&str>) -> MarkedField {
+    MarkedField {
+        field: FieldRef::key("m", name),
+        source: FieldSource::MapKey,
+        logical,
+        column_type: ColumnType::String,
+        filterable: true,
+        policy: true,
+        column: column.map(str::to_owned),
+    }
+}
+
+#[tokio::test]
+async fn operators_are_served_through_the_column() {
+    let local = LocalStore::start().unwrap();
+    let store = connect(&local);
+    let expression = key_column_expression("m", "k");
+    let index = |of_type: &str| format!("INDEX idx held TYPE {of_type} GRANULARITY 1,");
+    for (table, index) in
+        [("blooming", index("bloom_filter")), ("listed", index("set(4)")), ("projected", String::new())]
+    {
+        // Neither the order of the table nor that of the projection is that of the key's values; half of the rows are
+        // without the key.
+        execute(
+            &local,
+            format!(
+                "CREATE TABLE default.{table} (At DateTime64(9), TraceId String, Filler String, Service UInt8, \
+                 m Map(LowCardinality(String), String), held {KEY_COLUMN_TYPE} MATERIALIZED {expression}, \
+                 {index} PROJECTION by_time (SELECT At, TraceId, held ORDER BY At)) \
+                 ENGINE = MergeTree ORDER BY (Service, At) SETTINGS index_granularity = {GRANULE}"
+            ),
+        )
+        .await;
+        execute(
+            &local,
+            format!(
+                "INSERT INTO default.{table} (At, TraceId, Filler, Service, m) SELECT toDateTime64(number, 9), \
+                 toString(number), repeat('x', 300), number % 4, \
+                 if(intDiv(number, 1024) % 2 = 0, map('a', 'b'), \
+                 map('flag', 'true', 'k', if(number < 2048, '', concat('v', toString(intDiv(number, 1024)))))) \
+                 FROM numbers({ROWS})"
+            ),
+        )
+        .await;
+    }
+    let fields = vec![
+        key("k", LogicalType::String, Some("held")),
+        key("other", LogicalType::String, None),
+        key("flag", LogicalType::Boolean, None),
+    ];
+    let model = AccessModel { version: 1, binding: None, fields };
+    let list = |count: u32| AttributeValue::Strings((0..count).map(|at| format!("v{}", at + 7)).collect());
+    let caller = Caller {
+        attributes: [("few".to_owned(), list(2)), ("many".to_owned(), list(20))].into(),
+        ..Caller::default()
+    };
+    let mut wrong = Vec::new();
+    for (policy, by_bloom, by_set) in POLICIES {
+        let predicate = check(policy, &model).unwrap().predicate(&caller).unwrap();
+        for (table, expected) in [("blooming", by_bloom), ("listed", by_set)] {
+            let mut statement = Statement::default();
+            let condition = render(&predicate, &mut statement);
+            let explain = format!("EXPLAIN indexes = 1 SELECT Filler FROM default.{table} WHERE {condition}");
+            statement.push(&explain);
+            let found = granules(&store, statement).await;
+            let served = found.get("idx").is_some_and(|(left, of)| left < of);
+            if served != *expected {
+                wrong.push(format!("{policy} in {table}: {served}, {found:?}\n{condition}"));
+            }
+        }
+        if policy.contains("other") || policy.contains("flag") {
+            continue;
+        }
+        // Where the projection holds all that is asked for, the map is not read at all.
+        let mut statement = Statement::default();
+        let condition = render(&predicate, &mut statement);
+        statement.push(&format!(
+            "EXPLAIN projections = 1 SELECT TraceId FROM default.projected WHERE At >= toDateTime64(8000, 9) AND {condition}"
+        ));
+        let lines: Vec<(String,)> = store.client.rows(statement).await.unwrap();
+        if !lines.iter().any(|(line,)| line.contains("ReadFromMergeTree (by_time)")) {
+            wrong.push(format!("{policy}: not from the projection: {lines:?}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{} of the table do not hold:\n{}", wrong.len(), wrong.join("\n"));
+}
