@@ -53,6 +53,10 @@ fn another_model_under_the_same_version_is_another_model() {
     let mut nullable = before.clone();
     nullable.fields[position].column_type = tracewarden_model::ColumnType::parse("Nullable(String)");
     assert_ne!(opened(text, &nullable, &compiled).unwrap().predicate(), opens.predicate());
+    // A column was adopted in the place of its map.
+    let mut adopted = before.clone();
+    adopted.fields[position].column = Some("SpanAttributes_flag".to_owned());
+    assert_ne!(opened(text, &adopted, &compiled).unwrap().predicate(), opens.predicate());
     assert_eq!(opened(text, &before, &compiled).unwrap().predicate(), opens.predicate());
 }
 
