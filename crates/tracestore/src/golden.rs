@@ -12,10 +12,12 @@ use tracewarden_model::{
 };
 use tracewarden_policy::{AccessScope, CompiledPolicies, Restriction, RolePolicy, authorise};
 
+use crate::differential::connect_at;
+use crate::plan::{Among, Tuning};
 use crate::predicate_sql::render;
-use crate::select::{Reach, SelectRequest, select_statement};
 use crate::sql::Statement;
 use crate::table::{BoundTable, Column};
+use crate::{Position, SelectRequest};
 
 /// A policy, the next one of the same caller, and a policy of the caller's key.
 const POLICY: &str = ">>> ";
@@ -237,15 +239,31 @@ fn selection_of(scope: &AccessScope) -> String {
     };
     let at = |seconds: i64| Timestamp::from_nanos(seconds * 1_000_000_000);
     let window = Window::new(at(1_800_000_000), at(1_800_003_600)).unwrap();
-    let request = SelectRequest { binding: &binding, scope, filter: &filter, window, limit: 50, after: None, progress: None };
+    let request = SelectRequest {
+        binding: &binding,
+        scope,
+        filter: &filter,
+        window,
+        limit: 50,
+        after: Some(Position { tier: 1, key: 1_800_001_800_000_000_000, trace_id: "abc".to_owned() }),
+        progress: None,
+    };
+    let store = connect_at("http://localhost", "");
+    let index = Some("`otel`.`otel_traces_trace_id_ts`".to_owned());
+    let search = store.prepare(&request, &table, index, Tuning::default()).unwrap();
+    let bounds = (1_800_000_000_000_000_000, 1_800_001_800_000_000_001);
+    let step = search.step_statement(bounds.0, bounds.1, request.after.as_ref(), 408).unwrap();
     let around = Some((at(1_799_996_400), at(1_800_007_200)));
-    let reach = Reach { scan: around, default: around, index: None };
-    let statement = select_statement(&request, &table, &reach).unwrap();
-    let mut text = statement.text.clone();
-    for word in ["FROM", "WHERE", "GROUP BY", "HAVING", "AND countIf", "ORDER BY"] {
-        text = text.replace(&format!(" {word}"), &format!("\n{word}"));
+    let grouped = search.grouped_statement(Among::Window, around, request.after.as_ref()).unwrap();
+    let mut text = String::new();
+    for (plan, statement) in [("a step", step), ("a grouped pass", grouped)] {
+        let mut sql = statement.text.clone();
+        for word in ["FROM", "WHERE", "GROUP BY", "HAVING", "AND countIf", "ORDER BY"] {
+            sql = sql.replace(&format!(" {word}"), &format!("\n{word}"));
+        }
+        writeln!(text, "{plan}\n{sql}\n{}", parameters(&statement)).unwrap();
     }
-    format!("{text}\n{}", parameters(&statement))
+    text
 }
 
 /// The cases are those of the file; `least` so many, so that none is lost unnoticed.

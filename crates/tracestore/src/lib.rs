@@ -29,6 +29,7 @@ mod inspect;
 mod key_columns;
 mod layout;
 mod metrics;
+mod plan;
 mod predicate_sql;
 mod progress;
 mod reach;
@@ -98,6 +99,8 @@ pub struct TraceStore {
     client: client::Client,
     config: Arc<StoreConfig>,
     layouts: Arc<layout::KeptLayouts>,
+    /// What searches learned that makes later ones cheaper.
+    memory: Arc<plan::Memory>,
 }
 
 impl TraceStore {
@@ -108,7 +111,7 @@ impl TraceStore {
     pub fn new(config: StoreConfig, entropy: Arc<dyn Entropy>) -> Result<Self, StoreError> {
         let config = Arc::new(config);
         let client = client::Client::new(Arc::clone(&config), entropy)?;
-        Ok(Self { client, config, layouts: Arc::default() })
+        Ok(Self { client, config, layouts: Arc::default(), memory: Arc::default() })
     }
 
     /// Names the counts of this store's statements in a registry.

@@ -1,5 +1,7 @@
 //! Selection and reading against a plain reading of their definitions, on small random worlds.
 
+mod plans;
+
 use std::collections::BTreeMap;
 
 use futures::StreamExt;
@@ -28,6 +30,7 @@ const NOON: i64 = 1_790_000_000 * SECOND;
 const NUMBERS: [&str; 9] =
     ["1", "2.5", "-3", "x", "", "1e3", "10", "9007199254740993", "18446744073709551615"];
 
+#[derive(Clone)]
 struct StoredSpan {
     trace: Vec<u8>,
     id: String,
@@ -97,13 +100,19 @@ fn make_world(random: &mut ChaCha8Rng, generator: &mut Generator) -> World {
                 let size = NUMBERS.choose(random).unwrap();
                 entries.push((b"size".to_vec(), FieldValue::text(*size)));
             }
-            spans.push(StoredSpan {
+            let span = StoredSpan {
                 trace: id.clone(),
                 id: format!("{number:016x}"),
-                at: start + apart * random.random_range(0..3),
+                // Some clocks are behind those of the trace's other spans.
+                at: start + apart * random.random_range(-1..3),
                 duration: *[0, 1, 5, 1_000, u64::MAX].choose(random).unwrap(),
                 values,
-            });
+            };
+            // Exporters repeat a batch when its acknowledgement is lost.
+            if random.random_bool(0.1) {
+                spans.push(span.clone());
+            }
+            spans.push(span);
         }
     }
     let index = random.random_bool(0.5).then(|| {
@@ -113,8 +122,13 @@ fn make_world(random: &mut ChaCha8Rng, generator: &mut Generator) -> World {
             let entry = bounds.entry(span.trace.clone()).or_insert((second, second));
             *entry = (entry.0.min(second), entry.1.max(second));
         }
-        // The index has nothing from before it was made.
+        // The index has nothing from before it was made: of some traces nothing, of others not their beginning.
         bounds.retain(|_, _| random.random_bool(0.8));
+        for (start, end) in bounds.values_mut() {
+            if random.random_bool(0.15) {
+                *start = random.random_range(*start..=*end);
+            }
+        }
         bounds
     });
     World { spans, index }
@@ -419,6 +433,7 @@ async fn follow_the_definitions(local: &LocalStore, storage: Storage, worlds: us
     let model = model();
     let mut selected = 0;
     let mut seen = Restricted::default();
+    let mut tried = plans::Tried::default();
     for world_number in 0..worlds {
         let world = make_world(&mut random, &mut generator);
         load(local, storage, &world).await;
@@ -455,6 +470,7 @@ async fn follow_the_definitions(local: &LocalStore, storage: Storage, worlds: us
                     "world {world_number}, {window:?}, {filter:?}, {expressions:?} within {restricting:?}"
                 );
             }
+            plans::every_plan(&store, &query, &expected, &mut random, &mut tried).await;
             selected += expected.len();
             let mut traces: BTreeMap<&[u8], Vec<usize>> = BTreeMap::new();
             for (at, span) in world.spans.iter().enumerate() {
@@ -469,7 +485,8 @@ async fn follow_the_definitions(local: &LocalStore, storage: Storage, worlds: us
             }
         }
     }
-    println!("{selected} traces selected, {seen:?}");
+    println!("{selected} traces selected, {seen:?}, {tried:?}");
+    assert!(tried.least() > worlds / 2, "a plan was hardly tried: {tried:?}");
     assert!(selected > worlds * 5, "the worlds are too empty to show anything");
     assert!(seen.closed > worlds && seen.by_another_span > worlds / 4, "restrictions show nothing: {seen:?}");
 }

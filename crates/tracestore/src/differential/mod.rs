@@ -21,7 +21,7 @@ mod store;
 use std::str::FromStr;
 
 pub(crate) use asked::{Asked, Verdict, by_both};
-pub(crate) use store::{connect, execute, hex_literal, load, through_columns};
+pub(crate) use store::{connect, connect_at, execute, hex_literal, load, through_columns};
 
 /// A number that the environment can set, such as a seed.
 fn setting<T: FromStr>(name: &str, otherwise: T) -> T {

@@ -1,0 +1,232 @@
+//! Planning: in which way the traces of a page are found.
+//!
+//! Three ways, each of which gives the same traces in the same order, and none of which is the fastest for all queries:
+//!
+//! | plan | finds | is fast where |
+//! |---|---|---|
+//! | [`Plan::Steps`] | from the newest end back, until the page is full | matches are dense: its cost follows the answer |
+//! | [`Plan::Candidates`] | all traces that satisfy one demand, then decides about them by their ids | one demand is rarely satisfied |
+//! | [`Plan::Grouped`] | everything in reach, grouped by trace | nothing else helps; the definitions word for word |
+//!
+//! The store's estimates choose, and what the first step met may change the choice. Nothing of that can change the answer:
+//! `worlds.rs` runs every plan over the same traces. What each statement must be sure of is written beside it.
+
+mod candidates;
+mod decide;
+mod demands;
+mod edges;
+mod estimates;
+mod found;
+mod grouped;
+mod search;
+mod steps;
+
+use tracewarden_model::Timestamp;
+
+pub(crate) use demands::{Demand, Demands};
+pub(crate) use estimates::Memory;
+pub(crate) use found::{Found, Page};
+#[cfg(test)]
+pub(crate) use grouped::Among;
+pub(crate) use search::Search;
+
+use crate::StoreError;
+use estimates::Experience;
+use steps::{Patience, Went};
+
+/// A way to find the traces of a page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Plan {
+    /// Back in time; the first step is so many nanoseconds long.
+    Steps {
+        /// Nanoseconds.
+        first: i64,
+    },
+    /// The traces that satisfy the demand, then the others about them.
+    Candidates(Demand),
+    /// One grouped pass.
+    Grouped,
+}
+
+/// Whether a plan may be left when it disappoints.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Choice {
+    /// The best by estimates, changed while running.
+    Best,
+    /// This one to the end, as far as it goes.
+    Only(Plan),
+}
+
+/// Sizes at which one way becomes better than another. They change costs, and nothing else.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Tuning {
+    /// Up to so many rows to read, the whole window is one step.
+    pub(crate) whole_rows: u64,
+    /// Rows that the first step should read.
+    pub(crate) step_rows: u64,
+    /// Traces that the first step has at most, as a multiple of those wanted: some may turn out not to belong.
+    pub(crate) chunk: usize,
+    /// Traces that any step has at most.
+    pub(crate) max_chunk: usize,
+    /// Candidates that are few.
+    pub(crate) candidates: usize,
+    /// Rows that it may cost to look for candidates, compared with those of stepping through the window.
+    pub(crate) candidate_rows: u64,
+    /// Rows that it may cost to look beyond the edges.
+    pub(crate) edge_rows: u64,
+    /// Traces that steps may meet in vain.
+    pub(crate) rejected: usize,
+    /// Ids in one statement.
+    pub(crate) ids: usize,
+}
+
+impl Default for Tuning {
+    fn default() -> Self {
+        Self {
+            whole_rows: 1_000_000,
+            step_rows: 100_000,
+            chunk: 8,
+            max_chunk: 20_000,
+            candidates: 2_000,
+            candidate_rows: 8_000_000,
+            edge_rows: 4_000_000,
+            rejected: 50_000,
+            ids: 20_000,
+        }
+    }
+}
+
+impl Search<'_> {
+    /// The traces behind the place where the page before ended, in order, as many as wanted.
+    ///
+    /// # Errors
+    /// When the store fails. There is no partial answer.
+    pub(crate) async fn run(&self, choice: Choice) -> Result<Vec<Found>, StoreError> {
+        let mut page = Page::new(self.after.as_ref());
+        // Pages that begin behind all matches inside the window.
+        if choice != Choice::Only(Plan::Grouped) && self.after.as_ref().is_some_and(|after| after.tier == 0) {
+            self.edges(&mut page).await?;
+            return Ok(page.into_first(self.wanted));
+        }
+        let plan = match choice {
+            Choice::Best => self.plan().await,
+            Choice::Only(plan) => plan,
+        };
+        tracing::debug!(?plan, "searching");
+        match plan {
+            Plan::Grouped => self.by_grouping(self.after.as_ref(), &mut page).await?,
+            Plan::Candidates(demand) if self.candidates(demand, &mut page).await? => {}
+            Plan::Candidates(_) => self.back(self.first_step().await, Patience::Long, &mut page).await?,
+            Plan::Steps { first } if choice == Choice::Best => {
+                self.back(first, Patience::Short, &mut page).await?;
+            }
+            Plan::Steps { first } => self.back(first, Patience::Endless, &mut page).await?,
+        }
+        Ok(page.into_first(self.wanted))
+    }
+
+    /// Steps, and what follows in the order when they do not fill the page.
+    async fn back(&self, first: i64, patience: Patience, page: &mut Page) -> Result<(), StoreError> {
+        let mut walk = self.walk(first);
+        let mut went = self.steps(&mut walk, patience, page).await?;
+        if patience == Patience::Short
+            && let Went::Disappointed(_) = &went
+        {
+            if self.candidates_instead(page).await? {
+                return Ok(());
+            }
+            // Without a trace index, each trace met in vain has to be looked for everywhere.
+            if self.index.is_some() {
+                went = self.steps(&mut walk, Patience::Long, page).await?;
+            }
+        }
+        match went {
+            Went::Through if page.len() >= self.wanted => Ok(()),
+            Went::Through => self.edges(page).await,
+            Went::Disappointed(place) => self.by_grouping(Some(&place), page).await,
+        }
+    }
+
+    /// Candidates, after steps met many traces and none of the answer. `false` when there are too many of them, too.
+    async fn candidates_instead(&self, page: &mut Page) -> Result<bool, StoreError> {
+        let Some((at, demand)) = self.rarest(self.tuning.candidate_rows).await else { return Ok(false) };
+        if !self.candidates(demand, page).await? {
+            return Ok(false);
+        }
+        if let Ok(subject) = self.subject() {
+            let experience = Experience { density: None, candidates: Some(at) };
+            self.store.memory.remember_experience(subject, experience);
+        }
+        Ok(true)
+    }
+
+    /// The demand with the fewest rows to read, beside the one that the order looks at.
+    async fn rarest(&self, most: u64) -> Option<(usize, Demand)> {
+        let mut rarest: Option<(u64, usize, Demand)> = None;
+        for (at, demand) in self.demands.all().into_iter().enumerate() {
+            if Some(demand) == self.demands.implied() {
+                continue;
+            }
+            if let Some(rows) = self.estimate(Some(demand), self.anywhere(), false).await
+                && rows <= most
+                && rarest.is_none_or(|(fewest, _, _)| rows < fewest)
+            {
+                rarest = Some((rows, at, demand));
+            }
+        }
+        rarest.map(|(_, at, demand)| (at, demand))
+    }
+
+    /// The plan to begin with.
+    async fn plan(&self) -> Plan {
+        let experience =
+            self.subject().ok().and_then(|subject| self.store.memory.experience(subject));
+        if let Some(Experience { candidates: Some(at), .. }) = experience
+            && let Some(demand) = self.demands.all().get(at)
+        {
+            return Plan::Candidates(*demand);
+        }
+        if let Some(Experience { density: Some(density), .. }) = experience {
+            let first = self.wanted as f64 / density * 1.25;
+            return Plan::Steps { first: (first as i64).max(1) };
+        }
+        let window = Some((self.window.from(), self.window.to()));
+        let key = self.estimate(None, window, false);
+        let rarest = self.rarest(self.tuning.candidate_rows);
+        let (key, rarest) = futures::future::join(key, rarest).await;
+        if let (Some(key), Some((_, demand))) = (key, rarest)
+            && key > self.tuning.whole_rows
+            && let Some(rows) = self.estimate(Some(demand), self.anywhere(), false).await
+            && rows.saturating_mul(4) <= key
+        {
+            return Plan::Candidates(demand);
+        }
+        Plan::Steps { first: self.first_step().await }
+    }
+
+    /// How long the first step is.
+    async fn first_step(&self) -> i64 {
+        let (from, to) = (self.window.from().as_nanos(), self.window.to().as_nanos());
+        let whole = to.saturating_sub(from).max(1);
+        let window = Some((self.window.from(), self.window.to()));
+        let Some(rows) = self.estimate(None, window, false).await else {
+            return (whole / 64).max(1);
+        };
+        if rows <= self.tuning.whole_rows {
+            return whole;
+        }
+        let share = self.tuning.step_rows as f64 / rows as f64;
+        let length = (whole as f64 * share) as i64;
+        self.affordable(self.begin(), length).await
+    }
+}
+
+/// Where the whole of a page's traces is looked at, around a window.
+pub(crate) fn around(
+    window: tracewarden_model::Window,
+    max_trace_duration_nanos: Option<i64>,
+) -> search::Span {
+    max_trace_duration_nanos.map(|nanos| -> (Timestamp, Timestamp) {
+        (window.from().saturating_sub(nanos), window.to().saturating_add(nanos))
+    })
+}

@@ -1,0 +1,143 @@
+//! One grouped pass over everything that the decision may look at: the definitions word for word. The other plans must
+//! give what this one gives, and turn to it where they cannot decide.
+
+use tracewarden_model::Timestamp;
+
+use super::found::{Found, Page};
+use super::search::{Search, Span};
+use crate::StoreError;
+use crate::select::Position;
+use crate::sql::Statement;
+
+/// Which traces the pass is about.
+#[derive(Clone, Copy)]
+pub(crate) enum Among<'a> {
+    /// All that have a span in the window.
+    Window,
+    /// These.
+    Traces(&'a [String]),
+}
+
+impl Search<'_> {
+    /// The traces behind a place, as many as wanted.
+    pub(crate) async fn grouped(
+        &self,
+        among: Among<'_>,
+        after: Option<&Position>,
+    ) -> Result<Vec<Found>, StoreError> {
+        let scan = self.scan(among).await?;
+        let statement = self.grouped_statement(among, scan, after)?;
+        let rows: Vec<(String, u8, i64, u64)> = self.rows(statement).await?;
+        let found = rows.into_iter().map(|(trace_id, tier, key, spans)| Found {
+            position: Position { tier, key, trace_id },
+            spans,
+        });
+        Ok(found.collect())
+    }
+
+    /// Puts the traces behind a place on the page.
+    pub(crate) async fn by_grouping(
+        &self,
+        place: Option<&Position>,
+        page: &mut Page,
+    ) -> Result<(), StoreError> {
+        for found in self.grouped(Among::Window, place).await? {
+            page.insert(found);
+        }
+        Ok(())
+    }
+
+    /// What has to be read, so that everything that counts of each trace is seen.
+    pub(crate) async fn scan(&self, among: Among<'_>) -> Result<Span, StoreError> {
+        let (Some(index), Some((low, high))) = (&self.index, self.default) else { return Ok(self.default) };
+        let mut statement = Statement::default();
+        let traces = self.among(among, &mut statement);
+        statement.push(&format!(
+            "SELECT count(), toInt64(toUnixTimestamp(min(`Start`))), toInt64(toUnixTimestamp(max(`End`))) \
+             FROM {index} WHERE `TraceId` {traces}"
+        ));
+        let rows: Vec<(u64, i64, i64)> = self.rows(statement).await?;
+        Ok(match rows.as_slice() {
+            [(count, start, end)] if *count > 0 => {
+                let start = Timestamp::from_nanos(start.saturating_mul(1_000_000_000));
+                // The index holds whole seconds, rounded down.
+                let end = Timestamp::from_nanos(end.saturating_add(2).saturating_mul(1_000_000_000));
+                Some((low.min(start), high.max(end)))
+            }
+            _ => Some((low, high)),
+        })
+    }
+
+    /// What stands behind a trace id that is one of theirs.
+    fn among(&self, among: Among<'_>, statement: &mut Statement) -> String {
+        match among {
+            Among::Traces(ids) => format!("IN {}", statement.strings(ids)),
+            Among::Window => {
+                let inside = self.inside(statement);
+                format!("GLOBAL IN (SELECT {} FROM {} WHERE {inside})", self.table.trace_id, self.table.name)
+            }
+        }
+    }
+
+    pub(crate) fn grouped_statement(
+        &self,
+        among: Among<'_>,
+        scan: Span,
+        after: Option<&Position>,
+    ) -> Result<Statement, StoreError> {
+        let table = self.table;
+        let mut statement = table.statement();
+        let key = self.demands.key(table, &mut statement)?;
+        let inside = self.inside(&mut statement);
+        let scan = self.range(scan, &mut statement);
+        let (id, name, ticks, timestamp) = (&table.trace_id, &table.name, &table.ticks, &table.timestamp);
+
+        let [trace, tier, position, bounds, indexed, start, end] =
+            ["trace", "tier", "position", "bounds", "indexed", "start", "end"]
+                .map(|name| statement.own(name));
+        let mut text = format!(
+            "SELECT {id} AS {trace}, countIf({inside} AND {key}) > 0 AS {tier}, \
+             if({tier} = 1, maxIf({ticks}, {inside} AND {key}), maxIf({ticks}, {inside})) AS {position}, count() \
+             FROM {name}"
+        );
+        if let Some(index) = &self.index {
+            let traces = self.among(among, &mut statement);
+            // With join_use_nulls = 0, a trace without an entry has an empty id here.
+            text.push_str(&format!(
+                " GLOBAL LEFT ANY JOIN (SELECT `TraceId` AS {indexed}, min(`Start`) AS {start}, max(`End`) AS {end} \
+                 FROM {index} WHERE `TraceId` {traces} GROUP BY `TraceId`) AS {bounds} \
+                 ON {id} = {bounds}.{indexed}"
+            ));
+        }
+        text.push_str(&format!(" WHERE {scan}"));
+        if let Among::Traces(ids) = among {
+            let ids = statement.strings(ids);
+            text.push_str(&format!(" AND {} IN {ids}", table.trace_id_column));
+        }
+        if self.index.is_some() {
+            let unindexed = self.range(self.default, &mut statement);
+            text.push_str(&format!(
+                " AND if({bounds}.{indexed} = '', {unindexed}, {timestamp} >= {bounds}.{start} \
+                 AND {timestamp} < {bounds}.{end} + INTERVAL 1 SECOND)"
+            ));
+        }
+        let shown = self.demands.shown(&self.demands.all(), table, &mut statement)?;
+        text.push_str(&format!(
+            " GROUP BY {trace} HAVING {} AND countIf({inside}) > 0 AND {shown}",
+            Self::is_trace(&trace)
+        ));
+        if let Some(after) = after {
+            let (last, key) = (after.tier.min(1), statement.int(after.key));
+            let id = statement.string(&after.trace_id);
+            text.push_str(&format!(
+                " AND ({tier} < {last} OR ({tier} = {last} AND ({position} < {key} OR ({position} = {key} AND {trace} > {id}))))"
+            ));
+        }
+        text.push_str(&format!(
+            " ORDER BY {tier} DESC, {position} DESC, {trace} ASC LIMIT {}",
+            self.wanted
+        ));
+        statement.push(&text);
+        Ok(statement)
+    }
+}

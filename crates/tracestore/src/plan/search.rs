@@ -1,0 +1,213 @@
+//! One search: what is asked, of which table, and what it may cost. Its statements are all made here and beside it.
+
+use std::collections::HashMap;
+
+use tokio::time::Instant;
+use tracewarden_model::{Timestamp, Window};
+
+use super::demands::{Demand, Demands};
+use super::estimates::{Subject, subject};
+use super::Tuning;
+use crate::select::Position;
+use crate::settings::Bounds;
+use crate::sql::Statement;
+use crate::table::BoundTable;
+use crate::{OnProgress, SearchProgress, StoreError, TraceStore};
+
+/// A range of time, its end exclusive; `None` for all of it.
+pub(crate) type Span = Option<(Timestamp, Timestamp)>;
+
+pub(crate) struct Search<'a> {
+    pub(crate) store: &'a TraceStore,
+    pub(crate) table: &'a BoundTable,
+    pub(crate) demands: Demands<'a>,
+    pub(crate) window: Window,
+    /// Traces wanted, the one that shows that there is a next page included.
+    pub(crate) wanted: usize,
+    /// Where the page before ended.
+    pub(crate) after: Option<Position>,
+    /// How far is looked at traces without an entry in the trace index.
+    pub(crate) default: Span,
+    /// The trace index, quoted.
+    pub(crate) index: Option<String>,
+    pub(crate) tuning: Tuning,
+    /// The time limit of one statement is that of the whole search, too.
+    pub(crate) deadline: Instant,
+    pub(crate) progress: Option<OnProgress>,
+}
+
+/// How far is looked at each trace of some.
+pub(crate) struct Sight {
+    /// Bounds in nanoseconds, the end exclusive, of those that the trace index knows.
+    indexed: HashMap<String, (i64, i64)>,
+    default: Span,
+}
+
+impl Sight {
+    /// Where the spans of a trace count, in nanoseconds; `None` for everywhere.
+    pub(crate) fn of(&self, trace: &str) -> Option<(i64, i64)> {
+        let default = || self.default.map(|(from, to)| (from.as_nanos(), to.as_nanos()));
+        self.indexed.get(trace).copied().or_else(default)
+    }
+
+    /// Whether spans of a trace from the one time to the other all count.
+    pub(crate) fn holds(&self, trace: &str, oldest: i64, newest: i64) -> bool {
+        self.of(trace).is_none_or(|(from, to)| from <= oldest && newest < to)
+    }
+
+    /// The traces in groups that are looked at together, each with the range that holds all that counts of them: one
+    /// trace that lasts for days must not make a statement about a thousand others read these days.
+    pub(crate) fn together<'t>(&self, traces: &'t [String], most: usize) -> Vec<(Vec<&'t String>, Span)> {
+        const SHORT: i64 = 600 * 1_000_000_000;
+        let (mut short, mut long, mut unknown) = (Vec::new(), Vec::new(), Vec::new());
+        for trace in traces {
+            match self.indexed.get(trace) {
+                Some((from, to)) if to.saturating_sub(*from) <= SHORT => short.push(trace),
+                Some(_) => long.push(trace),
+                None => unknown.push(trace),
+            }
+        }
+        let mut groups = Vec::new();
+        for group in [short, long, unknown] {
+            for part in group.chunks(most.max(1)) {
+                let bounds = part.iter().map(|trace| self.of(trace));
+                // One without bounds makes all of them unbounded.
+                let range = bounds.collect::<Option<Vec<(i64, i64)>>>().and_then(|bounds| {
+                    let from = bounds.iter().map(|(from, _)| *from).min()?;
+                    let to = bounds.iter().map(|(_, to)| *to).max()?;
+                    Some((Timestamp::from_nanos(from), Timestamp::from_nanos(to)))
+                });
+                groups.push((part.to_vec(), range));
+            }
+        }
+        groups
+    }
+}
+
+impl Search<'_> {
+    pub(crate) async fn rows<T: serde::de::DeserializeOwned>(
+        &self,
+        statement: Statement,
+    ) -> Result<Vec<T>, StoreError> {
+        let left = self.deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(StoreError::Timeout("the statements of a search took too long together".to_owned()));
+        }
+        let seconds = u32::try_from(left.as_millis().div_ceil(1_000)).unwrap_or(u32::MAX);
+        self.store.client.within(Bounds { seconds, rows: 0 }).rows(statement).await
+    }
+
+    /// Whether a span is in a range.
+    pub(crate) fn range(&self, range: Span, statement: &mut Statement) -> String {
+        match range {
+            None => "1".to_owned(),
+            Some((from, to)) => {
+                let (from, to) = (statement.time(from), statement.time(to));
+                self.table.within(&from, &to)
+            }
+        }
+    }
+
+    /// Whether a span is in the window.
+    pub(crate) fn inside(&self, statement: &mut Statement) -> String {
+        self.range(Some((self.window.from(), self.window.to())), statement)
+    }
+
+    /// The time of a tick of the timestamp column, in nanoseconds.
+    pub(crate) fn nanos(&self, ticks: i64) -> i64 {
+        ticks.saturating_mul(self.table.nanos_per_tick)
+    }
+
+    /// The first tick at or after a time.
+    pub(crate) fn ticks_from(&self, nanos: i64) -> i64 {
+        let whole = nanos.div_euclid(self.table.nanos_per_tick);
+        if nanos.rem_euclid(self.table.nanos_per_tick) == 0 { whole } else { whole.saturating_add(1) }
+    }
+
+    /// Of a group of spans: whether their trace id is one.
+    pub(crate) fn is_trace(trace: &str) -> String {
+        format!("NOT match({trace}, '^0*$') AND isValidUTF8({trace})")
+    }
+
+    /// How far is looked at these traces.
+    pub(crate) async fn sight(&self, traces: &[String]) -> Result<Sight, StoreError> {
+        let mut indexed = HashMap::new();
+        if let Some(index) = &self.index {
+            for part in traces.chunks(self.tuning.ids) {
+                let mut statement = Statement::default();
+                let ids = statement.strings(part);
+                // The index holds whole seconds, rounded down: hence one more at the end.
+                statement.push(&format!(
+                    "SELECT `TraceId`, toUnixTimestamp64Nano(toDateTime64(min(`Start`), 9)), \
+                     toUnixTimestamp64Nano(toDateTime64(max(`End`), 9) + INTERVAL 1 SECOND) \
+                     FROM {index} WHERE `TraceId` IN {ids} GROUP BY `TraceId`"
+                ));
+                let rows: Vec<(String, i64, i64)> = self.rows(statement).await?;
+                indexed.extend(rows.into_iter().map(|(trace, from, to)| (trace, (from, to))));
+            }
+        }
+        Ok(Sight { indexed, default: self.default })
+    }
+
+    /// What the key of the order is, as something to remember estimates under.
+    fn key_subject(&self, demand: Option<Demand>) -> Result<(Statement, String), StoreError> {
+        let mut statement = self.table.statement();
+        let text = match demand {
+            None => self.demands.key(self.table, &mut statement)?,
+            Some(demand) => self.demands.satisfied(demand, self.table, &mut statement)?,
+        };
+        Ok((statement, text))
+    }
+
+    /// What the whole search is, whenever it is asked.
+    pub(crate) fn subject(&self) -> Result<Subject, StoreError> {
+        let mut statement = self.table.statement();
+        let key = self.demands.key(self.table, &mut statement)?;
+        let shown = self.demands.shown(&self.demands.all(), self.table, &mut statement)?;
+        Ok(subject((&self.table.name, key, shown, &statement.parameters)))
+    }
+
+    /// How many rows the store reckons that it would read for spans in a range that satisfy a demand, or that the order
+    /// looks at; `None` where it does not say. Never an error: whatever keeps it from answering is told by the statement that
+    /// has to be answered.
+    pub(crate) async fn estimate(&self, demand: Option<Demand>, range: Span, but_window: bool) -> Option<u64> {
+        let (mut statement, condition) = self.key_subject(demand).ok()?;
+        // Bounds that move with the clock are told apart only as far as their distance makes a difference.
+        let about = range.map(|(from, to)| {
+            let scale = to.as_nanos().abs_diff(from.as_nanos()).checked_ilog2().unwrap_or(0);
+            (scale, to.as_nanos() >> scale.min(62))
+        });
+        let subject = subject((&self.table.name, &condition, &statement.parameters, about, but_window));
+        if let Some(known) = self.store.memory.rows(subject) {
+            return known;
+        }
+        let mut range = self.range(range, &mut statement);
+        if but_window {
+            range = format!("{range} AND NOT {}", self.inside(&mut statement));
+        }
+        statement.push(&format!(
+            "EXPLAIN ESTIMATE SELECT {} FROM {} WHERE {range} AND {condition}",
+            self.table.trace_id, self.table.name
+        ));
+        let rows = match self.rows::<(String, String, u64, u64, u64)>(statement).await {
+            Ok(rows) if self.table.in_parts() => Some(rows.iter().map(|(_, _, _, rows, _)| rows).sum()),
+            // A table without parts of its own, such as a distributed one, gives no estimate.
+            _ => None,
+        };
+        self.store.memory.remember_rows(subject, rows);
+        rows
+    }
+
+    /// Tells how far the search has come.
+    pub(crate) fn report(&self, searched_to: i64, traces: usize) {
+        let Some(progress) = &self.progress else { return };
+        let whole = self.window.to().as_nanos().abs_diff(self.window.from().as_nanos()).max(1);
+        let done = self.window.to().as_nanos().abs_diff(searched_to);
+        let shown = traces.min(self.wanted.saturating_sub(1));
+        progress(SearchProgress {
+            searched_to: Timestamp::from_nanos(searched_to),
+            traces: u32::try_from(shown).unwrap_or(u32::MAX),
+            fraction: Some((done as f64 / whole as f64).clamp(0.0, 1.0)),
+        });
+    }
+}

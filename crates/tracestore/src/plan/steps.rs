@@ -1,0 +1,362 @@
+//! Steps back in time: from the newest end of the window, or from where the page before ended, until the page is full. The
+//! cost follows the answer, not the window.
+//!
+//! A step reads the spans that the order looks at, in its part of the window, and has their traces in order. A trace's
+//! newest such span there is its place in the order, unless it has a newer one, and then the trace was met before: in an
+//! earlier step of this page, or on an earlier page. What these spans do not show of a trace is asked for by its id.
+
+use std::collections::HashSet;
+
+use tracewarden_model::Timestamp;
+
+use super::demands::Demand;
+use super::estimates::Experience;
+use super::found::{Found, Page};
+use super::search::{Search, Sight};
+use crate::StoreError;
+use crate::select::Position;
+use crate::sql::Statement;
+
+/// A trace that a step met.
+#[derive(Debug, Clone)]
+struct Met {
+    trace: String,
+    /// Of its spans in the step that the order looks at, the newest and the oldest, in ticks, and how many there are.
+    newest: i64,
+    oldest: i64,
+    spans: u64,
+    /// Which demands they show, beside the one that they all do.
+    flags: Vec<bool>,
+}
+
+impl Met {
+    /// Its place in the order, if it was not met before.
+    fn position(&self) -> Position {
+        Position { tier: 1, key: self.newest, trace_id: self.trace.clone() }
+    }
+}
+
+type Row = (String, i64, i64, u64, Vec<u8>);
+
+/// How steps went on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Went {
+    /// The page is full, or everything inside the window has been looked at.
+    Through,
+    /// The traces that were met hardly ever belong to the answer. Everything up to this place is settled.
+    Disappointed(Position),
+}
+
+/// How many traces steps may meet in vain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Patience {
+    /// Those of one chunk.
+    Short,
+    /// As many as [`super::Tuning::rejected`] says.
+    Long,
+    /// All.
+    Endless,
+}
+
+/// The part of the window that is left.
+pub(crate) struct Walk {
+    /// Where the page begins, in nanoseconds, exclusive.
+    begin: i64,
+    /// Where it ends, in nanoseconds, exclusive.
+    top: i64,
+    /// At the very end of it, what is behind this place.
+    after: Option<Position>,
+    /// Length of the next step, in nanoseconds.
+    length: i64,
+    /// Most traces of the next step.
+    chunk: usize,
+    /// Steps made.
+    steps: u32,
+    /// Traces met, and how many of them did not belong to the answer.
+    met: HashSet<String>,
+    rejected: usize,
+}
+
+impl Search<'_> {
+    /// Where the traces of the page begin, in nanoseconds, exclusive.
+    pub(crate) fn begin(&self) -> i64 {
+        let to = self.window.to().as_nanos();
+        match &self.after {
+            Some(after) => self.nanos(after.key.saturating_add(1)).min(to),
+            None => to,
+        }
+    }
+
+    /// A walk from the newest end, with a first step so many nanoseconds long.
+    pub(crate) fn walk(&self, first: i64) -> Walk {
+        let chunk = if self.unproven().is_empty() { 2 } else { self.tuning.chunk };
+        Walk {
+            begin: self.begin(),
+            top: self.begin(),
+            after: self.after.clone(),
+            length: first.max(1),
+            chunk: self.wanted.saturating_mul(chunk),
+            steps: 0,
+            met: HashSet::new(),
+            rejected: 0,
+        }
+    }
+
+    /// Walks on until the page is full.
+    pub(crate) async fn steps(
+        &self,
+        walk: &mut Walk,
+        patience: Patience,
+        page: &mut Page,
+    ) -> Result<Went, StoreError> {
+        let from = self.window.from().as_nanos();
+        while walk.top > from {
+            let bottom = self.bottom(walk);
+            let met = self.step(bottom, walk).await?;
+            walk.steps = walk.steps.saturating_add(1);
+            let cut = met.len() >= walk.chunk;
+            let last = met.last().map(Met::position);
+            let before = page.len();
+            self.settle(met, walk, page).await?;
+            let place = match last {
+                Some(last) if cut => {
+                    walk.top = self.nanos(last.key.saturating_add(1)).min(walk.top);
+                    walk.after = Some(last.clone());
+                    walk.chunk = walk.chunk.saturating_mul(8).min(self.tuning.max_chunk);
+                    last
+                }
+                _ => {
+                    walk.length = self.next_length(walk, bottom, page.len() - before, page).await;
+                    walk.top = bottom;
+                    walk.after = None;
+                    // Before every span from the bottom on, and behind all others.
+                    Position { tier: 1, key: self.ticks_from(bottom).saturating_sub(1), trace_id: String::new() }
+                }
+            };
+            self.report(walk.top, page.len());
+            if page.len_through(&place) >= self.wanted {
+                break;
+            }
+            let disappointed = match patience {
+                Patience::Short => cut && page.len() == before,
+                Patience::Long => walk.rejected > self.tuning.rejected,
+                Patience::Endless => false,
+            };
+            if disappointed {
+                return Ok(Went::Disappointed(place));
+            }
+        }
+        self.learn(walk, page);
+        Ok(Went::Through)
+    }
+
+    /// Where a step begins, in nanoseconds: at a whole tick, so that no span's time is in two of them.
+    fn bottom(&self, walk: &Walk) -> i64 {
+        let from = self.window.from().as_nanos();
+        let bottom = walk.top.saturating_sub(walk.length);
+        let bottom = bottom.div_euclid(self.table.nanos_per_tick).saturating_mul(self.table.nanos_per_tick);
+        if bottom >= walk.top { from } else { bottom.max(from) }
+    }
+
+    /// The traces with spans in a step that the order looks at, in order; at most as many as a chunk has.
+    async fn step(&self, bottom: i64, walk: &Walk) -> Result<Vec<Met>, StoreError> {
+        let statement = self.step_statement(bottom, walk.top, walk.after.as_ref(), walk.chunk)?;
+        let rows: Vec<Row> = self.rows(statement).await?;
+        let met = rows.into_iter().map(|(trace, newest, oldest, spans, flags)| Met {
+            trace,
+            newest,
+            oldest,
+            spans,
+            flags: flags.into_iter().map(|flag| flag == 1).collect(),
+        });
+        Ok(met.collect())
+    }
+
+    pub(crate) fn step_statement(
+        &self,
+        bottom: i64,
+        top: i64,
+        after: Option<&Position>,
+        chunk: usize,
+    ) -> Result<Statement, StoreError> {
+        let mut statement = self.table.statement();
+        let key = self.demands.key(self.table, &mut statement)?;
+        let flags = self
+            .unproven()
+            .into_iter()
+            .map(|demand| {
+                Ok(format!("countIf({}) > 0", self.demands.satisfied(demand, self.table, &mut statement)?))
+            })
+            .collect::<Result<Vec<String>, StoreError>>()?;
+        let range = Some((Timestamp::from_nanos(bottom), Timestamp::from_nanos(top)));
+        let range = self.range(range, &mut statement);
+        let [trace, newest] = ["trace", "newest"].map(|name| statement.own(name));
+        let mut text = format!(
+            "SELECT {id} AS {trace}, max({ticks}) AS {newest}, min({ticks}), count(), [{flags}] FROM {name} \
+             WHERE {range} AND {key} GROUP BY {trace} HAVING {is_trace}",
+            id = self.table.trace_id,
+            ticks = self.table.ticks,
+            flags = flags.join(", "),
+            name = self.table.name,
+            is_trace = Self::is_trace(&trace),
+        );
+        if let Some(after) = after {
+            let (key, id) = (statement.int(after.key), statement.string(&after.trace_id));
+            text.push_str(&format!(" AND ({newest} < {key} OR ({newest} = {key} AND {trace} > {id}))"));
+        }
+        text.push_str(&format!(" ORDER BY {newest} DESC, {trace} ASC LIMIT {chunk}"));
+        statement.push(&text);
+        Ok(statement)
+    }
+
+    /// The demands that a span may show, beside the one that every span shows that the order looks at.
+    fn unproven(&self) -> Vec<Demand> {
+        let implied = self.demands.implied();
+        self.demands.all().into_iter().filter(|demand| Some(*demand) != implied).collect()
+    }
+
+    /// Puts on the page what belongs there of the traces that a step met, at least until the page is full.
+    async fn settle(
+        &self,
+        met: Vec<Met>,
+        walk: &mut Walk,
+        page: &mut Page,
+    ) -> Result<(), StoreError> {
+        let fresh: Vec<Met> = met.into_iter().filter(|met| walk.met.insert(met.trace.clone())).collect();
+        let mut rest = fresh.as_slice();
+        while let Some(next) = rest.first() {
+            // Traces in doubt may have been found further behind, where others can still come before them.
+            let found = page.len_through(&next.position());
+            if found >= self.wanted {
+                break;
+            }
+            // As many as fill the page if nothing is wrong with those that show everything already.
+            let need = self.wanted.saturating_sub(found);
+            let shown = |met: &&Met| met.flags.iter().all(|flag| *flag);
+            let end = rest.iter().enumerate().filter(|(_, met)| shown(met)).nth(need.saturating_sub(1));
+            let (wave, behind) = rest.split_at(end.map_or(rest.len(), |(at, _)| at + 1));
+            let before = page.len();
+            self.settle_wave(wave, page).await?;
+            walk.rejected =
+                walk.rejected.saturating_add(wave.len().saturating_sub(page.len().saturating_sub(before)));
+            rest = behind;
+        }
+        Ok(())
+    }
+
+    async fn settle_wave(&self, wave: &[Met], page: &mut Page) -> Result<(), StoreError> {
+        let ids: Vec<String> = wave.iter().map(|met| met.trace.clone()).collect();
+        let sight = self.sight(&ids).await?;
+        let counts =
+            |met: &Met| sight.holds(&met.trace, self.nanos(met.oldest), self.nanos(met.newest));
+        let (certain, doubtful): (Vec<&Met>, Vec<&Met>) = wave.iter().partition(|met| counts(met));
+        let mut doubtful: HashSet<String> = doubtful.into_iter().map(|met| met.trace.clone()).collect();
+
+        let (mut kept, missing): (Vec<&Met>, Vec<&Met>) =
+            certain.into_iter().partition(|met| met.flags.iter().all(|flag| *flag));
+        kept.extend(self.complete(missing, &sight, &mut doubtful).await?);
+        kept.retain(|met| !doubtful.contains(&met.trace));
+
+        let earlier = self.on_earlier_pages(&kept, &sight, &mut doubtful).await?;
+        for met in kept {
+            if !earlier.contains(&met.trace) && !doubtful.contains(&met.trace) {
+                page.insert(Found { position: met.position(), spans: met.spans });
+            }
+        }
+        self.decide_in_doubt(doubtful.into_iter().collect(), page).await
+    }
+
+    /// Those of some traces of which other spans show what is missing.
+    async fn complete<'m>(
+        &self,
+        missing: Vec<&'m Met>,
+        sight: &Sight,
+        doubtful: &mut HashSet<String>,
+    ) -> Result<Vec<&'m Met>, StoreError> {
+        let mut left = missing;
+        for (at, demand) in self.unproven().into_iter().enumerate() {
+            let lacks = |met: &&Met| !met.flags.get(at).copied().unwrap_or(false);
+            let ids: Vec<String> =
+                left.iter().filter(|met| lacks(met)).map(|met| met.trace.clone()).collect();
+            if ids.is_empty() {
+                continue;
+            }
+            let showing = self.showing(&ids, demand, sight).await?;
+            left.retain(|met| !lacks(met) || showing.shown.contains(&met.trace));
+            doubtful.extend(showing.doubtful);
+        }
+        Ok(left)
+    }
+
+    /// Those of some traces that the pages before this one hold.
+    async fn on_earlier_pages(
+        &self,
+        met: &[&Met],
+        sight: &Sight,
+        doubtful: &mut HashSet<String>,
+    ) -> Result<HashSet<String>, StoreError> {
+        let Some(after) = &self.after else { return Ok(HashSet::new()) };
+        let begin = self.nanos(after.key);
+        // What ends before this page begins has no span there.
+        let reaches = |trace: &str| sight.of(trace).is_none_or(|(_, end)| end > begin);
+        let ids: Vec<String> =
+            met.iter().map(|met| met.trace.clone()).filter(|trace| reaches(trace)).collect();
+        if ids.is_empty() {
+            return Ok(HashSet::new());
+        }
+        let (newest, unsure) = self.newest_from(&ids, begin, sight).await?;
+        doubtful.extend(unsure);
+        // At the very tick where the page begins, its own traces have spans, too: those that were met there.
+        let earlier = met.iter().filter(|met| newest.get(&met.trace).is_some_and(|newest| *newest > met.newest));
+        Ok(earlier.map(|met| met.trace.clone()).collect())
+    }
+
+    /// How long the next step is: as long as the last ones make believe that it has to be.
+    async fn next_length(&self, walk: &Walk, bottom: i64, gained: usize, page: &Page) -> i64 {
+        let walked = walk.top.saturating_sub(bottom).max(1);
+        if gained > 0 {
+            let rest = self.wanted.saturating_sub(page.len()).max(1);
+            let factor = (rest as f64 / gained as f64 * 1.25).clamp(0.125, 8.0);
+            return ((walked as f64 * factor) as i64).max(1);
+        }
+        let longer = walked.saturating_mul(8);
+        // Where nothing is at all, a longer step could be one too long once it meets data; but never step after step, since
+        // ever shorter ones might not get there.
+        if walk.met.is_empty() && walk.steps < 4 { self.affordable(bottom, longer).await } else { longer }
+    }
+
+    /// The length of a step that ends here, cut as long as a part of it costs much less than the whole. A table that is not
+    /// in the order of time reads much even for a short step, and then a longer one costs the same.
+    pub(crate) async fn affordable(&self, top: i64, length: i64) -> i64 {
+        let mut length = length.max(1);
+        let from = self.window.from().as_nanos();
+        for _ in 0..4 {
+            let range = |length: i64| {
+                let bottom = top.saturating_sub(length).max(from);
+                Some((Timestamp::from_nanos(bottom), Timestamp::from_nanos(top)))
+            };
+            let (whole, part) = futures::future::join(
+                self.estimate(None, range(length), false),
+                self.estimate(None, range(length / 16), false),
+            )
+            .await;
+            let (Some(whole), Some(part)) = (whole, part) else { return length };
+            let fair = part.saturating_add(part / 2).saturating_add(self.tuning.step_rows.saturating_mul(4));
+            if whole <= fair {
+                return length;
+            }
+            length = (length / 16).max(1);
+        }
+        length
+    }
+
+    /// Remembers how far apart the traces of the answer are.
+    fn learn(&self, walk: &Walk, page: &Page) {
+        let Ok(subject) = self.subject() else { return };
+        let oldest = page.place(self.wanted).map_or(self.window.from().as_nanos(), |last| self.nanos(last.key));
+        let walked = walk.begin.saturating_sub(oldest).max(1);
+        let density = (page.len().min(self.wanted) as f64 / walked as f64).max(f64::MIN_POSITIVE);
+        let experience = Experience { density: Some(density), candidates: None };
+        self.store.memory.remember_experience(subject, experience);
+    }
+}

@@ -1,0 +1,119 @@
+//! Every plan, with sizes so small that each of its turns is taken, against the same answer.
+
+use rand::RngExt;
+use rand::seq::{IndexedRandom, SliceRandom};
+use rand_chacha::ChaCha8Rng;
+
+use super::{HOUR, Query, SECOND};
+use crate::plan::{Choice, Demands, Plan, Tuning};
+use crate::select::Position;
+use crate::{SelectRequest, TraceStore};
+
+/// Sizes at which everything that can be cut, given up or turned away from is.
+fn tiny(random: &mut ChaCha8Rng) -> Tuning {
+    let few = |random: &mut ChaCha8Rng| *[1, 2, 5, 1_000].choose(random).unwrap();
+    let rows = |random: &mut ChaCha8Rng| *[0, 10, 1_000_000].choose(random).unwrap();
+    Tuning {
+        whole_rows: rows(random),
+        step_rows: *[1, 10, 100].choose(random).unwrap(),
+        chunk: *[1, 2, 8].choose(random).unwrap(),
+        max_chunk: 1_000,
+        candidates: few(random),
+        candidate_rows: rows(random),
+        edge_rows: rows(random),
+        rejected: few(random),
+        ids: few(random),
+    }
+}
+
+/// Walks through all pages of a query by some of the plans, and now and then by another on each page.
+pub(super) async fn every_plan(
+    store: &TraceStore,
+    query: &Query<'_>,
+    expected: &[String],
+    random: &mut ChaCha8Rng,
+    tried: &mut Tried,
+) {
+    let table = store.bound_table(query.binding).await.unwrap();
+    let demands = Demands::new(query.scope, &query.filter.conditions, &table).unwrap().all();
+    let steps = [SECOND, 600 * SECOND, HOUR, 3 * HOUR, i64::MAX];
+    let steps = steps.map(|first| Choice::Only(Plan::Steps { first }));
+    let candidates = demands.into_iter().map(|demand| Choice::Only(Plan::Candidates(demand)));
+    let mut choices: Vec<Choice> = vec![Choice::Best, Choice::Only(Plan::Grouped)];
+    choices.extend(candidates);
+    choices.extend(steps.choose(random).copied());
+    choices.shuffle(random);
+    for choice in choices.iter().copied().take(3) {
+        let tuning = tiny(random);
+        let tuning = match choice {
+            // However many there are.
+            Choice::Only(Plan::Candidates(_)) if random.random_bool(0.8) => {
+                Tuning { candidates: 1_000, ..tuning }
+            }
+            _ => tuning,
+        };
+        let limit = *[2, 5, 200].choose(random).unwrap();
+        let found = walk(store, query, limit, |_| (choice, tuning)).await;
+        assert_eq!(found, expected, "{choice:?}, pages of {limit}, {tuning:?}");
+        tried.count(choice);
+    }
+    if random.random_bool(0.3) {
+        let found = walk(store, query, 3, |page| {
+            let choice = choices.get(page % choices.len()).copied().unwrap_or(Choice::Best);
+            (choice, Tuning::default())
+        });
+        assert_eq!(found.await, expected, "another plan on each page");
+    }
+}
+
+/// How often each plan was asked.
+#[derive(Debug, Default)]
+pub(super) struct Tried {
+    best: usize,
+    steps: usize,
+    candidates: usize,
+    grouped: usize,
+}
+
+impl Tried {
+    fn count(&mut self, choice: Choice) {
+        *match choice {
+            Choice::Best => &mut self.best,
+            Choice::Only(Plan::Steps { .. }) => &mut self.steps,
+            Choice::Only(Plan::Candidates(_)) => &mut self.candidates,
+            Choice::Only(Plan::Grouped) => &mut self.grouped,
+        } += 1;
+    }
+
+    /// The plan that was asked least often.
+    pub(super) fn least(&self) -> usize {
+        [self.best, self.steps, self.candidates, self.grouped].into_iter().min().unwrap_or(0)
+    }
+}
+
+async fn walk(
+    store: &TraceStore,
+    query: &Query<'_>,
+    limit: u32,
+    mut how: impl FnMut(usize) -> (Choice, Tuning),
+) -> Vec<String> {
+    let table = store.bound_table(query.binding).await.unwrap();
+    let mut ids = Vec::new();
+    let mut after: Option<Position> = None;
+    for number in 0.. {
+        let Query { binding, scope, filter, window } = *query;
+        let request = SelectRequest { binding, scope, filter, window, limit, after, progress: None };
+        let (choice, tuning) = how(number);
+        if scope.opens_nothing() {
+            break;
+        }
+        let found = store.search(&request, &table, choice, tuning).await.unwrap();
+        let page: Vec<_> = found.iter().take(limit as usize).collect();
+        ids.extend(page.iter().map(|found| found.position.trace_id.clone()));
+        after = page.last().map(|found| found.position.clone());
+        if found.len() <= limit as usize {
+            break;
+        }
+    }
+    ids
+}
