@@ -102,7 +102,7 @@ impl About<'_> {
             Err(error @ StoreError::Store { code: Some(SETTING_CONSTRAINT_VIOLATION), .. }) => {
                 Finding::error(self.says(format_args!(
                     "the profile of `{name}` has a constraint that refuses what goes with each statement: raise it, or lower \
-                     `query_timeout` or `query_memory`: {}",
+                     `query_timeout`, `answer_timeout` or `query_memory`: {}",
                     short(error)
                 )))
             }

@@ -17,6 +17,7 @@ mod column_types;
 mod failing_store;
 mod instrumented_program;
 mod large_pages;
+mod leaving_clients;
 mod many_values;
 mod marking;
 mod other_tables;

@@ -82,10 +82,10 @@ async fn the_user_of_the_trace_store() {
     has(&findings, "ok", "reads otel.otel_traces");
     has(&findings, "ok", "`max_execution_time` is limited to 600");
 
-    let longer = [limited[0], ("TRACEWARDEN_QUERY_TIMEOUT", "61s")];
+    let longer = [limited[0], ("TRACEWARDEN_ANSWER_TIMEOUT", "11m")];
     let (success, findings) = check(&service, &longer, &[]);
     assert!(!success);
-    has(&findings, "error", "lower `query_timeout`");
+    has(&findings, "error", "lower `query_timeout`, `answer_timeout`");
 
     let wrong = [limited[0], ("TRACEWARDEN_CLICKHOUSE_PASSWORD", "hunter2")];
     let (success, findings) = check(&service, &wrong, &[]);

@@ -1,0 +1,161 @@
+//! Whoever leaves takes their statements along: in each phase, in each form of the answer, through a failover, and when the
+//! service stops.
+
+use std::time::{Duration, Instant};
+
+use reqwest::Method;
+use serde_json::json;
+use tracewarden_testkit::chaos_proxy::{ChaosProxy, Fault};
+
+use crate::support::store::{Store, binding, bound_service_at};
+use crate::support::{Client, Service};
+
+/// How long a statement may go on after its client.
+const SOON: Duration = Duration::from_secs(2);
+
+/// Statements of the service that run in the store.
+async fn running(store: &Store) -> u64 {
+    let [_, (_, password)] = store.settings();
+    let ask = "SELECT count() FROM system.processes WHERE query_id LIKE 'tracewarden-%' \
+               AND (query LIKE '%otel_traces%' OR query LIKE '%slow%')";
+    let request = Client::new(&store.url).request(Method::POST, "/").body(ask);
+    let answer = request.basic_auth("default", Some(password)).send().await.unwrap();
+    answer.text().await.unwrap().trim().parse().unwrap()
+}
+
+async fn wait_for(store: &Store, wanted: u64, patience: Duration) {
+    let begun = Instant::now();
+    loop {
+        let now = running(store).await;
+        if now == wanted {
+            return;
+        }
+        assert!(begun.elapsed() < patience, "{now} statements run, not {wanted}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+/// A store with a trace that is larger than all buffers on the way, and a view that takes for ever to search.
+async fn store() -> Store {
+    let store = Store::start();
+    store
+        .run(
+            "INSERT INTO otel.otel_traces (Timestamp, TraceId, SpanId, SpanName, ServiceName, SpanAttributes) \
+             SELECT now64(9) - 60, repeat('1', 32), leftPad(toString(number), 16, '0'), 'GET /', 'shop', \
+             map('team', 'blue', 'noise', randomPrintableASCII(2000)) FROM numbers(20000)",
+        )
+        .await;
+    store
+        .run(
+            "CREATE VIEW otel.slow AS SELECT toDateTime64(now() - 60, 9) AS Timestamp, repeat('1', 32) AS TraceId, \
+             toString(number) AS SpanId, '' AS ParentSpanId, 'GET /' AS SpanName, toLowCardinality('shop') AS ServiceName, \
+             CAST(1 AS UInt64) AS Duration, CAST(map('team', 'blue') AS Map(LowCardinality(String), String)) AS SpanAttributes \
+             FROM numbers(1000000000000)",
+        )
+        .await;
+    store
+}
+
+async fn bind(admin: &Client, table: &str) {
+    let version = admin.get("/schema").await.expect(200).headers["etag"].to_str().unwrap().to_owned();
+    let mut other = binding();
+    other["table"] = table.into();
+    admin.with("if-match", &version).put("/schema/binding", other).await.expect(200);
+}
+
+async fn reader(service: &Service, admin: &Client) -> Client {
+    let policies = json!({"policies": [{"title": "Shop", "expression": "ServiceName == \"shop\""}]});
+    admin.put("/roles/shop", policies).await.expect(201);
+    service.user(admin, "ada", &["shop"]).await
+}
+
+async fn outcomes(admin: &Client, number: usize) -> Vec<String> {
+    // The record is written after the connection is gone.
+    let begun = Instant::now();
+    loop {
+        let path = format!("/audit?action=traces.query&limit={number}");
+        let records = admin.get(&path).await.expect(200).body;
+        let outcomes: Vec<String> = (records["records"].as_array().unwrap().iter())
+            .map(|record| record["outcome"].as_str().unwrap().to_owned())
+            .collect();
+        if outcomes.iter().all(|outcome| outcome != "unknown") || begun.elapsed() > Duration::from_secs(5) {
+            return outcomes;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_leaves_takes_its_statement_along() {
+    let store = store().await;
+    let proxy = ChaosProxy::start(store.address()).unwrap();
+    // The first endpoint fails half-way through the test.
+    let both = format!("{},{}", proxy.url(), store.url);
+    let (service, admin) = bound_service_at(&both, &store, &[]).await;
+    let ada = reader(&service, &admin).await;
+    let forms =
+        [("application/json", "identity"), ("application/x-ndjson", "identity"), ("application/json", "gzip")];
+    for fault in [Fault::None, Fault::Refuse] {
+        proxy.set(fault);
+        bind(&admin, "otel_traces").await;
+        for (accept, encoding) in forms {
+            let client = ada.with("accept", accept).with("accept-encoding", encoding);
+            let request = || client.request(Method::POST, "/traces/query").json(&json!({}));
+            let mut answer = request().send().await.unwrap();
+            assert!(answer.chunk().await.unwrap().is_some());
+            wait_for(&store, 1, Duration::from_secs(5)).await;
+            drop(answer);
+            wait_for(&store, 0, SOON).await;
+        }
+        bind(&admin, "slow").await;
+        for (accept, encoding) in forms {
+            let client = ada.with("accept", accept).with("accept-encoding", encoding);
+            let asking = tokio::spawn(client.request(Method::POST, "/traces/query").json(&json!({})).send());
+            wait_for(&store, 1, Duration::from_secs(10)).await;
+            // With lines, the answer may have begun: it goes with the task all the same.
+            asking.abort();
+            let _ = asking.await.map(drop);
+            wait_for(&store, 0, SOON).await;
+        }
+    }
+    assert_eq!(outcomes(&admin, 12).await, vec!["aborted"; 12]);
+}
+
+#[tokio::test]
+async fn a_service_that_stops_leaves_nothing_running() {
+    let store = store().await;
+    let environment = [("TRACEWARDEN_SHUTDOWN_GRACE", "1s")];
+    let (mut service, admin) = bound_service_at(&store.url, &store, &environment).await;
+    let ada = reader(&service, &admin).await;
+    bind(&admin, "slow").await;
+    let asking = tokio::spawn(ada.request(Method::POST, "/traces/query").json(&json!({})).send());
+    wait_for(&store, 1, Duration::from_secs(10)).await;
+    let pid = service.id().to_string();
+    assert!(std::process::Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+    assert!(tokio::task::spawn_blocking(move || service.wait()).await.unwrap().success());
+    wait_for(&store, 0, SOON).await;
+    assert!(asking.await.unwrap().is_err(), "the answer is broken off");
+}
+
+/// A reader on a slow line gets a page that takes longer to read than `query_timeout`; one who never comes to the end does not.
+#[tokio::test]
+async fn slow_readers_have_a_limit_of_their_own() {
+    let store = store().await;
+    let environment = [("TRACEWARDEN_QUERY_TIMEOUT", "2s"), ("TRACEWARDEN_ANSWER_TIMEOUT", "8s")];
+    let (service, admin) = bound_service_at(&store.url, &store, &environment).await;
+    let ada = reader(&service, &admin).await;
+    let mut answer = ada.request(Method::POST, "/traces/query").json(&json!({})).send().await.unwrap();
+    let mut last = answer.chunk().await.unwrap().unwrap();
+    tokio::time::sleep(Duration::from_secs(4)).await;
+    while let Some(chunk) = answer.chunk().await.unwrap() {
+        last = chunk;
+    }
+    assert!(last.ends_with(b"]}\n"), "the document closes");
+    let mut answer = ada.request(Method::POST, "/traces/query").json(&json!({})).send().await.unwrap();
+    assert!(answer.chunk().await.unwrap().is_some());
+    wait_for(&store, 1, Duration::from_secs(5)).await;
+    tokio::time::sleep(Duration::from_secs(8)).await;
+    wait_for(&store, 0, SOON).await;
+    assert!(answer.bytes().await.is_err(), "the page is broken off");
+    assert_eq!(outcomes(&admin, 1).await, ["failed"]);
+}
