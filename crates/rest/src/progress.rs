@@ -137,3 +137,126 @@ async fn next_line(told: &mut watch::Receiver<SearchProgress>, window: Window, l
     let _ = timeout_at(last + SILENCE, changed).await;
     line(*told.borrow_and_update(), window)
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+    use tracewarden_model::{Binding, Display, Timestamp};
+    use tracewarden_service::{AnswerBody, QueryAnswer, SchemaEcho};
+
+    use super::*;
+
+    fn window() -> Window {
+        Window::new(Timestamp::from_nanos(0), Timestamp::from_nanos(3_600_000_000_000)).unwrap()
+    }
+
+    fn at(seconds: i64, traces: u32, fraction: Option<f64>) -> SearchProgress {
+        let searched_to = Timestamp::from_nanos(seconds * 1_000_000_000);
+        SearchProgress { searched_to, traces, fraction }
+    }
+
+    async fn page() -> Page {
+        let text = String::new;
+        let binding = Binding {
+            database: text(),
+            table: text(),
+            trace_id: text(),
+            span_id: text(),
+            timestamp: text(),
+            parent_span_id: text(),
+            trace_index: None,
+            display: Display::default(),
+        };
+        let body = AnswerBody::Ids(vec!["a".to_owned()]);
+        let schema = SchemaEcho { binding, version: 1 };
+        Page::of(QueryAnswer { schema, next_cursor: None, traces: 1, body }).await.unwrap()
+    }
+
+    /// The lines of a search that does `work` with what it tells, and whether it failed.
+    async fn searched<F>(work: impl FnOnce(watch::Sender<SearchProgress>) -> F) -> (Vec<Value>, bool)
+    where
+        F: Future<Output = Result<Page, ServiceError>> + Send + 'static,
+    {
+        let (tell, told) = watch::channel(at(3_600, 0, None));
+        let found = work(tell).boxed();
+        let search = Search { found, window: window(), told, last: Instant::now() };
+        let items: Vec<_> = stream::unfold(State::Searching(search), step).collect().await;
+        let failed = items.iter().any(Result::is_err);
+        let bytes: Vec<u8> = items.into_iter().flatten().flatten().collect();
+        let text = String::from_utf8(bytes).unwrap();
+        (text.lines().map(|line| serde_json::from_str(line).unwrap()).collect(), failed)
+    }
+
+    fn end() -> [Value; 2] {
+        [json!({"trace_id": "a"}), json!({"end": {"next_cursor": null, "traces": 1, "spans": 0}})]
+    }
+
+    #[tokio::test]
+    async fn lines_come_seldom_and_say_the_newest() {
+        // Told every 10 ms for some time.
+        let begun = Instant::now();
+        let (lines, failed) = searched(|tell| async move {
+            for step in 0..65_u32 {
+                tell.send_replace(at(3_600 - i64::from(step), step, Some(f64::from(step) / 64.0)));
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+            Ok(page().await)
+        })
+        .await;
+        assert!(!failed);
+        let count = lines.len() - 2;
+        let most = begun.elapsed().as_millis() / EVERY.as_millis();
+        assert!(count >= 1 && count as u128 <= most, "{lines:?}");
+        assert_eq!(lines[count..], end());
+        let progress: Vec<&Value> = lines[..count].iter().map(|line| &line["progress"]).collect();
+        assert!(progress.is_sorted_by_key(|line| line["traces"].as_u64()), "{progress:?}");
+        assert_eq!(
+            (&progress[0]["from"], &progress[0]["to"]),
+            (&json!("1970-01-01T00:00:00Z"), &json!("1970-01-01T01:00:00Z"))
+        );
+    }
+
+    #[tokio::test]
+    async fn a_silent_search_is_not_taken_for_dead_and_a_short_one_says_nothing() {
+        let begun = Instant::now();
+        let (lines, _) = searched(|tell| async move {
+            tokio::time::sleep(SILENCE + EVERY).await;
+            drop(tell);
+            Ok(page().await)
+        })
+        .await;
+        let unchanged = json!({"progress": {"searched_to": "1970-01-01T01:00:00Z", "from": "1970-01-01T00:00:00Z",
+            "to": "1970-01-01T01:00:00Z", "traces": 0}});
+        assert_eq!(lines[..1], [unchanged]);
+        assert_eq!(lines[1..], end());
+        assert!(begun.elapsed() >= SILENCE);
+        // Whoever has nothing more to tell has not ended.
+        let (lines, _) = searched(|tell| async move {
+            tell.send_replace(at(60, 1, None));
+            drop(tell);
+            tokio::time::sleep(EVERY / 2).await;
+            Ok(page().await)
+        })
+        .await;
+        assert_eq!(lines, end());
+    }
+
+    #[tokio::test]
+    async fn nothing_follows_a_failure() {
+        let (lines, failed) = searched(|_| async { Err(ServiceError::TooManyQueries) }).await;
+        assert!(failed && lines.is_empty(), "{lines:?}");
+    }
+
+    #[test]
+    fn fractions_are_fractions() {
+        let written = |fraction| {
+            let line: Value = serde_json::from_slice(&line(at(0, 0, fraction), window())).unwrap();
+            line["progress"].get("fraction").cloned()
+        };
+        assert_eq!(written(None), None);
+        assert_eq!(written(Some(f64::NAN)), None);
+        assert_eq!(written(Some(-1.0)), Some(json!(0.0)));
+        assert_eq!(written(Some(7.0)), Some(json!(1.0)));
+        assert_eq!(written(Some(1.0 / 3.0)), Some(json!(0.333)));
+    }
+}
