@@ -170,11 +170,7 @@ impl Client {
     }
 
     /// Asks one endpoint after the other, until one has begun to answer or the fault is not an endpoint's.
-    async fn deliver(
-        &self,
-        question: &Question<'_>,
-        until: Instant,
-    ) -> Result<(usize, Arrived), StoreError> {
+    async fn deliver(&self, question: &Question<'_>, until: Instant) -> Result<(usize, Arrived), StoreError> {
         let pool = &self.shared.pool;
         let mut asked = Vec::new();
         let mut failure = "every endpoint has failed and is tried again by and by".to_owned();
@@ -320,8 +316,7 @@ impl Client {
     /// Whether an endpoint answers a statement again, be it with an error of the statement's own.
     async fn is_back(&self, at: usize) -> bool {
         let statement = Statement::new("SELECT 1");
-        let question =
-            Question { statement: &statement, format: ROWS, sent: Sent::Settings(self.bounds) };
+        let question = Question { statement: &statement, format: ROWS, sent: Sent::Settings(self.bounds) };
         let asked = self.ask(at, &question, Instant::now() + self.bounds.time()).await;
         match asked {
             Ok(_) => true,

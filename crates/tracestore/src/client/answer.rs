@@ -166,7 +166,9 @@ impl Answer {
                     client.suspect(endpoint);
                     break error;
                 }
-                Err(_) => break StoreError::Timeout("the rest of the answer did not come in time".to_owned()),
+                Err(_) => {
+                    break StoreError::Timeout("the rest of the answer did not come in time".to_owned());
+                }
             };
             let end = matches!(piece, Piece::End);
             let sent = tokio::select! {

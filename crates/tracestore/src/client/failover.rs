@@ -103,7 +103,8 @@ async fn another_endpoint_answers_and_the_first_comes_back() {
         let begun = Instant::now();
         assert_eq!(world.ask().await, Ok(3));
         assert!(begun.elapsed() < Duration::from_secs(1), "{fault:?}: {:?}", begun.elapsed());
-        let name = format!("tracewarden_store_endpoint_failures_total{{endpoint=\"FIRST\",reason=\"{reason}\"}}");
+        let name =
+            format!("tracewarden_store_endpoint_failures_total{{endpoint=\"FIRST\",reason=\"{reason}\"}}");
         let failed = world.counted(&name);
         assert!(failed > failures.insert(reason, failed).unwrap_or_default(), "{fault:?}");
         world.first.set(Fault::None);
@@ -122,7 +123,9 @@ async fn another_endpoint_answers_and_the_first_comes_back() {
 async fn a_statement_at_fault_is_not_taken_round() {
     let world = world();
     let begun = world.counted("tracewarden_store_endpoint_requests_total{endpoint=\"FIRST\"}");
-    for (text, code) in [("SELECT nothing_here", Some(47)), ("SELEKT 1", Some(62)), ("SELECT throwIf(1)", Some(395))] {
+    for (text, code) in
+        [("SELECT nothing_here", Some(47)), ("SELEKT 1", Some(62)), ("SELECT throwIf(1)", Some(395))]
+    {
         let failed = world.store.client.rows::<(u64,)>(Statement::new(text)).await.unwrap_err();
         assert!(matches!(&failed, StoreError::Store { code: c, .. } if *c == code), "{text}: {failed}");
     }

@@ -203,8 +203,8 @@ mod tests {
 
     #[test]
     fn the_first_that_works_is_asked_and_a_session_stays() {
-        let (pool, session) = (pool(), Session::default());
-        let session = Some(&session);
+        let (pool, kept) = (pool(), Session::default());
+        let session = Some(&kept);
         assert_eq!(pool.choose(session, &[]), Some(0));
         assert_eq!(pool.choose(session, &[0]), Some(1));
         // Twice only when no other is left, and not a third time.
@@ -213,7 +213,7 @@ mod tests {
         assert!(pool.get(0).unwrap().put_aside());
         assert!(!pool.get(0).unwrap().put_aside());
         assert_eq!(pool.choose(session, &[]), Some(1));
-        session.unwrap().stay(1);
+        kept.stay(1);
         pool.came_back(pool.get(0).unwrap());
         assert_eq!(pool.choose(session, &[]), Some(1));
         assert_eq!(pool.choose(None, &[]), Some(0));

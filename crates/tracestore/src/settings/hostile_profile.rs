@@ -136,12 +136,19 @@ async fn answers_do_not_hang_on_the_profile() {
         execute(&local, statement).await;
     }
     let before = answers(&store).await;
-    assert!(before["spans"].contains("\"a\\/b\"") || before["spans"].contains("\"a/b\""), "{}", before["spans"]);
+    assert!(
+        before["spans"].contains("\"a\\/b\"") || before["spans"].contains("\"a/b\""),
+        "{}",
+        before["spans"]
+    );
     assert_eq!(before["none"], "true");
 
     // The engine itself refuses to cut answers short and to keep them at the same time.
-    let (modes, others): (Vec<_>, Vec<_>) =
-        NEEDED.iter().chain(NEUTRAL).filter(|(name, _)| !SPARED.contains(name)).partition(|(_, ours)| *ours == "throw");
+    let (modes, others): (Vec<_>, Vec<_>) = NEEDED
+        .iter()
+        .chain(NEUTRAL)
+        .filter(|(name, _)| !SPARED.contains(name))
+        .partition(|(_, ours)| *ours == "throw");
     let spared = NEEDED.iter().chain(NEUTRAL).filter(|(name, _)| SPARED.contains(name));
     let mut address = Url::parse(&local.url).unwrap();
     let otherwise = spared.map(|(name, ours)| (*name, hostile(name, ours)));

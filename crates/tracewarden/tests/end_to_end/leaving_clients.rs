@@ -93,8 +93,11 @@ async fn a_client_that_leaves_takes_its_statement_along() {
     let both = format!("{},{}", proxy.url(), store.url);
     let (service, admin) = bound_service_at(&both, &store, &[]).await;
     let ada = reader(&service, &admin).await;
-    let forms =
-        [("application/json", "identity"), ("application/x-ndjson", "identity"), ("application/json", "gzip")];
+    let forms = [
+        ("application/json", "identity"),
+        ("application/x-ndjson", "identity"),
+        ("application/json", "gzip"),
+    ];
     for fault in [Fault::None, Fault::Refuse] {
         proxy.set(fault);
         bind(&admin, "otel_traces").await;
