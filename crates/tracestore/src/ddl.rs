@@ -11,6 +11,7 @@ mod measure;
 mod names;
 mod order;
 mod parts;
+mod projections;
 mod target;
 #[cfg(test)]
 mod tests;

@@ -41,15 +41,14 @@ pub(super) enum Built {
 }
 
 impl Built {
-    /// From the command of a mutation. What failed is not being built.
+    /// From the command of a mutation.
     fn read(command: &str) -> Option<Self> {
         let command = command.strip_prefix('(').and_then(|rest| rest.strip_suffix(')')).unwrap_or(command);
-        let kinds: [(&str, fn(String) -> Self); 3] = [
-            ("MATERIALIZE COLUMN ", Self::Column),
-            ("MATERIALIZE INDEX ", Self::Index),
-            ("MATERIALIZE PROJECTION ", Self::Projection),
-        ];
-        kinds.into_iter().find_map(|(verb, kind)| Some(kind(only_name(command.strip_prefix(verb)?)?)))
+        let named = |verb: &str| only_name(command.strip_prefix(verb)?);
+        named("MATERIALIZE COLUMN ")
+            .map(Self::Column)
+            .or_else(|| named("MATERIALIZE INDEX ").map(Self::Index))
+            .or_else(|| named("MATERIALIZE PROJECTION ").map(Self::Projection))
     }
 }
 
@@ -57,8 +56,8 @@ impl Parts {
     /// Bytes of a row in this column.
     pub(super) fn row_bytes(&self, column: &str) -> Option<f64> {
         let held = self.columns.get(column)?;
-        // Parts whose columns share one file do not say how large each is.
-        if held.rows == 0 || held.bytes == 0 {
+        // Parts whose columns share one file do not say how large each is; arrays that are all empty may take nothing.
+        if held.rows == 0 || self.columns.values().all(|held| held.bytes == 0) {
             return None;
         }
         #[expect(clippy::cast_precision_loss, reason = "an estimate")]
