@@ -87,7 +87,10 @@ async fn users_and_roles(fixture: &Fixture) {
 async fn credentials(fixture: &Fixture) {
     let db = fixture.open().await;
     let token = |byte| TokenDigest([byte; 32]);
-    add_user(&db, "u2", "bob", &[]).await.unwrap();
+    let mut tx = db.begin_write().await.unwrap();
+    tx.put_role("reader", &[], at(1)).await.unwrap();
+    tx.commit().await.unwrap();
+    add_user(&db, "u2", "bob", &["admin", "reader"]).await.unwrap();
     let mut tx = db.begin_write().await.unwrap();
     for (id, byte) in [("s1", 1), ("s2", 2), ("s3", 3)] {
         let session = NewSession {
@@ -127,6 +130,7 @@ async fn credentials(fixture: &Fixture) {
     let mut tx = db.begin_read().await.unwrap();
     let (session, user) = db.session_by_token(token(1)).await.unwrap().unwrap();
     assert_eq!(user, tx.user_by_id(&session.user_id).await.unwrap().unwrap());
+    assert_eq!((user.id.as_str(), user.created_at, &user.roles), ("u2", at(10), &set(&["admin", "reader"])));
     assert_eq!((session.id.as_str(), session.last_seen_at), ("s1", at(50)));
     assert_eq!(session.preview, Some(preview));
     assert_eq!(tx.session_by_id("s1").await.unwrap().unwrap(), session);
