@@ -64,8 +64,15 @@ async fn a_decision_that_nobody_waits_for_is_stopped() {
     let (binding, scope, filter) = (binding("default", "endless"), everything(), Filter::default());
     let at = |seconds: i64| Timestamp::from_nanos(seconds * 1_000_000_000);
     let window = Window::new(at(1_789_999_000), at(1_790_001_000)).unwrap();
-    let request =
-        SelectRequest { binding: &binding, scope: &scope, filter: &filter, window, limit: 1, after: None, progress: None };
+    let request = SelectRequest {
+        binding: &binding,
+        scope: &scope,
+        filter: &filter,
+        window,
+        limit: 1,
+        after: None,
+        progress: None,
+    };
     tokio::select! {
         page = store.select(request) => panic!("{page:?}"),
         () = running(&store, 1) => {}

@@ -113,7 +113,9 @@ impl Metrics {
             metrics.works(endpoint, true);
             drop(asked.get_or_create(&Of { endpoint: endpoint.to_owned() }));
             for kind in FailureKind::ALL {
-                drop(failures.get_or_create(&Failed { endpoint: endpoint.to_owned(), reason: kind.as_str() }));
+                drop(
+                    failures.get_or_create(&Failed { endpoint: endpoint.to_owned(), reason: kind.as_str() }),
+                );
             }
         }
         metrics

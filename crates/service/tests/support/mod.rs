@@ -177,7 +177,14 @@ pub fn otel_binding() -> Binding {
 }
 
 pub fn mark(map: Option<&str>, name: &str, filterable: bool, policy: bool) -> FieldMark {
-    FieldMark { map: map.map(str::to_owned), name: name.to_owned(), logical: None, filterable, policy, column: None }
+    FieldMark {
+        map: map.map(str::to_owned),
+        name: name.to_owned(),
+        logical: None,
+        filterable,
+        policy,
+        column: None,
+    }
 }
 
 pub const ADMIN_PASSWORD: &str = "quite a long secret";
