@@ -89,8 +89,8 @@ pub use tracewarden_appdb::{
 };
 pub use tracewarden_policy::{Decision, Diagnostic, FieldValue, Outcome as PolicyOutcome, Span, Verdict};
 pub use tracewarden_tracestore::{
-    Column, DdlAdvice, DdlKind, DdlState, DdlSuggestion, InPlace, OnProgress, Reads, PhysicalField, SampledColumn, SampledKey, SearchProgress, SpanChunk, Summary,
-    TableSummary, TraceStore, ValueCount,
+    Column, DdlAdvice, DdlKind, DdlState, DdlSuggestion, InPlace, OnProgress, PhysicalField, Reads,
+    SampledColumn, SampledKey, SearchProgress, SpanChunk, Summary, TableSummary, TraceStore, ValueCount,
 };
 
 /// A token or password that is given out or taken in; `Debug` does not show it.
