@@ -48,7 +48,11 @@ impl Service {
             .zip(&compared)
             .filter(|(_, compared)| !compared.is_equal())
             .map(|((at, field), compared)| {
-                FieldError::new(format!("/fields/{at}/column"), "column_differs", differs(binding, field, compared))
+                FieldError::new(
+                    format!("/fields/{at}/column"),
+                    "column_differs",
+                    differs(binding, field, compared),
+                )
             })
             .collect();
         if differing.is_empty() && compared.len() == adopted.len() {
@@ -77,7 +81,8 @@ fn differs(binding: &Binding, field: &MarkedField, compared: &Compared) -> Strin
         ));
     }
     for (name, reason) in &compared.unknown_projections {
-        reasons.push(format!("projection `{name}` cannot be compared: {reason}; adopt the column without it"));
+        reasons
+            .push(format!("projection `{name}` cannot be compared: {reason}; adopt the column without it"));
     }
     reasons.join("; ")
 }

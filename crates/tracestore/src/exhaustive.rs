@@ -1,6 +1,8 @@
 //! Every operator of policies and filters on every kind of field, on every hostile value that a row can hold there: the
 //! store against the reference.
 
+mod values;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -13,12 +15,14 @@ use tracewarden_testkit::local_store::LocalStore;
 use tracewarden_testkit::policies::{COLUMNS, Generator, Written, literals};
 
 use crate::differential::{Asked, Verdict, by_both, connect, execute, load};
-use crate::filter_reference::matches;
 use crate::fields::fit;
+use crate::filter_reference::matches;
 use crate::key_columns::Purpose;
 use crate::predicate_sql::render;
 use crate::sql::Statement;
 use crate::table::Column;
+
+use values::{documents, parsed, values};
 
 /// Policies and conditions of one statement.
 const BATCH: usize = 40;
@@ -27,168 +31,6 @@ const UUID: &str = "61f0c404-5cb3-11e7-907b-a6006ad3dba0";
 
 /// What a row holds under a key or at a path, or in a column: nothing, one value, or a key's several.
 type Slot = Vec<FieldValue>;
-
-fn bytes(values: &[&[u8]]) -> Vec<FieldValue> {
-    values.iter().map(|bytes| FieldValue::String(bytes.to_vec())).collect()
-}
-
-fn numbers(values: &[f64]) -> Vec<FieldValue> {
-    values.iter().map(|value| FieldValue::Number(Number::Float(*value))).collect()
-}
-
-/// Values of a type, apart from NULL.
-fn values(column_type: &ColumnType) -> Vec<FieldValue> {
-    match column_type.bare() {
-        ColumnType::FixedString { bytes: length } => {
-            let texts: [&[u8]; 8] = [b"", b"a", b"a\0b", b"\0a", b"\xff", b"true", b"abcde", b"\0\0\0\0\0"];
-            bytes(&texts.map(|text| text.get(..text.len().min(*length as usize)).unwrap()))
-        }
-        ColumnType::Enum { names } => names.iter().map(FieldValue::text).collect(),
-        ColumnType::Uuid => {
-            [UUID, "00000000-0000-0000-0000-000000000000", "ffffffff-ffff-ffff-ffff-ffffffffffff"]
-                .map(FieldValue::text)
-                .to_vec()
-        }
-        ColumnType::Bool => vec![FieldValue::Bool(true), FieldValue::Bool(false)],
-        ColumnType::Integer { signed: false, .. } => {
-            [0, 1, 5, u64::MAX].map(|value| FieldValue::Number(Number::UInt(value))).to_vec()
-        }
-        ColumnType::Integer { .. } => {
-            [0, -1, 5, i64::MIN, i64::MAX].map(|value| FieldValue::Number(Number::Int(value))).to_vec()
-        }
-        ColumnType::Float { .. } => numbers(&[
-            0.0,
-            -0.0,
-            5.0,
-            0.1,
-            f64::NAN,
-            f64::INFINITY,
-            f64::NEG_INFINITY,
-            f64::MAX,
-            f64::MIN_POSITIVE,
-        ]),
-        ColumnType::DateTime | ColumnType::DateTime64 { .. } => {
-            [0, 5, 1_700_000_000].map(|value| FieldValue::Number(Number::Int(value))).to_vec()
-        }
-        ColumnType::Array(element) => {
-            let mut arrays = vec![FieldValue::Array(Vec::new())];
-            let elements = values(element);
-            arrays.extend(elements.iter().map(|element| FieldValue::Array(vec![element.clone()])));
-            let twice = elements.iter().chain(&elements).cloned().collect();
-            arrays.push(FieldValue::Array(twice));
-            arrays.push(FieldValue::Array(elements.iter().cycle().take(24).cloned().collect()));
-            if element.is_nullable() {
-                arrays.push(FieldValue::Array(vec![FieldValue::Null]));
-                arrays.push(FieldValue::Array(elements.into_iter().chain([FieldValue::Null]).collect()));
-            }
-            arrays
-        }
-        _ => {
-            let long = "ab".repeat(150);
-            let texts: [&[u8]; 16] = [
-                b"",
-                b"a",
-                b"prod",
-                b"a\nb",
-                b"\n",
-                b"\0",
-                b"a\0",
-                b"\xff",
-                b"a\xc3",
-                b"\x80prod",
-                "\u{e9}".as_bytes(),
-                "\u{1f600}\u{10ffff}".as_bytes(),
-                b"true",
-                b"{p0:String}",
-                b"Code: 1. DB::Exception: '; DROP TABLE pairs --",
-                long.as_bytes(),
-            ];
-            bytes(&texts)
-        }
-    }
-}
-
-/// Strings of a map that stand for values of another type, and those that do not.
-fn parsed(logical: LogicalType) -> Vec<FieldValue> {
-    let deep = "[".repeat(600);
-    let texts: &[&[u8]] = match logical {
-        LogicalType::Boolean => {
-            &[b"true", b"false", b"", b"True", b"1", b"true\n", b" true", b"\xff", b"true\0", b"null"]
-        }
-        LogicalType::Number => &[
-            b"0",
-            b"5",
-            b"5.0",
-            b"-0",
-            b"1e3",
-            b"nan",
-            b"inf",
-            b"-inf",
-            b"",
-            b"x",
-            b"1x",
-            b"\xff",
-            b"9223372036854775807",
-            b"9223372036854775808",
-            b"-9223372036854775808",
-            b"18446744073709551615",
-            b"18446744073709551616",
-            b"9007199254740993",
-            b"1\n",
-            b" 1",
-        ],
-        _ => &[
-            b"[]",
-            b"[\"a\"]",
-            b"[\"a\",\"prod\",\"a\"]",
-            b" [ \"\" ] ",
-            b"[\"a\\nb\",\"\\u0000\"]",
-            b"",
-            b"[\"a\",1]",
-            b"[null]",
-            b"[\"a\"",
-            b"[\"a\"]x",
-            b"[\"a\"]\0",
-            b"\"a\"",
-            b"{}",
-            b"[[\"a\"]]",
-            b"[\"\xff\"]",
-            b"\xef\xbb\xbf[\"a\"]",
-            b"[\"\\ud800\"]",
-            b"[\"a\",]",
-            b"['a']",
-            b"null",
-            deep.as_bytes(),
-        ],
-    };
-    bytes(texts)
-}
-
-/// What a path without a declared type may hold, each inserted by itself: what a value becomes depends on others.
-fn documents() -> Vec<FieldValue> {
-    let mut found = vec![FieldValue::Bool(true), FieldValue::Bool(false)];
-    found.extend(["", "a", "prod", "a\nb", "\0", "\u{e9}", "true", "[\"a\"]"].map(FieldValue::text));
-    found.extend(
-        [Number::Int(0), Number::Int(5), Number::Int(i64::MIN), Number::UInt(u64::MAX)]
-            .map(FieldValue::Number),
-    );
-    found.extend(numbers(&[0.5, -1e300, 1e-300]));
-    found.extend([vec![], vec!["a"], vec!["", "prod", "a\nb"]].map(FieldValue::texts));
-    found.push(FieldValue::Array(vec![FieldValue::Null]));
-    found.push(FieldValue::Array(vec![FieldValue::text("a"), FieldValue::Null]));
-    let wrong = [
-        "\"2024-01-01\"",
-        "\"2024-01-01 10:00:00\"",
-        "[\"2024-01-01\"]",
-        "[1]",
-        "[\"a\",1]",
-        "[[\"a\"]]",
-        "[{\"a\":1}]",
-        "[true,null]",
-    ];
-    found.extend(wrong.map(|text| FieldValue::Other(text.to_owned())));
-    found
-}
 
 /// What rows hold in a field, in turn.
 fn slots(field: &MarkedField) -> Vec<Slot> {
@@ -591,7 +433,10 @@ async fn every_operator_on_every_hostile_value() {
         spans.len(),
         wrong.len()
     );
-    assert!(held >= 8 && policies_through_columns >= 100 && through_columns.len() >= 100, "columns are not read");
+    assert!(
+        held >= 8 && policies_through_columns >= 100 && through_columns.len() >= 100,
+        "columns are not read"
+    );
     wrong.sort_by_key(String::len);
     assert!(
         wrong.is_empty(),

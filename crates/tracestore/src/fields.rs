@@ -508,7 +508,10 @@ mod tests {
                 !types.is_empty() && types.iter().all(|seen| *seen == ColumnType::parse(now)),
                 "{fitted:?}"
             );
-            assert!(fit(&predicate, &columns(&[("x", "Array(Array(UInt8))")]), Purpose::Filter).is_err(), "{predicate:?}");
+            assert!(
+                fit(&predicate, &columns(&[("x", "Array(Array(UInt8))")]), Purpose::Filter).is_err(),
+                "{predicate:?}"
+            );
         }
     }
 

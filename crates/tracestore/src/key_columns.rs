@@ -35,7 +35,8 @@ pub(crate) fn held_keys(columns: Vec<Column>, expressions: Vec<String>) -> Vec<C
         let map = columns.iter().find(|map| map.name == key.map)?;
         can_be_key_column(&map.column_type, &key.key).then_some(key)
     };
-    let keys: Vec<Option<MapKey>> = columns.iter().zip(&expressions).map(|(column, expression)| of_form(column, expression)).collect();
+    let keys: Vec<Option<MapKey>> =
+        columns.iter().zip(&expressions).map(|(column, expression)| of_form(column, expression)).collect();
     columns.into_iter().zip(keys).map(|(column, key)| Column { key, ..column }).collect()
 }
 
@@ -67,7 +68,9 @@ pub fn not_adoptable(field: &MarkedField, columns: &[Column]) -> Option<String> 
     };
     let map_type = columns.iter().find(|column| column.name == *map).map(|column| &column.column_type);
     if !map_type.is_some_and(|map_type| can_be_key_column(map_type, key)) {
-        return Some(format!("no column can stand for `{name}`: only a map from strings to strings can have one"));
+        return Some(format!(
+            "no column can stand for `{name}`: only a map from strings to strings can have one"
+        ));
     }
     let Some(found) = columns.iter().find(|found| found.name == column) else {
         let near = nearest(column, columns.iter().map(|column| column.name.as_str()));

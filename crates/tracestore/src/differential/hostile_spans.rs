@@ -66,7 +66,8 @@ fn questions(every: usize) -> Vec<Question> {
 async fn multiply(local: &LocalStore, spans: usize, rows: u64) {
     let columns = tracewarden_testkit::policies::literals::definitions();
     let held = key_columns();
-    let table = format!("CREATE TABLE default.hostile ({columns}, {held}) ENGINE = MergeTree ORDER BY tuple()");
+    let table =
+        format!("CREATE TABLE default.hostile ({columns}, {held}) ENGINE = MergeTree ORDER BY tuple()");
     execute(local, table).await;
     let values: Vec<String> = COLUMNS
         .iter()

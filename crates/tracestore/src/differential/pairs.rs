@@ -69,7 +69,8 @@ async fn store_and_reference_agree_on_100_000_pairs() {
         // Every second time, the values of keys are read from columns that hold them.
         if policies / BATCH % 2 == 1 {
             let mut read = |asked: &Asked| asked.through_columns().inspect(|_| through_columns += 1);
-            batch = Arc::new(batch.iter().map(|asked| read(asked).unwrap_or_else(|| asked.clone())).collect());
+            batch =
+                Arc::new(batch.iter().map(|asked| read(asked).unwrap_or_else(|| asked.clone())).collect());
         }
         let (by_store, by_reference) = by_both(&store, &batch, &spans).await;
         for ((asked, by_store), by_reference) in batch.iter().zip(&by_store).zip(&by_reference) {

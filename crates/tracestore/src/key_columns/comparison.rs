@@ -91,12 +91,8 @@ impl TraceStore {
         }
         let mut found = Vec::with_capacity(held.len());
         for (held, differing) in held.iter().zip(differing) {
-            let mut compared = Compared {
-                rows,
-                differing,
-                stale_projections: Vec::new(),
-                unknown_projections: Vec::new(),
-            };
+            let mut compared =
+                Compared { rows, differing, stale_projections: Vec::new(), unknown_projections: Vec::new() };
             if layout.unknown.contains(&"system.projections") {
                 let reason = "the service's user may not read `system.projections`".to_owned();
                 compared.unknown_projections.push(("any".to_owned(), reason));
@@ -197,8 +193,9 @@ impl Parts<'_> {
             format!("[{column}]")
         });
         let columns = columns.collect::<Vec<_>>().join(", ");
-        statement
-            .push(&format!("SELECT toString(_part), count(), sum(cityHash64({columns})) FROM {from} GROUP BY _part"));
+        statement.push(&format!(
+            "SELECT toString(_part), count(), sum(cityHash64({columns})) FROM {from} GROUP BY _part"
+        ));
         statement
     }
 }

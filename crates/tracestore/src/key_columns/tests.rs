@@ -1,6 +1,8 @@
 //! Which columns are read, and what comparing them finds, on the real engine.
 
-use tracewarden_model::{AccessModel, Binding, Caller, ColumnType, Condition, Display, FieldRef, LogicalType, Test};
+use tracewarden_model::{
+    AccessModel, Binding, Caller, ColumnType, Condition, Display, FieldRef, LogicalType, Test,
+};
 use tracewarden_testkit::local_store::LocalStore;
 
 use super::*;
@@ -39,7 +41,11 @@ fn binding(table: &str) -> Binding {
 async fn create(local: &LocalStore, table: &str, columns: &str, engine: &str) {
     let structural = "TraceId String, SpanId String, ParentSpanId String, At DateTime64(9)";
     let map = "m Map(LowCardinality(String), String), n Map(LowCardinality(String), String)";
-    execute(local, format!("CREATE TABLE default.{table} ({structural}, {map}, {columns}) ENGINE = {engine}")).await;
+    execute(
+        local,
+        format!("CREATE TABLE default.{table} ({structural}, {map}, {columns}) ENGINE = {engine}"),
+    )
+    .await;
 }
 
 /// What is asked of the column or the map: by a policy with this column adopted, and by a filter.
@@ -116,7 +122,9 @@ async fn policies_read_adopted_columns_and_filters_any_of_the_form() {
     assert_eq!(refused("two", "b").await, "");
     assert_eq!(refused("two", "bb").await, "there is no column `bb`; did you mean `b`?");
     assert!(refused("two", "wide").await.contains("MATERIALIZED if(mapContains(`m`, 'it\\'s'), "));
-    assert!(refused("elsewhere", "b").await.starts_with("policies read columns of keys only in MergeTree tables"));
+    assert!(
+        refused("elsewhere", "b").await.starts_with("policies read columns of keys only in MergeTree tables")
+    );
     assert!(refused("numbers", "b").await.contains("only a map from strings to strings"));
     let path = MarkedField { source: FieldSource::JsonPath, ..field(Some("b")) };
     assert!(not_adoptable(&path, &columns).unwrap().contains("no key of a map"));
@@ -187,8 +195,13 @@ async fn comparing_looks_at_every_row_and_every_copy() {
     assert_eq!(compared(&store, "altered").await, equal(160));
 
     // Somebody wrote a value of their own into one row; and what groups by the column cannot be compared by rows.
-    execute(&local, "INSERT INTO default.fresh (TraceId, SpanId, ParentSpanId, At, m, c) SETTINGS \
-        insert_allow_materialized_columns = 1 VALUES ('a', 'b', '', 1, map('it\\'s', 'x'), 'y')".to_owned()).await;
+    execute(
+        &local,
+        "INSERT INTO default.fresh (TraceId, SpanId, ParentSpanId, At, m, c) SETTINGS \
+        insert_allow_materialized_columns = 1 VALUES ('a', 'b', '', 1, map('it\\'s', 'x'), 'y')"
+            .to_owned(),
+    )
+    .await;
     alter("fresh", "ADD PROJECTION counts (SELECT c, count() GROUP BY c)").await;
     let found = compared(&store, "fresh").await;
     assert_eq!((found.rows, found.differing), (301, 1));

@@ -6,7 +6,8 @@ use serde_json::{Value, json};
 use crate::support::Client;
 use crate::support::store::Store;
 
-const FORM: &str = "if(mapContains(Labels, 'team'), mapValues(Labels)[indexOf(mapKeys(Labels), 'team')], NULL)";
+const FORM: &str =
+    "if(mapContains(Labels, 'team'), mapValues(Labels)[indexOf(mapKeys(Labels), 'team')], NULL)";
 
 async fn seen(client: &Client, conditions: Value) -> String {
     let asked = json!({"view": "ids", "filter": {"conditions": conditions}});
@@ -59,8 +60,10 @@ async fn a_column_is_adopted_when_it_says_what_the_map_says() {
 
     let service = store.service();
     let admin = service.admin().await;
-    let binding = |name: &str| json!({"database": "otel", "table": name, "trace_id": "TraceId", "span_id": "SpanId",
-        "timestamp": "Timestamp", "parent_span_id": "ParentSpanId"});
+    let binding = |name: &str| {
+        json!({"database": "otel", "table": name, "trace_id": "TraceId", "span_id": "SpanId",
+        "timestamp": "Timestamp", "parent_span_id": "ParentSpanId"})
+    };
     admin.put("/schema/binding", binding("held")).await.expect(200);
     let any = admin.with("if-match", "*");
     any.put("/schema/fields", mark(None)).await.expect(200);
@@ -95,7 +98,11 @@ async fn a_column_is_adopted_when_it_says_what_the_map_says() {
     assert!(detail.contains("in 3 of 4 rows") && detail.contains("MATERIALIZE COLUMN Team"), "{detail}");
     assert_eq!(both().await, by_map);
     let is_a = json!([{"map": "Labels", "name": "team", "op": "eq", "value": "a"}]);
-    assert_eq!(seen(&other, is_a.clone()).await, "ad", "a filter reads the column at once, old values and all");
+    assert_eq!(
+        seen(&other, is_a.clone()).await,
+        "ad",
+        "a filter reads the column at once, old values and all"
+    );
     alter("MATERIALIZE COLUMN Team").await;
     assert_eq!(seen(&other, is_a.clone()).await, "a");
 
@@ -141,7 +148,10 @@ async fn a_column_is_adopted_when_it_says_what_the_map_says() {
     any.put("/schema/binding", binding("another")).await.expect(200);
     any.put("/schema/fields", mark(Some("Team"))).await.expect(200);
     let bound = any.put("/schema/binding", binding("another")).await.expect(200).body;
-    assert_eq!((&bound["fields"][0]["column"], &bound["warnings"].as_array().unwrap().len()), (&json!("Team"), &1));
+    assert_eq!(
+        (&bound["fields"][0]["column"], &bound["warnings"].as_array().unwrap().len()),
+        (&json!("Team"), &1)
+    );
     let bound = any.put("/schema/binding", binding("held")).await.expect(200).body;
     assert_eq!(bound["fields"][0].get("column"), None);
     let warnings = bound["warnings"].to_string();
