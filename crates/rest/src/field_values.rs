@@ -19,16 +19,16 @@ use crate::{App, limit};
 #[into_params(parameter_in = Query)]
 pub(crate) struct ValuesQuery {
     /// `ref` of a filterable field of type string or string_array, as `GET /filter/schema` writes it.
-    #[param(example = "SpanAttributes[\"http.route\"]")]
+    #[param(example = "ServiceName")]
     #[serde(rename = "ref")]
     reference: String,
     /// What values begin with, compared exactly, as by the operator `prefix`.
     prefix: Option<String>,
     /// Start of the window; 24 hours before `to` when absent.
-    #[param(inline)]
+    #[param(inline, example = "2026-11-20T12:00:00Z")]
     from: Option<Time>,
     /// End of the window, which does not belong to it; now when absent.
-    #[param(inline)]
+    #[param(inline, example = "2026-11-21T12:00:00Z")]
     to: Option<Time>,
     /// Most values; 20 when absent, and never more than 100.
     #[param(value_type = Option<Limit>, inline)]
