@@ -66,7 +66,7 @@ pub(crate) struct FieldValues {
     more: bool,
     /// Different values that are never listed: longer than 1,024 bytes, or not UTF-8.
     unlisted: u64,
-    /// Traces that were looked at, at most 500.
+    /// Traces that were looked at, at most 500, and fewer where they are far apart.
     sampled_traces: u64,
     /// Whether these were all traces in the window that have such a value; otherwise they were the newest.
     complete: bool,

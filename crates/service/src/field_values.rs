@@ -5,6 +5,7 @@
 
 use futures::FutureExt as _;
 use serde_json::{Value, json};
+use tokio::time::{Duration, Instant, timeout};
 use tracewarden_model::{
     AccessModel, Condition, FieldRef, Filter, LogicalType, MarkedField, Test, Timestamp, Window,
 };
@@ -18,8 +19,14 @@ use crate::query_input;
 use crate::service::Service;
 use crate::tools::TRACES_VALUES;
 
-/// Traces that are looked at, at most: enough to meet the values that many traces have.
-const SAMPLE_TRACES: u32 = 500;
+/// Traces that are looked at in any case, as far as there are so many: what a page has.
+const FEW_TRACES: u32 = 50;
+/// Traces that are looked at where they are found fast, because they stand close together: enough to meet the values
+/// that many traces have.
+const MANY_TRACES: u32 = 500;
+/// How fast the few must be found, and how long the many may take. Traces that are far apart take long to read, too.
+const FAST: Duration = Duration::from_secs(1);
+const PATIENCE: Duration = Duration::from_secs(3);
 /// Values in an answer when the request does not say.
 const DEFAULT_VALUES: u32 = 20;
 /// Most values in an answer.
@@ -99,19 +106,26 @@ impl Service {
         };
         let filter = Filter { conditions: vec![Condition { field: plan.field.clone(), test }] };
         let asked = self.asked(&access, Some(plan.window), &filter.conditions);
-        let selection = SelectRequest {
+        let sample = |limit| SelectRequest {
             binding: &access.binding,
             scope: &access.scope,
             filter: &filter,
             window: plan.window,
-            limit: SAMPLE_TRACES,
+            limit,
             after: None,
             progress: None,
         };
-        let selection = match access.store.select(selection).await {
+        let begun = Instant::now();
+        let mut selection = match access.store.select(sample(FEW_TRACES)).await {
             Ok(selection) => selection,
             Err(error) => return Err(pending.fail(asked.error(error)).await),
         };
+        if selection.next().is_some() && begun.elapsed() <= FAST {
+            // Whatever keeps this from succeeding, there is a sample already.
+            if let Ok(Ok(larger)) = timeout(PATIENCE, access.store.select(sample(MANY_TRACES))).await {
+                selection = larger;
+            }
+        }
         let values = ValuesRequest {
             field: &plan.field,
             prefix: plan.prefix.as_deref(),
