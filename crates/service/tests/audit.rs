@@ -155,7 +155,7 @@ async fn previewed_reads_say_so() {
     world.bind(&admin).await;
     let right = admin.require_admin().unwrap();
     world.service.put_role(&right, "pay", vec![policy("ServiceName == \"pay\"")], None).await.unwrap();
-    world.store.set(|answers| answers.selected = vec![("t1".to_owned(), 1, 1, 1)]);
+    world.store.set(|answers| answers.selected = vec![("t1".to_owned(), 1, 1)]);
     let session = world.login("admin", ADMIN_PASSWORD).await.unwrap();
     let caller = world.principal(&session).await;
     let ids = || QueryRequest { view: View::Ids, ..QueryRequest::default() };

@@ -157,7 +157,7 @@ async fn reading(own: Own) -> Reading {
     let reader = world.user(&admin, "ada", &["pay"]).await;
     let token = world.api_key(&reader).await;
     let key = world.principal(&token).await;
-    world.store.set(|answers| answers.selected = vec![("t1".to_owned(), 1, 10, 2)]);
+    world.store.set(|answers| answers.selected = vec![("t1".to_owned(), 10, 2)]);
     Reading { world, admin, reader, key, token }
 }
 

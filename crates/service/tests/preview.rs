@@ -27,7 +27,7 @@ async fn previewing(own: Own) -> Previewing {
     world.service.put_role(&right, "pay", vec![of_team], None).await.unwrap();
     world.service.put_role(&right, "ship", vec![policy("ServiceName == \"ship\"")], None).await.unwrap();
     world.user(&admin, "ada", &["pay"]).await;
-    world.store.set(|answers| answers.selected = vec![("t1".to_owned(), 1, 10, 2)]);
+    world.store.set(|answers| answers.selected = vec![("t1".to_owned(), 10, 2)]);
     let (session, caller) = world.second_session().await;
     let request = PreviewRequest::User("ADA".to_owned());
     let me = world.service.set_preview(&caller.require_admin().unwrap(), request).await.unwrap();
@@ -157,7 +157,7 @@ async fn a_cursor_is_of_the_user_who_is_previewed() {
     let previewing = previewing(Own::Sqlite).await;
     let Previewing { world, session, admin } = &previewing;
     world.store.set(|answers| {
-        answers.selected = vec![("t1".to_owned(), 1, 10, 2), ("t2".to_owned(), 1, 9, 2)];
+        answers.selected = vec![("t1".to_owned(), 10, 2), ("t2".to_owned(), 9, 2)];
     });
     let page = |cursor| QueryRequest { view: View::Ids, limit: Some(1), cursor, ..QueryRequest::default() };
     let caller = world.principal(session).await;

@@ -38,7 +38,7 @@ async fn reading() -> Reading {
     world.service.put_role(&right, "pay", vec![policy("ServiceName == \"pay\"")], None).await.unwrap();
     let reader = world.user(&admin, "ada", &["pay"]).await;
     world.store.set(|answers| {
-        answers.selected = vec![("t1".to_owned(), 1, 10, 2), ("t2".to_owned(), 1, 9, 1)];
+        answers.selected = vec![("t1".to_owned(), 10, 2), ("t2".to_owned(), 9, 1)];
         answers.spans = "{\"TraceId\":\"t1\",\"SpanId\":\"a\"}\n{\"TraceId\":\"t1\",\"SpanId\":\"b\"}\n\
                          {\"TraceId\":\"t2\",\"SpanId\":\"c\"}\n"
             .to_owned();
@@ -106,7 +106,7 @@ async fn a_broken_answer_and_a_client_that_leaves_are_told_apart() {
 #[tokio::test]
 async fn too_few_spans_fail_the_page() {
     let reading = reading().await;
-    reading.world.store.set(|answers| answers.selected[1].3 = 5);
+    reading.world.store.set(|answers| answers.selected[1].2 = 5);
     let chunks: Vec<_> = reading.spans(query(vec![])).await.collect().await;
     assert_eq!(code(chunks.into_iter().collect::<Result<Vec<_>, _>>()), "trace_store_error");
     assert_eq!(reading.last().await.outcome, "failed");

@@ -40,7 +40,7 @@ async fn queries_of_a_user_are_counted_together(own: Own) {
     let key = world.principal(&world.api_key(&ada).await).await;
     let bob = world.user(&admin, "bob", &["pay"]).await;
     world.store.set(|answers| {
-        answers.selected = vec![("t1".to_owned(), 1, 10, 1)];
+        answers.selected = vec![("t1".to_owned(), 10, 1)];
         answers.found = (1, 1);
         answers.spans = "{\"TraceId\":\"t1\"}\n".to_owned();
     });
