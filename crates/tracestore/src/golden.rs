@@ -303,8 +303,13 @@ fn check(file: &str, least: usize, answer: impl Fn(&AccessScope) -> String) {
 
 #[test]
 fn predicates_are_those_of_the_files() {
-    let files =
-        [("operators.txt", 25), ("columns.txt", 16), ("adopted.txt", 9), ("callers.txt", 9), ("merging.txt", 10)];
+    let files = [
+        ("operators.txt", 25),
+        ("columns.txt", 16),
+        ("adopted.txt", 9),
+        ("callers.txt", 9),
+        ("merging.txt", 10),
+    ];
     for (file, least) in files {
         check(file, least, predicate_of);
     }

@@ -179,8 +179,7 @@ impl Search<'_> {
 
     /// The plan to begin with.
     async fn plan(&self) -> Plan {
-        let experience =
-            self.subject().ok().and_then(|subject| self.store.memory.experience(subject));
+        let experience = self.subject().ok().and_then(|subject| self.store.memory.experience(subject));
         if let Some(Experience { candidates: Some(at), .. }) = experience
             && let Some(demand) = self.demands.all().get(at)
         {

@@ -109,9 +109,8 @@ impl TraceStore {
         let next = found.len().checked_sub(limit).filter(|more| *more > 0).and(limit.checked_sub(1));
         let next = next.and_then(|last| found.get(last)).map(|last| last.position.clone());
         let traces = found.into_iter().take(limit);
-        let traces = traces
-            .map(|found| SelectedTrace { id: found.position.trace_id, spans: found.spans })
-            .collect();
+        let traces =
+            traces.map(|found| SelectedTrace { id: found.position.trace_id, spans: found.spans }).collect();
         Ok(Selection { traces, table, next })
     }
 

@@ -130,7 +130,15 @@ impl Generator {
         let mut mark = |field, source, logical, column_type| {
             let policy = logical != LogicalType::Number;
             let column = None;
-            fields.push(MarkedField { field, source, logical, column_type, filterable: true, policy, column });
+            fields.push(MarkedField {
+                field,
+                source,
+                logical,
+                column_type,
+                filterable: true,
+                policy,
+                column,
+            });
         };
         for (name, text) in COLUMNS {
             let column_type = ColumnType::parse(text);

@@ -28,10 +28,9 @@ impl Search<'_> {
         let scan = self.scan(among).await?;
         let statement = self.grouped_statement(among, scan, after)?;
         let rows: Vec<(String, u8, i64, u64)> = self.rows(statement).await?;
-        let found = rows.into_iter().map(|(trace_id, tier, key, spans)| Found {
-            position: Position { tier, key, trace_id },
-            spans,
-        });
+        let found = rows
+            .into_iter()
+            .map(|(trace_id, tier, key, spans)| Found { position: Position { tier, key, trace_id }, spans });
         Ok(found.collect())
     }
 
@@ -133,10 +132,7 @@ impl Search<'_> {
                 " AND ({tier} < {last} OR ({tier} = {last} AND ({position} < {key} OR ({position} = {key} AND {trace} > {id}))))"
             ));
         }
-        text.push_str(&format!(
-            " ORDER BY {tier} DESC, {position} DESC, {trace} ASC LIMIT {}",
-            self.wanted
-        ));
+        text.push_str(&format!(" ORDER BY {tier} DESC, {position} DESC, {trace} ASC LIMIT {}", self.wanted));
         statement.push(&text);
         Ok(statement)
     }

@@ -5,9 +5,9 @@ use std::collections::HashMap;
 use tokio::time::Instant;
 use tracewarden_model::{Timestamp, Window};
 
+use super::Tuning;
 use super::demands::{Demand, Demands};
 use super::estimates::{Subject, subject};
-use super::Tuning;
 use crate::select::Position;
 use crate::settings::Bounds;
 use crate::sql::Statement;
@@ -170,7 +170,12 @@ impl Search<'_> {
     /// How many rows the store reckons that it would read for spans in a range that satisfy a demand, or that the order
     /// looks at; `None` where it does not say. Never an error: whatever keeps it from answering is told by the statement that
     /// has to be answered.
-    pub(crate) async fn estimate(&self, demand: Option<Demand>, range: Span, but_window: bool) -> Option<u64> {
+    pub(crate) async fn estimate(
+        &self,
+        demand: Option<Demand>,
+        range: Span,
+        but_window: bool,
+    ) -> Option<u64> {
         let (mut statement, condition) = self.key_subject(demand).ok()?;
         // Bounds that move with the clock are told apart only as far as their distance makes a difference.
         let about = range.map(|(from, to)| {
