@@ -9,6 +9,7 @@ use tokio::time::{Duration, Instant, timeout};
 use tracewarden_model::{
     AccessModel, Condition, FieldRef, Filter, LogicalType, MarkedField, Test, Timestamp, Window,
 };
+use tracewarden_policy::{Predicate, lower_condition};
 use tracewarden_tracestore::{SelectRequest, ValueCount, ValuesRequest};
 
 use crate::audit::Outcome;
@@ -25,8 +26,8 @@ const FEW_TRACES: u32 = 50;
 /// that many traces have.
 const MANY_TRACES: u32 = 500;
 /// How fast the few must be found, and how long the many may take. Traces that are far apart take long to read, too.
-const FAST: Duration = Duration::from_secs(1);
-const PATIENCE: Duration = Duration::from_secs(3);
+const FAST: Duration = Duration::from_millis(300);
+const PATIENCE: Duration = Duration::from_secs(2);
 /// Values in an answer when the request does not say.
 const DEFAULT_VALUES: u32 = 20;
 /// Most values in an answer.
@@ -104,7 +105,10 @@ impl Service {
             Some(prefix) if plan.field.logical == LogicalType::String => Test::Prefix(prefix.clone()),
             _ => Test::Exists,
         };
-        let filter = Filter { conditions: vec![Condition { field: plan.field.clone(), test }] };
+        let having = Condition { field: plan.field.clone(), test };
+        // What every span has need not be searched for.
+        let everywhere = matches!(lower_condition(&having), Predicate::True);
+        let filter = Filter { conditions: if everywhere { Vec::new() } else { vec![having] } };
         let asked = self.asked(&access, Some(plan.window), &filter.conditions);
         let sample = |limit| SelectRequest {
             binding: &access.binding,
