@@ -19,7 +19,7 @@ impl Search<'_> {
         let Some(traces) = self.showing_anywhere(demand, self.anywhere(), false, most).await? else {
             return Ok(false);
         };
-        self.decide(traces, page).await?;
+        self.decide(traces, Some(demand), page).await?;
         self.report(self.window.from().as_nanos(), page.len());
         Ok(true)
     }

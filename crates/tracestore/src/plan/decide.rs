@@ -16,15 +16,16 @@ use crate::sql::Statement;
 /// What is known of given traces.
 #[derive(Default)]
 pub(crate) struct Showing {
-    /// Those that show what was asked.
-    pub(crate) shown: HashSet<String>,
+    /// Those that show what was asked, each with its newest span in the window that does, in ticks, and how many do there.
+    pub(crate) shown: HashMap<String, Option<(i64, u64)>>,
     /// Traces of which spans were seen that do not count, since the trace index leaves them out: with them it takes the
     /// grouped pass to say which span it was.
     pub(crate) doubtful: Vec<String>,
 }
 
-/// A trace, its oldest and its newest span of those that were looked at, in ticks, and how many these were.
-type Row = (String, i64, i64, u64);
+/// A trace; of its spans that were looked at the oldest and the newest, in ticks; of those in the window the newest, and
+/// how many these are.
+type Row = (String, i64, i64, i64, u64);
 
 impl Search<'_> {
     /// Which of these traces have a span that satisfies a demand.
@@ -39,9 +40,9 @@ impl Search<'_> {
             let mut statement = self.table.statement();
             let satisfied = self.demands.satisfied(demand, self.table, &mut statement)?;
             let condition = format!("{} AND {satisfied}", self.range(range, &mut statement));
-            for (trace, oldest, newest, _) in self.about(&group, &condition, statement).await? {
+            for (trace, oldest, newest, inside, spans) in self.about(&group, &condition, statement).await? {
                 if sight.holds(&trace, self.nanos(oldest), self.nanos(newest)) {
-                    showing.shown.insert(trace);
+                    showing.shown.insert(trace, (spans > 0).then_some((inside, spans)));
                 } else {
                     showing.doubtful.push(trace);
                 }
@@ -60,9 +61,10 @@ impl Search<'_> {
         let trace = statement.own("trace");
         let ids: Vec<String> = traces.iter().map(|trace| (*trace).clone()).collect();
         let ids = statement.strings(&ids);
+        let inside = self.inside(&mut statement);
         let (table, ticks) = (self.table, &self.table.ticks);
         statement.push(&format!(
-            "SELECT {id} AS {trace}, min({ticks}), max({ticks}), count() FROM {name} \
+            "SELECT {id} AS {trace}, min({ticks}), max({ticks}), maxIf({ticks}, {inside}), countIf({inside}) FROM {name} \
              WHERE {column} IN {ids} AND {condition} GROUP BY {trace}",
             id = table.trace_id,
             name = table.name,
@@ -89,9 +91,9 @@ impl Search<'_> {
                 self.range(range, &mut statement),
                 self.range(bounds, &mut statement)
             );
-            for (trace, oldest, last, spans) in self.about(&group, &condition, statement).await? {
+            for (trace, oldest, last, inside, spans) in self.about(&group, &condition, statement).await? {
                 if sight.holds(&trace, self.nanos(oldest), self.nanos(last)) {
-                    newest.insert(trace, (last, spans));
+                    newest.insert(trace, (inside, spans));
                 } else {
                     doubtful.push(trace);
                 }
@@ -112,22 +114,41 @@ impl Search<'_> {
         Ok((newest.into_iter().map(|(trace, (newest, _))| (trace, newest)).collect(), doubtful))
     }
 
-    /// Puts those of these traces on the page that belong to the answer, wherever in its order they stand.
-    pub(crate) async fn decide(&self, traces: Vec<String>, page: &mut Page) -> Result<(), StoreError> {
+    /// Puts those of these traces on the page that belong to the answer, wherever in its order they stand. Where a demand
+    /// is given, a span of each is known to satisfy it, somewhere in what is looked at without a trace index.
+    pub(crate) async fn decide(
+        &self,
+        traces: Vec<String>,
+        known: Option<Demand>,
+        page: &mut Page,
+    ) -> Result<(), StoreError> {
         let sight = self.sight(&traces).await?;
         let mut left = traces;
         let mut doubtful: HashSet<String> = HashSet::new();
-        for demand in self.demands.all() {
+        let mut newest: Option<HashMap<String, (i64, u64)>> = None;
+        for demand in self.cheapest_first(known).await {
             if left.is_empty() {
-                break;
+                return self.decide_in_doubt(doubtful.into_iter().collect(), page).await;
             }
             let showing = self.showing(&left, demand, &sight).await?;
             doubtful.extend(showing.doubtful);
-            left.retain(|trace| showing.shown.contains(trace));
+            left.retain(|trace| showing.shown.contains_key(trace));
+            if Some(demand) == self.demands.implied() {
+                let inside = showing.shown.into_iter().filter_map(|(trace, inside)| Some((trace, inside?)));
+                newest = Some(inside.collect());
+            }
         }
         let inside = Some((self.window.from(), self.window.to()));
-        let (newest, unsure) = self.newest(&left, inside, false, &sight).await?;
-        doubtful.extend(unsure);
+        let mut newest = match newest {
+            Some(newest) => newest,
+            None => {
+                let (newest, unsure) = self.newest(&left, inside, false, &sight).await?;
+                doubtful.extend(unsure);
+                newest
+            }
+        };
+        let remaining: HashSet<&String> = left.iter().collect();
+        newest.retain(|trace, _| remaining.contains(trace));
         left.retain(|trace| !newest.contains_key(trace) && !doubtful.contains(trace));
         let (latest, unsure) = self.newest(&left, inside, true, &sight).await?;
         doubtful.extend(unsure);
@@ -139,6 +160,20 @@ impl Search<'_> {
             }
         }
         self.decide_in_doubt(doubtful.into_iter().collect(), page).await
+    }
+
+    /// The demands that are open, in the order in which they leave the fewest traces for the least reading. The one that some
+    /// span of each trace is known to satisfy comes last, when few are left: open is whether the span counts, and without
+    /// a trace index nothing is.
+    async fn cheapest_first(&self, known: Option<Demand>) -> Vec<Demand> {
+        let mut demands = Vec::new();
+        for demand in self.demands.all().into_iter().filter(|demand| Some(*demand) != known) {
+            let rows = self.estimate(Some(demand), self.anywhere(), false).await;
+            demands.push((rows.unwrap_or(u64::MAX), demand));
+        }
+        demands.sort_by_key(|(rows, _)| *rows);
+        let last = known.filter(|_| self.index.is_some());
+        demands.into_iter().map(|(_, demand)| demand).chain(last).collect()
     }
 
     /// The same for traces that only the grouped pass can decide about.

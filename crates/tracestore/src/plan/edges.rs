@@ -24,11 +24,11 @@ impl Search<'_> {
             if let Some(traces) =
                 self.showing_anywhere(demand, range, self.beyond(demand), most).await?
             {
-                return self.decide(traces, page).await;
+                return self.decide(traces, Some(demand), page).await;
             }
         }
         match self.crossing().await? {
-            Some(traces) => self.decide(traces, page).await,
+            Some(traces) => self.decide(traces, None, page).await,
             None => {
                 let behind = self.after.clone().filter(|after| after.tier == 0);
                 // Before every trace that follows, and behind all others.

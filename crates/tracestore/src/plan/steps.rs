@@ -162,14 +162,16 @@ impl Search<'_> {
     async fn step(&self, bottom: i64, walk: &Walk) -> Result<Vec<Met>, StoreError> {
         let statement = self.step_statement(bottom, walk.top, walk.after.as_ref(), walk.chunk)?;
         let rows: Vec<Row> = self.rows(statement).await?;
-        let met = rows.into_iter().map(|(trace, newest, oldest, spans, flags)| Met {
-            trace,
-            newest,
-            oldest,
-            spans,
-            flags: flags.into_iter().map(|flag| flag == 1).collect(),
+        let asked = self.unproven().len();
+        let met = rows.into_iter().map(|(trace, newest, oldest, spans, flags)| {
+            // A flag that is missing must not pass for one that is set.
+            if flags.len() != asked {
+                return Err(StoreError::Short("a row lacks what was asked of its trace".to_owned()));
+            }
+            let flags = flags.into_iter().map(|flag| flag == 1).collect();
+            Ok(Met { trace, newest, oldest, spans, flags })
         });
-        Ok(met.collect())
+        met.collect()
     }
 
     pub(crate) fn step_statement(
@@ -282,7 +284,7 @@ impl Search<'_> {
                 continue;
             }
             let showing = self.showing(&ids, demand, sight).await?;
-            left.retain(|met| !lacks(met) || showing.shown.contains(&met.trace));
+            left.retain(|met| !lacks(met) || showing.shown.contains_key(&met.trace));
             doubtful.extend(showing.doubtful);
         }
         Ok(left)

@@ -43,7 +43,7 @@ pub(super) async fn every_plan(
     choices.extend(candidates);
     choices.extend(steps.choose(random).copied());
     choices.shuffle(random);
-    for choice in choices.iter().copied().take(3) {
+    for choice in choices.iter().copied().take(2) {
         let tuning = tiny(random);
         let tuning = match choice {
             // However many there are.
