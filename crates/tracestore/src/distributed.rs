@@ -91,7 +91,7 @@ impl Storage {
                     local,
                     format!(
                         "CREATE OR REPLACE TABLE {table} ({definitions}) \
-                         ENGINE = Distributed({CLUSTER}, default, {name}_rows, cityHash64(TraceId))"
+                         ENGINE = Distributed({CLUSTER}, default, {name}_rows, cityHash64(ifNull(TraceId, '')))"
                     ),
                 )
                 .await;
