@@ -4,16 +4,14 @@ use serde_json::{Value, json};
 use tracewarden_model::{
     AccessModel, ConditionError, ConditionErrorKind, Filter, Number, RawCondition, Scalar, Timestamp, Window,
 };
-use tracewarden_tracestore::StoreError;
+use tracewarden_tracestore::{StoreError, TRACE_ID_BYTES_MAX};
 
 use crate::error::{FieldError, ServiceError, unknown};
 use crate::settings::Limits;
 
-const TRACE_ID_MAX_BYTES: usize = 256;
-
 /// Whether text may be the id of a trace at all; ids of other systems than OpenTelemetry are welcome.
 pub(crate) fn is_trace_id(text: &str) -> bool {
-    (1..=TRACE_ID_MAX_BYTES).contains(&text.len()) && !text.bytes().all(|byte| byte == b'0')
+    (1..=TRACE_ID_BYTES_MAX).contains(&text.len()) && !text.bytes().all(|byte| byte == b'0')
 }
 
 /// The length of a page: the wanted one, as far as there are pages of that length.

@@ -66,7 +66,7 @@ pub use progress::{OnProgress, SearchProgress};
 pub use reach::{MAX_PREDICATES, Opened, ReachRequest, RecentReach};
 pub use read::{SpanChunk, SpanStream};
 pub use samples::{SampledColumn, SampledKey};
-pub use select::{Position, SelectRequest, Selection};
+pub use select::{Position, SelectRequest, Selection, TRACE_ID_BYTES_MAX};
 pub use summary::Summary;
 pub use table::Column;
 pub use values::{FieldValues, MAX_VALUE_BYTES, ValueCount, ValuesRequest};

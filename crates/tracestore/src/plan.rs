@@ -8,7 +8,8 @@
 //! | [`Plan::Candidates`] | all traces that satisfy one demand, then decides about them by their ids | one demand is rarely satisfied |
 //! | [`Plan::Grouped`] | everything in reach, grouped by trace | nothing else helps; the definitions word for word |
 //!
-//! The store's estimates choose, and what the first step met may change the choice. Nothing of that can change the answer:
+//! The store's estimates choose between the first two, and what the first step met may change the choice; the third is turned to
+//! when the others meet too much in vain, and for traces of which the trace index leaves something out. Nothing of that can change the answer:
 //! `worlds.rs` runs every plan over the same traces. What each statement must be sure of is written beside it.
 
 mod candidates;
@@ -21,6 +22,7 @@ mod grouped;
 mod search;
 mod steps;
 
+use futures::StreamExt;
 use tracewarden_model::Timestamp;
 
 pub(crate) use demands::{Demand, Demands};
@@ -141,7 +143,8 @@ impl Search<'_> {
             }
         }
         match went {
-            Went::Through if page.len() >= self.wanted => Ok(()),
+            // Traces without a match inside may have been found before; others can still come before them.
+            Went::Through if page.matched() >= self.wanted => Ok(()),
             Went::Through => self.edges(page).await,
             Went::Disappointed(place) => self.by_grouping(Some(&place), page).await,
         }
@@ -149,32 +152,39 @@ impl Search<'_> {
 
     /// Candidates, after steps met many traces and none of the answer. `false` when there are too many of them, too.
     async fn candidates_instead(&self, page: &mut Page) -> Result<bool, StoreError> {
-        let Some((at, demand)) = self.rarest(self.tuning.candidate_rows).await else { return Ok(false) };
+        let Some((_, demand)) = self.rarest(self.tuning.candidate_rows).await else { return Ok(false) };
         if !self.candidates(demand, page).await? {
             return Ok(false);
         }
         if let Ok(subject) = self.subject() {
-            let experience = Experience { density: None, candidates: Some(at) };
+            let at = self.demands.all().iter().position(|known| *known == demand);
+            let experience = Experience { density: None, candidates: at };
             self.store.memory.remember_experience(subject, experience);
         }
         Ok(true)
     }
 
     /// The demand with the fewest rows to read, beside the one that the order looks at.
-    async fn rarest(&self, most: u64) -> Option<(usize, Demand)> {
-        let mut rarest: Option<(u64, usize, Demand)> = None;
-        for (at, demand) in self.demands.all().into_iter().enumerate() {
-            if Some(demand) == self.demands.implied() {
-                continue;
-            }
-            if let Some(rows) = self.estimate(Some(demand), self.anywhere(), false).await
-                && rows <= most
-                && rarest.is_none_or(|(fewest, _, _)| rows < fewest)
-            {
-                rarest = Some((rows, at, demand));
-            }
-        }
-        rarest.map(|(_, at, demand)| (at, demand))
+    async fn rarest(&self, most: u64) -> Option<(u64, Demand)> {
+        let options = self.estimates(|demand| Some(demand) != self.demands.implied(), |_| false).await;
+        let affordable = options
+            .into_iter()
+            .filter_map(|(rows, demand)| Some((rows.filter(|rows| *rows <= most)?, demand)));
+        affordable.min_by_key(|(rows, _)| *rows)
+    }
+
+    /// What the store reckons with for the traces that satisfy each of some demands, wherever spans count.
+    async fn estimates(
+        &self,
+        which: impl Fn(Demand) -> bool,
+        but_window: impl Fn(Demand) -> bool,
+    ) -> Vec<(Option<u64>, Demand)> {
+        let demands = self.demands.all().into_iter().filter(|demand| which(*demand));
+        let asked = demands.map(|demand| {
+            let but_window = but_window(demand);
+            async move { (self.estimate(Some(demand), self.anywhere(), but_window).await, demand) }
+        });
+        futures::stream::iter(asked).buffered(4).collect().await
     }
 
     /// The plan to begin with.
@@ -190,12 +200,9 @@ impl Search<'_> {
             return Plan::Steps { first: (first as i64).max(1) };
         }
         let window = Some((self.window.from(), self.window.to()));
-        let key = self.estimate(None, window, false);
-        let rarest = self.rarest(self.tuning.candidate_rows);
-        let (key, rarest) = futures::future::join(key, rarest).await;
-        if let (Some(key), Some((_, demand))) = (key, rarest)
+        if let Some(key) = self.estimate(None, window, false).await
             && key > self.tuning.whole_rows
-            && let Some(rows) = self.estimate(Some(demand), self.anywhere(), false).await
+            && let Some((rows, demand)) = self.rarest(self.tuning.candidate_rows).await
             && rows.saturating_mul(4) <= key
         {
             return Plan::Candidates(demand);

@@ -10,10 +10,13 @@ use tokio::time::{Duration, Instant};
 use tracewarden_model::{Binding, ColumnType, Filter, Window};
 use tracewarden_policy::AccessScope;
 
-use crate::plan::{Choice, Demands, Found, Search, Tuning, around};
+use crate::plan::{Choice, Demands, Search, Tuning, around};
 use crate::sql::{Statement, quote, quote_table};
 use crate::table::{BoundTable, Column};
 use crate::{OnProgress, StoreError, TraceStore};
+
+/// Longest trace id. What is longer belongs to no trace: cursors and lists of ids have to hold them.
+pub const TRACE_ID_BYTES_MAX: usize = 256;
 
 /// Which traces are asked for.
 pub struct SelectRequest<'a> {
@@ -100,11 +103,16 @@ impl TraceStore {
     /// When the store fails. There is no partial selection.
     pub async fn select(&self, request: SelectRequest<'_>) -> Result<Selection, StoreError> {
         // Before the scope is looked at, so that a table that is gone is the same error for everyone.
-        let table = Arc::new(self.bound_table(request.binding).await?);
+        let (table, index) = futures::future::try_join(
+            self.bound_table(request.binding),
+            self.usable_trace_index(request.binding),
+        )
+        .await?;
+        let table = Arc::new(table);
         if request.scope.opens_nothing() {
             return Ok(Selection { traces: Vec::new(), table, next: None });
         }
-        let found = self.search(&request, &table, Choice::Best, Tuning::default()).await?;
+        let found = self.prepare(&request, &table, index, Tuning::default())?.run(Choice::Best).await?;
         let limit = request.limit as usize;
         let next = found.len().checked_sub(limit).filter(|more| *more > 0).and(limit.checked_sub(1));
         let next = next.and_then(|last| found.get(last)).map(|last| last.position.clone());
@@ -114,23 +122,11 @@ impl TraceStore {
         Ok(Selection { traces, table, next })
     }
 
-    /// The traces of a page and, if there is one, the first of the next.
-    pub(crate) async fn search(
-        &self,
-        request: &SelectRequest<'_>,
-        table: &BoundTable,
-        choice: Choice,
-        tuning: Tuning,
-    ) -> Result<Vec<Found>, StoreError> {
-        let binding = request.binding;
-        let index = match &binding.trace_index {
-            // When it was dropped, or is something else now, nothing may depend on it.
-            Some(name) if is_trace_index(&self.columns(&binding.database, name).await?) => {
-                Some(quote_table(&binding.database, name))
-            }
-            _ => None,
-        };
-        self.prepare(request, table, index, tuning)?.run(choice).await
+    /// The quoted name of the bound trace index. When it was dropped, or is something else now, nothing may depend on it.
+    pub(crate) async fn usable_trace_index(&self, binding: &Binding) -> Result<Option<String>, StoreError> {
+        let Some(name) = &binding.trace_index else { return Ok(None) };
+        let columns = self.columns(&binding.database, name).await?;
+        Ok(is_trace_index(&columns).then(|| quote_table(&binding.database, name)))
     }
 
     /// A search of a table, with a trace index under this quoted name.
@@ -196,12 +192,23 @@ impl TraceStore {
 /// Whether a table has the columns of the OpenTelemetry exporter's trace index.
 pub(crate) fn is_trace_index(columns: &[Column]) -> bool {
     let has = |name: &str, fits: fn(&ColumnType) -> bool| {
-        columns.iter().any(|column| column.name == name && fits(column.column_type.bare()))
+        let fits = |column: &Column| !column.column_type.is_nullable() && fits(column.column_type.bare());
+        columns.iter().any(|column| column.name == name && fits(column))
     };
     let time = |column_type: &ColumnType| {
         matches!(column_type, ColumnType::DateTime | ColumnType::DateTime64 { .. })
     };
     has("TraceId", |column_type| column_type.is_string()) && has("Start", time) && has("End", time)
+}
+
+/// Of rows of a trace index: where the trace begins. In `DateTime64`, where the seconds of `DateTime` do not wrap around.
+pub(crate) fn indexed_from() -> &'static str {
+    "toDateTime64(min(`Start`), 9)"
+}
+
+/// Where it ends, exclusive: the index holds whole seconds, rounded down.
+pub(crate) fn indexed_to() -> &'static str {
+    "(toDateTime64(max(`End`), 9) + INTERVAL 1 SECOND)"
 }
 
 /// Ids as a list of parameters.

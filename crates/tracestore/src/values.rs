@@ -3,6 +3,7 @@
 //! The traces come from a [`Selection`], which only an access scope makes, so that what is counted is what the caller
 //! may read: all spans of those traces, whichever of them opened the trace, and of no others.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use tracewarden_model::{LogicalType, MarkedField, Timestamp, Window};
@@ -69,10 +70,11 @@ impl TraceStore {
     /// # Errors
     /// When the store fails, or the field is no longer what it was marked as.
     pub async fn values(&self, request: ValuesRequest<'_>) -> Result<FieldValues, StoreError> {
-        let traces = affordable(&request.selection.traces);
-        if traces.is_empty() {
+        if request.selection.is_empty() {
             return Ok(FieldValues::default());
         }
+        let counts = self.client.rows(self.counts_statement(request)).await?;
+        let traces = affordable(&request.selection.traces, &counts.into_iter().collect());
         let statement = self.values_statement(request, traces)?;
         let rows: Vec<Row> = self.client.rows(statement).await?;
         let (distinct, unlisted) = rows.first().map_or((0, 0), |row| (row.4, row.5));
@@ -89,6 +91,32 @@ impl TraceStore {
         })
     }
 
+    /// How many spans there are to look at, by trace.
+    fn counts_statement(&self, request: ValuesRequest<'_>) -> Statement {
+        let table = request.selection.table.as_ref();
+        let mut statement = table.statement();
+        let ids = id_list(&request.selection.traces, &mut statement);
+        let near = self.near(request, &mut statement);
+        let trace = statement.own("trace");
+        statement.push(&format!(
+            "SELECT {id} AS {trace}, count() FROM {name} WHERE {column} IN ({ids}){near} GROUP BY {trace}",
+            id = table.trace_id,
+            name = table.name,
+            column = table.trace_id_column,
+        ));
+        statement
+    }
+
+    fn near(&self, request: ValuesRequest<'_>, statement: &mut Statement) -> String {
+        match self.extent(request) {
+            None => String::new(),
+            Some((low, high)) => {
+                let (low, high) = (statement.time(low), statement.time(high));
+                format!(" AND {}", request.selection.table.within(&low, &high))
+            }
+        }
+    }
+
     fn values_statement(
         &self,
         request: ValuesRequest<'_>,
@@ -101,13 +129,7 @@ impl TraceStore {
         let prefix = request.prefix.map(|prefix| statement.string(prefix));
         let values = strings(&field, prefix.as_deref(), &mut statement);
         let ids = id_list(traces, &mut statement);
-        let near = match self.extent(request) {
-            None => String::new(),
-            Some((low, high)) => {
-                let (low, high) = (statement.time(low), statement.time(high));
-                format!(" AND {}", table.within(&low, &high))
-            }
-        };
+        let near = self.near(request, &mut statement);
         let [value, trace, odd, key, seen, spans] =
             ["value", "trace", "odd", "key", "seen", "spans"].map(|name| statement.own(name));
         // Odd values are told apart without being kept: one of them can be as large as a span.
@@ -141,10 +163,10 @@ impl TraceStore {
 }
 
 /// As many of the newest traces as have few enough spans, and at least one.
-fn affordable(traces: &[SelectedTrace]) -> &[SelectedTrace] {
+fn affordable<'t>(traces: &'t [SelectedTrace], counts: &HashMap<String, u64>) -> &'t [SelectedTrace] {
     let mut spans = 0_u64;
     let fitting = traces.iter().take_while(|trace| {
-        spans = spans.saturating_add(trace.spans);
+        spans = spans.saturating_add(counts.get(&trace.id).copied().unwrap_or(0));
         spans <= MAX_SPANS
     });
     let count = fitting.count().max(1).min(traces.len());
@@ -404,9 +426,12 @@ mod tests {
 
     #[test]
     fn large_traces_are_looked_at_one_by_one() {
-        let trace = |spans| SelectedTrace { id: String::new(), spans };
-        let count =
-            |spans: &[u64]| affordable(&spans.iter().map(|spans| trace(*spans)).collect::<Vec<_>>()).len();
+        let count = |spans: &[u64]| {
+            let id = |at: usize| format!("trace {at}");
+            let traces: Vec<_> = (0..spans.len()).map(|at| SelectedTrace { id: id(at), spans: 1 }).collect();
+            let counts = spans.iter().enumerate().map(|(at, spans)| (id(at), *spans)).collect();
+            affordable(&traces, &counts).len()
+        };
         assert_eq!(count(&[]), 0);
         assert_eq!(count(&[MAX_SPANS]), 1);
         assert_eq!(count(&[u64::MAX, 1]), 1);

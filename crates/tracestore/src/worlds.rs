@@ -167,8 +167,9 @@ async fn load(local: &LocalStore, storage: Storage, world: &World) {
         world.shape.trace_id,
         literals::definitions()
     );
-    let rows_of =
-        storage.create(local, "spans", &definitions, "(ServiceName, Timestamp)", "(SpanId, TraceId)").await;
+    let rows_of = storage
+        .create(local, "spans", &definitions, "(ServiceName, Timestamp)", "(SpanId, ifNull(TraceId, ''))")
+        .await;
     let names: Vec<String> = COLUMNS.iter().map(|(name, _)| format!("`{name}`")).collect();
     let rows: Vec<String> = world
         .spans
@@ -460,7 +461,15 @@ async fn follow_the_definitions(local: &LocalStore, storage: Storage, worlds: us
     let mut selected = 0;
     let mut seen = Restricted::default();
     let mut tried = plans::Tried::default();
-    for world_number in 0..worlds {
+    for world_number in 0..worlds * 4 {
+        // A few worlds may be too empty to show anything; some more never are.
+        let shown = selected > worlds * 5
+            && seen.closed > worlds
+            && seen.by_another_span > worlds / 4
+            && tried.least() > worlds / 2;
+        if world_number >= worlds && shown {
+            break;
+        }
         let world = make_world(&mut random, &mut generator);
         load(local, storage, &world).await;
         let binding = binding(world.index.is_some());

@@ -166,12 +166,8 @@ impl Search<'_> {
     /// span of each trace is known to satisfy comes last, when few are left: open is whether the span counts, and without
     /// a trace index nothing is.
     async fn cheapest_first(&self, known: Option<Demand>) -> Vec<Demand> {
-        let mut demands = Vec::new();
-        for demand in self.demands.all().into_iter().filter(|demand| Some(*demand) != known) {
-            let rows = self.estimate(Some(demand), self.anywhere(), false).await;
-            demands.push((rows.unwrap_or(u64::MAX), demand));
-        }
-        demands.sort_by_key(|(rows, _)| *rows);
+        let mut demands = self.estimates(|demand| Some(demand) != known, |_| false).await;
+        demands.sort_by_key(|(rows, _)| rows.unwrap_or(u64::MAX));
         let last = known.filter(|_| self.index.is_some());
         demands.into_iter().map(|(_, demand)| demand).chain(last).collect()
     }
@@ -182,8 +178,7 @@ impl Search<'_> {
         traces: Vec<String>,
         page: &mut Page,
     ) -> Result<(), StoreError> {
-        // The pass gives as many traces as are wanted on a page, so it must not be asked about more.
-        for part in traces.chunks(self.wanted.max(1)) {
+        for part in traces.chunks(self.tuning.ids.max(1)) {
             for found in self.grouped(Among::Traces(part), None).await? {
                 page.insert(found);
             }

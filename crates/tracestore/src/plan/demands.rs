@@ -3,6 +3,7 @@
 use tracewarden_model::Condition;
 use tracewarden_policy::AccessScope;
 
+use super::estimates::{Subject, subject};
 use crate::StoreError;
 use crate::sql::Statement;
 use crate::table::BoundTable;
@@ -38,6 +39,17 @@ impl<'a> Demands<'a> {
         table.check_fields(scope.rests_on().iter().map(AsRef::as_ref))?;
         table.check_fields(conditions.iter().map(|condition| &condition.field))?;
         Ok(Self { scope, conditions })
+    }
+
+    /// What the caller may see, as something to remember under: nobody finds out by the time that an estimate takes what others
+    /// with other access looked for.
+    pub(crate) fn scope_subject(&self, table: &BoundTable) -> Option<Subject> {
+        let mut statement = table.statement();
+        let mut texts = vec![table.condition(self.scope.predicate(), &mut statement).ok()?];
+        if let Some(restriction) = self.scope.restriction() {
+            texts.push(table.condition(restriction, &mut statement).ok()?);
+        }
+        Some(subject((texts, &statement.parameters)))
     }
 
     /// All of them, in the one order that rows, masks and statements have them in.

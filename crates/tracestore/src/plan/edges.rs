@@ -11,19 +11,16 @@ use crate::select::Position;
 impl Search<'_> {
     /// Puts them on the page.
     pub(crate) async fn edges(&self, page: &mut Page) -> Result<(), StoreError> {
-        let mut options: Vec<(Demand, u64)> = Vec::new();
-        for demand in self.demands.all() {
-            let rows = self.estimate(Some(demand), self.anywhere(), self.beyond(demand)).await;
-            options.extend(rows.map(|rows| (demand, rows)));
-        }
-        let rarest = options.into_iter().min_by_key(|(_, rows)| *rows);
-        if let Some((demand, rows)) = rarest
+        let options = self.estimates(|_| true, |demand| self.beyond(demand)).await;
+        let rarest = options
+            .into_iter()
+            .filter_map(|(rows, demand)| Some((rows?, demand)))
+            .min_by_key(|(rows, _)| *rows);
+        if let Some((rows, demand)) = rarest
             && rows <= self.tuning.edge_rows
         {
             let (range, most) = (self.anywhere(), self.tuning.candidates);
-            if let Some(traces) =
-                self.showing_anywhere(demand, range, self.beyond(demand), most).await?
-            {
+            if let Some(traces) = self.showing_anywhere(demand, range, self.beyond(demand), most).await? {
                 return self.decide(traces, Some(demand), page).await;
             }
         }

@@ -43,6 +43,11 @@ impl Page {
         self.found.len()
     }
 
+    /// How many have a match inside the window.
+    pub(crate) fn matched(&self) -> usize {
+        self.len_through(&Position { tier: 1, key: i64::MIN, trace_id: String::new() })
+    }
+
     /// How many stand at this place or before it.
     pub(crate) fn len_through(&self, place: &Position) -> usize {
         self.found.range(..=rank(place)).count()
@@ -83,7 +88,7 @@ mod tests {
             page.insert(Found { position, spans: 1 });
         }
         page.insert(Found { position: at(1, 5, "a"), spans: 1 });
-        assert_eq!((page.len(), page.len_through(&at(1, 5, "a"))), (4, 2));
+        assert_eq!((page.len(), page.matched(), page.len_through(&at(1, 5, "a"))), (4, 3, 2));
         let ids: Vec<String> = page.into_first(3).into_iter().map(|found| found.position.trace_id).collect();
         assert_eq!(ids, ["c", "a", "b"]);
     }

@@ -6,7 +6,7 @@ use tracewarden_model::Timestamp;
 use super::found::{Found, Page};
 use super::search::{Search, Span};
 use crate::StoreError;
-use crate::select::Position;
+use crate::select::{Position, indexed_from, indexed_to};
 use crate::sql::Statement;
 
 /// Which traces the pass is about.
@@ -19,7 +19,7 @@ pub(crate) enum Among<'a> {
 }
 
 impl Search<'_> {
-    /// The traces behind a place, as many as wanted.
+    /// The traces behind a place: of all as many as wanted, of given ones each that belongs to the answer.
     pub(crate) async fn grouped(
         &self,
         among: Among<'_>,
@@ -52,16 +52,14 @@ impl Search<'_> {
         let mut statement = Statement::default();
         let traces = self.among(among, &mut statement);
         statement.push(&format!(
-            "SELECT count(), toInt64(toUnixTimestamp(min(`Start`))), toInt64(toUnixTimestamp(max(`End`))) \
-             FROM {index} WHERE `TraceId` {traces}"
+            "SELECT count(), toUnixTimestamp64Nano({}), toUnixTimestamp64Nano({}) FROM {index} WHERE `TraceId` {traces}",
+            indexed_from(),
+            indexed_to(),
         ));
         let rows: Vec<(u64, i64, i64)> = self.rows(statement).await?;
         Ok(match rows.as_slice() {
             [(count, start, end)] if *count > 0 => {
-                let start = Timestamp::from_nanos(start.saturating_mul(1_000_000_000));
-                // The index holds whole seconds, rounded down.
-                let end = Timestamp::from_nanos(end.saturating_add(2).saturating_mul(1_000_000_000));
-                Some((low.min(start), high.max(end)))
+                Some((low.min(Timestamp::from_nanos(*start)), high.max(Timestamp::from_nanos(*end))))
             }
             _ => Some((low, high)),
         })
@@ -103,9 +101,11 @@ impl Search<'_> {
             let traces = self.among(among, &mut statement);
             // With join_use_nulls = 0, a trace without an entry has an empty id here.
             text.push_str(&format!(
-                " GLOBAL LEFT ANY JOIN (SELECT `TraceId` AS {indexed}, min(`Start`) AS {start}, max(`End`) AS {end} \
+                " GLOBAL LEFT ANY JOIN (SELECT `TraceId` AS {indexed}, {from} AS {start}, {to} AS {end} \
                  FROM {index} WHERE `TraceId` {traces} GROUP BY `TraceId`) AS {bounds} \
-                 ON {id} = {bounds}.{indexed}"
+                 ON {id} = {bounds}.{indexed}",
+                from = indexed_from(),
+                to = indexed_to(),
             ));
         }
         text.push_str(&format!(" WHERE {scan}"));
@@ -117,7 +117,7 @@ impl Search<'_> {
             let unindexed = self.range(self.default, &mut statement);
             text.push_str(&format!(
                 " AND if({bounds}.{indexed} = '', {unindexed}, {timestamp} >= {bounds}.{start} \
-                 AND {timestamp} < {bounds}.{end} + INTERVAL 1 SECOND)"
+                 AND {timestamp} < {bounds}.{end})"
             ));
         }
         let shown = self.demands.shown(&self.demands.all(), table, &mut statement)?;
@@ -132,7 +132,11 @@ impl Search<'_> {
                 " AND ({tier} < {last} OR ({tier} = {last} AND ({position} < {key} OR ({position} = {key} AND {trace} > {id}))))"
             ));
         }
-        text.push_str(&format!(" ORDER BY {tier} DESC, {position} DESC, {trace} ASC LIMIT {}", self.wanted));
+        let most = match among {
+            Among::Window => self.wanted,
+            Among::Traces(ids) => ids.len(),
+        };
+        text.push_str(&format!(" ORDER BY {tier} DESC, {position} DESC, {trace} ASC LIMIT {most}"));
         statement.push(&text);
         Ok(statement)
     }

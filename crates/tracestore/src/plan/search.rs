@@ -8,7 +8,7 @@ use tracewarden_model::{Timestamp, Window};
 use super::Tuning;
 use super::demands::{Demand, Demands};
 use super::estimates::{Subject, subject};
-use crate::select::Position;
+use crate::select::{Position, TRACE_ID_BYTES_MAX, indexed_from, indexed_to};
 use crate::settings::Bounds;
 use crate::sql::Statement;
 use crate::table::BoundTable;
@@ -16,6 +16,15 @@ use crate::{OnProgress, SearchProgress, StoreError, TraceStore};
 
 /// A range of time, its end exclusive; `None` for all of it.
 pub(crate) type Span = Option<(Timestamp, Timestamp)>;
+
+/// A range as something to remember under: bounds that move with the clock are told apart only as far as their distance
+/// makes a difference.
+fn about(range: Span) -> Option<(u32, i64)> {
+    range.map(|(from, to)| {
+        let scale = to.as_nanos().abs_diff(from.as_nanos()).checked_ilog2().unwrap_or(0);
+        (scale, to.as_nanos() >> scale.min(62))
+    })
+}
 
 pub(crate) struct Search<'a> {
     pub(crate) store: &'a TraceStore,
@@ -126,7 +135,9 @@ impl Search<'_> {
 
     /// Of a group of spans: whether their trace id is one.
     pub(crate) fn is_trace(trace: &str) -> String {
-        format!("NOT match({trace}, '^0*$') AND isValidUTF8({trace})")
+        format!(
+            "NOT match({trace}, '^0*$') AND isValidUTF8({trace}) AND length({trace}) <= {TRACE_ID_BYTES_MAX}"
+        )
     }
 
     /// How far is looked at these traces.
@@ -136,11 +147,11 @@ impl Search<'_> {
             for part in traces.chunks(self.tuning.ids) {
                 let mut statement = Statement::default();
                 let ids = statement.strings(part);
-                // The index holds whole seconds, rounded down: hence one more at the end.
                 statement.push(&format!(
-                    "SELECT `TraceId`, toUnixTimestamp64Nano(toDateTime64(min(`Start`), 9)), \
-                     toUnixTimestamp64Nano(toDateTime64(max(`End`), 9) + INTERVAL 1 SECOND) \
-                     FROM {index} WHERE `TraceId` IN {ids} GROUP BY `TraceId`"
+                    "SELECT `TraceId`, toUnixTimestamp64Nano({}), toUnixTimestamp64Nano({}) \
+                     FROM {index} WHERE `TraceId` IN {ids} GROUP BY `TraceId`",
+                    indexed_from(),
+                    indexed_to(),
                 ));
                 let rows: Vec<(String, i64, i64)> = self.rows(statement).await?;
                 indexed.extend(rows.into_iter().map(|(trace, from, to)| (trace, (from, to))));
@@ -164,7 +175,8 @@ impl Search<'_> {
         let mut statement = self.table.statement();
         let key = self.demands.key(self.table, &mut statement)?;
         let shown = self.demands.shown(&self.demands.all(), self.table, &mut statement)?;
-        Ok(subject((&self.table.name, key, shown, &statement.parameters)))
+        let window = about(Some((self.window.from(), self.window.to())));
+        Ok(subject((&self.table.name, key, shown, &statement.parameters, window)))
     }
 
     /// How many rows the store reckons that it would read for spans in a range that satisfy a demand, or that the order
@@ -177,12 +189,18 @@ impl Search<'_> {
         but_window: bool,
     ) -> Option<u64> {
         let (mut statement, condition) = self.key_subject(demand).ok()?;
-        // Bounds that move with the clock are told apart only as far as their distance makes a difference.
-        let about = range.map(|(from, to)| {
-            let scale = to.as_nanos().abs_diff(from.as_nanos()).checked_ilog2().unwrap_or(0);
-            (scale, to.as_nanos() >> scale.min(62))
-        });
-        let subject = subject((&self.table.name, &condition, &statement.parameters, about, but_window));
+        if !self.table.in_parts() {
+            // A table without parts of its own, such as a distributed one, gives no estimate.
+            return None;
+        }
+        let subject = subject((
+            &self.table.name,
+            &condition,
+            &statement.parameters,
+            self.demands.scope_subject(self.table),
+            about(range),
+            but_window,
+        ));
         if let Some(known) = self.store.memory.rows(subject) {
             return known;
         }
@@ -195,9 +213,8 @@ impl Search<'_> {
             self.table.trace_id, self.table.name
         ));
         let rows = match self.rows::<(String, String, u64, u64, u64)>(statement).await {
-            Ok(rows) if self.table.in_parts() => Some(rows.iter().map(|(_, _, _, rows, _)| rows).sum()),
-            // A table without parts of its own, such as a distributed one, gives no estimate.
-            _ => None,
+            Ok(rows) => Some(rows.iter().map(|(_, _, _, rows, _)| rows).sum()),
+            Err(_) => None,
         };
         self.store.memory.remember_rows(subject, rows);
         rows
@@ -206,8 +223,12 @@ impl Search<'_> {
     /// Tells how far the search has come.
     pub(crate) fn report(&self, searched_to: i64, traces: usize) {
         let Some(progress) = &self.progress else { return };
-        let whole = self.window.to().as_nanos().abs_diff(self.window.from().as_nanos()).max(1);
-        let done = self.window.to().as_nanos().abs_diff(searched_to);
+        let (from, to) = (self.window.from().as_nanos(), self.window.to().as_nanos());
+        let whole = to.abs_diff(from).max(1);
+        // In parts of the window: how far exactly a step went depends on spans that the caller may not see.
+        let part = whole.div_ceil(64);
+        let done = (to.abs_diff(searched_to) / part).saturating_mul(part).min(whole);
+        let searched_to = to.saturating_sub_unsigned(done);
         let shown = traces.min(self.wanted.saturating_sub(1));
         progress(SearchProgress {
             searched_to: Timestamp::from_nanos(searched_to),

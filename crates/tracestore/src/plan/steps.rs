@@ -120,7 +120,11 @@ impl Search<'_> {
             self.settle(met, walk, page).await?;
             let place = match last {
                 Some(last) if cut => {
-                    walk.top = self.nanos(last.key.saturating_add(1)).min(walk.top);
+                    let cut_at = self.nanos(last.key.saturating_add(1)).min(walk.top);
+                    // What lies behind the cut is read again: no more of it than so many traces need, as these did.
+                    let walked = walk.top.saturating_sub(cut_at).max(1);
+                    walk.length = walk.length.min(walked.saturating_mul(12));
+                    walk.top = cut_at;
                     walk.after = Some(last.clone());
                     walk.chunk = walk.chunk.saturating_mul(8).min(self.tuning.max_chunk);
                     last
@@ -130,15 +134,21 @@ impl Search<'_> {
                     walk.top = bottom;
                     walk.after = None;
                     // Before every span from the bottom on, and behind all others.
-                    Position { tier: 1, key: self.ticks_from(bottom).saturating_sub(1), trace_id: String::new() }
+                    Position {
+                        tier: 1,
+                        key: self.ticks_from(bottom).saturating_sub(1),
+                        trace_id: String::new(),
+                    }
                 }
             };
-            self.report(walk.top, page.len());
+            if !cut {
+                self.report(bottom, page.len());
+            }
             if page.len_through(&place) >= self.wanted {
                 break;
             }
             let disappointed = match patience {
-                Patience::Short => cut && page.len() == before,
+                Patience::Short => (cut && page.len() == before) || walk.rejected > self.tuning.rejected,
                 Patience::Long => walk.rejected > self.tuning.rejected,
                 Patience::Endless => false,
             };
@@ -193,19 +203,22 @@ impl Search<'_> {
         let range = Some((Timestamp::from_nanos(bottom), Timestamp::from_nanos(top)));
         let range = self.range(range, &mut statement);
         let [trace, newest] = ["trace", "newest"].map(|name| statement.own(name));
+        let (id, ticks) = (&self.table.trace_id, &self.table.ticks);
+        // Spans are left out, not traces: one whose newest span does not count stands further behind, by another span.
+        let behind = match after {
+            None => String::new(),
+            Some(after) => {
+                let (key, after) = (statement.int(after.key), statement.string(&after.trace_id));
+                format!(" AND ({ticks} < {key} OR {id} > {after})")
+            }
+        };
         let mut text = format!(
             "SELECT {id} AS {trace}, max({ticks}) AS {newest}, min({ticks}), count(), [{flags}] FROM {name} \
-             WHERE {range} AND {key} GROUP BY {trace} HAVING {is_trace}",
-            id = self.table.trace_id,
-            ticks = self.table.ticks,
+             WHERE {range}{behind} AND {key} GROUP BY {trace} HAVING {is_trace}",
             flags = flags.join(", "),
             name = self.table.name,
             is_trace = Self::is_trace(&trace),
         );
-        if let Some(after) = after {
-            let (key, id) = (statement.int(after.key), statement.string(&after.trace_id));
-            text.push_str(&format!(" AND ({newest} < {key} OR ({newest} = {key} AND {trace} > {id}))"));
-        }
         text.push_str(&format!(" ORDER BY {newest} DESC, {trace} ASC LIMIT {chunk}"));
         statement.push(&text);
         Ok(statement)
@@ -218,14 +231,10 @@ impl Search<'_> {
     }
 
     /// Puts on the page what belongs there of the traces that a step met, at least until the page is full.
-    async fn settle(
-        &self,
-        met: Vec<Met>,
-        walk: &mut Walk,
-        page: &mut Page,
-    ) -> Result<(), StoreError> {
+    async fn settle(&self, met: Vec<Met>, walk: &mut Walk, page: &mut Page) -> Result<(), StoreError> {
         let fresh: Vec<Met> = met.into_iter().filter(|met| walk.met.insert(met.trace.clone())).collect();
         let mut rest = fresh.as_slice();
+        let mut more = 1_usize;
         while let Some(next) = rest.first() {
             // Traces in doubt may have been found further behind, where others can still come before them.
             let found = page.len_through(&next.position());
@@ -233,7 +242,9 @@ impl Search<'_> {
                 break;
             }
             // As many as fill the page if nothing is wrong with those that show everything already.
-            let need = self.wanted.saturating_sub(found);
+            let need = self.wanted.saturating_sub(found).saturating_mul(more);
+            // Where many of them turn out to be on earlier pages, there are ever more of them in one question.
+            more = more.saturating_mul(2);
             let shown = |met: &&Met| met.flags.iter().all(|flag| *flag);
             let end = rest.iter().enumerate().filter(|(_, met)| shown(met)).nth(need.saturating_sub(1));
             let (wave, behind) = rest.split_at(end.map_or(rest.len(), |(at, _)| at + 1));
@@ -249,8 +260,7 @@ impl Search<'_> {
     async fn settle_wave(&self, wave: &[Met], page: &mut Page) -> Result<(), StoreError> {
         let ids: Vec<String> = wave.iter().map(|met| met.trace.clone()).collect();
         let sight = self.sight(&ids).await?;
-        let counts =
-            |met: &Met| sight.holds(&met.trace, self.nanos(met.oldest), self.nanos(met.newest));
+        let counts = |met: &Met| sight.holds(&met.trace, self.nanos(met.oldest), self.nanos(met.newest));
         let (certain, doubtful): (Vec<&Met>, Vec<&Met>) = wave.iter().partition(|met| counts(met));
         let mut doubtful: HashSet<String> = doubtful.into_iter().map(|met| met.trace.clone()).collect();
 
@@ -309,7 +319,8 @@ impl Search<'_> {
         let (newest, unsure) = self.newest_from(&ids, begin, sight).await?;
         doubtful.extend(unsure);
         // At the very tick where the page begins, its own traces have spans, too: those that were met there.
-        let earlier = met.iter().filter(|met| newest.get(&met.trace).is_some_and(|newest| *newest > met.newest));
+        let earlier =
+            met.iter().filter(|met| newest.get(&met.trace).is_some_and(|newest| *newest > met.newest));
         Ok(earlier.map(|met| met.trace.clone()).collect())
     }
 
@@ -355,7 +366,11 @@ impl Search<'_> {
     /// Remembers how far apart the traces of the answer are.
     fn learn(&self, walk: &Walk, page: &Page) {
         let Ok(subject) = self.subject() else { return };
-        let oldest = page.place(self.wanted).map_or(self.window.from().as_nanos(), |last| self.nanos(last.key));
+        if page.matched() == 0 {
+            return;
+        }
+        let oldest =
+            page.place(self.wanted).map_or(self.window.from().as_nanos(), |last| self.nanos(last.key));
         let walked = walk.begin.saturating_sub(oldest).max(1);
         let density = (page.len().min(self.wanted) as f64 / walked as f64).max(f64::MIN_POSITIVE);
         let experience = Experience { density: Some(density), candidates: None };

@@ -1,5 +1,7 @@
 //! Every plan, with sizes so small that each of its turns is taken, against the same answer.
 
+use std::sync::{Arc, Mutex};
+
 use rand::RngExt;
 use rand::seq::{IndexedRandom, SliceRandom};
 use rand_chacha::ChaCha8Rng;
@@ -7,7 +9,7 @@ use rand_chacha::ChaCha8Rng;
 use super::{HOUR, Query, SECOND};
 use crate::plan::{Choice, Demands, Plan, Tuning};
 use crate::select::Position;
-use crate::{SelectRequest, TraceStore};
+use crate::{OnProgress, SelectRequest, TraceStore};
 
 /// Sizes at which everything that can be cut, given up or turned away from is.
 fn tiny(random: &mut ChaCha8Rng) -> Tuning {
@@ -102,12 +104,26 @@ async fn walk(
     let mut after: Option<Position> = None;
     for number in 0.. {
         let Query { binding, scope, filter, window } = *query;
-        let request = SelectRequest { binding, scope, filter, window, limit, after, progress: None };
+        // What is told of the way depends on spans that the caller may not see: never more than in which 64th of the window.
+        let (from, to) = (window.from().as_nanos(), window.to().as_nanos());
+        let told = Arc::new(Mutex::new(Vec::new()));
+        let teller = Arc::clone(&told);
+        let progress: OnProgress =
+            Arc::new(move |progress| teller.lock().unwrap().push(progress.searched_to.as_nanos()));
+        let request =
+            SelectRequest { binding, scope, filter, window, limit, after, progress: Some(progress) };
         let (choice, tuning) = how(number);
         if scope.opens_nothing() {
             break;
         }
-        let found = store.search(&request, &table, choice, tuning).await.unwrap();
+        let index = store.usable_trace_index(binding).await.unwrap();
+        let found = store.prepare(&request, &table, index, tuning).unwrap().run(choice).await.unwrap();
+        let part = (to - from).max(1).unsigned_abs().div_ceil(64) as i64;
+        let told = told.lock().unwrap().clone();
+        assert!(
+            told.iter().all(|told| *told == from || (to - told) % part == 0),
+            "{told:?} of {from} to {to}"
+        );
         let page: Vec<_> = found.iter().take(limit as usize).collect();
         ids.extend(page.iter().map(|found| found.position.trace_id.clone()));
         after = page.last().map(|found| found.position.clone());
