@@ -66,7 +66,7 @@ pub(crate) struct Tuning {
     pub(crate) whole_rows: u64,
     /// Rows that the first step should read.
     pub(crate) step_rows: u64,
-    /// Traces that the first step has at most, as a multiple of those wanted: some may turn out not to belong.
+    /// Traces that steps may meet in vain before anything of the answer, as a multiple of those wanted.
     pub(crate) chunk: usize,
     /// Traces that any step has at most.
     pub(crate) max_chunk: usize,

@@ -256,10 +256,7 @@ impl Drafting<'_> {
                 state: state(there, &statements),
                 statements,
                 fields: vec![marked.field.clone()],
-                speeds_up: format!(
-                    "every search and every policy that looks at {}: a column of its own is read instead of the whole map",
-                    marked.field
-                ),
+                speeds_up: sped_up_by_column(marked, &name),
                 about: About::Key { map: map.to_owned(), key: key.to_owned(), column: name.clone() },
                 ..Draft::new(id.clone(), DdlKind::KeyColumn)
             });
@@ -451,4 +448,17 @@ fn serves_equality(index: &SkipIndex) -> bool {
 /// The column in `function(column)`.
 fn argument(expression: &str, function: &str) -> Option<String> {
     only_name(expression.strip_prefix(function)?.strip_suffix(')')?)
+}
+
+/// Policies read the map until an administrator has the column compared with it.
+fn sped_up_by_column(marked: &MarkedField, column: &str) -> String {
+    let field = &marked.field;
+    let adopted =
+        format!("once it is adopted: `\"column\": \"{column}\"` beside the field in `PUT /schema/fields`");
+    let what = match (marked.filterable, marked.policy) {
+        (true, true) => format!("searches by {field} at once, and policies that look at it {adopted}"),
+        (false, true) => format!("policies that look at {field}, {adopted}"),
+        _ => format!("searches by {field}"),
+    };
+    format!("{what}. A column of its own is read instead of the whole map")
 }

@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 
 use tracewarden_model::Timestamp;
 
+use super::candidates::Candidate;
 use super::demands::Demand;
 use super::found::{Found, Page};
 use super::grouped::Among;
@@ -114,17 +115,24 @@ impl Search<'_> {
         Ok((newest.into_iter().map(|(trace, (newest, _))| (trace, newest)).collect(), doubtful))
     }
 
-    /// Puts those of these traces on the page that belong to the answer, wherever in its order they stand. Where a demand
-    /// is given, a span of each is known to satisfy it, somewhere in what is looked at without a trace index.
+    /// Puts those of these traces on the page that belong to the answer, wherever in its order they stand. What is known of them
+    /// is that they show the given demand, if there is one.
     pub(crate) async fn decide(
         &self,
-        traces: Vec<String>,
+        candidates: Vec<Candidate>,
         known: Option<Demand>,
         page: &mut Page,
     ) -> Result<(), StoreError> {
+        let traces: Vec<String> = candidates.iter().map(|candidate| candidate.trace.clone()).collect();
         let sight = self.sight(&traces).await?;
-        let mut left = traces;
-        let mut doubtful: HashSet<String> = HashSet::new();
+        let counts = |candidate: &Candidate| {
+            let held =
+                |(oldest, newest)| sight.holds(&candidate.trace, self.nanos(oldest), self.nanos(newest));
+            candidate.shown.is_none_or(held)
+        };
+        let (certain, doubtful): (Vec<Candidate>, Vec<Candidate>) = candidates.into_iter().partition(counts);
+        let mut left: Vec<String> = certain.into_iter().map(|candidate| candidate.trace).collect();
+        let mut doubtful: HashSet<String> = doubtful.into_iter().map(|candidate| candidate.trace).collect();
         let mut newest: Option<HashMap<String, (i64, u64)>> = None;
         for demand in self.cheapest_first(known).await {
             if left.is_empty() {
@@ -162,14 +170,11 @@ impl Search<'_> {
         self.decide_in_doubt(doubtful.into_iter().collect(), page).await
     }
 
-    /// The demands that are open, in the order in which they leave the fewest traces for the least reading. The one that some
-    /// span of each trace is known to satisfy comes last, when few are left: open is whether the span counts, and without
-    /// a trace index nothing is.
+    /// The demands that are open, in the order in which they leave the fewest traces for the least reading.
     async fn cheapest_first(&self, known: Option<Demand>) -> Vec<Demand> {
         let mut demands = self.estimates(|demand| Some(demand) != known, |_| false).await;
         demands.sort_by_key(|(rows, _)| rows.unwrap_or(u64::MAX));
-        let last = known.filter(|_| self.index.is_some());
-        demands.into_iter().map(|(_, demand)| demand).chain(last).collect()
+        demands.into_iter().map(|(_, demand)| demand).collect()
     }
 
     /// The same for traces that only the grouped pass can decide about.

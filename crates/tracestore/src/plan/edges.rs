@@ -1,6 +1,7 @@
 //! What follows in the order: traces with spans in the window of which everything that the order looks at lies outside. They
 //! cross an edge of the window, and every condition is matched by a span beyond it.
 
+use super::candidates::Candidate;
 use super::demands::Demand;
 use super::found::Page;
 use super::grouped::Among;
@@ -41,7 +42,7 @@ impl Search<'_> {
     }
 
     /// Traces with a span in the window, and one outside of it that the order looks at; `None` when they are many.
-    async fn crossing(&self) -> Result<Option<Vec<String>>, StoreError> {
+    async fn crossing(&self) -> Result<Option<Vec<Candidate>>, StoreError> {
         let scan: Span = self.scan(Among::Window).await?;
         let table = self.table;
         let mut statement = table.statement();
@@ -58,6 +59,7 @@ impl Search<'_> {
         ));
         let traces: Vec<(String,)> = self.rows(statement).await?;
         let few = traces.len() <= self.tuning.ids;
-        Ok(few.then(|| traces.into_iter().map(|(trace,)| trace).collect()))
+        let candidate = |(trace,)| Candidate { trace, shown: None };
+        Ok(few.then(|| traces.into_iter().map(candidate).collect()))
     }
 }

@@ -89,13 +89,16 @@ impl Search<'_> {
 
     /// A walk from the newest end, with a first step so many nanoseconds long.
     pub(crate) fn walk(&self, first: i64) -> Walk {
-        let chunk = if self.unproven().is_empty() { 2 } else { self.tuning.chunk };
         Walk {
             begin: self.begin(),
             top: self.begin(),
             after: self.after.clone(),
             length: first.max(1),
-            chunk: self.wanted.saturating_mul(chunk),
+            // What is cut is read again: worth it only where all that are met belong to the page.
+            chunk: match self.unproven().as_slice() {
+                [] => self.wanted.saturating_mul(2),
+                _ => self.tuning.max_chunk,
+            },
             steps: 0,
             met: HashSet::new(),
             rejected: 0,
@@ -148,7 +151,10 @@ impl Search<'_> {
                 break;
             }
             let disappointed = match patience {
-                Patience::Short => (cut && page.len() == before) || walk.rejected > self.tuning.rejected,
+                Patience::Short => {
+                    let vain = walk.rejected > self.wanted.saturating_mul(self.tuning.chunk);
+                    (vain && page.len() == 0) || walk.rejected > self.tuning.rejected
+                }
                 Patience::Long => walk.rejected > self.tuning.rejected,
                 Patience::Endless => false,
             };

@@ -19,7 +19,7 @@ fn tiny(random: &mut ChaCha8Rng) -> Tuning {
         whole_rows: rows(random),
         step_rows: *[1, 10, 100].choose(random).unwrap(),
         chunk: *[1, 2, 8].choose(random).unwrap(),
-        max_chunk: 1_000,
+        max_chunk: few(random),
         candidates: few(random),
         candidate_rows: rows(random),
         edge_rows: rows(random),
