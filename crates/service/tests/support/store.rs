@@ -159,17 +159,21 @@ fn search(statement: &str, selected: &[(String, i64, u64)]) -> Vec<String> {
     }
     let row = |(id, time, spans): &(String, i64, u64)| {
         let time = FIRST + time;
-        if statement.contains("SELECT DISTINCT") {
+        if statement.contains("SELECT DISTINCT") && statement.contains(" AS tw_time") {
+            format!("[{id:?},{time},1]")
+        } else if statement.contains("SELECT DISTINCT") {
             format!("[{id:?}]")
         } else if let Some((_, rest)) = statement.split_once(", count(), [") {
             // A step, and what else a span may show: one number for each demand.
             let (flags, _) = rest.split_once("] FROM").unwrap();
             let flags = vec!["1"; flags.matches("countIf(").count()].join(",");
             format!("[{id:?},{time},{time},{spans},[{flags}]]")
-        } else if statement.contains("maxIf(") {
+        } else if statement.contains("HAVING") {
+            // The grouped pass.
             format!("[{id:?},1,{time},{spans}]")
         } else {
-            format!("[{id:?},{time},{time},{spans}]")
+            // About traces by their ids: the oldest and the newest, and the newest in the window.
+            format!("[{id:?},{time},{time},{time},{spans}]")
         }
     };
     selected.iter().map(row).collect()
