@@ -225,9 +225,14 @@ impl Search<'_> {
         let Some(progress) = &self.progress else { return };
         let (from, to) = (self.window.from().as_nanos(), self.window.to().as_nanos());
         let whole = to.abs_diff(from).max(1);
-        // In parts of the window: how far exactly a step went depends on spans that the caller may not see.
-        let part = whole.div_ceil(64);
-        let done = (to.abs_diff(searched_to) / part).saturating_mul(part).min(whole);
+        // In parts of the window: how far exactly a step went depends on spans that the caller may not see. Not below a second,
+        // or a window of some nanoseconds would tell nanoseconds.
+        let part = whole.div_ceil(64).max(1_000_000_000);
+        let done = if searched_to <= from {
+            whole
+        } else {
+            (to.abs_diff(searched_to) / part).saturating_mul(part).min(whole)
+        };
         let searched_to = to.saturating_sub_unsigned(done);
         let shown = traces.min(self.wanted.saturating_sub(1));
         progress(SearchProgress {

@@ -104,7 +104,8 @@ async fn walk(
     let mut after: Option<Position> = None;
     for number in 0.. {
         let Query { binding, scope, filter, window } = *query;
-        // What is told of the way depends on spans that the caller may not see: never more than in which 64th of the window.
+        // What is told of the way depends on spans that the caller may not see: never more than in which 64th of the window,
+        // and never a part of a second.
         let (from, to) = (window.from().as_nanos(), window.to().as_nanos());
         let told = Arc::new(Mutex::new(Vec::new()));
         let teller = Arc::clone(&told);
@@ -118,7 +119,7 @@ async fn walk(
         }
         let index = store.usable_trace_index(binding).await.unwrap();
         let found = store.prepare(&request, &table, index, tuning).unwrap().run(choice).await.unwrap();
-        let part = (to - from).max(1).unsigned_abs().div_ceil(64) as i64;
+        let part = (to - from).max(1).unsigned_abs().div_ceil(64).max(SECOND as u64) as i64;
         let told = told.lock().unwrap().clone();
         assert!(
             told.iter().all(|told| *told == from || (to - told) % part == 0),
