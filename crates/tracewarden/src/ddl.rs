@@ -134,7 +134,7 @@ fn size(bytes: u64) -> String {
     units.into_iter().find(|(unit, _)| bytes >= unit.saturating_mul(2)).map_or_else(
         || format!("{bytes} B"),
         |(unit, name)| {
-            let tenths = bytes.saturating_mul(10) / unit;
+            let tenths = u128::from(bytes) * 10 / u128::from(unit);
             format!("{}.{} {name}", tenths / 10, tenths % 10)
         },
     )
@@ -158,7 +158,7 @@ mod tests {
             (2_047, "2047 B"),
             (2_048, "2.0 KiB"),
             (5 << 20, "5.0 MiB"),
-            (u64::MAX, "1717986918.4 GiB"),
+            (u64::MAX, "17179869183.9 GiB"),
         ] {
             assert_eq!(size(bytes), told);
         }
