@@ -141,7 +141,8 @@ impl Client {
         sent: Sent,
     ) -> Result<Vec<T>, StoreError> {
         let mut measured: Measured = self.shared.metrics.begin();
-        let until = Instant::now() + self.bounds.time() + GRACE;
+        let begun = Instant::now();
+        let until = begun + self.bounds.time() + GRACE;
         let question = Question { statement, format: ROWS, sent };
         let mut rows = self.collect_once(&question, until).await;
         if matches!(rows, Err(StoreError::Short(_))) {
@@ -149,7 +150,12 @@ impl Client {
             rows = self.collect_once(&question, until).await;
         }
         match &rows {
-            Ok(_) => measured.complete(),
+            Ok(rows) => {
+                // The text holds names of columns and keys; the values, which are somebody's data, are beside it.
+                let (milliseconds, rows) = (begun.elapsed().as_secs_f64() * 1e3, rows.len());
+                tracing::debug!(milliseconds, rows, statement = statement.text, "the store answered");
+                measured.complete();
+            }
             Err(error) => measured.failed(error),
         }
         rows

@@ -259,11 +259,12 @@ fn selection_of(scope: &AccessScope) -> String {
     let index = Some("`otel`.`otel_traces_trace_id_ts`".to_owned());
     let search = store.prepare(&request, &table, index, Tuning::default()).unwrap();
     let bounds = (1_800_000_000_000_000_000, 1_800_001_800_000_000_001);
-    let step = search.step_statement(bounds.0, bounds.1, request.after.as_ref(), 408).unwrap();
+    let [step, wide_step] = [false, true]
+        .map(|wide| search.step_statement(bounds.0, bounds.1, request.after.as_ref(), 408, wide).unwrap());
     let around = Some((at(1_799_996_400), at(1_800_007_200)));
     let grouped = search.grouped_statement(Among::Window, around, request.after.as_ref()).unwrap();
     let mut text = String::new();
-    for (plan, statement) in [("a step", step), ("a grouped pass", grouped)] {
+    for (plan, statement) in [("a step", step), ("a wide step", wide_step), ("a grouped pass", grouped)] {
         let mut sql = statement.text.clone();
         for word in ["FROM", "WHERE", "GROUP BY", "HAVING", "AND countIf", "ORDER BY"] {
             sql = sql.replace(&format!(" {word}"), &format!("\n{word}"));

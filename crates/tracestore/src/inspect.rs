@@ -121,7 +121,7 @@ impl TraceStore {
     pub fn sent_setting(&self, name: &str) -> Option<String> {
         // Of the statements that may take the longest.
         let bounds = Bounds::of(&self.config).while_read(&self.config);
-        let settings = settings(&self.config, bounds, READONLY);
+        let settings = settings(&self.config, bounds, READONLY, false);
         settings.into_iter().find(|(known, _)| *known == name).map(|(_, value)| value)
     }
 }

@@ -101,6 +101,7 @@ pub struct TraceStore {
     layouts: Arc<layout::KeptLayouts>,
     /// What searches learned that makes later ones cheaper.
     memory: Arc<plan::Memory>,
+    believed: Arc<select::Believed>,
 }
 
 impl TraceStore {
@@ -111,7 +112,7 @@ impl TraceStore {
     pub fn new(config: StoreConfig, entropy: Arc<dyn Entropy>) -> Result<Self, StoreError> {
         let config = Arc::new(config);
         let client = client::Client::new(Arc::clone(&config), entropy)?;
-        Ok(Self { client, config, layouts: Arc::default(), memory: Arc::default() })
+        Ok(Self { client, config, layouts: Arc::default(), memory: Arc::default(), believed: Arc::default() })
     }
 
     /// Names the counts of this store's statements in a registry.

@@ -30,7 +30,7 @@ pub(crate) use estimates::Memory;
 pub(crate) use found::{Found, Page};
 #[cfg(test)]
 pub(crate) use grouped::Among;
-pub(crate) use search::Search;
+pub(crate) use search::{Search, Spans};
 
 use crate::StoreError;
 use estimates::Experience;
@@ -78,6 +78,12 @@ pub(crate) struct Tuning {
     pub(crate) edge_rows: u64,
     /// Traces that steps may meet in vain.
     pub(crate) rejected: usize,
+    /// Traces that must have been met in vain, nine for each of the answer, before steps look at what shows the other demands, too.
+    pub(crate) wide_rejected: usize,
+    /// Whether they do so though that is under keys of maps, which are costly to read.
+    pub(crate) wide_maps: bool,
+    /// Rows that can be read in the time that it takes to ask for one more trace by its id.
+    pub(crate) rows_of_a_question: f64,
     /// Ids in one statement.
     pub(crate) ids: usize,
 }
@@ -93,6 +99,9 @@ impl Default for Tuning {
             candidate_rows: 8_000_000,
             edge_rows: 4_000_000,
             rejected: 50_000,
+            wide_rejected: 500,
+            wide_maps: false,
+            rows_of_a_question: 300.0,
             ids: 20_000,
         }
     }
@@ -158,7 +167,7 @@ impl Search<'_> {
         }
         if let Ok(subject) = self.subject() {
             let at = self.demands.all().iter().position(|known| *known == demand);
-            let experience = Experience { density: None, candidates: at };
+            let experience = Experience { density: None, candidates: at, wide: false };
             self.store.memory.remember_experience(subject, experience);
         }
         Ok(true)
@@ -182,14 +191,14 @@ impl Search<'_> {
         let demands = self.demands.all().into_iter().filter(|demand| which(*demand));
         let asked = demands.map(|demand| {
             let but_window = but_window(demand);
-            async move { (self.estimate(Some(demand), self.anywhere(), but_window).await, demand) }
+            async move { (self.estimate(Spans::Of(demand), self.anywhere(), but_window).await, demand) }
         });
         futures::stream::iter(asked).buffered(4).collect().await
     }
 
     /// The plan to begin with.
     async fn plan(&self) -> Plan {
-        let experience = self.subject().ok().and_then(|subject| self.store.memory.experience(subject));
+        let experience = self.experience();
         if let Some(Experience { candidates: Some(at), .. }) = experience
             && let Some(demand) = self.demands.all().get(at)
         {
@@ -200,7 +209,7 @@ impl Search<'_> {
             return Plan::Steps { first: (first as i64).max(1) };
         }
         let window = Some((self.window.from(), self.window.to()));
-        if let Some(key) = self.estimate(None, window, false).await
+        if let Some(key) = self.estimate(Spans::OfOrder, window, false).await
             && key > self.tuning.whole_rows
             && let Some((rows, demand)) = self.rarest(self.tuning.candidate_rows).await
             && rows.saturating_mul(4) <= key
@@ -215,7 +224,7 @@ impl Search<'_> {
         let (from, to) = (self.window.from().as_nanos(), self.window.to().as_nanos());
         let whole = to.saturating_sub(from).max(1);
         let window = Some((self.window.from(), self.window.to()));
-        let Some(rows) = self.estimate(None, window, false).await else {
+        let Some(rows) = self.estimate(Spans::OfOrder, window, false).await else {
             return (whole / 64).max(1);
         };
         if rows <= self.tuning.whole_rows {

@@ -107,6 +107,7 @@ fn read_statement(table: &BoundTable, projection: &[String], traces: &[SelectedT
     let mut statement = table.statement();
     let columns: Vec<String> = projection.iter().map(|name| quote(name)).collect();
     let ids = id_list(traces, &mut statement);
+    statement.by_id = true;
     let places: Vec<String> = (1..=traces.len()).map(|place| place.to_string()).collect();
     // No bounds in time: a trace is read whole, however long it is.
     statement.push(&format!(

@@ -4,8 +4,11 @@
 //! index says it reaches, or else as far as `max_trace_duration` around the window. In which way the traces are found is
 //! the planner's affair.
 
-use std::sync::Arc;
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
+use futures::future::Either;
 use tokio::time::{Duration, Instant};
 use tracewarden_model::{Binding, ColumnType, Filter, Window};
 use tracewarden_policy::AccessScope;
@@ -91,6 +94,40 @@ impl Selection {
     }
 }
 
+/// What the tables of a binding were found to be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Tables {
+    columns: Arc<[Column]>,
+    /// The quoted name of the trace index, if it can be used.
+    index: Option<String>,
+}
+
+/// The tables of one binding as the last request found them: there is one access model, and it binds one table.
+#[derive(Debug, Default)]
+pub(crate) struct Believed(Mutex<Option<(Binding, Tables)>>);
+
+impl Believed {
+    fn of(&self, binding: &Binding) -> Option<Tables> {
+        let held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        held.as_ref().filter(|(held, _)| held == binding).map(|(_, tables)| tables.clone())
+    }
+
+    fn remember(&self, binding: &Binding, tables: &Tables) {
+        let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        *held = Some((binding.clone(), tables.clone()));
+    }
+}
+
+/// Tells nothing before what it rests on is confirmed: how many traces were found is something about spans, too.
+fn held_back(progress: OnProgress, confirmed: &Arc<AtomicBool>) -> OnProgress {
+    let confirmed = Arc::clone(confirmed);
+    Arc::new(move |made| {
+        if confirmed.load(Ordering::Relaxed) {
+            progress(made);
+        }
+    })
+}
+
 impl TraceStore {
     pub(crate) async fn bound_table(&self, binding: &Binding) -> Result<BoundTable, StoreError> {
         let columns = self.columns(&binding.database, &binding.table).await?;
@@ -102,17 +139,63 @@ impl TraceStore {
     /// # Errors
     /// When the store fails. There is no partial selection.
     pub async fn select(&self, request: SelectRequest<'_>) -> Result<Selection, StoreError> {
+        let current = self.bound_tables(request.binding);
+        let believed = self.believed.of(request.binding).filter(|_| !request.scope.opens_nothing());
+        let Some(believed) = believed else {
+            let tables = current.await?;
+            return self.search(&request, tables, request.progress.clone()).await;
+        };
+        // The columns are looked at in every request, since policies rest on them; but the search need not wait for that, as
+        // long as nothing of it gets out before they are known to be what it took them for.
+        let confirmed = Arc::new(AtomicBool::new(false));
+        let progress = request.progress.clone().map(|progress| held_back(progress, &confirmed));
+        let search = pin!(self.search(&request, believed.clone(), progress));
+        let (current, found) = match futures::future::select(pin!(current), search).await {
+            Either::Left((current, search)) => {
+                let current = current?;
+                if current != believed {
+                    return self.search(&request, current, request.progress.clone()).await;
+                }
+                confirmed.store(true, Ordering::Relaxed);
+                (current, search.await)
+            }
+            Either::Right((found, current)) => (current.await?, found),
+        };
+        if current != believed {
+            return self.search(&request, current, request.progress.clone()).await;
+        }
+        found
+    }
+
+    /// The tables of a binding as they are now, which later requests believe until they have looked themselves. When the
+    /// trace index was dropped, or is something else now, nothing may depend on it.
+    async fn bound_tables(&self, binding: &Binding) -> Result<Tables, StoreError> {
+        let (columns, index) = match &binding.trace_index {
+            None => (self.columns(&binding.database, &binding.table).await?, None),
+            Some(name) => {
+                let [columns, index] = self.columns_of(&binding.database, [&binding.table, name]).await?;
+                (columns, is_trace_index(&index).then(|| quote_table(&binding.database, name)))
+            }
+        };
+        let tables = Tables { columns: columns.into(), index };
+        self.believed.remember(binding, &tables);
+        Ok(tables)
+    }
+
+    async fn search(
+        &self,
+        request: &SelectRequest<'_>,
+        tables: Tables,
+        progress: Option<OnProgress>,
+    ) -> Result<Selection, StoreError> {
         // Before the scope is looked at, so that a table that is gone is the same error for everyone.
-        let (table, index) = futures::future::try_join(
-            self.bound_table(request.binding),
-            self.usable_trace_index(request.binding),
-        )
-        .await?;
-        let table = Arc::new(table);
+        let table = Arc::new(BoundTable::new(request.binding, tables.columns.to_vec())?);
         if request.scope.opens_nothing() {
             return Ok(Selection { traces: Vec::new(), table, next: None });
         }
-        let found = self.prepare(&request, &table, index, Tuning::default())?.run(Choice::Best).await?;
+        let mut search = self.prepare(request, &table, tables.index, Tuning::default())?;
+        search.progress = progress;
+        let found = search.run(Choice::Best).await?;
         let limit = request.limit as usize;
         let next = found.len().checked_sub(limit).filter(|more| *more > 0).and(limit.checked_sub(1));
         let next = next.and_then(|last| found.get(last)).map(|last| last.position.clone());
@@ -123,6 +206,7 @@ impl TraceStore {
     }
 
     /// The quoted name of the bound trace index. When it was dropped, or is something else now, nothing may depend on it.
+    #[cfg(test)]
     pub(crate) async fn usable_trace_index(&self, binding: &Binding) -> Result<Option<String>, StoreError> {
         let Some(name) = &binding.trace_index else { return Ok(None) };
         let columns = self.columns(&binding.database, name).await?;
@@ -173,6 +257,7 @@ impl TraceStore {
         let demands = Demands::new(scope, &[], &table)?;
         let opened = demands.shown(&demands.all(), &table, &mut statement)?;
         let id = statement.string(trace_id);
+        statement.by_id = true;
         statement.push(&format!(
             "SELECT count(), {opened} FROM {} WHERE {} = {id}",
             table.name, table.trace_id_column,

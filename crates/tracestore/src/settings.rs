@@ -44,8 +44,17 @@ impl Bounds {
     }
 }
 
-/// Settings of every statement, as name and value.
-pub(crate) fn settings(config: &StoreConfig, bounds: Bounds, readonly: &str) -> Vec<(&'static str, String)> {
+/// Of a statement that looks for traces by their ids: their projection leaves so little that it does not pay to look into
+/// indexes first.
+const BY_ID: (&str, &str) = ("use_skip_indexes_on_data_read", "1");
+
+/// Settings of a statement, as name and value; of one that looks for traces by their ids, or any other.
+pub(crate) fn settings(
+    config: &StoreConfig,
+    bounds: Bounds,
+    readonly: &str,
+    by_id: bool,
+) -> Vec<(&'static str, String)> {
     let mut settings = vec![
         ("readonly", readonly.to_owned()),
         ("max_execution_time", bounds.seconds.to_string()),
@@ -53,13 +62,15 @@ pub(crate) fn settings(config: &StoreConfig, bounds: Bounds, readonly: &str) -> 
         ("max_memory_usage", config.max_memory_bytes.to_string()),
     ];
     settings.extend(config.max_threads.map(|threads| ("max_threads", threads.to_string())));
-    settings.extend(NEEDED.iter().chain(NEUTRAL).map(|(name, value)| (*name, (*value).to_owned())));
+    let all = NEEDED.iter().chain(NEUTRAL).copied();
+    let all = all.map(|(name, value)| if by_id && name == BY_ID.0 { BY_ID } else { (name, value) });
+    settings.extend(all.map(|(name, value)| (name, value.to_owned())));
     settings
 }
 
 /// Names of all settings that are sent.
 pub(crate) fn names(config: &StoreConfig) -> Vec<&'static str> {
-    settings(config, Bounds::of(config), READONLY).into_iter().map(|(name, _)| name).collect()
+    settings(config, Bounds::of(config), READONLY, false).into_iter().map(|(name, _)| name).collect()
 }
 
 #[cfg(test)]

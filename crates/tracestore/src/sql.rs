@@ -11,6 +11,8 @@ pub(crate) struct Statement {
     pub(crate) text: String,
     /// Values of `p0`, `p1`, …, encoded.
     pub(crate) parameters: Vec<String>,
+    /// Whether it looks for traces by their ids.
+    pub(crate) by_id: bool,
     /// Where a value is among the parameters.
     places: HashMap<String, usize>,
     /// What every name of ours begins with.
@@ -19,7 +21,13 @@ pub(crate) struct Statement {
 
 impl Default for Statement {
     fn default() -> Self {
-        Self { text: String::new(), parameters: Vec::new(), places: HashMap::new(), prefix: "tw_".to_owned() }
+        Self {
+            text: String::new(),
+            parameters: Vec::new(),
+            by_id: false,
+            places: HashMap::new(),
+            prefix: "tw_".to_owned(),
+        }
     }
 }
 

@@ -64,6 +64,7 @@ impl TraceStore {
         let mut statement = table.statement();
         let matched = table.any_condition(&filter.conditions, &mut statement)?;
         let ids = id_list(&selection.traces, &mut statement);
+        statement.by_id = true;
         let ticks = &table.ticks;
         let per_tick = table.nanos_per_tick;
         // In 128 bits nothing overflows, and nanoseconds stay exact.

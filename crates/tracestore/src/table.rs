@@ -1,10 +1,10 @@
 //! Columns of tables, as the store has them now.
 
-use tracewarden_model::{Binding, ColumnType, Condition, MarkedField};
+use tracewarden_model::{Binding, ColumnType, Condition, FieldSource, MarkedField};
 use tracewarden_policy::{Predicate, lower_condition};
 
 use crate::fields::fit;
-use crate::key_columns::{Purpose, held_keys};
+use crate::key_columns::{Purpose, held_keys, with_column};
 use crate::layout::MapKey;
 use crate::predicate_sql::render;
 use crate::sql::{Statement, quote};
@@ -34,31 +34,52 @@ impl TraceStore {
     /// # Errors
     /// When the store fails.
     pub async fn columns(&self, database: &str, table: &str) -> Result<Vec<Column>, StoreError> {
+        let [columns] = self.columns_of(database, [table]).await?;
+        Ok(columns)
+    }
+
+    /// The columns of several tables of a database, in one statement.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub(crate) async fn columns_of<const N: usize>(
+        &self,
+        database: &str,
+        tables: [&str; N],
+    ) -> Result<[Vec<Column>; N], StoreError> {
         let mut statement = Statement::default();
-        let (in_database, of_table) = (statement.string(database), statement.string(table));
-        let engine = statement.own("engine");
+        let in_database = statement.string(database);
+        let of_tables = tables.map(|table| statement.string(table)).join(", ");
+        let in_parts = statement.own("in_parts");
         statement.push(&format!(
-            "WITH (SELECT max(engine LIKE '%MergeTree') FROM system.tables WHERE database = {in_database} AND name = {of_table}) \
-             AS {engine} SELECT name, type, default_kind, if(default_kind = 'MATERIALIZED', default_expression, ''), \
-             ifNull({engine}, 0) FROM system.columns \
-             WHERE database = {in_database} AND table = {of_table} AND default_kind != 'EPHEMERAL' ORDER BY position"
+            "WITH (SELECT groupArray(name) FROM system.tables \
+             WHERE database = {in_database} AND name IN ({of_tables}) AND engine LIKE '%MergeTree') AS {in_parts} \
+             SELECT table, name, type, default_kind, if(default_kind = 'MATERIALIZED', default_expression, ''), \
+             has({in_parts}, table) FROM system.columns \
+             WHERE database = {in_database} AND table IN ({of_tables}) AND default_kind != 'EPHEMERAL' \
+             ORDER BY table, position"
         ));
-        let rows: Vec<(String, String, String, String, u8)> = self.client.rows(statement).await?;
-        let (columns, expressions) = rows
-            .into_iter()
-            .map(|(name, type_text, kind, expression, in_parts)| {
-                let column = Column {
-                    column_type: ColumnType::parse(&type_text),
-                    derived: matches!(kind.as_str(), "MATERIALIZED" | "ALIAS"),
-                    name,
-                    type_text,
-                    key: None,
-                    in_parts: in_parts == 1,
-                };
-                (column, expression)
-            })
-            .unzip();
-        self.held_behind(database, table, held_keys(columns, expressions)).await
+        let rows: Vec<(String, String, String, String, String, u8)> = self.client.rows(statement).await?;
+        let mut found = tables.map(|_| Vec::new());
+        for (place, table) in found.iter_mut().zip(tables) {
+            let (columns, expressions) = rows
+                .iter()
+                .filter(|(of_table, ..)| of_table == table)
+                .map(|(_, name, type_text, kind, expression, in_parts)| {
+                    let column = Column {
+                        column_type: ColumnType::parse(type_text),
+                        derived: matches!(kind.as_str(), "MATERIALIZED" | "ALIAS"),
+                        name: name.clone(),
+                        type_text: type_text.clone(),
+                        key: None,
+                        in_parts: *in_parts == 1,
+                    };
+                    (column, expression.clone())
+                })
+                .unzip();
+            *place = self.held_behind(database, table, held_keys(columns, expressions)).await?;
+        }
+        Ok(found)
     }
 
     /// Forgets the keys of columns that a distributed table declares and the table behind it does not have in the same
@@ -163,6 +184,15 @@ impl BoundTable {
     /// Whether the table keeps its rows itself, in parts, of which the store can say how many it would read.
     pub(crate) fn in_parts(&self) -> bool {
         self.columns.iter().any(|column| column.in_parts)
+    }
+
+    /// Whether the values of a field are in a column, rather than within one.
+    pub(crate) fn is_column(&self, field: &MarkedField, purpose: Purpose) -> bool {
+        match field.source {
+            FieldSource::Column => true,
+            FieldSource::MapKey => with_column(field.clone(), &self.columns, purpose).column.is_some(),
+            FieldSource::JsonPath => false,
+        }
     }
 
     /// A statement over this table.

@@ -136,7 +136,9 @@ fn answer(head: &str, body: &str, answers: &mut Answers) -> (String, bool) {
     if body.contains("system.columns") {
         let known = body.contains("otel_traces");
         let columns = answers.columns.iter().filter(|_| known);
-        (lines(columns.map(|(name, kind)| format!("[{name:?},{kind:?},\"\",\"\",1]")).collect()), false)
+        let row =
+            |(name, kind): &(String, String)| format!("[\"otel_traces\",{name:?},{kind:?},\"\",\"\",1]");
+        (lines(columns.map(row).collect()), false)
     } else if body.contains("system.tables") {
         // No distributed ones.
         (String::new(), false)
@@ -167,7 +169,7 @@ fn search(statement: &str, selected: &[(String, i64, u64)]) -> Vec<String> {
             // A step, and what else a span may show: one number for each demand.
             let (flags, _) = rest.split_once("] FROM").unwrap();
             let flags = vec!["1"; flags.matches("countIf(").count()].join(",");
-            format!("[{id:?},{time},{time},{spans},[{flags}]]")
+            format!("[{id:?},{time},{time},{time},{spans},[{flags}]]")
         } else if statement.contains("HAVING") {
             // The grouped pass.
             format!("[{id:?},1,{time},{spans}]")

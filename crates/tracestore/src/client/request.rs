@@ -43,7 +43,8 @@ impl Shared {
             .append_pair("query_id", &format!("tracewarden-{id}"))
             .append_pair("default_format", question.format);
         if let Sent::Settings(bounds) = question.sent {
-            let all = settings(&self.config, bounds, endpoint.dialect.readonly());
+            let by_id = question.statement.by_id;
+            let all = settings(&self.config, bounds, endpoint.dialect.readonly(), by_id);
             let known = all.into_iter().filter(|(name, _)| endpoint.dialect.knows(name));
             url.query_pairs_mut().extend_pairs(known);
         }

@@ -62,6 +62,7 @@ impl Search<'_> {
         let trace = statement.own("trace");
         let ids: Vec<String> = traces.iter().map(|trace| (*trace).clone()).collect();
         let ids = statement.strings(&ids);
+        statement.by_id = true;
         let inside = self.inside(&mut statement);
         let (table, ticks) = (self.table, &self.table.ticks);
         statement.push(&format!(

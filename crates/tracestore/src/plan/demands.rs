@@ -5,6 +5,7 @@ use tracewarden_policy::AccessScope;
 
 use super::estimates::{Subject, subject};
 use crate::StoreError;
+use crate::key_columns::Purpose;
 use crate::sql::Statement;
 use crate::table::BoundTable;
 
@@ -50,6 +51,14 @@ impl<'a> Demands<'a> {
             texts.push(table.condition(restriction, &mut statement).ok()?);
         }
         Some(subject((texts, &statement.parameters)))
+    }
+
+    /// Whether everything that they look at is in columns, of which a step can read one more for little.
+    pub(crate) fn are_of_columns(&self, table: &BoundTable) -> bool {
+        let mut access = self.scope.rests_on().iter().map(AsRef::as_ref);
+        let mut filter = self.conditions.iter().map(|condition| &condition.field);
+        access.all(|field| table.is_column(field, Purpose::Access))
+            && filter.all(|field| table.is_column(field, Purpose::Filter))
     }
 
     /// All of them, in the one order that rows, masks and statements have them in.

@@ -29,6 +29,8 @@ pub(crate) struct Experience {
     pub(crate) density: Option<f64>,
     /// The demand, by its place, of which the candidates were few when the steps disappointed.
     pub(crate) candidates: Option<usize>,
+    /// Whether steps looked at what shows the other demands, too.
+    pub(crate) wide: bool,
 }
 
 /// Remembers for a minute.

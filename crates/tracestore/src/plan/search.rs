@@ -7,7 +7,7 @@ use tracewarden_model::{Timestamp, Window};
 
 use super::Tuning;
 use super::demands::{Demand, Demands};
-use super::estimates::{Subject, subject};
+use super::estimates::{Experience, Subject, subject};
 use crate::select::{Position, TRACE_ID_BYTES_MAX, indexed_from, indexed_to};
 use crate::settings::Bounds;
 use crate::sql::Statement;
@@ -16,6 +16,17 @@ use crate::{OnProgress, SearchProgress, StoreError, TraceStore};
 
 /// A range of time, its end exclusive; `None` for all of it.
 pub(crate) type Span = Option<(Timestamp, Timestamp)>;
+
+/// Which spans are reckoned with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Spans {
+    /// Those that the order looks at.
+    OfOrder,
+    /// Those that satisfy a demand.
+    Of(Demand),
+    /// Those that satisfy any.
+    OfAnyDemand,
+}
 
 /// A range as something to remember under: bounds that move with the clock are told apart only as far as their distance
 /// makes a difference.
@@ -57,6 +68,11 @@ impl Sight {
     pub(crate) fn of(&self, trace: &str) -> Option<(i64, i64)> {
         let default = || self.default.map(|(from, to)| (from.as_nanos(), to.as_nanos()));
         self.indexed.get(trace).copied().or_else(default)
+    }
+
+    /// Whether nothing of a trace counts beyond a range in nanoseconds, its end exclusive.
+    pub(crate) fn is_within(&self, trace: &str, (from, to): (i64, i64)) -> bool {
+        self.of(trace).is_some_and(|(begin, end)| from <= begin && end <= to)
     }
 
     /// Whether spans of a trace from the one time to the other all count.
@@ -160,12 +176,17 @@ impl Search<'_> {
         Ok(Sight { indexed, default: self.default })
     }
 
-    /// What the key of the order is, as something to remember estimates under.
-    fn key_subject(&self, demand: Option<Demand>) -> Result<(Statement, String), StoreError> {
+    /// A condition for some spans, as something to remember estimates under.
+    fn condition(&self, spans: Spans) -> Result<(Statement, String), StoreError> {
         let mut statement = self.table.statement();
-        let text = match demand {
-            None => self.demands.key(self.table, &mut statement)?,
-            Some(demand) => self.demands.satisfied(demand, self.table, &mut statement)?,
+        let text = match spans {
+            Spans::OfOrder => self.demands.key(self.table, &mut statement)?,
+            Spans::Of(demand) => self.demands.satisfied(demand, self.table, &mut statement)?,
+            Spans::OfAnyDemand => {
+                let all = self.demands.all().into_iter();
+                let all = all.map(|demand| self.demands.satisfied(demand, self.table, &mut statement));
+                format!("({})", all.collect::<Result<Vec<String>, StoreError>>()?.join(" OR "))
+            }
         };
         Ok((statement, text))
     }
@@ -179,16 +200,15 @@ impl Search<'_> {
         Ok(subject((&self.table.name, key, shown, &statement.parameters, window)))
     }
 
-    /// How many rows the store reckons that it would read for spans in a range that satisfy a demand, or that the order
-    /// looks at; `None` where it does not say. Never an error: whatever keeps it from answering is told by the statement that
+    /// How earlier searches for the same went.
+    pub(crate) fn experience(&self) -> Option<Experience> {
+        self.subject().ok().and_then(|subject| self.store.memory.experience(subject))
+    }
+
+    /// How many rows the store reckons that it would read for some of the spans in a range; `None` where it does not say. Never an error: whatever keeps it from answering is told by the statement that
     /// has to be answered.
-    pub(crate) async fn estimate(
-        &self,
-        demand: Option<Demand>,
-        range: Span,
-        but_window: bool,
-    ) -> Option<u64> {
-        let (mut statement, condition) = self.key_subject(demand).ok()?;
+    pub(crate) async fn estimate(&self, spans: Spans, range: Span, but_window: bool) -> Option<u64> {
+        let (mut statement, condition) = self.condition(spans).ok()?;
         if !self.table.in_parts() {
             // A table without parts of its own, such as a distributed one, gives no estimate.
             return None;

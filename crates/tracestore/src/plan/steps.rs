@@ -12,7 +12,7 @@ use tracewarden_model::Timestamp;
 use super::demands::Demand;
 use super::estimates::Experience;
 use super::found::{Found, Page};
-use super::search::{Search, Sight};
+use super::search::{Search, Sight, Spans};
 use crate::StoreError;
 use crate::select::Position;
 use crate::sql::Statement;
@@ -21,10 +21,11 @@ use crate::sql::Statement;
 #[derive(Debug, Clone)]
 struct Met {
     trace: String,
-    /// Of its spans in the step that the order looks at, the newest and the oldest, in ticks, and how many there are.
+    /// Of its spans in the step that the order looks at, the newest, in ticks, and how many there are.
     newest: i64,
-    oldest: i64,
     spans: u64,
+    /// Of all its spans that the step looked at the oldest and the newest, in ticks.
+    extent: (i64, i64),
     /// Which demands they show, beside the one that they all do.
     flags: Vec<bool>,
 }
@@ -36,7 +37,7 @@ impl Met {
     }
 }
 
-type Row = (String, i64, i64, u64, Vec<u8>);
+type Row = (String, i64, i64, i64, u64, Vec<u8>);
 
 /// How steps went on.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -72,7 +73,12 @@ pub(crate) struct Walk {
     chunk: usize,
     /// Steps made.
     steps: u32,
-    /// Traces met, and how many of them did not belong to the answer.
+    /// Whether an earlier search tells how many traces it takes.
+    informed: bool,
+    /// Whether a step looks at what shows the other demands, too: then it can tell of traces that they do not belong to the
+    /// answer, if nothing of them lies beyond the step.
+    wide: bool,
+    /// Traces looked at, and how many of them did not belong to the answer.
     met: HashSet<String>,
     rejected: usize,
 }
@@ -89,6 +95,7 @@ impl Search<'_> {
 
     /// A walk from the newest end, with a first step so many nanoseconds long.
     pub(crate) fn walk(&self, first: i64) -> Walk {
+        let experience = self.experience();
         Walk {
             begin: self.begin(),
             top: self.begin(),
@@ -100,6 +107,8 @@ impl Search<'_> {
                 _ => self.tuning.max_chunk,
             },
             steps: 0,
+            informed: experience.is_some(),
+            wide: experience.is_some_and(|experience| experience.wide),
             met: HashSet::new(),
             rejected: 0,
         }
@@ -115,14 +124,15 @@ impl Search<'_> {
         let from = self.window.from().as_nanos();
         while walk.top > from {
             let bottom = self.bottom(walk);
+            walk.wide = walk.wide || self.widens((bottom, walk.top), walk, page.len()).await;
             let met = self.step(bottom, walk).await?;
             walk.steps = walk.steps.saturating_add(1);
             let cut = met.len() >= walk.chunk;
             let last = met.last().map(Met::position);
             let before = page.len();
-            self.settle(met, walk, page).await?;
-            let place = match last {
-                Some(last) if cut => {
+            let stopped = self.settle(met, bottom, patience, walk, page).await?;
+            let place = match stopped.or_else(|| last.filter(|_| cut)) {
+                Some(last) => {
                     let cut_at = self.nanos(last.key.saturating_add(1)).min(walk.top);
                     // What lies behind the cut is read again: no more of it than so many traces need, as these did.
                     let walked = walk.top.saturating_sub(cut_at).max(1);
@@ -144,26 +154,29 @@ impl Search<'_> {
                     }
                 }
             };
-            if !cut {
+            if walk.after.is_none() {
                 self.report(bottom, page.len());
             }
             if page.len_through(&place) >= self.wanted {
                 break;
             }
-            let disappointed = match patience {
-                Patience::Short => {
-                    let vain = walk.rejected > self.wanted.saturating_mul(self.tuning.chunk);
-                    (vain && page.len() == 0) || walk.rejected > self.tuning.rejected
-                }
-                Patience::Long => walk.rejected > self.tuning.rejected,
-                Patience::Endless => false,
-            };
-            if disappointed {
+            if self.is_disappointed(walk, patience, page) {
                 return Ok(Went::Disappointed(place));
             }
         }
-        self.learn(walk, page);
+        self.learn(walk, page).await;
         Ok(Went::Through)
+    }
+
+    fn is_disappointed(&self, walk: &Walk, patience: Patience, page: &Page) -> bool {
+        match patience {
+            Patience::Short => {
+                let vain = walk.rejected > self.wanted.saturating_mul(self.tuning.chunk);
+                (vain && page.len() == 0) || walk.rejected > self.tuning.rejected
+            }
+            Patience::Long => walk.rejected > self.tuning.rejected,
+            Patience::Endless => false,
+        }
     }
 
     /// Where a step begins, in nanoseconds: at a whole tick, so that no span's time is in two of them.
@@ -176,16 +189,16 @@ impl Search<'_> {
 
     /// The traces with spans in a step that the order looks at, in order; at most as many as a chunk has.
     async fn step(&self, bottom: i64, walk: &Walk) -> Result<Vec<Met>, StoreError> {
-        let statement = self.step_statement(bottom, walk.top, walk.after.as_ref(), walk.chunk)?;
+        let statement = self.step_statement(bottom, walk.top, walk.after.as_ref(), walk.chunk, walk.wide)?;
         let rows: Vec<Row> = self.rows(statement).await?;
         let asked = self.unproven().len();
-        let met = rows.into_iter().map(|(trace, newest, oldest, spans, flags)| {
+        let met = rows.into_iter().map(|(trace, newest, oldest, last, spans, flags)| {
             // A flag that is missing must not pass for one that is set.
             if flags.len() != asked {
                 return Err(StoreError::Short("a row lacks what was asked of its trace".to_owned()));
             }
             let flags = flags.into_iter().map(|flag| flag == 1).collect();
-            Ok(Met { trace, newest, oldest, spans, flags })
+            Ok(Met { trace, newest, spans, extent: (oldest, last), flags })
         });
         met.collect()
     }
@@ -196,16 +209,16 @@ impl Search<'_> {
         top: i64,
         after: Option<&Position>,
         chunk: usize,
+        wide: bool,
     ) -> Result<Statement, StoreError> {
         let mut statement = self.table.statement();
         let key = self.demands.key(self.table, &mut statement)?;
-        let flags = self
+        let satisfied = self
             .unproven()
             .into_iter()
-            .map(|demand| {
-                Ok(format!("countIf({}) > 0", self.demands.satisfied(demand, self.table, &mut statement)?))
-            })
+            .map(|demand| self.demands.satisfied(demand, self.table, &mut statement))
             .collect::<Result<Vec<String>, StoreError>>()?;
+        let flags = satisfied.iter().map(|one| format!("countIf({one}) > 0")).collect::<Vec<_>>().join(", ");
         let range = Some((Timestamp::from_nanos(bottom), Timestamp::from_nanos(top)));
         let range = self.range(range, &mut statement);
         let [trace, newest] = ["trace", "newest"].map(|name| statement.own(name));
@@ -218,15 +231,21 @@ impl Search<'_> {
                 format!(" AND ({ticks} < {key} OR {id} > {after})")
             }
         };
-        let mut text = format!(
-            "SELECT {id} AS {trace}, max({ticks}) AS {newest}, min({ticks}), count(), [{flags}] FROM {name} \
-             WHERE {range}{behind} AND {key} GROUP BY {trace} HAVING {is_trace}",
-            flags = flags.join(", "),
+        let (last, spans, looked_at, also) = if wide {
+            let looked_at = format!("({})", [std::slice::from_ref(&key), &satisfied].concat().join(" OR "));
+            let counted = format!("countIf({key})");
+            let also = format!(" AND {counted} > 0");
+            (format!("maxIf({ticks}, {key})"), counted, looked_at, also)
+        } else {
+            (format!("max({ticks})"), "count()".to_owned(), key, String::new())
+        };
+        statement.push(&format!(
+            "SELECT {id} AS {trace}, {last} AS {newest}, min({ticks}), max({ticks}), {spans}, [{flags}] FROM {name} \
+             WHERE {range}{behind} AND {looked_at} GROUP BY {trace} HAVING {is_trace}{also} \
+             ORDER BY {newest} DESC, {trace} ASC LIMIT {chunk}",
             name = self.table.name,
             is_trace = Self::is_trace(&trace),
-        );
-        text.push_str(&format!(" ORDER BY {newest} DESC, {trace} ASC LIMIT {chunk}"));
-        statement.push(&text);
+        ));
         Ok(statement)
     }
 
@@ -236,9 +255,20 @@ impl Search<'_> {
         self.demands.all().into_iter().filter(|demand| Some(*demand) != implied).collect()
     }
 
-    /// Puts on the page what belongs there of the traces that a step met, at least until the page is full.
-    async fn settle(&self, met: Vec<Met>, walk: &mut Walk, page: &mut Page) -> Result<(), StoreError> {
-        let fresh: Vec<Met> = met.into_iter().filter(|met| walk.met.insert(met.trace.clone())).collect();
+    /// Puts on the page what belongs there of the traces that a step met, at least until the page is full. A place where it
+    /// was given up: what the step met behind it has not been looked at.
+    async fn settle(
+        &self,
+        met: Vec<Met>,
+        bottom: i64,
+        patience: Patience,
+        walk: &mut Walk,
+        page: &mut Page,
+    ) -> Result<Option<Position>, StoreError> {
+        // Where the step has looked at all spans that count. At the tick at which it begins, some were left out.
+        let top = walk.after.as_ref().map_or(walk.top, |after| self.nanos(after.key).min(walk.top));
+        let seen = walk.wide.then_some((bottom, top));
+        let fresh: Vec<Met> = met.into_iter().filter(|met| !walk.met.contains(&met.trace)).collect();
         let mut rest = fresh.as_slice();
         let mut more = 1_usize;
         while let Some(next) = rest.first() {
@@ -253,25 +283,39 @@ impl Search<'_> {
             more = more.saturating_mul(2);
             let shown = |met: &&Met| met.flags.iter().all(|flag| *flag);
             let end = rest.iter().enumerate().filter(|(_, met)| shown(met)).nth(need.saturating_sub(1));
-            let (wave, behind) = rest.split_at(end.map_or(rest.len(), |(at, _)| at + 1));
+            let end = end.map_or(rest.len(), |(at, _)| at + 1);
+            // Of what they show nothing is known at first: a few tell how many of them it takes.
+            let few = need.saturating_mul(self.tuning.chunk).max(walk.met.len().saturating_mul(4));
+            let (wave, behind) = rest.split_at(if walk.informed { end } else { end.min(few.max(1)) });
             let before = page.len();
-            self.settle_wave(wave, page).await?;
+            self.settle_wave(wave, seen, page).await?;
+            walk.met.extend(wave.iter().map(|met| met.trace.clone()));
             walk.rejected =
                 walk.rejected.saturating_add(wave.len().saturating_sub(page.len().saturating_sub(before)));
             rest = behind;
+            if !rest.is_empty() && self.is_disappointed(walk, patience, page) {
+                return Ok(wave.last().map(Met::position));
+            }
         }
-        Ok(())
+        Ok(None)
     }
 
-    async fn settle_wave(&self, wave: &[Met], page: &mut Page) -> Result<(), StoreError> {
+    async fn settle_wave(
+        &self,
+        wave: &[Met],
+        seen: Option<(i64, i64)>,
+        page: &mut Page,
+    ) -> Result<(), StoreError> {
         let ids: Vec<String> = wave.iter().map(|met| met.trace.clone()).collect();
         let sight = self.sight(&ids).await?;
-        let counts = |met: &Met| sight.holds(&met.trace, self.nanos(met.oldest), self.nanos(met.newest));
+        let counts = |met: &Met| sight.holds(&met.trace, self.nanos(met.extent.0), self.nanos(met.extent.1));
         let (certain, doubtful): (Vec<&Met>, Vec<&Met>) = wave.iter().partition(|met| counts(met));
         let mut doubtful: HashSet<String> = doubtful.into_iter().map(|met| met.trace.clone()).collect();
 
-        let (mut kept, missing): (Vec<&Met>, Vec<&Met>) =
+        let (mut kept, mut missing): (Vec<&Met>, Vec<&Met>) =
             certain.into_iter().partition(|met| met.flags.iter().all(|flag| *flag));
+        // Whatever could show the rest was looked at.
+        missing.retain(|met| !seen.is_some_and(|seen| sight.is_within(&met.trace, seen)));
         kept.extend(self.complete(missing, &sight, &mut doubtful).await?);
         kept.retain(|met| !doubtful.contains(&met.trace));
 
@@ -282,6 +326,26 @@ impl Search<'_> {
             }
         }
         self.decide_in_doubt(doubtful.into_iter().collect(), page).await
+    }
+
+    /// Whether the next step is to look at what shows the other demands, too: when hardly any trace that was met belongs to the
+    /// answer, and to read that costs less than to ask about each of those that it will meet.
+    async fn widens(&self, (bottom, top): (i64, i64), walk: &Walk, found: usize) -> bool {
+        let in_vain = walk.rejected >= self.tuning.wide_rejected && walk.rejected >= found.saturating_mul(9);
+        // Without a trace index nothing says that a trace ends within the step.
+        if !in_vain || self.index.is_none() || self.unproven().is_empty() {
+            return false;
+        }
+        if !self.tuning.wide_maps && !self.demands.are_of_columns(self.table) {
+            return false;
+        }
+        let step = Some((Timestamp::from_nanos(bottom), Timestamp::from_nanos(top)));
+        let narrow = self.estimate(Spans::OfOrder, step, false).await;
+        let wide = self.estimate(Spans::OfAnyDemand, step, false).await;
+        let (Some(narrow), Some(wide)) = (narrow, wide) else { return false };
+        let walked = walk.begin.saturating_sub(walk.top).max(1);
+        let expected = walk.met.len() as f64 * (top.saturating_sub(bottom) as f64 / walked as f64);
+        wide as f64 <= narrow as f64 * 1.25 + expected * self.tuning.rows_of_a_question
     }
 
     /// Those of some traces of which other spans show what is missing.
@@ -355,8 +419,8 @@ impl Search<'_> {
                 Some((Timestamp::from_nanos(bottom), Timestamp::from_nanos(top)))
             };
             let (whole, part) = futures::future::join(
-                self.estimate(None, range(length), false),
-                self.estimate(None, range(length / 16), false),
+                self.estimate(Spans::OfOrder, range(length), false),
+                self.estimate(Spans::OfOrder, range(length / 16), false),
             )
             .await;
             let (Some(whole), Some(part)) = (whole, part) else { return length };
@@ -369,8 +433,8 @@ impl Search<'_> {
         length
     }
 
-    /// Remembers how far apart the traces of the answer are.
-    fn learn(&self, walk: &Walk, page: &Page) {
+    /// Remembers how far apart the traces of the answer are, and what would have been the better way to them.
+    async fn learn(&self, walk: &Walk, page: &Page) {
         let Ok(subject) = self.subject() else { return };
         if page.matched() == 0 {
             return;
@@ -379,7 +443,8 @@ impl Search<'_> {
             page.place(self.wanted).map_or(self.window.from().as_nanos(), |last| self.nanos(last.key));
         let walked = walk.begin.saturating_sub(oldest).max(1);
         let density = (page.len().min(self.wanted) as f64 / walked as f64).max(f64::MIN_POSITIVE);
-        let experience = Experience { density: Some(density), candidates: None };
+        let wide = walk.wide || self.widens((oldest, walk.begin), walk, page.len()).await;
+        let experience = Experience { density: Some(density), candidates: None, wide };
         self.store.memory.remember_experience(subject, experience);
     }
 }

@@ -147,6 +147,8 @@ pub(crate) const NEUTRAL: &[(&str, &str)] = &[
     ("prefer_global_in_and_join", "0"),
     // Indexes and projections, as above.
     ("use_skip_indexes", "1"),
+    // Before reading begins: only then does it count what they leave when it chooses between the table and a projection.
+    ("use_skip_indexes_on_data_read", "0"),
     // It cannot be empty, and no index has this name. What has no value that means nothing is `force_data_skipping_indices`:
     // a profile with it has statements fail, visibly.
     ("ignore_data_skipping_indices", "tracewarden_ignores_none"),

@@ -24,6 +24,9 @@ fn tiny(random: &mut ChaCha8Rng) -> Tuning {
         candidate_rows: rows(random),
         edge_rows: rows(random),
         rejected: few(random),
+        wide_rejected: *[0, 0, 3, 1_000].choose(random).unwrap(),
+        wide_maps: random.random_bool(0.8),
+        rows_of_a_question: 300.0,
         ids: few(random),
     }
 }
