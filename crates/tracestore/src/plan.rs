@@ -78,8 +78,10 @@ pub(crate) struct Tuning {
     pub(crate) edge_rows: u64,
     /// Traces that steps may meet in vain.
     pub(crate) rejected: usize,
-    /// Traces that must have been met in vain, nine for each of the answer, before steps look at what shows the other demands, too.
+    /// Traces that must have been met in vain before steps look at what shows the other demands, too; and how many for each
+    /// of the answer.
     pub(crate) wide_rejected: usize,
+    pub(crate) wide_in_vain: usize,
     /// Whether they do so though that is under keys of maps, which are costly to read.
     pub(crate) wide_maps: bool,
     /// Rows that can be read in the time that it takes to ask for one more trace by its id.
@@ -100,6 +102,7 @@ impl Default for Tuning {
             edge_rows: 4_000_000,
             rejected: 50_000,
             wide_rejected: 500,
+            wide_in_vain: 9,
             wide_maps: false,
             rows_of_a_question: 300.0,
             ids: 20_000,

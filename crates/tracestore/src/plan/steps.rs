@@ -331,7 +331,8 @@ impl Search<'_> {
     /// Whether the next step is to look at what shows the other demands, too: when hardly any trace that was met belongs to the
     /// answer, and to read that costs less than to ask about each of those that it will meet.
     async fn widens(&self, (bottom, top): (i64, i64), walk: &Walk, found: usize) -> bool {
-        let in_vain = walk.rejected >= self.tuning.wide_rejected && walk.rejected >= found.saturating_mul(9);
+        let in_vain = walk.rejected >= self.tuning.wide_rejected
+            && walk.rejected >= found.saturating_mul(self.tuning.wide_in_vain);
         // Without a trace index nothing says that a trace ends within the step.
         if !in_vain || self.index.is_none() || self.unproven().is_empty() {
             return false;

@@ -25,7 +25,8 @@ fn tiny(random: &mut ChaCha8Rng) -> Tuning {
         edge_rows: rows(random),
         rejected: few(random),
         wide_rejected: *[0, 0, 3, 1_000].choose(random).unwrap(),
-        wide_maps: random.random_bool(0.8),
+        wide_in_vain: *[0, 0, 0, 9].choose(random).unwrap(),
+        wide_maps: random.random_bool(0.9),
         rows_of_a_question: 300.0,
         ids: few(random),
     }
@@ -43,7 +44,7 @@ pub(super) async fn every_plan(
     let demands = Demands::new(query.scope, &query.filter.conditions, &table).unwrap().all();
     let steps = [SECOND, 600 * SECOND, HOUR, 3 * HOUR, i64::MAX];
     let steps = steps.map(|first| Choice::Only(Plan::Steps { first }));
-    let candidates = demands.into_iter().map(|demand| Choice::Only(Plan::Candidates(demand)));
+    let candidates = demands.iter().map(|&demand| Choice::Only(Plan::Candidates(demand)));
     let mut choices: Vec<Choice> = vec![Choice::Best, Choice::Only(Plan::Grouped)];
     choices.extend(candidates);
     choices.extend(steps.choose(random).copied());
@@ -62,6 +63,15 @@ pub(super) async fn every_plan(
         assert_eq!(found, expected, "{choice:?}, pages of {limit}, {tuning:?}");
         tried.count(choice);
     }
+    // Steps that look at what shows the other demands, too: they take it from the trace index that a trace shows nothing.
+    if query.binding.trace_index.is_some() && demands.len() > 1 {
+        let first = *[60 * SECOND, 600 * SECOND, HOUR].choose(random).unwrap();
+        let wide = Tuning { wide_rejected: 0, wide_in_vain: 0, wide_maps: true, ..tiny(random) };
+        let wide = Tuning { max_chunk: 1_000, ids: 1_000, rows_of_a_question: 1e9, ..wide };
+        let found = walk(store, query, 200, |_| (Choice::Only(Plan::Steps { first }), wide)).await;
+        assert_eq!(found, expected, "wide steps of {first} ns");
+        tried.wide += 1;
+    }
     if random.random_bool(0.3) {
         let found = walk(store, query, 3, |page| {
             let choice = choices.get(page % choices.len()).copied().unwrap_or(Choice::Best);
@@ -78,6 +88,7 @@ pub(super) struct Tried {
     steps: usize,
     candidates: usize,
     grouped: usize,
+    wide: usize,
 }
 
 impl Tried {
@@ -90,9 +101,9 @@ impl Tried {
         } += 1;
     }
 
-    /// The plan that was asked least often.
+    /// How often what was asked least often was.
     pub(super) fn least(&self) -> usize {
-        [self.best, self.steps, self.candidates, self.grouped].into_iter().min().unwrap_or(0)
+        [self.best, self.steps, self.candidates, self.grouped, self.wide].into_iter().min().unwrap_or(0)
     }
 }
 
