@@ -50,11 +50,10 @@ const UUIDS: [&str; 3] = [
 
 const NUMBERS: [&str; 8] = ["0", "1", "-1.5", "1e400", "9223372036854775808", "nan", "", "1x"];
 
-/// What a JSON document may hold where something else is expected, as JSON. No dates: the store keeps a string that looks
-/// like one as a date or as a string, by what the rows before it had at the path.
-const WRONG: [&str; 4] = ["[1]", "[[\"a\"]]", "[{\"a\":\"b\"}]", "[\"a\",1]"];
-/// The same where it is not a number that is expected.
-const WRONG_NUMBERS: [&str; 3] = ["1", "-1.5", "18446744073709551615"];
+/// What a JSON document may hold where something else is expected, as JSON; a number where none is. No dates: the store
+/// keeps a string that looks like one as a date or as a string, by what the rows before it had at the path.
+const WRONG: [&str; 7] =
+    ["1", "-1.5", "18446744073709551615", "[1]", "[[\"a\"]]", "[{\"a\":\"b\"}]", "[\"a\",1]"];
 
 impl Generator {
     pub(super) fn bytes(&mut self) -> Vec<u8> {
@@ -180,9 +179,9 @@ impl Generator {
             } else if self.chance(20) {
                 continue;
             } else if self.chance(20) {
-                let number = *logical != LogicalType::Number && self.chance(43);
-                let wrong = if number { self.pick(&WRONG_NUMBERS, "1") } else { self.pick(&WRONG, "[1]") };
-                FieldValue::Other(wrong.to_owned())
+                let wrong = self.pick(&WRONG, "1");
+                let right = *logical == LogicalType::Number && !wrong.starts_with('[');
+                FieldValue::Other(if right { "[1]" } else { wrong }.to_owned())
             } else if self.chance(5) {
                 FieldValue::Null
             } else {
