@@ -352,6 +352,11 @@ impl Client {
         Self { session: Some(Session::default()), ..self.clone() }
     }
 
+    /// How often the request's statements came to be answered by another endpoint, the first one included.
+    pub(crate) fn moves(&self) -> usize {
+        self.session.as_ref().map_or(0, Session::moves)
+    }
+
     /// A client of this endpoint alone.
     ///
     /// # Errors

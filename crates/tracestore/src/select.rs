@@ -4,6 +4,9 @@
 //! index says it reaches, or else as far as `max_trace_duration` around the window. In which way the traces are found is
 //! the planner's affair.
 
+#[cfg(test)]
+mod tests;
+
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,6 +23,9 @@ use crate::{OnProgress, StoreError, TraceStore};
 
 /// Longest trace id. What is longer belongs to no trace: cursors and lists of ids have to hold them.
 pub const TRACE_ID_BYTES_MAX: usize = 256;
+
+/// How often a search is begun again on another endpoint.
+const SEARCHES_MAX: usize = 3;
 
 /// Which traces are asked for.
 pub struct SelectRequest<'a> {
@@ -118,16 +124,6 @@ impl Believed {
     }
 }
 
-/// Tells nothing before what it rests on is confirmed: how many traces were found is something about spans, too.
-fn held_back(progress: OnProgress, confirmed: &Arc<AtomicBool>) -> OnProgress {
-    let confirmed = Arc::clone(confirmed);
-    Arc::new(move |made| {
-        if confirmed.load(Ordering::Relaxed) {
-            progress(made);
-        }
-    })
-}
-
 impl TraceStore {
     pub(crate) async fn bound_table(&self, binding: &Binding) -> Result<BoundTable, StoreError> {
         let columns = self.columns(&binding.database, &binding.table).await?;
@@ -139,32 +135,60 @@ impl TraceStore {
     /// # Errors
     /// When the store fails. There is no partial selection.
     pub async fn select(&self, request: SelectRequest<'_>) -> Result<Selection, StoreError> {
-        let current = self.bound_tables(request.binding);
-        let believed = self.believed.of(request.binding).filter(|_| !request.scope.opens_nothing());
-        let Some(believed) = believed else {
-            let tables = current.await?;
-            return self.search(&request, tables, request.progress.clone()).await;
-        };
-        // The columns are looked at in every request, since policies rest on them; but the search need not wait for that, as
-        // long as nothing of it gets out before they are known to be what it took them for.
-        let confirmed = Arc::new(AtomicBool::new(false));
-        let progress = request.progress.clone().map(|progress| held_back(progress, &confirmed));
-        let search = pin!(self.search(&request, believed.clone(), progress));
-        let (current, found) = match futures::future::select(pin!(current), search).await {
-            Either::Left((current, search)) => {
-                let current = current?;
-                if current != believed {
-                    return self.search(&request, current, request.progress.clone()).await;
-                }
-                confirmed.store(true, Ordering::Relaxed);
-                (current, search.await)
-            }
-            Either::Right((found, current)) => (current.await?, found),
-        };
-        if current != believed {
-            return self.search(&request, current, request.progress.clone()).await;
+        if let Some(found) = self.select_believing(&request).await? {
+            return Ok(found);
         }
-        found
+        for _ in 0..SEARCHES_MAX {
+            let current = self.bound_tables(request.binding).await?;
+            let moves = self.client.moves().max(1);
+            let found = self.search(&request, current, request.progress.clone()).await;
+            if self.client.moves() <= moves {
+                return found;
+            }
+        }
+        Err(StoreError::Short("the endpoint changed with every search".to_owned()))
+    }
+
+    /// The columns are looked at in every request, since policies rest on them; but the search need not wait for that, as
+    /// long as nothing of it gets out before they are known to be what it took them for. Nothing where that is not known in
+    /// the end: what one endpoint says of the columns is not what another reads.
+    async fn select_believing(&self, request: &SelectRequest<'_>) -> Result<Option<Selection>, StoreError> {
+        let believed = self.believed.of(request.binding).filter(|_| !request.scope.opens_nothing());
+        let Some(believed) = believed else { return Ok(None) };
+        let confirmed = Arc::new(AtomicBool::new(false));
+        let moves = self.client.moves().max(1);
+        let stays = {
+            let client = self.client.clone();
+            move || client.moves() <= moves
+        };
+        let progress = request.progress.clone().map(|progress| {
+            let (confirmed, stays) = (Arc::clone(&confirmed), stays.clone());
+            // How many traces were found is something about spans, too.
+            let told: OnProgress = Arc::new(move |made| {
+                if confirmed.load(Ordering::Acquire) && stays() {
+                    progress(made);
+                }
+            });
+            told
+        });
+        let current = pin!(self.bound_tables(request.binding));
+        let search = pin!(self.search(request, believed.clone(), progress));
+        let found = match futures::future::select(current, search).await {
+            Either::Left((current, search)) => {
+                if current? != believed || !stays() {
+                    return Ok(None);
+                }
+                confirmed.store(true, Ordering::Release);
+                search.await
+            }
+            Either::Right((found, current)) => {
+                if current.await? != believed {
+                    return Ok(None);
+                }
+                found
+            }
+        };
+        if stays() { found.map(Some) } else { Ok(None) }
     }
 
     /// The tables of a binding as they are now, which later requests believe until they have looked themselves. When the

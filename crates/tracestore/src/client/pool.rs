@@ -48,21 +48,34 @@ enum State {
 
 /// The endpoint to which the statements of one request go, once one of them was answered.
 #[derive(Debug, Clone)]
-pub(super) struct Session(Arc<AtomicUsize>);
+pub(super) struct Session(Arc<Stay>);
+
+#[derive(Debug)]
+struct Stay {
+    at: AtomicUsize,
+    /// How often it became another one, the first time included.
+    moves: AtomicUsize,
+}
 
 impl Default for Session {
     fn default() -> Self {
-        Self(Arc::new(AtomicUsize::new(usize::MAX)))
+        Self(Arc::new(Stay { at: AtomicUsize::new(usize::MAX), moves: AtomicUsize::new(0) }))
     }
 }
 
 impl Session {
     pub(super) fn stay(&self, at: usize) {
-        self.0.store(at, Ordering::Relaxed);
+        if self.0.at.swap(at, Ordering::AcqRel) != at {
+            self.0.moves.fetch_add(1, Ordering::AcqRel);
+        }
+    }
+
+    pub(super) fn moves(&self) -> usize {
+        self.0.moves.load(Ordering::Acquire)
     }
 
     fn place(&self) -> usize {
-        self.0.load(Ordering::Relaxed)
+        self.0.at.load(Ordering::Acquire)
     }
 }
 

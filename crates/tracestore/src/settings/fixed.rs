@@ -149,6 +149,9 @@ pub(crate) const NEUTRAL: &[(&str, &str)] = &[
     ("use_skip_indexes", "1"),
     // Before reading begins: only then does it count what they leave when it chooses between the table and a projection.
     ("use_skip_indexes_on_data_read", "0"),
+    // What several indexes leave of an `OR` was worked out wrongly more than once, and spans were missing without a word:
+    // ClickHouse issues 94020 and 119528. Without it each index is asked about the whole condition.
+    ("use_skip_indexes_for_disjunctions", "0"),
     // It cannot be empty, and no index has this name. What has no value that means nothing is `force_data_skipping_indices`:
     // a profile with it has statements fail, visibly.
     ("ignore_data_skipping_indices", "tracewarden_ignores_none"),

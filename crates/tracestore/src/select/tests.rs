@@ -1,0 +1,108 @@
+//! What a search believes of its tables before it has looked, on the real engine.
+
+use std::sync::Mutex;
+
+use tracewarden_model::{
+    AccessModel, Caller, Display, FieldRef, FieldSource, LogicalType, MarkedField, Timestamp,
+};
+use tracewarden_policy::{CompiledPolicies, RolePolicy, authorise};
+use tracewarden_testkit::local_store::LocalStore;
+
+use super::*;
+use crate::differential::{connect, execute};
+use crate::layout::key_column_expression;
+
+const BEGIN: i64 = 1_790_000_000;
+
+fn model() -> AccessModel {
+    let key = MarkedField {
+        field: FieldRef::key("m", "k"),
+        source: FieldSource::MapKey,
+        logical: LogicalType::String,
+        column_type: ColumnType::String,
+        filterable: true,
+        policy: true,
+        column: Some("held".to_owned()),
+    };
+    AccessModel { version: 1, binding: None, fields: vec![key] }
+}
+
+fn binding() -> Binding {
+    Binding {
+        database: "default".to_owned(),
+        table: "spans".to_owned(),
+        trace_id: "TraceId".to_owned(),
+        span_id: "SpanId".to_owned(),
+        timestamp: "At".to_owned(),
+        parent_span_id: "ParentSpanId".to_owned(),
+        trace_index: Some("ends".to_owned()),
+        display: Display::default(),
+    }
+}
+
+/// The traces that the policy `m["k"] == "x"` opens, and how many were told of on the way.
+async fn open(store: &TraceStore) -> (Result<Vec<String>, StoreError>, Vec<u32>) {
+    let model = model();
+    let expression = "m[\"k\"] == \"x\"".to_owned();
+    let policy = RolePolicy { role: "r", title: "t", expression: &expression };
+    let scope = authorise([policy], None, &Caller::default(), &model, &CompiledPolicies::new()).unwrap();
+    let at = |seconds: i64| Timestamp::from_nanos((BEGIN + seconds) * 1_000_000_000);
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let teller = Arc::clone(&told);
+    let request = SelectRequest {
+        binding: &binding(),
+        scope: &scope,
+        filter: &Filter::default(),
+        window: Window::new(at(0), at(100)).unwrap(),
+        limit: 10,
+        after: None,
+        progress: Some(Arc::new(move |progress| teller.lock().unwrap().push(progress.traces))),
+    };
+    let found = store.select(request).await;
+    let told = told.lock().unwrap().clone();
+    (found.map(|found| found.trace_ids().map(str::to_owned).collect()), told)
+}
+
+#[tokio::test]
+async fn a_search_does_not_rest_on_what_it_believed() {
+    let local = LocalStore::start().unwrap();
+    let store = connect(&local);
+    let run = |statement: &str| execute(&local, statement.to_owned());
+    let form = key_column_expression("m", "k");
+    run(&format!(
+        "CREATE TABLE default.spans (At DateTime64(9), TraceId String, SpanId String, ParentSpanId String, \
+         m Map(LowCardinality(String), String), held LowCardinality(Nullable(String)) MATERIALIZED {form}) \
+         ENGINE = MergeTree ORDER BY At"
+    ))
+    .await;
+    run("CREATE TABLE default.ends (TraceId String, Start DateTime, End DateTime) ENGINE = MergeTree ORDER BY TraceId")
+        .await;
+    let insert = |id: &str, value: &str| {
+        format!(
+            "INSERT INTO default.spans (At, TraceId, SpanId, ParentSpanId, m) \
+             VALUES (toDateTime64({}, 9), '{id}', 's', '', map('k', '{value}'))",
+            BEGIN + 10
+        )
+    };
+    run(&insert("a", "x")).await;
+    for _ in 0..2 {
+        assert_eq!(open(&store).await.0, Ok(vec!["a".to_owned()]));
+    }
+
+    // The column now says of every new span what opens it. A search that rests on it finds them.
+    run("ALTER TABLE default.spans MODIFY COLUMN held LowCardinality(Nullable(String)) MATERIALIZED 'x'").await;
+    run(&insert("b", "y")).await;
+    let (found, told) = open(&store).await;
+    assert_eq!(found, Ok(vec!["a".to_owned()]));
+    assert!(told.iter().all(|told| *told <= 1), "{told:?}");
+    // It believes what it has seen now, until that is not so either.
+    assert_eq!(open(&store).await.0, Ok(vec!["a".to_owned()]));
+
+    // What the search fails on is not what fails the request.
+    run("DROP TABLE default.ends").await;
+    run("ALTER TABLE default.spans DROP COLUMN held").await;
+    assert_eq!(open(&store).await.0, Ok(vec!["a".to_owned()]));
+    run("DROP TABLE default.spans").await;
+    let gone = open(&store).await.0.unwrap_err();
+    assert!(gone.to_string().contains("has no column"), "{gone}");
+}
