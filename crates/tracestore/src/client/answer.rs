@@ -107,6 +107,10 @@ pub(crate) struct Answer {
     pub(super) until: Instant,
 }
 
+/// Pieces by which the task that reads may be ahead of the reader: with one alone, each waits for the other at every piece. They
+/// are of some ten to some hundred kilobytes.
+const PIECES_AHEAD: usize = 16;
+
 /// What passes from the task that reads to the reader.
 enum Piece {
     Bytes(Bytes),
@@ -120,7 +124,7 @@ impl Answer {
     ///
     /// Dropping the stream ends the statement at once.
     pub(crate) fn into_stream(self) -> impl Stream<Item = Result<Bytes, StoreError>> + Send + use<> {
-        let (sender, mut receiver) = mpsc::channel(1);
+        let (sender, mut receiver) = mpsc::channel(PIECES_AHEAD);
         // A task, since a reader that is not ready does not poll, and the store's time would be taken for the reader's.
         tokio::spawn(self.pass_on(sender));
         let mut ended = false;
@@ -149,12 +153,14 @@ impl Answer {
 
     async fn pass_on(self, sender: mpsc::Sender<Result<Piece, StoreError>>) {
         let Self { mut arrived, mut measured, client, endpoint, mut work, until } = self;
-        let until = tokio::time::Instant::from_std(until);
+        // One timer for all pieces.
+        let until = tokio::time::sleep_until(until.into());
+        tokio::pin!(until);
         let error = loop {
             let begun = Instant::now();
             let next = tokio::select! {
                 next = tokio::time::timeout(work, arrived.next()) => next,
-                () = tokio::time::sleep_until(until) => break overdue(),
+                () = &mut until => break overdue(),
                 // Nobody waits any more. The connection is closed with the answer, and the store stops.
                 () = sender.closed() => return,
             };
@@ -173,7 +179,7 @@ impl Answer {
             let end = matches!(piece, Piece::End);
             let sent = tokio::select! {
                 sent = sender.send(Ok(piece)) => sent,
-                () = tokio::time::sleep_until(until) => break overdue(),
+                () = &mut until => break overdue(),
             };
             match (sent, end) {
                 (Ok(()), false) => {}

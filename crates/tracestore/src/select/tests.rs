@@ -90,7 +90,8 @@ async fn a_search_does_not_rest_on_what_it_believed() {
     }
 
     // The column now says of every new span what opens it. A search that rests on it finds them.
-    run("ALTER TABLE default.spans MODIFY COLUMN held LowCardinality(Nullable(String)) MATERIALIZED 'x'").await;
+    run("ALTER TABLE default.spans MODIFY COLUMN held LowCardinality(Nullable(String)) MATERIALIZED 'x'")
+        .await;
     run(&insert("b", "y")).await;
     let (found, told) = open(&store).await;
     assert_eq!(found, Ok(vec!["a".to_owned()]));
