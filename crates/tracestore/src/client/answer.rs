@@ -1,11 +1,15 @@
 //! Answers: the first of their bytes, which still tells whether another endpoint may be asked, and the rest as a stream.
 
+use std::future::Future as _;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use futures::task::{ArcWake, AtomicWaker, waker_ref};
 use futures::{Stream, StreamExt, stream};
 use serde::de::DeserializeOwned;
-use tokio::sync::mpsc;
 
 use super::Client;
 use super::failure::{Miss, text};
@@ -107,16 +111,8 @@ pub(crate) struct Answer {
     pub(super) until: Instant,
 }
 
-/// Pieces by which the task that reads may be ahead of the reader: with one alone, each waits for the other at every piece. They
-/// are of some ten to some hundred kilobytes.
-const PIECES_AHEAD: usize = 16;
-
-/// What passes from the task that reads to the reader.
-enum Piece {
-    Bytes(Bytes),
-    /// Everything came.
-    End,
-}
+/// The body, as long as it may be read.
+type Body = Pin<Box<dyn Stream<Item = Result<Bytes, StoreError>> + Send>>;
 
 impl Answer {
     /// The body. The time limit of the work counts while the store is waited for, and not while the reader is: a reader on a
@@ -124,77 +120,140 @@ impl Answer {
     ///
     /// Dropping the stream ends the statement at once.
     pub(crate) fn into_stream(self) -> impl Stream<Item = Result<Bytes, StoreError>> + Send + use<> {
-        let (sender, mut receiver) = mpsc::channel(PIECES_AHEAD);
-        // A task, since a reader that is not ready does not poll, and the store's time would be taken for the reader's.
-        tokio::spawn(self.pass_on(sender));
-        let mut ended = false;
-        stream::poll_fn(move |context| {
-            if ended {
-                return std::task::Poll::Ready(None);
+        let Self { arrived, measured, client, endpoint, work, until } = self;
+        let body: Body = Box::pin(stream::unfold(arrived, |mut arrived| async move {
+            Some((arrived.next().await.transpose()?, arrived))
+        }));
+        let body = Arc::new(Mutex::new(Some(body)));
+        let arrival = Arc::<Arrival>::default();
+        let (watched, waiting) = (Arc::downgrade(&body), Arc::clone(&arrival));
+        // A reader who is not ready does not poll, and has to be let go all the same.
+        let watch = tokio::spawn(async move {
+            tokio::time::sleep_until(until.into()).await;
+            if let Some(body) = watched.upgrade() {
+                drop(body.lock().unwrap_or_else(PoisonError::into_inner).take());
+                waiting.reader.wake();
             }
-            receiver.poll_recv(context).map(|piece| match piece {
-                Some(Ok(Piece::Bytes(bytes))) => Some(Ok(bytes)),
-                Some(Ok(Piece::End)) => {
-                    ended = true;
-                    None
-                }
-                Some(Err(error)) => {
-                    ended = true;
-                    Some(Err(error))
-                }
-                None => {
-                    ended = true;
-                    Some(Err(StoreError::Short("the answer was given up".to_owned())))
-                }
-            })
-        })
-        .fuse()
+        });
+        let passing = Passing {
+            body,
+            measured: Some(measured),
+            client,
+            endpoint,
+            work,
+            waiting: None,
+            arrival,
+            timer: Box::pin(tokio::time::sleep(work)),
+            watch,
+        };
+        passing.fuse()
+    }
+}
+
+/// An answer on its way.
+struct Passing {
+    /// Taken away when it has ended, and when it was not taken in time.
+    body: Arc<Mutex<Option<Body>>>,
+    /// Until it has ended.
+    measured: Option<Measured>,
+    client: Client,
+    endpoint: usize,
+    work: Duration,
+    /// Since when the store has been waited for.
+    waiting: Option<Instant>,
+    arrival: Arc<Arrival>,
+    timer: Pin<Box<tokio::time::Sleep>>,
+    watch: tokio::task::JoinHandle<()>,
+}
+
+/// When something came for which somebody waits, though they may come for it later: what lies between is not the store's time.
+#[derive(Default)]
+struct Arrival {
+    at: Mutex<Option<Instant>>,
+    reader: AtomicWaker,
+}
+
+impl ArcWake for Arrival {
+    fn wake_by_ref(arrival: &Arc<Self>) {
+        arrival.at.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_with(Instant::now);
+        arrival.reader.wake();
+    }
+}
+
+impl Passing {
+    /// The time for which the store was waited for since it was asked.
+    fn waited(&mut self) -> Duration {
+        let arrived = self.arrival.at.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(since) = self.waiting.take() else { return Duration::ZERO };
+        arrived.unwrap_or_else(Instant::now).saturating_duration_since(since)
     }
 
-    async fn pass_on(self, sender: mpsc::Sender<Result<Piece, StoreError>>) {
-        let Self { mut arrived, mut measured, client, endpoint, mut work, until } = self;
-        // One timer for all pieces.
-        let until = tokio::time::sleep_until(until.into());
-        tokio::pin!(until);
-        let error = loop {
-            let begun = Instant::now();
-            let next = tokio::select! {
-                next = tokio::time::timeout(work, arrived.next()) => next,
-                () = &mut until => break overdue(),
-                // Nobody waits any more. The connection is closed with the answer, and the store stops.
-                () = sender.closed() => return,
-            };
-            work = work.saturating_sub(begun.elapsed());
-            let piece = match next {
-                Ok(Ok(Some(bytes))) => Piece::Bytes(bytes),
-                Ok(Ok(None)) => Piece::End,
-                Ok(Err(error)) => {
-                    client.suspect(endpoint);
-                    break error;
-                }
-                Err(_) => {
-                    break StoreError::Timeout("the rest of the answer did not come in time".to_owned());
-                }
-            };
-            let end = matches!(piece, Piece::End);
-            let sent = tokio::select! {
-                sent = sender.send(Ok(piece)) => sent,
-                () = &mut until => break overdue(),
-            };
-            match (sent, end) {
-                (Ok(()), false) => {}
-                (Ok(()), true) => {
-                    measured.complete();
-                    return;
-                }
-                (Err(_), _) => return,
-            }
+    fn end(&mut self, error: Option<&StoreError>) {
+        self.body.lock().unwrap_or_else(PoisonError::into_inner).take();
+        self.watch.abort();
+        match (self.measured.take(), error) {
+            (Some(mut measured), None) => measured.complete(),
+            (Some(mut measured), Some(error)) => measured.failed(error),
+            (None, _) => {}
+        }
+    }
+
+    fn fail(&mut self, error: StoreError) -> Poll<Option<Result<Bytes, StoreError>>> {
+        self.end(Some(&error));
+        Poll::Ready(Some(Err(error)))
+    }
+}
+
+impl Stream for Passing {
+    type Item = Result<Bytes, StoreError>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let this = &mut *self;
+        if this.measured.is_none() {
+            return Poll::Ready(None);
+        }
+        this.work = this.work.saturating_sub(this.waited());
+        this.arrival.reader.register(context.waker());
+        let waker = waker_ref(&this.arrival);
+        let mut heard = Context::from_waker(&waker);
+        let next = match this.body.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
+            Some(body) => body.as_mut().poll_next(&mut heard),
+            None => Poll::Ready(Some(Err(overdue()))),
         };
-        measured.failed(&error);
-        // The statement ends now, not when the reader looks.
-        drop((arrived, measured));
-        // Where the reader is gone, nobody has to know.
-        let _ = sender.send(Err(error)).await;
+        match next {
+            Poll::Ready(Some(Ok(bytes))) => Poll::Ready(Some(Ok(bytes))),
+            Poll::Ready(Some(Err(error))) => {
+                if matches!(error, StoreError::Short(_)) {
+                    this.client.suspect(this.endpoint);
+                }
+                drop(waker);
+                this.fail(error)
+            }
+            Poll::Ready(None) => {
+                drop(waker);
+                this.end(None);
+                Poll::Ready(None)
+            }
+            Poll::Pending => {
+                // Not left to the timer: it was set anew with every look.
+                if !this.work.is_zero() {
+                    let now = Instant::now();
+                    this.waiting = Some(now);
+                    this.timer.as_mut().reset((now + this.work).into());
+                    if this.timer.as_mut().poll(&mut heard).is_pending() {
+                        return Poll::Pending;
+                    }
+                }
+                drop(waker);
+                this.fail(StoreError::Timeout("the rest of the answer did not come in time".to_owned()))
+            }
+        }
+    }
+}
+
+impl Drop for Passing {
+    fn drop(&mut self) {
+        self.watch.abort();
     }
 }
 
