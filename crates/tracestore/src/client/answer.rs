@@ -226,11 +226,9 @@ impl Stream for Passing {
                 if matches!(error, StoreError::Short(_)) {
                     this.client.suspect(this.endpoint);
                 }
-                drop(waker);
                 this.fail(error)
             }
             Poll::Ready(None) => {
-                drop(waker);
                 this.end(None);
                 Poll::Ready(None)
             }
@@ -244,7 +242,6 @@ impl Stream for Passing {
                         return Poll::Pending;
                     }
                 }
-                drop(waker);
                 this.fail(StoreError::Timeout("the rest of the answer did not come in time".to_owned()))
             }
         }
