@@ -26,7 +26,7 @@ use futures::StreamExt;
 use tracewarden_model::Timestamp;
 
 pub(crate) use demands::{Demand, Demands};
-pub(crate) use estimates::Memory;
+pub(crate) use estimates::{Memory, subject};
 pub(crate) use found::{Found, Page};
 #[cfg(test)]
 pub(crate) use grouped::Among;

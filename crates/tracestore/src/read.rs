@@ -1,21 +1,24 @@
 //! Reading chosen traces: rows pass through as the store writes them, checked for completeness and otherwise untouched.
+//!
+//! A large page is read in several statements, one after the other, the next of them sent while the one before is passed on:
+//! the store sorts a statement's spans before it writes the first of them, and holds them all in memory for that.
 
-use std::collections::HashMap;
+mod lines;
+mod parts;
+
+use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use bytes::{Bytes, BytesMut};
-use futures::{Stream, StreamExt, stream::BoxStream};
+use bytes::Bytes;
+use futures::{Stream, StreamExt as _};
 use tracewarden_model::{Binding, nearest::nearest};
 
-use crate::client::quotable;
 use crate::select::{SelectedTrace, Selection, id_list};
 use crate::sql::{Statement, quote};
 use crate::table::BoundTable;
 use crate::{StoreError, TraceStore};
-
-/// Longest span accepted, in bytes of JSON. Larger than anything that a collector lets through.
-const MAX_LINE_BYTES: usize = 256 * 1024 * 1024;
+use parts::{Part, PartSizes, Parts};
 
 /// Some whole spans.
 #[derive(Debug, Clone)]
@@ -31,9 +34,10 @@ pub struct SpanChunk {
 /// The stream ends without an error only when every trace arrived with at least as many spans as selection counted.
 /// Dropping it ends the query in the store.
 pub struct SpanStream {
-    body: BoxStream<'static, Result<Bytes, StoreError>>,
-    lines: LineChecker,
-    done: bool,
+    /// The part that is passed on; `None` while the next one is waited for.
+    current: Option<Part>,
+    parts: Parts,
+    spans: u64,
 }
 
 impl TraceStore {
@@ -47,16 +51,22 @@ impl TraceStore {
         selection: &Selection,
         columns: Option<&[String]>,
     ) -> Result<SpanStream, StoreError> {
-        let table = selection.table.as_ref();
-        let projection = projection(binding, table, columns)?;
-        if selection.traces.is_empty() {
-            let body = futures::stream::empty().boxed();
-            return Ok(SpanStream { body, lines: LineChecker::new(binding, &[]), done: false });
-        }
-        let statement = read_statement(table, &projection, &selection.traces);
-        let answer = self.client.send(statement, "JSONEachRow").await?;
-        let lines = LineChecker::new(binding, &selection.traces);
-        Ok(SpanStream { body: answer.into_stream().boxed(), lines, done: false })
+        self.read_in(PartSizes::default(), binding, selection, columns).await
+    }
+
+    /// The same, in parts of these sizes.
+    async fn read_in(
+        &self,
+        sizes: PartSizes,
+        binding: &Binding,
+        selection: &Selection,
+        columns: Option<&[String]>,
+    ) -> Result<SpanStream, StoreError> {
+        let projection = projection(binding, &selection.table, columns)?;
+        let mut parts = Parts::new(self, binding, selection, projection, sizes);
+        // The first one here, so that what it fails of can still be told by a status.
+        let current = poll_fn(|context| parts.poll_next(context)).await.transpose()?;
+        Ok(SpanStream { current, parts, spans: 0 })
     }
 
     /// Checks that the bound table has these columns.
@@ -128,210 +138,48 @@ impl Stream for SpanStream {
     type Item = Result<SpanChunk, StoreError>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        while !self.done {
-            match self.body.poll_next_unpin(context) {
-                Poll::Pending => return Poll::Pending,
-                Poll::Ready(Some(Ok(bytes))) => match self.lines.take(bytes) {
-                    Ok(Some(chunk)) => return Poll::Ready(Some(Ok(chunk))),
-                    Ok(None) => {}
-                    Err(error) => return self.fail(error),
-                },
-                Poll::Ready(Some(Err(error))) => return self.fail(error),
-                Poll::Ready(None) => {
-                    self.done = true;
-                    if let Err(error) = self.lines.finish() {
-                        return Poll::Ready(Some(Err(error)));
+        let this = &mut *self;
+        loop {
+            let Some((body, lines)) = &mut this.current else {
+                match this.parts.poll_next(context) {
+                    Poll::Pending => return Poll::Pending,
+                    Poll::Ready(None) => {
+                        this.parts.arrived(std::mem::take(&mut this.spans));
+                        return Poll::Ready(None);
                     }
+                    Poll::Ready(Some(Ok(part))) => this.current = Some(part),
+                    Poll::Ready(Some(Err(error))) => return this.fail(error),
                 }
+                continue;
+            };
+            match body.poll_next_unpin(context) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(Some(Ok(bytes))) => match lines.take(bytes) {
+                    Ok(Some(chunk)) => {
+                        this.spans = this.spans.saturating_add(chunk.spans);
+                        return Poll::Ready(Some(Ok(chunk)));
+                    }
+                    Ok(None) => {}
+                    Err(error) => return this.fail(error),
+                },
+                Poll::Ready(Some(Err(error))) => return this.fail(error),
+                Poll::Ready(None) => match lines.finish() {
+                    Ok(()) => this.current = None,
+                    Err(error) => return this.fail(error),
+                },
             }
         }
-        Poll::Ready(None)
     }
 }
 
 impl SpanStream {
+    /// Nothing follows an error: neither the rest of the part nor another.
     fn fail(&mut self, error: StoreError) -> Poll<Option<Result<SpanChunk, StoreError>>> {
-        self.done = true;
-        self.body = futures::stream::empty().boxed();
+        self.current = None;
+        self.parts.give_up();
         Poll::Ready(Some(Err(error)))
     }
 }
 
-/// Cuts an answer into whole lines and counts each trace's spans.
-struct LineChecker {
-    /// What every line begins with, up to the trace id.
-    prefix: Vec<u8>,
-    /// Spans still to come, by trace id.
-    missing: HashMap<String, i128>,
-    /// The trace of the line before, as its line wrote it, quotes included.
-    current: Vec<u8>,
-    current_spans: i128,
-    /// The beginning of a line whose end has not arrived.
-    partial: BytesMut,
-}
-
-impl LineChecker {
-    fn new(binding: &Binding, traces: &[SelectedTrace]) -> Self {
-        let name = serde_json::Value::from(binding.trace_id.as_str());
-        Self {
-            prefix: format!("{{{name}:").into_bytes(),
-            missing: traces.iter().map(|trace| (trace.id.clone(), i128::from(trace.spans))).collect(),
-            current: Vec::new(),
-            current_spans: 0,
-            partial: BytesMut::new(),
-        }
-    }
-
-    fn take(&mut self, bytes: Bytes) -> Result<Option<SpanChunk>, StoreError> {
-        let Some(end) = memchr::memrchr(b'\n', &bytes) else {
-            if self.partial.len() + bytes.len() > MAX_LINE_BYTES {
-                return Err(StoreError::Store { code: None, message: "a span is too large".to_owned() });
-            }
-            self.partial.extend_from_slice(&bytes);
-            return Ok(None);
-        };
-        let whole = bytes.slice(..=end);
-        let rest = bytes.slice(end + 1..);
-        let lines = if self.partial.is_empty() {
-            whole
-        } else {
-            self.partial.extend_from_slice(&whole);
-            self.partial.split().freeze()
-        };
-        self.partial.extend_from_slice(&rest);
-        let mut spans = 0;
-        let mut start = 0;
-        for end in memchr::memchr_iter(b'\n', &lines) {
-            self.check(lines.get(start..end).unwrap_or_default())?;
-            spans += 1;
-            start = end + 1;
-        }
-        Ok(Some(SpanChunk { lines, spans }))
-    }
-
-    /// A line that is not a span of a chosen trace is the text of an exception, or a fault: either way the page fails.
-    fn check(&mut self, line: &[u8]) -> Result<(), StoreError> {
-        let value = line.strip_prefix(self.prefix.as_slice()).filter(|_| line.ends_with(b"}"));
-        let Some(value) = value else { return Err(unexpected(line)) };
-        if !self.current.is_empty() && value.starts_with(&self.current) {
-            self.current_spans += 1;
-            return Ok(());
-        }
-        self.settle();
-        let quoted = quoted_string(value).ok_or_else(|| unexpected(line))?;
-        let id: String = serde_json::from_slice(quoted).map_err(|_| unexpected(line))?;
-        if !self.missing.contains_key(&id) {
-            return Err(StoreError::Store {
-                code: None,
-                message: "a span of another trace arrived".to_owned(),
-            });
-        }
-        self.current = quoted.to_vec();
-        self.current_spans = 1;
-        Ok(())
-    }
-
-    fn settle(&mut self) {
-        if let Ok(id) = serde_json::from_slice::<String>(&self.current)
-            && let Some(missing) = self.missing.get_mut(&id)
-        {
-            *missing -= self.current_spans;
-        }
-        self.current.clear();
-        self.current_spans = 0;
-    }
-
-    fn finish(&mut self) -> Result<(), StoreError> {
-        self.settle();
-        if !self.partial.is_empty() {
-            return Err(unexpected(&self.partial));
-        }
-        match self.missing.values().filter(|missing| **missing > 0).count() {
-            0 => Ok(()),
-            short => {
-                Err(StoreError::Short(format!("{short} traces arrived with fewer spans than were counted")))
-            }
-        }
-    }
-}
-
-/// The JSON string at the beginning of `text`, with its quotes.
-fn quoted_string(text: &[u8]) -> Option<&[u8]> {
-    if text.first() != Some(&b'"') {
-        return None;
-    }
-    let mut escaped = false;
-    for (at, byte) in text.iter().enumerate().skip(1) {
-        match byte {
-            _ if escaped => escaped = false,
-            b'\\' => escaped = true,
-            b'"' => return text.get(..=at),
-            _ => {}
-        }
-    }
-    None
-}
-
-fn unexpected(line: &[u8]) -> StoreError {
-    StoreError::Store { code: None, message: format!("not a span: {}", quotable(line, b'{')) }
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use tracewarden_model::Display;
-
-    fn checker(traces: &[(&str, u64)]) -> LineChecker {
-        let binding = Binding {
-            database: "d".to_owned(),
-            table: "t".to_owned(),
-            trace_id: "Trace\"Id".to_owned(),
-            span_id: "s".to_owned(),
-            timestamp: "ts".to_owned(),
-            parent_span_id: "p".to_owned(),
-            trace_index: None,
-            display: Display::default(),
-        };
-        let traces: Vec<SelectedTrace> =
-            traces.iter().map(|(id, spans)| SelectedTrace { id: (*id).to_owned(), spans: *spans }).collect();
-        LineChecker::new(&binding, &traces)
-    }
-
-    fn run(traces: &[(&str, u64)], body: &str, piece: usize) -> Result<u64, StoreError> {
-        let mut checker = checker(traces);
-        let mut spans = 0;
-        for piece in body.as_bytes().chunks(piece) {
-            spans += checker.take(Bytes::copy_from_slice(piece))?.map_or(0, |chunk| chunk.spans);
-        }
-        checker.finish().map(|()| spans)
-    }
-
-    #[test]
-    fn any_split_gives_the_same_lines() {
-        let body =
-            "{\"Trace\\\"Id\":\"a\",\"x\":1}\n{\"Trace\\\"Id\":\"a\",\"x\":2}\n{\"Trace\\\"Id\":\"b\\n\"}\n";
-        for piece in 1..body.len() {
-            assert_eq!(run(&[("a", 2), ("b\n", 1)], body, piece), Ok(3), "{piece}");
-        }
-    }
-
-    #[test]
-    fn errors_tell_no_span_data() {
-        let cut = run(&[("a", 2)], "{\"Trace\\\"Id\":\"a\",\"secret", 7).unwrap_err().to_string();
-        assert!(!cut.contains("secret"), "{cut}");
-        let failed = run(&[("a", 2)], "Code: 241. DB::Exception\n", 7).unwrap_err().to_string();
-        assert!(failed.contains("Code: 241"), "{failed}");
-    }
-
-    #[test]
-    fn cut_short_and_foreign_answers_fail() {
-        let line = "{\"Trace\\\"Id\":\"a\"}\n";
-        assert!(matches!(run(&[("a", 2)], line, 7), Err(StoreError::Short(_))));
-        assert!(run(&[("a", 1)], line.trim_end(), 7).is_err());
-        assert!(run(&[("b", 1)], line, 7).is_err());
-        assert!(run(&[("a", 1)], &format!("{line}Code: 241. DB::Exception: Memory limit\n"), 5).is_err());
-        assert!(run(&[("a", 1)], &format!("{line}__exception__\r\nabc\r\nCode: 241\n"), 5).is_err());
-        // More spans than counted may have arrived since.
-        assert_eq!(run(&[("a", 1)], &line.repeat(3), 11), Ok(3));
-    }
-}
+mod tests;

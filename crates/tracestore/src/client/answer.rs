@@ -108,7 +108,7 @@ pub(crate) struct Answer {
     /// How long the store may still be waited for, in all.
     pub(super) work: Duration,
     /// When the answer must be with its reader.
-    pub(super) until: Instant,
+    pub(crate) until: Instant,
 }
 
 /// The body, as long as it may be read.

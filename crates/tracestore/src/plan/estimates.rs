@@ -33,14 +33,31 @@ pub(crate) struct Experience {
     pub(crate) wide: bool,
 }
 
-/// Remembers for a minute.
+/// Remembers for a minute; how large traces are, for good, since that hardly changes.
 #[derive(Debug, Default)]
 pub(crate) struct Memory {
     rows: Mutex<HashMap<Subject, (Instant, Option<u64>)>>,
     experience: Mutex<HashMap<Subject, (Instant, Experience)>>,
+    /// Spans and traces of the pages read from a table, the later ones counting more.
+    read: Mutex<HashMap<Subject, (f64, f64)>>,
 }
 
 impl Memory {
+    /// Spans that a trace of a table has, by the pages read from it; nothing before the first.
+    pub(crate) fn spans_of_a_trace(&self, table: Subject) -> Option<u64> {
+        let read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
+        read.get(&table).map(|(spans, traces)| (spans / traces.max(1.0)) as u64)
+    }
+
+    pub(crate) fn remember_read(&self, table: Subject, spans: u64, traces: usize) {
+        let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
+        if read.len() >= MAX_KEPT && !read.contains_key(&table) {
+            read.clear();
+        }
+        let known = read.entry(table).or_default();
+        *known = (known.0 / 2.0 + spans as f64, known.1 / 2.0 + traces as f64);
+    }
+
     /// Rows that the store reckoned with; the inner `None` where it had no estimate.
     pub(crate) fn rows(&self, subject: Subject) -> Option<Option<u64>> {
         recall(&self.rows, subject)
@@ -92,5 +109,19 @@ mod tests {
         }
         assert!(memory.rows.lock().unwrap().len() <= MAX_KEPT);
         assert_eq!(memory.rows(9_999), Some(None));
+    }
+
+    #[test]
+    fn a_page_of_many_traces_says_more_of_them_than_a_single_one() {
+        let memory = Memory::default();
+        assert_eq!(memory.spans_of_a_trace(1), None);
+        memory.remember_read(1, 2_000, 200);
+        assert_eq!(memory.spans_of_a_trace(1), Some(10));
+        memory.remember_read(1, 1_000, 1);
+        assert_eq!(memory.spans_of_a_trace(1), Some(19));
+        memory.remember_read(1, 200_000, 200);
+        memory.remember_read(1, 200_000, 200);
+        assert!(memory.spans_of_a_trace(1).is_some_and(|spans| spans > 800));
+        assert_eq!(memory.spans_of_a_trace(2), None);
     }
 }
