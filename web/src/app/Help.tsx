@@ -1,0 +1,79 @@
+import { ActionIcon, Kbd, Modal, Table, Text, Tooltip } from "@mantine/core";
+import { useDisclosure, useHotkeys } from "@mantine/hooks";
+import { IconHelp } from "@tabler/icons-react";
+import { useRouter } from "@tanstack/react-router";
+
+const KEYS: [string, [string, string][]][] = [
+  [
+    "Everywhere",
+    [
+      ["?", "this help"],
+      ["/", "to the search, or to find within a trace"],
+      ["Esc", "closes what is open"],
+    ],
+  ],
+  [
+    "A trace",
+    [
+      ["↑ ↓ or k j", "span before, span after"],
+      ["← →", "collapses and expands; once more goes to the parent or first child"],
+      ["Enter", "opens the span's details"],
+      ["e E", "next, previous error"],
+      ["n N", "next, previous match of the text looked for"],
+      ["Home End, PageUp PageDown", "far"],
+      ["c x", "collapses one level more, one level less"],
+      ["+ − 0", "zooms in, out, to the whole trace"],
+    ],
+  ],
+];
+
+/** The keys, under `?`. */
+export function HelpButton() {
+  const [opened, { open, close }] = useDisclosure();
+  const router = useRouter();
+  useHotkeys([
+    ["shift+?", open],
+    ["?", open],
+    [
+      "/",
+      () => {
+        // A page that can be searched itself has such a field.
+        const field = document.querySelector<HTMLInputElement>("[data-slash]");
+        if (field === null) {
+          void router.navigate({ to: "/search" });
+        } else {
+          field.focus();
+          field.select?.();
+        }
+      },
+    ],
+  ]);
+  return (
+    <>
+      <Tooltip label="Keys (?)">
+        <ActionIcon variant="subtle" color="gray" onClick={open} aria-label="Help on keys">
+          <IconHelp size={18} aria-hidden />
+        </ActionIcon>
+      </Tooltip>
+      <Modal opened={opened} onClose={close} title="Keys" size="lg">
+        {KEYS.map(([where, keys]) => (
+          <Table key={where} mb="md" verticalSpacing={4} captionSide="top">
+            <Table.Caption style={{ textAlign: "left" }}>{where}</Table.Caption>
+            <Table.Tbody>
+              {keys.map(([key, meaning]) => (
+                <Table.Tr key={key}>
+                  <Table.Td w={220}>
+                    <Kbd>{key}</Kbd>
+                  </Table.Td>
+                  <Table.Td>
+                    <Text size="sm">{meaning}</Text>
+                  </Table.Td>
+                </Table.Tr>
+              ))}
+            </Table.Tbody>
+          </Table>
+        ))}
+      </Modal>
+    </>
+  );
+}

@@ -1,0 +1,33 @@
+import { Button, Container } from "@mantine/core";
+import { useQueryErrorResetBoundary } from "@tanstack/react-query";
+import { type ErrorComponentProps, Link, useRouter } from "@tanstack/react-router";
+import { EmptyState } from "../components/EmptyState";
+import { ErrorNotice } from "../components/ErrorNotice";
+
+/** No such page. */
+export function NotFound() {
+  return (
+    <EmptyState title="There is no such page">
+      <Button component={Link} to="/search" variant="default" mt="sm">
+        Go to the search
+      </Button>
+    </EmptyState>
+  );
+}
+
+/** A page that failed as a whole. */
+export function PageFailed({ error }: ErrorComponentProps) {
+  const router = useRouter();
+  const { reset } = useQueryErrorResetBoundary();
+  return (
+    <Container size="sm" py="xl">
+      <ErrorNotice
+        error={error}
+        onRetry={() => {
+          reset();
+          void router.invalidate();
+        }}
+      />
+    </Container>
+  );
+}

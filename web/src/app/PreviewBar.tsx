@@ -1,0 +1,31 @@
+import { Button, Group, Text } from "@mantine/core";
+import { IconEye } from "@tabler/icons-react";
+import { useMutation } from "@tanstack/react-query";
+import { type Api, api, ask } from "../api/client";
+import { queryClient } from "../api/queries";
+
+/** Says on every page that the administrator sees traces as somebody else does. */
+export function PreviewBar({ preview }: { preview: Api["Preview"] }) {
+  const end = useMutation({
+    mutationFn: () => ask(api.DELETE("/me/preview")),
+    // Everything may look different with another access.
+    onSuccess: () => queryClient.resetQueries(),
+  });
+  const whom =
+    preview.username === undefined
+      ? preview.roles.length === 0
+        ? "somebody without roles"
+        : `somebody with ${preview.roles.join(", ")}`
+      : preview.username;
+  return (
+    <Group role="status" h={36} px="md" gap="sm" wrap="nowrap" justify="center" bg="yellow.3" c="black">
+      <IconEye size={18} aria-hidden />
+      <Text size="sm" fw={600} truncate>
+        You see traces as {whom} would
+      </Text>
+      <Button size="compact-xs" color="dark" loading={end.isPending} onClick={() => end.mutate()}>
+        {end.isError ? "Try again to end it" : "End preview"}
+      </Button>
+    </Group>
+  );
+}

@@ -1,0 +1,29 @@
+import { createTheme, type MantineColorsTuple } from "@mantine/core";
+
+const blue: MantineColorsTuple = [
+  "#e8f4fd",
+  "#d3e6f7",
+  "#a5cbee",
+  "#73afe6",
+  "#4b97df",
+  "#3288da",
+  "#2280d8",
+  "#136dc0",
+  "#0561ac",
+  "#005498",
+];
+
+export const theme = createTheme({
+  primaryColor: "brand",
+  colors: { brand: blue },
+  primaryShade: { light: 7, dark: 7 },
+  defaultRadius: "sm",
+  fontFamily: "system-ui, -apple-system, 'Segoe UI', Roboto, 'Noto Sans', sans-serif",
+  fontFamilyMonospace: "ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', monospace",
+  fontSizes: { xs: "0.75rem", sm: "0.8125rem", md: "0.875rem", lg: "1rem", xl: "1.25rem" },
+  headings: {
+    sizes: { h1: { fontSize: "1.375rem" }, h2: { fontSize: "1.125rem" }, h3: { fontSize: "1rem" } },
+  },
+  cursorType: "pointer",
+  respectReducedMotion: true,
+});

@@ -1,0 +1,25 @@
+import { Stack, Text, Title } from "@mantine/core";
+import type { ReactNode } from "react";
+
+/** Nothing is here, and what to do about that. */
+export function EmptyState({
+  title,
+  children,
+  icon,
+}: {
+  title: string;
+  children?: ReactNode;
+  icon?: ReactNode;
+}) {
+  return (
+    <Stack align="center" gap="xs" py="xl" px="md" ta="center">
+      {icon}
+      <Title order={2} size="h3">
+        {title}
+      </Title>
+      <Text component="div" c="var(--tw-quiet)" maw={560}>
+        {children}
+      </Text>
+    </Stack>
+  );
+}

@@ -1,0 +1,25 @@
+import { Text } from "@mantine/core";
+import { useZone } from "../app/settings";
+import { formatInstant, type Instant, instantOf, parseInstant } from "../lib/time";
+
+/** A time in the reader's chosen zone; the other one on hovering. */
+export function Time({ at, digits = 3 }: { at: string | Instant | Date; digits?: number }) {
+  const [zone] = useZone();
+  const instant = at instanceof Date ? instantOf(at) : typeof at === "string" ? parseInstant(at) : at;
+  if (instant === null) {
+    return <Text span>{String(at)}</Text>;
+  }
+  const other = zone === "utc" ? "local" : "utc";
+  return (
+    <Text
+      span
+      inherit
+      component="time"
+      title={`${formatInstant(instant, other, 9)} ${other === "utc" ? "UTC" : "local time"}`}
+      style={{ fontVariantNumeric: "tabular-nums", whiteSpace: "nowrap" }}
+    >
+      {formatInstant(instant, zone, digits)}
+      {zone === "utc" ? " UTC" : ""}
+    </Text>
+  );
+}

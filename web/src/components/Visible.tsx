@@ -1,0 +1,21 @@
+import { pieces } from "../lib/visible";
+import classes from "./Visible.module.css";
+
+/** Text from spans, as text: what it hides is shown by name, and its direction stays inside. */
+export function Visible({ text, most }: { text: string; most?: number }) {
+  const shown = most !== undefined && text.length > most ? `${text.slice(0, most)}…` : text;
+  return (
+    <bdi className={classes.text}>
+      {pieces(shown).map((piece, place) =>
+        piece.hidden ? (
+          // biome-ignore lint/suspicious/noArrayIndexKey: pieces of one text have no other identity
+          <span key={place} className={classes.hidden} title="a character that would not be seen">
+            {piece.text}
+          </span>
+        ) : (
+          piece.text
+        ),
+      )}
+    </bdi>
+  );
+}

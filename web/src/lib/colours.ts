@@ -1,0 +1,17 @@
+/** Hues that are told apart by most people, with and without full colour sight, on light and on dark ground. */
+const HUES = [211, 28, 160, 340, 265, 48, 188, 5, 90, 300, 230, 130];
+
+function hash(text: string): number {
+  let value = 2_166_136_261;
+  for (let at = 0; at < text.length; at += 1) {
+    value = Math.imul(value ^ text.charCodeAt(at), 16_777_619);
+  }
+  return value >>> 0;
+}
+
+/** The colour of a service: the same on every page, in both themes. */
+export function serviceColour(service: string): string {
+  const value = hash(service);
+  const hue = HUES[value % HUES.length] ?? 0;
+  return `light-dark(hsl(${hue} 62% ${38 + ((value >>> 8) % 3) * 4}%), hsl(${hue} 62% ${62 + ((value >>> 8) % 3) * 4}%))`;
+}

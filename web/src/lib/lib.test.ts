@@ -1,0 +1,68 @@
+import { describe, expect, it } from "vitest";
+import { formatDuration, parseDuration } from "./duration";
+import { LosslessNumber, parseJson, writeJson } from "./json";
+import { formatInstant, nanosBetween, parseInstant, toRfc3339 } from "./time";
+import { visible } from "./visible";
+
+describe("times", () => {
+  it("keep nanoseconds", () => {
+    const [from, to] = [
+      parseInstant("2026-11-21T23:59:59.999999999Z"),
+      parseInstant("2026-11-22T00:00:00.000000001Z"),
+    ];
+    if (from === null || to === null) throw new Error("not read");
+    expect(nanosBetween(from, to)).toBe(2);
+    expect(toRfc3339(from)).toBe("2026-11-21T23:59:59.999999999Z");
+    expect(formatInstant(from, "utc", 9)).toBe("2026-11-21 23:59:59.999999999");
+  });
+
+  it("are read with a zone, without one, and not at all", () => {
+    expect(parseInstant("2026-11-21T01:00:00+02:00")).toEqual(parseInstant("2026-11-20 23:00:00"));
+    expect(parseInstant("yesterday")).toBeNull();
+    expect(parseInstant("2026-13-41T01:00:00Z")).toBeNull();
+  });
+});
+
+describe("durations", () => {
+  it.each([
+    [0, "0 ns"],
+    [999, "999 ns"],
+    [1_234_567, "1.23 ms"],
+    [850_000, "850 µs"],
+    [59.96e9, "60 s"],
+    [200e9, "3m 20s"],
+    [90_061e9, "1d 1h"],
+  ])("%d", (nanos, text) => expect(formatDuration(nanos)).toBe(text));
+
+  it("are read as people write them", () => {
+    expect(parseDuration("1.5s")).toBe(1.5e9);
+    expect(parseDuration("200")).toBe(200e6);
+    expect(parseDuration("soon")).toBeNull();
+  });
+});
+
+describe("JSON", () => {
+  it("keeps integers that JavaScript would round", () => {
+    const value = parseJson(
+      '{"a":9223372036854775807,"b":[-9223372036854775808],"c":"12345678901234567890","d":1.5}',
+    );
+    expect(value).toMatchObject({
+      a: new LosslessNumber("9223372036854775807"),
+      c: "12345678901234567890",
+      d: 1.5,
+    });
+    expect(JSON.parse(writeJson(value))).toEqual(JSON.parse(writeJson(value)));
+    expect(writeJson(value, 0)).toBe(
+      '{"a":9223372036854775807,"b":[-9223372036854775808],"c":"12345678901234567890","d":1.5}',
+    );
+  });
+});
+
+describe("text that hides something", () => {
+  it("shows it", () => {
+    expect(visible("a\u202eb\u0000")).toBe("a⟨U+202E⟩b⟨U+0000⟩");
+    expect(visible("tab\tand line\n")).toBe("tab\tand line\n");
+    expect(visible("")).toBe("");
+    expect(visible("😀 שלום")).toBe("😀 שלום");
+  });
+});

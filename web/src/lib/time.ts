@@ -1,0 +1,76 @@
+/** A point in time with nanoseconds, which a JavaScript number of milliseconds cannot hold. */
+export type Instant = { readonly seconds: number; readonly nanos: number };
+
+export type Zone = "local" | "utc";
+
+const FORM = /^(\d{4}-\d{2}-\d{2})[T ](\d{2}:\d{2}:\d{2})(?:[.,](\d{1,9}))?(Z|[+-]\d{2}:\d{2})?$/;
+
+/** Reads an RFC 3339 time, as the store writes it; `null` when it is none. Without a zone it is taken for UTC. */
+export function parseInstant(text: string): Instant | null {
+  const [, date, time, fraction = "", zone = "Z"] = FORM.exec(text.trim()) ?? [];
+  if (date === undefined || time === undefined) {
+    return null;
+  }
+  const millis = Date.parse(`${date}T${time}${zone}`);
+  return Number.isNaN(millis) ? null : { seconds: millis / 1000, nanos: Number(fraction.padEnd(9, "0")) };
+}
+
+/** Nanoseconds from one time to another; exact for up to 104 days. */
+export function nanosBetween(from: Instant, to: Instant): number {
+  return (to.seconds - from.seconds) * 1e9 + (to.nanos - from.nanos);
+}
+
+export function instantOf(date: Date): Instant {
+  const millis = date.getTime();
+  return { seconds: Math.floor(millis / 1000), nanos: (((millis % 1000) + 1000) % 1000) * 1e6 };
+}
+
+/** RFC 3339 in UTC with all nine digits: what the API takes. */
+export function toRfc3339(instant: Instant): string {
+  const whole = new Date(instant.seconds * 1000).toISOString().slice(0, 19);
+  return `${whole}.${String(instant.nanos).padStart(9, "0")}Z`;
+}
+
+const two = (value: number) => String(value).padStart(2, "0");
+
+/** `2026-11-21 23:50:12.123` with as many digits of a second as asked. */
+export function formatInstant(instant: Instant, zone: Zone, digits = 3): string {
+  const date = new Date(instant.seconds * 1000);
+  const [year, month, day, hour, minute, second] =
+    zone === "utc"
+      ? [
+          date.getUTCFullYear(),
+          date.getUTCMonth() + 1,
+          date.getUTCDate(),
+          date.getUTCHours(),
+          date.getUTCMinutes(),
+          date.getUTCSeconds(),
+        ]
+      : [
+          date.getFullYear(),
+          date.getMonth() + 1,
+          date.getDate(),
+          date.getHours(),
+          date.getMinutes(),
+          date.getSeconds(),
+        ];
+  const fraction = digits > 0 ? `.${String(instant.nanos).padStart(9, "0").slice(0, digits)}` : "";
+  return `${year}-${two(month)}-${two(day)} ${two(hour)}:${two(minute)}:${two(second)}${fraction}`;
+}
+
+/** `5 minutes ago`, for times that need no exactness. */
+export function ago(then: Date, now: Date): string {
+  const seconds = Math.round((now.getTime() - then.getTime()) / 1000);
+  const units: [string, number][] = [
+    ["day", 86_400],
+    ["hour", 3_600],
+    ["minute", 60],
+  ];
+  const format = new Intl.RelativeTimeFormat("en", { numeric: "auto" });
+  for (const [unit, length] of units) {
+    if (Math.abs(seconds) >= length) {
+      return format.format(-Math.round(seconds / length), unit as Intl.RelativeTimeFormatUnit);
+    }
+  }
+  return Math.abs(seconds) < 10 ? "now" : format.format(-seconds, "second");
+}

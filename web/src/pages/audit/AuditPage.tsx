@@ -1,0 +1,5 @@
+import { PageTitle } from "../../components/PageTitle";
+
+export function AuditPage() {
+  return <PageTitle title="AuditPage" />;
+}

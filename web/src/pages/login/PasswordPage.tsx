@@ -1,0 +1,28 @@
+import { Container, Text } from "@mantine/core";
+import { getRouteApi, useRouter } from "@tanstack/react-router";
+import { meQuery, queryClient } from "../../api/queries";
+import { PageTitle } from "../../components/PageTitle";
+import { PasswordForm } from "./PasswordForm";
+
+const route = getRouteApi("/app/password");
+
+/** The first log-in: nothing else works before a password of one's own is chosen. */
+export function PasswordPage() {
+  const { to } = route.useSearch();
+  const router = useRouter();
+  return (
+    <Container size="xs" py="lg">
+      <PageTitle title="Choose a password of your own" />
+      <Text mb="md">
+        Your password was generated for you. Choose one that only you know; everything else opens after that.
+      </Text>
+      <PasswordForm
+        onChanged={async () => {
+          await queryClient.invalidateQueries({ queryKey: meQuery.queryKey });
+          await queryClient.fetchQuery({ ...meQuery, staleTime: 0 });
+          router.history.push(router.history.createHref(`/ui${to ?? "/search"}`));
+        }}
+      />
+    </Container>
+  );
+}

@@ -1,0 +1,172 @@
+import {
+  createRootRoute,
+  createRoute,
+  createRouter,
+  lazyRouteComponent,
+  Outlet,
+  redirect,
+} from "@tanstack/react-router";
+import { meQuery, queryClient } from "./api/queries";
+import { Layout } from "./app/Layout";
+import { NotFound, PageFailed } from "./app/PageStates";
+import { searchOfUrl } from "./pages/search/url";
+import { traceOfUrl } from "./pages/trace/url";
+
+const text = (value: unknown): string | undefined =>
+  typeof value === "string" && value !== "" ? value : undefined;
+
+const root = createRootRoute({ component: Outlet, notFoundComponent: NotFound, errorComponent: PageFailed });
+
+const login = createRoute({
+  getParentRoute: () => root,
+  path: "/login",
+  // Where log-in leads back to: a place in this application, never another site.
+  validateSearch: (search: Record<string, unknown>): { to?: string } => {
+    const to = text(search.to);
+    return to?.startsWith("/") === true && !to.startsWith("//") ? { to } : {};
+  },
+  component: lazyRouteComponent(() => import("./pages/login/LoginPage"), "LoginPage"),
+});
+
+/** Everything for people who are logged in. */
+const app = createRoute({
+  getParentRoute: () => root,
+  id: "app",
+  component: Layout,
+  errorComponent: PageFailed,
+  beforeLoad: async ({ location }) => {
+    const me = await queryClient.ensureQueryData(meQuery);
+    if (me === null) {
+      throw redirect({
+        to: "/login",
+        search: location.href === "/" ? {} : { to: location.href },
+        replace: true,
+      });
+    }
+    if (me.must_change_password && location.pathname !== "/password") {
+      throw redirect({ to: "/password", search: { to: location.href }, replace: true });
+    }
+    return { me };
+  },
+});
+
+const index = createRoute({
+  getParentRoute: () => app,
+  path: "/",
+  beforeLoad: () => {
+    throw redirect({ to: "/search", replace: true });
+  },
+});
+
+const password = createRoute({
+  getParentRoute: () => app,
+  path: "/password",
+  validateSearch: login.options.validateSearch,
+  component: lazyRouteComponent(() => import("./pages/login/PasswordPage"), "PasswordPage"),
+});
+
+const search = createRoute({
+  getParentRoute: () => app,
+  path: "/search",
+  validateSearch: searchOfUrl,
+  component: lazyRouteComponent(() => import("./pages/search/SearchPage"), "SearchPage"),
+});
+
+const trace = createRoute({
+  getParentRoute: () => app,
+  path: "/trace/$traceId",
+  validateSearch: traceOfUrl,
+  component: lazyRouteComponent(() => import("./pages/trace/TracePage"), "TracePage"),
+});
+
+const source = createRoute({
+  getParentRoute: () => app,
+  path: "/source",
+  component: lazyRouteComponent(() => import("./pages/source/SourcePage"), "SourcePage"),
+});
+
+const setup = createRoute({
+  getParentRoute: () => app,
+  path: "/source/setup",
+  component: lazyRouteComponent(() => import("./pages/source/SetupPage"), "SetupPage"),
+});
+
+const roles = createRoute({
+  getParentRoute: () => app,
+  path: "/roles",
+  component: lazyRouteComponent(() => import("./pages/roles/RolesPage"), "RolesPage"),
+});
+
+const role = createRoute({
+  getParentRoute: () => app,
+  path: "/roles/$name",
+  component: lazyRouteComponent(() => import("./pages/roles/RolePage"), "RolePage"),
+});
+
+const newRole = createRoute({
+  getParentRoute: () => app,
+  path: "/new-role",
+  component: lazyRouteComponent(() => import("./pages/roles/RolePage"), "NewRolePage"),
+});
+
+const users = createRoute({
+  getParentRoute: () => app,
+  path: "/users",
+  component: lazyRouteComponent(() => import("./pages/users/UsersPage"), "UsersPage"),
+});
+
+const user = createRoute({
+  getParentRoute: () => app,
+  path: "/users/$username",
+  component: lazyRouteComponent(() => import("./pages/users/UserPage"), "UserPage"),
+});
+
+const audit = createRoute({
+  getParentRoute: () => app,
+  path: "/audit",
+  validateSearch: (search: Record<string, unknown>) => {
+    const one = (name: string) => (text(search[name]) === undefined ? {} : { [name]: text(search[name]) });
+    const asked: Partial<Record<"from" | "to" | "actor" | "action" | "outcome" | "record", string>> = {};
+    return Object.assign(
+      asked,
+      ...["from", "to", "actor", "action", "outcome", "record"].map(one),
+    ) as typeof asked;
+  },
+  component: lazyRouteComponent(() => import("./pages/audit/AuditPage"), "AuditPage"),
+});
+
+const account = createRoute({
+  getParentRoute: () => app,
+  path: "/account",
+  component: lazyRouteComponent(() => import("./pages/account/AccountPage"), "AccountPage"),
+});
+
+const pages = [
+  index,
+  password,
+  search,
+  trace,
+  source,
+  setup,
+  roles,
+  role,
+  newRole,
+  users,
+  user,
+  audit,
+  account,
+];
+
+export const router = createRouter({
+  routeTree: root.addChildren([login, app.addChildren(pages)]),
+  basepath: "/ui",
+  defaultPreload: "intent",
+  scrollRestoration: true,
+  defaultNotFoundComponent: NotFound,
+});
+
+declare module "@tanstack/react-router" {
+  interface Register {
+    router: typeof router;
+  }
+}
