@@ -1,0 +1,39 @@
+import { accessSync, constants } from "node:fs";
+
+const NAMES = {
+  url: ["TRACEWARDEN_E2E_URL", "where the service is, such as http://127.0.0.1:8080"],
+  adminPassword: ["TRACEWARDEN_E2E_ADMIN_PASSWORD", "the generated first password of `admin`"],
+  storeUrl: ["TRACEWARDEN_E2E_STORE_URL", "ClickHouse's HTTP protocol of the trace store"],
+  storePassword: ["TRACEWARDEN_E2E_STORE_PASSWORD", "the password of its user `default`"],
+  chromium: ["CHROMIUM", "the path of Chromium, such as /usr/bin/chromium"],
+  trace100k: ["TRACEWARDEN_E2E_TRACE_100K", "the id of a trace of 100,000 spans"],
+  trace10k: ["TRACEWARDEN_E2E_TRACE_10K", "the id of a trace of 10,000 spans"],
+  traceHostile: ["TRACEWARDEN_E2E_TRACE_HOSTILE", "the id of the trace whose texts attack their readers"],
+} as const;
+
+/** What the tests run against. */
+export type Environment = Record<keyof typeof NAMES, string>;
+
+/** Reads the environment.
+ *
+ * Throws when anything is missing, and names all of it: tests that quietly skip what they lack would pass. */
+export function environment(): Environment {
+  const keys = Object.keys(NAMES) as (keyof typeof NAMES)[];
+  const missing = keys.filter((key) => (process.env[NAMES[key][0]] ?? "") === "");
+  if (missing.length > 0) {
+    const lines = missing.map((key) => `  ${NAMES[key][0]}: ${NAMES[key][1]}`);
+    throw new Error(
+      `The browser tests need a service with sample traces. \`cargo xtask test browser\` starts one and runs them; ` +
+        `started by hand, they need in the environment:\n${lines.join("\n")}`,
+    );
+  }
+  const found = Object.fromEntries(
+    keys.map((key) => [key, process.env[NAMES[key][0]] ?? ""]),
+  ) as Environment;
+  try {
+    accessSync(found.chromium, constants.X_OK);
+  } catch {
+    throw new Error(`CHROMIUM is ${found.chromium}, which is no program here. Install chromium, or name its path.`);
+  }
+  return { ...found, url: found.url.replace(/\/+$/, "") };
+}

@@ -1,0 +1,32 @@
+import { chromium } from "playwright-core";
+import type { TestProject } from "vitest/node";
+import { environment } from "./environment";
+
+declare module "vitest" {
+  export interface ProvidedContext {
+    browser: string;
+  }
+}
+
+/** Sees that everything is there, and starts the browser that all tests share. */
+export default async function setup(project: TestProject): Promise<() => Promise<void>> {
+  const { url, chromium: executablePath } = environment();
+  await serves(`${url}/readyz`);
+  await serves(`${url}/ui/`);
+  const server = await chromium.launchServer({
+    executablePath,
+    // Chromium's sandbox cannot be set up by root, as which tests run in containers.
+    chromiumSandbox: process.getuid?.() !== 0,
+    args: ["--js-flags=--expose-gc"],
+  });
+  project.provide("browser", server.wsEndpoint());
+  return () => server.close();
+}
+
+async function serves(url: string): Promise<void> {
+  const answer = await fetch(url).catch((error: unknown) => error);
+  if (!(answer instanceof Response) || !answer.ok) {
+    const what = answer instanceof Response ? `status ${answer.status}: ${await answer.text()}` : String(answer);
+    throw new Error(`${url} does not answer as it should (${what})`);
+  }
+}
