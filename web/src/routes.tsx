@@ -9,8 +9,10 @@ import {
 import { meQuery, queryClient } from "./api/queries";
 import { Layout } from "./app/Layout";
 import { NotFound, PageFailed } from "./app/PageStates";
+import { auditOfUrl } from "./pages/audit/url";
 import { searchOfUrl } from "./pages/search/url";
 import { traceOfUrl } from "./pages/trace/url";
+import { usersOfUrl } from "./pages/users/url";
 
 const text = (value: unknown): string | undefined =>
   typeof value === "string" && value !== "" ? value : undefined;
@@ -112,6 +114,7 @@ const newRole = createRoute({
 const users = createRoute({
   getParentRoute: () => app,
   path: "/users",
+  validateSearch: usersOfUrl,
   component: lazyRouteComponent(() => import("./pages/users/UsersPage"), "UsersPage"),
 });
 
@@ -124,14 +127,7 @@ const user = createRoute({
 const audit = createRoute({
   getParentRoute: () => app,
   path: "/audit",
-  validateSearch: (search: Record<string, unknown>) => {
-    const one = (name: string) => (text(search[name]) === undefined ? {} : { [name]: text(search[name]) });
-    const asked: Partial<Record<"from" | "to" | "actor" | "action" | "outcome" | "record", string>> = {};
-    return Object.assign(
-      asked,
-      ...["from", "to", "actor", "action", "outcome", "record"].map(one),
-    ) as typeof asked;
-  },
+  validateSearch: auditOfUrl,
   component: lazyRouteComponent(() => import("./pages/audit/AuditPage"), "AuditPage"),
 });
 

@@ -60,7 +60,8 @@ export async function ask<T>(answer: Promise<Answer<T>>): Promise<T> {
 export async function askWithTag<T>(answer: Promise<Answer<T>>): Promise<{ data: T; tag: string | null }> {
   const { data, error, response } = await answer;
   if (!response.ok) {
-    if (response.status === 401) {
+    // A wrong current password is no end of the session either.
+    if (response.status === 401 && !(isProblem(error) && error.code === "invalid_credentials")) {
       signedOut(response);
     }
     throw apiError(response, error);

@@ -27,6 +27,12 @@ export const meQuery = queryOptions({
   staleTime: 60_000,
 });
 
+/** All roles; for administrators. */
+export const rolesQuery = queryOptions({
+  queryKey: ["roles"],
+  queryFn: ({ signal }) => ask(api.GET("/roles", { signal })),
+});
+
 /** The fields that the caller may use in conditions. */
 export const filterSchemaQuery = queryOptions({
   queryKey: ["filter-schema"],

@@ -2,14 +2,13 @@ import { Button, Group, Text } from "@mantine/core";
 import { IconEye } from "@tabler/icons-react";
 import { useMutation } from "@tanstack/react-query";
 import { type Api, api, ask } from "../api/client";
-import { queryClient } from "../api/queries";
+import { previewChanged } from "./preview";
 
 /** Says on every page that the administrator sees traces as somebody else does. */
 export function PreviewBar({ preview }: { preview: Api["Preview"] }) {
   const end = useMutation({
     mutationFn: () => ask(api.DELETE("/me/preview")),
-    // Everything may look different with another access.
-    onSuccess: () => queryClient.resetQueries(),
+    onSuccess: previewChanged,
   });
   const whom =
     preview.username === undefined

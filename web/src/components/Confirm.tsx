@@ -1,4 +1,4 @@
-import { Button, Group, Modal, Text } from "@mantine/core";
+import { Button, Group, Modal, Text, TextInput } from "@mantine/core";
 import { useDisclosure } from "@mantine/hooks";
 import { type ReactNode, useState } from "react";
 import { ErrorNotice } from "./ErrorNotice";
@@ -10,15 +10,20 @@ export function Confirm({
   children,
   action,
   color = "red",
+  typed,
 }: {
   label: string;
   title: string;
   children: ReactNode;
   action: () => Promise<unknown>;
   color?: string;
+  /** A name to be typed before the button works, for what destroys most. */
+  typed?: string;
 }) {
   const [opened, { open, close }] = useDisclosure();
   const [state, setState] = useState<{ busy: boolean; error: unknown }>({ busy: false, error: null });
+  const [name, setName] = useState("");
+  const ready = typed === undefined || name === typed;
   const act = async () => {
     setState({ busy: true, error: null });
     try {
@@ -31,19 +36,44 @@ export function Confirm({
   };
   return (
     <>
-      <Button size="xs" variant="light" color={color} onClick={open}>
+      <Button
+        size="xs"
+        variant="light"
+        color={color}
+        onClick={() => {
+          setName("");
+          setState({ busy: false, error: null });
+          open();
+        }}
+      >
         {label}
       </Button>
       <Modal opened={opened} onClose={close} title={title} centered>
         <Text component="div" size="sm" mb="md">
           {children}
         </Text>
+        {typed !== undefined && (
+          <TextInput
+            mb="md"
+            label={`Type ${typed} to confirm`}
+            autoComplete="off"
+            spellCheck={false}
+            data-autofocus
+            value={name}
+            onChange={(event) => setName(event.currentTarget.value)}
+            onKeyDown={(event) => {
+              if (event.key === "Enter" && ready) {
+                void act();
+              }
+            }}
+          />
+        )}
         {state.error !== null && <ErrorNotice error={state.error} />}
         <Group justify="flex-end" mt="md">
           <Button variant="default" onClick={close}>
             Cancel
           </Button>
-          <Button color={color} loading={state.busy} onClick={act} data-autofocus>
+          <Button color={color} loading={state.busy} onClick={act} disabled={!ready} data-autofocus>
             {label}
           </Button>
         </Group>

@@ -1,0 +1,24 @@
+import { Button } from "@mantine/core";
+import { IconLock } from "@tabler/icons-react";
+import { Link } from "@tanstack/react-router";
+import type { ReactNode } from "react";
+import { useMe } from "../app/useMe";
+import { EmptyState } from "./EmptyState";
+
+/** A page that administrators alone may use; others are told so. The service refuses them in any case. */
+export function AdminOnly({ children }: { children: ReactNode }) {
+  const me = useMe();
+  if (me.id !== "" && !me.is_admin) {
+    return (
+      <EmptyState title="This page is for administrators" icon={<IconLock size={32} aria-hidden />}>
+        You are logged in as {me.username}, who does not have the role admin. Ask an administrator if you need
+        it.
+        <br />
+        <Button component={Link} to="/search" variant="default" mt="md">
+          Go to the search
+        </Button>
+      </EmptyState>
+    );
+  }
+  return children;
+}
