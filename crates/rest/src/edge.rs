@@ -17,6 +17,7 @@ use tracing::Instrument;
 use crate::client::TrustedProxies;
 use crate::code::Code;
 use crate::cookies::SessionCookie;
+use crate::headers::OfWebApplication;
 use crate::metrics::Metrics;
 use crate::problem::Problem;
 use crate::{client, cross_site, headers};
@@ -95,7 +96,7 @@ pub(crate) async fn wrap(State(edge): State<Arc<Edge>>, mut request: Request, ne
             response.headers_mut().insert(header::ALLOW, allow.clone());
         }
     }
-    headers::secure(response.headers_mut(), edge.over_https());
+    headers::secure(&mut response, edge.over_https());
     if let Ok(value) = HeaderValue::from_str(&id) {
         response.headers_mut().insert(X_REQUEST_ID, value);
     }
@@ -128,6 +129,10 @@ async fn answer(edge: &Edge, request: Request, next: Next) -> Response {
 fn problem_of(response: &mut Response) -> Option<Problem> {
     if let Some(problem) = response.extensions_mut().remove::<Problem>() {
         return Some(problem);
+    }
+    // What it says is for people.
+    if response.extensions().get::<OfWebApplication>().is_some() {
+        return None;
     }
     let (code, detail) = match response.status() {
         status if !status.is_client_error() && !status.is_server_error() => return None,

@@ -1,22 +1,50 @@
 //! Response headers that every answer carries.
 
-use http::{HeaderMap, HeaderName, HeaderValue, header};
+use axum::response::{IntoResponseParts, Response, ResponseParts};
+use http::{HeaderName, HeaderValue, header};
 
-/// Sets what every answer carries, whatever its route and status. An answer of the API is data: no browser may run,
-/// frame, sniff or keep any of it.
-pub(crate) fn secure(headers: &mut HeaderMap, over_https: bool) {
+/// An answer of the API is data: no browser may run, frame, sniff or keep any of it.
+const OF_DATA: &str =
+    "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; sandbox";
+
+/// The web application runs its own scripts and asks its own origin, and nothing that finds its way into the page does
+/// either. Styles stand in attributes as well: components place and size elements that way.
+const OF_THE_WEB_APPLICATION: &str = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; \
+     img-src 'self' data:; font-src 'self'; connect-src 'self'; manifest-src 'self'; worker-src 'self'; \
+     base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'";
+
+/// Marks an answer as a file of the web application, which a browser runs and keeps.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct OfWebApplication {
+    /// How long it is kept.
+    pub(crate) cache_control: &'static str,
+}
+
+impl IntoResponseParts for OfWebApplication {
+    type Error = std::convert::Infallible;
+
+    fn into_response_parts(self, mut parts: ResponseParts) -> Result<ResponseParts, Self::Error> {
+        parts.extensions_mut().insert(self);
+        Ok(parts)
+    }
+}
+
+/// Sets what every answer carries, whatever its route and status.
+pub(crate) fn secure(response: &mut Response, over_https: bool) {
+    let (policy, cache_control) = match response.extensions().get::<OfWebApplication>() {
+        Some(file) => (OF_THE_WEB_APPLICATION, file.cache_control),
+        None => (OF_DATA, "no-store"),
+    };
     let fixed: [(HeaderName, &'static str); 7] = [
-        (
-            header::CONTENT_SECURITY_POLICY,
-            "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; sandbox",
-        ),
+        (header::CONTENT_SECURITY_POLICY, policy),
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
         (header::X_FRAME_OPTIONS, "DENY"),
         (header::REFERRER_POLICY, "no-referrer"),
-        (header::CACHE_CONTROL, "no-store"),
+        (header::CACHE_CONTROL, cache_control),
         (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
         (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
     ];
+    let headers = response.headers_mut();
     for (name, value) in fixed {
         headers.insert(name, HeaderValue::from_static(value));
     }

@@ -43,18 +43,21 @@ pub mod text;
 mod traces;
 mod user_credentials;
 mod users;
+mod web;
 mod wire;
 
 use std::sync::{Arc, OnceLock};
 
 use axum::{Router, middleware};
 use bytes::Bytes;
+use http::{Extensions, HeaderMap, StatusCode, Version};
 use tower_http::catch_panic::CatchPanicLayer;
-use tower_http::compression::CompressionLayer;
+use tower_http::compression::{CompressionLayer, DefaultPredicate, Predicate as _};
 use tracewarden_service::{Service, SessionOnly, Tool};
 use utoipa_axum::routes;
 
 use crate::accept::Representation::{Json, Lines};
+use crate::headers::OfWebApplication;
 use crate::routes::Access::{Account, Administrator, Principal, Public};
 use crate::routes::By::{Any, Session, Tool as ByTool};
 use crate::routes::Routes;
@@ -87,10 +90,15 @@ pub fn router(service: Service, edge: Edge) -> Router {
 /// What stands around all routes, from the inside outwards.
 fn wrapped(router: Router, edge: Arc<Edge>) -> Router {
     router
-        .layer(CompressionLayer::new())
+        // Files of the web application are stored in the encodings that they are served in.
+        .layer(CompressionLayer::new().compress_when(DefaultPredicate::new().and(is_of_the_api)))
         // Inside the wrapper, so that an answer to a panic is an answer like any other.
         .layer(CatchPanicLayer::custom(edge::panicked))
         .layer(middleware::from_fn_with_state(edge, edge::wrap))
+}
+
+fn is_of_the_api(_: StatusCode, _: Version, _: &HeaderMap, extensions: &Extensions) -> bool {
+    extensions.get::<OfWebApplication>().is_none()
 }
 
 /// All routes, each with who may call it.
@@ -134,4 +142,6 @@ fn declare(app: App) -> Routes {
         .add(Public, routes!(health::healthz))
         .add(Public, routes!(health::readyz))
         .add(Public, routes!(document::get))
+        .add_web(&["/", "/ui"], web::redirect)
+        .add_web(&["/ui/", "/ui/{*path}"], web::get)
 }

@@ -1,13 +1,15 @@
-//! The declaration of routes. A route exists only through [`Routes::add`], which demands who may call it: no route can
-//! be without that decision, and the OpenAPI document tells the same as the code does.
+//! The declaration of routes. A route of the API exists only through [`Routes::add`], which demands who may call it: no
+//! route can be without that decision, and the OpenAPI document tells the same as the code does.
 
 use std::ops::Deref;
 use std::sync::Arc;
 
 use axum::body::Body;
 use axum::extract::{FromRequestParts, MatchedPath, Request, State};
+use axum::handler::Handler;
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
+use axum::routing::get;
 use http::request::Parts;
 use http::{HeaderMap, Method, Uri, header};
 use tracewarden_service::{
@@ -120,6 +122,16 @@ impl Routes {
         let gate = Gate { app: self.app.clone(), access, offered };
         let methods = methods.route_layer(middleware::from_fn_with_state(gate, pass));
         Self { router: self.router.routes((schemas, paths, methods)), app: self.app }
+    }
+
+    /// Declares paths of the web application: read by anybody, and no operation of the API.
+    pub(crate) fn add_web<H, T>(self, paths: &[&str], handler: H) -> Self
+    where
+        H: Handler<T, App> + Clone,
+        T: 'static,
+    {
+        let add = |router: OpenApiRouter<App>, path: &&str| router.route(path, get(handler.clone()));
+        Self { router: paths.iter().fold(self.router, add), app: self.app }
     }
 
     /// The router and the document that describes it.

@@ -131,9 +131,20 @@ async fn a_body_must_say_that_it_is_json() {
 async fn unknown_paths_and_methods_are_problems_too() {
     let service = Service::start();
     let anonymous = service.anonymous();
-    for path in
-        ["/", "/nothing", "/ui/", "/mcp", "/users/a/b/c", "/me/", "//me", "/traces/", "/%00", "/me%2f"]
-    {
+    for path in [
+        "/nothing",
+        "/ui2",
+        "//ui/",
+        "/assets/index.js",
+        "/index.html",
+        "/mcp",
+        "/users/a/b/c",
+        "/me/",
+        "//me",
+        "/traces/",
+        "/%00",
+        "/me%2f",
+    ] {
         anonymous.get(path).await.problem(404, "not_found");
     }
     let answer = anonymous.send(Method::PUT, "/users", None).await.problem(405, "method_not_allowed");

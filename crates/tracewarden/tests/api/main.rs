@@ -33,3 +33,4 @@ mod slow_searches;
 mod streaming;
 mod traces;
 mod users;
+mod web;

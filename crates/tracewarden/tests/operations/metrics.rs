@@ -99,6 +99,7 @@ async fn what_happens_is_counted_and_nothing_that_was_sent_shows() {
     let forged = ada.with("sec-fetch-site", "cross-site").post("/logout", json!({})).await;
     forged.problem(403, "cross_site");
     ada.get("/canarypath").await.expect(404);
+    ada.get("/ui/canaryview").await;
     let method = Method::from_bytes(b"CANARYMETHOD").unwrap();
     ada.send(method, "/me", None).await.expect(405);
 
@@ -112,6 +113,7 @@ async fn what_happens_is_counted_and_nothing_that_was_sent_shows() {
     more("tracewarden_http_requests_total{method=\"GET\",route=\"unmatched\",status=\"404\"}", 1.0);
     more("tracewarden_http_requests_total{method=\"other\",route=\"/me\",status=\"405\"}", 1.0);
     more("tracewarden_http_request_duration_seconds_count{method=\"GET\",route=\"/traces/{id}\"}", 2.0);
+    more("tracewarden_http_request_duration_seconds_count{method=\"GET\",route=\"/ui/{*path}\"}", 1.0);
     more("tracewarden_http_cross_site_refusals_total", 1.0);
     more("tracewarden_trace_reads_total{action=\"traces.query\",outcome=\"success\"}", 1.0);
     more("tracewarden_trace_reads_total{action=\"traces.get\",outcome=\"success\"}", 1.0);

@@ -246,7 +246,9 @@ impl Client {
     pub fn new(base: &str) -> Self {
         // The client is built without a provider of its own; a second installation in one process is refused, rightly.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let http = reqwest::Client::builder().no_proxy().build().unwrap();
+        // An answer is what was asked for, not what it leads to.
+        let redirects = reqwest::redirect::Policy::none();
+        let http = reqwest::Client::builder().no_proxy().redirect(redirects).build().unwrap();
         Self { base: base.to_owned(), http, headers: HeaderMap::new() }
     }
 

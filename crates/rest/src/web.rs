@@ -1,0 +1,330 @@
+//! The web application: files that are part of the program, for anybody. What they show comes from the API, with the
+//! rights of whoever signed in.
+
+use std::borrow::Cow;
+
+use axum::body::Body;
+use axum::response::{IntoResponse, Redirect, Response};
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
+use rust_embed::Embed;
+
+use crate::code::Code;
+use crate::headers::OfWebApplication;
+use crate::problem::Problem;
+
+/// Where it lives. It knows this path from its build.
+pub(crate) const BASE: &str = "/ui/";
+
+/// The page, whichever of its addresses is asked for: the application looks at the address itself.
+const PAGE: &str = "index.html";
+
+/// Files whose names change with their contents.
+const HASHED: &str = "assets/";
+
+/// For files whose names tell their contents.
+const FOR_EVER: &str = "public, max-age=31536000, immutable";
+
+/// For files that keep their names: asked for each time, and answered in short when they are the same.
+const ASK_AGAIN: &str = "no-cache";
+
+/// Encodings in which files are stored, the one that is preferred first, with what is added to a file's name.
+const ENCODINGS: [(&str, &str); 2] = [("br", ".br"), ("gzip", ".gz")];
+
+/// What an address ends in that means a file and never a view of the application, whose addresses may hold names with
+/// dots in them.
+const OF_FILES: &[&str] = &[
+    "br",
+    "css",
+    "gz",
+    "html",
+    "ico",
+    "jpg",
+    "js",
+    "json",
+    "map",
+    "mjs",
+    "png",
+    "svg",
+    "txt",
+    "wasm",
+    "webmanifest",
+    "webp",
+    "woff",
+    "woff2",
+];
+
+const NOT_BUILT: &str = "This program was built without its web application; the API is all there is.\n\
+                         To have it, run `cargo xtask web` and build the program again.\n";
+
+/// What `npm run build` wrote; nothing when it did not run before this was compiled.
+#[derive(Embed)]
+#[folder = "../../web/dist"]
+#[allow_missing = true]
+struct Built;
+
+/// One file of the application.
+struct File {
+    bytes: Cow<'static, [u8]>,
+    sha256: [u8; 32],
+}
+
+/// Finds a file by its path below [`BASE`].
+type Files = fn(&str) -> Option<File>;
+
+fn embedded(path: &str) -> Option<File> {
+    let file = Built::get(path)?;
+    Some(File { sha256: file.metadata.sha256_hash(), bytes: file.data })
+}
+
+/// Leads to the application.
+pub(crate) async fn redirect() -> Redirect {
+    Redirect::permanent(BASE)
+}
+
+/// A file, or the page for everything that is none.
+pub(crate) async fn get(uri: Uri, headers: HeaderMap) -> Response {
+    answer(embedded, uri.path().strip_prefix(BASE).unwrap_or_default(), &headers)
+}
+
+/// `path` is as it was sent: names of files have nothing in them that would have to be decoded.
+fn answer(files: Files, path: &str, headers: &HeaderMap) -> Response {
+    if files(PAGE).is_none() {
+        return (StatusCode::SERVICE_UNAVAILABLE, OfWebApplication { cache_control: "no-store" }, NOT_BUILT)
+            .into_response();
+    }
+    let (name, kept) = if path.starts_with(HASHED) {
+        (path, FOR_EVER)
+    } else if is_file(path) {
+        (path, ASK_AGAIN)
+    } else {
+        (PAGE, ASK_AGAIN)
+    };
+    // Another form of a file is no file of its own.
+    let stored = ENCODINGS.iter().any(|(_, suffix)| name.ends_with(suffix));
+    match files(name).filter(|_| !stored) {
+        Some(file) => serve(files, name, file, kept, headers),
+        None => Problem::new(Code::NotFound, "the web application has no such file").into_response(),
+    }
+}
+
+fn is_file(path: &str) -> bool {
+    let name = path.rsplit('/').next().unwrap_or_default();
+    name.rsplit_once('.').is_some_and(|(_, extension)| OF_FILES.contains(&extension))
+}
+
+fn serve(files: Files, name: &str, plain: File, kept: &'static str, headers: &HeaderMap) -> Response {
+    let stored = ENCODINGS
+        .iter()
+        .filter_map(|(encoding, suffix)| files(&format!("{name}{suffix}")).map(|file| (*encoding, file)));
+    let stored: Vec<(&'static str, File)> = stored.collect();
+    let varies = !stored.is_empty();
+    let chosen = stored.into_iter().find(|(encoding, _)| accepts(headers, encoding));
+    let (encoding, file) = chosen.map_or((None, plain), |(encoding, file)| (Some(encoding), file));
+
+    let mut response = Response::new(Body::empty());
+    response.extensions_mut().insert(OfWebApplication { cache_control: kept });
+    let answer = response.headers_mut();
+    if varies {
+        answer.insert(header::VARY, HeaderValue::from_static("accept-encoding"));
+    }
+    // Of the bytes that are sent: the forms of a file must not be taken for one another.
+    let etag = format!("\"{}\"", hex::encode(file.sha256.get(..16).unwrap_or_default()));
+    if let Ok(value) = HeaderValue::from_str(&etag) {
+        answer.insert(header::ETAG, value);
+    }
+    if is_held(headers, &etag) {
+        *response.status_mut() = StatusCode::NOT_MODIFIED;
+        return response;
+    }
+    if let Some(encoding) = encoding {
+        answer.insert(header::CONTENT_ENCODING, HeaderValue::from_static(encoding));
+    }
+    if let Ok(value) = HeaderValue::from_str(&content_type(name)) {
+        answer.insert(header::CONTENT_TYPE, value);
+    }
+    *response.body_mut() = Body::from(match file.bytes {
+        Cow::Borrowed(bytes) => Bytes::from_static(bytes),
+        Cow::Owned(bytes) => Bytes::from(bytes),
+    });
+    response
+}
+
+fn content_type(name: &str) -> String {
+    let kind = mime_guess::from_path(name).first_or_octet_stream();
+    if kind.type_() == mime_guess::mime::TEXT { format!("{kind}; charset=utf-8") } else { kind.to_string() }
+}
+
+/// Whether `Accept-Encoding` allows it (RFC 9110, 12.5.3).
+fn accepts(headers: &HeaderMap, encoding: &str) -> bool {
+    let weight = |wanted: &str| {
+        list(headers, header::ACCEPT_ENCODING).find_map(|item| {
+            let (name, weight) = item.split_once(';').unwrap_or((item, "q=1"));
+            let weight = weight.trim().trim_start_matches(['q', 'Q']).trim_start_matches('=');
+            name.trim().eq_ignore_ascii_case(wanted).then(|| weight.parse::<f32>().unwrap_or_default())
+        })
+    };
+    weight(encoding).or_else(|| weight("*")).is_some_and(|weight| weight > 0.0)
+}
+
+/// Whether the client holds what has this tag (RFC 9110, 13.1.2): a comparison in which weak tags count.
+fn is_held(headers: &HeaderMap, etag: &str) -> bool {
+    list(headers, header::IF_NONE_MATCH).any(|tag| tag == "*" || tag.trim_start_matches("W/") == etag)
+}
+
+/// The items of a header, perhaps over several lines.
+fn list(headers: &HeaderMap, name: header::HeaderName) -> impl Iterator<Item = &str> {
+    let lines = headers.get_all(name).into_iter().filter_map(|value| value.to_str().ok());
+    lines.flat_map(|line| line.split(',')).map(str::trim)
+}
+
+#[cfg(test)]
+mod tests {
+    use http_body_util::BodyExt;
+
+    use super::*;
+
+    const SCRIPT: &str = "assets/index-abc123.js";
+
+    fn built(path: &str) -> Option<File> {
+        let (bytes, first): (&'static [u8], u8) = match path {
+            PAGE => (b"<!doctype html>", 1),
+            "index.html.br" => (b"page in brotli", 2),
+            "favicon.svg" => (b"<svg/>", 3),
+            SCRIPT => (b"let a = 1;", 4),
+            "assets/index-abc123.js.br" => (b"script in brotli", 5),
+            "assets/index-abc123.js.gz" => (b"script in gzip", 6),
+            _ => return None,
+        };
+        Some(File { bytes: Cow::Borrowed(bytes), sha256: [first; 32] })
+    }
+
+    struct Answer {
+        status: u16,
+        headers: HeaderMap,
+        body: String,
+    }
+
+    impl Answer {
+        fn header(&self, name: header::HeaderName) -> &str {
+            self.headers.get(name).map_or("", |value| value.to_str().unwrap())
+        }
+    }
+
+    /// As the wrapper around all routes finishes it.
+    async fn ask_of(files: Files, path: &str, headers: &[(header::HeaderName, &'static str)]) -> Answer {
+        let headers =
+            headers.iter().map(|(name, value)| (name.clone(), HeaderValue::from_static(value))).collect();
+        let mut response = answer(files, path, &headers);
+        crate::headers::secure(&mut response, false);
+        let (status, headers) = (response.status().as_u16(), response.headers().clone());
+        let body = response.into_body().collect().await.unwrap().to_bytes();
+        Answer { status, headers, body: String::from_utf8(body.to_vec()).unwrap() }
+    }
+
+    async fn ask(path: &str, headers: &[(header::HeaderName, &'static str)]) -> Answer {
+        ask_of(built, path, headers).await
+    }
+
+    #[tokio::test]
+    async fn every_address_of_the_application_is_the_page() {
+        for path in ["", "login", "traces/0af7", "users/ada.lovelace", "schema/otel.otel_traces/", "assets"] {
+            let answer = ask(path, &[]).await;
+            assert_eq!((answer.status, answer.body.as_str()), (200, "<!doctype html>"), "{path}");
+            assert_eq!(answer.header(header::CONTENT_TYPE), "text/html; charset=utf-8");
+            assert_eq!(answer.header(header::CACHE_CONTROL), "no-cache");
+        }
+        assert_eq!(ask("index.html", &[]).await.body, "<!doctype html>");
+    }
+
+    #[tokio::test]
+    async fn files_are_kept_as_long_as_their_names_tell() {
+        let script = ask(SCRIPT, &[]).await;
+        assert_eq!((script.status, script.body.as_str()), (200, "let a = 1;"));
+        assert_eq!(script.header(header::CACHE_CONTROL), "public, max-age=31536000, immutable");
+        assert_eq!(script.header(header::CONTENT_TYPE), "text/javascript; charset=utf-8");
+        let icon = ask("favicon.svg", &[]).await;
+        assert_eq!(icon.header(header::CACHE_CONTROL), "no-cache");
+        assert_eq!(icon.header(header::CONTENT_TYPE), "image/svg+xml");
+        assert!(!icon.headers.contains_key(header::VARY));
+    }
+
+    #[tokio::test]
+    async fn a_file_that_is_not_there_is_not_the_page() {
+        for path in [
+            "assets/index-old.js",
+            "assets/",
+            "assets/view",
+            "assets/../index.html",
+            "favicon.ico",
+            "a/b.css",
+            "assets/index-abc123.js.br",
+            "index.html.br",
+        ] {
+            let answer = ask(path, &[]).await;
+            assert_eq!((answer.status, answer.body.as_str()), (404, ""), "{path}");
+            assert_eq!(answer.header(header::CACHE_CONTROL), "no-store", "{path}");
+        }
+    }
+
+    #[tokio::test]
+    async fn the_stored_encoding_is_what_the_client_accepts() {
+        for (accepted, encoding, body) in [
+            ("br, gzip, zstd", "br", "script in brotli"),
+            ("gzip, deflate", "gzip", "script in gzip"),
+            ("gzip;q=1.0, BR;q=0.5", "br", "script in brotli"),
+            ("br;q=0, *", "gzip", "script in gzip"),
+            ("br; q=0, gzip;q=0", "", "let a = 1;"),
+            ("zstd", "", "let a = 1;"),
+            ("*", "br", "script in brotli"),
+            ("", "", "let a = 1;"),
+        ] {
+            let answer = ask(SCRIPT, &[(header::ACCEPT_ENCODING, accepted)]).await;
+            assert_eq!(answer.header(header::CONTENT_ENCODING), encoding, "{accepted}");
+            assert_eq!(answer.body, body, "{accepted}");
+            assert_eq!(answer.header(header::CONTENT_TYPE), "text/javascript; charset=utf-8");
+            assert_eq!(answer.header(header::VARY), "accept-encoding");
+        }
+        let page = ask("", &[(header::ACCEPT_ENCODING, "gzip")]).await;
+        assert_eq!((page.header(header::CONTENT_ENCODING), page.body.as_str()), ("", "<!doctype html>"));
+        assert_eq!(page.header(header::VARY), "accept-encoding");
+    }
+
+    #[tokio::test]
+    async fn what_the_client_holds_is_not_sent_again() {
+        let etag = "\"01010101010101010101010101010101\"";
+        assert_eq!(ask("", &[]).await.header(header::ETAG), etag);
+        for held in [etag, "\"x\", W/\"01010101010101010101010101010101\"", "*"] {
+            let answer = ask("traces", &[(header::IF_NONE_MATCH, held)]).await;
+            assert_eq!((answer.status, answer.body.as_str()), (304, ""), "{held}");
+            assert_eq!(answer.header(header::ETAG), etag);
+            assert_eq!(answer.header(header::VARY), "accept-encoding");
+            assert_eq!(answer.header(header::CACHE_CONTROL), "no-cache");
+        }
+        // Another encoding is another representation.
+        let other = [(header::IF_NONE_MATCH, etag), (header::ACCEPT_ENCODING, "br")];
+        assert_eq!(ask("", &other).await.status, 200);
+    }
+
+    #[tokio::test]
+    async fn scripts_are_the_applications_own() {
+        let policy = |answer: Answer| answer.header(header::CONTENT_SECURITY_POLICY).to_owned();
+        for path in ["", SCRIPT] {
+            let policy = policy(ask(path, &[]).await);
+            assert!(policy.starts_with("default-src 'none'; script-src 'self'; style-src"), "{policy}");
+            assert!(policy.contains("; connect-src 'self'; ") && !policy.contains("  "), "{policy}");
+        }
+        assert!(policy(ask("assets/none.js", &[]).await).ends_with("; sandbox"));
+    }
+
+    #[tokio::test]
+    async fn a_program_without_the_application_says_how_to_build_one() {
+        for path in ["", "traces", SCRIPT] {
+            let answer = ask_of(|_| None, path, &[]).await;
+            assert_eq!(answer.status, 503, "{path}");
+            assert!(answer.body.contains("cargo xtask web"), "{}", answer.body);
+            assert_eq!(answer.header(header::CONTENT_TYPE), "text/plain; charset=utf-8");
+            assert_eq!(answer.header(header::CACHE_CONTROL), "no-store");
+        }
+    }
+}
