@@ -1,6 +1,12 @@
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { type Browser, type BrowserContext, type BrowserContextOptions, chromium, type Page } from "playwright-core";
+import {
+  type Browser,
+  type BrowserContext,
+  type BrowserContextOptions,
+  chromium,
+  type Page,
+} from "playwright-core";
 import { inject } from "vitest";
 
 /** What a failed test leaves behind. */
@@ -38,7 +44,9 @@ export async function visitor(name: string, options: BrowserContextOptions = {})
   context.setDefaultTimeout(15_000);
   await context.addInitScript(() => {
     document.addEventListener("securitypolicyviolation", (event) => {
-      console.error(`content security policy: ${event.violatedDirective} ${event.blockedURI} ${event.sourceFile}`);
+      console.error(
+        `content security policy: ${event.violatedDirective} ${event.blockedURI} ${event.sourceFile}`,
+      );
     });
   });
   context.on("page", (page) => watch(name, page));
@@ -56,7 +64,9 @@ function watch(name: string, page: Page): void {
       one.problems.push(`console ${text} (${page.url()})`);
     }
   });
-  page.on("pageerror", (error) => one.problems.push(`uncaught ${error.stack ?? error.message} (${page.url()})`));
+  page.on("pageerror", (error) =>
+    one.problems.push(`uncaught ${error.stack ?? error.message} (${page.url()})`),
+  );
   page.on("crash", () => one.problems.push("the page crashed"));
   page.on("response", (response) => {
     const path = new URL(response.url()).pathname;

@@ -27,13 +27,13 @@ export function environment(): Environment {
         `started by hand, they need in the environment:\n${lines.join("\n")}`,
     );
   }
-  const found = Object.fromEntries(
-    keys.map((key) => [key, process.env[NAMES[key][0]] ?? ""]),
-  ) as Environment;
+  const found = Object.fromEntries(keys.map((key) => [key, process.env[NAMES[key][0]] ?? ""])) as Environment;
   try {
     accessSync(found.chromium, constants.X_OK);
   } catch {
-    throw new Error(`CHROMIUM is ${found.chromium}, which is no program here. Install chromium, or name its path.`);
+    throw new Error(
+      `CHROMIUM is ${found.chromium}, which is no program here. Install chromium, or name its path.`,
+    );
   }
   return { ...found, url: found.url.replace(/\/+$/, "") };
 }

@@ -26,7 +26,8 @@ export default async function setup(project: TestProject): Promise<() => Promise
 async function serves(url: string): Promise<void> {
   const answer = await fetch(url).catch((error: unknown) => error);
   if (!(answer instanceof Response) || !answer.ok) {
-    const what = answer instanceof Response ? `status ${answer.status}: ${await answer.text()}` : String(answer);
+    const what =
+      answer instanceof Response ? `status ${answer.status}: ${await answer.text()}` : String(answer);
     throw new Error(`${url} does not answer as it should (${what})`);
   }
 }

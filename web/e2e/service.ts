@@ -88,7 +88,13 @@ export const FIELDS = [
   { name: "Events.Name", type: "string_array", filterable: true, policy: true },
   { map: "SpanAttributes", name: "tenant.id", type: "string", filterable: true, policy: true },
   { map: "SpanAttributes", name: "http.route", type: "string", filterable: true, policy: true },
-  { map: "SpanAttributes", name: "http.response.status_code", type: "number", filterable: true, policy: false },
+  {
+    map: "SpanAttributes",
+    name: "http.response.status_code",
+    type: "number",
+    filterable: true,
+    policy: false,
+  },
   { map: "SpanAttributes", name: "app.order.express", type: "boolean", filterable: true, policy: true },
   { map: "ResourceAttributes", name: "team", type: "string", filterable: true, policy: true },
 ];

@@ -1,0 +1,93 @@
+import type { Locator, Page } from "playwright-core";
+import { environment } from "./environment";
+import { OWN_PASSWORD } from "./service";
+
+const { url } = environment();
+
+/** The address of a page of the application. */
+export const at = (path: string): string => `${url}/ui${path}`;
+
+/** Fills the log-in form of the page that is shown, and sends it. */
+export async function submitLogIn(page: Page, username: string, password = OWN_PASSWORD): Promise<void> {
+  await page.getByLabel("User name", { exact: true }).fill(username);
+  await page.getByLabel("Password", { exact: true }).fill(password);
+  await page.getByRole("button", { name: "Log in" }).click();
+}
+
+/** Logs in and waits for the search page. */
+export async function logIn(page: Page, username: string, password = OWN_PASSWORD): Promise<void> {
+  await page.goto(at("/login"));
+  await submitLogIn(page, username, password);
+  await page.waitForURL("**/ui/search**");
+  await quiet(page);
+}
+
+export const shown = (locator: Locator, timeout = 15_000): Promise<void> =>
+  locator.first().waitFor({ timeout });
+
+export const gone = (locator: Locator, timeout = 15_000): Promise<void> =>
+  locator.first().waitFor({ state: "detached", timeout });
+
+/** Waits until the page waits for nothing: no request under way, nothing that says that it is loading. */
+export async function quiet(page: Page, timeout = 30_000): Promise<void> {
+  await page.waitForLoadState("networkidle", { timeout });
+  await page.waitForFunction(
+    () =>
+      document.querySelector("main, [role=main]") !== null &&
+      document.querySelector(
+        '[aria-busy="true"], .mantine-Loader-root, .mantine-Skeleton-root, [data-loading]',
+      ) === null,
+    undefined,
+    { timeout },
+  );
+  await page.evaluate(async () => {
+    await document.fonts.ready;
+    await new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)));
+  });
+}
+
+/** A page's marks and measures, in milliseconds since it was opened. */
+export async function mark(page: Page, name: string, timeout: number): Promise<number> {
+  const handle = await page.waitForFunction(
+    (wanted) => performance.getEntriesByName(wanted).at(-1)?.startTime ?? null,
+    name,
+    { timeout, polling: 50 },
+  );
+  return (await handle.jsonValue()) ?? Number.NaN;
+}
+
+/** How long the main thread was busy at a time, and how far apart frames were, while something was done. */
+export async function smoothness(
+  page: Page,
+  act: () => Promise<void>,
+): Promise<{ longTasks: number[]; p95: number; frames: number }> {
+  const recorder = await page.evaluateHandle(() => {
+    const longTasks: number[] = [];
+    const times: number[] = [];
+    let running = true;
+    const observer = new PerformanceObserver((list) => {
+      longTasks.push(...list.getEntries().map((entry) => entry.duration));
+    });
+    observer.observe({ entryTypes: ["longtask"] });
+    const frame = (now: number) => {
+      times.push(now);
+      if (running) {
+        requestAnimationFrame(frame);
+      }
+    };
+    requestAnimationFrame(frame);
+    return {
+      end: () => {
+        running = false;
+        longTasks.push(...observer.takeRecords().map((entry) => entry.duration));
+        observer.disconnect();
+        return { longTasks, times };
+      },
+    };
+  });
+  await act();
+  const { longTasks, times } = await recorder.evaluate((recording) => recording.end());
+  const gaps = times.slice(1).map((time, place) => time - (times[place] ?? time));
+  gaps.sort((one, other) => one - other);
+  return { longTasks, p95: gaps[Math.floor(gaps.length * 0.95)] ?? Number.NaN, frames: gaps.length };
+}
