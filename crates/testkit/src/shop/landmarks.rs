@@ -6,7 +6,7 @@ use super::checkout::{Provider, buy};
 use super::logistics::{ship, stock_sync};
 use super::payments::{settlement, webhook};
 use super::people::{OTHER_TENANT, SUPPORTED_TENANTS, Visitor, visitor_of};
-use super::reindex::reindex;
+use super::reindex::{REINDEX_SPANS, reindex};
 use super::services::Environment::{self, Production, Staging};
 use super::span::{Trace, TraceId};
 use super::storefront::{Browsing, browse};
@@ -140,7 +140,7 @@ fn purchases(chance: &mut Chance, ids: Landmarks, timeline: Timeline) -> Vec<Tra
 fn nightly_reindex(chance: &mut Chance, ids: Landmarks, timeline: Timeline) -> Vec<Trace> {
     // Ten minutes are ample for ten thousand spans.
     let at = timeline.nightly(130, 10 * MINUTE);
-    vec![reindex(chance, ids.reindex, at)]
+    vec![reindex(chance, ids.reindex, at, REINDEX_SPANS)]
 }
 
 fn nightly_settlement(chance: &mut Chance, ids: Landmarks, timeline: Timeline) -> Vec<Trace> {

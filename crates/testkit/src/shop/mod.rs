@@ -7,6 +7,7 @@ mod builder;
 mod calls;
 mod chance;
 mod checkout;
+mod hard_to_show;
 mod landmarks;
 mod logistics;
 mod otlp;
@@ -21,6 +22,7 @@ mod tests;
 mod timeline;
 mod traffic;
 
+pub use hard_to_show::{HardToShow, LARGE_SPANS};
 pub use landmarks::Landmarks;
 pub use otlp::{Batch, Batches, SPANS_A_REQUEST};
 pub use people::{OTHER_TENANT, SUPPORTED_TENANTS, TENANTS, tenant};
@@ -70,6 +72,12 @@ impl Shop {
     /// The traces that tests and demos point at.
     pub fn landmarks(&self) -> Landmarks {
         Landmarks::of(self.seed)
+    }
+
+    /// Traces that are no part of the sample: what shows traces must bear them too.
+    pub fn hard_to_show(&self) -> (HardToShow, impl Iterator<Item = Trace> + use<>) {
+        let ids = HardToShow::of(self.seed);
+        (ids, hard_to_show::traces(self.seed, Timeline::new(self.now_unix_nanos)))
     }
 
     /// Every trace, landmarks first. Made one by one: memory does not grow with the sample.

@@ -27,26 +27,26 @@ const WRITE: Statement = Statement {
     median_micros: 38_000,
 };
 
-/// Chunk after chunk, each read, turned into documents and written, until the trace is full.
-pub(super) fn reindex(chance: &mut Chance, id: TraceId, at: u64) -> Trace {
+/// Chunk after chunk, each read, turned into documents and written, until the trace has this many spans.
+pub(super) fn reindex(chance: &mut Chance, id: TraceId, at: u64, spans: usize) -> Trace {
     let mut builder = Builder::with_id(chance, Environment::Production, id);
     let root = builder.begin(None, Catalog, "reindex catalogue", Kind::Internal, at);
     builder.set(root, "app.job.name", "reindex");
     builder.set(root, "app.job.scheduled", true);
     let mut time = at;
     let mut chunk: i64 = 0;
-    while builder.len() < REINDEX_SPANS {
+    while builder.len() < spans {
         let start = time;
         let node = builder.begin(Some(root), Catalog, "reindex chunk", Kind::Internal, start);
         builder.set(node, "app.job.batch", chunk);
         chunk += 1;
-        time = step(&mut builder, time, |builder, at| builder.query(node, Catalog, &READ, at));
+        time = step(&mut builder, spans, time, |builder, at| builder.query(node, Catalog, &READ, at));
         for _ in 0..16 {
-            time = step(&mut builder, time, |builder, at| {
+            time = step(&mut builder, spans, time, |builder, at| {
                 builder.work(node, Catalog, "build document", 900, at)
             });
         }
-        time = step(&mut builder, time, |builder, at| builder.query(node, Search, &WRITE, at));
+        time = step(&mut builder, spans, time, |builder, at| builder.query(node, Search, &WRITE, at));
         builder.end(node, time);
         time += MILLISECOND;
     }
@@ -56,6 +56,11 @@ pub(super) fn reindex(chance: &mut Chance, id: TraceId, at: u64) -> Trace {
 }
 
 /// The last chunk stops short, so that the count is exact.
-fn step(builder: &mut Builder<'_>, at: u64, step: impl FnOnce(&mut Builder<'_>, u64) -> u64) -> u64 {
-    if builder.len() < REINDEX_SPANS { step(builder, at) } else { at }
+fn step(
+    builder: &mut Builder<'_>,
+    spans: usize,
+    at: u64,
+    step: impl FnOnce(&mut Builder<'_>, u64) -> u64,
+) -> u64 {
+    if builder.len() < spans { step(builder, at) } else { at }
 }

@@ -259,3 +259,24 @@ fn a_day_is_made_and_encoded_quickly() {
     assert!(bytes > 20_000_000, "{bytes}");
     assert!(begun.elapsed().as_secs() < 30, "{:?}", begun.elapsed());
 }
+
+#[test]
+fn what_is_hard_to_show_is_there() {
+    let (ids, traces) = shop().hard_to_show();
+    let traces: HashMap<TraceId, Trace> = traces.map(|trace| (trace.id, trace)).collect();
+    assert_eq!(traces[&ids.large].spans.len(), LARGE_SPANS);
+    assert!(traces[&ids.large].end_unix_nanos() < NOW);
+    let hostile = &traces[&ids.hostile];
+    assert!(hostile.end_unix_nanos() < NOW);
+    let names: String = hostile.spans.iter().map(|span| span.name.as_ref()).collect();
+    for text in ["<script>", "javascript:", "\u{202e}", "\0", "\u{1b}"] {
+        assert!(names.contains(text), "{text:?}");
+        let keys = || hostile.spans.iter().flat_map(|span| &span.attributes);
+        assert!(keys().any(|(key, _)| key.contains(text)), "{text:?}");
+        assert!(keys().any(|(_, value)| value.as_exported().contains(text)), "{text:?}");
+    }
+    let longest = hostile.spans.iter().flat_map(|span| &span.attributes);
+    assert!(longest.map(|(_, value)| value.as_exported().len()).max().unwrap() >= 200 << 10);
+    let sample: HashSet<TraceId> = small().traces().map(|trace| trace.id).collect();
+    assert!(!sample.contains(&ids.large) && !sample.contains(&ids.hostile));
+}
