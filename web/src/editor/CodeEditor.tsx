@@ -1,0 +1,209 @@
+import {
+  autocompletion,
+  closeBrackets,
+  closeBracketsKeymap,
+  completionKeymap,
+  completionStatus,
+} from "@codemirror/autocomplete";
+import { defaultKeymap, history, historyKeymap } from "@codemirror/commands";
+import { bracketMatching, syntaxHighlighting } from "@codemirror/language";
+import { type Diagnostic, lintKeymap, setDiagnostics } from "@codemirror/lint";
+import { EditorState } from "@codemirror/state";
+import {
+  drawSelection,
+  EditorView,
+  highlightSpecialChars,
+  keymap,
+  placeholder as placeholderText,
+  tooltips,
+} from "@codemirror/view";
+import { type RefObject, useEffect, useEffectEvent, useImperativeHandle, useRef } from "react";
+import classes from "./CodeEditor.module.css";
+import { cel, celColours } from "./cel";
+import { completionSource, type Vocabulary } from "./completion";
+import { rangeOf } from "./place";
+import type { Remark } from "./remarks";
+
+/** What others may do with the editor. */
+export type EditorHandle = { reveal: (remark: Remark) => void };
+
+/** As the editor's own set of characters that are shown by a sign, with those that pages show by name. */
+const HIDDEN =
+  /[\u00ad\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff0-\ufffc]/g;
+
+/** Shows an invisible or deceiving character by its name, as the pages do. */
+function hiddenCharacter(code: number, description: string | null): HTMLElement {
+  const shown = document.createElement("span");
+  shown.className = classes.hidden ?? "";
+  shown.textContent = `U+${code.toString(16).toUpperCase().padStart(4, "0")}`;
+  shown.title = description ?? "";
+  return shown;
+}
+
+const look = EditorView.theme({
+  "&.cm-focused": { outline: "none" },
+  ".cm-content": { fontFamily: "var(--mantine-font-family-monospace)", padding: "8px 0", minHeight: "3.4em" },
+  ".cm-line": { padding: "0 10px" },
+  ".cm-scroller": { lineHeight: "1.55" },
+  "&.cm-editor .cm-cursor": { borderLeftColor: "var(--mantine-color-text)" },
+  "&.cm-editor .cm-selectionBackground": { background: "light-dark(#cfe3f7, #24476b) !important" },
+  "&.cm-editor .cm-placeholder": { color: "var(--tw-quiet)" },
+  "&.cm-editor.cm-focused .cm-matchingBracket": {
+    backgroundColor: "light-dark(#d3f0d6, #275a2c)",
+    outline: "1px solid light-dark(#5a9e63, #6fbf78)",
+  },
+  "&.cm-editor.cm-focused .cm-nonmatchingBracket": { backgroundColor: "light-dark(#ffd8d8, #6b2222)" },
+});
+
+/** The text editor itself. It comes in a part of its own, since only few pages need it. */
+export default function CodeEditor({
+  value,
+  onChange,
+  label,
+  describedBy,
+  invalid,
+  placeholder,
+  remarks,
+  about,
+  vocabulary,
+  handle,
+}: {
+  value: string;
+  onChange: (value: string) => void;
+  label: string;
+  describedBy: string;
+  invalid: boolean;
+  placeholder: string;
+  remarks: readonly Remark[];
+  /** The text that the remarks are about. */
+  about: string;
+  vocabulary: Vocabulary;
+  handle: RefObject<EditorHandle | null>;
+}) {
+  const place = useRef<HTMLDivElement>(null);
+  const view = useRef<EditorView>(null);
+  const known = useRef(vocabulary);
+  const attributes = useRef({ label, describedBy, invalid });
+  const changed = useEffectEvent(onChange);
+  const initial = useEffectEvent(() => ({ value, placeholder }));
+
+  useEffect(() => {
+    known.current = vocabulary;
+  }, [vocabulary]);
+
+  useEffect(() => {
+    if (place.current === null) {
+      return;
+    }
+    const { value, placeholder } = initial();
+    const made = new EditorView({
+      parent: place.current,
+      doc: value,
+      extensions: [
+        // Lines as the service counts them; a text with other line ends stays byte for byte what it is.
+        EditorState.lineSeparator.of("\n"),
+        EditorView.clipboardInputFilter.of((text) => text.replace(/\r\n?/g, "\n")),
+        highlightSpecialChars({ addSpecialChars: HIDDEN, render: hiddenCharacter }),
+        history(),
+        drawSelection(),
+        EditorView.lineWrapping,
+        bracketMatching(),
+        closeBrackets(),
+        cel,
+        syntaxHighlighting(celColours),
+        autocompletion({
+          override: [completionSource(() => known.current)],
+          tooltipClass: () => classes.completion ?? "",
+          icons: false,
+        }),
+        // Beside the page, so that no box that scrolls cuts them off.
+        tooltips({ parent: document.body }),
+        placeholderText(placeholder),
+        // Tab is not among these keys: it leaves the editor, as it leaves every other field.
+        keymap.of([
+          ...closeBracketsKeymap,
+          ...completionKeymap,
+          ...defaultKeymap,
+          ...historyKeymap,
+          ...lintKeymap,
+        ]),
+        look,
+        EditorView.contentAttributes.of((view) => ({
+          "aria-label": attributes.current.label,
+          "aria-describedby": attributes.current.describedBy,
+          "aria-invalid": String(attributes.current.invalid),
+          "aria-multiline": "true",
+          spellcheck: "false",
+          autocapitalize: "off",
+          autocorrect: "off",
+          // Escape closes the list of completions, and not the dialog around the editor with it.
+          "data-mantine-stop-propagation": String(completionStatus(view.state) !== null),
+        })),
+        EditorView.updateListener.of((update) => {
+          if (update.docChanged) {
+            changed(update.state.doc.toString());
+          }
+        }),
+      ],
+    });
+    view.current = made;
+    return () => {
+      made.destroy();
+      view.current = null;
+    };
+  }, []);
+
+  useEffect(() => {
+    const current = view.current;
+    if (current !== null && current.state.doc.toString() !== value) {
+      current.dispatch({ changes: { from: 0, to: current.state.doc.length, insert: value } });
+    }
+  }, [value]);
+
+  useEffect(() => {
+    attributes.current = { label, describedBy, invalid };
+    view.current?.dispatch({});
+  }, [label, describedBy, invalid]);
+
+  useEffect(() => {
+    const current = view.current;
+    // What is underlined moves along with the text until there are remarks on the new one.
+    if (current !== null && current.state.doc.toString() === about) {
+      current.dispatch(
+        setDiagnostics(
+          current.state,
+          remarks.map((remark) => diagnostic(about, remark)),
+        ),
+      );
+    }
+  }, [remarks, about]);
+
+  useImperativeHandle(handle, () => ({
+    reveal: (remark) => {
+      const current = view.current;
+      if (current !== null) {
+        const { from, to } = rangeOf(current.state.doc.toString(), remark);
+        current.dispatch({ selection: { anchor: from, head: to }, scrollIntoView: true });
+        current.focus();
+      }
+    },
+  }));
+
+  return <div ref={place} className={classes.editor} data-invalid={invalid || undefined} />;
+}
+
+function diagnostic(text: string, { severity, message, hint, fixes, ...place }: Remark): Diagnostic {
+  return {
+    ...rangeOf(text, place),
+    severity,
+    message: hint === undefined ? message : `${message}\n${hint}`,
+    actions: fixes.map((fix) => ({
+      name: fix.label,
+      apply: (view) =>
+        view.dispatch({
+          changes: { from: 0, to: view.state.doc.length, insert: fix.text },
+          userEvent: "input.fix",
+        }),
+    })),
+  };
+}

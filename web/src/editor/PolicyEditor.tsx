@@ -1,0 +1,281 @@
+import {
+  Anchor,
+  Badge,
+  Box,
+  Button,
+  Collapse,
+  Group,
+  Loader,
+  Stack,
+  Text,
+  UnstyledButton,
+} from "@mantine/core";
+import { useDebouncedValue, useDisclosure } from "@mantine/hooks";
+import {
+  IconAlertTriangle,
+  IconChevronDown,
+  IconChevronRight,
+  IconCircleCheck,
+  IconCircleX,
+} from "@tabler/icons-react";
+import { useQuery } from "@tanstack/react-query";
+import { lazy, type ReactNode, Suspense, useId, useMemo, useRef, useState } from "react";
+import type { Api } from "../api/client";
+import { useMe } from "../app/useMe";
+import { Visible } from "../components/Visible";
+import type { EditorHandle } from "./CodeEditor";
+import classes from "./PolicyEditor.module.css";
+import { checkQuery, fixesQuery } from "./queries";
+import { type Remark, remarksOf, summary } from "./remarks";
+import { useVocabulary } from "./vocabulary";
+
+const CodeEditor = lazy(() => import("./CodeEditor"));
+
+/** Long enough for typing, short enough to feel at once. */
+const PAUSE_MS = 300;
+
+const NONE: readonly Api["Diagnostic"][] = [];
+
+/** An editor for one CEL expression, which says while one types whether the service takes it.
+ *
+ * Checking is for administrators. Others see the errors of a refused save, which the page passes as `diagnostics`; they
+ * are shown as long as the text is the one that they came with. */
+export function PolicyEditor({
+  value,
+  onChange,
+  label,
+  description,
+  diagnostics = NONE,
+  warnings = NONE,
+  placeholder = 'ServiceName == "checkout"',
+}: {
+  value: string;
+  onChange: (value: string) => void;
+  label: string;
+  description?: ReactNode;
+  /** Errors that a save was refused for. */
+  diagnostics?: readonly Api["Diagnostic"][];
+  /** Warnings that came with a save, about more than the text alone says. */
+  warnings?: readonly Api["Diagnostic"][];
+  placeholder?: string;
+}) {
+  const me = useMe();
+  const id = useId();
+  const vocabulary = useVocabulary();
+  const handle = useRef<EditorHandle>(null);
+  const [settled] = useDebouncedValue(value, PAUSE_MS);
+  const check = useQuery({ ...checkQuery(settled), enabled: me.is_admin && settled.trim() !== "" });
+  const fresh = check.isPlaceholderData ? undefined : check.data;
+  const fixes = useQuery(fixesQuery(settled, fresh));
+  const told = useOfText(value, diagnostics, warnings);
+  const current = settled === value && fresh !== undefined;
+  const found = useMemo(
+    () => (check.data === undefined ? [] : remarksOf(check.data, fixes.data)),
+    [check.data, fixes.data],
+  );
+  const empty = value.trim() === "";
+  const remarks = useMemo(
+    () => (empty ? [] : distinct([...found, ...remarksOf(told)])),
+    [empty, found, told],
+  );
+  const invalid = remarks.some((remark) => remark.severity === "error");
+  return (
+    <Stack gap={4}>
+      <Text component="span" size="sm" fw={500}>
+        {label}
+      </Text>
+      {description !== undefined && (
+        <Text size="xs" c="var(--tw-quiet)">
+          {description}
+        </Text>
+      )}
+      <Suspense fallback={<pre className={classes.loading}>{value === "" ? " " : value}</pre>}>
+        <CodeEditor
+          value={value}
+          onChange={onChange}
+          label={label}
+          describedBy={`${id}-status`}
+          invalid={invalid}
+          placeholder={placeholder}
+          remarks={remarks}
+          about={empty ? value : settled}
+          vocabulary={vocabulary}
+          handle={handle}
+        />
+      </Suspense>
+      <Box id={`${id}-status`}>
+        {!empty && (
+          <Status
+            remarks={remarks}
+            checked={current ? fresh : undefined}
+            checking={me.is_admin && !current && !check.isError}
+            admin={me.is_admin}
+          />
+        )}
+        {check.isError && !empty && (
+          <Text size="xs" c="var(--tw-error)">
+            It could not be checked: {check.error.message}{" "}
+            <Anchor component="button" type="button" inherit onClick={() => void check.refetch()}>
+              Check again
+            </Anchor>
+          </Text>
+        )}
+      </Box>
+      {remarks.length > 0 && (
+        <ul className={classes.remarks} aria-label={`Remarks on ${label}`}>
+          {remarks.map((remark) => (
+            <RemarkLine
+              key={keyOf(remark)}
+              remark={remark}
+              onReveal={() => handle.current?.reveal(remark)}
+              onFix={onChange}
+            />
+          ))}
+        </ul>
+      )}
+      {current && fresh.predicate !== null && <Predicate text={fresh.predicate} />}
+    </Stack>
+  );
+}
+
+/** What was said about a text, as long as that is the text. */
+function useOfText(
+  value: string,
+  errors: readonly Api["Diagnostic"][],
+  warnings: readonly Api["Diagnostic"][],
+): { errors: Api["Diagnostic"][]; warnings: Api["Diagnostic"][] } {
+  const [about, setAbout] = useState({ errors, warnings, value });
+  if (about.errors !== errors || about.warnings !== warnings) {
+    setAbout({ errors, warnings, value });
+  }
+  const holds = about.value === value;
+  return useMemo(
+    () => ({ errors: holds ? [...errors] : [], warnings: holds ? [...warnings] : [] }),
+    [holds, errors, warnings],
+  );
+}
+
+const keyOf = (remark: Remark) =>
+  `${remark.severity} ${remark.line}:${remark.column}+${remark.length} ${remark.message}`;
+
+function distinct(remarks: readonly Remark[]): Remark[] {
+  return [...new Map(remarks.toReversed().map((remark) => [keyOf(remark), remark])).values()].toReversed();
+}
+
+function Status({
+  remarks,
+  checked,
+  checking,
+  admin,
+}: {
+  remarks: readonly Remark[];
+  checked: Api["CheckResult"] | undefined;
+  checking: boolean;
+  admin: boolean;
+}) {
+  const worst = remarks.some((remark) => remark.severity === "error")
+    ? "error"
+    : remarks.length > 0
+      ? "warning"
+      : "fine";
+  if (!admin && remarks.length === 0) {
+    return null;
+  }
+  return (
+    <Group gap="xs" className={classes.status} data-worst={checked === undefined ? undefined : worst}>
+      <Group gap={6} role="status" wrap="nowrap">
+        {checking ? (
+          <>
+            <Loader size={12} aria-hidden />
+            <span>Checking…</span>
+          </>
+        ) : (
+          (checked !== undefined || !admin) && (
+            <>
+              {worst === "error" ? (
+                <IconCircleX size={16} aria-hidden />
+              ) : worst === "warning" ? (
+                <IconAlertTriangle size={16} aria-hidden />
+              ) : (
+                <IconCircleCheck size={16} aria-hidden />
+              )}
+              <span>{summary(remarks)}</span>
+            </>
+          )
+        )}
+      </Group>
+      {checked !== undefined && checked.fields.length > 0 && (
+        <Group gap={4} className={classes.fields}>
+          <span>reads</span>
+          {checked.fields.map((field) => (
+            <Badge key={field} variant="default" size="sm" tt="none" fw={400} className={classes.field}>
+              <Visible text={field} most={80} />
+            </Badge>
+          ))}
+        </Group>
+      )}
+    </Group>
+  );
+}
+
+function RemarkLine({
+  remark,
+  onReveal,
+  onFix,
+}: {
+  remark: Remark;
+  onReveal: () => void;
+  onFix: (text: string) => void;
+}) {
+  return (
+    <li data-severity={remark.severity}>
+      <UnstyledButton
+        className={classes.place}
+        onClick={onReveal}
+        aria-label={`${remark.severity} at line ${remark.line}, column ${remark.column}: go there`}
+      >
+        {remark.line}:{remark.column}
+      </UnstyledButton>
+      <div className={classes.said}>
+        <Visible text={remark.message} />
+        {remark.hint !== undefined && (
+          <div className={classes.hint}>
+            <Visible text={remark.hint} />
+          </div>
+        )}
+        {remark.fixes.map((fix) => (
+          <Button
+            key={fix.text}
+            size="compact-xs"
+            variant="light"
+            mt={4}
+            mr={6}
+            className={classes.fix}
+            onClick={() => onFix(fix.text)}
+          >
+            {fix.label}
+          </Button>
+        ))}
+      </div>
+    </li>
+  );
+}
+
+/** The condition that the trace store gets, for those who tune it. */
+function Predicate({ text }: { text: string }) {
+  const [opened, { toggle }] = useDisclosure();
+  const id = useId();
+  return (
+    <div>
+      <UnstyledButton className={classes.toggle} onClick={toggle} aria-expanded={opened} aria-controls={id}>
+        {opened ? <IconChevronDown size={14} aria-hidden /> : <IconChevronRight size={14} aria-hidden />}
+        ClickHouse form
+      </UnstyledButton>
+      <Collapse expanded={opened} id={id}>
+        <pre className={classes.predicate}>
+          <Visible text={text} />
+        </pre>
+      </Collapse>
+    </div>
+  );
+}

@@ -1,0 +1,62 @@
+import { highlightTree, tagHighlighter, tags } from "@lezer/highlight";
+import { describe, expect, it } from "vitest";
+import { cel } from "./cel";
+
+const names = tagHighlighter([
+  { tag: tags.string, class: "string" },
+  { tag: tags.lineComment, class: "comment" },
+  { tag: tags.number, class: "number" },
+  { tag: tags.bool, class: "bool" },
+  { tag: tags.operator, class: "operator" },
+  { tag: tags.operatorKeyword, class: "in" },
+  { tag: tags.special(tags.variableName), class: "user" },
+  { tag: tags.function(tags.propertyName), class: "function" },
+  { tag: tags.function(tags.variableName), class: "function" },
+]);
+
+function coloured(text: string): [string, string][] {
+  const found: [string, string][] = [];
+  highlightTree(cel.parser.parse(text), names, (from, to, name) => found.push([text.slice(from, to), name]));
+  return found;
+}
+
+describe("the colours of CEL", () => {
+  it("tell names, functions, text and operators apart", () => {
+    expect(coloured('ServiceName.startsWith("a") && size(user.roles) > 1')).toEqual([
+      ["startsWith", "function"],
+      ['"a"', "string"],
+      ["&&", "operator"],
+      ["size", "function"],
+      ["user", "user"],
+      [">", "operator"],
+      ["1", "number"],
+    ]);
+  });
+
+  it("know raw strings, in which a backslash is itself", () => {
+    expect(coloured('r"\\" in x')).toEqual([
+      ['r"\\"', "string"],
+      ["in", "in"],
+    ]);
+  });
+
+  it("know strings over several lines, and end others with their line", () => {
+    expect(coloured('"""a\n"b""" == true')).toEqual([
+      ['"""a', "string"],
+      ['"b"""', "string"],
+      ["==", "operator"],
+      ["true", "bool"],
+    ]);
+    expect(coloured('"a\nfalse')).toEqual([
+      ['"a', "string"],
+      ["false", "bool"],
+    ]);
+  });
+
+  it("leave a member that is called like a word alone", () => {
+    expect(coloured("x.user == y // in")).toEqual([
+      ["==", "operator"],
+      ["// in", "comment"],
+    ]);
+  });
+});

@@ -1,0 +1,112 @@
+import { HighlightStyle, StreamLanguage, type StringStream } from "@codemirror/language";
+import { tags } from "@lezer/highlight";
+
+type StringState = { readonly quote: string; readonly raw: boolean };
+type State = { string: StringState | null; dotted: boolean };
+
+/** Functions and macros that policies have, called on a value. */
+export const METHODS = ["startsWith", "endsWith", "contains", "matches", "exists", "all", "exists_one"];
+const FUNCTIONS = ["has", "size"];
+
+/** Takes a string up to its end, or up to the end of the line. */
+function inString(stream: StringStream, state: State, string: StringState): string {
+  while (!stream.eol()) {
+    if (stream.match(string.quote)) {
+      state.string = null;
+      return "string";
+    }
+    if (stream.next() === "\\" && !string.raw) {
+      stream.next();
+    }
+  }
+  // Only strings with three quotes go on in the next line.
+  if (string.quote.length === 1) {
+    state.string = null;
+  }
+  return "string";
+}
+
+/** One token of CEL; the name is that of a highlighting tag. */
+function token(stream: StringStream, state: State): string | null {
+  if (state.string !== null) {
+    return inString(stream, state, state.string);
+  }
+  if (stream.eatSpace()) {
+    return null;
+  }
+  if (stream.match("//")) {
+    stream.skipToEnd();
+    return "lineComment";
+  }
+  const open = stream.match(/^([rRbB]{0,2})("""|'''|"|')/);
+  if (open !== null && typeof open !== "boolean") {
+    state.string = { quote: open[2] ?? '"', raw: /r/i.test(open[1] ?? "") };
+    state.dotted = false;
+    return inString(stream, state, state.string);
+  }
+  const word = stream.match(/^[A-Za-z_][A-Za-z0-9_]*/);
+  if (word !== null && typeof word !== "boolean") {
+    const dotted = state.dotted;
+    state.dotted = false;
+    return nameOf(word[0], dotted, stream.match(/^\s*\(/, false) !== null);
+  }
+  if (stream.match(/^\d[A-Za-z0-9]*(\.\d+)?/)) {
+    state.dotted = false;
+    return "number";
+  }
+  if (stream.match(/^(&&|\|\||==|!=|<=|>=|[!<>?:])/)) {
+    state.dotted = false;
+    return "operator";
+  }
+  const character = stream.next();
+  state.dotted = character === ".";
+  return character !== undefined && character !== null && "()[]{},.".includes(character)
+    ? "punctuation"
+    : null;
+}
+
+function nameOf(word: string, dotted: boolean, called: boolean): string {
+  if (dotted) {
+    return called && METHODS.includes(word) ? "propertyName.function" : "propertyName";
+  }
+  if (called && FUNCTIONS.includes(word)) {
+    return "variableName.function";
+  }
+  switch (word) {
+    case "true":
+    case "false":
+    case "null":
+      return "bool";
+    case "in":
+      return "operatorKeyword";
+    case "user":
+      return "variableName.special";
+    default:
+      return "variableName";
+  }
+}
+
+/** CEL as policies have it. */
+export const cel = StreamLanguage.define<State>({
+  name: "cel",
+  startState: () => ({ string: null, dotted: false }),
+  copyState: (state) => ({ ...state }),
+  token,
+  languageData: {
+    commentTokens: { line: "//" },
+    closeBrackets: { brackets: ["(", "[", '"'] },
+  },
+});
+
+/** Colours with at least 4.5:1 on the editor's ground, in both themes. */
+export const celColours = HighlightStyle.define([
+  { tag: tags.string, color: "light-dark(#2b6a30, #8fd694)" },
+  { tag: tags.lineComment, color: "var(--tw-quiet)", fontStyle: "italic" },
+  { tag: tags.number, color: "light-dark(#8a4b00, #ffc078)" },
+  { tag: tags.bool, color: "light-dark(#8a4b00, #ffc078)" },
+  { tag: tags.operator, color: "light-dark(#7a2a8f, #e0a9f0)" },
+  { tag: tags.operatorKeyword, color: "light-dark(#7a2a8f, #e0a9f0)", fontWeight: "600" },
+  { tag: tags.special(tags.variableName), color: "light-dark(#a61e4d, #faa2c1)" },
+  { tag: tags.function(tags.propertyName), color: "light-dark(#0b5a9d, #8ec7ff)" },
+  { tag: tags.function(tags.variableName), color: "light-dark(#0b5a9d, #8ec7ff)" },
+]);

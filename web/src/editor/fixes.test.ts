@@ -1,0 +1,55 @@
+import { describe, expect, it } from "vitest";
+import { better, candidates } from "./fixes";
+
+const remark = (hint: string, column: number, length: number) => ({
+  line: 1,
+  column,
+  length,
+  code: "syntax",
+  message: "",
+  hint,
+});
+
+describe("a hint", () => {
+  it("is a replacement of what is underlined", () => {
+    expect(candidates('S = "a"', remark("write `==` to compare", 3, 1))).toEqual([
+      { label: "Replace with ==", text: 'S == "a"' },
+    ]);
+  });
+
+  it("has a replacement of the whole text after “together”", () => {
+    const hint = 'write `==`; together: `S == "a" && b`';
+    expect(candidates('S = "a" and b', remark(hint, 3, 1)).map(({ text }) => text)).toEqual([
+      'S == "a" and b',
+      'S == "a" && b',
+    ]);
+  });
+
+  it("is none where something is to be filled in", () => {
+    expect(candidates("S", remark('compare it: `S == "…"`', 1, 1))).toEqual([]);
+  });
+
+  it("is none without a text in it", () => {
+    expect(candidates("S", remark("leave one of them out", 1, 1))).toEqual([]);
+  });
+
+  it("is put in the right place behind an emoji", () => {
+    expect(candidates('"😀" = S', remark("write `==` to compare", 5, 1))[0]?.text).toBe('"😀" == S');
+  });
+});
+
+describe("a changed expression is better", () => {
+  const of = (errors: number, warnings: number) => ({
+    valid: errors === 0,
+    errors: Array.from({ length: errors }, () => remark("", 1, 1)),
+    warnings: Array.from({ length: warnings }, () => remark("", 1, 1)),
+    fields: [],
+    predicate: null,
+  });
+  it("with fewer errors, or as many and fewer warnings", () => {
+    expect(better(of(0, 2), of(1, 0))).toBe(true);
+    expect(better(of(0, 0), of(0, 1))).toBe(true);
+    expect(better(of(1, 0), of(1, 0))).toBe(false);
+    expect(better(of(2, 0), of(1, 3))).toBe(false);
+  });
+});

@@ -1,0 +1,46 @@
+import type { Api } from "../api/client";
+import { type Range, rangeOf } from "./place";
+
+/** A text that an expression can be replaced with. */
+export type Fix = { readonly label: string; readonly text: string };
+
+const QUOTED = /`([^`]+)`/g;
+
+/** What a hint could mean as a replacement: of what the remark underlines or, after “together”, of the whole text.
+ *
+ * Hints are written for people, so that these are guesses: to be offered only when checking finds them better. */
+export function candidates(text: string, remark: Api["Diagnostic"]): Fix[] {
+  const hint = remark.hint ?? "";
+  const range = rangeOf(text, remark);
+  const found: Fix[] = [];
+  for (const match of hint.matchAll(QUOTED)) {
+    const replacement = match[1] ?? "";
+    const whole = /together: $/.test(hint.slice(0, match.index));
+    // What stands for something to be filled in is no replacement.
+    if (replacement.includes("…") || (!whole && range.from === range.to)) {
+      continue;
+    }
+    const fixed = whole ? replacement : replaced(text, range, replacement);
+    if (fixed !== text && !found.some((fix) => fix.text === fixed)) {
+      found.push({ label: `${whole ? "Write" : "Replace with"} ${shortened(replacement)}`, text: fixed });
+    }
+  }
+  return found;
+}
+
+export function replaced(text: string, { from, to }: Range, replacement: string): string {
+  return text.slice(0, from) + replacement + text.slice(to);
+}
+
+/** Whether a text that was changed has less to be said about it than before. */
+export function better(after: Api["CheckResult"], before: Api["CheckResult"]): boolean {
+  return after.errors.length === before.errors.length
+    ? after.warnings.length < before.warnings.length
+    : after.errors.length < before.errors.length;
+}
+
+const MOST = 60;
+
+function shortened(text: string): string {
+  return text.length > MOST ? `${text.slice(0, MOST)}…` : text;
+}

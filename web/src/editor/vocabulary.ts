@@ -1,0 +1,40 @@
+import { useQuery } from "@tanstack/react-query";
+import { useMemo } from "react";
+import type { Api } from "../api/client";
+import { filterSchemaQuery } from "../api/queries";
+import { useMe } from "../app/useMe";
+import type { Vocabulary } from "./completion";
+import { knownUsersQuery } from "./queries";
+
+/** The fields that the caller's policies may name. To others than administrators, those are the ones that they may filter by. */
+export function policyFields(fields: readonly Api["FieldDescriptor"][]): Api["FieldDescriptor"][] {
+  return fields.filter((field) => field.policy !== false && field.type !== "number");
+}
+
+/** Names of attributes, those that most users have first. */
+export function attributeNames(attributes: readonly Api["Attributes"][]): string[] {
+  const counts = new Map<string, number>();
+  for (const name of attributes.flatMap((one) => Object.keys(one))) {
+    counts.set(name, (counts.get(name) ?? 0) + 1);
+  }
+  return [...counts]
+    .sort(([name, count], [other, others]) => others - count || name.localeCompare(other))
+    .map(([name]) => name);
+}
+
+/** What the editor completes; grows when more is known. */
+export function useVocabulary(): Vocabulary {
+  const me = useMe();
+  const schema = useQuery(filterSchemaQuery);
+  const users = useQuery({ ...knownUsersQuery, enabled: me.is_admin });
+  return useMemo(
+    () => ({
+      fields: policyFields(schema.data?.fields ?? []),
+      attributes: attributeNames([
+        me.attributes,
+        ...(users.data?.users ?? []).map((user) => user.attributes),
+      ]),
+    }),
+    [schema.data, users.data, me.attributes],
+  );
+}
