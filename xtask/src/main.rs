@@ -1,14 +1,18 @@
-//! Development commands: `cargo xtask demo`, `test`, `soak`, `bench`, `tidy`, `engine`.
+//! Development commands: `cargo xtask demo`, `test`, `soak`, `bench`, `screenshots`, `tidy`, `web`, `engine`.
 
 mod bench;
+mod browser;
 mod cache;
+mod debian;
 mod demo;
 mod engine;
 mod process;
+mod screenshots;
 mod soak;
 mod stack;
 mod test;
 mod tidy;
+mod web;
 mod workspace;
 
 use std::process::ExitCode;
@@ -46,10 +50,16 @@ enum Command {
     },
     /// Run every check and test; with arguments after `--`, only the tests that cargo-nextest selects by them.
     Test {
-        /// Arguments for cargo-nextest, or for `cargo test` where it is not installed.
+        /// Run only this part.
+        part: Option<test::Part>,
+        /// Arguments for cargo-nextest, or for `cargo test` where it is not installed; of a part, for its test runner.
         #[arg(last = true)]
         filters: Vec<String>,
     },
+    /// Build the web application into `web/dist`, if its sources have changed; the service is built with what is there.
+    Web,
+    /// Take the pictures of the web application in `docs/screenshots/`.
+    Screenshots,
     /// Run one of the tests much longer; `docs/soak.md` keeps the figures.
     #[command(subcommand)]
     Soak(soak::Soak),
@@ -61,14 +71,17 @@ fn main() -> ExitCode {
         Command::Bench { what, check } => bench::run(what.as_ref(), check),
         Command::Engine => print_engine(),
         Command::Tidy => tidy::run(),
+        Command::Screenshots => screenshots::run(),
         Command::Soak(soak) => soak::run(&soak),
-        Command::Test { filters } => test::run(&filters),
+        Command::Test { part, filters } => test::run(part, &filters),
+        Command::Web => web::ensure(),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error:#}");
-            ExitCode::FAILURE
+            let failed = error.downcast_ref::<process::Failed>();
+            failed.and_then(process::Failed::code).map_or(ExitCode::FAILURE, ExitCode::from)
         }
     }
 }

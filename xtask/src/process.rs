@@ -1,16 +1,39 @@
 //! Running other programs.
 
+use std::fmt;
 use std::io::ErrorKind;
 use std::process::{Command, ExitStatus, Stdio};
 
 use anyhow::{Context, Result, bail};
+
+/// A program that was run with our own standard streams did not exit with success.
+#[derive(Debug)]
+pub struct Failed {
+    shown: String,
+    status: ExitStatus,
+}
+
+impl Failed {
+    /// The code that it exited with, unless it was ended otherwise.
+    pub fn code(&self) -> Option<u8> {
+        self.status.code().and_then(|code| u8::try_from(code).ok())
+    }
+}
+
+impl fmt::Display for Failed {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "`{}` failed ({})", self.shown, described(self.status))
+    }
+}
+
+impl std::error::Error for Failed {}
 
 /// Runs a program with our own standard streams, and fails unless it exits with success.
 pub fn run(command: &mut Command) -> Result<()> {
     let shown = shown(command);
     let status = command.status().with_context(|| format!("cannot run `{shown}`"))?;
     if !status.success() {
-        bail!("`{shown}` failed ({})", described(status));
+        return Err(Failed { shown, status }.into());
     }
     Ok(())
 }

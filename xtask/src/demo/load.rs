@@ -8,16 +8,16 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use indicatif::{ProgressBar, ProgressStyle};
 use prost::Message as _;
-use tracewarden_testkit::shop::{Batches, SPANS, SPANS_A_REQUEST, Shop, Trace};
+use tracewarden_testkit::shop::{Batches, SPANS_A_REQUEST, Trace};
 
 use crate::stack::interrupt;
 
 /// Encoding overlaps with the store's work; more at once only queue there.
 const SENDERS: usize = 3;
 
-/// Sends every trace of the sample, showing each to `observe` on the way; returns the number of spans.
-pub fn send(shop: &Shop, url: &str, mut observe: impl FnMut(&Trace)) -> Result<u64> {
-    let bar = ProgressBar::new(SPANS as u64);
+/// Sends traces with about this many spans in all; returns how many there were.
+pub fn send(traces: impl Iterator<Item = Trace>, spans: usize, url: &str) -> Result<u64> {
+    let bar = ProgressBar::new(spans as u64);
     bar.set_style(ProgressStyle::with_template("sending sample traces {wide_bar} {human_pos} spans")?);
     // The bound keeps memory small when the store is slower than the generator.
     let (requests, queue) = sync_channel::<(Vec<u8>, usize)>(SENDERS);
@@ -28,7 +28,6 @@ pub fn send(shop: &Shop, url: &str, mut observe: impl FnMut(&Trace)) -> Result<u
         let worker = |queue: Queue| scope.spawn(move || work(&queue, url, bar));
         let workers: Vec<_> = (0..SENDERS).map(|_| worker(Arc::clone(&queue))).collect();
         drop(queue);
-        let traces = shop.traces().inspect(|trace| observe(trace));
         for batch in Batches::new(traces, SPANS_A_REQUEST) {
             // A worker that failed has stopped taking; its error is reported below.
             if interrupt::requested() || requests.send((batch.request.encode_to_vec(), batch.spans)).is_err()

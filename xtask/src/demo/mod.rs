@@ -3,7 +3,7 @@
 mod cast;
 mod check;
 mod expectations;
-mod load;
+pub mod load;
 mod questions;
 mod report;
 mod seed;
@@ -14,13 +14,14 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail};
 use serde_json::json;
-use tracewarden_testkit::shop::{SEED, Shop};
+use tracewarden_testkit::shop::{SEED, SPANS, Shop};
 
 use crate::engine;
 use crate::stack::api::Client;
 use crate::stack::interrupt::{self, Interrupted};
 use crate::stack::{self, Stack};
 use expectations::Expectations;
+use seed::Accounts;
 
 /// What the user asked for.
 #[derive(clap::Args)]
@@ -47,69 +48,88 @@ pub fn run(options: &Options) -> Result<()> {
 }
 
 /// What runs and where its data are. The programs end before the data go: fields are dropped in this order.
-struct Demo {
-    stack: Stack,
+pub struct Demo {
+    pub stack: Stack,
     directory: Directory,
+    shop: Shop,
+    expectations: Expectations,
+    anonymous: Client,
+    pub accounts: Accounts,
+    first_answer: Duration,
+}
+
+impl Demo {
+    /// Starts everything and sets it up; the service answers then.
+    pub fn start(keep: Option<&Path>) -> Result<Self> {
+        let begun = Instant::now();
+        let engine = engine::ensure()?;
+        let binaries = stack::build()?;
+        interrupt::check()?;
+        let directory = Directory::new(keep)?;
+        let shop = Shop::new(SEED, now()?);
+        let mut expectations = Expectations::new(&shop);
+
+        let mut stack = Stack::start(&binaries, &engine, directory.path())?;
+        stack.check()?;
+        say(begun, "local trace store runs");
+        let traces = shop.traces().inspect(|trace| expectations.observe(trace));
+        let sent = load::send(traces, SPANS, &stack.otlp);
+        // A store that died is the better explanation for a request that failed.
+        stack.check()?;
+        let sent = sent?;
+        say(begun, &format!("{sent} sample spans in {} traces sent", expectations.traces));
+
+        let anonymous = Client::anonymous(&stack.base);
+        stack.wait_until_ready(&anonymous)?;
+        say(begun, "service runs");
+        let accounts = seed::set_up(&anonymous, &stack.admin_password);
+        stack.check()?;
+        let accounts = accounts?;
+        say(begun, "table bound, fields marked, roles and users created");
+        let query = json!({"view": "summary", "limit": 1});
+        accounts.of(cast::AGENTS_OWNER)?.client.call("POST", "/traces/query", Some(&query))?;
+        let first_answer = begun.elapsed();
+        say(begun, "first query answered");
+        Ok(Self { stack, directory, shop, expectations, anonymous, accounts, first_answer })
+    }
+
+    /// The traces that the sample is known for, by name.
+    pub fn landmarks(&self) -> impl Iterator<Item = (&'static str, String)> + use<> {
+        self.shop.landmarks().named().into_iter().map(|(name, id)| (name, id.to_string()))
+    }
 }
 
 fn demonstrate(options: &Options) -> Result<()> {
-    let begun = Instant::now();
-    let engine = engine::ensure()?;
-    let binaries = stack::build()?;
-    interrupt::check()?;
-    let directory = Directory::new(options.keep.as_deref())?;
-    let shop = Shop::new(SEED, now()?);
-    let mut expectations = Expectations::new(&shop);
-
-    let mut stack = Stack::start(&binaries, &engine, directory.path())?;
-    stack.check()?;
-    say(begun, "local trace store runs");
-    let mut demo = Demo { stack, directory };
-
-    let sent = load::send(&shop, &demo.stack.otlp, |trace| expectations.observe(trace));
-    // A store that died is the better explanation for a request that failed.
-    demo.stack.check()?;
-    let sent = sent?;
-    say(begun, &format!("{sent} sample spans in {} traces sent", expectations.traces));
-
-    let anonymous = Client::anonymous(&demo.stack.base);
-    demo.stack.wait_until_ready(&anonymous)?;
-    say(begun, "service runs");
-    let accounts = seed::set_up(&anonymous, &demo.stack.admin_password);
-    demo.stack.check()?;
-    let accounts = accounts?;
-    say(begun, "table bound, fields marked, roles and users created");
-    let query = json!({"view": "summary", "limit": 1});
-    accounts.of(cast::AGENTS_OWNER)?.client.call("POST", "/traces/query", Some(&query))?;
-    let first_answer = begun.elapsed();
-    say(begun, "first query answered");
-
-    let verdict = if options.check {
-        let absent = shop.landmarks().absent;
-        let subject = check::Subject {
-            expectations: &expectations,
-            accounts: &accounts,
-            anonymous: &anonymous,
-            absent,
-        };
-        check::run(&subject, first_answer)
-    } else {
-        let report = report::Report {
-            base: &demo.stack.base,
-            otlp: &demo.stack.otlp,
-            accounts: &accounts,
-            landmarks: &expectations.landmarks,
-            directory: &demo.directory.path().display().to_string(),
-            kept: matches!(demo.directory, Directory::Kept(_)),
-            mcp: report::mcp_answers(&anonymous)?,
-            web: report::web_answers(&anonymous)?,
-        };
-        print!("{}", report.render());
-        std::io::stdout().flush()?;
-        wait(&mut demo)
-    };
+    let mut demo = Demo::start(options.keep.as_deref())?;
+    let verdict = if options.check { check(&demo) } else { report(&demo).and_then(|()| wait(&mut demo)) };
     let ended = stop(&mut demo);
     verdict.and(ended)
+}
+
+fn check(demo: &Demo) -> Result<()> {
+    let subject = check::Subject {
+        expectations: &demo.expectations,
+        accounts: &demo.accounts,
+        anonymous: &demo.anonymous,
+        absent: demo.shop.landmarks().absent,
+    };
+    check::run(&subject, demo.first_answer)
+}
+
+fn report(demo: &Demo) -> Result<()> {
+    let report = report::Report {
+        base: &demo.stack.base,
+        otlp: &demo.stack.otlp,
+        accounts: &demo.accounts,
+        landmarks: &demo.expectations.landmarks,
+        directory: &demo.directory.path().display().to_string(),
+        kept: matches!(demo.directory, Directory::Kept(_)),
+        mcp: report::mcp_answers(&demo.anonymous)?,
+        web: report::web_answers(&demo.anonymous)?,
+    };
+    print!("{}", report.render());
+    std::io::stdout().flush()?;
+    Ok(())
 }
 
 /// Runs until Ctrl-C, or until one of the programs ends.
@@ -143,7 +163,7 @@ fn say(begun: Instant, what: &str) {
 }
 
 #[allow(clippy::disallowed_methods, reason = "the demo's traces are to lie in the day before it is run")]
-fn now() -> Result<u64> {
+pub fn now() -> Result<u64> {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).context("the clock stands before 1970")?;
     u64::try_from(since.as_nanos()).context("the clock stands after 2554")
 }

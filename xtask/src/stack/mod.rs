@@ -8,15 +8,15 @@ mod processes;
 pub mod secret;
 pub mod trace_source;
 
+use std::fs;
 use std::io::Write as _;
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
-use crate::{engine, process, workspace};
+use crate::{engine, process, web, workspace};
 use api::Client;
 use processes::Running;
 
@@ -157,16 +157,24 @@ impl Service {
     ) -> Result<Self> {
         let admin_password = secret::password()?;
         let hash = hash_password(binaries, &admin_password)?;
-        let address = ports::free(PREFERRED_PORT, &[])?;
-        let base = format!("http://{address}");
-        let running = start_service(binaries, directory, address, &base, |command| {
-            command.env("TRACEWARDEN_CLICKHOUSE_URL", store_url);
-            command.env("TRACEWARDEN_CLICKHOUSE_USER", "default");
-            command.env("TRACEWARDEN_CLICKHOUSE_PASSWORD", store_password);
-            command.env("TRACEWARDEN_ADMIN_PASSWORD_HASH", &hash);
-            command.envs(settings.iter().copied());
-        })?;
+        let settings = [settings, &[("TRACEWARDEN_ADMIN_PASSWORD_HASH", &hash)]].concat();
+        let (running, base) = start_service(binaries, directory, store_url, store_password, &settings)?;
         Ok(Self { running, base, admin_password })
+    }
+
+    /// Starts it as nobody has set it up: the administrator's password is generated, and must be changed at the first
+    /// log-in. It answers then.
+    pub fn start_unconfigured(binaries: &Path, directory: &Path, store: &mut LocalStore) -> Result<Self> {
+        let file = directory.join("initial-password");
+        let settings = [("TRACEWARDEN_INITIAL_PASSWORD_FILE", file.to_string_lossy())];
+        let settings = settings.each_ref().map(|(name, value)| (*name, value.as_ref()));
+        let (running, base) = start_service(binaries, directory, &store.url, &store.password, &settings)?;
+        let mut service = Self { running, base, admin_password: String::new() };
+        service.wait_until_ready(&Client::anonymous(&service.base), || store.check())?;
+        let password =
+            fs::read_to_string(&file).with_context(|| format!("cannot read `{}`", file.display()))?;
+        service.admin_password = password.trim_end().to_owned();
+        Ok(service)
     }
 
     /// Waits until it says that it is ready, as long as `others` are well.
@@ -200,8 +208,9 @@ impl Service {
     }
 }
 
-/// Builds the two programs; cargo says what it compiles.
+/// Builds the two programs, the web application first; npm and cargo say what they do.
 pub fn build() -> Result<PathBuf> {
+    web::ensure()?;
     let mut cargo = workspace::cargo();
     process::run(cargo.args([
         "build",
@@ -237,10 +246,12 @@ fn hash_password(binaries: &Path, password: &str) -> Result<String> {
 fn start_service(
     binaries: &Path,
     directory: &Path,
-    listen: SocketAddr,
-    base: &str,
-    configure: impl FnOnce(&mut Command),
-) -> Result<Running> {
+    store_url: &str,
+    store_password: &str,
+    settings: &[(&str, &str)],
+) -> Result<(Running, String)> {
+    let listen = ports::free(PREFERRED_PORT, &[])?;
+    let base = format!("http://{listen}");
     let mut command = Command::new(binaries.join("tracewarden"));
     // Whatever is set for another instance must not reach this one.
     for (name, _) in
@@ -249,8 +260,11 @@ fn start_service(
         command.env_remove(name);
     }
     command.arg("serve").current_dir(directory);
-    command.env("TRACEWARDEN_LISTEN", listen.to_string()).env("TRACEWARDEN_PUBLIC_URL", base);
+    command.env("TRACEWARDEN_LISTEN", listen.to_string()).env("TRACEWARDEN_PUBLIC_URL", &base);
     command.env("TRACEWARDEN_DATABASE_URL", format!("sqlite:{}", directory.join("tracewarden.db").display()));
-    configure(&mut command);
-    Running::start("tracewarden", &mut command, directory)
+    command.env("TRACEWARDEN_CLICKHOUSE_URL", store_url);
+    command.env("TRACEWARDEN_CLICKHOUSE_USER", "default");
+    command.env("TRACEWARDEN_CLICKHOUSE_PASSWORD", store_password);
+    command.envs(settings.iter().copied());
+    Ok((Running::start("tracewarden", &mut command, directory)?, base))
 }

@@ -1,18 +1,18 @@
 //! `cargo xtask test`: everything that must hold before a change goes in. A part that cannot run is a failure, never a
 //! part that is left out.
 
-mod debian;
 mod prerequisite;
 mod python;
 mod suite;
 
 use std::fmt::Display;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 
-use crate::{process, tidy, workspace};
-use prerequisite::{Engine, PostgreSql, Prerequisite, Python};
+use crate::{browser, process, tidy, web, workspace};
+use prerequisite::{Engine, PostgreSql, Prerequisite, Python, WebApplication};
 
 /// What the tests find in their environment.
 pub type Environment = Vec<(&'static str, String)>;
@@ -34,7 +34,8 @@ pub fn prepare(environment: &mut Environment) -> Result<Prepared> {
 /// Without what they need, tests would fail in ways that hide the one reason.
 fn prerequisites(steps: &mut Steps, environment: &mut Environment) -> Result<Prepared> {
     let mut postgresql = PostgreSql::default();
-    let prerequisites: [&mut dyn Prerequisite; 3] = [&mut Engine, &mut Python, &mut postgresql];
+    let prerequisites: [&mut dyn Prerequisite; 4] =
+        [&mut Engine, &mut Python, &mut postgresql, &mut WebApplication];
     for prerequisite in prerequisites {
         steps.run(prerequisite.name(), || prerequisite.prepare(environment));
     }
@@ -42,8 +43,20 @@ fn prerequisites(steps: &mut Steps, environment: &mut Environment) -> Result<Pre
     Ok(Prepared(postgresql))
 }
 
-/// Runs everything, or only the tests that `filters` select.
-pub fn run(filters: &[String]) -> Result<()> {
+/// A part of the tests that can be run alone, with arguments for what runs it.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Part {
+    /// The web application in a real browser, against the service and a local store.
+    Browser,
+}
+
+/// Runs everything, or only a part, or only the tests that `filters` select.
+pub fn run(part: Option<Part>, filters: &[String]) -> Result<()> {
+    if part == Some(Part::Browser) {
+        web::ensure()?;
+        build()?;
+        return browser::test(&binaries()?, filters);
+    }
     let mut environment = Environment::new();
     let mut steps = Steps::default();
     let _prepared = prerequisites(&mut steps, &mut environment)?;
@@ -52,7 +65,7 @@ pub fn run(filters: &[String]) -> Result<()> {
         steps.run("tidy", tidy::run);
         steps.run("clippy", clippy);
     } else {
-        println!("tidy, clippy and doc tests are left out: a filter was given");
+        println!("tidy, clippy, doc tests and the web application's tests are left out: a filter was given");
     }
     steps.run("build", build);
     if steps.failed.iter().any(|step| step == "build") {
@@ -70,6 +83,10 @@ pub fn run(filters: &[String]) -> Result<()> {
         println!("cargo-nextest is not installed: using `cargo test`, which runs the same tests more slowly");
         steps.run("tests", || suite::cargo_test(filters, &environment));
     }
+    if filters.is_empty() {
+        steps.run("web", suite::web_application);
+        steps.run("browser", || browser::test(&binaries()?, &[]));
+    }
     steps.finish()
 }
 
@@ -86,6 +103,11 @@ fn build() -> Result<()> {
         command.args(["--package", binary]);
     }
     process::run(&mut command)
+}
+
+/// Where they are built into.
+fn binaries() -> Result<PathBuf> {
+    Ok(workspace::target_directory()?.join("debug"))
 }
 
 /// Goes on after a failure: one run shows everything that is wrong.

@@ -3,8 +3,8 @@
 use anyhow::{Result, anyhow};
 use tracewarden_testkit::postgres;
 
-use super::{Environment, debian, python};
-use crate::engine;
+use super::{Environment, python};
+use crate::{debian, engine, web};
 
 /// Something that is fetched, installed or started for the tests.
 pub trait Prerequisite {
@@ -59,5 +59,18 @@ impl Prerequisite for PostgreSql {
         environment.push((postgres::SERVER_URL, server.url()));
         self.0 = Some(server);
         Ok(())
+    }
+}
+
+/// The web application, which the service is built with.
+pub struct WebApplication;
+
+impl Prerequisite for WebApplication {
+    fn name(&self) -> &'static str {
+        "web build"
+    }
+
+    fn prepare(&mut self, _: &mut Environment) -> Result<()> {
+        web::ensure()
     }
 }

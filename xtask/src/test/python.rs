@@ -6,8 +6,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use super::debian;
-use crate::{cache, process};
+use crate::{cache, debian, process};
 
 const REQUIREMENTS: &str = include_str!("../../python-requirements.txt");
 

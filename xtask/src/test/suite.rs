@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 
 use super::Environment;
 use crate::process::{described, run};
-use crate::workspace;
+use crate::{web, workspace};
 
 /// cargo, for tests that check: with the variable they would rewrite the generated files that they compare.
 fn checking() -> Command {
@@ -35,6 +35,11 @@ pub fn hostile_text_in_release() -> Result<()> {
     let mut command = checking();
     command.args(["test", "--quiet", "--release", "--package", "tracewarden-policy", "--test", "hostile"]);
     run(&mut command)
+}
+
+/// Types, lints, layout and unit tests of the web application.
+pub fn web_application() -> Result<()> {
+    web::script("check", &[], &[]).and(web::script("test", &[], &[]))
 }
 
 /// Doc tests included. cargo counts for each binary; the sum is ours.

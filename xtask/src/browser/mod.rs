@@ -1,0 +1,48 @@
+//! The web application in a real browser.
+
+pub mod chromium;
+
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use tracewarden_testkit::shop::{LARGE_SPANS, SEED, SPANS, Shop};
+
+use crate::demo::{self, load};
+use crate::stack::{LocalStore, Service, interrupt};
+use crate::{engine, web};
+
+/// Runs the browser tests against a service that nobody has set up yet, in front of a store that has traces already.
+pub fn test(binaries: &Path, arguments: &[String]) -> Result<()> {
+    let chromium = chromium::ensure()?;
+    let engine = engine::ensure()?;
+    interrupt::install()?;
+    let directory = tempfile::Builder::new().prefix("tracewarden-browser-").tempdir();
+    let directory = directory.context("cannot create a temporary directory")?;
+    let path = directory.path();
+    let mut store = LocalStore::start(binaries, &engine, &path.join("store"), path, None)?;
+    let shop = Shop::new(SEED, demo::now()?);
+    let (hard, traces) = shop.hard_to_show();
+    let sent = load::send(shop.traces().chain(traces), SPANS + LARGE_SPANS, &store.otlp);
+    // A store that died is the better explanation for a request that failed.
+    store.check()?;
+    println!("sent {} spans", sent?);
+    let mut service = Service::start_unconfigured(binaries, path, &mut store)?;
+    println!("the service to test runs at {}", service.base);
+    let outcome = web::script(
+        "e2e",
+        arguments,
+        &[
+            ("TRACEWARDEN_E2E_URL", service.base.clone()),
+            ("TRACEWARDEN_E2E_ADMIN_PASSWORD", service.admin_password.clone()),
+            ("TRACEWARDEN_E2E_STORE_URL", store.url.clone()),
+            ("TRACEWARDEN_E2E_STORE_PASSWORD", store.password.clone()),
+            ("TRACEWARDEN_E2E_TRACE_10K", shop.landmarks().reindex.to_string()),
+            ("TRACEWARDEN_E2E_TRACE_100K", hard.large.to_string()),
+            ("TRACEWARDEN_E2E_TRACE_HOSTILE", hard.hostile.to_string()),
+            ("CHROMIUM", chromium.display().to_string()),
+        ],
+    );
+    let service = service.check().and_then(|()| service.stop());
+    let store = store.check().and_then(|()| store.stop());
+    outcome.and(service).and(store)
+}

@@ -1,0 +1,37 @@
+//! `cargo xtask screenshots`: pictures of the web application, taken of the demo.
+
+use std::collections::BTreeMap;
+
+use anyhow::Result;
+use serde_json::json;
+
+use crate::browser::chromium;
+use crate::demo::Demo;
+use crate::stack::interrupt;
+use crate::{web, workspace};
+
+/// Where they go.
+const DIRECTORY: &str = "docs/screenshots";
+
+pub fn run() -> Result<()> {
+    let chromium = chromium::ensure()?;
+    interrupt::install()?;
+    let mut demo = Demo::start(None)?;
+    let logins: BTreeMap<&str, &str> = demo
+        .accounts
+        .all
+        .iter()
+        .map(|account| (account.person.username, account.password.as_str()))
+        .collect();
+    let traces: BTreeMap<&str, String> = demo.landmarks().collect();
+    let environment = [
+        ("TRACEWARDEN_URL", demo.stack.base.clone()),
+        ("TRACEWARDEN_ADMIN_PASSWORD", demo.accounts.of("admin")?.password.clone()),
+        ("TRACEWARDEN_DEMO_LOGINS", json!(logins).to_string()),
+        ("TRACEWARDEN_DEMO_TRACES", json!(traces).to_string()),
+        ("TRACEWARDEN_SCREENSHOTS", workspace::root().join(DIRECTORY).display().to_string()),
+        ("CHROMIUM", chromium.display().to_string()),
+    ];
+    let taken = web::script("screenshots", &[], &environment);
+    demo.stack.check().and(taken).and(demo.stack.stop())
+}
