@@ -1,0 +1,196 @@
+import { LosslessNumber } from "../lib/json";
+import { type Instant, parseInstant } from "../lib/time";
+
+/** A span as the service answers with it: a row of the bound table. */
+export type RawSpan = Readonly<Record<string, unknown>>;
+
+/** What the service says of the bound table. */
+export type TraceSchema = {
+  readonly trace_id: string;
+  readonly span_id: string;
+  readonly timestamp: string;
+  readonly parent_span_id: string;
+};
+
+/** Where a span's parts stand. An absent part has no column. */
+export type Columns = {
+  readonly traceId: string;
+  readonly spanId: string;
+  readonly timestamp: string;
+  readonly parentId: string;
+  readonly name?: string;
+  readonly service?: string;
+  readonly duration?: string;
+  /** Nanoseconds that one unit of the duration is. */
+  readonly durationUnit: number;
+  readonly end?: string;
+  readonly status?: string;
+  readonly statusMessage?: string;
+  readonly kind?: string;
+  readonly traceState?: string;
+  readonly scopeName?: string;
+  readonly scopeVersion?: string;
+  readonly attributes: readonly string[];
+  readonly resource: readonly string[];
+  /** Nested columns: `Events.Name` and so on, or `Events` with objects. */
+  readonly events?: string;
+  readonly links?: string;
+};
+
+// The table of the OpenTelemetry Collector's exporter first, then the names that other tables use.
+const KNOWN = {
+  name: ["spanname", "name", "operationname", "operation"],
+  service: ["servicename", "service", "resourcestringservicename"],
+  duration: [
+    "duration",
+    "durationns",
+    "durationnano",
+    "durationnanos",
+    "durationus",
+    "durationmicros",
+    "durationms",
+    "durationmillis",
+  ],
+  end: ["endtimestamp", "endtime", "endtimeunixnano", "timestampend"],
+  status: ["statuscode", "statuscodestring", "status"],
+  statusMessage: ["statusmessage", "statusdescription"],
+  kind: ["spankind", "kindstring", "kind"],
+  traceState: ["tracestate"],
+  scopeName: ["scopename", "instrumentationscopename"],
+  scopeVersion: ["scopeversion", "instrumentationscopeversion"],
+} as const;
+const ATTRIBUTES = [
+  "spanattributes",
+  "attributes",
+  "attributesstring",
+  "attributesnumber",
+  "attributesbool",
+  "tags",
+];
+const RESOURCE = ["resourceattributes", "resource", "resourcesstring"];
+
+const plain = (column: string) => column.toLowerCase().replace(/[_ ]/g, "");
+
+/** Which of the columns hold what. All spans of an answer have the same columns. */
+export function columnsOf(span: RawSpan | undefined, schema: TraceSchema): Columns {
+  const structural = [schema.trace_id, schema.span_id, schema.timestamp, schema.parent_span_id];
+  const byPlain = new Map<string, string>();
+  for (const column of Object.keys(span ?? {})) {
+    if (!structural.includes(column) && !byPlain.has(plain(column))) {
+      byPlain.set(plain(column), column);
+    }
+  }
+  const first = (names: readonly string[]) =>
+    names.map((name) => byPlain.get(name)).find((column) => column !== undefined);
+  const all = (names: readonly string[]) =>
+    names.flatMap((name) => {
+      const column = byPlain.get(name);
+      return column === undefined || typeof span?.[column] !== "object" ? [] : [column];
+    });
+  const nested = (name: string) => {
+    const column = [...byPlain.values()].find(
+      (one) => plain(one) === name || plain(one).startsWith(`${name}.`),
+    );
+    return column === undefined ? undefined : (column.split(".")[0] ?? column);
+  };
+  const found: Record<string, string> = {};
+  for (const [part, names] of Object.entries(KNOWN)) {
+    const column = first(names);
+    if (column !== undefined) {
+      found[part] = column;
+    }
+  }
+  const [events, links] = [nested("events"), nested("links")];
+  const unit = plain(found.duration ?? "");
+  return {
+    traceId: schema.trace_id,
+    spanId: schema.span_id,
+    timestamp: schema.timestamp,
+    parentId: schema.parent_span_id,
+    ...found,
+    durationUnit: /us$|micros$/.test(unit) ? 1e3 : /ms$|millis$/.test(unit) ? 1e6 : 1,
+    attributes: all(ATTRIBUTES),
+    resource: all(RESOURCE),
+    ...(events === undefined ? {} : { events }),
+    ...(links === undefined ? {} : { links }),
+  };
+}
+
+/** A value as text; nothing for what is absent. */
+export function textOf(value: unknown): string {
+  if (typeof value === "string") {
+    return value;
+  }
+  return value === null || value === undefined
+    ? ""
+    : value instanceof LosslessNumber
+      ? value.value
+      : String(value);
+}
+
+/** A value as number; NaN for what is none. */
+export function numberOf(value: unknown): number {
+  if (typeof value === "number") {
+    return value;
+  }
+  const text = value instanceof LosslessNumber ? value.value : value;
+  return typeof text === "string" && text.trim() !== "" ? Number(text) : Number.NaN;
+}
+
+/** A time, however the table keeps it: RFC 3339, or a number since the epoch, whose size tells the unit. */
+export function instantOfValue(value: unknown): Instant | null {
+  if (typeof value === "string" && !/^\d+$/.test(value)) {
+    return parseInstant(value);
+  }
+  const text = textOf(value);
+  if (!/^\d+(\.\d+)?$/.test(text)) {
+    return null;
+  }
+  const whole = BigInt(text.split(".")[0] ?? "0");
+  const perSecond = [10n ** 9n, 10n ** 6n, 10n ** 3n].find((unit) => whole > unit * 10n ** 8n) ?? 1n;
+  return {
+    seconds: Number(whole / perSecond),
+    nanos: Number((whole % perSecond) * (10n ** 9n / perSecond)),
+  };
+}
+
+/** An id; empty when there is none, as in a span without parent. */
+export function idOf(value: unknown): string {
+  const text = textOf(value);
+  return /^0*$/.test(text) ? "" : text;
+}
+
+/** Whether a status means an error: `Error`, `STATUS_CODE_ERROR`, or OTLP's number. */
+export function isErrorStatus(value: unknown): boolean {
+  if (typeof value === "number") {
+    return value === 2;
+  }
+  return typeof value === "string" && /^(status_code_)?error$/i.test(value);
+}
+
+/** Key and value of every entry in map columns. */
+export function* entriesOf(span: RawSpan, columns: readonly string[]): Generator<[string, unknown]> {
+  for (const column of columns) {
+    const map = span[column];
+    if (typeof map === "object" && map !== null) {
+      for (const entry of Object.entries(map)) {
+        yield entry;
+      }
+    }
+  }
+}
+
+/** The service, also where only the resource's attributes name it. */
+export function serviceOf(span: RawSpan, columns: Columns): string {
+  const service = columns.service === undefined ? "" : textOf(span[columns.service]);
+  if (service !== "") {
+    return service;
+  }
+  for (const column of columns.resource) {
+    const map = span[column];
+    if (typeof map === "object" && map !== null && "service.name" in map) {
+      return textOf(map["service.name"]);
+    }
+  }
+  return "";
+}

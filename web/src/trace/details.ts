@@ -1,0 +1,152 @@
+import { type Columns, entriesOf, numberOf, type RawSpan, textOf } from "./columns";
+
+/** A key with its value, of one of a span's maps. */
+export type Entry = { readonly key: string; readonly value: unknown };
+
+export type SpanEvent = {
+  readonly at: unknown;
+  readonly name: string;
+  readonly attributes: readonly Entry[];
+};
+
+export type Exception = {
+  readonly at: unknown;
+  readonly type: string;
+  readonly message: string;
+  readonly stack: string;
+};
+
+export type SpanLink = {
+  readonly traceId: string;
+  readonly spanId: string;
+  readonly traceState: string;
+  readonly attributes: readonly Entry[];
+};
+
+const KINDS = ["unspecified", "internal", "server", "client", "producer", "consumer"];
+const STATUSES = ["unset", "ok", "error"];
+
+function member(map: unknown, name: string): unknown {
+  if (typeof map !== "object" || map === null) {
+    return undefined;
+  }
+  const plain = (text: string) => text.toLowerCase().replace(/_/g, "");
+  const key = Object.keys(map).find((one) => plain(one) === plain(name));
+  return key === undefined ? undefined : (map as Record<string, unknown>)[key];
+}
+
+function entriesOfMap(map: unknown): Entry[] {
+  return typeof map === "object" && map !== null
+    ? Object.entries(map).map(([key, value]) => ({ key, value }))
+    : [];
+}
+
+/** The elements of a nested column: of arrays beside each other (`Events.Name`, …), or of one array of objects. */
+function nested(span: RawSpan, column: string | undefined, parts: readonly string[]): unknown[][] {
+  if (column === undefined) {
+    return [];
+  }
+  const whole = span[column];
+  if (Array.isArray(whole)) {
+    return whole.map((one) =>
+      parts.map((part) => (Array.isArray(one) ? one[parts.indexOf(part)] : member(one, part))),
+    );
+  }
+  const arrays = parts.map((part) => {
+    const array = member(span, `${column}.${part}`);
+    return Array.isArray(array) ? array : [];
+  });
+  const most = Math.max(...arrays.map((array) => array.length));
+  return Array.from({ length: most }, (_, at) => arrays.map((array) => array[at]));
+}
+
+/** Attributes of the span itself, by key. */
+export function attributesOf(span: RawSpan, columns: Columns): Entry[] {
+  return sorted(span, columns.attributes);
+}
+
+/** Attributes of what the span ran in, by key. */
+export function resourceOf(span: RawSpan, columns: Columns): Entry[] {
+  return sorted(span, columns.resource);
+}
+
+function sorted(span: RawSpan, columns: readonly string[]): Entry[] {
+  return Array.from(entriesOf(span, columns), ([key, value]) => ({ key, value })).sort((one, other) =>
+    one.key < other.key ? -1 : one.key > other.key ? 1 : 0,
+  );
+}
+
+export function eventsOf(span: RawSpan, columns: Columns): SpanEvent[] {
+  return nested(span, columns.events, ["Timestamp", "Name", "Attributes"]).map(([at, name, attributes]) => ({
+    at,
+    name: textOf(name),
+    attributes: entriesOfMap(attributes),
+  }));
+}
+
+/** The events that OpenTelemetry's conventions call exceptions. */
+export function exceptionsOf(span: RawSpan, columns: Columns): Exception[] {
+  return eventsOf(span, columns)
+    .filter((event) => event.name === "exception")
+    .map(({ at, attributes }) => {
+      const of = (key: string) => textOf(attributes.find((entry) => entry.key === key)?.value);
+      return {
+        at,
+        type: of("exception.type"),
+        message: of("exception.message"),
+        stack: of("exception.stacktrace"),
+      };
+    });
+}
+
+/** The same as whether {@link exceptionsOf} finds any, for a hundred thousand spans at once. */
+export function hasException(span: RawSpan, columns: Columns): boolean {
+  if (columns.events === undefined) {
+    return false;
+  }
+  const names = span[`${columns.events}.Name`];
+  if (Array.isArray(names)) {
+    return names.length > 0 && names.includes("exception");
+  }
+  return eventsOf(span, columns).some((event) => event.name === "exception");
+}
+
+export function linksOf(span: RawSpan, columns: Columns): SpanLink[] {
+  return nested(span, columns.links, ["TraceId", "SpanId", "TraceState", "Attributes"]).map(
+    ([traceId, spanId, traceState, attributes]) => ({
+      traceId: textOf(traceId),
+      spanId: textOf(spanId),
+      traceState: textOf(traceState),
+      attributes: entriesOfMap(attributes),
+    }),
+  );
+}
+
+/** `server`, `client` and so on, however the table writes it; empty when it says nothing. */
+export function kindOf(span: RawSpan, columns: Columns): string {
+  return columns.kind === undefined ? "" : oneOf(span[columns.kind], KINDS, "span_kind_");
+}
+
+/** `ok`, `error` or `unset`; empty when the table says nothing. */
+export function statusOf(span: RawSpan, columns: Columns): string {
+  return columns.status === undefined ? "" : oneOf(span[columns.status], STATUSES, "status_code_");
+}
+
+function oneOf(value: unknown, names: readonly string[], prefix: string): string {
+  const name = typeof value === "number" ? names[value] : undefined;
+  return name ?? textOf(value).toLowerCase().replace(prefix, "");
+}
+
+/** OTLP's numbers of {@link kindOf} and {@link statusOf}. */
+export function kindNumber(span: RawSpan, columns: Columns): number {
+  return Math.max(0, KINDS.indexOf(kindOf(span, columns)));
+}
+
+export function statusNumber(span: RawSpan, columns: Columns): number {
+  return Math.max(0, STATUSES.indexOf(statusOf(span, columns)));
+}
+
+/** What a value looks like to a reader: text as it is, all else as JSON. */
+export function isPlain(value: unknown): boolean {
+  return typeof value === "string" || typeof value === "boolean" || !Number.isNaN(numberOf(value));
+}

@@ -1,0 +1,56 @@
+import { Flag, nameOf, serviceNameOf, type Trace } from "./model";
+
+/** The spans of one operation of a service, together. */
+export type Group = {
+  readonly service: string;
+  readonly operation: string;
+  readonly count: number;
+  readonly total: number;
+  readonly self: number;
+  readonly max: number;
+  readonly errors: number;
+  /** The number of the longest. */
+  readonly longest: number;
+};
+
+export type GroupColumn = "service" | "operation" | "count" | "total" | "self" | "max" | "errors";
+
+export function groupsOf(trace: Trace): Group[] {
+  type Open = { -readonly [Part in keyof Group]: Group[Part] };
+  const groups = new Map<number, Open>();
+  for (let span = 0; span < trace.count; span += 1) {
+    const key = (trace.service[span] ?? 0) * trace.names.length + (trace.name[span] ?? 0);
+    let group = groups.get(key);
+    if (group === undefined) {
+      group = {
+        service: serviceNameOf(trace, span),
+        operation: nameOf(trace, span),
+        count: 0,
+        total: 0,
+        self: 0,
+        max: -1,
+        errors: 0,
+        longest: span,
+      };
+      groups.set(key, group);
+    }
+    const took = trace.duration[span] ?? 0;
+    group.count += 1;
+    group.total += took;
+    group.self += trace.self[span] ?? 0;
+    group.errors += ((trace.flags[span] ?? 0) & Flag.Error) === 0 ? 0 : 1;
+    if (took > group.max) {
+      group.max = took;
+      group.longest = span;
+    }
+  }
+  return [...groups.values()];
+}
+
+export function sortGroups(groups: readonly Group[], by: GroupColumn, descending: boolean): Group[] {
+  const sign = descending ? -1 : 1;
+  return [...groups].sort((one, other) => {
+    const [left, right] = [one[by], other[by]];
+    return left === right ? one.longest - other.longest : left < right ? -sign : sign;
+  });
+}

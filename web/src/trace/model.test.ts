@@ -1,0 +1,236 @@
+import { describe, expect, it } from "vitest";
+import type { RawSpan } from "./columns";
+import { isCritical } from "./criticalPath";
+import { Flag, nameOf, serviceNameOf, servicesBySelf, type Trace, traceOf } from "./model";
+import { SCHEMA, span } from "./sample";
+
+const model = (...spans: RawSpan[]) => traceOf("t", SCHEMA, spans);
+const flagged = (trace: Trace, flag: number) =>
+  trace.ids.filter((_, at) => ((trace.flags[at] ?? 0) & flag) !== 0);
+const at = (trace: Trace, id: string) => trace.byId.get(id) ?? -1;
+
+describe("the tree", () => {
+  it("is depth first, children by start, whatever the order of the answer", () => {
+    const trace = model(
+      span("late", "root", 50, 60),
+      span("leaf", "early", 12, 15),
+      span("root", "", 0, 100),
+      span("early", "root", 10, 20),
+    );
+    expect(trace.ids).toEqual(["root", "early", "leaf", "late"]);
+    expect([...trace.depth]).toEqual([0, 1, 2, 1]);
+    expect([...trace.end]).toEqual([4, 3, 3, 4]);
+    expect([...trace.children]).toEqual([2, 1, 0, 0]);
+    expect(trace.maxDepth).toBe(2);
+  });
+
+  it("has several roots, and the longest true one stands for the trace", () => {
+    const trace = model(span("orphan", "gone", 0, 500), span("short", "", 1, 2), span("long", "", 3, 9));
+    expect([...trace.parent]).toEqual([-1, -1, -1]);
+    expect(trace.ids[trace.root]).toBe("long");
+  });
+
+  it("tells of missing parents", () => {
+    const trace = model(span("root", "", 0, 10), span("orphan", "gone", 2, 3));
+    expect(flagged(trace, Flag.MissingParent)).toEqual(["orphan"]);
+    expect(trace.faults.missingParents).toBe(1);
+  });
+
+  it("takes an id of zeros for no parent", () => {
+    expect(model(span("root", "0000000000000000", 0, 10)).faults.missingParents).toBe(0);
+  });
+
+  it("cuts cycles at their earliest span, and loses nothing that hangs on them", () => {
+    const trace = model(
+      span("hanging", "b", 1, 2),
+      span("a", "b", 5, 10),
+      span("b", "c", 4, 10),
+      span("c", "a", 6, 10),
+      span("self", "self", 20, 30),
+    );
+    expect(flagged(trace, Flag.Cycle).sort()).toEqual(["b", "self"]);
+    expect(trace.count).toBe(5);
+    expect([...new Set(trace.ids)].length).toBe(5);
+  });
+
+  it("keeps spans with the same id, and children go to the earliest", () => {
+    const trace = model(
+      span("twice", "", 0, 10, { SpanName: "first" }),
+      span("twice", "", 5, 10, { SpanName: "second" }),
+      span("child", "twice", 6, 7),
+    );
+    expect(nameOf(trace, trace.parent[at(trace, "child")] ?? -1)).toBe("first");
+    expect(flagged(trace, Flag.Duplicate)).toEqual(["twice"]);
+    expect(nameOf(trace, at(trace, "twice"))).toBe("first");
+  });
+
+  it("may be a chain of a hundred thousand", () => {
+    const spans = Array.from({ length: 100_000 }, (_, depth) =>
+      span(`s${depth}`, depth === 0 ? "" : `s${depth - 1}`, depth, 200_000 - depth),
+    );
+    const trace = model(...spans.slice(0, 1), ...spans.slice(1).reverse());
+    expect(trace.maxDepth).toBe(99_999);
+    expect(trace.end[0]).toBe(100_000);
+    expect(trace.ids[99_999]).toBe("s99999");
+  });
+
+  it("of no spans is empty", () => {
+    expect(model().count).toBe(0);
+  });
+});
+
+describe("times", () => {
+  it("count from the earliest start, to the nanosecond", () => {
+    const trace = model(
+      span("b", "a", 0, 1, { Timestamp: "2026-11-21T10:00:01.000000003Z", Duration: 5 }),
+      span("a", "", 0, 1, { Timestamp: "2026-11-21T09:59:59.999999999Z", Duration: 2_000_000_000 }),
+    );
+    expect([...trace.start]).toEqual([0, 1_000_000_004]);
+    expect(trace.length).toBe(2_000_000_000);
+  });
+
+  it("of children outside their parents are told, not changed", () => {
+    const trace = model(
+      span("parent", "", 100, 200),
+      span("early", "parent", 90, 150),
+      span("late", "parent", 150, 300),
+      span("rounded", "parent", 110, 200, { Duration: 90_500 }),
+    );
+    expect(flagged(trace, Flag.BeforeParent)).toEqual(["early"]);
+    expect(flagged(trace, Flag.AfterParent)).toEqual(["late"]);
+    expect(trace.faults.greatestSkew).toBe(10_000);
+    expect(trace.start[at(trace, "early")]).toBe(0);
+  });
+
+  it("that cannot be read are told", () => {
+    const trace = model(span("a", "", 0, 1, { Timestamp: "soon" }), span("b", "", 0, 1, { Duration: null }));
+    expect(flagged(trace, Flag.Untimed).sort()).toEqual(["a", "b"]);
+  });
+
+  it("are found under other names, and from the end where no duration is kept", () => {
+    const { Duration, SpanName, ServiceName, ...rest } = span("a", "", 0, 0);
+    const trace = model({
+      ...rest,
+      operation_name: "GET",
+      EndTime: "2026-11-21T10:00:00.000005Z",
+      ResourceAttributes: { "service.name": "cart" },
+    });
+    expect([trace.duration[0], nameOf(trace, 0), serviceNameOf(trace, 0)]).toEqual([5_000, "GET", "cart"]);
+    expect(model({ ...rest, duration_ms: 2 }).duration[0]).toBe(2_000_000);
+    expect(nameOf(model(rest), 0)).toBe("(no name)");
+  });
+});
+
+describe("self time", () => {
+  it("is what no child covers, of children at the same time only once, of those outside nothing", () => {
+    const trace = model(
+      span("root", "", 0, 100),
+      span("a", "root", 10, 40),
+      span("b", "root", 30, 60),
+      span("inside b's time", "root", 35, 50),
+      span("outlives", "root", 90, 150),
+    );
+    expect(trace.self[0]).toBe((100 - 50 - 10) * 1_000);
+  });
+
+  it("by service, greatest first", () => {
+    const trace = model(
+      span("root", "", 0, 100),
+      span("db", "root", 10, 90, { ServiceName: "database", StatusCode: "Error" }),
+    );
+    expect(servicesBySelf(trace)).toEqual([
+      { name: "database", spans: 1, errors: 1, self: 80_000 },
+      { name: "shop", spans: 1, errors: 0, self: 20_000 },
+    ]);
+  });
+});
+
+describe("errors", () => {
+  it("are statuses and exception events, and are counted before each span", () => {
+    const trace = model(
+      span("root", "", 0, 100),
+      span("failed", "root", 10, 20, { StatusCode: "STATUS_CODE_ERROR" }),
+      span("threw", "root", 30, 40, { "Events.Name": ["log", "exception"] }),
+      span("fine", "root", 50, 60, { StatusCode: "Ok", "Events.Name": ["log"] }),
+    );
+    expect([...trace.troubled].map((one) => trace.ids[one])).toEqual(["failed", "threw"]);
+    expect([...trace.troubledBefore]).toEqual([0, 0, 1, 2, 2]);
+    expect(trace.errorCount).toBe(1);
+  });
+});
+
+describe("the critical path", () => {
+  const parts = (trace: Trace, id: string) => {
+    const index = at(trace, id);
+    const { first, from, to } = trace.critical;
+    const found: [number, number][] = [];
+    for (let place = first[index] ?? 0; place < (first[index + 1] ?? 0); place += 1) {
+      found.push([(from[place] ?? 0) / 1_000, (to[place] ?? 0) / 1_000]);
+    }
+    return found.sort((one, other) => one[0] - other[0]);
+  };
+
+  it("goes through the child that ended last, and back through the parent where it waited for none", () => {
+    const trace = model(
+      span("root", "", 0, 100),
+      span("a", "root", 10, 40),
+      span("faster", "root", 10, 30),
+      span("b", "root", 50, 90),
+      span("deep", "b", 60, 80),
+    );
+    expect(parts(trace, "root")).toEqual([
+      [0, 10],
+      [40, 50],
+      [90, 100],
+    ]);
+    expect(parts(trace, "a")).toEqual([[10, 40]]);
+    expect(parts(trace, "deep")).toEqual([[60, 80]]);
+    expect(parts(trace, "b")).toEqual([
+      [50, 60],
+      [80, 90],
+    ]);
+    expect(isCritical(trace.critical, at(trace, "faster"))).toBe(false);
+  });
+
+  it("stays inside the parents", () => {
+    const trace = model(
+      span("root", "", 100, 200),
+      span("late", "root", 150, 300),
+      span("early", "root", 50, 120),
+      span("afterwards", "root", 250, 260),
+    );
+    // The trace ends with the last root, not with what outlives it.
+    expect(parts(trace, "root")).toEqual([[70, 100]]);
+    expect(parts(trace, "late")).toEqual([[100, 150]]);
+    expect(parts(trace, "early")).toEqual([[50, 70]]);
+    expect(parts(trace, "afterwards")).toEqual([]);
+  });
+
+  it("covers the whole of a trace with one root exactly once", () => {
+    let seed = 7;
+    const random = (below: number) => {
+      seed = (seed * 48_271) % 2_147_483_647;
+      return seed % below;
+    };
+    const spans = [span("0", "", 0, 100_000)];
+    for (let one = 1; one < 500; one += 1) {
+      const from = random(99_000);
+      spans.push(span(String(one), String(random(one)), from, from + random(1_000)));
+    }
+    const { critical } = model(...spans);
+    const sum = critical.from.reduce((total, from, place) => total + (critical.to[place] ?? 0) - from, 0);
+    expect(sum).toBe(100_000_000);
+  });
+});
+
+describe("a hundred thousand spans", () => {
+  it("are modelled in time", () => {
+    const spans = Array.from({ length: 100_000 }, (_, at) =>
+      span(`s${at}`, at === 0 ? "" : `s${Math.floor((at - 1) / 5)}`, at, at + 1_000),
+    );
+    const began = performance.now();
+    expect(traceOf("t", SCHEMA, spans).count).toBe(100_000);
+    // Generous: the machine that tests may be busy.
+    expect(performance.now() - began).toBeLessThan(5_000);
+  });
+});

@@ -1,0 +1,357 @@
+import type { Instant } from "../lib/time";
+import { nanosBetween } from "../lib/time";
+import {
+  type Columns,
+  columnsOf,
+  idOf,
+  instantOfValue,
+  isErrorStatus,
+  numberOf,
+  type RawSpan,
+  serviceOf,
+  type TraceSchema,
+  textOf,
+} from "./columns";
+import { type CriticalPath, criticalPath } from "./criticalPath";
+import { hasException } from "./details";
+import { type Tree, treeOf } from "./tree";
+
+/** What is to be said of a span beside its values; bits of {@link Trace.flags}. */
+export const Flag = {
+  /** Its status is an error. */
+  Error: 1,
+  /** One of its events is an exception. */
+  Exception: 2,
+  /** It names a parent that is not in the trace. */
+  MissingParent: 4,
+  /** It begins before its parent. */
+  BeforeParent: 8,
+  /** It ends after its parent. */
+  AfterParent: 16,
+  /** Its parents lead back to itself, so that it stands at the top. */
+  Cycle: 32,
+  /** Another span before it has the same id. */
+  Duplicate: 64,
+  /** Its start or duration could not be read. */
+  Untimed: 128,
+} as const;
+
+/** One service's part in a trace. */
+export type ServicePart = {
+  readonly name: string;
+  readonly spans: number;
+  readonly errors: number;
+  /** Nanoseconds in which its spans did not wait for children. */
+  readonly self: number;
+};
+
+/** How many spans of a trace have something that readers must know. */
+export type Faults = {
+  readonly missingParents: number;
+  readonly beforeParent: number;
+  readonly afterParent: number;
+  /** By how many nanoseconds a child begins before its parent, at most. */
+  readonly greatestSkew: number;
+  readonly cycles: number;
+  readonly duplicates: number;
+  readonly untimed: number;
+};
+
+/** A trace for showing: spans are numbered depth first, children by start, so that a span's subtree is the numbers from its own up to
+ * `end`. Times are nanoseconds from the trace's begin. Arrays have an element for each span. */
+export type Trace = {
+  readonly id: string;
+  readonly schema: TraceSchema;
+  readonly columns: Columns;
+  readonly spans: readonly RawSpan[];
+  readonly count: number;
+  readonly begin: Instant;
+  readonly length: number;
+  readonly start: Float64Array;
+  readonly duration: Float64Array;
+  readonly self: Float64Array;
+  readonly parent: Int32Array;
+  /** The number after the subtree's last. */
+  readonly end: Int32Array;
+  readonly depth: Int32Array;
+  readonly children: Int32Array;
+  readonly maxDepth: number;
+  readonly ids: readonly string[];
+  readonly byId: ReadonlyMap<string, number>;
+  readonly name: Int32Array;
+  readonly names: readonly string[];
+  readonly service: Int32Array;
+  readonly services: readonly ServicePart[];
+  readonly flags: Uint8Array;
+  /** Numbers of the spans with an error or an exception. */
+  readonly troubled: Int32Array;
+  /** How many of the spans before have an error or an exception; one element more. */
+  readonly troubledBefore: Int32Array;
+  /** Spans whose status is an error. */
+  readonly errorCount: number;
+  /** The span that stands for the trace. */
+  readonly root: number;
+  readonly critical: CriticalPath;
+  readonly faults: Faults;
+};
+
+/** A child that begins this little before its parent is no sign of a wrong clock: times are rounded. */
+const ROUNDING = 1_000;
+
+class Interned {
+  readonly values: string[] = [];
+  readonly #numbers = new Map<string, number>();
+
+  number(value: string): number {
+    let number = this.#numbers.get(value);
+    if (number === undefined) {
+      number = this.values.length;
+      this.#numbers.set(value, number);
+      this.values.push(value);
+    }
+    return number;
+  }
+}
+
+/** Starts as the table has them, from the earliest. Many spans share a second, whose text then is read once. */
+function startsOf(spans: readonly RawSpan[], column: string): { begin: Instant; starts: Float64Array } {
+  const seconds = new Float64Array(spans.length).fill(Number.NaN);
+  const nanos = new Float64Array(spans.length);
+  let begin: Instant | null = null;
+  let known = "";
+  let knownSeconds = 0;
+  spans.forEach((span, index) => {
+    const value = span[column];
+    let instant: Instant | null;
+    if (typeof value === "string" && value.length === 30 && known !== "" && value.startsWith(known)) {
+      instant = { seconds: knownSeconds, nanos: Number(value.slice(20, 29)) };
+    } else {
+      instant = instantOfValue(value);
+      if (typeof value === "string" && value.length === 30 && value.endsWith("Z") && instant !== null) {
+        known = value.slice(0, 20);
+        knownSeconds = instant.seconds;
+      }
+    }
+    if (instant !== null && !Number.isNaN(instant.nanos)) {
+      seconds[index] = instant.seconds;
+      nanos[index] = instant.nanos;
+      if (
+        begin === null ||
+        instant.seconds < begin.seconds ||
+        (instant.seconds === begin.seconds && instant.nanos < begin.nanos)
+      ) {
+        begin = instant;
+      }
+    }
+  });
+  const from: Instant = begin ?? { seconds: 0, nanos: 0 };
+  const starts = seconds.map((second, index) =>
+    nanosBetween(from, { seconds: second, nanos: nanos[index] ?? 0 }),
+  );
+  return { begin: from, starts };
+}
+
+/** Nanoseconds that a span took; NaN when it does not say. */
+function durationOf(span: RawSpan, columns: Columns): number {
+  if (columns.duration !== undefined) {
+    return numberOf(span[columns.duration]) * columns.durationUnit;
+  }
+  const from = columns.end === undefined ? null : instantOfValue(span[columns.timestamp]);
+  const to = columns.end === undefined ? null : instantOfValue(span[columns.end]);
+  return from === null || to === null ? Number.NaN : nanosBetween(from, to);
+}
+
+/** The model of a trace from the spans that the service answered with, in any order. */
+export function traceOf(id: string, schema: TraceSchema, answer: readonly RawSpan[]): Trace {
+  const columns = columnsOf(answer[0], schema);
+  const count = answer.length;
+  const { begin, starts } = startsOf(answer, columns.timestamp);
+  const tree = treeOf(
+    answer.map((span) => idOf(span[columns.spanId])),
+    answer.map((span) => idOf(span[columns.parentId])),
+    starts,
+  );
+  const spans = Array.from(tree.order, (place) => answer[place] ?? {});
+  const start = new Float64Array(count);
+  const duration = new Float64Array(count);
+  const flags = new Uint8Array(count);
+  const name = new Int32Array(count);
+  const service = new Int32Array(count);
+  const [names, services] = [new Interned(), new Interned()];
+  let length = 0;
+  let errorCount = 0;
+  spans.forEach((span, index) => {
+    const began = starts[tree.order[index] ?? 0] ?? Number.NaN;
+    const took = durationOf(span, columns);
+    start[index] = Number.isNaN(began) ? 0 : began;
+    duration[index] = took > 0 ? took : 0;
+    length = Math.max(length, (start[index] ?? 0) + (duration[index] ?? 0));
+    const failed = columns.status !== undefined && isErrorStatus(span[columns.status]);
+    errorCount += failed ? 1 : 0;
+    flags[index] =
+      (tree.flags[index] ?? 0) |
+      (failed ? Flag.Error : 0) |
+      (hasException(span, columns) ? Flag.Exception : 0) |
+      (Number.isNaN(began) || Number.isNaN(took) ? Flag.Untimed : 0);
+    name[index] = names.number(columns.name === undefined ? "" : textOf(span[columns.name]));
+    service[index] = services.number(serviceOf(span, columns));
+  });
+  const greatestSkew = markOutside(tree, start, duration, flags);
+  const self = selfTimes(tree, start, duration);
+  const counted = countFaults(flags);
+  const { troubled, troubledBefore } = troubles(flags);
+  const ids = spans.map((span) => textOf(span[columns.spanId]));
+  const byId = new Map<string, number>();
+  ids.forEach((spanId, index) => {
+    if (((flags[index] ?? 0) & Flag.Duplicate) === 0 || !byId.has(spanId)) {
+      byId.set(spanId, index);
+    }
+  });
+  return {
+    id,
+    schema,
+    columns,
+    spans,
+    count,
+    begin,
+    length,
+    start,
+    duration,
+    self,
+    parent: tree.parent,
+    end: tree.end,
+    depth: tree.depth,
+    children: tree.children,
+    maxDepth: count === 0 ? 0 : tree.depth.reduce((most, depth) => Math.max(most, depth), 0),
+    ids,
+    byId,
+    name,
+    names: names.values,
+    service,
+    services: servicesOf(services.values, service, self, flags),
+    flags,
+    troubled,
+    troubledBefore,
+    errorCount,
+    root: rootOf(tree, duration, flags),
+    critical: criticalPath(tree, start, duration),
+    faults: { ...counted, greatestSkew },
+  };
+}
+
+function countFaults(flags: Uint8Array): Omit<Faults, "greatestSkew"> {
+  const count = (flag: number) =>
+    flags.reduce((sum, flagsOfOne) => sum + ((flagsOfOne & flag) === 0 ? 0 : 1), 0);
+  return {
+    missingParents: count(Flag.MissingParent),
+    beforeParent: count(Flag.BeforeParent),
+    afterParent: count(Flag.AfterParent),
+    cycles: count(Flag.Cycle),
+    duplicates: count(Flag.Duplicate),
+    untimed: count(Flag.Untimed),
+  };
+}
+
+/** Marks the children outside their parents; the answer is by how much one begins too early, at most. */
+function markOutside(tree: Tree, start: Float64Array, duration: Float64Array, flags: Uint8Array): number {
+  let greatest = 0;
+  tree.parent.forEach((parent, index) => {
+    if (parent < 0) {
+      return;
+    }
+    const [from, parentFrom] = [start[index] ?? 0, start[parent] ?? 0];
+    const [to, parentTo] = [from + (duration[index] ?? 0), parentFrom + (duration[parent] ?? 0)];
+    if (parentFrom - from > ROUNDING) {
+      flags[index] = (flags[index] ?? 0) | Flag.BeforeParent;
+      greatest = Math.max(greatest, parentFrom - from);
+    }
+    if (to - parentTo > ROUNDING) {
+      flags[index] = (flags[index] ?? 0) | Flag.AfterParent;
+    }
+  });
+  return greatest;
+}
+
+/** For each span, the time within it in which none of its children ran. */
+export function selfTimes(
+  tree: Pick<Tree, "parent">,
+  start: Float64Array,
+  duration: Float64Array,
+): Float64Array {
+  const self = Float64Array.from(duration);
+  // Up to where the children looked at cover their parent: siblings come by start, so that one mark is enough.
+  const covered = Float64Array.from(start);
+  tree.parent.forEach((parent, index) => {
+    if (parent < 0) {
+      return;
+    }
+    const parentFrom = start[parent] ?? 0;
+    const parentTo = parentFrom + (duration[parent] ?? 0);
+    const from = Math.max(start[index] ?? 0, covered[parent] ?? 0);
+    const to = Math.min((start[index] ?? 0) + (duration[index] ?? 0), parentTo);
+    if (to > from) {
+      self[parent] = (self[parent] ?? 0) - (to - from);
+      covered[parent] = to;
+    }
+  });
+  return self;
+}
+
+function troubles(flags: Uint8Array): { troubled: Int32Array; troubledBefore: Int32Array } {
+  const before = new Int32Array(flags.length + 1);
+  const found: number[] = [];
+  flags.forEach((flag, index) => {
+    const troubled = (flag & (Flag.Error | Flag.Exception)) !== 0;
+    if (troubled) {
+      found.push(index);
+    }
+    before[index + 1] = (before[index] ?? 0) + (troubled ? 1 : 0);
+  });
+  return { troubled: Int32Array.from(found), troubledBefore: before };
+}
+
+function servicesOf(
+  names: readonly string[],
+  service: Int32Array,
+  self: Float64Array,
+  flags: Uint8Array,
+): ServicePart[] {
+  const parts = names.map((name) => ({ name, spans: 0, errors: 0, self: 0 }));
+  service.forEach((number, index) => {
+    const part = parts[number];
+    if (part !== undefined) {
+      part.spans += 1;
+      part.self += self[index] ?? 0;
+      part.errors += ((flags[index] ?? 0) & Flag.Error) === 0 ? 0 : 1;
+    }
+  });
+  return parts;
+}
+
+/** The true root; of several the longest, and one whose parent is missing only when there is no other. */
+function rootOf(tree: Tree, duration: Float64Array, flags: Uint8Array): number {
+  let best = 0;
+  const weight = (index: number) => (((flags[index] ?? 0) & (Flag.MissingParent | Flag.Cycle)) === 0 ? 1 : 0);
+  for (let index = 0; index < tree.parent.length; index = tree.end[index] ?? tree.parent.length) {
+    const more = weight(index) - weight(best);
+    if (more > 0 || (more === 0 && (duration[index] ?? 0) > (duration[best] ?? 0))) {
+      best = index;
+    }
+  }
+  return best;
+}
+
+/** Name of a span, and what to call it when it has none. */
+export function nameOf(trace: Trace, index: number): string {
+  return trace.names[trace.name[index] ?? 0] || "(no name)";
+}
+
+/** Service of a span, and what to call it when it has none. */
+export function serviceNameOf(trace: Trace, index: number): string {
+  return trace.services[trace.service[index] ?? 0]?.name || "(no service)";
+}
+
+/** The parts of the trace that services spent, greatest first. */
+export function servicesBySelf(trace: Trace): ServicePart[] {
+  return [...trace.services].sort((one, other) => other.self - one.self || (one.name < other.name ? -1 : 1));
+}

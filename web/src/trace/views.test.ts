@@ -1,0 +1,275 @@
+import { describe, expect, it } from "vitest";
+import { LosslessNumber } from "../lib/json";
+import { attributesOf, eventsOf, exceptionsOf, kindOf, linksOf, statusOf } from "./details";
+import { findAll } from "./find";
+import { flameOf } from "./flame";
+import { groupsOf, sortGroups } from "./groups";
+import { traceOf } from "./model";
+import { jsonOf, otlpOf, otlpValue } from "./otlp";
+import { SpanReader } from "./receive";
+import { neighbour, oneLevelLess, oneLevelMore, revealed, rowOf, toggled, visibleRows } from "./rows";
+import { SCHEMA, span } from "./sample";
+import { isWhole, moved, ticksOf, within, zoomed } from "./scale";
+
+const spans = [
+  span("root", "", 0, 100, { SpanKind: "Server" }),
+  span("a", "root", 10, 40, { SpanAttributes: { "http.route": "/Cart/{id}", code: "200" } }),
+  span("a1", "a", 15, 20),
+  span("b", "root", 20, 90, { ServiceName: "database", StatusCode: "Error", StatusMessage: "dead.lock" }),
+  span("b1", "b", 30, 60, { SpanName: "operation a1", ServiceName: "shop" }),
+];
+const trace = traceOf("t", SCHEMA, spans);
+const open = new Uint8Array(trace.count);
+const seen = (collapsed: Uint8Array) => [...visibleRows(trace, collapsed)].map((one) => trace.ids[one]);
+
+describe("rows", () => {
+  it("leave out what is inside collapsed spans", () => {
+    expect(seen(open)).toEqual(["root", "a", "a1", "b", "b1"]);
+    expect(seen(toggled(open, 1, true))).toEqual(["root", "a", "b", "b1"]);
+    expect(seen(toggled(toggled(open, 1, true), 0, true))).toEqual(["root"]);
+  });
+
+  it("are found for spans, also for those inside collapsed ones", () => {
+    const rows = visibleRows(trace, toggled(open, 1, true));
+    expect([0, 1, 2, 3, 4].map((one) => rowOf(rows, one))).toEqual([0, 1, 1, 2, 3]);
+  });
+
+  it("collapse and expand by level", () => {
+    const less = oneLevelLess(trace, open);
+    expect(seen(less)).toEqual(["root", "a", "b"]);
+    const least = oneLevelLess(trace, less);
+    expect(seen(least)).toEqual(["root"]);
+    expect(oneLevelLess(trace, least)).toBe(least);
+    expect(seen(oneLevelMore(trace, least))).toEqual(["root", "a", "b"]);
+    expect(oneLevelMore(trace, open)).toBe(open);
+  });
+
+  it("show a span by expanding what is above it", () => {
+    expect(seen(revealed(trace, toggled(toggled(open, 0, true), 1, true), 2))).toContain("a1");
+    expect(revealed(trace, open, 2)).toBe(open);
+  });
+
+  it("have a next and a previous one among those asked for, around the end", () => {
+    const some = Int32Array.from([2, 5, 9]);
+    expect([0, 2, 9].map((one) => neighbour(some, one, true))).toEqual([2, 5, 2]);
+    expect([0, 2, 6].map((one) => neighbour(some, one, false))).toEqual([9, 9, 5]);
+    expect(neighbour(new Int32Array(0), 3, true)).toBe(-1);
+  });
+});
+
+describe("find", () => {
+  const found = (text: string) => findAll(trace, text).map((one) => trace.ids[one]);
+
+  it.each([
+    ["OPERATION A1", ["a1", "b1"]],
+    ["database", ["b"]],
+    ["/cart/{", ["a"]],
+    ["http.ROUTE", ["a"]],
+    ["code=20", ["a"]],
+    ["code=404", []],
+    ["dead.lock", ["b"]],
+    ["dead*lock", []],
+    ["b1", ["b1"]],
+    ["  ", []],
+  ])("%s", (text, ids) => expect(found(text)).toEqual(ids));
+});
+
+describe("groups", () => {
+  it("count by service and operation", () => {
+    const groups = groupsOf(trace);
+    expect(groups.find((group) => group.operation === "operation a1")).toEqual({
+      service: "shop",
+      operation: "operation a1",
+      count: 2,
+      total: 35_000,
+      self: 35_000,
+      max: 30_000,
+      errors: 0,
+      longest: 4,
+    });
+    expect(sortGroups(groups, "errors", true)[0]?.operation).toBe("operation b");
+    expect(sortGroups(groups, "total", false)[0]?.operation).toBe("operation a");
+  });
+});
+
+describe("the flame", () => {
+  it("puts no span over another, and each below its parent", () => {
+    let seed = 3;
+    const random = (below: number) => {
+      seed = (seed * 48_271) % 2_147_483_647;
+      return seed % below;
+    };
+    const many = Array.from({ length: 2_000 }, (_, one) => {
+      const from = random(90_000);
+      return span(String(one), one === 0 ? "" : String(random(one)), from, from + random(5_000));
+    });
+    const tangled = traceOf("t", SCHEMA, many);
+    const flame = flameOf(tangled);
+    for (let lane = 0; lane < flame.lanes; lane += 1) {
+      let until = Number.NEGATIVE_INFINITY;
+      for (const one of flame.spans.subarray(flame.first[lane], flame.first[lane + 1])) {
+        expect(tangled.start[one]).toBeGreaterThanOrEqual(until);
+        until = (tangled.start[one] ?? 0) + (tangled.duration[one] ?? 0);
+        const parent = tangled.parent[one] ?? -1;
+        expect(parent < 0 || (flame.lane[parent] ?? 0) < lane).toBe(true);
+      }
+    }
+    expect(flame.spans.length).toBe(2_000);
+  });
+
+  it("takes as many lanes as there are spans at once, fast", () => {
+    const many = Array.from({ length: 20_000 }, (_, one) => span(String(one), "", 0, 10));
+    expect(flameOf(traceOf("t", SCHEMA, many)).lanes).toBe(20_000);
+  });
+});
+
+describe("details", () => {
+  const columns = trace.columns;
+  const rich = span("x", "", 0, 1, {
+    SpanKind: "SPAN_KIND_CLIENT",
+    StatusCode: 2,
+    SpanAttributes: { b: "2", a: "1" },
+    "Events.Timestamp": ["2026-11-21T10:00:00.5Z"],
+    "Events.Name": ["exception"],
+    "Events.Attributes": [
+      { "exception.type": "E", "exception.message": "no", "exception.stacktrace": "at f" },
+    ],
+    "Links.TraceId": ["t2"],
+    "Links.SpanId": ["s2"],
+    "Links.TraceState": [""],
+    "Links.Attributes": [{ why: "retry" }],
+  });
+  const full = traceOf("t", SCHEMA, [rich]).columns;
+
+  it("are attributes by key, events, exceptions and links", () => {
+    expect(attributesOf(rich, full).map(({ key }) => key)).toEqual(["a", "b"]);
+    expect(eventsOf(rich, full)).toHaveLength(1);
+    expect(exceptionsOf(rich, full)[0]).toMatchObject({ type: "E", message: "no", stack: "at f" });
+    expect(linksOf(rich, full)[0]).toMatchObject({ traceId: "t2", spanId: "s2" });
+    expect([kindOf(rich, full), statusOf(rich, full)]).toEqual(["client", "error"]);
+  });
+
+  it("may be arrays of objects", () => {
+    const objects = {
+      ...span("x", "", 0, 1),
+      Events: [{ timestamp: "t", name: "log", attributes: { k: 1 } }],
+    };
+    const found = traceOf("t", SCHEMA, [objects]).columns;
+    expect(eventsOf(objects, { ...found, events: "Events" })[0]).toMatchObject({ name: "log" });
+  });
+
+  it("are empty where the table has no such columns", () => {
+    expect([linksOf(spans[0] ?? {}, columns), kindOf({}, columns)]).toEqual([[], ""]);
+  });
+});
+
+describe("OTLP", () => {
+  it("has resources, scopes, hexadecimal ids, times as text, and typed values", () => {
+    const otlp = JSON.parse(
+      otlpOf(
+        traceOf("t", SCHEMA, [
+          span("00f067aa0ba902b7", "", 0, 5, {
+            ScopeName: "http",
+            SpanKind: "Server",
+            StatusCode: "Error",
+            StatusMessage: "no",
+            SpanAttributes: { n: 5, f: 1.5, t: true, s: "x", big: new LosslessNumber("9223372036854775807") },
+            "Events.Timestamp": ["2026-11-21T10:00:00.000000001Z"],
+            "Events.Name": ["log"],
+            "Events.Attributes": [{}],
+          }),
+          span("00f067aa0ba902b8", "00f067aa0ba902b7", 1, 2, { ServiceName: "cart" }),
+        ]),
+      ).join(""),
+    );
+    expect(otlp.resourceSpans).toHaveLength(2);
+    expect(otlp.resourceSpans[0].resource.attributes).toEqual([
+      { key: "service.name", value: { stringValue: "shop" } },
+    ]);
+    expect(otlp.resourceSpans[0].scopeSpans[0].scope).toEqual({ name: "http" });
+    expect(otlp.resourceSpans[0].scopeSpans[0].spans[0]).toEqual({
+      traceId: "0af7651916cd43dd8448eb211c80319c",
+      spanId: "00f067aa0ba902b7",
+      name: "operation 00f067aa0ba902b7",
+      kind: 2,
+      startTimeUnixNano: "1795255200000000000",
+      endTimeUnixNano: "1795255200000005000",
+      attributes: [
+        { key: "big", value: { intValue: "9223372036854775807" } },
+        { key: "f", value: { doubleValue: 1.5 } },
+        { key: "n", value: { intValue: "5" } },
+        { key: "s", value: { stringValue: "x" } },
+        { key: "t", value: { boolValue: true } },
+      ],
+      events: [{ timeUnixNano: "1795255200000000001", name: "log", attributes: [] }],
+      status: { code: 2, message: "no" },
+    });
+    expect(otlp.resourceSpans[1].scopeSpans[0].spans[0].parentSpanId).toBe("00f067aa0ba902b7");
+  });
+
+  it("has arrays and maps", () => {
+    expect(otlpValue(["a", { b: 1 }])).toEqual({
+      arrayValue: {
+        values: [{ stringValue: "a" }, { kvlistValue: { values: [{ key: "b", value: { intValue: "1" } }] } }],
+      },
+    });
+  });
+
+  it("is beside the answer's own JSON", () => {
+    expect(JSON.parse(jsonOf(trace).join(""))).toEqual({ schema: SCHEMA, spans });
+  });
+});
+
+describe("an answer that arrives in pieces", () => {
+  const hostile = [
+    span("a", "", 0, 1, { SpanName: 'quote " backslash \\ brackets ]}[{ "spans":[', n: 1 }),
+    span("b", "a", 0, 1, { SpanName: "\\\\", SpanAttributes: { list: [[1], { x: [] }], text: '\\"' } }),
+  ];
+  const body = JSON.stringify({ schema: { ...SCHEMA, version: 1 }, spans: hostile, more: [1, [2]] });
+
+  it.each([1, 2, 3, 7, 64, 100_000])("of %d characters", (size) => {
+    const reader = new SpanReader();
+    for (let from = 0; from < body.length; from += size) {
+      reader.push(body.slice(from, from + size));
+    }
+    expect(reader.end()).toEqual({ schema: { ...SCHEMA, version: 1 }, spans: [], more: [1, [2]] });
+    expect(reader.spans).toEqual(hostile);
+  });
+
+  it("keeps large integers", () => {
+    const reader = new SpanReader();
+    reader.push('{"spans": [ {"n":9223372036854775807} , {"n":1} ] }');
+    expect(reader.spans).toEqual([{ n: new LosslessNumber("9223372036854775807") }, { n: 1 }]);
+  });
+
+  it("and is cut off is no answer", () => {
+    for (const end of [0, 1, 30, body.length - 10, body.length - 1]) {
+      const reader = new SpanReader();
+      reader.push(body.slice(0, end));
+      expect(() => reader.end()).toThrow();
+    }
+  });
+
+  it("may have no spans", () => {
+    const reader = new SpanReader();
+    reader.push('{"schema":{},"spans":[]}');
+    expect(reader.end()).toEqual({ schema: {}, spans: [] });
+  });
+});
+
+describe("the scale", () => {
+  it("has round times", () => {
+    expect(ticksOf({ from: 0, to: 1_000 }, 5)).toEqual([0, 200, 400, 600, 800, 1_000]);
+    expect(ticksOf({ from: 1_234, to: 1_239 }, 5)).toEqual([1_234, 1_235, 1_236, 1_237, 1_238, 1_239]);
+    expect(ticksOf({ from: 5, to: 5 }, 5)).toEqual([]);
+  });
+
+  it("zooms and moves inside the trace", () => {
+    expect(zoomed({ from: 0, to: 1_000 }, 0.5, 1_000)).toEqual({ from: 250, to: 750 });
+    expect(zoomed({ from: 250, to: 750 }, 4, 1_000)).toEqual({ from: 0, to: 1_000 });
+    expect(moved({ from: 100, to: 300 }, -200, 1_000)).toEqual({ from: 0, to: 200 });
+    expect(within({ from: 500, to: 500 }, 1_000)).toEqual({ from: 450, to: 550 });
+    expect(within({ from: 70, to: 20 }, 50)).toEqual({ from: 0, to: 50 });
+    expect(isWhole({ from: 0, to: 50 }, 50)).toBe(true);
+  });
+});
