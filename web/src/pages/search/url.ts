@@ -1,6 +1,87 @@
-/** What the address says of a search. */
-export type SearchUrl = Record<string, unknown>;
+import { parseInstant } from "../../lib/time";
+import { type Column, DEFAULT_COLUMNS, isColumn } from "./columns";
+import { DEFAULT_RANGE, parseLength, type Range } from "./range";
+import { isSort, type Sort } from "./sorting";
 
+/** What the address says of a search. Whatever is the default is left out. */
+export type SearchUrl = {
+  /** Conditions joined by `and`, as the entry reads them; checked when the fields are known. */
+  where?: string;
+  errors?: true;
+  last?: string;
+  from?: string;
+  to?: string;
+  sort?: Sort;
+  columns?: string;
+  chart?: "off";
+};
+
+/** Longer ones are no links that people pass on, and would only slow the page down. */
+const MOST = 20_000;
+
+/** Text of the address; the router has read numbers and the like as such. */
+function text(value: unknown): string | undefined {
+  const read = typeof value === "string" ? value : typeof value === "number" ? String(value) : "";
+  return read.trim() === "" || read.length > MOST ? undefined : read.trim();
+}
+
+/** Reads an address, whatever it says: what makes no sense counts as left out. */
 export function searchOfUrl(search: Record<string, unknown>): SearchUrl {
-  return search;
+  const found: SearchUrl = {};
+  const where = text(search.where);
+  if (where !== undefined) {
+    found.where = where;
+  }
+  if (search.errors === true || search.errors === "true" || search.errors === 1) {
+    found.errors = true;
+  }
+  const [from, to] = [time(search.from), time(search.to)];
+  const last = text(search.last);
+  if (from !== undefined && to !== undefined && Date.parse(from) < Date.parse(to)) {
+    found.from = from;
+    found.to = to;
+  } else if (last !== undefined && parseLength(last) !== null && last !== DEFAULT_RANGE.text) {
+    found.last = last;
+  }
+  const sort = text(search.sort);
+  if (sort !== undefined && isSort(sort) && sort !== "newest") {
+    found.sort = sort;
+  }
+  const columns =
+    text(search.columns)
+      ?.split(/[\s.,]+/)
+      .filter(isColumn) ?? [];
+  if (typeof search.columns === "string" && columns.join(".") !== DEFAULT_COLUMNS.join(".")) {
+    found.columns = columns.join(".");
+  }
+  if (search.chart === "off") {
+    found.chart = "off";
+  }
+  return found;
+}
+
+function time(value: unknown): string | undefined {
+  const read = text(value);
+  return read === undefined || parseInstant(read) === null ? undefined : read;
+}
+
+export function rangeOf({ from, to, last }: SearchUrl): Range {
+  if (from !== undefined && to !== undefined) {
+    return { kind: "absolute", from, to };
+  }
+  return last === undefined ? DEFAULT_RANGE : { kind: "last", text: last };
+}
+
+/** The address with another range. */
+export function withRange(
+  { from: _from, to: _to, last: _last, ...rest }: SearchUrl,
+  range: Range,
+): SearchUrl {
+  return range.kind === "absolute"
+    ? { ...rest, from: range.from, to: range.to }
+    : { ...rest, ...(range.text === DEFAULT_RANGE.text ? {} : { last: range.text }) };
+}
+
+export function columnsOf({ columns }: SearchUrl): readonly Column[] {
+  return columns === undefined ? DEFAULT_COLUMNS : columns.split(".").filter(isColumn);
 }

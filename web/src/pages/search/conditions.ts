@@ -1,0 +1,76 @@
+import type { Api } from "../../api/client";
+import { formatDuration } from "../../lib/duration";
+import type { LosslessNumber } from "../../lib/json";
+import { type Field, isDuration, shortName } from "./fields";
+import { type Operator, operatorNamed } from "./operators";
+
+/** A value of a condition. Integers that JavaScript would round stay exact. */
+export type Value = string | boolean | number | LosslessNumber;
+
+/** A condition that the service takes. */
+export type Condition = {
+  readonly field: Field;
+  readonly operator: Operator;
+  readonly values: readonly Value[];
+};
+
+/** A condition as the API takes it. Large integers are {@link LosslessNumber}, to be written by `writeJson`. */
+export type WireCondition = Omit<Api["Condition"], "value" | "values"> & {
+  value?: Value;
+  values?: readonly Value[];
+};
+
+export function toWire({ field, operator, values }: Condition): WireCondition {
+  const wire: WireCondition = {
+    ...(field.map === "" ? {} : { map: field.map }),
+    name: field.name,
+    op: operator.name,
+  };
+  const [first] = values;
+  if (operator.arity === "one" && first !== undefined) {
+    wire.value = first;
+  } else if (operator.arity !== "none") {
+    wire.values = values;
+  }
+  return wire;
+}
+
+const PLAIN = /^[\p{L}\p{N}_./:@+-]+$/u;
+const JOINS = /^(and|&&)$/i;
+
+/** A value as it can be typed: in quotes where it must be. */
+export function quoted(value: Value): string {
+  return typeof value === "string" && (!PLAIN.test(value) || JOINS.test(value))
+    ? JSON.stringify(value)
+    : String(value);
+}
+
+/** The text of a condition that reads back as the same. */
+export function conditionText(condition: Condition, name: string, operator: string): string {
+  const values = condition.values.map(quoted).join(", ");
+  return values === "" ? `${name} ${operator}` : `${name} ${operator} ${values}`;
+}
+
+/** The text that the entry shows for editing. */
+export function editText(condition: Condition): string {
+  return conditionText(condition, condition.field.ref, condition.operator.label);
+}
+
+/** The text that the address holds. */
+export function addressText(conditions: readonly Condition[], fields: readonly Field[]): string {
+  return conditions
+    .map((condition) => conditionText(condition, shortName(condition.field, fields), condition.operator.name))
+    .join(" and ");
+}
+
+/** The values of a condition, as people read them. */
+export function shownValues({ field, values }: Condition): string[] {
+  return values.map((value) =>
+    isDuration(field) && typeof value === "number" ? formatDuration(value) : String(value),
+  );
+}
+
+/** The operators of a field, in its order. */
+export function operatorsOf(field: Field): Operator[] {
+  return field.operators.map(operatorNamed).filter((one) => one !== undefined);
+}

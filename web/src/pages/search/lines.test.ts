@@ -1,0 +1,107 @@
+import { describe, expect, it } from "vitest";
+import { type Line, lotsOfLines, readLine } from "./lines";
+import { sorted } from "./sorting";
+import { continued, fractionOf, started, withLines } from "./state";
+
+const trace = (id: string, more: object = {}) => ({
+  trace_id: id,
+  root_name: "GET /",
+  root_service: "web",
+  start: "2026-11-22T00:00:00Z",
+  duration_nanos: 1_000_000,
+  span_count: 3,
+  error_count: 0,
+  services: ["web"],
+  matched_span_ids: [],
+  ...more,
+});
+
+async function read(...chunks: string[]): Promise<Line[]> {
+  const bytes = new TextEncoder();
+  const body = new ReadableStream<Uint8Array>({
+    start(controller) {
+      for (const chunk of chunks) controller.enqueue(bytes.encode(chunk));
+      controller.close();
+    },
+  });
+  const found: Line[] = [];
+  for await (const lot of lotsOfLines(body)) found.push(...lot);
+  return found;
+}
+
+describe("an answer in lines", () => {
+  it("is read across the borders of chunks", async () => {
+    const lines = await read(
+      '{"schema":{}}\n{"tra',
+      'ce":{"trace_id":"a"}}\n\n{"end":{"next_cu',
+      'rsor":"c"}}\n',
+    );
+    expect(lines).toEqual([
+      { kind: "trace", trace: { trace_id: "a" } },
+      { kind: "end", cursor: "c" },
+    ]);
+  });
+
+  it("that breaks off within a line has not that line", async () => {
+    expect(await read('{"trace":{"trace_id":"a"}}\n{"end":{"next_cursor":null}}')).toHaveLength(1);
+  });
+
+  it("passes over kinds that it does not know", () => {
+    expect(readLine('{"weather":"fine"}')).toBeNull();
+    expect(readLine("")).toBeNull();
+  });
+});
+
+describe("the state of a search", () => {
+  const fresh = started({ conditions: [], window: { from: "a", to: "b" } }, 0);
+
+  it("holds each trace once, also over pages", () => {
+    const one = withLines(fresh, [
+      { kind: "trace", trace: trace("a") },
+      { kind: "end", cursor: "next" },
+    ]);
+    const two = withLines(continued(one), [
+      { kind: "trace", trace: trace("a") },
+      { kind: "trace", trace: trace("b") },
+      { kind: "trace", trace: trace("b") },
+      { kind: "end", cursor: null },
+    ]);
+    expect(one.cursor).toBe("next");
+    expect(two.traces.map((one) => one.trace_id)).toEqual(["a", "b"]);
+    expect([two.cursor, two.pages]).toEqual([null, 2]);
+  });
+
+  it("keeps the cursor of the last whole page when the next one fails", () => {
+    const one = withLines(fresh, [{ kind: "end", cursor: "next" }]);
+    expect(withLines(continued(one), [{ kind: "trace", trace: trace("a") }]).cursor).toBe("next");
+  });
+
+  it("knows how far it has come, with and without a fraction", () => {
+    const progress = {
+      from: "2026-11-21T00:00:00Z",
+      to: "2026-11-21T12:00:00Z",
+      searched_to: "2026-11-21T09:00:00Z",
+      traces: 1,
+    };
+    expect(fractionOf(progress)).toBe(0.25);
+    expect(fractionOf({ ...progress, fraction: 0.5 })).toBe(0.5);
+    expect(fractionOf({ ...progress, from: "never" })).toBe(0);
+  });
+});
+
+describe("sorting", () => {
+  it("puts what has no such number last and keeps the order of ties", () => {
+    const traces = [
+      trace("a", { duration_nanos: null }),
+      trace("b", { duration_nanos: 5 }),
+      trace("c", { duration_nanos: 9 }),
+      trace("d", { duration_nanos: 5 }),
+    ];
+    const ids = (sort: "newest" | "longest") =>
+      sorted(traces, sort)
+        .map((one) => one.trace_id)
+        .join("");
+    expect(ids("longest")).toBe("cbda");
+    expect(ids("newest")).toBe("abcd");
+  });
+});

@@ -1,0 +1,58 @@
+import type { Api } from "../../api/client";
+import { parseJson } from "../../lib/json";
+
+/** How far a search has come. */
+export type Progress = { searched_to: string; from: string; to: string; traces: number; fraction?: number };
+
+/** A line of an answer in lines. Kinds that a later service may add are passed over. */
+export type Line =
+  | { readonly kind: "progress"; readonly progress: Progress }
+  | { readonly kind: "trace"; readonly trace: Api["TraceSummary"] }
+  | { readonly kind: "end"; readonly cursor: string | null }
+  | { readonly kind: "error"; readonly problem: Api["ProblemDetails"] };
+
+/** Reads a line; `null` for what this page has no use for. */
+export function readLine(text: string): Line | null {
+  if (text.trim() === "") {
+    return null;
+  }
+  const line = parseJson(text) as {
+    progress?: Progress;
+    trace?: Api["TraceSummary"];
+    end?: { next_cursor?: string | null };
+    error?: Api["ProblemDetails"];
+  };
+  if (line.trace !== undefined) {
+    return { kind: "trace", trace: line.trace };
+  }
+  if (line.progress !== undefined) {
+    return { kind: "progress", progress: line.progress };
+  }
+  if (line.end !== undefined) {
+    return { kind: "end", cursor: line.end.next_cursor ?? null };
+  }
+  return line.error === undefined ? null : { kind: "error", problem: line.error };
+}
+
+/** The lines of a body, in lots as they arrive. A last piece without its line feed is none: the answer broke off in it. */
+export async function* lotsOfLines(body: ReadableStream<Uint8Array>): AsyncGenerator<Line[]> {
+  const reader = body.getReader();
+  const decoder = new TextDecoder();
+  let open = "";
+  try {
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (done) {
+        return;
+      }
+      const pieces = (open + decoder.decode(value, { stream: true })).split("\n");
+      open = pieces.pop() ?? "";
+      const lines = pieces.map(readLine).filter((line) => line !== null);
+      if (lines.length > 0) {
+        yield lines;
+      }
+    }
+  } finally {
+    void reader.cancel().catch(() => undefined);
+  }
+}

@@ -1,0 +1,41 @@
+/** How many values an operator takes. */
+export type Arity = "none" | "one" | "list" | "two";
+
+/** An operator of the API. `words` are the ways to type it, the first of them for the address. */
+export type Operator = {
+  readonly name: string;
+  readonly label: string;
+  readonly meaning: string;
+  readonly arity: Arity;
+  readonly words: readonly string[];
+};
+
+const operator = (
+  name: string,
+  label: string,
+  meaning: string,
+  arity: Arity,
+  ...words: string[]
+): Operator => ({ name, label, meaning, arity, words: [name, ...words] });
+
+export const OPERATORS: readonly Operator[] = [
+  operator("eq", "=", "is", "one", "=", "==", "is", "equals"),
+  operator("ne", "!=", "is there and differs", "one", "!=", "<>", "is not", "≠"),
+  operator("in", "in", "is one of", "list", "one of"),
+  operator("not_in", "not in", "is there and none of", "list", "not in"),
+  operator("prefix", "starts with", "begins with", "one", "starts with", "startswith", "begins with", "^="),
+  operator("exists", "exists", "is there", "none"),
+  operator("not_exists", "does not exist", "is not there", "none", "does not exist", "not exists"),
+  operator("has", "has", "one element is", "one", "contains"),
+  operator("has_any", "has any of", "has at least one of", "list", "has any of", "has any"),
+  operator("has_all", "has all of", "has every one of", "list", "has all of", "has all"),
+  operator("gt", ">", "is more than", "one", ">"),
+  operator("gte", ">=", "is at least", "one", ">=", "≥"),
+  operator("lt", "<", "is less than", "one", "<"),
+  operator("lte", "<=", "is at most", "one", "<=", "≤"),
+  operator("between", "between", "from … to …, both included", "two"),
+];
+
+export function operatorNamed(name: string): Operator | undefined {
+  return OPERATORS.find((one) => one.name === name);
+}

@@ -1,0 +1,200 @@
+import { describe, expect, it } from "vitest";
+import { LosslessNumber } from "../../lib/json";
+import { addressText, editText, toWire } from "./conditions";
+import { errorsOnly, type Field, shortName } from "./fields";
+import { readConditions, stageOf } from "./parse";
+
+const STRING = ["eq", "ne", "in", "not_in", "prefix", "exists", "not_exists"];
+const NUMBER = ["eq", "ne", "gt", "gte", "lt", "lte", "between"];
+const field = (map: string, name: string, type: Field["type"], operators: string[]): Field => ({
+  map,
+  name,
+  ref: map === "" ? name : `${map}[${JSON.stringify(name)}]`,
+  type,
+  operators,
+});
+const FIELDS = [
+  field("", "ServiceName", "string", STRING),
+  field("", "SpanName", "string", STRING),
+  field("", "StatusCode", "string", STRING),
+  field("", "Duration", "number", NUMBER),
+  field("", "Events.Name", "string_array", ["has", "has_any", "has_all"]),
+  field("SpanAttributes", "http.status_code", "number", NUMBER),
+  field("SpanAttributes", "http.route", "string", STRING),
+  field("SpanAttributes", "http.route.pattern", "string", STRING),
+  field("SpanAttributes", "odd key", "string", STRING),
+  field("SpanAttributes", "retry", "boolean", ["eq", "ne"]),
+  field("ResourceAttributes", "env", "string", STRING),
+  field("SpanAttributes", "env", "string", STRING),
+];
+
+function wire(text: string) {
+  return readConditions(text, FIELDS, 100).map((read) =>
+    "condition" in read ? toWire(read.condition) : read.problem,
+  );
+}
+
+describe("a typed condition", () => {
+  it.each([
+    ["ServiceName = checkout", { name: "ServiceName", op: "eq", value: "checkout" }],
+    ["service=checkout", { name: "ServiceName", op: "eq", value: "checkout" }],
+    ["SERVICENAME == 'check out'", { name: "ServiceName", op: "eq", value: "check out" }],
+    ["SpanName = GET /cart", { name: "SpanName", op: "eq", value: "GET /cart" }],
+    ["SpanName starts with GET", { name: "SpanName", op: "prefix", value: "GET" }],
+    [
+      'SpanAttributes["http.status_code"] = 500',
+      { map: "SpanAttributes", name: "http.status_code", op: "eq", value: 500 },
+    ],
+    ["http.status_code>=500", { map: "SpanAttributes", name: "http.status_code", op: "gte", value: 500 }],
+    [
+      "SpanAttributes['http.route'] != /cart",
+      { map: "SpanAttributes", name: "http.route", op: "ne", value: "/cart" },
+    ],
+    [
+      "SpanAttributes.http.route.pattern exists",
+      { map: "SpanAttributes", name: "http.route.pattern", op: "exists" },
+    ],
+    ["http.route does not exist", { map: "SpanAttributes", name: "http.route", op: "not_exists" }],
+    ["odd key = 1", { map: "SpanAttributes", name: "odd key", op: "eq", value: "1" }],
+    ['service in a, b ,"c, d"', { name: "ServiceName", op: "in", values: ["a", "b", "c, d"] }],
+    ["service not in (a,b)", { name: "ServiceName", op: "not_in", values: ["a", "b"] }],
+    [
+      "http.status_code between 500 and 599",
+      { map: "SpanAttributes", name: "http.status_code", op: "between", values: [500, 599] },
+    ],
+    ["Duration > 1.5s", { name: "Duration", op: "gt", value: 1.5e9 }],
+    ["retry is TRUE", { map: "SpanAttributes", name: "retry", op: "eq", value: true }],
+    ["Events.Name has exception", { name: "Events.Name", op: "has", value: "exception" }],
+    ['service = ""', { name: "ServiceName", op: "eq", value: "" }],
+    ['service = "a\\"b\\u0041"', { name: "ServiceName", op: "eq", value: 'a"bA' }],
+  ])("%s", (text, expected) => expect(wire(text)).toEqual([expected]));
+
+  it("keeps integers that JavaScript would round", () => {
+    expect(wire("http.status_code = 9223372036854775807")).toEqual([
+      {
+        map: "SpanAttributes",
+        name: "http.status_code",
+        op: "eq",
+        value: new LosslessNumber("9223372036854775807"),
+      },
+    ]);
+  });
+
+  it.each([
+    ["foo = 1", "No field that you may search is called “foo”"],
+    ["http.rout = 1", 'Did you mean SpanAttributes["http.route"]'],
+    ["env = prod", "No field that you may search is called “env”"],
+    ["ServiceName", "Say how to compare ServiceName: =, !="],
+    ["ServiceName like x", "does not begin with an operator. ServiceName is text"],
+    ["ServiceName contains x", "“has” does not fit ServiceName, which is text"],
+    ["ServiceName =", 'Type a value after “=”. Empty text is ""'],
+    ['ServiceName = "open', "The closing quote is missing"],
+    ['ServiceName = "a" b', "“b” is left over"],
+    ["http.status_code = many", "is a number, and “many” is none"],
+    ["http.status_code = 5s", "is a number, and “5s” is none"],
+    ["retry = perhaps", "true or false"],
+    ["http.status_code between 1", "takes two numbers"],
+    ["= 4", "Begin with the name of a field"],
+  ])("%s is refused", (text, expected) => {
+    expect(wire(text)).toHaveLength(1);
+    expect(wire(text)[0]).toContain(expected);
+  });
+
+  it("has no more values than allowed", () => {
+    const [read] = readConditions("service in a, b, c", FIELDS, 2);
+    expect(read).toMatchObject({ problem: expect.stringContaining("more than the 2") });
+  });
+});
+
+describe("several conditions", () => {
+  it("are joined by and", () => {
+    expect(
+      wire("service = a and http.status_code between 1, 2 AND retry = true && SpanName = x y"),
+    ).toMatchObject([
+      { name: "ServiceName", value: "a" },
+      { op: "between", values: [1, 2] },
+      { name: "retry", value: true },
+      { name: "SpanName", value: "x y" },
+    ]);
+  });
+
+  it("are all told of, when one is wrong", () => {
+    expect(wire("nothing = a and service = b")).toMatchObject([expect.any(String), { value: "b" }]);
+  });
+
+  it("read back from the address as they were", () => {
+    const texts = [
+      'ServiceName in "a and b", "c, d", "and", "quote\\"", "\\u202e"',
+      "ServiceName exists",
+      "SpanAttributes.http.status_code between 1, 99999999999999999999",
+      'SpanAttributes["odd key"] = x',
+      'ResourceAttributes["env"] != ""',
+      "Events.Name has any of a, b",
+      "retry = false",
+    ];
+    const first = readConditions(texts.join(" and "), FIELDS, 100).map((read) => {
+      if (!("condition" in read)) throw new Error(read.problem);
+      return read.condition;
+    });
+    expect(first).toHaveLength(texts.length);
+    const address = addressText(first, FIELDS);
+    expect(wire(address)).toEqual(first.map(toWire));
+    expect(first.flatMap((condition) => wire(editText(condition)))).toEqual(first.map(toWire));
+  });
+
+  it("never throw, whatever the address says", () => {
+    for (const text of [
+      "",
+      " ",
+      "and",
+      "and and",
+      "&&",
+      "((",
+      '"',
+      "service in (",
+      "\u0000",
+      "service = a and",
+      "x".repeat(5000),
+    ]) {
+      expect(Array.isArray(wire(text))).toBe(true);
+    }
+  });
+});
+
+describe("an entry on its way", () => {
+  it.each([
+    ["", "field", ""],
+    ["serv", "field", "serv"],
+    ["ServiceName", "field", "ServiceName"],
+    ["ServiceName ", "operator", ""],
+    ["ServiceName no", "operator", "no"],
+    ["ServiceName in", "operator", "in"],
+    ["ServiceName =", "value", ""],
+    ["ServiceName = ch", "value", "ch"],
+    ['ServiceName = "ch', "value", "ch"],
+    ["ServiceName = a and ser", "field", "ser"],
+    ["ServiceName in a, b", "value", "b"],
+    ["ServiceName in a, ", "value", ""],
+  ])("%s", (text, at, typed) => expect(stageOf(text, FIELDS)).toMatchObject({ at, typed }));
+
+  it("knows the values before", () => {
+    expect(stageOf("ServiceName in a, b, c", FIELDS)).toMatchObject({ values: ["a", "b"] });
+    expect(stageOf('ServiceName in "a", ', FIELDS)).toMatchObject({ values: ["a"] });
+  });
+});
+
+describe("fields", () => {
+  it("have short names where these are clear", () => {
+    const named = (ref: string) => {
+      const one = FIELDS.find((candidate) => candidate.ref === ref);
+      return one === undefined ? "" : shortName(one, FIELDS);
+    };
+    expect(named('SpanAttributes["http.route"]')).toBe("SpanAttributes.http.route");
+    expect(named('SpanAttributes["odd key"]')).toBe('SpanAttributes["odd key"]');
+  });
+
+  it("of the status make errors only", () => {
+    expect(errorsOnly(FIELDS)).toMatchObject({ name: "StatusCode", op: "in" });
+    expect(errorsOnly(FIELDS.slice(0, 2))).toBeNull();
+  });
+});

@@ -1,0 +1,150 @@
+import { formatInstant, type Instant, instantOf, parseInstant, type Zone } from "../../lib/time";
+
+/** A range of time as it was asked for: back from now, or from one time to another. */
+export type Range =
+  | { readonly kind: "last"; readonly text: string }
+  | { readonly kind: "absolute"; readonly from: string; readonly to: string };
+
+/** A range of time as the API takes it. */
+export type Window = { readonly from: string; readonly to: string };
+
+export const PRESETS = ["15m", "1h", "6h", "24h", "7d"] as const;
+export const DEFAULT_RANGE = { kind: "last", text: "1h" } as const satisfies Range;
+
+const LENGTHS: Record<string, number> = { s: 1, m: 60, h: 3_600, d: 86_400, w: 604_800 };
+const MOST = 10 * 366 * 86_400;
+
+/** Seconds of `90m`, `1h 30m`, `7d`; `null` when it is none, nothing, or longer than traces can be kept. */
+export function parseLength(text: string): number | null {
+  const compact = text.trim().toLowerCase();
+  if (!/^(\d+(\.\d+)?\s*[smhdw]\s*)+$/.test(compact)) {
+    return null;
+  }
+  let seconds = 0;
+  for (const [, number = "", unit = ""] of compact.matchAll(/(\d+(?:\.\d+)?)\s*([smhdw])/g)) {
+    seconds += Number(number) * (LENGTHS[unit] ?? 0);
+  }
+  return seconds >= 1 && seconds <= MOST ? Math.round(seconds) : null;
+}
+
+/** RFC 3339 in UTC, without digits that say nothing. */
+export function shortTime(instant: Instant): string {
+  const whole = new Date(instant.seconds * 1000).toISOString().slice(0, 19);
+  const fraction = String(instant.nanos).padStart(9, "0").replace(/0+$/, "");
+  return `${whole}${fraction === "" ? "" : `.${fraction}`}Z`;
+}
+
+/** The window of a range when a search for it starts now. */
+export function windowOf(range: Range, now: Date): Window {
+  if (range.kind === "absolute") {
+    return { from: range.from, to: range.to };
+  }
+  const seconds = parseLength(range.text) ?? 3_600;
+  return {
+    from: shortTime(instantOf(new Date(now.getTime() - seconds * 1000))),
+    to: shortTime(instantOf(now)),
+  };
+}
+
+/** The next wider preset, for a search that found nothing. */
+export function wider(range: Range): Range | null {
+  const seconds = range.kind === "last" ? parseLength(range.text) : secondsBetween(range.from, range.to);
+  if (seconds === null) {
+    return null;
+  }
+  // What lies in the past does not come nearer by a range that ends now.
+  if (range.kind === "absolute") {
+    const to = parseInstant(range.to);
+    const from = parseInstant(range.from);
+    if (to === null || from === null) {
+      return null;
+    }
+    const margin = Math.max(1_800, seconds);
+    return {
+      kind: "absolute",
+      from: shortTime({ ...from, seconds: from.seconds - margin }),
+      to: shortTime({ ...to, seconds: to.seconds + margin }),
+    };
+  }
+  const longer = ["24h", "7d", "30d"].find((text) => (parseLength(text) ?? 0) > seconds);
+  return longer === undefined ? null : { kind: "last", text: longer };
+}
+
+function secondsBetween(from: string, to: string): number | null {
+  const [start, end] = [parseInstant(from), parseInstant(to)];
+  return start === null || end === null ? null : end.seconds - start.seconds;
+}
+
+/** Reads a time as people type it, in the zone that is shown: `09:30`, `2026-11-21`, `2026-11-21 09:30:15.5`, RFC 3339, `now`. */
+export function parseTyped(text: string, zone: Zone, now: Date): Instant | null {
+  const trimmed = text.trim();
+  if (trimmed.toLowerCase() === "now") {
+    return instantOf(now);
+  }
+  const back = /^(?:now\s*)?-\s*(.+)$/i.exec(trimmed)?.[1];
+  if (back !== undefined) {
+    const seconds = parseLength(back);
+    return seconds === null ? null : instantOf(new Date(now.getTime() - seconds * 1000));
+  }
+  if (/(Z|[+-]\d{2}:\d{2})$/.test(trimmed) && trimmed.length > 10) {
+    return parseInstant(trimmed);
+  }
+  const today = formatInstant(instantOf(now), zone, 0).slice(0, 10);
+  const dated = /^\d{1,2}:\d{2}/.test(trimmed) ? `${today} ${trimmed}` : trimmed;
+  const [, year, month, day, hour = "0", minute = "0", second = "0", fraction = ""] =
+    /^(\d{4})-(\d{1,2})-(\d{1,2})(?:[T ]+(\d{1,2}):(\d{2})(?::(\d{2})(?:[.,](\d{1,9}))?)?)?$/.exec(dated) ??
+    [];
+  if (year === undefined || month === undefined || day === undefined) {
+    return null;
+  }
+  const parts = [year, month, day, hour, minute, second].map(Number) as [
+    number,
+    number,
+    number,
+    number,
+    number,
+    number,
+  ];
+  const [y, mo, d, h, mi, s] = parts;
+  const utc = new Date(Date.UTC(y, mo - 1, d, h, mi, s));
+  // Dates roll over in JavaScript: 30 February would be taken for 2 March.
+  if (utc.getUTCMonth() !== mo - 1 || utc.getUTCDate() !== d || h > 23 || mi > 59 || s > 59) {
+    return null;
+  }
+  const millis = zone === "utc" ? utc.getTime() : new Date(y, mo - 1, d, h, mi, s).getTime();
+  return { seconds: Math.floor(millis / 1000), nanos: Number(fraction.padEnd(9, "0")) };
+}
+
+/** A typed range, or what is wrong with it. */
+export function typedRange(from: string, to: string, zone: Zone, now: Date): Range | { problem: string } {
+  const start = parseTyped(from, zone, now);
+  const end = to.trim() === "" ? instantOf(now) : parseTyped(to, zone, now);
+  if (start === null || end === null) {
+    return {
+      problem: `“${(start === null ? from : to).trim() || "nothing"}” is no time. Write 09:30, 2026-11-21 or 2026-11-21 09:30:15.`,
+    };
+  }
+  if (end.seconds - start.seconds + (end.nanos - start.nanos) / 1e9 <= 0) {
+    return { problem: "The end must be after the start." };
+  }
+  return { kind: "absolute", from: shortTime(start), to: shortTime(end) };
+}
+
+/** A time for an input, without the digits that are zero. */
+export function typedForm(time: string, zone: Zone): string {
+  const instant = parseInstant(time);
+  if (instant === null) {
+    return time;
+  }
+  const digits = String(instant.nanos).padStart(9, "0").replace(/0+$/, "").length;
+  return formatInstant(instant, zone, digits).replace(/:00$/, "");
+}
+
+/** A range in few words. */
+export function rangeLabel(range: Range, zone: Zone): string {
+  if (range.kind === "last") {
+    return `last ${range.text}`;
+  }
+  const [from, to] = [typedForm(range.from, zone), typedForm(range.to, zone)];
+  return `${from} – ${from.slice(0, 10) === to.slice(0, 10) ? to.slice(11) || to : to}`;
+}

@@ -1,0 +1,28 @@
+import type { Api } from "../../api/client";
+
+type Trace = Api["TraceSummary"];
+
+/** Orders of the loaded results. The service's own, newest first, is the one in which pages arrive. */
+export const SORTS = {
+  newest: "Newest first",
+  longest: "Longest first",
+  errors: "Most errors first",
+  spans: "Most spans first",
+} as const;
+
+export type Sort = keyof typeof SORTS;
+
+export function isSort(text: string): text is Sort {
+  return Object.hasOwn(SORTS, text);
+}
+
+/** Ties keep the service's order. */
+export function sorted(traces: readonly Trace[], sort: Sort): readonly Trace[] {
+  const by = {
+    newest: null,
+    longest: (trace: Trace) => trace.duration_nanos ?? -1,
+    errors: (trace: Trace) => trace.error_count ?? -1,
+    spans: (trace: Trace) => trace.span_count,
+  }[sort];
+  return by === null ? traces : [...traces].sort((one, other) => by(other) - by(one));
+}

@@ -1,0 +1,74 @@
+import type { Api } from "../../api/client";
+import type { WireCondition } from "./conditions";
+import type { Line, Progress } from "./lines";
+import type { Window } from "./range";
+
+/** What is asked of the service: the same for every page of one search. */
+export type Question = { readonly conditions: readonly WireCondition[]; readonly window: Window };
+
+/** A search with what has arrived of it. */
+export type SearchState = {
+  readonly question: Question;
+  readonly startedAt: number;
+  /** `cancelled` and `failed` searches keep what arrived before, which then is incomplete. */
+  readonly status: "running" | "done" | "cancelled" | "failed";
+  readonly took: number | null;
+  readonly traces: readonly Api["TraceSummary"][];
+  readonly progress: Progress | null;
+  /** Leads to the page after those that arrived whole. */
+  readonly cursor: string | null;
+  readonly pages: number;
+  readonly error: unknown;
+};
+
+export function started(question: Question, now: number): SearchState {
+  return {
+    question,
+    startedAt: now,
+    status: "running",
+    took: null,
+    traces: [],
+    progress: null,
+    cursor: null,
+    pages: 0,
+    error: null,
+  };
+}
+
+/** The next page, or the one that failed once more. */
+export function continued(state: SearchState): SearchState {
+  return { ...state, status: "running", progress: null, error: null };
+}
+
+/** Takes in lines. A trace stands once: data that changed meanwhile may bring it on two pages. */
+export function withLines(state: SearchState, lines: readonly Line[]): SearchState {
+  let { progress, cursor, pages } = state;
+  const arrived: Api["TraceSummary"][] = [];
+  for (const line of lines) {
+    if (line.kind === "trace") {
+      arrived.push(line.trace);
+    } else if (line.kind === "progress") {
+      progress = line.progress;
+    } else if (line.kind === "end") {
+      cursor = line.cursor;
+      pages += 1;
+    }
+  }
+  if (arrived.length === 0) {
+    return { ...state, progress, cursor, pages };
+  }
+  const known = new Set(state.traces.map((trace) => trace.trace_id));
+  const fresh = arrived.filter((trace) => !known.has(trace.trace_id) && known.add(trace.trace_id));
+  return { ...state, progress, cursor, pages, traces: [...state.traces, ...fresh] };
+}
+
+/** How much of the work is done, between 0 and 1: as the service says, otherwise by the time that was looked at. */
+export function fractionOf(progress: Progress): number {
+  const [from, to, at] = [progress.from, progress.to, progress.searched_to].map(Date.parse) as [
+    number,
+    number,
+    number,
+  ];
+  const fraction = progress.fraction ?? (to > from ? (to - at) / (to - from) : 0);
+  return Number.isFinite(fraction) ? Math.min(1, Math.max(0, fraction)) : 0;
+}

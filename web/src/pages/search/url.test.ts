@@ -1,0 +1,122 @@
+import { describe, expect, it } from "vitest";
+import { parseLength, parseTyped, rangeLabel, shortTime, typedRange, wider, windowOf } from "./range";
+import { columnsOf, rangeOf, searchOfUrl, withRange } from "./url";
+
+const NOW = new Date("2026-11-22T00:30:00.500Z");
+
+describe("the address", () => {
+  it("of nothing means the last hour", () => {
+    expect(searchOfUrl({})).toEqual({});
+    expect(rangeOf({})).toEqual({ kind: "last", text: "1h" });
+  });
+
+  it("keeps a whole search", () => {
+    const whole = {
+      where: "ServiceName eq checkout",
+      errors: true,
+      last: "6h",
+      sort: "longest",
+      columns: "start.id",
+      chart: "off",
+    };
+    expect(searchOfUrl(whole)).toEqual(whole);
+    expect(columnsOf(searchOfUrl(whole))).toEqual(["start", "id"]);
+  });
+
+  it("takes an absolute range before a relative one", () => {
+    const from = "2026-11-21T09:00:00Z";
+    const to = "2026-11-21T10:00:00Z";
+    expect(searchOfUrl({ from, to, last: "6h" })).toEqual({ from, to });
+    expect(withRange({ from, to }, { kind: "last", text: "6h" })).toEqual({ last: "6h" });
+    expect(withRange({ last: "6h" }, { kind: "absolute", from, to })).toEqual({ from, to });
+  });
+
+  it("that makes no sense counts as left out", () => {
+    const bad = [
+      { where: 5, last: "soon", sort: "best", chart: 1, errors: "maybe" },
+      { from: "yesterday", to: "2026-11-21T10:00:00Z" },
+      { from: "2026-11-21T10:00:00Z", to: "2026-11-21T09:00:00Z" },
+      { where: {}, last: [], from: null, to: {}, columns: ["a"], sort: "__proto__" },
+      { where: "x".repeat(30_000), last: "99999d", columns: {} },
+    ];
+    expect(bad.map(searchOfUrl)).toEqual([{ where: "5" }, {}, {}, {}, {}]);
+  });
+
+  it("can show no columns but the trace", () => {
+    expect(columnsOf(searchOfUrl({ columns: "" }))).toEqual([]);
+    expect(columnsOf(searchOfUrl({ columns: "nothing,id,__proto__" }))).toEqual(["id"]);
+  });
+});
+
+describe("relative ranges", () => {
+  it.each([
+    ["90m", 5400],
+    ["1h 30m", 5400],
+    ["1.5h", 5400],
+    [" 7D ", 604_800],
+    ["2w", 1_209_600],
+  ])("%s", (text, seconds) => expect(parseLength(text)).toBe(seconds));
+
+  it.each(["", "soon", "5", "-5m", "0s", "5y", "99999d"])("%s is none", (text) =>
+    expect(parseLength(text)).toBeNull(),
+  );
+
+  it("are fixed at the start of the search", () => {
+    expect(windowOf({ kind: "last", text: "15m" }, NOW)).toEqual({
+      from: "2026-11-22T00:15:00.5Z",
+      to: "2026-11-22T00:30:00.5Z",
+    });
+  });
+
+  it("grow", () => {
+    expect(wider({ kind: "last", text: "1h" })).toEqual({ kind: "last", text: "24h" });
+    expect(wider({ kind: "last", text: "30d" })).toBeNull();
+    expect(wider({ kind: "absolute", from: "2026-11-21T09:00:00Z", to: "2026-11-21T09:10:00Z" })).toEqual({
+      kind: "absolute",
+      from: "2026-11-21T08:30:00Z",
+      to: "2026-11-21T09:40:00Z",
+    });
+  });
+});
+
+describe("typed times", () => {
+  const utc = (text: string) => {
+    const read = parseTyped(text, "utc", NOW);
+    return read === null ? null : shortTime(read);
+  };
+  it.each([
+    ["now", "2026-11-22T00:30:00.5Z"],
+    ["-30m", "2026-11-22T00:00:00.5Z"],
+    ["now-1h", "2026-11-21T23:30:00.5Z"],
+    ["9:05", "2026-11-22T09:05:00Z"],
+    ["2026-11-21", "2026-11-21T00:00:00Z"],
+    ["2026-11-21 09:30", "2026-11-21T09:30:00Z"],
+    ["2026-11-21 09:30:15.123456789", "2026-11-21T09:30:15.123456789Z"],
+    ["2026-11-21T09:30:15+02:00", "2026-11-21T07:30:15Z"],
+  ])("%s", (text, expected) => expect(utc(text)).toBe(expected));
+
+  it.each(["", "noon", "2026-02-30", "25:00", "2026-11-21 09:61", "2026-13-01"])("%s is none", (text) =>
+    expect(utc(text)).toBeNull(),
+  );
+
+  it("in the local zone are those of the clock on the wall", () => {
+    const read = parseTyped("2026-07-01 12:00", "local", NOW);
+    expect(read?.seconds).toBe(new Date(2026, 6, 1, 12).getTime() / 1000);
+  });
+
+  it("make a range, or say what is wrong", () => {
+    expect(typedRange("09:00", "10:00", "utc", NOW)).toMatchObject({ from: "2026-11-22T09:00:00Z" });
+    expect(typedRange("10:00", "09:00", "utc", NOW)).toMatchObject({
+      problem: expect.stringContaining("after the start"),
+    });
+    expect(typedRange("noon", "", "utc", NOW)).toMatchObject({
+      problem: expect.stringContaining("“noon” is no time"),
+    });
+  });
+
+  it("are told in few words", () => {
+    const range = { kind: "absolute", from: "2026-11-21T09:00:00Z", to: "2026-11-21T09:30:15Z" } as const;
+    expect(rangeLabel(range, "utc")).toBe("2026-11-21 09:00 – 09:30:15");
+    expect(rangeLabel({ kind: "last", text: "6h" }, "utc")).toBe("last 6h");
+  });
+});

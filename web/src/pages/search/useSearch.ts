@@ -1,0 +1,111 @@
+import { queryOptions, skipToken, useQuery } from "@tanstack/react-query";
+import { useCallback, useEffect, useRef } from "react";
+import { queryClient } from "../../api/queries";
+import { writeJson } from "../../lib/json";
+import type { WireCondition } from "./conditions";
+import { type Range, windowOf } from "./range";
+import { page } from "./run";
+import { continued, type SearchState, started, withLines } from "./state";
+
+/** A search to be run; `viewer` is whose access it is run with. */
+export type Search = {
+  readonly conditions: readonly WireCondition[];
+  readonly range: Range;
+  readonly viewer: string;
+};
+
+/** Kept among the answers of the service, so that they all go together when the session or the access changes. */
+const stateQuery = (key: string) =>
+  queryOptions<SearchState>({
+    queryKey: ["search", key],
+    queryFn: skipToken,
+    staleTime: Number.POSITIVE_INFINITY,
+    gcTime: 10 * 60_000,
+  });
+
+export type Run = {
+  readonly state: SearchState | undefined;
+  readonly again: () => void;
+  readonly more: () => void;
+  readonly cancel: () => void;
+};
+
+/** Runs a search as soon as there is one; who comes back to it finds what it found. */
+export function useSearch(search: Search | null): Run {
+  const key = search === null ? "" : writeJson(search, 0);
+  const { data: state } = useQuery(stateQuery(key));
+  const controller = useRef<AbortController | null>(null);
+
+  const start = useCallback(async (key: string, from: SearchState) => {
+    controller.current?.abort();
+    const own = new AbortController();
+    controller.current = own;
+    const { queryKey } = stateQuery(key);
+    const change = (next: (old: SearchState) => SearchState) => {
+      if (!own.signal.aborted) {
+        queryClient.setQueryData(queryKey, (old) => (old === undefined ? undefined : next(old)));
+      }
+    };
+    queryClient.setQueryData(queryKey, from);
+    const asked = Date.now();
+    const took = () => from.took ?? Date.now() - asked;
+    try {
+      for await (const lines of page(from.question, from.cursor, own.signal)) {
+        change((old) => withLines(old, lines));
+      }
+      change((old) => ({ ...old, status: "done", took: took(), progress: null }));
+    } catch (error) {
+      change((old) => ({ ...old, status: "failed", took: took(), error }));
+    }
+  }, []);
+
+  const begin = useCallback(
+    (search: Search) => {
+      const question = { conditions: search.conditions, window: windowOf(search.range, new Date()) };
+      void start(writeJson(search, 0), started(question, Date.now()));
+    },
+    [start],
+  );
+
+  useEffect(
+    () => () => {
+      controller.current?.abort();
+      const { queryKey } = stateQuery(key);
+      const left = queryClient.getQueryData(queryKey);
+      // What was left midway is begun anew by whoever comes back; whole pages stay.
+      if (left?.status === "running" && left.pages === 0) {
+        queryClient.removeQueries({ queryKey, exact: true });
+      } else if (left?.status === "running") {
+        queryClient.setQueryData(queryKey, { ...left, status: "cancelled", progress: null });
+      }
+    },
+    [key],
+  );
+
+  // biome-ignore lint/correctness/useExhaustiveDependencies: the key stands for the search, which is another object each time
+  useEffect(() => {
+    if (search !== null && state === undefined) {
+      begin(search);
+    }
+  }, [key, state === undefined, begin]);
+
+  return {
+    state,
+    again: () => {
+      if (search !== null) {
+        begin(search);
+      }
+    },
+    more: () => {
+      if (state !== undefined && state.status !== "running" && (state.cursor !== null || state.pages === 0)) {
+        void start(key, continued(state));
+      }
+    },
+    cancel: () => {
+      controller.current?.abort();
+      queryClient.setQueryData(stateQuery(key).queryKey, (old): SearchState | undefined =>
+        old?.status === "running" ? { ...old, status: "cancelled" } : old,
+      );
+    },
+  };
+}
