@@ -1,5 +1,211 @@
+import { Anchor, Breadcrumbs, Button, Group, Skeleton, Stack, Text } from "@mantine/core";
+import { notifications } from "@mantine/notifications";
+import { IconEye } from "@tabler/icons-react";
+import { getRouteApi, Link, useRouter } from "@tanstack/react-router";
+import { useState } from "react";
+import { type Api, ApiError, api, ask } from "../../api/client";
+import { queryClient } from "../../api/queries";
+import { useMe } from "../../app/useMe";
+import { AdminOnly } from "../../components/AdminOnly";
+import { Ago } from "../../components/Ago";
+import { Confirm } from "../../components/Confirm";
+import { EmptyState } from "../../components/EmptyState";
+import { ErrorNotice } from "../../components/ErrorNotice";
+import { ButtonLink, PageLink } from "../../components/links";
 import { PageTitle } from "../../components/PageTitle";
+import { Time } from "../../components/Time";
+import { visible } from "../../lib/visible";
+import { HandOver } from "./HandOver";
+import { userChanged, usersQuery } from "./queries";
+import { UserAccess } from "./UserAccess";
+import { UserKeys, UserSessions } from "./UserCredentials";
+import { UserSettings } from "./UserSettings";
+import { UserStateBadge } from "./UserState";
+import { useUserDraft } from "./useUserDraft";
+import { useViewAs } from "./viewAs";
+
+const route = getRouteApi("/app/users/$username");
 
 export function UserPage() {
-  return <PageTitle title="UserPage" />;
+  const { username } = route.useParams();
+  return (
+    <AdminOnly>
+      <Breadcrumbs mb="xs">
+        <Anchor component={Link} to="/users">
+          Users
+        </Anchor>
+        <Text span>{visible(username)}</Text>
+      </Breadcrumbs>
+      {/* Another user is another page: nothing of a draft or a shown password goes over. */}
+      <OneUser key={username} username={username} />
+    </AdminOnly>
+  );
+}
+
+function OneUser({ username }: { username: string }) {
+  const draft = useUserDraft(username);
+  const [password, setPassword] = useState<string | null>(null);
+  const { data, error, refetch } = draft.user;
+  if (data === undefined && draft.shown === null) {
+    if (error === null) {
+      return <Skeleton height={300} aria-label="Loading the user" />;
+    }
+    return error instanceof ApiError && error.status === 404 ? (
+      <EmptyState title="There is no such user">
+        Perhaps they were deleted. What they did is still in the audit.
+        <Group justify="center" mt="md">
+          <ButtonLink to="/users" variant="default">
+            All users
+          </ButtonLink>
+          <ButtonLink to="/audit" search={{ actor: username }} variant="default">
+            Look in the audit
+          </ButtonLink>
+        </Group>
+      </EmptyState>
+    ) : (
+      <ErrorNotice error={error} onRetry={() => void refetch()} />
+    );
+  }
+  const user = data?.data ?? draft.shown?.base.data;
+  if (user === undefined) {
+    return null;
+  }
+  return (
+    <Stack gap="md" maw={1100}>
+      <div>
+        <PageTitle title={visible(user.username)}>
+          <Actions user={user} tag={data?.tag ?? null} onPassword={setPassword} />
+        </PageTitle>
+        <Group gap="md" mt={-8}>
+          <UserStateBadge user={user} />
+          <Text size="sm" c="var(--tw-quiet)">
+            Last log-in <Ago at={user.last_login_at} />
+          </Text>
+          <Text size="sm" c="var(--tw-quiet)">
+            Created <Time at={user.created_at} digits={0} />
+          </Text>
+          <PageLink to="/audit" search={{ actor: user.username }} size="sm">
+            In the audit
+          </PageLink>
+        </Group>
+      </div>
+      {error !== null && <ErrorNotice error={error} onRetry={() => void refetch()} />}
+      {password !== null && (
+        <div>
+          <HandOver username={user.username} password={password} />
+          <Button mt="xs" size="xs" variant="default" onClick={() => setPassword(null)}>
+            I have it, hide it
+          </Button>
+        </div>
+      )}
+      <UserSettings draft={draft} />
+      <UserAccess username={username} />
+      <UserSessions username={username} />
+      <UserKeys username={username} />
+    </Stack>
+  );
+}
+
+function Actions({
+  user,
+  tag,
+  onPassword,
+}: {
+  user: Api["User"];
+  tag: string | null;
+  onPassword: (password: string) => void;
+}) {
+  const me = useMe();
+  const router = useRouter();
+  const view = useViewAs();
+  const { username } = user;
+  const path = { username };
+  const self = me.id === user.id;
+  const named = visible(username);
+  const setDisabled = async (disabled: boolean) => {
+    await ask(api.PATCH("/users/{username}", { params: { path }, body: { disabled } }));
+    await userChanged(username);
+  };
+  return (
+    <>
+      {self ? (
+        <ButtonLink to="/account" size="xs" variant="default">
+          Your own account
+        </ButtonLink>
+      ) : (
+        <>
+          <Button
+            size="xs"
+            variant="default"
+            leftSection={<IconEye size={14} aria-hidden />}
+            loading={view.isPending}
+            onClick={() =>
+              view.mutate(
+                { username },
+                {
+                  onError: (error) =>
+                    notifications.show({
+                      color: "red",
+                      title: "The preview did not begin",
+                      message: error.message,
+                    }),
+                },
+              )
+            }
+          >
+            View as
+          </Button>
+          <Confirm
+            label="Rotate password"
+            title={`Give ${named} a new password?`}
+            color="brand"
+            action={async () => {
+              const made = await ask(api.POST("/users/{username}/password", { params: { path } }));
+              onPassword(made.initial_password);
+              void userChanged(username);
+            }}
+          >
+            The present password stops working and all sessions of {named} end. The new one is shown to you
+            this once, and they choose their own at the next log-in. API keys stay; revoke them below if they
+            may be in wrong hands.
+          </Confirm>
+        </>
+      )}
+      {user.disabled ? (
+        <Confirm
+          label="Enable"
+          title={`Let ${named} in again?`}
+          color="brand"
+          action={() => setDisabled(false)}
+        >
+          They can log in and use their API keys again, with the roles and attributes below.
+        </Confirm>
+      ) : (
+        <Confirm label="Disable" title={`Disable ${named}?`} action={() => setDisabled(true)}>
+          {self
+            ? "This is you: you are logged out at once, and somebody else has to let you in again."
+            : "They can neither log in nor use API keys from their next request on. Nothing is deleted; you can let them in again."}
+        </Confirm>
+      )}
+      <Confirm
+        label="Delete"
+        title={`Delete ${named}?`}
+        typed={username}
+        action={async () => {
+          await ask(
+            api.DELETE("/users/{username}", {
+              params: { path, ...(tag === null ? {} : { header: { "If-Match": tag } }) },
+            }),
+          );
+          await router.navigate({ to: "/users" });
+          queryClient.removeQueries({ queryKey: ["user", username] });
+          await queryClient.invalidateQueries({ queryKey: usersQuery.queryKey });
+          notifications.show({ message: `${named} was deleted` });
+        }}
+      >
+        The account goes with its sessions and API keys, for good. What it did stays in the audit. To keep
+        somebody out for a while, disable them instead.
+      </Confirm>
+    </>
+  );
 }

@@ -1,0 +1,33 @@
+import { Group, Paper, Text, Title } from "@mantine/core";
+import { type ReactNode, useId } from "react";
+
+/** A part of a page under a heading of its own, with what can be done there to the right. */
+export function Section({
+  title,
+  about,
+  actions,
+  children,
+}: {
+  title: string;
+  about?: ReactNode;
+  actions?: ReactNode;
+  children: ReactNode;
+}) {
+  const id = useId();
+  return (
+    <Paper component="section" withBorder p="md" aria-labelledby={id}>
+      <Group justify="space-between" gap="xs" mb={about === undefined ? "sm" : 4}>
+        <Title order={2} id={id}>
+          {title}
+        </Title>
+        <Group gap="xs">{actions}</Group>
+      </Group>
+      {about !== undefined && (
+        <Text component="div" size="sm" c="var(--tw-quiet)" mb="sm">
+          {about}
+        </Text>
+      )}
+      {children}
+    </Paper>
+  );
+}

@@ -1,0 +1,26 @@
+import { Button, Group, Modal, Text } from "@mantine/core";
+import { useBlocker } from "@tanstack/react-router";
+
+/** Asks before a page with unsaved changes is left. */
+export function UnsavedChanges({ when }: { when: boolean }) {
+  const { proceed, reset, status } = useBlocker({
+    // An ended session leads to the log-in in any case.
+    shouldBlockFn: ({ current, next }) =>
+      when && next.pathname !== current.pathname && !next.pathname.endsWith("/login"),
+    enableBeforeUnload: when,
+    withResolver: true,
+  });
+  return (
+    <Modal opened={status === "blocked"} onClose={() => reset?.()} title="Leave without saving?" centered>
+      <Text size="sm">What you changed on this page is not saved yet.</Text>
+      <Group justify="flex-end" mt="md">
+        <Button variant="default" onClick={() => reset?.()} data-autofocus>
+          Stay
+        </Button>
+        <Button color="red" onClick={() => proceed?.()}>
+          Leave
+        </Button>
+      </Group>
+    </Modal>
+  );
+}

@@ -1,0 +1,105 @@
+import { Code, Stack, Table, Text } from "@mantine/core";
+import type { Api } from "../../api/client";
+import { Ago } from "../../components/Ago";
+import { Confirm } from "../../components/Confirm";
+import { StateBadge } from "../../components/StateBadge";
+import { Time } from "../../components/Time";
+import { Visible } from "../../components/Visible";
+
+/** The API keys of one user, each of which can be revoked. */
+export function KeysTable({
+  keys,
+  onRevoke,
+}: {
+  keys: readonly Api["ApiKey"][];
+  onRevoke: (key: Api["ApiKey"]) => Promise<unknown>;
+}) {
+  return (
+    <Table.ScrollContainer minWidth={760} type="native">
+      <Table verticalSpacing="xs">
+        <Table.Thead>
+          <Table.Tr>
+            <Table.Th>Name</Table.Th>
+            <Table.Th>Token</Table.Th>
+            <Table.Th>Restriction</Table.Th>
+            <Table.Th>Created</Table.Th>
+            <Table.Th>Last used</Table.Th>
+            <Table.Th>Expires</Table.Th>
+            <Table.Th aria-label="Actions" />
+          </Table.Tr>
+        </Table.Thead>
+        <Table.Tbody>
+          {keys.map((key) => (
+            <Table.Tr key={key.id}>
+              <Table.Td maw={260} style={{ overflowWrap: "anywhere" }}>
+                <Visible text={key.name} />
+              </Table.Td>
+              <Table.Td>
+                <Code>{key.token_hint}…</Code>
+              </Table.Td>
+              <Table.Td maw={320}>
+                <Restriction policy={key.policy} tools={key.tools} />
+              </Table.Td>
+              <Table.Td>
+                <Time at={key.created_at} digits={0} />
+              </Table.Td>
+              <Table.Td>
+                <Ago at={key.last_used_at} />
+              </Table.Td>
+              <Table.Td>
+                <Expiry at={key.expires_at} />
+              </Table.Td>
+              <Table.Td ta="right">
+                <Confirm label="Revoke" title="Revoke this key?" action={() => onRevoke(key)}>
+                  What uses the key <Visible text={key.name} most={100} /> ({key.token_hint}…) is refused from
+                  its next request on. It cannot be brought back.
+                </Confirm>
+              </Table.Td>
+            </Table.Tr>
+          ))}
+        </Table.Tbody>
+      </Table>
+    </Table.ScrollContainer>
+  );
+}
+
+function Expiry({ at }: { at: string | null }) {
+  if (at === null) {
+    return (
+      <Text span inherit c="var(--tw-quiet)">
+        never
+      </Text>
+    );
+  }
+  return new Date(at).getTime() <= Date.now() ? (
+    <StateBadge color="red" title={at}>
+      Expired
+    </StateBadge>
+  ) : (
+    <Time at={at} digits={0} />
+  );
+}
+
+function Restriction({ policy, tools }: { policy: string | null; tools: readonly string[] | null }) {
+  if (policy === null && tools === null) {
+    return (
+      <Text span inherit c="var(--tw-quiet)">
+        none
+      </Text>
+    );
+  }
+  return (
+    <Stack gap={2}>
+      {policy !== null && (
+        <Code style={{ overflowWrap: "anywhere", whiteSpace: "pre-wrap" }}>
+          <Visible text={policy} most={300} />
+        </Code>
+      )}
+      {tools !== null && (
+        <Text span size="xs">
+          only {tools.join(", ")}
+        </Text>
+      )}
+    </Stack>
+  );
+}

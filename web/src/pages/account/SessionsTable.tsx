@@ -1,0 +1,66 @@
+import { Table, Text } from "@mantine/core";
+import type { Api } from "../../api/client";
+import { Ago } from "../../components/Ago";
+import { Confirm } from "../../components/Confirm";
+import { StateBadge } from "../../components/StateBadge";
+import { Time } from "../../components/Time";
+import { Visible } from "../../components/Visible";
+import { visible } from "../../lib/visible";
+import { agentName } from "./userAgent";
+
+/** The sessions of one user, each of which can be ended. */
+export function SessionsTable({
+  sessions,
+  onEnd,
+}: {
+  sessions: readonly Api["Session"][];
+  onEnd: (session: Api["Session"]) => Promise<unknown>;
+}) {
+  if (sessions.length === 0) {
+    return <Text c="var(--tw-quiet)">Not logged in anywhere.</Text>;
+  }
+  return (
+    <Table.ScrollContainer minWidth={640} type="native">
+      <Table verticalSpacing="xs">
+        <Table.Thead>
+          <Table.Tr>
+            <Table.Th>Browser</Table.Th>
+            <Table.Th>Address</Table.Th>
+            <Table.Th>Logged in</Table.Th>
+            <Table.Th>Last used</Table.Th>
+            <Table.Th aria-label="Actions" />
+          </Table.Tr>
+        </Table.Thead>
+        <Table.Tbody>
+          {sessions.map((session) => {
+            const agent = session.user_agent ?? "unknown";
+            return (
+              <Table.Tr key={session.id}>
+                <Table.Td title={visible(agent)}>
+                  <Visible text={agentName(agent)} most={60} />{" "}
+                  {session.current && <StateBadge color="green">This session</StateBadge>}
+                </Table.Td>
+                <Table.Td>
+                  <Visible text={session.client_ip ?? "unknown"} />
+                </Table.Td>
+                <Table.Td>
+                  <Time at={session.created_at} digits={0} />
+                </Table.Td>
+                <Table.Td>
+                  <Ago at={session.last_used_at} />
+                </Table.Td>
+                <Table.Td ta="right">
+                  <Confirm label="End" title="End this session?" action={() => onEnd(session)}>
+                    {session.current
+                      ? "This is the session that you use now: you will have to log in again."
+                      : "Whoever uses it is back at the log-in with the next request. Log-in with the password stays possible."}
+                  </Confirm>
+                </Table.Td>
+              </Table.Tr>
+            );
+          })}
+        </Table.Tbody>
+      </Table>
+    </Table.ScrollContainer>
+  );
+}

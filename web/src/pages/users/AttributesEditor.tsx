@@ -1,0 +1,155 @@
+import {
+  ActionIcon,
+  Button,
+  Fieldset,
+  Pill,
+  Select,
+  Switch,
+  TagsInput,
+  Text,
+  Textarea,
+  TextInput,
+  Tooltip,
+} from "@mantine/core";
+import { IconPlus, IconX } from "@tabler/icons-react";
+import { Visible } from "../../components/Visible";
+import { visible } from "../../lib/visible";
+import classes from "./AttributesEditor.module.css";
+import { type AttributeKind, type AttributeRow, newRow, problemsOf } from "./attributes";
+
+const KINDS: { value: AttributeKind; label: string }[] = [
+  { value: "string", label: "Text" },
+  { value: "list", label: "List of texts" },
+  { value: "boolean", label: "Yes or no" },
+];
+
+/** Names with values of three kinds, which policies read as `user.attributes`. */
+export function AttributesEditor({
+  rows,
+  onChange,
+  strict,
+}: {
+  rows: readonly AttributeRow[];
+  onChange: (rows: AttributeRow[]) => void;
+  /** Whether missing names are told already. */
+  strict: boolean;
+}) {
+  const problems = problemsOf(rows);
+  const change = (id: number, part: Partial<AttributeRow>) =>
+    onChange(rows.map((row) => (row.id === id ? { ...row, ...part } : row)));
+  return (
+    <Fieldset legend="Attributes" variant="unstyled">
+      <Text size="xs" c="var(--tw-quiet)" mb="xs">
+        Policies read them, as in <code>user.attributes.team</code>.
+      </Text>
+      {rows.map((row) => {
+        const problem = problems.get(row.id);
+        const called = row.name === "" ? "the new attribute" : visible(row.name);
+        return (
+          <div key={row.id} className={classes.row}>
+            <TextInput
+              aria-label={`Name of ${called}`}
+              placeholder="Name, such as team"
+              autoComplete="off"
+              spellCheck={false}
+              value={row.name}
+              error={problem !== undefined && (strict || row.name !== "") ? problem : null}
+              onChange={(event) => change(row.id, { name: event.currentTarget.value })}
+            />
+            <Select
+              aria-label={`Kind of ${called}`}
+              data={KINDS}
+              value={row.kind}
+              allowDeselect={false}
+              onChange={(kind) => kind !== null && change(row.id, { kind })}
+            />
+            <Value row={row} called={called} onChange={(part) => change(row.id, part)} />
+            <Tooltip label="Remove">
+              <ActionIcon
+                className={classes.remove}
+                variant="subtle"
+                color="gray"
+                size="lg"
+                aria-label={`Remove ${called}`}
+                onClick={() => onChange(rows.filter((other) => other.id !== row.id))}
+              >
+                <IconX size={16} aria-hidden />
+              </ActionIcon>
+            </Tooltip>
+          </div>
+        );
+      })}
+      <Button
+        size="xs"
+        variant="default"
+        leftSection={<IconPlus size={14} aria-hidden />}
+        onClick={() => onChange([...rows, newRow()])}
+      >
+        Add attribute
+      </Button>
+    </Fieldset>
+  );
+}
+
+function Value({
+  row,
+  called,
+  onChange,
+}: {
+  row: AttributeRow;
+  called: string;
+  onChange: (part: Partial<AttributeRow>) => void;
+}) {
+  const label = `Value of ${called}`;
+  switch (row.kind) {
+    case "boolean":
+      return (
+        <Switch
+          className={classes.flag}
+          aria-label={label}
+          label={row.flag ? "Yes" : "No"}
+          checked={row.flag}
+          onChange={(event) => onChange({ flag: event.currentTarget.checked })}
+        />
+      );
+    case "string":
+      // Of several lines only when it is one: a single-line field would drop its line feeds.
+      return row.text.includes("\n") ? (
+        <Textarea
+          aria-label={label}
+          autosize
+          maxRows={6}
+          value={row.text}
+          onChange={(event) => onChange({ text: event.currentTarget.value })}
+        />
+      ) : (
+        <TextInput
+          aria-label={label}
+          placeholder="Value"
+          autoComplete="off"
+          value={row.text}
+          onChange={(event) => onChange({ text: event.currentTarget.value })}
+        />
+      );
+    case "list":
+      return (
+        <TagsInput
+          aria-label={label}
+          placeholder={row.list.length === 0 ? "Value, then Enter" : ""}
+          // Values may hold commas: only lines are values of their own.
+          splitChars={["\n"]}
+          value={[...row.list]}
+          onChange={(list) => onChange({ list })}
+          renderPill={({ value, onRemove }) => (
+            <Pill
+              withRemoveButton
+              {...(onRemove === undefined ? {} : { onRemove })}
+              removeButtonProps={{ "aria-label": `Remove ${visible(value ?? "")}` }}
+            >
+              <Visible text={value ?? ""} most={80} />
+            </Pill>
+          )}
+        />
+      );
+  }
+}

@@ -1,0 +1,29 @@
+import { Group, Text } from "@mantine/core";
+import { Copy } from "../../components/Copy";
+import { Secret } from "../../components/Secret";
+import { handOverText } from "./handOverText";
+
+/** A generated password, and a text that tells its owner what to do with it. */
+export function HandOver({ username, password }: { username: string; password: string }) {
+  const text = handOverText(window.location.origin + import.meta.env.BASE_URL, username);
+  return (
+    <Secret value={password} what="password">
+      <Text size="sm" mb="xs">
+        Hand it to its owner, best another way than the text below. It works until they have chosen a password
+        of their own, which the first log-in asks for.
+      </Text>
+      <Text
+        component="pre"
+        size="sm"
+        m={0}
+        mb="xs"
+        style={{ whiteSpace: "pre-wrap", overflowWrap: "anywhere", fontFamily: "inherit" }}
+      >
+        {text}
+      </Text>
+      <Group gap="xs">
+        <Copy value={text} what="text for the user" label="Copy the text" />
+      </Group>
+    </Secret>
+  );
+}

@@ -1,0 +1,34 @@
+import { MultiSelect } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
+import { rolesQuery } from "../../api/queries";
+
+/** Chooses among the roles there are. */
+export function RolesSelect({
+  value,
+  onChange,
+  description,
+}: {
+  value: readonly string[];
+  onChange: (roles: string[]) => void;
+  description?: string;
+}) {
+  const roles = useQuery(rolesQuery);
+  // Those that are held stay choosable while the list loads, and when it cannot be loaded.
+  const names = new Set([...(roles.data?.roles.map((role) => role.name) ?? []), ...value]);
+  return (
+    <MultiSelect
+      label="Roles"
+      description={description}
+      placeholder={value.length === 0 ? "Without roles nothing is shown" : ""}
+      data={[...names].sort()}
+      value={[...value]}
+      onChange={onChange}
+      searchable
+      clearable
+      hidePickedOptions
+      nothingFoundMessage="No such role"
+      error={roles.isError ? "The roles could not be loaded" : null}
+      clearButtonProps={{ "aria-label": "Take away all roles" }}
+    />
+  );
+}

@@ -1,0 +1,52 @@
+import { Button, Group, Modal, Stack, Text } from "@mantine/core";
+import { useState } from "react";
+import { ErrorNotice } from "../../components/ErrorNotice";
+import { AttributesEditor } from "./AttributesEditor";
+import { type AttributeRow, attributesOf, problemsOf } from "./attributes";
+import { RolesSelect } from "./RolesSelect";
+import { useViewAs } from "./viewAs";
+
+/** Begins a preview of roles and attributes that nobody needs to have. */
+export function ViewAsRoles({ opened, onClose }: { opened: boolean; onClose: () => void }) {
+  const [roles, setRoles] = useState<string[]>([]);
+  const [rows, setRows] = useState<AttributeRow[]>([]);
+  const [strict, setStrict] = useState(false);
+  const view = useViewAs();
+  return (
+    <Modal
+      opened={opened}
+      onClose={onClose}
+      title="View as roles"
+      size="lg"
+      closeButtonProps={{ "aria-label": "Close" }}
+    >
+      <form
+        onSubmit={(event) => {
+          event.preventDefault();
+          setStrict(true);
+          if (problemsOf(rows).size === 0) {
+            view.mutate({ roles, attributes: attributesOf(rows) });
+          }
+        }}
+      >
+        <Stack gap="md">
+          <Text size="sm">
+            Until you end it, you see the traces that somebody with these roles and attributes would see, in
+            this session only. You stay an administrator otherwise, and the audit says that it was you.
+          </Text>
+          <RolesSelect value={roles} onChange={setRoles} />
+          <AttributesEditor rows={rows} onChange={setRows} strict={strict} />
+          {view.isError && <ErrorNotice error={view.error} />}
+          <Group justify="flex-end">
+            <Button variant="default" onClick={onClose}>
+              Cancel
+            </Button>
+            <Button type="submit" loading={view.isPending}>
+              View as these roles
+            </Button>
+          </Group>
+        </Stack>
+      </form>
+    </Modal>
+  );
+}

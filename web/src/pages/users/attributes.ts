@@ -1,0 +1,73 @@
+import type { Api } from "../../api/client";
+
+export type Attributes = Api["Attributes"];
+export type AttributeKind = "string" | "boolean" | "list";
+
+/** An attribute as it is being edited. A value of each kind is kept, so that another choice of kind loses nothing. */
+export type AttributeRow = {
+  readonly id: number;
+  readonly name: string;
+  readonly kind: AttributeKind;
+  readonly text: string;
+  readonly flag: boolean;
+  readonly list: readonly string[];
+};
+
+let last = 0;
+
+export function newRow(): AttributeRow {
+  last += 1;
+  return { id: last, name: "", kind: "string", text: "", flag: false, list: [] };
+}
+
+export function rowsOf(attributes: Attributes): AttributeRow[] {
+  return Object.entries(attributes).map(([name, value]) => {
+    const row = { ...newRow(), name };
+    if (typeof value === "boolean") {
+      return { ...row, kind: "boolean", flag: value };
+    }
+    return typeof value === "string"
+      ? { ...row, kind: "string", text: value }
+      : { ...row, kind: "list", list: value };
+  });
+}
+
+export function attributesOf(rows: readonly AttributeRow[]): Attributes {
+  // Not by assignment: a name such as `__proto__` would set something else.
+  return Object.fromEntries(
+    rows.map((row) => [
+      row.name,
+      row.kind === "boolean" ? row.flag : row.kind === "string" ? row.text : [...row.list],
+    ]),
+  );
+}
+
+/** What is wrong with the names, by row. */
+export function problemsOf(rows: readonly AttributeRow[]): Map<number, string> {
+  const problems = new Map<number, string>();
+  const seen = new Set<string>();
+  for (const { id, name } of rows) {
+    if (name.trim() === "") {
+      problems.set(id, "Give it a name, or remove it");
+    } else if (seen.has(name)) {
+      problems.set(id, "There is one of this name already");
+    }
+    seen.add(name);
+  }
+  return problems;
+}
+
+/** A value as one line of text. */
+export function valueText(value: Api["Attribute"]): string {
+  if (typeof value === "string") {
+    return value === "" ? "(empty)" : value;
+  }
+  return typeof value === "boolean" ? String(value) : value.length === 0 ? "(empty list)" : value.join(", ");
+}
+
+/** All of them as one line of text. */
+export function attributesText(attributes: Attributes): string {
+  return Object.entries(attributes)
+    .map(([name, value]) => `${name}: ${valueText(value)}`)
+    .join(" · ");
+}

@@ -1,0 +1,8 @@
+/** What to send to somebody who has been given an account, without the password. */
+export function handOverText(address: string, username: string): string {
+  return [
+    `You have an account for our traces: ${address}`,
+    `User name: ${username}`,
+    "You get a first password separately, and choose your own when you log in.",
+  ].join("\n");
+}

@@ -1,0 +1,22 @@
+import type { Api } from "../../api/client";
+import type { UserState, UsersUrl } from "./url";
+
+/** What is most worth saying of a user's account. */
+export function stateOf(user: Api["User"]): "active" | "disabled" | "must_change_password" {
+  return user.disabled ? "disabled" : user.must_change_password ? "must_change_password" : "active";
+}
+
+function isIn(user: Api["User"], state: UserState): boolean {
+  return state === "never_logged_in" ? user.last_login_at === null : stateOf(user) === state;
+}
+
+/** The users that the address asks for. */
+export function chosen(users: readonly Api["User"][], { find, role, state }: UsersUrl): Api["User"][] {
+  const wanted = find?.normalize("NFC").toLowerCase();
+  return users.filter(
+    (user) =>
+      (wanted === undefined || user.username.toLowerCase().includes(wanted)) &&
+      (role === undefined || user.roles.includes(role)) &&
+      (state === undefined || isIn(user, state)),
+  );
+}

@@ -1,0 +1,88 @@
+import { useMutation, useQuery } from "@tanstack/react-query";
+import { useMemo, useState } from "react";
+import { type Api, ApiError, api, askWithTag } from "../../api/client";
+import { queryClient } from "../../api/queries";
+import { type AttributeRow, attributesOf, problemsOf, rowsOf } from "./attributes";
+import { changeOf, describeChange, mergeChanges, type Settings } from "./merge";
+import { userChanged, userQuery } from "./queries";
+
+type Tagged = { data: Api["User"]; tag: string | null };
+
+type Draft = { readonly base: Tagged; readonly roles: string[]; readonly rows: AttributeRow[] };
+
+const settingsOf = (draft: Draft): Settings => ({ roles: draft.roles, attributes: attributesOf(draft.rows) });
+
+/** A user's roles and attributes while they are edited: nothing that was typed is lost to what others change meanwhile. */
+export function useUserDraft(username: string) {
+  const user = useQuery(userQuery(username));
+  const [draft, setDraft] = useState<Draft | null>(null);
+  const stored = user.data;
+
+  const save = useMutation({
+    mutationFn: (draft: Draft) =>
+      askWithTag(
+        api.PATCH("/users/{username}", {
+          params: {
+            path: { username },
+            ...(draft.base.tag === null ? {} : { header: { "If-Match": draft.base.tag } }),
+          },
+          body: changeOf(draft.base.data, settingsOf(draft)),
+        }),
+      ),
+    onSuccess: (saved) => {
+      queryClient.setQueryData(userQuery(username).queryKey, saved);
+      setDraft(null);
+      void userChanged(username);
+    },
+    onError: (error) => {
+      if (error instanceof ApiError && error.status === 412) {
+        void user.refetch();
+      }
+    },
+  });
+
+  // Made once for each answer, so that its rows stay the same ones.
+  const fresh = useMemo(() => (stored === undefined ? null : draftOf(stored)), [stored]);
+  const dirty = draft !== null && Object.keys(changeOf(draft.base.data, settingsOf(draft))).length > 0;
+  const touched = draft !== null && (dirty || problemsOf(draft.rows).size > 0);
+  const shown = draft !== null && (touched || draft.base.tag === stored?.tag) ? draft : fresh;
+  const theirs = dirty && stored !== undefined && stored.tag !== draft.base.tag ? stored : null;
+  const edit = (part: Partial<Pick<Draft, "roles" | "rows">>) => {
+    if (shown !== null) {
+      setDraft({ ...shown, ...part });
+    }
+  };
+  return {
+    user,
+    shown,
+    /** Whether there is something to save, or to lose. */
+    touched,
+    dirty,
+    edit,
+    save: () => draft !== null && save.mutate(draft),
+    saving: save.isPending,
+    saved: save.isSuccess && draft === null,
+    error: save.error instanceof ApiError && save.error.status === 412 ? null : save.error,
+    discard: () => {
+      setDraft(null);
+      save.reset();
+    },
+    /** What somebody else stored since the draft was begun. */
+    conflict:
+      theirs === null || draft === null
+        ? null
+        : {
+            changes: describeChange(draft.base.data, theirs.data),
+            both: mergeChanges(draft.base.data, settingsOf(draft), theirs.data).both,
+            keep: () => {
+              const { settings } = mergeChanges(draft.base.data, settingsOf(draft), theirs.data);
+              setDraft({ base: theirs, roles: [...settings.roles], rows: rowsOf(settings.attributes) });
+              save.reset();
+            },
+          },
+  };
+}
+
+function draftOf(stored: Tagged): Draft {
+  return { base: stored, roles: [...stored.data.roles], rows: rowsOf(stored.data.attributes) };
+}

@@ -1,0 +1,85 @@
+import { describe, expect, it } from "vitest";
+import { attributesOf, attributesText, newRow, problemsOf, rowsOf } from "./attributes";
+import { changeOf, describeChange, mergeChanges } from "./merge";
+import { attributesNamed } from "./policyAttributes";
+import { usersOfUrl } from "./url";
+
+describe("attributes that are edited", () => {
+  it("come back as they were, whatever their kind and name", () => {
+    const attributes = JSON.parse('{"team":"a","oncall":false,"tenants":["x","y, z"],"__proto__":"p"}');
+    expect(JSON.stringify(attributesOf(rowsOf(attributes)))).toBe(JSON.stringify(attributes));
+  });
+
+  it("need names, each once", () => {
+    const rows = [newRow(), { ...newRow(), name: "a" }, { ...newRow(), name: "a" }];
+    expect([...problemsOf(rows).keys()]).toEqual([rows[0]?.id, rows[2]?.id]);
+  });
+
+  it("are told in one line", () => {
+    expect(attributesText({ team: "a", oncall: true, tenants: ["x", "y"], none: [] })).toBe(
+      "team: a · oncall: true · tenants: x, y · none: (empty list)",
+    );
+  });
+});
+
+describe("two changes of one user", () => {
+  const base = { roles: ["a", "b"], attributes: { team: "one", tenants: ["x"], old: true } };
+  const mine = { roles: ["b", "c"], attributes: { team: "two", tenants: ["x"], old: true } };
+  const theirs = { roles: ["a", "b", "d"], attributes: { team: "one", tenants: ["x", "y"] } };
+
+  it("are both kept", () => {
+    expect(mergeChanges(base, mine, theirs)).toEqual({
+      settings: { roles: ["b", "d", "c"], attributes: { team: "two", tenants: ["x", "y"] } },
+      both: [],
+    });
+  });
+
+  it("of one attribute leave mine, and say so", () => {
+    const other = { ...base, attributes: { ...base.attributes, team: "three" } };
+    const { settings, both } = mergeChanges(base, mine, other);
+    expect(settings.attributes.team).toBe("two");
+    expect(both).toEqual(["team"]);
+  });
+
+  it("that are the same are no conflict", () => {
+    expect(mergeChanges(base, mine, mine)).toEqual({ settings: mine, both: [] });
+  });
+
+  it("are described", () => {
+    expect(describeChange(base, theirs)).toEqual([
+      "role d given",
+      "attribute tenants changed from x to x, y",
+      "attribute old removed",
+    ]);
+  });
+
+  it("are sent as what differs", () => {
+    expect(changeOf(base, { ...base, roles: ["b", "a"] })).toEqual({});
+    expect(changeOf(base, mine)).toEqual({ roles: ["b", "c"], attributes: mine.attributes });
+  });
+});
+
+describe("attributes that a policy names", () => {
+  it.each([
+    ["ServiceName == user.attributes.team", ["team"]],
+    [
+      `SpanAttributes["a"] in user.attributes["tenant.ids"] || has(user.attributes.team)`,
+      ["tenant.ids", "team"],
+    ],
+    [`"on call" in user.attributes && user.attributes['on call']`, ["on call"]],
+    [`SpanName == "user.attributes.x" // user.attributes.y`, []],
+    [`SpanName.matches(r"user\\.attributes.z\\") && user.attributes.q == "a"`, ["q"]],
+    [`"x" in user.attributes.list`, ["list"]],
+  ])("%s", (expression, names) => expect(attributesNamed(expression)).toEqual(names));
+});
+
+describe("the address of the list of users", () => {
+  it("keeps what it knows", () => {
+    expect(usersOfUrl({ find: 42, role: "ops", state: "disabled", other: 1 })).toEqual({
+      find: "42",
+      role: "ops",
+      state: "disabled",
+    });
+    expect(usersOfUrl({ find: "", state: "gone" })).toEqual({});
+  });
+});

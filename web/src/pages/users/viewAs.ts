@@ -1,0 +1,16 @@
+import { useMutation } from "@tanstack/react-query";
+import { useNavigate } from "@tanstack/react-router";
+import { type Api, api, ask } from "../../api/client";
+import { previewChanged } from "../../app/preview";
+
+/** Begins a preview, and goes to where its effect is seen. */
+export function useViewAs() {
+  const navigate = useNavigate();
+  return useMutation({
+    mutationFn: (body: Api["PreviewRequest"]) => ask(api.PUT("/me/preview", { body })),
+    onSuccess: async () => {
+      await previewChanged();
+      await navigate({ to: "/search" });
+    },
+  });
+}
