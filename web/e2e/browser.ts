@@ -8,6 +8,7 @@ import {
   type Page,
 } from "playwright-core";
 import { inject } from "vitest";
+import { environment } from "./environment";
 
 /** What a failed test leaves behind. */
 const FAILURES = join(import.meta.dirname, "failures");
@@ -34,6 +35,7 @@ export async function visitor(name: string, options: BrowserContextOptions = {})
   connected ??= chromium.connect(inject("browser"));
   const browser = await connected;
   const context = await browser.newContext({
+    baseURL: environment().url,
     viewport: { width: 1280, height: 800 },
     locale: "en-GB",
     timezoneId: "Europe/Berlin",

@@ -1,11 +1,8 @@
 import type { Locator, Page } from "playwright-core";
-import { environment } from "./environment";
-import { OWN_PASSWORD } from "./service";
+import { OWN_PASSWORD } from "./session";
 
-const { url } = environment();
-
-/** The address of a page of the application. */
-export const at = (path: string): string => `${url}/ui${path}`;
+/** The path of a page of the application. */
+export const at = (path: string): string => `/ui${path}`;
 
 /** Fills the log-in form of the page that is shown, and sends it. */
 export async function submitLogIn(page: Page, username: string, password = OWN_PASSWORD): Promise<void> {

@@ -1,77 +1,14 @@
 import { environment } from "./environment";
+import { OWN_PASSWORD, Session, takeAccount } from "./session";
 
 const { url, adminPassword } = environment();
-
-/** What `admin` and everybody else changes the generated password to. */
-export const OWN_PASSWORD = "one that only its owner knows";
 
 export const READER = "reader";
 
 /** A role that opens every trace. */
 export const EVERYTHING = "everything";
 
-/** Somebody who is logged in, as a script would be. */
-export class Session {
-  private constructor(private readonly cookie: string) {}
-
-  static async logIn(username: string, password: string): Promise<Session | null> {
-    const answer = await fetch(`${url}/login`, {
-      method: "POST",
-      headers: { "content-type": "application/json", origin: url },
-      body: JSON.stringify({ username, password }),
-    });
-    if (answer.status === 401) {
-      return null;
-    }
-    if (!answer.ok) {
-      throw new Error(`POST /login: ${answer.status} ${await answer.text()}`);
-    }
-    return new Session((answer.headers.get("set-cookie") ?? "").split(";")[0] ?? "");
-  }
-
-  /** The answer, or an error when the service refuses. */
-  async call<T = unknown>(method: string, path: string, body?: unknown, tag?: string | null): Promise<T> {
-    const answer = await this.ask(method, path, body, tag);
-    const text = await answer.text();
-    if (!answer.ok) {
-      throw new Error(`${method} ${path}: ${answer.status} ${text}`);
-    }
-    return (text === "" ? undefined : JSON.parse(text)) as T;
-  }
-
-  async ask(method: string, path: string, body?: unknown, tag?: string | null): Promise<Response> {
-    return fetch(`${url}${path}`, {
-      method,
-      headers: {
-        cookie: this.cookie,
-        origin: url,
-        ...(body === undefined ? {} : { "content-type": "application/json" }),
-        ...(tag === undefined || tag === null ? {} : { "if-match": tag }),
-      },
-      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-    });
-  }
-}
-
-/** Logs in with the password of one's own; at the first log-in, chooses it. */
-async function withOwnPassword(username: string, first: string): Promise<Session> {
-  const own = await Session.logIn(username, OWN_PASSWORD);
-  if (own !== null) {
-    return own;
-  }
-  const fresh = await Session.logIn(username, first);
-  if (fresh === null) {
-    throw new Error(`${username} can log in neither with the first password nor with the tests' own`);
-  }
-  await fresh.call("POST", "/me/password", { current_password: first, new_password: OWN_PASSWORD });
-  const session = await Session.logIn(username, OWN_PASSWORD);
-  if (session === null) {
-    throw new Error(`${username} cannot log in with the password just chosen`);
-  }
-  return session;
-}
-
-export const administrator = (): Promise<Session> => withOwnPassword("admin", adminPassword);
+export const administrator = (): Promise<Session> => takeAccount(url, "admin", adminPassword);
 
 interface Model {
   binding: unknown;
@@ -140,7 +77,7 @@ export async function person(
   roles: string[],
   attributes: Record<string, unknown> = {},
 ): Promise<Session> {
-  const own = await Session.logIn(username, OWN_PASSWORD);
+  const own = await Session.logIn(url, username, OWN_PASSWORD);
   if (own !== null) {
     return own;
   }
@@ -149,7 +86,7 @@ export async function person(
     roles,
     attributes,
   });
-  return withOwnPassword(username, initial_password);
+  return takeAccount(url, username, initial_password);
 }
 
 /** The members of a marked field that may be sent back. */

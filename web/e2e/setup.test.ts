@@ -2,7 +2,7 @@ import { beforeAll, describe, expect, test } from "vitest";
 import { type Visitor, visitor } from "./browser";
 import { environment } from "./environment";
 import { at, quiet, shown, submitLogIn } from "./pages";
-import { OWN_PASSWORD } from "./service";
+import { OWN_PASSWORD } from "./session";
 
 const { adminPassword } = environment();
 

@@ -1,0 +1,111 @@
+import axe, { type AxeResults } from "axe-core";
+import { beforeAll, describe, expect, test } from "vitest";
+import { type Visitor, visitor } from "./browser";
+import { environment } from "./environment";
+import { logIn } from "./pages";
+import { EVERYTHING, ensureSetUp, person, READER } from "./service";
+import { HEIGHTS, look, THEMES, VIEWS, type Who, WIDTHS, type World } from "./views";
+
+const { trace10k } = environment();
+
+const WHO: readonly Who[] = ["nobody", "newcomer", "reader", "admin", "previewing"];
+
+/** An administrator of its own, so that previews disturb no other test. */
+const PREVIEWER = "previewer";
+
+let world: World;
+let newcomer: { username: string; password: string };
+
+beforeAll(async () => {
+  const admin = await ensureSetUp();
+  const reader = await person(admin, READER, [EVERYTHING]);
+  const { traces } = await reader.call<{ traces: { trace_id: string; span_count: number }[] }>(
+    "POST",
+    "/traces/query",
+    { view: "summary", limit: 100 },
+  );
+  const trace = traces.find(({ span_count }) => span_count > 5 && span_count < 200)?.trace_id ?? trace10k;
+  world = { trace, role: EVERYTHING, user: READER, database: "otel", table: "otel_traces" };
+  const username = `newcomer-${Date.now()}`;
+  const made = await admin.call<{ initial_password: string }>("POST", "/users", { username });
+  newcomer = { username, password: made.initial_password };
+  const previewer = await person(admin, PREVIEWER, ["admin"]);
+  await previewer.call("GET", "/me");
+});
+
+/** Somebody's page: logged in once for all that is looked at in that theme and width. */
+async function enter(who: Who, visit: Visitor): Promise<void> {
+  const { page } = visit;
+  if (who === "newcomer") {
+    await page.goto("/ui/login");
+    await page.getByLabel("User name", { exact: true }).fill(newcomer.username);
+    await page.getByLabel("Password", { exact: true }).fill(newcomer.password);
+    await page.getByRole("button", { name: "Log in" }).click();
+    await page.waitForURL("**/ui/password**");
+  } else if (who !== "nobody") {
+    await logIn(page, who === "reader" ? READER : who === "admin" ? "admin" : PREVIEWER);
+  }
+  if (who === "previewing") {
+    const status = await page.evaluate(async (username) => {
+      const answer = await fetch("/me/preview", {
+        method: "PUT",
+        headers: { "content-type": "application/json" },
+        body: JSON.stringify({ username }),
+      });
+      return answer.status;
+    }, READER);
+    expect(status).toBeLessThan(300);
+  }
+}
+
+/** What axe finds to be serious: by rule, with the elements. */
+async function findings(visit: Visitor): Promise<string[]> {
+  // Evaluated rather than added as a script, which the pages' policy would rightly refuse.
+  await visit.page.evaluate(axe.source);
+  const { violations } = await visit.page.evaluate<AxeResults>(
+    "axe.run(document, { resultTypes: ['violations'] })",
+  );
+  return violations
+    .filter(({ impact }) => impact === "serious" || impact === "critical")
+    .flatMap(({ id, impact, nodes }) =>
+      nodes.map(
+        ({ html, failureSummary }) => `${id} (${impact}): ${html.slice(0, 300)} ${failureSummary ?? ""}`,
+      ),
+    );
+}
+
+/** What sticks out to the right, so that the whole page could be scrolled sideways. */
+const tooWide = (visit: Visitor): Promise<string[]> =>
+  visit.page.evaluate(() => {
+    const { scrollWidth, clientWidth } = document.documentElement;
+    if (scrollWidth <= clientWidth) {
+      return [];
+    }
+    return [...document.querySelectorAll("body *")]
+      .filter((element) => element.getBoundingClientRect().right > clientWidth + 1)
+      .slice(0, 10)
+      .map((element) => `${scrollWidth} > ${clientWidth}: ${element.outerHTML.slice(0, 200)}`);
+  });
+
+for (const theme of THEMES) {
+  for (const width of WIDTHS) {
+    describe.each(WHO)(`${theme}, ${width} pixels wide, %s`, (who) => {
+      let visit: Visitor;
+
+      beforeAll(async () => {
+        visit = await visitor(`${who} ${theme} ${width}`, {
+          colorScheme: theme,
+          viewport: { width, height: HEIGHTS[width] },
+        });
+        await enter(who, visit);
+        return () => visit.context.close();
+      });
+
+      test.each(VIEWS.filter((view) => view.who === who))("$name is accessible and fits", async (view) => {
+        await look(visit.page, view, world);
+        expect.soft(await findings(visit)).toEqual([]);
+        expect.soft(await tooWide(visit)).toEqual([]);
+      });
+    });
+  }
+}

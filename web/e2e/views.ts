@@ -1,0 +1,96 @@
+import type { Page } from "playwright-core";
+import { quiet, shown } from "./pages";
+
+/** Whose eyes look at a page. */
+export type Who = "nobody" | "newcomer" | "reader" | "admin" | "previewing";
+
+/** What there is to look at. */
+export interface World {
+  /** A trace that the reader may see. */
+  trace: string;
+  /** A role with members, and a user with it. */
+  role: string;
+  user: string;
+  /** The bound table. */
+  database: string;
+  table: string;
+}
+
+/** One thing to look at: a page, perhaps with something opened in it. */
+export interface View {
+  name: string;
+  who: Who;
+  path: (world: World) => string;
+  /** What is done on the page before it is looked at. */
+  act?: (page: Page, world: World) => Promise<void>;
+}
+
+/** No trace has this id. */
+export const MISSING = "00000000000000000000000000000bad";
+
+const setup = ({ database, table }: World) =>
+  `database=${encodeURIComponent(database)}&table=${encodeURIComponent(table)}`;
+
+/** Every page, in the states in which people meet it. */
+export const VIEWS: readonly View[] = [
+  { name: "log-in", who: "nobody", path: () => "/login" },
+  {
+    name: "log-in-refused",
+    who: "nobody",
+    path: () => "/login",
+    act: async (page) => {
+      await page.getByLabel("User name", { exact: true }).fill("nobody");
+      await page.getByLabel("Password", { exact: true }).fill("no password of anybody");
+      await page.getByRole("button", { name: "Log in" }).click();
+      await shown(page.getByRole("alert"));
+    },
+  },
+  { name: "password", who: "newcomer", path: () => "/password" },
+  { name: "search", who: "reader", path: () => "/search" },
+  { name: "search-empty", who: "reader", path: () => "/search?last=1s" },
+  { name: "search-nothing-visible", who: "admin", path: () => "/search" },
+  { name: "search-previewing", who: "previewing", path: () => "/search" },
+  {
+    name: "keys",
+    who: "reader",
+    path: () => "/search",
+    act: async (page) => {
+      await page.getByRole("button", { name: "Help on keys" }).click();
+      await shown(page.getByRole("dialog"));
+    },
+  },
+  { name: "trace", who: "reader", path: ({ trace }) => `/trace/${trace}` },
+  { name: "trace-missing", who: "reader", path: () => `/trace/${MISSING}` },
+  { name: "source", who: "admin", path: () => "/source" },
+  { name: "source-binding", who: "admin", path: () => "/source?tab=binding" },
+  { name: "source-speed", who: "admin", path: () => "/source?tab=speed" },
+  { name: "setup-table", who: "admin", path: () => "/source/setup" },
+  { name: "setup-columns", who: "admin", path: (world) => `/source/setup?step=columns&${setup(world)}` },
+  { name: "setup-fields", who: "admin", path: (world) => `/source/setup?step=fields&${setup(world)}` },
+  { name: "setup-role", who: "admin", path: (world) => `/source/setup?step=role&${setup(world)}` },
+  { name: "setup-speed", who: "admin", path: (world) => `/source/setup?step=speed&${setup(world)}` },
+  { name: "roles", who: "admin", path: () => "/roles" },
+  { name: "role", who: "admin", path: ({ role }) => `/roles/${encodeURIComponent(role)}` },
+  { name: "role-new", who: "admin", path: () => "/new-role" },
+  { name: "users", who: "admin", path: () => "/users" },
+  { name: "user", who: "admin", path: ({ user }) => `/users/${encodeURIComponent(user)}` },
+  { name: "audit", who: "admin", path: () => "/audit" },
+  { name: "account", who: "reader", path: () => "/account" },
+  { name: "for-administrators", who: "reader", path: () => "/users" },
+  { name: "no-such-page", who: "reader", path: () => "/nowhere" },
+];
+
+/** Opens a view and waits until it is as it stays. */
+export async function look(page: Page, view: View, world: World): Promise<void> {
+  await page.goto(`/ui${view.path(world)}`);
+  await quiet(page);
+  if (view.act !== undefined) {
+    await view.act(page, world);
+    await quiet(page);
+  }
+}
+
+/** Every theme and width in which each view is looked at. */
+export const THEMES = ["light", "dark"] as const;
+export const WIDTHS = [1280, 400] as const;
+export const HEIGHTS: Readonly<Record<(typeof WIDTHS)[number], number>> = { 1280: 800, 400: 860 };

@@ -1,0 +1,157 @@
+import { mkdirSync } from "node:fs";
+import { join } from "node:path";
+import { type BrowserContext, chromium, type Page } from "playwright-core";
+import { logIn } from "../e2e/pages";
+import { Session } from "../e2e/session";
+import { HEIGHTS, look, THEMES, VIEWS, type Who, WIDTHS, type World } from "../e2e/views";
+
+function needed(name: string): string {
+  const value = process.env[name] ?? "";
+  if (value === "") {
+    throw new Error(`${name} is missing; \`cargo xtask screenshots\` sets what is needed`);
+  }
+  return value;
+}
+
+/** Somebody who has not logged in yet; made for the pictures, and removed. */
+const NEWCOMER = "newcomer";
+
+interface People {
+  admin: { username: string; password: string };
+  reader: { username: string; password: string };
+  newcomer: { username: string; password: string };
+}
+
+/** Takes a picture of each view in each theme and width: `<view>-<theme>-<width>.png`. */
+export async function take(): Promise<void> {
+  const service = needed("TRACEWARDEN_URL").replace(/\/+$/, "");
+  const folder = needed("TRACEWARDEN_SCREENSHOTS");
+  const only = process.argv.slice(2);
+  mkdirSync(folder, { recursive: true });
+  const { people, world, admin } = await meet(service);
+  const browser = await chromium.launch({
+    executablePath: needed("CHROMIUM"),
+    chromiumSandbox: process.getuid?.() !== 0,
+  });
+  const failures: string[] = [];
+  try {
+    for (const theme of THEMES) {
+      for (const width of WIDTHS) {
+        for (const who of new Set(VIEWS.map((view) => view.who))) {
+          const views = VIEWS.filter(
+            (view) => view.who === who && (only.length === 0 || only.includes(view.name)),
+          );
+          if (views.length === 0) {
+            continue;
+          }
+          const context = await browser.newContext({
+            baseURL: service,
+            colorScheme: theme,
+            viewport: { width, height: HEIGHTS[width] },
+            locale: "en-GB",
+            timezoneId: "Europe/Berlin",
+            reducedMotion: "reduce",
+          });
+          try {
+            const page = await enter(context, who, people);
+            for (const view of views) {
+              const name = `${view.name}-${theme}-${width}`;
+              await look(page, view, world).catch((error: unknown) =>
+                failures.push(`${name}: ${String(error)}`),
+              );
+              await page.screenshot({ path: join(folder, `${name}.png`), fullPage: true });
+              console.log(name);
+            }
+          } finally {
+            await context.close();
+          }
+        }
+      }
+    }
+  } finally {
+    await browser.close();
+    await admin.call("DELETE", `/users/${NEWCOMER}`);
+  }
+  if (failures.length > 0) {
+    throw new Error(
+      `Some views could not be brought about; their pictures show how far it went:\n${failures.join("\n")}`,
+    );
+  }
+}
+
+/** Who is there to look at pages, and what there is to be seen. */
+async function meet(service: string): Promise<{ people: People; world: World; admin: Session }> {
+  const logins = JSON.parse(needed("TRACEWARDEN_DEMO_LOGINS")) as Record<string, string>;
+  const administrator = { username: "admin", password: needed("TRACEWARDEN_ADMIN_PASSWORD") };
+  const other = Object.entries(logins).find(([username]) => username !== "admin");
+  if (other === undefined) {
+    throw new Error("TRACEWARDEN_DEMO_LOGINS names nobody but the administrator");
+  }
+  const reader = { username: other[0], password: other[1] };
+  const admin = await session(service, administrator.username, administrator.password);
+  const asReader = await session(service, reader.username, reader.password);
+  const { traces } = await asReader.call<{
+    traces: { trace_id: string; error_count: number; span_count: number }[];
+  }>("POST", "/traces/query", { view: "summary", limit: 200 });
+  // One that shows something: errors, and enough spans.
+  const [best] = traces.toSorted(
+    (one, other) =>
+      Number(other.error_count > 0) - Number(one.error_count > 0) || other.span_count - one.span_count,
+  );
+  const { roles } = await admin.call<{ roles: string[] }>(
+    "GET",
+    `/users/${encodeURIComponent(reader.username)}`,
+  );
+  const { binding } = await admin.call<{ binding: { database: string; table: string } | null }>(
+    "GET",
+    "/schema",
+  );
+  if (best === undefined || roles[0] === undefined || binding === null) {
+    throw new Error("the demo has no trace for its users, no role or no table");
+  }
+  const world: World = {
+    trace: best.trace_id,
+    role: roles[0],
+    user: reader.username,
+    database: binding.database,
+    table: binding.table,
+  };
+  await admin.ask("DELETE", `/users/${NEWCOMER}`);
+  const made = await admin.call<{ initial_password: string }>("POST", "/users", { username: NEWCOMER });
+  const newcomer = { username: NEWCOMER, password: made.initial_password };
+  return { people: { admin: administrator, reader, newcomer }, world, admin };
+}
+
+async function session(service: string, username: string, password: string): Promise<Session> {
+  const found = await Session.logIn(service, username, password);
+  if (found === null) {
+    throw new Error(`${username} cannot log in with the password given`);
+  }
+  return found;
+}
+
+/** A page of somebody who is logged in. */
+async function enter(context: BrowserContext, who: Who, people: People): Promise<Page> {
+  const page = await context.newPage();
+  if (who === "newcomer") {
+    const { username, password } = people.newcomer;
+    await page.goto("/ui/login");
+    await page.getByLabel("User name", { exact: true }).fill(username);
+    await page.getByLabel("Password", { exact: true }).fill(password);
+    await page.getByRole("button", { name: "Log in" }).click();
+    await page.waitForURL("**/ui/password**");
+  } else if (who !== "nobody") {
+    const { username, password } = who === "reader" ? people.reader : people.admin;
+    await logIn(page, username, password);
+  }
+  if (who === "previewing") {
+    await page.evaluate(async (username) => {
+      await fetch("/me/preview", {
+        method: "PUT",
+        headers: { "content-type": "application/json" },
+        body: JSON.stringify({ username }),
+      });
+    }, people.reader.username);
+  }
+  return page;
+}
