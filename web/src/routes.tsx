@@ -10,7 +10,9 @@ import { meQuery, queryClient } from "./api/queries";
 import { Layout } from "./app/Layout";
 import { NotFound, PageFailed } from "./app/PageStates";
 import { auditOfUrl } from "./pages/audit/url";
+import { rolesOfUrl } from "./pages/roles/url";
 import { searchOfUrl } from "./pages/search/url";
+import { setupOfUrl, sourceOfUrl } from "./pages/source/url";
 import { traceOfUrl } from "./pages/trace/url";
 import { usersOfUrl } from "./pages/users/url";
 
@@ -84,18 +86,21 @@ const trace = createRoute({
 const source = createRoute({
   getParentRoute: () => app,
   path: "/source",
+  validateSearch: sourceOfUrl,
   component: lazyRouteComponent(() => import("./pages/source/SourcePage"), "SourcePage"),
 });
 
 const setup = createRoute({
   getParentRoute: () => app,
   path: "/source/setup",
+  validateSearch: setupOfUrl,
   component: lazyRouteComponent(() => import("./pages/source/SetupPage"), "SetupPage"),
 });
 
 const roles = createRoute({
   getParentRoute: () => app,
   path: "/roles",
+  validateSearch: rolesOfUrl,
   component: lazyRouteComponent(() => import("./pages/roles/RolesPage"), "RolesPage"),
 });
 

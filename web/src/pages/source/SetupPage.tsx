@@ -1,5 +1,259 @@
+import { Alert, Button, Divider, Group, List, Stack, Stepper, Text, Title } from "@mantine/core";
+import { IconCircleCheck, IconInfoCircle } from "@tabler/icons-react";
+import { useQuery } from "@tanstack/react-query";
+import { getRouteApi, Link } from "@tanstack/react-router";
+import { useEffect, useRef, useState } from "react";
+import type { Api } from "../../api/client";
+import { useMe } from "../../app/useMe";
+import { AdminOnly } from "../../components/AdminOnly";
+import { ErrorNotice } from "../../components/ErrorNotice";
 import { PageTitle } from "../../components/PageTitle";
+import { Visible } from "../../components/Visible";
+import { ColumnsStep } from "./ColumnsStep";
+import { type Draft, draftOf, sameDraft } from "./columns";
+import { Ddl } from "./Ddl";
+import { FieldsStep } from "./FieldsStep";
+import { Loading } from "./Loading";
+import { counted } from "./numbers";
+import { schemaQuery, tableQuery } from "./queries";
+import { NO_ROLE, type RoleDraft, RoleStep } from "./RoleStep";
+import classes from "./source.module.css";
+import { TableStep } from "./TableStep";
+import { Unsaved } from "./Unsaved";
+import { STEPS, type Step } from "./url";
+import { useFieldChanges } from "./useFieldChanges";
 
+const route = getRouteApi("/app/source/setup");
+
+const LABELS: Record<Exclude<Step, "done">, { label: string; description: string; title: string }> = {
+  table: { label: "Table", description: "where spans are", title: "Which table holds the spans?" },
+  columns: { label: "Columns", description: "what is what", title: "Which column is what?" },
+  fields: { label: "Fields", description: "to search and decide by", title: "Which fields may be used?" },
+  role: { label: "Role", description: "to see traces yourself", title: "What do you want to see yourself?" },
+  speed: { label: "Speed", description: "optional", title: "What makes searches faster?" },
+};
+
+/** Setting up the service, from the table to the first trace. */
 export function SetupPage() {
-  return <PageTitle title="SetupPage" />;
+  return (
+    <>
+      <PageTitle title="Set up the trace source" />
+      <AdminOnly>
+        <Setup />
+      </AdminOnly>
+    </>
+  );
+}
+
+function Setup() {
+  const url = route.useSearch();
+  const navigate = route.useNavigate();
+  const schema = useQuery(schemaQuery);
+  const edit = useFieldChanges(schema.data);
+  const [columns, setColumns] = useState<Record<string, Draft>>({});
+  const [role, setRole] = useState<RoleDraft>(NO_ROLE);
+  const [warnings, setWarnings] = useState<string[]>([]);
+  const step = url.step ?? "table";
+  const heading = useFocusOn(step);
+
+  if (schema.error !== null) {
+    return <ErrorNotice error={schema.error} onRetry={() => void schema.refetch()} />;
+  }
+  if (schema.data === undefined) {
+    return <Loading what="the trace source" />;
+  }
+  const { model } = schema.data;
+  const bound = model.binding ?? null;
+  const chosen =
+    url.database !== undefined && url.table !== undefined
+      ? { database: url.database, table: url.table }
+      : bound === null
+        ? null
+        : { database: bound.database, table: bound.table };
+  const isBound = bound !== null && chosen?.database === bound.database && chosen.table === bound.table;
+  const place = STEPS.indexOf(step);
+  // Later steps are about the bound table: another one has to be bound before.
+  const reachable = isBound ? STEPS.length - 1 : chosen === null ? 0 : 1;
+  const shown = STEPS[Math.min(place, reachable)] ?? "table";
+  const draft = chosen === null ? null : (columns[JSON.stringify(chosen)] ?? null);
+  const go = (to: Step, table = chosen) => {
+    void navigate({ search: { step: to, ...(table ?? {}) } });
+  };
+  const columnsChanged =
+    draft !== null && (!isBound ? !sameDraft(draft, draftOf(null)) : !sameDraft(draft, draftOf(bound)));
+  return (
+    <Stack gap="lg" maw={1240}>
+      <div className={classes.steps}>
+        <Stepper
+          active={STEPS.indexOf(shown)}
+          onStepClick={(to) => go(STEPS[to] ?? "table")}
+          size="sm"
+          iconSize={32}
+          wrap={false}
+          aria-label="Steps"
+        >
+          {STEPS.filter((one) => one !== "done").map((one, at) => (
+            <Stepper.Step
+              key={one}
+              label={LABELS[one].label}
+              description={LABELS[one].description}
+              allowStepSelect={at <= reachable}
+              aria-label={`${at + 1}. ${LABELS[one].label}`}
+              aria-current={one === shown ? "step" : undefined}
+            />
+          ))}
+        </Stepper>
+      </div>
+      {shown !== "done" && (
+        <Title order={2} ref={heading} tabIndex={-1} style={{ outline: "none" }}>
+          {LABELS[shown].title}
+        </Title>
+      )}
+      {shown === "table" && (
+        <TableStep
+          chosen={chosen}
+          bound={bound}
+          onChoose={(database, table) => go("columns", { database, table })}
+        />
+      )}
+      {shown === "columns" && chosen !== null && (
+        <ColumnsStep
+          key={JSON.stringify(chosen)}
+          chosen={chosen}
+          draft={draft}
+          onDraft={(next) => setColumns((before) => ({ ...before, [JSON.stringify(chosen)]: next }))}
+          onBack={() => go("table")}
+          onBound={(told) => {
+            setWarnings(told);
+            setColumns({});
+            go("fields");
+          }}
+        />
+      )}
+      {shown === "fields" && bound !== null && (
+        <>
+          <Warnings warnings={warnings} />
+          <FieldsStep
+            model={model}
+            binding={bound}
+            edit={edit}
+            onBack={() => go("columns")}
+            onNext={() => go("role")}
+          />
+        </>
+      )}
+      {shown === "role" && bound !== null && (
+        <RoleOfFields
+          model={model}
+          binding={bound}
+          draft={role}
+          onDraft={setRole}
+          onBack={() => go("fields")}
+          onNext={() => go("speed")}
+        />
+      )}
+      {shown === "speed" && (
+        <Stack gap="lg">
+          <Ddl />
+          <Divider />
+          <Group>
+            <Button variant="default" onClick={() => go("role")}>
+              Back
+            </Button>
+            <Button onClick={() => go("done")}>Finish</Button>
+          </Group>
+        </Stack>
+      )}
+      {shown === "done" && <Done model={model} />}
+      <Unsaved when={edit.diff.length > 0 || columnsChanged} within="/source/setup" />
+    </Stack>
+  );
+}
+
+/** Takes the focus to the heading of a step that was gone to, so that keyboard and screen reader begin there. */
+function useFocusOn(step: Step) {
+  const heading = useRef<HTMLHeadingElement>(null);
+  const before = useRef(step);
+  useEffect(() => {
+    if (before.current !== step) {
+      before.current = step;
+      heading.current?.focus();
+    }
+  }, [step]);
+  return heading;
+}
+
+function Warnings({ warnings }: { warnings: string[] }) {
+  return warnings.length === 0 ? null : (
+    <Alert
+      color="yellow"
+      variant="light"
+      icon={<IconInfoCircle aria-hidden />}
+      title="The table is bound. Good to know"
+    >
+      <List size="sm">
+        {warnings.map((warning) => (
+          <List.Item key={warning}>
+            <Visible text={warning} />
+          </List.Item>
+        ))}
+      </List>
+    </Alert>
+  );
+}
+
+/** The step of the role, with the values that the sample of the step before showed. */
+function RoleOfFields({
+  binding,
+  ...rest
+}: Omit<Parameters<typeof RoleStep>[0], "examplesOf"> & { binding: Api["Binding"] }) {
+  const { data } = useQuery(tableQuery(binding.database, binding.table));
+  const examplesOf = (map: string, name: string) =>
+    data?.maps.find((found) => found.map === map)?.keys.find((key) => key.name === name)?.examples ?? [];
+  return <RoleStep {...rest} examplesOf={examplesOf} />;
+}
+
+function Done({ model }: { model: Api["AccessModel"] }) {
+  const me = useMe();
+  const roles = me.roles.filter((role) => role !== "admin");
+  return (
+    <Stack gap="md" align="start">
+      <Group gap="xs">
+        <IconCircleCheck size={28} color="var(--mantine-color-green-7)" aria-hidden />
+        <Title order={2}>The trace source is set up</Title>
+      </Group>
+      <List>
+        <List.Item>
+          Traces come from{" "}
+          <Text span inherit className={classes.name}>
+            <Visible text={`${model.binding?.database ?? ""}.${model.binding?.table ?? ""}`} />
+          </Text>
+          .
+        </List.Item>
+        <List.Item>
+          {counted(model.fields.filter(({ filterable }) => filterable).length, "field")} can be searched by,{" "}
+          {counted(model.fields.filter(({ policy }) => policy).length, "field")} used in policies.
+        </List.Item>
+        <List.Item>
+          {roles.length === 0
+            ? "You have no role that opens traces: you will not find any until you have one."
+            : `You see what ${roles.length === 1 ? "this role opens" : "these roles open"}: ${roles.join(", ")}.`}
+        </List.Item>
+      </List>
+      <Group>
+        <Button component={Link} to="/search">
+          Search traces
+        </Button>
+        <Button component={Link} to="/users" variant="default">
+          Add users
+        </Button>
+        <Button component={Link} to="/roles" variant="default">
+          Make roles for them
+        </Button>
+        <Button component={Link} to="/source" variant="default">
+          Trace source
+        </Button>
+      </Group>
+    </Stack>
+  );
 }

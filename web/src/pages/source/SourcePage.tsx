@@ -1,5 +1,162 @@
+import { Button, Group, Stack, Tabs, Text } from "@mantine/core";
+import { IconDatabase } from "@tabler/icons-react";
+import { useQuery } from "@tanstack/react-query";
+import { getRouteApi, Link } from "@tanstack/react-router";
+import { useMemo, useState } from "react";
+import type { Api } from "../../api/client";
+import { AdminOnly } from "../../components/AdminOnly";
+import { EmptyState } from "../../components/EmptyState";
+import { ErrorNotice } from "../../components/ErrorNotice";
 import { PageTitle } from "../../components/PageTitle";
+import { Visible } from "../../components/Visible";
+import { BindingView } from "./BindingView";
+import { Ddl } from "./Ddl";
+import { FieldsEditor } from "./FieldsEditor";
+import { keyColumns } from "./fields";
+import { Loading } from "./Loading";
+import { ddlQuery, schemaQuery, tableQuery } from "./queries";
+import { SaveBar } from "./SaveBar";
+import classes from "./source.module.css";
+import { Unsaved } from "./Unsaved";
+import { TABS } from "./url";
+import { useFieldChanges } from "./useFieldChanges";
 
+const route = getRouteApi("/app/source");
+
+/** Where traces come from, from day to day. */
 export function SourcePage() {
-  return <PageTitle title="SourcePage" />;
+  return (
+    <>
+      <PageTitle title="Trace source" />
+      <AdminOnly>
+        <Source />
+      </AdminOnly>
+    </>
+  );
+}
+
+function Source() {
+  const { data, error, refetch } = useQuery(schemaQuery);
+  if (error !== null && data === undefined) {
+    return <ErrorNotice error={error} onRetry={() => void refetch()} />;
+  }
+  if (data === undefined) {
+    return <Loading what="the trace source" />;
+  }
+  const { binding } = data.model;
+  if (binding == null) {
+    return (
+      <EmptyState title="No table of traces is bound yet" icon={<IconDatabase size={32} aria-hidden />}>
+        Choose the table of the trace store that holds your spans, what of it may be searched, and a first
+        role. It takes a few minutes, and nothing in the trace store is changed.
+        <br />
+        <Button component={Link} to="/source/setup" mt="md">
+          Set up the trace source
+        </Button>
+      </EmptyState>
+    );
+  }
+  return <Bound schema={data} binding={binding} />;
+}
+
+function Bound({
+  schema,
+  binding,
+}: {
+  schema: { model: Api["AccessModel"]; tag: string };
+  binding: Api["Binding"];
+}) {
+  const { tab = "fields" } = route.useSearch();
+  const navigate = route.useNavigate();
+  const edit = useFieldChanges(schema);
+  const { model } = schema;
+  return (
+    <Stack gap="md">
+      <Group gap="xs" justify="space-between">
+        <Text>
+          <Text span inherit className={classes.name} fw={600}>
+            <Visible text={`${binding.database}.${binding.table}`} />
+          </Text>{" "}
+          <Text span inherit c="var(--tw-quiet)">
+            · version {model.version} of the access model
+          </Text>
+        </Text>
+      </Group>
+      <Tabs
+        value={tab}
+        onChange={(value) => {
+          const to = TABS.find((one) => one === value);
+          void navigate({ search: to === undefined || to === "fields" ? {} : { tab: to }, replace: true });
+        }}
+        keepMounted={false}
+      >
+        <Tabs.List mb="md">
+          <Tabs.Tab value="fields">
+            Fields ({model.fields.length}
+            {edit.diff.length > 0 ? ", changed" : ""})
+          </Tabs.Tab>
+          <Tabs.Tab value="binding">Table and columns</Tabs.Tab>
+          <Tabs.Tab value="speed">Speed</Tabs.Tab>
+        </Tabs.List>
+        <Tabs.Panel value="fields">
+          <Fields model={model} binding={binding} edit={edit} />
+        </Tabs.Panel>
+        <Tabs.Panel value="binding">
+          <BindingView binding={binding} version={model.version} />
+        </Tabs.Panel>
+        <Tabs.Panel value="speed">
+          <Ddl />
+        </Tabs.Panel>
+      </Tabs>
+      <Unsaved when={edit.diff.length > 0} within="/source" />
+    </Stack>
+  );
+}
+
+function Fields({
+  model,
+  binding,
+  edit,
+}: {
+  model: Api["AccessModel"];
+  binding: Api["Binding"];
+  edit: ReturnType<typeof useFieldChanges>;
+}) {
+  const [onlyMarked, setOnlyMarked] = useState(true);
+  // Example values are span data: they are not fetched, which is audited, before somebody asks for more than the marks.
+  const detail = useQuery({ ...tableQuery(binding.database, binding.table), enabled: !onlyMarked });
+  const ddl = useQuery(ddlQuery);
+  const columnsOf = useMemo(
+    () => keyColumns(ddl.data?.in_place ?? [], model.fields),
+    [ddl.data, model.fields],
+  );
+  return (
+    <>
+      {!onlyMarked && detail.isPending && <Loading what="a sample of spans" />}
+      {!onlyMarked && detail.error !== null && (
+        <ErrorNotice
+          error={detail.error}
+          title="The table could not be looked at"
+          onRetry={() => void detail.refetch()}
+        />
+      )}
+      <FieldsEditor
+        model={model}
+        binding={binding}
+        detail={detail.data ?? null}
+        edit={edit}
+        columnsOf={columnsOf}
+        onlyMarked={onlyMarked}
+        onOnlyMarked={setOnlyMarked}
+      />
+      <SaveBar
+        edit={edit}
+        save={
+          <Button loading={edit.isSaving} disabled={edit.diff.length === 0} onClick={() => edit.save()}>
+            Save changes
+          </Button>
+        }
+      />
+    </>
+  );
 }

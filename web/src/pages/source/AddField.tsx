@@ -1,0 +1,100 @@
+import { Button, Group, Modal, NativeSelect, Select, Stack, Text, TextInput } from "@mantine/core";
+import { useDisclosure } from "@mantine/hooks";
+import { IconPlus } from "@tabler/icons-react";
+import { useState } from "react";
+import type { Api } from "../../api/client";
+import { visible } from "../../lib/visible";
+import { type Candidate, fieldKey, type LogicalType, TYPE_LABELS, typesOfMap } from "./fields";
+
+const ANY: LogicalType[] = ["string", "number", "boolean", "string_array"];
+
+/** Marks a key that the sample did not show. */
+export function AddField({
+  detail,
+  maps,
+  candidates,
+  onAdd,
+}: {
+  detail: Api["TableDetail"] | null;
+  /** Maps and JSON columns that are known of. */
+  maps: string[];
+  candidates: Candidate[];
+  onAdd: (field: { key: string; map: string; name: string }, type: LogicalType) => void;
+}) {
+  const [opened, { open, close }] = useDisclosure();
+  const [chosen, setMap] = useState<string | null>(null);
+  const [name, setName] = useState("");
+  const [type, setType] = useState<LogicalType | null>(null);
+  const map = chosen ?? maps[0] ?? "";
+  const types = typesOfMap(detail, map) ?? ANY;
+  const known = candidates.find((candidate) => candidate.key === fieldKey(map, name));
+  const isLong = [...name].length > 512;
+  const add = () => {
+    onAdd({ key: fieldKey(map, name), map, name }, type ?? known?.types[0] ?? types[0] ?? "string");
+    setName("");
+    setType(null);
+    close();
+  };
+  return (
+    <>
+      <Button
+        variant="default"
+        size="xs"
+        leftSection={<IconPlus size={14} aria-hidden />}
+        onClick={open}
+        disabled={maps.length === 0}
+      >
+        Add by hand
+      </Button>
+      <Modal opened={opened} onClose={close} title="Add a field by hand">
+        <form
+          onSubmit={(event) => {
+            event.preventDefault();
+            if (name !== "" && !isLong) {
+              add();
+            }
+          }}
+        >
+          <Stack gap="sm">
+            <Text size="sm" c="var(--tw-quiet)">
+              Only a sample of spans was looked at. Name a key that it lacks, exactly as spans have it.
+            </Text>
+            <Select
+              label="Map or JSON column"
+              data={maps.map((value) => ({ value, label: visible(value) }))}
+              value={map}
+              onChange={setMap}
+              allowDeselect={false}
+            />
+            <TextInput
+              label="Key or path"
+              data-autofocus
+              placeholder="tenant.id"
+              required
+              value={name}
+              onChange={(event) => setName(event.currentTarget.value)}
+              error={isLong ? "At most 512 characters." : undefined}
+              description={
+                name !== name.trim() ? "Begins or ends with a space, which is part of the key." : undefined
+              }
+            />
+            <NativeSelect
+              label="Type"
+              value={type ?? types[0] ?? "string"}
+              onChange={(event) => setType(types.find((one) => one === event.currentTarget.value) ?? null)}
+              data={types.map((value) => ({ value, label: TYPE_LABELS[value] }))}
+            />
+            <Group justify="flex-end">
+              <Button variant="default" onClick={close}>
+                Cancel
+              </Button>
+              <Button type="submit" disabled={name === "" || isLong}>
+                Add
+              </Button>
+            </Group>
+          </Stack>
+        </form>
+      </Modal>
+    </>
+  );
+}

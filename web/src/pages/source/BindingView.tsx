@@ -1,0 +1,81 @@
+import { Button, Group, Stack, Table, Text } from "@mantine/core";
+import { Link } from "@tanstack/react-router";
+import type { Api } from "../../api/client";
+import { Visible } from "../../components/Visible";
+import { DISPLAYED, STRUCTURAL } from "./columns";
+import classes from "./source.module.css";
+
+/** The bound table, and which of its columns is what. */
+export function BindingView({ binding, version }: { binding: Api["Binding"]; version: number }) {
+  const { database, table } = binding;
+  const rows = [
+    ...STRUCTURAL.map(({ member, label, purpose }) => ({ label, purpose, column: binding[member] })),
+    ...DISPLAYED.map(({ member, label, purpose }) => ({
+      label,
+      purpose,
+      column: binding.display?.[member] ?? null,
+    })),
+    {
+      label: "Trace index",
+      purpose: "A table with the first and last time of each trace: whole traces are found faster.",
+      column: binding.trace_index ?? null,
+    },
+  ];
+  return (
+    <Stack gap="md" maw={860}>
+      <Group justify="space-between" gap="sm">
+        <Text>
+          Spans are read from{" "}
+          <Text span inherit className={classes.name} fw={600}>
+            <Visible text={`${database}.${table}`} />
+          </Text>{" "}
+          as of version {version}.
+        </Text>
+        <Group gap="xs">
+          <Button
+            renderRoot={(props) => (
+              <Link to="/source/setup" search={{ step: "columns", database, table }} {...props} />
+            )}
+            size="xs"
+            variant="default"
+          >
+            Change columns
+          </Button>
+          <Button
+            renderRoot={(props) => <Link to="/source/setup" search={{ step: "table" }} {...props} />}
+            size="xs"
+            variant="default"
+          >
+            Change table
+          </Button>
+        </Group>
+      </Group>
+      <div className={classes.scroll}>
+        <Table verticalSpacing="xs" aria-label="Columns of the binding">
+          <Table.Thead>
+            <Table.Tr>
+              <Table.Th>What</Table.Th>
+              <Table.Th>Column</Table.Th>
+              <Table.Th visibleFrom="sm">For</Table.Th>
+            </Table.Tr>
+          </Table.Thead>
+          <Table.Tbody>
+            {rows.map(({ label, purpose, column }) => (
+              <Table.Tr key={label}>
+                <Table.Td style={{ whiteSpace: "nowrap" }}>{label}</Table.Td>
+                <Table.Td className={column === null ? classes.quiet : classes.name}>
+                  {column === null ? "none" : <Visible text={column} />}
+                </Table.Td>
+                <Table.Td visibleFrom="sm">
+                  <Text size="sm" c="var(--tw-quiet)">
+                    {purpose}
+                  </Text>
+                </Table.Td>
+              </Table.Tr>
+            ))}
+          </Table.Tbody>
+        </Table>
+      </div>
+    </Stack>
+  );
+}

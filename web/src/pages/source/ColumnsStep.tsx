@@ -1,0 +1,248 @@
+import { Alert, Button, Divider, Group, Select, Stack, Text, Title } from "@mantine/core";
+import { IconAlertTriangle, IconInfoCircle } from "@tabler/icons-react";
+import { useMutation, useQuery } from "@tanstack/react-query";
+import { api, ask } from "../../api/client";
+import { queryClient } from "../../api/queries";
+import { ErrorNotice } from "../../components/ErrorNotice";
+import { Visible } from "../../components/Visible";
+import { visible } from "../../lib/visible";
+import {
+  bindingOf,
+  DISPLAYED,
+  type Draft,
+  doubled,
+  draftOf,
+  indexCandidates,
+  STRUCTURAL,
+  sameDraft,
+} from "./columns";
+import { Loading } from "./Loading";
+import { schemaQuery, sourceChanged, tableQuery, tablesQuery } from "./queries";
+import { memberErrors } from "./refusals";
+import classes from "./source.module.css";
+
+type Chosen = { database: string; table: string };
+
+/** Which column is what. */
+export function ColumnsStep({
+  chosen,
+  draft,
+  onDraft,
+  onBack,
+  onBound,
+}: {
+  chosen: Chosen;
+  /** What was chosen here before; `null` for nothing yet. */
+  draft: Draft | null;
+  onDraft: (draft: Draft) => void;
+  onBack: () => void;
+  /** With what the service says about the binding that works. */
+  onBound: (warnings: string[]) => void;
+}) {
+  const { database, table } = chosen;
+  const schema = useQuery(schemaQuery);
+  const tables = useQuery(tablesQuery);
+  const detail = useQuery(tableQuery(database, table));
+  const bound = schema.data?.model.binding ?? null;
+  const sameTable = bound?.database === database && bound.table === table;
+  const proposal =
+    tables.data?.find((other) => other.database === database && other.name === table)?.proposal ?? null;
+  const start = draftOf(sameTable ? bound : proposal);
+  const now = draft ?? start;
+  const binding = bindingOf(database, table, now);
+  const isChange = !sameTable || !sameDraft(now, draftOf(bound));
+
+  const bind = useMutation({
+    mutationFn: async () => {
+      if (binding === null || schema.data === undefined) {
+        return [];
+      }
+      const header = bound === null ? {} : { "If-Match": schema.data.tag };
+      const answer = await ask(api.PUT("/schema/binding", { body: binding, params: { header } }));
+      await sourceChanged();
+      return answer.warnings;
+    },
+    onSuccess: onBound,
+    // Somebody else changed it: what is compared with, and the tag, are to be the new ones.
+    onError: () => void queryClient.invalidateQueries({ queryKey: schemaQuery.queryKey, exact: true }),
+  });
+  const errors = memberErrors(bind.error);
+
+  const failed = [schema, tables, detail].find((query) => query.error !== null);
+  if (failed !== undefined) {
+    return (
+      <Stack>
+        <ErrorNotice error={failed.error} onRetry={() => void failed.refetch()} />
+        <Group>
+          <Button variant="default" onClick={onBack}>
+            Back
+          </Button>
+        </Group>
+      </Stack>
+    );
+  }
+  if (schema.data === undefined || tables.data === undefined || detail.data === undefined) {
+    return <Loading what="columns" />;
+  }
+  const columns = detail.data.columns;
+  const set = (member: keyof Draft, value: string | null) => {
+    bind.reset();
+    onDraft({ ...now, [member]: value ?? "" });
+  };
+  const twice = doubled(now);
+  const choices = (fits: (column: (typeof columns)[number]) => boolean, chosenNow: string) => {
+    const fitting = columns.filter(fits);
+    const data = fitting.map((column) => ({
+      value: column.name,
+      label: `${visible(column.name)} · ${visible(column.type)}`,
+    }));
+    // What is bound stays seen, even when the column is gone.
+    return chosenNow === "" || fitting.some((column) => column.name === chosenNow)
+      ? data
+      : [...data, { value: chosenNow, label: `${visible(chosenNow)} · does not fit` }];
+  };
+  const indexes = indexCandidates(tables.data, database, table);
+  return (
+    <Stack gap="lg">
+      <Text maw={720}>
+        Say which column of{" "}
+        <Text span className={classes.name}>
+          <Visible text={`${database}.${table}`} />
+        </Text>{" "}
+        is what.{" "}
+        {draft === null && proposal !== null && !sameTable
+          ? "What is filled in was recognised by its name and type: look whether it is right."
+          : "Only columns whose type fits are offered."}
+      </Text>
+      <section aria-labelledby="structural">
+        <Title order={3} id="structural" mb="xs">
+          Needed
+        </Title>
+        <div className={classes.parts}>
+          {STRUCTURAL.map(({ member, label, purpose, fits, wanted }) => (
+            <Select
+              key={member}
+              label={label}
+              description={purpose}
+              placeholder={`Choose ${wanted}`}
+              nothingFoundMessage={`The table has no other column that fits: it takes ${wanted}.`}
+              required
+              searchable
+              data={choices(fits, now[member])}
+              value={now[member] === "" ? null : now[member]}
+              onChange={(value) => set(member, value)}
+              error={
+                errors.get(`/${member}`) ??
+                (twice.includes(member) ? "Chosen twice: each of these has a column of its own." : undefined)
+              }
+            />
+          ))}
+        </div>
+      </section>
+      <section aria-labelledby="displayed">
+        <Title order={3} id="displayed" mb={4}>
+          For display
+        </Title>
+        <Text size="sm" c="var(--tw-quiet)" mb="xs">
+          Optional. Results and traces show less without them.
+        </Text>
+        <div className={classes.parts}>
+          {DISPLAYED.map(({ member, label, purpose, fits, wanted }) => (
+            <Select
+              key={member}
+              label={label}
+              description={purpose}
+              placeholder={`None; choose ${wanted}`}
+              nothingFoundMessage={`The table has no column that fits: it takes ${wanted}.`}
+              searchable
+              clearable
+              clearButtonProps={{ "aria-label": `Clear ${label}` }}
+              data={choices(fits, now[`display_${member}`])}
+              value={now[`display_${member}`] === "" ? null : now[`display_${member}`]}
+              onChange={(value) => set(`display_${member}`, value)}
+              error={errors.get(`/display/${member}`)}
+            />
+          ))}
+          <Select
+            label="Trace index"
+            description="A table with the first and last time of each trace (TraceId, Start, End). Whole traces are found faster and however long they last."
+            placeholder="None"
+            nothingFoundMessage="The database has no other table."
+            searchable
+            clearable
+            clearButtonProps={{ "aria-label": "Clear trace index" }}
+            data={[...new Set([...indexes, ...(now.trace_index === "" ? [] : [now.trace_index])])].map(
+              (name) => ({
+                value: name,
+                label: visible(name),
+              }),
+            )}
+            value={now.trace_index === "" ? null : now.trace_index}
+            onChange={(value) => set("trace_index", value)}
+            error={errors.get("/trace_index")}
+          />
+        </div>
+      </section>
+      {bound !== null && isChange && <Rebinding from={bound} sameTable={sameTable} />}
+      {bind.error !== null && (
+        <ErrorNotice error={bind.error} title="The table could not be bound like this" />
+      )}
+      <Divider />
+      <Group>
+        <Button variant="default" onClick={onBack}>
+          Back
+        </Button>
+        {draft !== null && !sameDraft(draft, start) && (
+          <Button
+            variant="default"
+            onClick={() => {
+              bind.reset();
+              onDraft(start);
+            }}
+          >
+            {sameTable ? "Undo changes" : "Take the proposal again"}
+          </Button>
+        )}
+        <Button
+          loading={bind.isPending}
+          disabled={binding === null || twice.length > 0}
+          color={bound !== null && isChange && !sameTable ? "red" : "brand"}
+          onClick={() => (isChange ? bind.mutate() : onBound([]))}
+        >
+          {bound === null ? "Bind and continue" : isChange ? "Replace the binding and continue" : "Continue"}
+        </Button>
+        {binding === null && (
+          <Text size="sm" c="var(--tw-quiet)">
+            Choose the four columns that are needed.
+          </Text>
+        )}
+      </Group>
+    </Stack>
+  );
+}
+
+function Rebinding({ from, sameTable }: { from: Chosen; sameTable: boolean }) {
+  return sameTable ? (
+    <Alert
+      icon={<IconInfoCircle aria-hidden />}
+      color="blue"
+      variant="light"
+      title="This changes the binding for everybody"
+    >
+      It holds from the next request on. Searches that people are in the middle of have to be started again.
+    </Alert>
+  ) : (
+    <Alert
+      icon={<IconAlertTriangle aria-hidden />}
+      color="orange"
+      variant="light"
+      title="This replaces the table that everybody searches"
+    >
+      <Visible text={`${from.database}.${from.table}`} /> is bound now. From the next request on, everybody
+      searches the new table; roles and policies stay and apply to it. Marked fields stay marked if the new
+      table has them, and otherwise the change is refused. Columns that policies had adopted are read from the
+      map again until they are adopted anew. Searches that people are in the middle of have to be started
+      again.
+    </Alert>
+  );
+}

@@ -1,0 +1,273 @@
+import { Accordion, Alert, Badge, Button, Group, List, Stack, Table, Text, Title } from "@mantine/core";
+import { IconCheck, IconInfoCircle } from "@tabler/icons-react";
+import { useQuery } from "@tanstack/react-query";
+import type { Api } from "../../api/client";
+import { Copy } from "../../components/Copy";
+import { EmptyState } from "../../components/EmptyState";
+import { ErrorNotice } from "../../components/ErrorNotice";
+import { Visible } from "../../components/Visible";
+import { Loading } from "./Loading";
+import { formatBytes, formatCount, formatGain } from "./numbers";
+import { ddlQuery } from "./queries";
+import classes from "./source.module.css";
+
+type Suggestion = Api["DdlSuggestion"];
+
+const KINDS: Record<string, string> = {
+  key_column: "Column for a key",
+  time_projection: "Projection in order of time",
+  trace_projection: "Projection in order of traces",
+  trace_index: "Trace index",
+  skip_index: "Skip index",
+};
+
+const STATES: Record<string, string> = {
+  partial: "Partly in place",
+  building: "Being built",
+};
+
+/** Statements as one text that runs as it is. */
+export function script(suggestions: Suggestion[]): string {
+  return suggestions
+    .filter(({ statements }) => statements.length > 0)
+    .map(({ number, speeds_up, statements }) => {
+      const about = `-- ${number}. ${speeds_up.replace(/\s+/g, " ")}`;
+      return [about, ...statements.map((statement) => `${statement};`)].join("\n");
+    })
+    .join("\n\n");
+}
+
+/** What to add to the table so that searching costs less. */
+export function Ddl() {
+  const { data, error, isPending, refetch, isFetching } = useQuery(ddlQuery);
+  if (isPending) {
+    return <Loading what="suggestions" />;
+  }
+  if (error !== null) {
+    return (
+      <ErrorNotice
+        error={error}
+        onRetry={() => void refetch()}
+        title="There are no suggestions at the moment"
+      />
+    );
+  }
+  const runnable = data.suggestions.filter(({ statements }) => statements.length > 0);
+  return (
+    <Stack gap="md">
+      <Group justify="space-between" align="start" gap="sm">
+        <Text maw={720}>
+          Everything works without these, and becomes faster with them. Tracewarden never runs them: it only
+          reads from the trace store. Give them to whoever administers the table, or run them yourself; what
+          is added is used within a minute.
+        </Text>
+        <Group gap="xs">
+          <Button size="xs" variant="default" loading={isFetching} onClick={() => void refetch()}>
+            Look again
+          </Button>
+          {runnable.length > 0 && (
+            <Copy value={script(data.suggestions)} what="all statements" label="Copy all statements" />
+          )}
+        </Group>
+      </Group>
+      {data.notes.length > 0 && (
+        <Alert
+          color="blue"
+          variant="light"
+          icon={<IconInfoCircle aria-hidden />}
+          title="What could not be told"
+        >
+          <List size="sm">
+            {data.notes.map((note) => (
+              <List.Item key={note}>
+                <Visible text={note} />
+              </List.Item>
+            ))}
+          </List>
+        </Alert>
+      )}
+      {data.suggestions.length === 0 ? (
+        <EmptyState title="Nothing to add" icon={<IconCheck size={32} aria-hidden />}>
+          Whatever would make searches by the marked fields faster is in place. Look again after marking more.
+        </EmptyState>
+      ) : (
+        <Accordion multiple variant="separated" order={3}>
+          {data.suggestions.map((suggestion) => (
+            <SuggestionItem key={suggestion.id} suggestion={suggestion} all={data.suggestions} />
+          ))}
+        </Accordion>
+      )}
+      {data.in_place.length > 0 && <InPlace found={data.in_place} />}
+    </Stack>
+  );
+}
+
+function SuggestionItem({ suggestion, all }: { suggestion: Suggestion; all: Suggestion[] }) {
+  const { id, number, kind, state, gain, speeds_up, disk_bytes } = suggestion;
+  const needs = suggestion.needs.map((need) => all.find((other) => other.id === need)?.number ?? null);
+  return (
+    <Accordion.Item value={id}>
+      <Accordion.Control>
+        <Group gap="md" wrap="nowrap" align="center">
+          <Text
+            span
+            className={classes.gain}
+            aria-label={gain == null ? "gain unknown" : `${formatGain(gain)} less is read`}
+          >
+            {gain == null ? "–" : formatGain(gain)}
+          </Text>
+          <div>
+            <Group gap="xs">
+              <Text fw={600}>
+                {number}. {KINDS[kind] ?? kind}
+              </Text>
+              {STATES[state] !== undefined && (
+                <Badge variant="light" color="yellow" tt="none">
+                  {STATES[state]}
+                </Badge>
+              )}
+            </Group>
+            <Text size="sm" c="var(--tw-quiet)">
+              <Visible text={speeds_up} />
+            </Text>
+          </div>
+        </Group>
+      </Accordion.Control>
+      <Accordion.Panel>
+        <Stack gap="sm">
+          <Costs suggestion={suggestion} />
+          {needs.length > 0 && (
+            <Text size="sm">
+              Needs {needs.map((need) => (need === null ? "another one" : `number ${need}`)).join(", ")}{" "}
+              first.
+            </Text>
+          )}
+          {suggestion.leaves_out.length > 0 && (
+            <Text size="sm">
+              Does not help searches by{" "}
+              <Visible
+                text={suggestion.leaves_out
+                  .map(({ map, name }) => (map === "" ? name : `${map}["${name}"]`))
+                  .join(", ")}
+              />
+              .
+            </Text>
+          )}
+          <Statements statements={suggestion.statements} />
+          {suggestion.afterwards.length > 0 && (
+            <>
+              <Text size="sm">When the trace store has finished that:</Text>
+              <Statements statements={suggestion.afterwards} />
+            </>
+          )}
+          {suggestion.bind_trace_index != null && (
+            <Text size="sm">
+              Then choose <Visible text={suggestion.bind_trace_index} /> as trace index in the binding.
+            </Text>
+          )}
+          {state === "building" && (
+            <Text size="sm">The trace store is at it. Look again later; it goes on in the background.</Text>
+          )}
+          {disk_bytes == null && (
+            <Text size="xs" c="var(--tw-quiet)">
+              How much disk it takes could not be estimated.
+            </Text>
+          )}
+        </Stack>
+      </Accordion.Panel>
+    </Accordion.Item>
+  );
+}
+
+function Costs({ suggestion }: { suggestion: Suggestion }) {
+  const { reads_now: now, reads_then: then, disk_bytes, measured_on } = suggestion;
+  const rows = (reads: typeof now) => (reads == null ? "–" : formatCount(reads.rows));
+  const bytes = (reads: typeof now) => (reads?.bytes == null ? "–" : formatBytes(reads.bytes));
+  if (now == null && then == null && disk_bytes == null) {
+    return null;
+  }
+  return (
+    <div>
+      <div className={classes.scroll} style={{ maxWidth: 520 }}>
+        <Table verticalSpacing={4} aria-label="What it costs and saves">
+          <Table.Thead>
+            <Table.Tr>
+              <Table.Th>Reads</Table.Th>
+              <Table.Th className={classes.number}>Now</Table.Th>
+              <Table.Th className={classes.number}>Then</Table.Th>
+            </Table.Tr>
+          </Table.Thead>
+          <Table.Tbody>
+            <Table.Tr>
+              <Table.Td>Rows</Table.Td>
+              <Table.Td className={classes.number}>{rows(now)}</Table.Td>
+              <Table.Td className={classes.number}>{rows(then)}</Table.Td>
+            </Table.Tr>
+            <Table.Tr>
+              <Table.Td>Bytes</Table.Td>
+              <Table.Td className={classes.number}>{bytes(now)}</Table.Td>
+              <Table.Td className={classes.number}>{bytes(then)}</Table.Td>
+            </Table.Tr>
+            {disk_bytes != null && (
+              <Table.Tr>
+                <Table.Td>Disk that it takes</Table.Td>
+                <Table.Td className={classes.number}>–</Table.Td>
+                <Table.Td className={classes.number}>{formatBytes(disk_bytes)}</Table.Td>
+              </Table.Tr>
+            )}
+          </Table.Tbody>
+        </Table>
+      </div>
+      {measured_on !== "" && (
+        <Text size="xs" c="var(--tw-quiet)" mt={4}>
+          Estimated on <Visible text={measured_on} />
+        </Text>
+      )}
+    </div>
+  );
+}
+
+function Statements({ statements }: { statements: string[] }) {
+  return statements.map((statement) => (
+    <Group key={statement} gap="xs" wrap="nowrap" align="start">
+      <pre className={classes.statement} style={{ flex: 1, minWidth: 0 }}>
+        <Visible text={`${statement};`} />
+      </pre>
+      <Copy value={`${statement};`} what="statement" />
+    </Group>
+  ));
+}
+
+function InPlace({ found }: { found: Api["DdlInPlace"][] }) {
+  return (
+    <section aria-labelledby="in-place">
+      <Title order={3} id="in-place" mb="xs">
+        In place already
+      </Title>
+      <div className={classes.scroll}>
+        <Table verticalSpacing={6} aria-labelledby="in-place">
+          <Table.Thead>
+            <Table.Tr>
+              <Table.Th>What</Table.Th>
+              <Table.Th>Name in the table</Table.Th>
+              <Table.Th className={classes.number}>Disk</Table.Th>
+            </Table.Tr>
+          </Table.Thead>
+          <Table.Tbody>
+            {found.map(({ id, kind, name, disk_bytes }) => (
+              <Table.Tr key={`${id} ${name}`}>
+                <Table.Td>{KINDS[kind] ?? kind}</Table.Td>
+                <Table.Td className={classes.name}>
+                  <Visible text={name} />
+                </Table.Td>
+                <Table.Td className={classes.number}>
+                  {disk_bytes == null ? "–" : formatBytes(disk_bytes)}
+                </Table.Td>
+              </Table.Tr>
+            ))}
+          </Table.Tbody>
+        </Table>
+      </div>
+    </section>
+  );
+}

@@ -1,0 +1,160 @@
+import { ActionIcon, Badge, Checkbox, Group, NativeSelect, Table, Text, Tooltip } from "@mantine/core";
+import { IconArrowBackUp, IconBan } from "@tabler/icons-react";
+import { Visible } from "../../components/Visible";
+import { visible } from "../../lib/visible";
+import { Examples } from "./Examples";
+import { FieldName } from "./FieldName";
+import { type Candidate, type Difference, type Mark, TYPE_LABELS, whyNoPolicy } from "./fields";
+import { formatShare } from "./numbers";
+import classes from "./source.module.css";
+
+const STATES = { marked: "New", changed: "Changed", unmarked: "No longer marked" } as const;
+
+/** One field, and how it is marked. */
+export function FieldRow({
+  candidate,
+  mark,
+  difference,
+  refused,
+  columns,
+  onChange,
+  onUndo,
+}: {
+  candidate: Candidate;
+  mark: Mark;
+  difference: Difference | undefined;
+  refused: string[];
+  /** Columns of the table that hold this key, and that policies could read in place of the map. */
+  columns: string[];
+  onChange: (change: Partial<Mark>) => void;
+  onUndo: () => void;
+}) {
+  const { map, name, storeTypes, types, rows, sampledRows, examples } = candidate;
+  const ref = visible(candidate.ref);
+  const noPolicy = whyNoPolicy(map, name, mark.type);
+  const isMarked = mark.filterable || mark.policy;
+  const adoptable = [...new Set([...columns, ...(mark.column === null ? [] : [mark.column])])];
+  const seen =
+    rows !== null ? formatShare(rows, sampledRows) : map === "" ? "every span" : "not in the sample";
+  return (
+    <Table.Tr className={refused.length > 0 ? classes.refused : undefined} data-field={candidate.ref}>
+      <Table.Td className={isMarked ? classes.marked : undefined}>
+        <FieldName map={map} name={name} />
+        {difference !== undefined && (
+          <Group component="span" gap={2} display="inline-flex" ml="xs">
+            <Badge
+              size="sm"
+              variant="light"
+              color={difference.kind === "unmarked" ? "orange" : "brand"}
+              tt="none"
+            >
+              {STATES[difference.kind]}
+            </Badge>
+            <Tooltip label="Undo">
+              <ActionIcon size="xs" variant="subtle" color="gray" onClick={onUndo} aria-label={`Undo ${ref}`}>
+                <IconArrowBackUp size={14} aria-hidden />
+              </ActionIcon>
+            </Tooltip>
+          </Group>
+        )}
+        <Text size="xs" c="var(--tw-quiet)">
+          <Visible text={storeTypes.slice(0, 4).join(", ")} most={120} />
+          <Text span inherit hiddenFrom="sm">
+            {storeTypes.length > 0 && " · "}
+            {seen}
+          </Text>
+        </Text>
+        <Text span hiddenFrom="md" display="block">
+          <Examples of={candidate.ref} values={examples} />
+        </Text>
+        {mark.policy &&
+          adoptable.map((column) => (
+            <Checkbox
+              key={column}
+              mt={4}
+              size="xs"
+              checked={mark.column === column}
+              onChange={(event) => onChange({ column: event.currentTarget.checked ? column : null })}
+              label={
+                <>
+                  Policies read the column{" "}
+                  <Text span inherit className={classes.name}>
+                    <Visible text={column} />
+                  </Text>
+                </>
+              }
+            />
+          ))}
+        {refused.map((text) => (
+          <Text key={text} size="sm" className={classes.error} role="alert" mt={4}>
+            <Visible text={text} />
+          </Text>
+        ))}
+      </Table.Td>
+      <Table.Td visibleFrom="sm" className={classes.number}>
+        {rows === null ? (
+          <Text span inherit c="var(--tw-quiet)">
+            {seen}
+          </Text>
+        ) : (
+          <span title={`${rows.toLocaleString("en")} of ${sampledRows.toLocaleString("en")} spans looked at`}>
+            {seen}
+          </span>
+        )}
+      </Table.Td>
+      <Table.Td visibleFrom="md">
+        <Examples of={candidate.ref} values={examples} />
+      </Table.Td>
+      <Table.Td>
+        {types.length === 1 ? (
+          <Text span size="sm">
+            {TYPE_LABELS[mark.type]}
+          </Text>
+        ) : (
+          <NativeSelect
+            size="xs"
+            w={118}
+            aria-label={`Type of ${ref}`}
+            value={mark.type}
+            onChange={(event) => {
+              const type = types.find((one) => one === event.currentTarget.value);
+              if (type !== undefined) {
+                onChange({ type });
+              }
+            }}
+            data={types.map((value) => ({ value, label: TYPE_LABELS[value] }))}
+          />
+        )}
+      </Table.Td>
+      <Table.Td>
+        <Checkbox
+          aria-label={`${ref} filterable`}
+          checked={mark.filterable}
+          onChange={(event) => onChange({ filterable: event.currentTarget.checked })}
+        />
+      </Table.Td>
+      <Table.Td>
+        {noPolicy === null ? (
+          <Checkbox
+            aria-label={`${ref} in policies`}
+            checked={mark.policy}
+            onChange={(event) => onChange({ policy: event.currentTarget.checked })}
+          />
+        ) : (
+          // Not a disabled box, which the keyboard would pass over together with the reason.
+          <Tooltip label={noPolicy} multiline w={260} events={{ hover: true, focus: true, touch: true }}>
+            <ActionIcon
+              size="sm"
+              variant="transparent"
+              color="gray"
+              c="var(--tw-quiet)"
+              aria-label={`${ref} not in policies: ${noPolicy}`}
+            >
+              <IconBan size={16} aria-hidden />
+            </ActionIcon>
+          </Tooltip>
+        )}
+      </Table.Td>
+    </Table.Tr>
+  );
+}

@@ -1,0 +1,193 @@
+import { Alert, Button, Group, Select, Stack, Switch, Text, TextInput } from "@mantine/core";
+import { IconInfoCircle, IconSearch, IconWand } from "@tabler/icons-react";
+import { useMemo, useState } from "react";
+import type { Api } from "../../api/client";
+import { Visible } from "../../components/Visible";
+import { visible } from "../../lib/visible";
+import { AddField } from "./AddField";
+import { FieldsTable } from "./FieldsTable";
+import { type Candidate, candidatesOf } from "./fields";
+import { EVERYWHERE, listed, type Order, placesOf } from "./listing";
+import { counted } from "./numbers";
+import { Paged } from "./Paged";
+import { Refused } from "./Refused";
+import type { FieldChanges } from "./useFieldChanges";
+import { usualMarks } from "./usual";
+
+const PAGE = 50;
+
+/** What is marked, and what could be: searched, filtered and changed. */
+export function FieldsEditor({
+  model,
+  binding,
+  detail,
+  edit,
+  columnsOf,
+  onlyMarked,
+  onOnlyMarked,
+}: {
+  model: Api["AccessModel"];
+  binding: Api["Binding"];
+  /** What the table holds; `null` while that is not known. */
+  detail: Api["TableDetail"] | null;
+  edit: FieldChanges;
+  /** Columns of the table that hold a key, and that policies could read in place of the map. */
+  columnsOf: ReadonlyMap<string, string[]>;
+  onlyMarked: boolean;
+  onOnlyMarked: (only: boolean) => void;
+}) {
+  const [text, setText] = useState("");
+  const [place, setPlace] = useState(EVERYWHERE);
+  const [order, setOrder] = useState<Order>("frequency");
+  const [onlyRefused, setOnlyRefused] = useState(false);
+  const [undone, setUndone] = useState<number | null>(null);
+  const { changes, refusal } = edit;
+
+  const candidates = useMemo(
+    () => candidatesOf(detail, model.fields, changes),
+    [detail, model.fields, changes],
+  );
+  const usual = useMemo(
+    () =>
+      usualMarks(candidates, binding, edit.stored).filter(({ candidate }) => !isMarkedNow(edit, candidate)),
+    [candidates, binding, edit],
+  );
+  const refused = refusal === null ? 0 : refusal.byField.size;
+  const only = useMemo(() => {
+    if (onlyRefused && refusal !== null && refusal.byField.size > 0) {
+      return new Set(refusal.byField.keys());
+    }
+    // What was unmarked and not saved stays, so that it can be undone.
+    return onlyMarked ? new Set([...edit.stored.keys(), ...Object.keys(changes)]) : null;
+  }, [onlyRefused, refusal, onlyMarked, edit.stored, changes]);
+  const shown = useMemo(
+    () => listed(candidates, { text, place, order, only }),
+    [candidates, text, place, order, only],
+  );
+  const places = placesOf(candidates);
+  const maps =
+    detail === null
+      ? places.map(({ place }) => place).filter((map) => map !== "")
+      : detail.columns.filter((column) => column.key_logical_types.length > 0).map(({ name }) => name);
+  const gaveUp = detail?.maps.filter((map) => map.gave_up).map(({ map }) => map) ?? [];
+  const isFiltered = text !== "" || place !== EVERYWHERE || onlyMarked || (onlyRefused && refused > 0);
+  return (
+    <Stack gap="sm">
+      {detail?.sampled === false && (
+        <Alert
+          color="blue"
+          variant="light"
+          icon={<IconInfoCircle aria-hidden />}
+          title="No spans were looked at"
+        >
+          The service is configured not to look at example rows (discovery_samples = false), so the keys of
+          maps are not known. Add those you need by hand; columns are listed.
+        </Alert>
+      )}
+      {gaveUp.length > 0 && (
+        <Alert
+          color="yellow"
+          variant="light"
+          icon={<IconInfoCircle aria-hidden />}
+          title="Not everything was looked at"
+        >
+          There was too much to look at in a few seconds in <Visible text={gaveUp.join(", ")} />. Its keys are
+          not listed; add those you need by hand.
+        </Alert>
+      )}
+      <Group gap="sm" align="end">
+        <TextInput
+          data-slash
+          aria-label="Search fields"
+          placeholder="Search names and examples"
+          leftSection={<IconSearch size={16} aria-hidden />}
+          value={text}
+          onChange={(event) => setText(event.currentTarget.value)}
+          w={{ base: "100%", xs: 260 }}
+        />
+        <Select
+          aria-label="Where"
+          w={{ base: "100%", xs: 230 }}
+          allowDeselect={false}
+          value={place}
+          onChange={(value) => setPlace(value ?? EVERYWHERE)}
+          data={[
+            { value: EVERYWHERE, label: `All ${counted(candidates.length, "field")}` },
+            ...places.map(({ place, count }) => ({
+              value: place,
+              label: `${place === "" ? "Columns" : visible(place)} (${count})`,
+            })),
+          ]}
+        />
+        <Switch
+          label="Only marked"
+          checked={onlyMarked}
+          onChange={(event) => onOnlyMarked(event.currentTarget.checked)}
+          mb={8}
+        />
+        {refused > 0 && (
+          <Switch
+            label={`Only refused (${refused})`}
+            checked={onlyRefused}
+            onChange={(event) => setOnlyRefused(event.currentTarget.checked)}
+            mb={8}
+          />
+        )}
+        <Group gap="xs" ml="auto">
+          {detail !== null && (
+            <Button
+              variant="light"
+              size="xs"
+              leftSection={<IconWand size={14} aria-hidden />}
+              disabled={usual.length === 0}
+              onClick={() => {
+                edit.put(usual);
+                setUndone(usual.length);
+              }}
+            >
+              Mark the usual ones{usual.length === 0 ? "" : ` (${usual.length})`}
+            </Button>
+          )}
+          <AddField
+            detail={detail}
+            maps={maps}
+            candidates={candidates}
+            onAdd={(field, type) => {
+              edit.put([{ candidate: field, mark: { type, filterable: true, policy: false, column: null } }]);
+              setPlace(EVERYWHERE);
+              setOnlyRefused(false);
+              setText(field.name);
+            }}
+          />
+        </Group>
+      </Group>
+      {undone !== null && usual.length === 0 && edit.diff.length > 0 && (
+        <Text size="sm" role="status">
+          {counted(undone, "field")} marked as services like this usually mark them, and not saved yet. Look
+          through them: what is filterable can be searched by everybody within the traces they may see.
+        </Text>
+      )}
+      <Refused edit={edit} />
+      {shown.length === 0 ? (
+        <Text c="var(--tw-quiet)" py="md">
+          {isFiltered
+            ? onlyMarked && edit.stored.size === 0 && text === ""
+              ? "Nothing is marked yet. Turn off “Only marked” to see what can be."
+              : "No field fits. If spans have such a key and the sample did not show it, add it by hand."
+            : "The table has nothing that fields can be made of."}
+        </Text>
+      ) : (
+        <Paged items={shown} size={PAGE} what="fields" key={`${text} ${place} ${onlyMarked} ${order}`}>
+          {(fields) => (
+            <FieldsTable fields={fields} edit={edit} columnsOf={columnsOf} order={order} onOrder={setOrder} />
+          )}
+        </Paged>
+      )}
+    </Stack>
+  );
+}
+
+function isMarkedNow(edit: FieldChanges, candidate: Candidate): boolean {
+  const mark = edit.markOf(candidate);
+  return mark.filterable || mark.policy;
+}

@@ -1,0 +1,92 @@
+import { Alert, Button, Stack, Text } from "@mantine/core";
+import { IconAlertTriangle } from "@tabler/icons-react";
+import { useQuery } from "@tanstack/react-query";
+import { useState } from "react";
+import type { Api } from "../../api/client";
+import { ErrorNotice } from "../../components/ErrorNotice";
+import { FieldsEditor } from "./FieldsEditor";
+import { Loading } from "./Loading";
+import { tableQuery } from "./queries";
+import { SaveBar } from "./SaveBar";
+import type { FieldChanges } from "./useFieldChanges";
+
+const NO_COLUMNS: ReadonlyMap<string, string[]> = new Map();
+
+/** What people may search by, and what policies may use. */
+export function FieldsStep({
+  model,
+  binding,
+  edit,
+  onBack,
+  onNext,
+}: {
+  model: Api["AccessModel"];
+  binding: Api["Binding"];
+  edit: FieldChanges;
+  onBack: () => void;
+  onNext: () => void;
+}) {
+  const detail = useQuery(tableQuery(binding.database, binding.table));
+  const [onlyMarked, setOnlyMarked] = useState(false);
+  const willHave = edit.stored.size + edit.diff.reduce((sum, { kind }) => sum + CHANGE[kind], 0);
+  return (
+    <Stack gap="md">
+      <Text maw={760}>
+        Tick <b>Filterable</b> for what people and agents may search by, and <b>Policy</b> for what may decide
+        who sees a trace. Nothing else of a span can be used for either. The list is made from a sample of
+        recent spans; looking at it was recorded in the audit log.
+      </Text>
+      {detail.isPending ? (
+        <Loading what="a sample of spans" rows={10} />
+      ) : (
+        <>
+          {detail.error !== null && (
+            <ErrorNotice
+              error={detail.error}
+              title="The table could not be looked at"
+              onRetry={() => void detail.refetch()}
+            />
+          )}
+          <FieldsEditor
+            model={model}
+            binding={binding}
+            detail={detail.data ?? null}
+            edit={edit}
+            columnsOf={NO_COLUMNS}
+            onlyMarked={onlyMarked}
+            onOnlyMarked={setOnlyMarked}
+          />
+        </>
+      )}
+      {willHave === 0 && !detail.isPending && (
+        <Alert
+          color="yellow"
+          variant="light"
+          icon={<IconAlertTriangle aria-hidden />}
+          title="Nothing is marked yet"
+        >
+          Without fields, nobody can search by anything but time, and roles can only open everything or
+          nothing. “Mark the usual ones” is a good start.
+        </Alert>
+      )}
+      <SaveBar
+        edit={edit}
+        save={
+          edit.diff.length > 0 ? (
+            <Button loading={edit.isSaving} onClick={() => edit.save(onNext)}>
+              Save and continue
+            </Button>
+          ) : (
+            <Button onClick={onNext}>Continue</Button>
+          )
+        }
+      >
+        <Button variant="default" onClick={onBack}>
+          Back
+        </Button>
+      </SaveBar>
+    </Stack>
+  );
+}
+
+const CHANGE = { marked: 1, changed: 0, unmarked: -1 } as const;

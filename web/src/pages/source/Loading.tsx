@@ -1,0 +1,14 @@
+import { Skeleton, Stack, VisuallyHidden } from "@mantine/core";
+
+/** Rows that are still to come. */
+export function Loading({ what, rows = 6 }: { what: string; rows?: number }) {
+  return (
+    <Stack gap="xs" role="status" aria-busy>
+      <VisuallyHidden>Loading {what}</VisuallyHidden>
+      {Array.from({ length: rows }, (_, row) => (
+        // biome-ignore lint/suspicious/noArrayIndexKey: rows without identity
+        <Skeleton key={row} height={36} />
+      ))}
+    </Stack>
+  );
+}

@@ -1,0 +1,182 @@
+import { Alert, Group, Radio, Select, Stack, TagsInput, Text, Textarea, TextInput } from "@mantine/core";
+import { IconAlertTriangle } from "@tabler/icons-react";
+import { useQuery } from "@tanstack/react-query";
+import { api, ask } from "../../api/client";
+import { visible } from "../../lib/visible";
+import type { MarkedField } from "./fields";
+import classes from "./source.module.css";
+import type { Choice } from "./templates";
+
+/** What the role shall open, as a choice and as the expression that it stands for. */
+export function RoleForm({
+  fields,
+  choice,
+  expression,
+  title,
+  name,
+  nameError,
+  examplesOf,
+  onChoice,
+  onTitle,
+  onName,
+}: {
+  fields: MarkedField[];
+  choice: Choice;
+  expression: string;
+  title: string;
+  name: string;
+  nameError: string | null;
+  examplesOf: (map: string, name: string) => string[];
+  onChoice: (choice: Choice) => void;
+  onTitle: (title: string) => void;
+  onName: (name: string) => void;
+}) {
+  const [first] = fields;
+  return (
+    <Stack gap="md" maw={760}>
+      <Radio.Group
+        label="What shall the role open?"
+        value={choice.kind}
+        onChange={(kind) => {
+          if (kind === "everything") {
+            onChoice({ kind });
+          } else if (kind === "own") {
+            onChoice({ kind, expression });
+          } else if (first !== undefined) {
+            onChoice({ kind: "values", ref: first.ref, values: [] });
+          }
+        }}
+      >
+        <Stack gap="xs" mt="xs">
+          <Radio
+            value="values"
+            label="Traces by a value, such as one environment, team or service"
+            description={
+              fields.length === 0
+                ? "No field is marked for policies. Go back one step to mark some."
+                : "A trace is shown whole when any of its spans has the value."
+            }
+            disabled={fields.length === 0}
+          />
+          <Radio
+            value="everything"
+            label="Every trace"
+            description="For a trial, or where everybody may see everything."
+          />
+          <Radio
+            value="own"
+            label="An expression of my own"
+            description="In CEL, over the fields marked for policies."
+          />
+        </Stack>
+      </Radio.Group>
+      {choice.kind === "values" && (
+        <Values fields={fields} choice={choice} examplesOf={examplesOf} onChoice={onChoice} />
+      )}
+      {choice.kind === "everything" && (
+        <Alert
+          color="orange"
+          variant="light"
+          icon={<IconAlertTriangle aria-hidden />}
+          title="Whoever has this role sees every trace of the table"
+        >
+          That includes what is sent later, whoever it is about. Give it to few people.
+        </Alert>
+      )}
+      <Textarea
+        label="Policy"
+        description={
+          choice.kind === "own"
+            ? 'For example: ServiceName == "checkout" && "tenant.id" in SpanAttributes'
+            : "What the choice above says in CEL. Change it to write your own."
+        }
+        className={classes.code}
+        autosize
+        minRows={1}
+        maxRows={12}
+        spellCheck={false}
+        value={expression}
+        onChange={(event) => onChoice({ kind: "own", expression: event.currentTarget.value })}
+      />
+      <Group grow align="start" preventGrowOverflow={false}>
+        <TextInput
+          label="Title of the policy"
+          description="Says to people what it is for."
+          value={title}
+          onChange={(event) => onTitle(event.currentTarget.value)}
+          miw={220}
+        />
+        <TextInput
+          label="Name of the role"
+          description="Users are given roles by this name."
+          value={name}
+          onChange={(event) => onName(event.currentTarget.value)}
+          error={nameError}
+          miw={220}
+        />
+      </Group>
+    </Stack>
+  );
+}
+
+function Values({
+  fields,
+  choice,
+  examplesOf,
+  onChoice,
+}: {
+  fields: MarkedField[];
+  choice: Choice & { kind: "values" };
+  examplesOf: (map: string, name: string) => string[];
+  onChoice: (choice: Choice) => void;
+}) {
+  const field = fields.find(({ ref }) => ref === choice.ref);
+  const { data } = useQuery({
+    queryKey: ["filter-values", choice.ref, "first role"],
+    queryFn: ({ signal }) =>
+      ask(api.GET("/filter/values", { signal, params: { query: { ref: choice.ref, limit: 50 } } })),
+    enabled: field?.filterable === true && field.type !== "boolean",
+    // Only traces that are open already give values: without any, the sample's examples have to do.
+    retry: false,
+  });
+  const found = (data?.values ?? []).map(({ value }) => value);
+  const examples = field === undefined ? [] : examplesOf(field.map, field.name);
+  const values = [...new Set([...found, ...examples])].filter((value) => value !== "");
+  return (
+    <Group grow align="start" preventGrowOverflow={false}>
+      <Select
+        label="Field"
+        miw={220}
+        searchable
+        allowDeselect={false}
+        data={fields.map(({ ref }) => ({ value: ref, label: visible(ref) }))}
+        value={choice.ref}
+        onChange={(ref) => {
+          if (ref !== null) {
+            onChoice({ kind: "values", ref, values: [] });
+          }
+        }}
+      />
+      {field?.type === "boolean" ? (
+        <Text size="sm" mt={30} miw={220}>
+          Opens traces with a span on which this is true.
+        </Text>
+      ) : (
+        <TagsInput
+          label="Values"
+          miw={220}
+          placeholder={
+            choice.values.length > 0 ? "" : values.length > 0 ? "Choose or type" : "Type, then press Enter"
+          }
+          data={values}
+          value={choice.values}
+          onChange={(next) => onChoice({ ...choice, values: next })}
+          renderOption={({ option }) => visible(option.value)}
+          acceptValueOnBlur
+          maxDropdownHeight={280}
+          splitChars={[]}
+        />
+      )}
+    </Group>
+  );
+}

@@ -1,0 +1,99 @@
+import { Button, Collapse, Group, Table, Text, UnstyledButton } from "@mantine/core";
+import { useDisclosure } from "@mantine/hooks";
+import { IconChevronDown, IconChevronRight } from "@tabler/icons-react";
+import type { ReactNode } from "react";
+import { Visible } from "../../components/Visible";
+import { type Difference, describeMark } from "./fields";
+import { counted } from "./numbers";
+import classes from "./source.module.css";
+import type { FieldChanges } from "./useFieldChanges";
+
+const WORDS = { marked: "newly marked", changed: "changed", unmarked: "no longer marked" } as const;
+
+function summary(diff: Difference[]): string {
+  const parts = (["marked", "changed", "unmarked"] as const)
+    .map((kind) => ({ kind, count: diff.filter((one) => one.kind === kind).length }))
+    .filter(({ count }) => count > 0)
+    .map(({ kind, count }) => `${count} ${WORDS[kind]}`);
+  return `${counted(diff.length, "change")} not saved: ${parts.join(", ")}`;
+}
+
+/** What would be saved, and saving it as one change. */
+export function SaveBar({
+  edit,
+  save,
+  children,
+}: {
+  edit: FieldChanges;
+  /** The button that saves. */
+  save: ReactNode;
+  /** Further buttons, before it. */
+  children?: ReactNode;
+}) {
+  const [opened, { toggle }] = useDisclosure();
+  const { diff } = edit;
+  const adopts = diff.some(({ before, after }) => after?.column != null && after.column !== before?.column);
+  return (
+    <section className={classes.bar} aria-label="Changes of fields">
+      {diff.length > 0 && (
+        <>
+          <Collapse expanded={opened}>
+            <div className={classes.scroll} style={{ maxHeight: "40vh", overflowY: "auto" }}>
+              <Table verticalSpacing={4} aria-label="Changes that are not saved">
+                <Table.Thead>
+                  <Table.Tr>
+                    <Table.Th>Field</Table.Th>
+                    <Table.Th>Now</Table.Th>
+                    <Table.Th>After saving</Table.Th>
+                  </Table.Tr>
+                </Table.Thead>
+                <Table.Tbody>
+                  {diff.map(({ key, ref, before, after }) => (
+                    <Table.Tr key={key}>
+                      <Table.Td className={classes.name}>
+                        <Visible text={ref} most={200} />
+                      </Table.Td>
+                      <Table.Td>
+                        {before === null ? "not marked" : <Visible text={describeMark(before)} />}
+                      </Table.Td>
+                      <Table.Td>
+                        {after === null ? "not marked" : <Visible text={describeMark(after)} />}
+                      </Table.Td>
+                    </Table.Tr>
+                  ))}
+                </Table.Tbody>
+              </Table>
+            </div>
+          </Collapse>
+          {adopts && (
+            <Text size="sm" my="xs">
+              A column that policies are to read is first compared with the map in every row of the table. For
+              a large table this takes minutes: leave this page open.
+            </Text>
+          )}
+        </>
+      )}
+      <Group gap="sm" justify="space-between" mt={opened ? "xs" : 0}>
+        {diff.length === 0 ? (
+          <Text size="sm" c="var(--tw-quiet)">
+            {counted(edit.stored.size, "field")} marked. No changes.
+          </Text>
+        ) : (
+          <UnstyledButton onClick={toggle} aria-expanded={opened} className={classes.sort} fz="sm">
+            {opened ? <IconChevronDown size={16} aria-hidden /> : <IconChevronRight size={16} aria-hidden />}
+            {summary(diff)}
+          </UnstyledButton>
+        )}
+        <Group gap="sm">
+          {children}
+          {diff.length > 0 && (
+            <Button variant="default" onClick={edit.discard} disabled={edit.isSaving}>
+              Discard changes
+            </Button>
+          )}
+          {save}
+        </Group>
+      </Group>
+    </section>
+  );
+}

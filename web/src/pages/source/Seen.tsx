@@ -1,0 +1,88 @@
+import { Alert, Anchor, Button, Group, Loader, Text } from "@mantine/core";
+import { IconCheck, IconInfoCircle } from "@tabler/icons-react";
+import { useQuery } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
+import { ErrorNotice } from "../../components/ErrorNotice";
+import { counted } from "./numbers";
+import { tracesSeen } from "./queries";
+
+const DAY = 24;
+const MONTH = 30 * DAY;
+
+/** Whether the caller sees traces now, and what to do when not. */
+export function Seen({ role, held }: { role: string | null; held: string[] }) {
+  const { data, error, isFetching, refetch } = useQuery({
+    queryKey: ["traces-seen", role, held],
+    queryFn: async () => {
+      const day = await tracesSeen(DAY);
+      return day.traces > 0 ? { ...day, hours: DAY } : { ...(await tracesSeen(MONTH)), hours: MONTH };
+    },
+    // Without a role there is nothing to look for.
+    enabled: role !== null || held.length > 0,
+    staleTime: 0,
+    retry: false,
+  });
+  if (role === null && held.length === 0) {
+    return null;
+  }
+  if (error !== null) {
+    return (
+      <ErrorNotice
+        error={error}
+        title="Whether you can see traces could not be found out"
+        onRetry={() => void refetch()}
+      />
+    );
+  }
+  if (data === undefined) {
+    return (
+      <Group gap="xs" role="status">
+        <Loader size="xs" />
+        <Text size="sm">Looking whether you can see traces</Text>
+      </Group>
+    );
+  }
+  const roles = role === null ? held : [role];
+  if (data.traces > 0 && data.hours === DAY) {
+    return (
+      <Alert
+        role="status"
+        color="green"
+        variant="light"
+        icon={<IconCheck aria-hidden />}
+        title={`You can see traces now: ${data.more ? "more than " : ""}${data.traces} in the last 24 hours`}
+      >
+        <Text size="sm">
+          {role === null
+            ? `You have ${counted(held.length, "role")} besides admin: ${held.join(", ")}. Another one is possible, not needed.`
+            : `You have the role ${role}.`}{" "}
+          <Anchor component={Link} to="/search" inherit>
+            Search them
+          </Anchor>
+        </Text>
+      </Alert>
+    );
+  }
+  return (
+    <Alert
+      role="status"
+      color="yellow"
+      variant="light"
+      icon={<IconInfoCircle aria-hidden />}
+      title={
+        data.traces > 0
+          ? `None in the last 24 hours, but ${data.more ? "more than " : ""}${data.traces} in the last 30 days`
+          : "You cannot see any trace of the last 30 days"
+      }
+    >
+      <Text size="sm">
+        {data.traces > 0
+          ? "The role works. Look whether new spans still arrive in the table."
+          : `You have the role${roles.length === 1 ? "" : "s"} ${roles.join(", ")}, and no trace of that time satisfies a policy of it. Look whether the value is written exactly as in the spans, and whether spans arrive in the table at all; or try “Every trace” to find out.`}
+      </Text>
+      <Button mt="sm" size="xs" variant="default" loading={isFetching} onClick={() => void refetch()}>
+        Look again
+      </Button>
+    </Alert>
+  );
+}

@@ -1,0 +1,170 @@
+import { Badge, Button, Group, Stack, Switch, Table, Text, TextInput, VisuallyHidden } from "@mantine/core";
+import { IconSearch } from "@tabler/icons-react";
+import { useQuery } from "@tanstack/react-query";
+import { useState } from "react";
+import type { Api } from "../../api/client";
+import { EmptyState } from "../../components/EmptyState";
+import { ErrorNotice } from "../../components/ErrorNotice";
+import { Visible } from "../../components/Visible";
+import { visible } from "../../lib/visible";
+import { whyNot } from "./columns";
+import { Loading } from "./Loading";
+import { formatBytes, formatCount } from "./numbers";
+import { Paged } from "./Paged";
+import { tablesQuery } from "./queries";
+import classes from "./source.module.css";
+
+const PAGE = 30;
+
+function order(one: Api["Table"], other: Api["Table"]): number {
+  const proposed = Number(other.proposal !== null) - Number(one.proposal !== null);
+  return proposed !== 0 ? proposed : (other.rows ?? -1) - (one.rows ?? -1);
+}
+
+/** Which table holds the spans. */
+export function TableStep({
+  chosen,
+  bound,
+  onChoose,
+}: {
+  chosen: { database: string; table: string } | null;
+  bound: Api["Binding"] | null;
+  onChoose: (database: string, table: string) => void;
+}) {
+  const { data, error, isPending, refetch, isFetching } = useQuery(tablesQuery);
+  const [text, setText] = useState("");
+  const [all, setAll] = useState(false);
+  if (isPending) {
+    return <Loading what="tables" />;
+  }
+  if (error !== null) {
+    return (
+      <ErrorNotice error={error} onRetry={() => void refetch()} title="The tables could not be listed" />
+    );
+  }
+  const proposed = data.filter((table) => table.proposal !== null);
+  const others = data.length - proposed.length;
+  // Tables that will not do are in the way, unless there is nothing else or they are what is looked for.
+  const showAll = all || proposed.length === 0 || text !== "";
+  const shown = (showAll ? data : proposed)
+    .filter(({ database, name }) => `${database}.${name}`.toLowerCase().includes(text.trim().toLowerCase()))
+    .sort(order);
+  const recommended = [...proposed].sort(order)[0];
+  return (
+    <Stack gap="md">
+      <Text maw={720}>
+        Choose the table with one row for each span. Tables whose columns look like those of spans come first.
+        Tracewarden only ever reads it.
+      </Text>
+      <Group justify="space-between" gap="sm">
+        <TextInput
+          data-slash
+          aria-label="Search tables"
+          placeholder="Search tables"
+          leftSection={<IconSearch size={16} aria-hidden />}
+          value={text}
+          onChange={(event) => setText(event.currentTarget.value)}
+          w={{ base: "100%", xs: 280 }}
+        />
+        <Group gap="md">
+          {proposed.length > 0 && others > 0 && (
+            <Switch
+              label={`Show ${others === 1 ? "the other table" : `the ${others} other tables`}`}
+              checked={showAll}
+              disabled={text !== ""}
+              onChange={(event) => setAll(event.currentTarget.checked)}
+            />
+          )}
+          <Button variant="default" size="xs" loading={isFetching} onClick={() => void refetch()}>
+            Look again
+          </Button>
+        </Group>
+      </Group>
+      {data.length === 0 && (
+        <EmptyState title="The trace store has no tables that Tracewarden may see">
+          Send the first spans with the OpenTelemetry Collector's ClickHouse exporter, which creates the
+          table. If it exists, grant SELECT on it to the user that Tracewarden connects with. Then look again.
+        </EmptyState>
+      )}
+      {data.length > 0 && proposed.length === 0 && (
+        <Text>
+          No table has the usual columns of spans. Choose the right one nevertheless if there is one: its
+          columns can be named in the next step.
+        </Text>
+      )}
+      {data.length > 0 && shown.length === 0 && <Text>No table's name contains this text.</Text>}
+      {shown.length > 0 && (
+        <Paged items={shown} size={PAGE} what="tables" key={text}>
+          {(tables) => (
+            <div className={classes.scroll}>
+              <Table verticalSpacing="xs" highlightOnHover aria-label="Tables of the trace store">
+                <Table.Thead>
+                  <Table.Tr>
+                    <Table.Th>Table</Table.Th>
+                    <Table.Th visibleFrom="sm">Engine</Table.Th>
+                    <Table.Th className={classes.number}>Rows</Table.Th>
+                    <Table.Th className={classes.number} visibleFrom="xs">
+                      Size
+                    </Table.Th>
+                    <Table.Th>
+                      <VisuallyHidden>Choose</VisuallyHidden>
+                    </Table.Th>
+                  </Table.Tr>
+                </Table.Thead>
+                <Table.Tbody>
+                  {tables.map((table) => {
+                    const { database, name } = table;
+                    const is = (other: { database: string; table: string } | null) =>
+                      other?.database === database && other.table === name;
+                    return (
+                      <Table.Tr
+                        key={`${database} ${name}`}
+                        className={is(chosen) ? classes.chosen : undefined}
+                      >
+                        <Table.Td>
+                          <Group gap="xs">
+                            <Text span className={classes.name}>
+                              <Visible text={`${database}.${name}`} />
+                            </Text>
+                            {table === recommended && <Badge variant="light">Recommended</Badge>}
+                            {is(bound) && (
+                              <Badge variant="default" color="gray">
+                                Bound now
+                              </Badge>
+                            )}
+                          </Group>
+                          {table.proposal === null && (
+                            <Text size="xs" c="var(--tw-quiet)">
+                              <Visible text={whyNot(table, data)} />
+                            </Text>
+                          )}
+                        </Table.Td>
+                        <Table.Td visibleFrom="sm">{table.engine}</Table.Td>
+                        <Table.Td className={classes.number}>
+                          {table.rows === null ? "–" : formatCount(table.rows)}
+                        </Table.Td>
+                        <Table.Td className={classes.number} visibleFrom="xs">
+                          {table.bytes === null ? "–" : formatBytes(table.bytes)}
+                        </Table.Td>
+                        <Table.Td className={classes.number}>
+                          <Button
+                            size="xs"
+                            variant={table === recommended ? "filled" : "default"}
+                            onClick={() => onChoose(database, name)}
+                            aria-label={`Choose ${visible(`${database}.${name}`)}`}
+                          >
+                            Choose
+                          </Button>
+                        </Table.Td>
+                      </Table.Tr>
+                    );
+                  })}
+                </Table.Tbody>
+              </Table>
+            </div>
+          )}
+        </Paged>
+      )}
+    </Stack>
+  );
+}

@@ -1,0 +1,97 @@
+import { describe, expect, it } from "vitest";
+import type { Api } from "../../api/client";
+import {
+  bindingOf,
+  DISPLAYED,
+  doubled,
+  draftOf,
+  indexCandidates,
+  STRUCTURAL,
+  sameDraft,
+  whyNot,
+} from "./columns";
+
+const binding: Api["Binding"] = {
+  database: "otel",
+  table: "otel_traces",
+  trace_id: "TraceId",
+  span_id: "SpanId",
+  parent_span_id: "ParentSpanId",
+  timestamp: "Timestamp",
+  trace_index: "otel_traces_trace_id_ts",
+  display: { name: "SpanName", service: "ServiceName" },
+};
+
+function column(type: string, ...logical_types: Api["LogicalType"][]): Api["TableColumn"] {
+  return { name: "c", type, logical_types, key_logical_types: [], members: [] };
+}
+
+function table(name: string, engine = "MergeTree"): Api["Table"] {
+  return { database: "otel", name, engine, rows: 1, bytes: 1, proposal: null };
+}
+
+describe("a draft", () => {
+  it("gives the binding back that it was made of", () => {
+    expect(bindingOf("otel", "otel_traces", draftOf(binding))).toEqual(binding);
+  });
+
+  it("is none while a structural column is missing", () => {
+    expect(bindingOf("otel", "otel_traces", { ...draftOf(binding), span_id: "" })).toBeNull();
+    expect(bindingOf("otel", "otel_traces", draftOf(null))).toBeNull();
+  });
+
+  it("leaves out what is optional and not chosen", () => {
+    const bare = bindingOf("otel", "t", { ...draftOf(binding), trace_index: "", display_name: "" });
+    expect(bare).not.toHaveProperty("trace_index");
+    expect(bare?.display).toEqual({ service: "ServiceName" });
+  });
+
+  it("knows a change, and ids that share a column", () => {
+    const changed = { ...draftOf(binding), span_id: "TraceId" };
+    expect(sameDraft(draftOf(binding), draftOf(binding))).toBe(true);
+    expect(sameDraft(draftOf(binding), changed)).toBe(false);
+    expect(doubled(changed)).toEqual(["trace_id", "span_id"]);
+    expect(doubled(draftOf(null))).toEqual([]);
+  });
+});
+
+describe("what fits", () => {
+  const fits = (member: string, of: Api["TableColumn"]) =>
+    [...STRUCTURAL, ...DISPLAYED].find((part) => part.member === member)?.fits(of);
+
+  it("for ids are strings, of low cardinality or nullable or not", () => {
+    expect(fits("trace_id", column("LowCardinality(Nullable(String))", "string"))).toBe(true);
+    expect(fits("trace_id", column("FixedString(16)", "string"))).toBe(false);
+  });
+
+  it("for the time has no NULLs", () => {
+    expect(fits("timestamp", column("DateTime64(9, 'UTC')", "number"))).toBe(true);
+    expect(fits("timestamp", column("Nullable(DateTime)", "number"))).toBe(false);
+  });
+
+  it("for the duration is a number", () => {
+    expect(fits("duration", column("UInt64", "number"))).toBe(true);
+    expect(fits("duration", column("Nullable(UInt64)", "number"))).toBe(false);
+    expect(fits("duration", column("DateTime", "number"))).toBe(false);
+  });
+
+  it("for the kind may be an enumeration", () => {
+    expect(fits("kind", column("Enum8('a' = 1)", "string"))).toBe(true);
+  });
+});
+
+describe("tables", () => {
+  it("say why they are not proposed", () => {
+    const all = [table("spans", "Distributed"), table("spans_local")];
+    expect(whyNot(table("v", "MaterializedView"), all)).toMatch(/fills another table/);
+    expect(whyNot(table("otel_traces_trace_id_ts"), all)).toMatch(/trace index/);
+    expect(whyNot(table("spans_local"), all)).toMatch(/otel\.spans: bind that one/);
+    expect(whyNot(table("logs"), all)).toMatch(/usual names/);
+  });
+
+  it("that could be a trace index begin with the likely one", () => {
+    const all = [table("a"), table("t"), table("t_trace_id_ts"), table("v", "MaterializedView")];
+    expect(indexCandidates(all, "otel", "t")).toEqual(["t_trace_id_ts", "a"]);
+    expect(indexCandidates(all, "other", "t")).toEqual([]);
+  });
+});

@@ -1,0 +1,182 @@
+import type { Api } from "../../api/client";
+
+type Binding = Api["Binding"];
+type Column = Api["TableColumn"];
+
+export type Structural = "trace_id" | "span_id" | "parent_span_id" | "timestamp";
+export type Displayed = "name" | "service" | "duration" | "status" | "kind";
+
+type Part<Name> = {
+  member: Name;
+  label: string;
+  /** What it is for. */
+  purpose: string;
+  fits: (column: Column) => boolean;
+  /** What fits, in words. */
+  wanted: string;
+};
+
+/** The type within `Nullable` and `LowCardinality`, which mean the same here. */
+const bare = (type: string): string =>
+  type.replace(/^(?:(?:Nullable|LowCardinality)\()*/, "").replace(/\)+$/, "");
+
+// As the service checks them, so that only what it accepts is offered. It has the last word.
+const isString = ({ type }: Column) => bare(type) === "String";
+const isTime = ({ type }: Column) => /^DateTime(64)?(\(|$)/.test(type);
+const isText = ({ logical_types }: Column) => logical_types.includes("string");
+const isNumber = ({ type }: Column) => /^(LowCardinality\()?(U?Int(8|16|32|64)|Float(32|64))\)?$/.test(type);
+
+export const STRUCTURAL: Part<Structural>[] = [
+  {
+    member: "trace_id",
+    label: "Trace id",
+    purpose: "Which trace a span belongs to. Spans with the same value are shown, or hidden, together.",
+    fits: isString,
+    wanted: "a String column",
+  },
+  {
+    member: "span_id",
+    label: "Span id",
+    purpose: "Which span of its trace it is. Children name their parent by it.",
+    fits: isString,
+    wanted: "a String column",
+  },
+  {
+    member: "parent_span_id",
+    label: "Parent span id",
+    purpose: "The span that called this one; empty on the root. The tree of a trace is made of it.",
+    fits: isString,
+    wanted: "a String column",
+  },
+  {
+    member: "timestamp",
+    label: "Timestamp",
+    purpose: "When the span began. Searches are about a range of it.",
+    fits: isTime,
+    wanted: "a DateTime or DateTime64 column that is not nullable",
+  },
+];
+
+export const DISPLAYED: Part<Displayed>[] = [
+  {
+    member: "name",
+    label: "Name",
+    purpose: "What the span did, such as GET /cart. Titles results and the rows of a trace.",
+    fits: isText,
+    wanted: "a text column",
+  },
+  {
+    member: "service",
+    label: "Service",
+    purpose: "Who did it. Gives spans their colours, and counts how many services a trace crosses.",
+    fits: isText,
+    wanted: "a text column",
+  },
+  {
+    member: "duration",
+    label: "Duration",
+    purpose: "How long it took, in nanoseconds. Without it there are no bars and no durations.",
+    fits: isNumber,
+    wanted: "a number column that is not nullable",
+  },
+  {
+    member: "status",
+    label: "Status",
+    purpose: "Whether it failed. Errors are counted and marked by it.",
+    fits: isText,
+    wanted: "a text column",
+  },
+  {
+    member: "kind",
+    label: "Kind",
+    purpose: "Server, client, producer, consumer or internal. Shown with a span.",
+    fits: isText,
+    wanted: "a text column",
+  },
+];
+
+/** The wizard's draft of a binding: empty texts where nothing is chosen yet. */
+export type Draft = Record<Structural, string> &
+  Record<`display_${Displayed}`, string> & { trace_index: string };
+
+export function draftOf(binding: Binding | null): Draft {
+  const display = binding?.display ?? {};
+  return {
+    trace_id: binding?.trace_id ?? "",
+    span_id: binding?.span_id ?? "",
+    parent_span_id: binding?.parent_span_id ?? "",
+    timestamp: binding?.timestamp ?? "",
+    trace_index: binding?.trace_index ?? "",
+    display_name: display.name ?? "",
+    display_service: display.service ?? "",
+    display_duration: display.duration ?? "",
+    display_status: display.status ?? "",
+    display_kind: display.kind ?? "",
+  };
+}
+
+/** The binding that a draft stands for; `null` while a structural column is missing. */
+export function bindingOf(database: string, table: string, draft: Draft): Binding | null {
+  if (STRUCTURAL.some(({ member }) => draft[member] === "")) {
+    return null;
+  }
+  const { trace_id, span_id, parent_span_id, timestamp } = draft;
+  const display = Object.fromEntries(
+    DISPLAYED.map(({ member }) => [member, draft[`display_${member}`]]).filter(([, column]) => column !== ""),
+  );
+  return {
+    database,
+    table,
+    trace_id,
+    span_id,
+    parent_span_id,
+    timestamp,
+    ...(draft.trace_index === "" ? {} : { trace_index: draft.trace_index }),
+    display,
+  };
+}
+
+export function sameDraft(one: Draft, other: Draft): boolean {
+  return (Object.keys(one) as (keyof Draft)[]).every((member) => one[member] === other[member]);
+}
+
+/** What two parts cannot share: each id has a column of its own. */
+export function doubled(draft: Draft): Structural[] {
+  return STRUCTURAL.map(({ member }) => member).filter((member) =>
+    STRUCTURAL.some(
+      (other) =>
+        other.member !== member && draft[other.member] !== "" && draft[other.member] === draft[member],
+    ),
+  );
+}
+
+/** Why a table is not proposed, as far as its engine and name tell. */
+export function whyNot(table: Api["Table"], tables: Api["Table"][]): string {
+  if (table.engine === "MaterializedView") {
+    return "A materialized view only fills another table: bind that one.";
+  }
+  if (/_trace_id_ts(_local)?$/.test(table.name)) {
+    return "Looks like a trace index: it has the bounds of each trace, and no spans.";
+  }
+  const distributed = tables.find(
+    (other) =>
+      other.engine === "Distributed" &&
+      (`${other.name}_local` === table.name || `${other.name}_shard` === table.name),
+  );
+  if (distributed !== undefined) {
+    return `What one server keeps of ${distributed.database}.${distributed.name}: bind that one.`;
+  }
+  return "No columns found by their usual names for trace id, span id, parent span id and time.";
+}
+
+/** The tables that could be a trace index of one in `database`, the likely ones first. */
+export function indexCandidates(tables: Api["Table"][], database: string, table: string): string[] {
+  const likely = (name: string) =>
+    name === `${table}_trace_id_ts` ? 0 : /trace_id_ts|index/i.test(name) ? 1 : 2;
+  return tables
+    .filter(
+      (other) => other.database === database && other.name !== table && other.engine !== "MaterializedView",
+    )
+    .map(({ name }) => name)
+    .sort((one, other) => likely(one) - likely(other) || one.localeCompare(other));
+}

@@ -1,0 +1,45 @@
+import { describe, expect, it } from "vitest";
+import { type Candidate, fieldKey, refOf } from "./fields";
+import { COLUMNS, EVERYWHERE, type Listing, listed, placesOf } from "./listing";
+
+function candidate(map: string, name: string, rows: number | null, ...examples: string[]): Candidate {
+  const [key, ref] = [fieldKey(map, name), refOf(map, name)];
+  return { key, map, name, ref, storeTypes: [], types: ["string"], rows, sampledRows: 100, examples };
+}
+
+const all = [
+  candidate("SpanAttributes", "http.route", 40, "/cart"),
+  candidate("ResourceAttributes", "team", 90),
+  candidate("", "ServiceName", null),
+  candidate("SpanAttributes", "by.hand", null),
+];
+const names = (listing: Partial<Listing>) =>
+  listed(all, { text: "", place: EVERYWHERE, order: "frequency", only: null, ...listing }).map(
+    ({ name }) => name,
+  );
+
+describe("the list", () => {
+  it("begins with what most spans have and ends with what is not known", () => {
+    expect(names({})).toEqual(["ServiceName", "team", "http.route", "by.hand"]);
+    expect(names({ order: "name" })).toEqual(["team", "ServiceName", "by.hand", "http.route"]);
+  });
+
+  it("is searched by all words, in names and examples", () => {
+    expect(names({ text: "SPAN route" })).toEqual(["http.route"]);
+    expect(names({ text: "/cart" })).toEqual(["http.route"]);
+  });
+
+  it("can be of one place, or of some fields only", () => {
+    expect(names({ place: COLUMNS })).toEqual(["ServiceName"]);
+    expect(names({ place: "SpanAttributes" })).toEqual(["http.route", "by.hand"]);
+    expect(names({ only: new Set([fieldKey("ResourceAttributes", "team")]) })).toEqual(["team"]);
+  });
+
+  it("knows the places", () => {
+    expect(placesOf(all)).toEqual([
+      { place: "", count: 1 },
+      { place: "ResourceAttributes", count: 1 },
+      { place: "SpanAttributes", count: 2 },
+    ]);
+  });
+});

@@ -1,0 +1,59 @@
+const COUNTS: [string, number][] = [
+  ["T", 1e12],
+  ["B", 1e9],
+  ["M", 1e6],
+  ["k", 1e3],
+];
+const BYTES: [string, number][] = [
+  ["PB", 1e15],
+  ["TB", 1e12],
+  ["GB", 1e9],
+  ["MB", 1e6],
+  ["kB", 1e3],
+];
+
+function scaled(value: number, units: [string, number][], from: number): string | null {
+  for (const [at, [unit, size]] of units.entries()) {
+    if (value < Math.max(size, from)) {
+      continue;
+    }
+    const digits = Number((value / size).toPrecision(value / size >= 100 ? 3 : 2));
+    // 999,999 rounds to the next unit.
+    const larger = units[at - 1];
+    return digits >= 1_000 && larger !== undefined ? `1 ${larger[0]}` : `${digits} ${unit}`;
+  }
+  return null;
+}
+
+/** A number of rows as people say it: `850`, `9,120`, `1.2 M`. */
+export function formatCount(count: number): string {
+  return scaled(count, COUNTS, 10_000) ?? Math.round(count).toLocaleString("en");
+}
+
+/** A size as people say it: `512 B`, `3.4 GB`. */
+export function formatBytes(bytes: number): string {
+  return scaled(bytes, BYTES, 0) ?? `${Math.round(bytes)} B`;
+}
+
+/** How often something occurs: `64 %`, `0.3 %`, and never `0 %` or `100 %` for what is not quite that. */
+export function formatShare(part: number, whole: number): string {
+  if (whole <= 0) {
+    return "–";
+  }
+  const percent = (100 * part) / whole;
+  if (percent > 0 && percent < 0.1) {
+    return "< 0.1 %";
+  }
+  const shown = percent < 10 ? Number(percent.toFixed(1)) : Math.floor(percent);
+  return `${shown} %`;
+}
+
+/** `1 field`, `2 fields`. */
+export function counted(count: number, one: string, many = `${one}s`): string {
+  return `${count.toLocaleString("en")} ${count === 1 ? one : many}`;
+}
+
+/** How many times less: `12×`, `1.4×`, `1,300×`. */
+export function formatGain(gain: number): string {
+  return `${gain >= 10 ? Math.round(gain).toLocaleString("en") : Number(gain.toFixed(1))}×`;
+}

@@ -1,0 +1,116 @@
+import { queryOptions } from "@tanstack/react-query";
+import { ApiError, api, ask, askWithTag } from "../../api/client";
+import { queryClient } from "../../api/queries";
+
+/** The binding and the marked fields, with the tag that a change of them names. */
+export const schemaQuery = queryOptions({
+  queryKey: ["schema"],
+  queryFn: async ({ signal }) => {
+    const { data, tag } = await askWithTag(api.GET("/schema", { signal }));
+    return { model: data, tag: tag ?? "*" };
+  },
+});
+
+export const tablesQuery = queryOptions({
+  queryKey: ["schema", "tables"],
+  queryFn: async ({ signal }) => (await ask(api.GET("/schema/tables", { signal }))).tables,
+  staleTime: 60_000,
+});
+
+/** What a table holds. Each such look at example values is audited: one is enough while the page is used. */
+export const tableQuery = (database: string, table: string) =>
+  queryOptions({
+    queryKey: ["schema", "table", database, table],
+    queryFn: ({ signal }) =>
+      ask(api.GET("/schema/tables/{database}/{table}", { signal, params: { path: { database, table } } })),
+    staleTime: Number.POSITIVE_INFINITY,
+    refetchOnWindowFocus: false,
+  });
+
+export const ddlQuery = queryOptions({
+  queryKey: ["schema", "ddl"],
+  queryFn: ({ signal }) => ask(api.GET("/schema/ddl", { signal })),
+  staleTime: 60_000,
+  refetchOnWindowFocus: false,
+});
+
+/** A role by its name; `null` for none. */
+export const roleQuery = (name: string) =>
+  queryOptions({
+    queryKey: ["role", name, "if any"],
+    queryFn: async ({ signal }) => {
+      try {
+        return await ask(api.GET("/roles/{name}", { signal, params: { path: { name } } }));
+      } catch (error) {
+        if (error instanceof ApiError && error.status === 404) {
+          return null;
+        }
+        throw error;
+      }
+    },
+  });
+
+/** After a change of the binding or the fields: what follows from them. */
+export async function sourceChanged(): Promise<void> {
+  await Promise.all([
+    queryClient.invalidateQueries({ queryKey: schemaQuery.queryKey, exact: true }),
+    queryClient.invalidateQueries({ queryKey: ddlQuery.queryKey }),
+    queryClient.invalidateQueries({ queryKey: ["filter-schema"] }),
+  ]);
+}
+
+/** How many traces the caller can see in the last hours: up to 25, and whether there are more. */
+export async function tracesSeen(hours: number): Promise<{ traces: number; more: boolean }> {
+  const now = Date.now();
+  const page = await ask(
+    api.POST("/traces/query", {
+      body: {
+        view: "ids",
+        limit: 25,
+        from: new Date(now - hours * 3_600_000).toISOString(),
+        to: new Date(now).toISOString(),
+      },
+    }),
+  );
+  if (typeof page === "string") {
+    throw new Error("The service answered in another form than was asked for.");
+  }
+  return { traces: page.trace_ids?.length ?? 0, more: page.next_cursor !== undefined };
+}
+
+/** Gives the caller a role with a policy: makes or extends the role, then assigns it. Repeating it changes nothing more. */
+export async function takeRole(
+  username: string,
+  role: string,
+  policy: { title: string; expression: string },
+): Promise<void> {
+  const path = { name: role };
+  const existing = await askWithTag(api.GET("/roles/{name}", { params: { path } })).catch((error) => {
+    if (error instanceof ApiError && error.status === 404) {
+      return null;
+    }
+    throw error;
+  });
+  const policies = existing?.data.policies ?? [];
+  if (!policies.some(({ expression }) => expression === policy.expression)) {
+    const header = existing?.tag == null ? {} : { "If-Match": existing.tag };
+    await ask(
+      api.PUT("/roles/{name}", { params: { path, header }, body: { policies: [...policies, policy] } }),
+    );
+  }
+  const user = await askWithTag(api.GET("/users/{username}", { params: { path: { username } } }));
+  if (!user.data.roles.includes(role)) {
+    const header = user.tag === null ? {} : { "If-Match": user.tag };
+    await ask(
+      api.PATCH("/users/{username}", {
+        params: { path: { username }, header },
+        body: { roles: [...user.data.roles, role] },
+      }),
+    );
+  }
+  await Promise.all(
+    [["me"], ["roles"], ["role"], ["users"], ["user"], ["filter-schema"], ["filter-values"]].map((queryKey) =>
+      queryClient.invalidateQueries({ queryKey }),
+    ),
+  );
+}

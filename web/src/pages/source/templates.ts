@@ -1,0 +1,88 @@
+import { type MarkedField, quoted } from "./fields";
+
+/** What a first role shall open. */
+export type Choice =
+  | { kind: "values"; ref: string; values: string[] }
+  | { kind: "everything" }
+  | { kind: "own"; expression: string };
+
+/** Fields that a role can be made of by choosing values, the likeliest first. */
+export function fieldsForRoles(marked: MarkedField[]): MarkedField[] {
+  const likelihood = ({ name, map }: MarkedField) => {
+    if (/^(deployment\.environment(\.name)?|env|environment)$/i.test(name)) return 0;
+    if (/team|tenant|customer|namespace|project|org/i.test(name)) return 1;
+    if (/service/i.test(name) && map === "") return 2;
+    return 3;
+  };
+  return marked
+    .filter(({ policy, type }) => policy && type !== "number")
+    .sort((one, other) => likelihood(one) - likelihood(other) || one.ref.localeCompare(other.ref));
+}
+
+/** The CEL expression of a choice; empty while there is nothing to say. */
+export function expressionOf(choice: Choice, marked: MarkedField[]): string {
+  if (choice.kind === "own") {
+    return choice.expression;
+  }
+  if (choice.kind === "everything") {
+    return "true";
+  }
+  const field = marked.find(({ ref }) => ref === choice.ref);
+  if (field === undefined) {
+    return "";
+  }
+  const { ref, type } = field;
+  if (type === "boolean") {
+    return ref;
+  }
+  const [first] = choice.values;
+  if (first === undefined) {
+    return "";
+  }
+  const list = `[${choice.values.map(quoted).join(", ")}]`;
+  if (type === "string_array") {
+    return choice.values.length === 1 ? `${quoted(first)} in ${ref}` : `${ref}.exists(one, one in ${list})`;
+  }
+  return choice.values.length === 1 ? `${ref} == ${quoted(first)}` : `${ref} in ${list}`;
+}
+
+/** What to call a choice: the policy's title. */
+export function titleOf(choice: Choice, marked: MarkedField[]): string {
+  if (choice.kind === "everything") {
+    return "Every trace";
+  }
+  const field = choice.kind === "values" ? marked.find(({ ref }) => ref === choice.ref) : undefined;
+  if (choice.kind === "own" || field === undefined) {
+    return "";
+  }
+  if (field.type === "boolean") {
+    return `Traces with ${field.name}`;
+  }
+  return choice.values.length === 0 ? "" : `Traces with ${field.name} ${choice.values.join(" or ")}`;
+}
+
+/** A name that a role may have, after what it opens. */
+export function roleNameOf(choice: Choice): string {
+  const words =
+    choice.kind === "everything"
+      ? "all"
+      : choice.kind === "values"
+        ? choice.values.slice(0, 2).join("-")
+        : "my";
+  const slug = `${words}-traces`
+    .toLowerCase()
+    .replace(/[^a-z0-9._-]+/g, "-")
+    .replace(/^[^a-z0-9]+/, "")
+    .slice(0, 64);
+  return slug === "" || slug === "traces" ? "my-traces" : slug;
+}
+
+/** Why a name is none for a role; `null` when it is one. */
+export function whyNoRoleName(name: string): string | null {
+  if (name === "admin") {
+    return "“admin” gives administration. Choose another name, so that others can have this role without administering.";
+  }
+  return /^[a-z0-9][a-z0-9._-]{0,63}$/.test(name)
+    ? null
+    : "1 to 64 of the characters a–z, 0–9, dot, underscore and hyphen; begins with a letter or digit.";
+}

@@ -1,0 +1,106 @@
+import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { useMemo, useState } from "react";
+import { type Api, ApiError, api, askWithTag } from "../../api/client";
+import {
+  byKey,
+  type Candidate,
+  type Changes,
+  changed,
+  differences,
+  type Mark,
+  markNow,
+  marksToSend,
+} from "./fields";
+import { schemaQuery, sourceChanged } from "./queries";
+import { refusalOf } from "./refusals";
+
+export type FieldChanges = ReturnType<typeof useFieldChanges>;
+
+/** Changes of the marked fields that are not saved yet, and saving them all as one.
+ *
+ * Only what differs is kept, not the whole set: when somebody else changes fields in the meantime, it applies to theirs. */
+export function useFieldChanges(schema: { model: Api["AccessModel"]; tag: string } | undefined) {
+  const client = useQueryClient();
+  const [changes, setChanges] = useState<Changes>({});
+  const marked = schema?.model.fields;
+  const stored = useMemo(() => byKey(marked ?? []), [marked]);
+  const diff = useMemo(() => differences(marked ?? [], changes), [marked, changes]);
+
+  const save = useMutation({
+    mutationFn: async () => {
+      const fields = marksToSend(marked ?? [], changes);
+      try {
+        const { data, tag } = await askWithTag(
+          api.PUT("/schema/fields", {
+            body: { fields },
+            params: { header: { "If-Match": schema?.tag ?? "" } },
+          }),
+        );
+        return { model: data, tag: tag ?? "*" };
+      } catch (error) {
+        throw new Refused(error, fields);
+      }
+    },
+    onSuccess: async (saved) => {
+      client.setQueryData(schemaQuery.queryKey, saved);
+      setChanges({});
+      await sourceChanged();
+    },
+    onError: (error) => {
+      if (error instanceof Refused && error.isOutdated) {
+        void client.invalidateQueries({ queryKey: schemaQuery.queryKey, exact: true });
+      }
+    },
+  });
+
+  const refused = save.error instanceof Refused ? save.error : null;
+  const refusal = useMemo(
+    () => (refused === null ? null : refusalOf(refused.cause, refused.sent, diff)),
+    [refused, diff],
+  );
+
+  const put = (marks: { candidate: Pick<Candidate, "key" | "map" | "name">; mark: Mark }[]) => {
+    const added = marks.map(({ candidate: { key, map, name }, mark }) => [key, { map, name, mark }] as const);
+    setChanges((before) => ({ ...before, ...Object.fromEntries(added) }));
+  };
+
+  return {
+    changes,
+    stored,
+    diff,
+    refusal,
+    /** What was refused, for people; already told at the fields where `refusal` says so. */
+    error: refused === null ? save.error : refused.cause,
+    isSaving: save.isPending,
+    markOf: (candidate: Candidate) => markNow(candidate, stored, changes),
+    change: (candidate: Candidate, change: Partial<Mark>) =>
+      put([
+        {
+          candidate,
+          mark: changed(candidate.map, candidate.name, markNow(candidate, stored, changes), change),
+        },
+      ]),
+    put,
+    undo: (key: string) =>
+      setChanges((before) => Object.fromEntries(Object.entries(before).filter(([other]) => other !== key))),
+    discard: () => {
+      save.reset();
+      setChanges({});
+    },
+    save: (then?: () => void) => save.mutate(undefined, then === undefined ? {} : { onSuccess: then }),
+  };
+}
+
+/** A refusal, with what was sent: its pointers count in that. */
+class Refused extends Error {
+  readonly sent: Api["FieldMark"][];
+
+  constructor(cause: unknown, sent: Api["FieldMark"][]) {
+    super("refused", { cause });
+    this.sent = sent;
+  }
+
+  get isOutdated(): boolean {
+    return this.cause instanceof ApiError && this.cause.status === 412;
+  }
+}

@@ -1,0 +1,71 @@
+import type { Api } from "../../api/client";
+import { type Candidate, changed, type Mark, type MarkedField } from "./fields";
+
+/** Keys that say whose a trace is, or where it ran: what policies are made of. */
+const BELONGING =
+  /^(?:.*[._-])?(?:tenant|team|customer|organi[sz]ation|org|account|project|department|business_unit)(?:[._-]?(?:id|name|slug|key))?$/i;
+
+const FOR_POLICIES = new Set([
+  "deployment.environment",
+  "deployment.environment.name",
+  "service.namespace",
+  "k8s.namespace.name",
+  "k8s.cluster.name",
+  "cloud.account.id",
+  "env",
+  "environment",
+]);
+
+const FOR_SEARCH = new Set([
+  "http.route",
+  "http.method",
+  "http.request.method",
+  "http.status_code",
+  "http.response.status_code",
+  "rpc.service",
+  "rpc.method",
+  "db.system",
+  "db.system.name",
+  "messaging.destination.name",
+  "error.type",
+  "service.version",
+  "user.id",
+  "enduser.id",
+  "gen_ai.operation.name",
+  "gen_ai.request.model",
+]);
+
+const NUMBERS = new Set(["http.status_code", "http.response.status_code"]);
+
+/** How fields that most services of this kind mark are usually marked; those that are marked already are left alone.
+ *
+ * Whether spans have them is what the candidates tell, so that nothing is proposed that is not there. */
+export function usualMarks(
+  candidates: Candidate[],
+  binding: Api["Binding"],
+  marked: ReadonlyMap<string, MarkedField>,
+): { candidate: Candidate; mark: Mark }[] {
+  const display = binding.display ?? {};
+  const named = new Set([display.name, display.service, display.status, display.kind]);
+  const found: { candidate: Candidate; mark: Mark }[] = [];
+  for (const candidate of candidates) {
+    if (marked.has(candidate.key)) {
+      continue;
+    }
+    const { map, name, types } = candidate;
+    const isColumn = map === "";
+    const policy = isColumn
+      ? named.has(name) || name === "Events.Name"
+      : FOR_POLICIES.has(name) || BELONGING.test(name);
+    const search = isColumn ? name === display.duration : FOR_SEARCH.has(name);
+    if (!policy && !search) {
+      continue;
+    }
+    const type = !isColumn && NUMBERS.has(name) && types.includes("number") ? "number" : types[0];
+    if (type !== undefined) {
+      const none: Mark = { type, filterable: false, policy: false, column: null };
+      found.push({ candidate, mark: changed(map, name, none, { filterable: true, policy }) });
+    }
+  }
+  return found;
+}
