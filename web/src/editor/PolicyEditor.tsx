@@ -18,7 +18,7 @@ import {
   IconCircleCheck,
   IconCircleX,
 } from "@tabler/icons-react";
-import { useQuery } from "@tanstack/react-query";
+import { keepPreviousData, useQuery } from "@tanstack/react-query";
 import { lazy, type ReactNode, Suspense, useId, useMemo, useRef, useState } from "react";
 import type { Api } from "../api/client";
 import { useMe } from "../app/useMe";
@@ -64,7 +64,12 @@ export function PolicyEditor({
   const vocabulary = useVocabulary();
   const handle = useRef<EditorHandle>(null);
   const [settled] = useDebouncedValue(value, PAUSE_MS);
-  const check = useQuery({ ...checkQuery(settled), enabled: me.is_admin && settled.trim() !== "" });
+  const check = useQuery({
+    ...checkQuery(settled),
+    enabled: me.is_admin && settled.trim() !== "",
+    // Until the answer comes, the one to the text before is shown, so that typing does not make the page flicker.
+    placeholderData: keepPreviousData,
+  });
   const fresh = check.isPlaceholderData ? undefined : check.data;
   const fixes = useQuery(fixesQuery(settled, fresh));
   const told = useOfText(value, diagnostics, warnings);

@@ -1,4 +1,4 @@
-import { keepPreviousData, queryOptions } from "@tanstack/react-query";
+import { queryOptions } from "@tanstack/react-query";
 import { type Api, api, ask } from "../api/client";
 import { better, candidates, type Fix } from "./fixes";
 
@@ -33,8 +33,6 @@ export const checkQuery = (expression: string) =>
   queryOptions({
     queryKey: ["policy-check", expression],
     queryFn: ({ signal }) => check(expression, signal),
-    // Until the answer comes, the one to the text before is shown, so that typing does not make the page flicker.
-    placeholderData: keepPreviousData,
     staleTime: 60_000,
     gcTime: 60_000,
   });

@@ -1,5 +1,144 @@
+import { Anchor, Badge, Box, Button, Loader, ScrollArea, Table, Text, TextInput } from "@mantine/core";
+import { IconPlus, IconSearch, IconShieldLock } from "@tabler/icons-react";
+import { useQueries, useQuery } from "@tanstack/react-query";
+import { getRouteApi, Link } from "@tanstack/react-router";
+import type { Api } from "../../api/client";
+import { rolesQuery } from "../../api/queries";
+import { AdminOnly } from "../../components/AdminOnly";
+import { EmptyState } from "../../components/EmptyState";
+import { ErrorNotice } from "../../components/ErrorNotice";
+import { PageLink } from "../../components/links";
 import { PageTitle } from "../../components/PageTitle";
+import { Time } from "../../components/Time";
+import { Visible } from "../../components/Visible";
+import { countOf, matching, members } from "./listing";
+import { roleQuery } from "./queries";
+import classes from "./roles.module.css";
 
+const route = getRouteApi("/app/roles");
+
+/** All roles. */
 export function RolesPage() {
-  return <PageTitle title="RolesPage" />;
+  return (
+    <AdminOnly>
+      <PageTitle title="Roles">
+        <Button component={Link} to="/new-role" leftSection={<IconPlus size={16} aria-hidden />}>
+          New role
+        </Button>
+      </PageTitle>
+      <Text c="var(--tw-quiet)" mb="md" maw={720}>
+        A role opens traces to its members: a trace is shown, whole, when any of its spans satisfies any
+        policy of any of their roles. Whoever has no role sees nothing.
+      </Text>
+      <RoleTable />
+    </AdminOnly>
+  );
+}
+
+function RoleTable() {
+  const { find = "" } = route.useSearch();
+  const navigate = route.useNavigate();
+  const { data, error, refetch } = useQuery(rolesQuery);
+  const found = matching(data?.roles ?? [], find);
+  // Who holds a role stands with the role alone.
+  const details = useQueries({ queries: found.map(({ name }) => roleQuery(name)) });
+  if (error !== null) {
+    return <ErrorNotice error={error} onRetry={() => void refetch()} />;
+  }
+  if (data === undefined) {
+    return <Loader aria-label="Loading roles" />;
+  }
+  return (
+    <>
+      <TextInput
+        aria-label="Find a role"
+        placeholder="Find by name, title or expression"
+        leftSection={<IconSearch size={16} aria-hidden />}
+        data-slash
+        maw={360}
+        mb="sm"
+        value={find}
+        onChange={(event) => {
+          const text = event.currentTarget.value;
+          void navigate({ search: text === "" ? {} : { find: text }, replace: true });
+        }}
+      />
+      {found.length === 0 ? (
+        <EmptyState title="No role is like this" icon={<IconShieldLock size={32} aria-hidden />}>
+          Look for something else, or{" "}
+          <Anchor component={Link} to="/new-role" inherit>
+            make a new role
+          </Anchor>
+          .
+        </EmptyState>
+      ) : (
+        <ScrollArea>
+          <Table highlightOnHover verticalSpacing="xs" className={classes.roles} aria-label="Roles">
+            <Table.Thead>
+              <Table.Tr>
+                <Table.Th scope="col">Role</Table.Th>
+                <Table.Th scope="col">Policies</Table.Th>
+                <Table.Th scope="col">Members</Table.Th>
+                <Table.Th scope="col">Changed</Table.Th>
+              </Table.Tr>
+            </Table.Thead>
+            <Table.Tbody>
+              {found.map((role, index) => (
+                <RoleRow key={role.name} role={role} holders={details[index]?.data?.data.members} />
+              ))}
+            </Table.Tbody>
+          </Table>
+        </ScrollArea>
+      )}
+      {data.roles.every((role) => role.name === "admin") && (
+        <EmptyState title="No role opens traces yet" icon={<IconShieldLock size={32} aria-hidden />}>
+          Until one does, nobody sees any trace, administrators included. Make a role, then give it to users.
+        </EmptyState>
+      )}
+    </>
+  );
+}
+
+function RoleRow({ role, holders }: { role: Api["Role"]; holders: readonly string[] | undefined }) {
+  const builtIn = role.name === "admin";
+  return (
+    <Table.Tr>
+      <Table.Th scope="row" fw={500}>
+        <PageLink to="/roles/$name" params={{ name: role.name }} inherit>
+          {role.name}
+        </PageLink>
+        {builtIn && (
+          <Badge ml="xs" size="sm" variant="default" tt="none" fw={500}>
+            built in
+          </Badge>
+        )}
+      </Table.Th>
+      <Table.Td>
+        <Text size="sm">{countOf(role.policies.length, "policy", "policies")}</Text>
+        <Text size="xs" c="var(--tw-quiet)" lineClamp={1} className={classes.titles}>
+          {builtIn && role.policies.length === 0 ? (
+            "Administers; opens no trace of its own"
+          ) : (
+            <Visible text={role.policies.map((policy) => policy.title).join(" · ")} most={200} />
+          )}
+        </Text>
+      </Table.Td>
+      <Table.Td>
+        {holders === undefined ? (
+          <Box c="var(--tw-quiet)">…</Box>
+        ) : (
+          <>
+            <Text size="sm">{countOf(holders.length, "member", "members")}</Text>
+            <Text size="xs" c="var(--tw-quiet)" lineClamp={1} className={classes.titles}>
+              <Visible text={members(holders)} />
+            </Text>
+          </>
+        )}
+      </Table.Td>
+      <Table.Td>
+        {/* The built-in role begins with the clock's first second. */}
+        {role.updated_at.startsWith("1970-") ? "–" : <Time at={role.updated_at} digits={0} />}
+      </Table.Td>
+    </Table.Tr>
+  );
 }

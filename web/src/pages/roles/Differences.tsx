@@ -1,0 +1,70 @@
+import { Badge, Paper, Stack, Text } from "@mantine/core";
+import { Visible } from "../../components/Visible";
+import { type Difference, type DraftPolicy, differences, textDifferences } from "./draft";
+import classes from "./roles.module.css";
+
+const COLOURS = { added: "green", removed: "red", changed: "blue" } as const;
+
+/** The policies that are different between two versions of a role. */
+export function Differences({
+  before,
+  after,
+}: {
+  before: readonly DraftPolicy[];
+  after: readonly DraftPolicy[];
+}) {
+  const { policies, reordered } = differences(before, after);
+  return (
+    <Stack gap="sm">
+      {policies.map((one) => (
+        <OnePolicy key={`${one.kind} ${one.policy.key}`} difference={one} />
+      ))}
+      {reordered && <Text size="sm">The order is another, which changes nothing of what is opened.</Text>}
+      {policies.length === 0 && !reordered && <Text size="sm">Nothing is different.</Text>}
+    </Stack>
+  );
+}
+
+function OnePolicy({ difference }: { difference: Difference }) {
+  const { kind, policy } = difference;
+  const none = { title: "", description: "", expression: "" };
+  const old = kind === "changed" ? difference.before : kind === "removed" ? policy : none;
+  const now = kind === "removed" ? none : policy;
+  return (
+    <Paper component="section" withBorder p="sm" aria-label={`Policy ${kind}`}>
+      <Badge variant="light" color={COLOURS[kind]} c="var(--mantine-color-text)" tt="none" mb={6}>
+        {kind}
+      </Badge>
+      <Text size="sm" fw={500} mb={4}>
+        <Changed before={old.title} after={now.title} />
+      </Text>
+      <pre className={classes.expression}>
+        <Changed before={old.expression} after={now.expression} />
+      </pre>
+      {(old.description !== "" || now.description !== "") && (
+        <Text size="sm" mt={4} c="var(--tw-quiet)" style={{ whiteSpace: "pre-wrap" }}>
+          <Changed before={old.description} after={now.description} />
+        </Text>
+      )}
+    </Paper>
+  );
+}
+
+/** A text as it becomes; what goes and what comes is marked when both are there. */
+function Changed({ before, after }: { before: string; after: string }) {
+  if (before === "" || after === "") {
+    return <Visible text={before + after} />;
+  }
+  return textDifferences(before, after).map(({ kind, text }, place) => {
+    const key = `${place} ${kind}`;
+    if (kind === "same") {
+      return <Visible key={key} text={text} />;
+    }
+    const Change = kind === "added" ? "ins" : "del";
+    return (
+      <Change key={key} className={classes[kind]}>
+        <Visible text={text} />
+      </Change>
+    );
+  });
+}

@@ -1,0 +1,191 @@
+import { Anchor, Breadcrumbs, Button, Stack, Text, TextInput } from "@mantine/core";
+import { useMutation, useQuery } from "@tanstack/react-query";
+import { Link, useNavigate } from "@tanstack/react-router";
+import { useMemo, useState } from "react";
+import { ApiError } from "../../api/client";
+import { filterSchemaQuery, queryClient, rolesQuery } from "../../api/queries";
+import { AdminOnly } from "../../components/AdminOnly";
+import { ErrorNotice } from "../../components/ErrorNotice";
+import { PageLink } from "../../components/links";
+import { PageTitle } from "../../components/PageTitle";
+import { Section } from "../../components/Section";
+import { UnsavedChanges } from "../../components/UnsavedChanges";
+import { Visible } from "../../components/Visible";
+import { policyFields } from "../../editor/vocabulary";
+import { type DraftPolicy, nameProblem, newPolicy } from "./draft";
+import { refusalOf } from "./PolicyCard";
+import { PolicyList } from "./PolicyList";
+import { saveRole } from "./queries";
+import { Review } from "./Review";
+import classes from "./roles.module.css";
+import { SaveBar } from "./SaveBar";
+import { TryIt } from "./TryIt";
+import { templatesOf } from "./templates";
+import { useReview } from "./useReview";
+
+const NOBODY: string[] = [];
+const NOTHING: DraftPolicy[] = [];
+
+/** A role that is not stored yet. */
+export function NewRolePage() {
+  return (
+    <AdminOnly>
+      <Breadcrumbs mb="xs">
+        <Anchor component={Link} to="/roles">
+          Roles
+        </Anchor>
+        <Text span>New role</Text>
+      </Breadcrumbs>
+      <PageTitle title="New role" />
+      <NewRole />
+    </AdminOnly>
+  );
+}
+
+function NewRole() {
+  const [name, setName] = useState("");
+  const [asked, setAsked] = useState(false);
+  const [draft, setDraft] = useState<readonly DraftPolicy[]>([]);
+  const roles = useQuery(rolesQuery);
+  const review = useReview(false);
+  const navigate = useNavigate();
+  const taken = roles.data?.roles.some((role) => role.name === name) ?? false;
+  const wrong = nameProblem(name);
+  const save = useMutation({
+    mutationFn: async () => {
+      // A save without a version replaces whatever has the name: look once more whether anything has.
+      const { roles } = await queryClient.fetchQuery({ ...rolesQuery, staleTime: 0 });
+      if (roles.some((role) => role.name === name)) {
+        throw new Error(`Meanwhile there is a role ${name}. Choose another name.`);
+      }
+      return saveRole(name, draft, null);
+    },
+    onSuccess: () => navigate({ to: "/roles/$name", params: { name }, ignoreBlocker: true }),
+    onSettled: review.close,
+  });
+  const refused = useMemo(() => refusalOf(save.error, draft.length), [save.error, draft.length]);
+  const nameError = (name !== "" || asked) && wrong !== null ? wrong : null;
+  const problem = nameError === null && !taken ? review.problem : "The role needs another name.";
+  return (
+    <Stack gap="md">
+      <UnsavedChanges when={(name !== "" || draft.length > 0) && !save.isSuccess} />
+      <div className={classes.head}>
+        <TextInput
+          className={classes.grow ?? ""}
+          label="Name"
+          description="1 to 64 of a-z, 0-9, dot, underscore and hyphen. It cannot be changed later."
+          required
+          withAsterisk={false}
+          autoComplete="off"
+          spellCheck={false}
+          autoFocus
+          maw={520}
+          value={name}
+          error={
+            taken ? (
+              <>
+                There is such a role already:{" "}
+                <PageLink to="/roles/$name" params={{ name }} inherit>
+                  {name}
+                </PageLink>
+              </>
+            ) : (
+              nameError
+            )
+          }
+          onChange={(event) => setName(event.currentTarget.value)}
+        />
+      </div>
+      {save.isError && (
+        <ErrorNotice
+          error={save.error}
+          {...(save.error instanceof ApiError ? {} : { title: "The role was not made" })}
+        />
+      )}
+      <Templates
+        onChoose={({ title, description, expression }) =>
+          setDraft([...draft, newPolicy({ title, description, expression })])
+        }
+      />
+      <PolicyList
+        draft={draft}
+        onChange={(next) => {
+          review.forget();
+          setDraft(next);
+        }}
+        refused={refused}
+      />
+      {draft.length > 0 && <TryIt name={name} draft={draft} members={NOBODY} />}
+      <SaveBar
+        problem={(asked ? problem : null) ?? review.problem}
+        onReview={async () => {
+          setAsked(true);
+          if (wrong === null && !taken) {
+            await review.open(draft);
+          }
+        }}
+      />
+      {review.opened && (
+        <Review
+          name={name}
+          before={NOTHING}
+          after={draft}
+          members={NOBODY}
+          busy={save.isPending}
+          error={null}
+          onSave={() => save.mutate()}
+          onClose={review.close}
+        />
+      )}
+    </Stack>
+  );
+}
+
+/** Usual first policies, made of the fields that are marked. */
+function Templates({ onChoose }: { onChoose: (template: ReturnType<typeof templatesOf>[number]) => void }) {
+  const schema = useQuery(filterSchemaQuery);
+  const fields = policyFields(schema.data?.fields ?? []);
+  const templates = templatesOf(fields);
+  if (schema.data === undefined) {
+    return null;
+  }
+  if (fields.length === 0) {
+    return (
+      <Section title="Nothing to write policies about yet">
+        <Text size="sm">
+          No field is marked for policies.{" "}
+          <PageLink to="/source" inherit>
+            Mark some under Trace source
+          </PageLink>{" "}
+          first, such as the service or the team.
+        </Text>
+      </Section>
+    );
+  }
+  if (templates.length === 0) {
+    return null;
+  }
+  return (
+    <Section title="Begin with" about="Each adds a policy that you can change.">
+      <ul className={classes.templates} aria-label="Templates">
+        {templates.map((template) => (
+          <li key={template.expression}>
+            <Button
+              variant="default"
+              h="auto"
+              className={classes.template ?? ""}
+              onClick={() => onChoose(template)}
+            >
+              <span>
+                <Visible text={template.title} most={100} />
+                <code>
+                  <Visible text={template.expression} most={160} />
+                </code>
+              </span>
+            </Button>
+          </li>
+        ))}
+      </ul>
+    </Section>
+  );
+}

@@ -1,0 +1,138 @@
+import { ActionIcon, Group, Paper, Stack, Text, Textarea, TextInput, Tooltip } from "@mantine/core";
+import { IconArrowDown, IconArrowUp, IconCopy, IconTrash } from "@tabler/icons-react";
+import type { ReactNode } from "react";
+import { type Api, ApiError } from "../../api/client";
+import { PolicyEditor } from "../../editor/PolicyEditor";
+import { refusals } from "../../editor/remarks";
+import { visible } from "../../lib/visible";
+import type { DraftPolicy } from "./draft";
+
+const NONE: readonly Api["Diagnostic"][] = [];
+
+/** What a refused save said of one member of a policy. */
+function messageAt(problem: Api["ProblemDetails"] | undefined, pointer: string): string | null {
+  const found = (problem?.errors ?? []).filter((member) => member.pointer === pointer);
+  return found.length === 0 ? null : found.map(({ detail }) => detail).join(" ");
+}
+
+/** One policy: its title, what it is for, its expression, and its place among the others. */
+export function PolicyCard({
+  policy,
+  index,
+  count,
+  refused,
+  warnings = NONE,
+  onChange,
+  onMove,
+  onDuplicate,
+  onRemove,
+}: {
+  policy: DraftPolicy;
+  index: number;
+  count: number;
+  /** Why the last save was refused. */
+  refused: Refusal | null;
+  warnings: readonly Api["Diagnostic"][] | undefined;
+  onChange: (part: Partial<DraftPolicy>) => void;
+  onMove: (to: number) => void;
+  onDuplicate: () => void;
+  onRemove: () => void;
+}) {
+  const number = index + 1;
+  const called = policy.title === "" ? `policy ${number}` : `policy ${number}, ${visible(policy.title)}`;
+  return (
+    <Paper component="section" withBorder p="sm" aria-label={`Policy ${number}`}>
+      <Stack gap="sm">
+        <Group justify="space-between" gap="xs" wrap="nowrap">
+          <Text size="sm" c="var(--tw-quiet)">
+            Policy {number} of {count}
+          </Text>
+          <Group gap={2} wrap="nowrap">
+            <CardAction label={`Move ${called} up`} disabled={index === 0} onClick={() => onMove(index - 1)}>
+              <IconArrowUp size={16} aria-hidden />
+            </CardAction>
+            <CardAction
+              label={`Move ${called} down`}
+              disabled={number === count}
+              onClick={() => onMove(index + 1)}
+            >
+              <IconArrowDown size={16} aria-hidden />
+            </CardAction>
+            <CardAction label={`Duplicate ${called}`} onClick={onDuplicate}>
+              <IconCopy size={16} aria-hidden />
+            </CardAction>
+            <CardAction label={`Remove ${called}`} onClick={onRemove}>
+              <IconTrash size={16} aria-hidden />
+            </CardAction>
+          </Group>
+        </Group>
+        <TextInput
+          label="Title"
+          required
+          withAsterisk={false}
+          placeholder="What it is for, such as: Own team"
+          maxLength={200}
+          autoComplete="off"
+          value={policy.title}
+          error={refused?.at(index, "title")}
+          onChange={(event) => onChange({ title: event.currentTarget.value })}
+        />
+        <PolicyEditor
+          label="Expression"
+          value={policy.expression}
+          onChange={(expression) => onChange({ expression })}
+          diagnostics={refused?.expressions[index] ?? NONE}
+          warnings={warnings}
+        />
+        <Textarea
+          label="Description"
+          description="Optional; for whoever looks at this role later"
+          autosize
+          minRows={1}
+          maxRows={8}
+          value={policy.description}
+          error={refused?.at(index, "description")}
+          onChange={(event) => onChange({ description: event.currentTarget.value })}
+        />
+      </Stack>
+    </Paper>
+  );
+}
+
+/** What a refused save says of each policy, with lists that stay the same as long as the refusal does. */
+export type Refusal = {
+  readonly expressions: readonly (readonly Api["Diagnostic"][])[];
+  readonly at: (index: number, member: "title" | "description") => string | null;
+};
+
+export function refusalOf(error: unknown, count: number): Refusal | null {
+  if (!(error instanceof ApiError)) {
+    return null;
+  }
+  return {
+    expressions: Array.from({ length: count }, (_, index) =>
+      refusals(error.problem, `/policies/${index}/expression`),
+    ),
+    at: (index, member) => messageAt(error.problem, `/policies/${index}/${member}`),
+  };
+}
+
+function CardAction({
+  label,
+  disabled = false,
+  onClick,
+  children,
+}: {
+  label: string;
+  disabled?: boolean;
+  onClick: () => void;
+  children: ReactNode;
+}) {
+  return (
+    <Tooltip label={label.split(" ")[0]}>
+      <ActionIcon variant="subtle" color="gray" aria-label={label} disabled={disabled} onClick={onClick}>
+        {children}
+      </ActionIcon>
+    </Tooltip>
+  );
+}

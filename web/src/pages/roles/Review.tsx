@@ -1,0 +1,48 @@
+import { Button, Group, Modal, Stack, Text } from "@mantine/core";
+import { ErrorNotice } from "../../components/ErrorNotice";
+import { Differences } from "./Differences";
+import type { DraftPolicy } from "./draft";
+import { countOf } from "./listing";
+
+/** Looks once more at what a save changes, and for how many. */
+export function Review({
+  name,
+  before,
+  after,
+  members,
+  busy,
+  error,
+  onSave,
+  onClose,
+}: {
+  name: string;
+  before: readonly DraftPolicy[];
+  after: readonly DraftPolicy[];
+  members: readonly string[];
+  busy: boolean;
+  error: unknown;
+  onSave: () => void;
+  onClose: () => void;
+}) {
+  return (
+    <Modal opened onClose={onClose} title={`Review the changes of ${name}`} size="xl">
+      <Stack gap="md">
+        <Text size="sm">
+          {members.length === 0
+            ? "Nobody holds this role yet, so that nobody sees more or less by this."
+            : `This changes which traces ${countOf(members.length, "member sees", "members see")}, from their next request on.`}
+        </Text>
+        <Differences before={before} after={after} />
+        {error !== null && <ErrorNotice error={error} />}
+        <Group justify="flex-end">
+          <Button variant="default" onClick={onClose}>
+            Back
+          </Button>
+          <Button loading={busy} onClick={onSave} data-autofocus>
+            Save
+          </Button>
+        </Group>
+      </Stack>
+    </Modal>
+  );
+}

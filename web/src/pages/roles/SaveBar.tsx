@@ -1,0 +1,39 @@
+import { Button, Group, Text } from "@mantine/core";
+import { useState } from "react";
+import classes from "./roles.module.css";
+
+/** Stays in sight while there is something to save. */
+export function SaveBar({
+  problem,
+  onReview,
+  onDiscard,
+}: {
+  problem: string | null;
+  onReview: () => Promise<void>;
+  onDiscard?: () => void;
+}) {
+  const [busy, setBusy] = useState(false);
+  return (
+    <Group className={classes.sticky} justify="space-between" gap="xs">
+      <Text size="sm" role="status" c={problem === null ? "var(--tw-quiet)" : "var(--tw-error)"}>
+        {problem ?? "Not saved yet"}
+      </Text>
+      <Group gap="xs">
+        {onDiscard !== undefined && (
+          <Button variant="default" onClick={onDiscard}>
+            Discard changes
+          </Button>
+        )}
+        <Button
+          loading={busy}
+          onClick={() => {
+            setBusy(true);
+            void onReview().finally(() => setBusy(false));
+          }}
+        >
+          Review and save
+        </Button>
+      </Group>
+    </Group>
+  );
+}

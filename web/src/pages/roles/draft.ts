@@ -1,0 +1,235 @@
+import type { Api } from "../../api/client";
+
+/** A policy as it is being written. The key stays with it while it is moved and changed. */
+export type DraftPolicy = {
+  readonly key: string;
+  readonly title: string;
+  readonly description: string;
+  readonly expression: string;
+};
+
+let keys = 0;
+
+export function newPolicy(of: Partial<Omit<DraftPolicy, "key">> = {}): DraftPolicy {
+  keys += 1;
+  return { title: "", description: "", expression: "", ...of, key: `new ${keys}` };
+}
+
+/** The policies of a version of a stored role. Keys of different versions are different, since a place says nothing there. */
+export function draftOf(policies: readonly Api["Policy"][], revision = 0): DraftPolicy[] {
+  return policies.map(({ title, description, expression }, index) => ({
+    key: `${revision} ${index}`,
+    title,
+    description: description ?? "",
+    expression,
+  }));
+}
+
+/** What a save sends. */
+export function requestOf(draft: readonly DraftPolicy[]): Api["PutRequest"] {
+  return {
+    policies: draft.map(({ title, description, expression }) => ({
+      title,
+      expression,
+      ...(description === "" ? {} : { description }),
+    })),
+  };
+}
+
+export function sameText(one: DraftPolicy, other: DraftPolicy): boolean {
+  return (
+    one.title === other.title && one.description === other.description && one.expression === other.expression
+  );
+}
+
+/** What is missing before a draft can be saved, by policy; `null` for nothing. */
+export function missing(draft: readonly DraftPolicy[], mayBeEmpty: boolean): string | null {
+  if (draft.length === 0) {
+    return mayBeEmpty ? null : "A role needs a policy. To take all access away, delete the role.";
+  }
+  for (const [index, policy] of draft.entries()) {
+    const lacks =
+      policy.title.trim() === "" ? "a title" : policy.expression.trim() === "" ? "an expression" : null;
+    if (lacks !== null) {
+      return `Policy ${index + 1} needs ${lacks}.`;
+    }
+  }
+  return null;
+}
+
+/** Whether saving would change nothing. */
+export function sameDraft(one: readonly DraftPolicy[], other: readonly DraftPolicy[]): boolean {
+  return (
+    one.length === other.length &&
+    one.every((policy, index) => {
+      const opposite = other[index];
+      return opposite !== undefined && sameText(policy, opposite);
+    })
+  );
+}
+
+export function moved(draft: readonly DraftPolicy[], from: number, to: number): DraftPolicy[] {
+  const policy = draft[from];
+  return policy === undefined || to < 0 || to >= draft.length
+    ? [...draft]
+    : draft.toSpliced(from, 1).toSpliced(to, 0, policy);
+}
+
+export function duplicated(draft: readonly DraftPolicy[], index: number): DraftPolicy[] {
+  const policy = draft[index];
+  return policy === undefined
+    ? [...draft]
+    : draft.toSpliced(index + 1, 0, newPolicy({ ...policy, title: copyTitle(policy.title, draft) }));
+}
+
+function copyTitle(title: string, draft: readonly DraftPolicy[]): string {
+  const taken = new Set(draft.map((policy) => policy.title));
+  for (let number = 1; ; number += 1) {
+    const next = `${title} (copy${number === 1 ? "" : ` ${number}`})`.trim();
+    if (!taken.has(next)) {
+      return next;
+    }
+  }
+}
+
+export type Difference =
+  | { readonly kind: "added"; readonly policy: DraftPolicy }
+  | { readonly kind: "removed"; readonly policy: DraftPolicy }
+  | { readonly kind: "changed"; readonly before: DraftPolicy; readonly policy: DraftPolicy };
+
+/** What is different between two versions, and whether those that stay stand in another order. */
+export function differences(
+  before: readonly DraftPolicy[],
+  after: readonly DraftPolicy[],
+): { policies: Difference[]; reordered: boolean } {
+  const pairs = paired(before, after);
+  const policies: Difference[] = [];
+  for (const policy of after) {
+    const old = pairs.get(policy);
+    if (old === undefined) {
+      policies.push({ kind: "added", policy });
+    } else if (!sameText(old, policy)) {
+      policies.push({ kind: "changed", before: old, policy });
+    }
+  }
+  const kept = new Set(pairs.values());
+  policies.push(
+    ...before.filter((policy) => !kept.has(policy)).map((policy) => ({ kind: "removed" as const, policy })),
+  );
+  const order = after.flatMap((policy) => {
+    const old = pairs.get(policy);
+    return old === undefined ? [] : [before.indexOf(old)];
+  });
+  return { policies, reordered: order.some((place, index) => index > 0 && place < (order[index - 1] ?? 0)) };
+}
+
+/** Which policy of the new version was which of the old one: the same text, then the same key, then the same title. */
+function paired(
+  before: readonly DraftPolicy[],
+  after: readonly DraftPolicy[],
+): Map<DraftPolicy, DraftPolicy> {
+  const pairs = new Map<DraftPolicy, DraftPolicy>();
+  const free = new Set(before);
+  const rules: ((one: DraftPolicy, other: DraftPolicy) => boolean)[] = [
+    sameText,
+    (one, other) => one.key === other.key,
+    (one, other) => one.title !== "" && one.title === other.title,
+  ];
+  for (const rule of rules) {
+    for (const policy of after) {
+      const old = pairs.has(policy) ? undefined : [...free].find((one) => rule(one, policy));
+      if (old !== undefined) {
+        pairs.set(policy, old);
+        free.delete(old);
+      }
+    }
+  }
+  return pairs;
+}
+
+export type TextDifference = { readonly kind: "same" | "added" | "removed"; readonly text: string };
+
+/** Longer texts are shown as wholly replaced, since comparing takes the product of their lengths. */
+const MOST_TOKENS = 600;
+
+/** What was added to and removed from a text, by words. */
+export function textDifferences(before: string, after: string): TextDifference[] {
+  const [old, now] = [words(before), words(after)];
+  if (old.length > MOST_TOKENS || now.length > MOST_TOKENS) {
+    return before === after
+      ? [{ kind: "same", text: after }]
+      : [
+          { kind: "removed", text: before },
+          { kind: "added", text: after },
+        ];
+  }
+  const lengths = commonLengths(old, now);
+  const found: TextDifference[] = [];
+  const put = (kind: TextDifference["kind"], text: string) => {
+    const last = found.at(-1);
+    if (last?.kind === kind) {
+      found[found.length - 1] = { kind, text: last.text + text };
+    } else {
+      found.push({ kind, text });
+    }
+  };
+  let [i, j] = [0, 0];
+  while (i < old.length || j < now.length) {
+    const [one, other] = [old[i], now[j]];
+    if (one !== undefined && one === other) {
+      put("same", one);
+      i += 1;
+      j += 1;
+    } else if (
+      one !== undefined &&
+      (other === undefined || common(lengths, i + 1, j) >= common(lengths, i, j + 1))
+    ) {
+      put("removed", one);
+      i += 1;
+    } else {
+      put("added", other ?? "");
+      j += 1;
+    }
+  }
+  return found;
+}
+
+const words = (text: string) => text.match(/\w+|\s+|[^\w\s]/gu) ?? [];
+
+const common = (lengths: readonly Uint16Array[], i: number, j: number) => lengths[i]?.[j] ?? 0;
+
+/** The length of the longest common sequence of all endings of two lists. */
+function commonLengths(old: readonly string[], now: readonly string[]): Uint16Array[] {
+  const lengths = Array.from({ length: old.length + 1 }, () => new Uint16Array(now.length + 1));
+  for (let i = old.length - 1; i >= 0; i -= 1) {
+    for (let j = now.length - 1; j >= 0; j -= 1) {
+      const row = lengths[i];
+      if (row !== undefined) {
+        row[j] =
+          old[i] === now[j]
+            ? common(lengths, i + 1, j + 1) + 1
+            : Math.max(common(lengths, i + 1, j), common(lengths, i, j + 1));
+      }
+    }
+  }
+  return lengths;
+}
+
+/** Why a role cannot be called so; `null` when it can. */
+export function nameProblem(name: string): string | null {
+  if (name === "") {
+    return "A role needs a name.";
+  }
+  if (name.length > 64) {
+    return `At most 64 characters; these are ${name.length}.`;
+  }
+  if (!/^[a-z0-9]/.test(name)) {
+    return "It begins with a small letter or a digit.";
+  }
+  const wrong = /[^a-z0-9._-]/u.exec(name)?.[0];
+  return wrong === undefined
+    ? null
+    : /[A-Z]/.test(wrong)
+      ? "Small letters only."
+      : `${wrong === " " ? "A space" : `“${wrong}”`} cannot be in it: only a-z, 0-9, dot, underscore and hyphen.`;
+}

@@ -1,0 +1,27 @@
+import { describe, expect, it } from "vitest";
+import { countOf, matching, members } from "./listing";
+
+const role = (name: string, title = "", expression = "") => ({
+  name,
+  policies: [{ title, expression }],
+  revision: 1,
+  updated_at: "",
+});
+
+describe("the list of roles", () => {
+  it("is searched by name, title and expression", () => {
+    const roles = [role("support"), role("a", "Own Team"), role("b", "", 'ServiceName == "x"')];
+    expect(matching(roles, "SUPP").map(({ name }) => name)).toEqual(["support"]);
+    expect(matching(roles, "team ").map(({ name }) => name)).toEqual(["a"]);
+    expect(matching(roles, "servicename").map(({ name }) => name)).toEqual(["b"]);
+    expect(matching(roles, "")).toHaveLength(3);
+  });
+
+  it("counts", () => {
+    expect(countOf(0, "member", "members")).toBe("no members");
+    expect(countOf(1, "member", "members")).toBe("1 member");
+    expect(countOf(1234, "member", "members")).toBe("1,234 members");
+    expect(members(["a", "b", "c", "d", "e"])).toBe("a, b, c, 2 more");
+    expect(members([])).toBe("");
+  });
+});

@@ -1,0 +1,23 @@
+import type { Api } from "../../api/client";
+
+/** Roles in whose name or policies a text is, without regard to case. */
+export function matching(roles: readonly Api["Role"][], find: string): Api["Role"][] {
+  const text = find.trim().toLowerCase();
+  return roles.filter(({ name, policies }) =>
+    [name, ...policies.flatMap(({ title, expression }) => [title, expression])].some((one) =>
+      one.toLowerCase().includes(text),
+    ),
+  );
+}
+
+export function countOf(count: number, one: string, more: string): string {
+  return `${count === 0 ? "no" : count.toLocaleString("en")} ${count === 1 ? one : more}`;
+}
+
+const MOST = 3;
+
+/** The first few names, and how many more there are. */
+export function members(names: readonly string[]): string {
+  const rest = names.length - MOST;
+  return names.slice(0, MOST).join(", ") + (rest > 0 ? `, ${rest.toLocaleString("en")} more` : "");
+}

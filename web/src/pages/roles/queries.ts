@@ -1,0 +1,34 @@
+import { queryOptions } from "@tanstack/react-query";
+import { type Api, api, ask, askWithTag } from "../../api/client";
+import { queryClient, rolesQuery } from "../../api/queries";
+import { type DraftPolicy, requestOf } from "./draft";
+
+/** A role with who holds it, and the tag that a change of it is tied to. */
+export type LoadedRole = { data: Api["RoleDetail"]; tag: string | null };
+
+export const roleQuery = (name: string) =>
+  queryOptions({
+    queryKey: ["role", name],
+    queryFn: ({ signal }): Promise<LoadedRole> =>
+      askWithTag(api.GET("/roles/{name}", { params: { path: { name } }, signal })),
+  });
+
+/** Stores a role; only over the version with the tag, where there is one. */
+export async function saveRole(
+  name: string,
+  draft: readonly DraftPolicy[],
+  tag: string | null,
+): Promise<{ data: Api["StoredRole"]; tag: string | null }> {
+  const params = { path: { name }, ...(tag === null ? {} : { header: { "If-Match": tag } }) };
+  const stored = await askWithTag(api.PUT("/roles/{name}", { params, body: requestOf(draft) }));
+  await queryClient.invalidateQueries({ queryKey: rolesQuery.queryKey });
+  return stored;
+}
+
+export async function deleteRole(name: string, tag: string | null): Promise<void> {
+  const params = { path: { name }, ...(tag === null ? {} : { header: { "If-Match": tag } }) };
+  await ask(api.DELETE("/roles/{name}", { params }));
+  queryClient.removeQueries({ queryKey: roleQuery(name).queryKey });
+  // Users list the roles that they hold.
+  await queryClient.invalidateQueries();
+}

@@ -1,0 +1,25 @@
+import { expect, it } from "vitest";
+import { templatesOf } from "./templates";
+
+it("templates are made of what is marked, by what it is called", () => {
+  const found = templatesOf([
+    { name: "ServiceName", ref: "ServiceName", type: "string" },
+    { name: "tenant.id", ref: 'SpanAttributes["tenant.id"]', type: "string" },
+    { name: "http.route", ref: 'SpanAttributes["http.route"]', type: "string" },
+    { name: "Events.Name", ref: "Events.Name", type: "string_array" },
+    { name: "deployment.environment.name", ref: 'R["deployment.environment.name"]', type: "string" },
+    { name: "team", ref: 'ResourceAttributes["team"]', type: "string" },
+  ]);
+  expect(found.map(({ expression }) => expression)).toEqual([
+    'ResourceAttributes["team"] == user.attributes.team',
+    'SpanAttributes["tenant.id"] in user.attributes.tenants',
+    'R["deployment.environment.name"] == "staging"',
+    'ServiceName in ["checkout", "payments"]',
+    "ServiceName in user.attributes.services",
+    '"exception" in Events.Name',
+  ]);
+});
+
+it("nothing that is known by its name gives no template", () => {
+  expect(templatesOf([{ name: "http.route", ref: "x", type: "string" }])).toEqual([]);
+});

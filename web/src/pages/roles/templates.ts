@@ -1,0 +1,52 @@
+import type { Api } from "../../api/client";
+import type { DraftPolicy } from "./draft";
+
+export type Template = Omit<DraftPolicy, "key">;
+
+type Field = Pick<Api["FieldDescriptor"], "name" | "ref" | "type">;
+
+const TENANT = /tenant|customer|account|organi[sz]ation|org[._]id/i;
+const TEAM = /(^|[._])(team|owner|squad|group)s?($|[._])|service\.namespace/i;
+const ENVIRONMENT = /(^|[._])env($|[._])|environment/i;
+const SERVICE = /^(service\.?name|service)$/i;
+
+/** First policies that the marked fields allow, the usual ones first. */
+export function templatesOf(fields: readonly Field[]): Template[] {
+  const found: Template[] = [];
+  const add = (title: string, description: string, expression: string) =>
+    found.push({ title, description, expression });
+  for (const { ref, name, type } of fields) {
+    if (type === "boolean") {
+      add(`Traces with ${name}`, "", ref);
+    } else if (type === "string" && TEAM.test(name)) {
+      add(
+        "What one's own team takes part in",
+        "The attribute team of the user says which team that is.",
+        `${ref} == user.attributes.team`,
+      );
+    } else if (type === "string" && TENANT.test(name)) {
+      add(
+        "Tenants that the user looks after",
+        "The attribute tenants of the user lists them.",
+        `${ref} in user.attributes.tenants`,
+      );
+    } else if (type === "string" && ENVIRONMENT.test(name)) {
+      add("One environment", "", `${ref} == "staging"`);
+    } else if (type === "string" && SERVICE.test(name)) {
+      add("Some services", "", `${ref} in ["checkout", "payments"]`);
+      add(
+        "Services that the user's attribute lists",
+        "The attribute services of the user lists them.",
+        `${ref} in user.attributes.services`,
+      );
+    } else if (type === "string_array" && /events?\.name/i.test(name)) {
+      add("Traces with an exception", "", `"exception" in ${ref}`);
+    }
+  }
+  const order = [/user\.attributes\.team/, /user\.attributes\.tenants/, /"staging"/, /"checkout"/];
+  const rank = ({ expression }: Template) => {
+    const place = order.findIndex((form) => form.test(expression));
+    return place === -1 ? order.length : place;
+  };
+  return found.sort((one, other) => rank(one) - rank(other));
+}

@@ -1,0 +1,7 @@
+/** Which roles the list shows. */
+export type RolesUrl = { find?: string };
+
+export function rolesOfUrl(search: Record<string, unknown>): RolesUrl {
+  const find = typeof search.find === "number" ? String(search.find) : search.find;
+  return typeof find === "string" && find !== "" ? { find } : {};
+}

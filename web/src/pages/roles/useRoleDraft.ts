@@ -1,0 +1,102 @@
+import { notifications } from "@mantine/notifications";
+import { useMutation, useQuery } from "@tanstack/react-query";
+import { useState } from "react";
+import { type Api, ApiError } from "../../api/client";
+import { queryClient } from "../../api/queries";
+import { type DraftPolicy, draftOf, sameDraft } from "./draft";
+import { countOf } from "./listing";
+import { type LoadedRole, roleQuery, saveRole } from "./queries";
+
+/** The version of a role that a draft is a change of. */
+type Base = { readonly policies: readonly DraftPolicy[]; readonly tag: string | null };
+
+type State = { readonly base: Base; readonly draft: readonly DraftPolicy[] };
+
+function baseOf({ data, tag }: LoadedRole): Base {
+  return { policies: draftOf(data.policies, data.revision), tag };
+}
+
+export type Warnings = ReadonlyMap<string, readonly Api["Diagnostic"][]>;
+
+/** The text of a role while it is edited, with the version it began from and the one that is stored now. */
+export function useRoleDraft(name: string) {
+  const role = useQuery(roleQuery(name));
+  const [state, setState] = useState<State | null>(null);
+  const [warnings, setWarnings] = useState<Warnings>(new Map());
+  const gone = role.error instanceof ApiError && role.error.status === 404;
+  const dirty = state !== null && !sameDraft(state.base.policies, state.draft);
+  const stored = role.data;
+
+  const save = useMutation({
+    mutationFn: (draft: readonly DraftPolicy[]) => saveRole(name, draft, state?.base.tag ?? null),
+    onSuccess: (saved, draft) => {
+      setState((now) => ({
+        base: { policies: draft, tag: saved.tag },
+        draft: now?.draft ?? draft,
+      }));
+      const { policies, ...rest } = saved.data;
+      queryClient.setQueryData<LoadedRole>(roleQuery(name).queryKey, (before) => ({
+        data: { ...rest, policies, members: before?.data.members ?? [] },
+        tag: saved.tag,
+      }));
+      const told = new Map(draft.map(({ key }, index) => [key, policies[index]?.warnings ?? []]));
+      setWarnings(told);
+      const count = [...told.values()].flat().length;
+      notifications.show({
+        message: `${name} is saved${count === 0 ? "" : `, with ${countOf(count, "warning", "warnings")}`}.`,
+        color: count === 0 ? "green" : "yellow",
+      });
+      void queryClient.invalidateQueries({ queryKey: roleQuery(name).queryKey });
+    },
+    onError: (error) => {
+      // Somebody else's version is shown beside what was written here.
+      if (error instanceof ApiError && error.status === 412) {
+        void role.refetch();
+      }
+    },
+  });
+
+  // A version that came while nothing was changed here, or while a save was under way by oneself, is simply shown.
+  if (
+    stored !== undefined &&
+    !gone &&
+    !save.isPending &&
+    (state === null || (!dirty && stored.tag !== state.base.tag))
+  ) {
+    const base = baseOf(stored);
+    setState({ base, draft: base.policies });
+  }
+
+  const changed = stored !== undefined && state !== null && !save.isPending && stored.tag !== state.base.tag;
+  return {
+    role,
+    gone,
+    dirty,
+    draft: state?.draft ?? null,
+    base: state?.base.policies ?? [],
+    warnings,
+    save,
+    /** What somebody else stored meanwhile, where that cannot just be shown. */
+    theirs: changed && dirty ? baseOf(stored).policies : null,
+    change: (draft: readonly DraftPolicy[]) => setState((now) => (now === null ? now : { ...now, draft })),
+    discard: () => {
+      save.reset();
+      setState((now) => (now === null ? now : { ...now, draft: now.base.policies }));
+    },
+    keepMine: () => {
+      save.reset();
+      setState((now) =>
+        now === null
+          ? now
+          : { ...now, base: gone || stored === undefined ? { policies: [], tag: null } : baseOf(stored) },
+      );
+    },
+    takeTheirs: () => {
+      save.reset();
+      setState((now) => {
+        const base = stored === undefined ? now?.base : baseOf(stored);
+        return base === undefined ? now : { base, draft: base.policies };
+      });
+    },
+  };
+}
