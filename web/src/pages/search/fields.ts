@@ -1,4 +1,5 @@
 import type { Api } from "../../api/client";
+import type { WireCondition } from "./conditions";
 
 /** A field that conditions may name. */
 export type Field = Api["FieldDescriptor"] & { operators: string[] };
@@ -94,7 +95,7 @@ export function isDuration(field: Field): boolean {
 const ERRORS = ["Error", "STATUS_CODE_ERROR", "ERROR"];
 
 /** The condition of "errors only", where a field says what the status of a span is. */
-export function errorsOnly(fields: readonly Field[]): Api["Condition"] | null {
+export function errorsOnly(fields: readonly Field[]): WireCondition | null {
   const field =
     fields.find((one) => one.map === "" && /^status_?code$/i.test(one.name)) ??
     fields.find((one) => /^(otel[._])?status([._]?code)?$/i.test(one.name));

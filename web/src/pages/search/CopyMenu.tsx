@@ -1,0 +1,39 @@
+import { Button, Menu } from "@mantine/core";
+import { notifications } from "@mantine/notifications";
+import { IconCopy, IconLink, IconTerminal2 } from "@tabler/icons-react";
+import { curlOf } from "./copyAs";
+import type { Question } from "./state";
+
+/** The search for elsewhere: for a shell, or for somebody else. */
+export function CopyMenu({ question }: { question: Question | undefined }) {
+  const copy = (text: string, what: string) => {
+    navigator.clipboard.writeText(text).then(
+      () => notifications.show({ message: `${what} copied` }),
+      () => notifications.show({ color: "red", message: "The browser did not allow copying." }),
+    );
+  };
+  return (
+    <Menu position="bottom-end" width={300}>
+      <Menu.Target>
+        <Button size="xs" variant="default" leftSection={<IconCopy size={16} aria-hidden />}>
+          Copy as
+        </Button>
+      </Menu.Target>
+      <Menu.Dropdown>
+        <Menu.Item
+          leftSection={<IconTerminal2 size={16} aria-hidden />}
+          disabled={question === undefined}
+          onClick={() => question !== undefined && copy(curlOf(question, window.location.origin), "Command")}
+        >
+          curl, with an API key of yours
+        </Menu.Item>
+        <Menu.Item
+          leftSection={<IconLink size={16} aria-hidden />}
+          onClick={() => copy(window.location.href, "Link")}
+        >
+          Link to this search
+        </Menu.Item>
+      </Menu.Dropdown>
+    </Menu>
+  );
+}

@@ -1,0 +1,111 @@
+import { Anchor, Button, Group, List, Text } from "@mantine/core";
+import { IconDatabaseOff, IconZoomQuestion } from "@tabler/icons-react";
+import { Link } from "@tanstack/react-router";
+import { useZone } from "../../app/settings";
+import { useMe } from "../../app/useMe";
+import { EmptyState } from "../../components/EmptyState";
+import { Visible } from "../../components/Visible";
+import { type Range, rangeLabel, wider } from "./range";
+
+/** No table of traces is bound yet. */
+export function NotBound() {
+  const me = useMe();
+  return (
+    <EmptyState title="There are no traces to search yet" icon={<IconDatabaseOff size={36} aria-hidden />}>
+      {me.is_admin ? (
+        <>
+          <Text>Choose the table that holds your traces, and which of its fields can be searched.</Text>
+          <Button component={Link} to="/source/setup" mt="md">
+            Set up the trace source
+          </Button>
+        </>
+      ) : (
+        "No table of traces has been set up. Ask an administrator of this service to do that."
+      )}
+    </EmptyState>
+  );
+}
+
+/** Nothing was found, which may also mean that nothing may be seen; with steps that could change it. */
+export function NothingFound({
+  range,
+  conditions,
+  errors,
+  onRange,
+  onClear,
+  onAllSpans,
+}: {
+  range: Range;
+  conditions: number;
+  errors: boolean;
+  onRange: (range: Range) => void;
+  onClear: () => void;
+  onAllSpans: () => void;
+}) {
+  const me = useMe();
+  const [zone] = useZone();
+  const { roles } = me.preview ?? me;
+  const opening = roles.filter((role) => role !== "admin");
+  const longer = wider(range);
+  return (
+    <EmptyState
+      title={`Nothing found in ${rangeLabel(range, zone).replace(/^last/, "the last")}`}
+      icon={<IconZoomQuestion size={36} aria-hidden />}
+    >
+      <Group justify="center" gap="xs" my="sm">
+        {longer !== null && (
+          <Button size="xs" onClick={() => onRange(longer)}>
+            Search {longer.kind === "last" ? `the last ${longer.text}` : rangeLabel(longer, zone)}
+          </Button>
+        )}
+        {errors && (
+          <Button size="xs" variant="default" onClick={onAllSpans}>
+            Also without errors
+          </Button>
+        )}
+        {conditions > 0 && (
+          <Button size="xs" variant="default" onClick={onClear}>
+            {conditions === 1 ? "Without the condition" : `Without the ${conditions} conditions`}
+          </Button>
+        )}
+      </Group>
+      <Text size="sm">
+        This means that no trace matches <b>that you may see</b>: traces show only where a policy of{" "}
+        {me.preview === null ? "one of your roles" : "one of the previewed roles"} allows it.
+      </Text>
+      {roles.length === 0 ? (
+        <Text size="sm" mt={4}>
+          {me.preview === null
+            ? "You have no role yet, so that you see none. Ask an administrator for one."
+            : "The preview has no role, so that it shows none."}
+        </Text>
+      ) : (
+        <List size="sm" mt={4} listStyleType="none">
+          <List.Item>
+            Your roles:{" "}
+            {roles.map((role, place) => (
+              <span key={role}>
+                {place > 0 && ", "}
+                <b>
+                  <Visible text={role} />
+                </b>
+              </span>
+            ))}
+          </List.Item>
+        </List>
+      )}
+      {roles.length > 0 && opening.length === 0 && (
+        <Text size="sm" mt={4}>
+          The role admin gives administration; it opens no trace unless it is given a policy.
+        </Text>
+      )}
+      {me.is_admin && me.preview === null && (
+        <Text size="sm" mt={4}>
+          <Anchor component={Link} to="/roles" inherit>
+            See what the roles allow
+          </Anchor>
+        </Text>
+      )}
+    </EmptyState>
+  );
+}

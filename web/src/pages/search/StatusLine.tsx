@@ -1,0 +1,87 @@
+import { Button, Group, Progress, Text, VisuallyHidden } from "@mantine/core";
+import { Time } from "../../components/Time";
+import classes from "./SearchPage.module.css";
+import { fractionOf, type SearchState } from "./state";
+
+/** How far the search is, or what came of it. Of the same height always. */
+export function StatusLine({ state, onCancel }: { state: SearchState | undefined; onCancel: () => void }) {
+  const running = state === undefined || state.status === "running";
+  return (
+    <div className={classes.status}>
+      <Group gap="xs" justify="space-between" wrap="nowrap" mih={30}>
+        <Text size="sm" component="div" c="var(--tw-quiet)">
+          {state === undefined ? "Searching…" : running ? <Running state={state} /> : <Ended state={state} />}
+        </Text>
+        {running && (
+          <Button size="compact-sm" variant="default" onClick={onCancel} disabled={state === undefined}>
+            Cancel
+          </Button>
+        )}
+      </Group>
+      <Bar state={state} running={running} />
+      <VisuallyHidden role="status">{running ? "" : outcome(state)}</VisuallyHidden>
+    </div>
+  );
+}
+
+function Bar({ state, running }: { state: SearchState | undefined; running: boolean }) {
+  const progress = state?.progress ?? null;
+  if (!running) {
+    return <div className={classes.bar} />;
+  }
+  const percent = progress === null ? 100 : Math.max(2, Math.round(fractionOf(progress) * 100));
+  return (
+    <Progress.Root className={classes.bar} size={4}>
+      <Progress.Section
+        value={percent}
+        animated={progress === null}
+        striped={progress === null}
+        aria-label="How much has been searched"
+      />
+    </Progress.Root>
+  );
+}
+
+const count = (traces: number) => `${traces.toLocaleString("en")} ${traces === 1 ? "trace" : "traces"}`;
+
+function Running({ state }: { state: SearchState }) {
+  const { progress } = state;
+  const found = (progress?.traces ?? 0) + (state.pages > 0 ? state.traces.length : 0);
+  return (
+    <>
+      {state.pages > 0 ? "Loading more" : "Searching"}
+      {progress === null ? (
+        "…"
+      ) : (
+        <>
+          : looked back to <Time at={progress.searched_to} digits={0} />,{" "}
+          {Math.round(fractionOf(progress) * 100)} %, {count(found)} found
+        </>
+      )}
+    </>
+  );
+}
+
+function outcome({ status, traces, cursor }: SearchState): string {
+  const found = `${count(traces.length)}${cursor === null ? "" : " loaded, there are more"}`;
+  if (status === "cancelled") {
+    return `Cancelled. ${count(traces.length)} came before that.`;
+  }
+  return status === "failed" ? `The search failed. ${count(traces.length)} came before that.` : found;
+}
+
+function Ended({ state }: { state: SearchState }) {
+  const { status, traces, question, took } = state;
+  return (
+    <>
+      <Text span c="var(--mantine-color-text)" fw={600}>
+        {status === "cancelled" || status === "failed" ? "Incomplete: " : ""}
+        {count(traces.length)}
+      </Text>
+      {status === "done" && state.cursor !== null && " loaded, there are more"}
+      {" · "}
+      <Time at={question.window.from} digits={0} /> – <Time at={question.window.to} digits={0} />
+      {took !== null && status === "done" && ` · took ${(took / 1000).toFixed(took < 10_000 ? 1 : 0)} s`}
+    </>
+  );
+}
