@@ -8,7 +8,7 @@ import {
 } from "@tanstack/react-router";
 import { meQuery, queryClient } from "./api/queries";
 import { Layout } from "./app/Layout";
-import { NotFound, PageFailed } from "./app/PageStates";
+import { NotFound, NowhereAtAll, PageFailed } from "./app/PageStates";
 import { auditOfUrl } from "./pages/audit/url";
 import { rolesOfUrl } from "./pages/roles/url";
 import { searchOfUrl } from "./pages/search/url";
@@ -19,7 +19,11 @@ import { usersOfUrl } from "./pages/users/url";
 const text = (value: unknown): string | undefined =>
   typeof value === "string" && value !== "" ? value : undefined;
 
-const root = createRootRoute({ component: Outlet, notFoundComponent: NotFound, errorComponent: PageFailed });
+const root = createRootRoute({
+  component: Outlet,
+  notFoundComponent: NowhereAtAll,
+  errorComponent: PageFailed,
+});
 
 const login = createRoute({
   getParentRoute: () => root,

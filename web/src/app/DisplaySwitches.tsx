@@ -19,7 +19,7 @@ export function DisplaySwitches() {
           color="gray"
           c="var(--tw-quiet)"
           onClick={() => setZone(zone === "utc" ? "local" : "utc")}
-          aria-label={zone === "utc" ? "Show local time" : "Show UTC"}
+          aria-label={zone === "utc" ? "UTC; switch to local time" : "Local time; switch to UTC"}
         >
           {zone === "utc" ? "UTC" : "Local"}
         </Button>

@@ -15,6 +15,15 @@ export function NotFound() {
   );
 }
 
+/** No such page, outside of the frame. */
+export function NowhereAtAll() {
+  return (
+    <main>
+      <NotFound />
+    </main>
+  );
+}
+
 /** A page that failed as a whole. */
 export function PageFailed({ error }: ErrorComponentProps) {
   const router = useRouter();

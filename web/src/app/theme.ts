@@ -1,4 +1,4 @@
-import { createTheme, type MantineColorsTuple } from "@mantine/core";
+import { createTheme, Drawer, type MantineColorsTuple, Modal } from "@mantine/core";
 
 const blue: MantineColorsTuple = [
   "#e8f4fd",
@@ -26,4 +26,9 @@ export const theme = createTheme({
   },
   cursorType: "pointer",
   respectReducedMotion: true,
+  components: {
+    // Their crosses have no text of their own.
+    Modal: Modal.extend({ defaultProps: { closeButtonProps: { "aria-label": "Close" } } }),
+    Drawer: Drawer.extend({ defaultProps: { closeButtonProps: { "aria-label": "Close" } } }),
+  },
 });
