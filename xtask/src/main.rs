@@ -59,7 +59,11 @@ enum Command {
     /// Build the web application into `web/dist`, if its sources have changed; the service is built with what is there.
     Web,
     /// Take the pictures of the web application in `docs/screenshots/`.
-    Screenshots,
+    Screenshots {
+        /// Names of views; all of them unless given.
+        #[arg(last = true)]
+        views: Vec<String>,
+    },
     /// Run one of the tests much longer; `docs/soak.md` keeps the figures.
     #[command(subcommand)]
     Soak(soak::Soak),
@@ -71,7 +75,7 @@ fn main() -> ExitCode {
         Command::Bench { what, check } => bench::run(what.as_ref(), check),
         Command::Engine => print_engine(),
         Command::Tidy => tidy::run(),
-        Command::Screenshots => screenshots::run(),
+        Command::Screenshots { views } => screenshots::run(&views),
         Command::Soak(soak) => soak::run(&soak),
         Command::Test { part, filters } => test::run(part, &filters),
         Command::Web => web::ensure(),

@@ -6,14 +6,14 @@ use anyhow::Result;
 use serde_json::json;
 
 use crate::browser::chromium;
-use crate::demo::Demo;
+use crate::demo::{ADMINISTRATOR, Demo};
 use crate::stack::interrupt;
 use crate::{web, workspace};
 
 /// Where they go.
 const DIRECTORY: &str = "docs/screenshots";
 
-pub fn run() -> Result<()> {
+pub fn run(views: &[String]) -> Result<()> {
     let chromium = chromium::ensure()?;
     interrupt::install()?;
     let mut demo = Demo::start(None)?;
@@ -26,12 +26,12 @@ pub fn run() -> Result<()> {
     let traces: BTreeMap<&str, String> = demo.landmarks().collect();
     let environment = [
         ("TRACEWARDEN_URL", demo.stack.base.clone()),
-        ("TRACEWARDEN_ADMIN_PASSWORD", demo.accounts.of("admin")?.password.clone()),
+        ("TRACEWARDEN_ADMIN_PASSWORD", demo.accounts.of(ADMINISTRATOR)?.password.clone()),
         ("TRACEWARDEN_DEMO_LOGINS", json!(logins).to_string()),
         ("TRACEWARDEN_DEMO_TRACES", json!(traces).to_string()),
         ("TRACEWARDEN_SCREENSHOTS", workspace::root().join(DIRECTORY).display().to_string()),
         ("CHROMIUM", chromium.display().to_string()),
     ];
-    let taken = web::script("screenshots", &[], &environment);
+    let taken = web::script("screenshots", views, &environment);
     demo.stack.check().and(taken).and(demo.stack.stop())
 }

@@ -20,6 +20,7 @@ use crate::engine;
 use crate::stack::api::Client;
 use crate::stack::interrupt::{self, Interrupted};
 use crate::stack::{self, Stack};
+pub use cast::ADMINISTRATOR;
 use expectations::Expectations;
 use seed::Accounts;
 
