@@ -1,5 +1,87 @@
+import { Button, Group, Loader, Text } from "@mantine/core";
+import { IconMoodEmpty } from "@tabler/icons-react";
+import { useQuery } from "@tanstack/react-query";
+import { Link, useParams } from "@tanstack/react-router";
+import { useState } from "react";
+import { ApiError } from "../../api/client";
+import { useMe } from "../../app/useMe";
+import { EmptyState } from "../../components/EmptyState";
+import { ErrorNotice } from "../../components/ErrorNotice";
 import { PageTitle } from "../../components/PageTitle";
+import { Visible } from "../../components/Visible";
+import { type Progress, traceQuery } from "./load";
+import { TraceView } from "./TraceView";
+import classes from "./trace.module.css";
 
+/** One trace, by its id. */
 export function TracePage() {
-  return <PageTitle title="TracePage" />;
+  const { traceId } = useParams({ from: "/app/trace/$traceId" });
+  const [progress, setProgress] = useState<Progress>({ bytes: 0, spans: 0 });
+  const { data, error, isFetching, refetch } = useQuery(traceQuery(traceId, setProgress));
+  const again = () => void refetch();
+  if (error !== null && !isFetching) {
+    return error instanceof ApiError && error.status === 404 ? (
+      <NoSuchTrace id={traceId} onRetry={again} />
+    ) : (
+      <>
+        <PageTitle title="Trace" />
+        <ErrorNotice error={error} onRetry={again} />
+      </>
+    );
+  }
+  if (data === undefined || isFetching) {
+    return <Loading progress={progress} />;
+  }
+  if (data.count === 0) {
+    return <NoSuchTrace id={traceId} onRetry={again} />;
+  }
+  // Another trace begins with nothing collapsed and nothing chosen.
+  return <TraceView key={traceId} trace={data} onReload={again} />;
+}
+
+function Loading({ progress }: { progress: Progress }) {
+  return (
+    <>
+      <PageTitle title="Trace" />
+      <Group gap="sm" role="status" className={classes.loading}>
+        <Loader size="sm" aria-hidden />
+        <Text>
+          {progress.bytes === 0
+            ? "Asking for the trace…"
+            : `Received ${(progress.bytes / 1e6).toFixed(1)} MB, ${progress.spans.toLocaleString("en")} spans…`}
+        </Text>
+      </Group>
+    </>
+  );
+}
+
+/** The same for a trace that does not exist and for one that the reader may not see: neither is told from the other. */
+function NoSuchTrace({ id, onRetry }: { id: string; onRetry: () => void }) {
+  const me = useMe();
+  return (
+    <>
+      <PageTitle title="Trace" />
+      <EmptyState
+        title="This trace does not exist, or you may not see it"
+        icon={<IconMoodEmpty size={32} aria-hidden />}
+      >
+        <p>
+          Looked for <code className={classes.id}>{<Visible text={id} most={64} />}</code>. A trace that has
+          just been sent may take a moment to arrive. A trace opens to those who have a role with a policy
+          that one of its spans satisfies;{" "}
+          {me.is_admin
+            ? "that holds for administrators, too: see your roles."
+            : "ask an administrator if you should see it, and send this address along."}
+        </p>
+        <Group justify="center" gap="xs">
+          <Button variant="default" onClick={onRetry}>
+            Try again
+          </Button>
+          <Button variant="default" component={Link} to="/search">
+            Go to the search
+          </Button>
+        </Group>
+      </EmptyState>
+    </>
+  );
 }

@@ -1,0 +1,120 @@
+import { Button, ScrollArea, Table, Text, UnstyledButton } from "@mantine/core";
+import { IconArrowDown, IconArrowUp } from "@tabler/icons-react";
+import { useMemo, useState } from "react";
+import { Visible } from "../../components/Visible";
+import { serviceColour } from "../../lib/colours";
+import { formatDuration } from "../../lib/duration";
+import { type GroupColumn, groupsOf, sortGroups } from "../../trace/groups";
+import type { Trace } from "../../trace/model";
+import classes from "./trace.module.css";
+
+const COLUMNS: [GroupColumn, string][] = [
+  ["service", "Service"],
+  ["operation", "Operation"],
+  ["count", "Spans"],
+  ["total", "Total"],
+  ["self", "Self"],
+  ["max", "Longest"],
+  ["errors", "Errors"],
+];
+const PAGE = 200;
+
+/** The spans of a trace by service and operation: where the time goes when there are too many to read. */
+export function Groups({ trace, onShow }: { trace: Trace; onShow: (span: number) => void }) {
+  const [sorting, setSorting] = useState<{ by: GroupColumn; descending: boolean }>({
+    by: "self",
+    descending: true,
+  });
+  const [most, setMost] = useState(PAGE);
+  const groups = useMemo(() => groupsOf(trace), [trace]);
+  const sorted = useMemo(() => sortGroups(groups, sorting.by, sorting.descending), [groups, sorting]);
+  const whole = groups.reduce((sum, group) => sum + group.self, 0) || 1;
+  return (
+    <ScrollArea className={classes.groups} tabIndex={-1}>
+      <Table striped highlightOnHover stickyHeader verticalSpacing={4} miw={720} aria-label="Operations">
+        <Table.Thead>
+          <Table.Tr>
+            {COLUMNS.map(([column, name]) => {
+              const sortedBy = sorting.by === column;
+              return (
+                <Table.Th
+                  key={column}
+                  aria-sort={sortedBy ? (sorting.descending ? "descending" : "ascending") : "none"}
+                  ta={column === "service" || column === "operation" ? "left" : "right"}
+                >
+                  <UnstyledButton
+                    className={classes.sort}
+                    onClick={() =>
+                      setSorting({
+                        by: column,
+                        descending: sortedBy
+                          ? !sorting.descending
+                          : column !== "service" && column !== "operation",
+                      })
+                    }
+                  >
+                    {name}
+                    {sortedBy &&
+                      (sorting.descending ? (
+                        <IconArrowDown size={14} aria-hidden />
+                      ) : (
+                        <IconArrowUp size={14} aria-hidden />
+                      ))}
+                  </UnstyledButton>
+                </Table.Th>
+              );
+            })}
+            <Table.Th>Share of self time</Table.Th>
+          </Table.Tr>
+        </Table.Thead>
+        <Table.Tbody className={classes.numbers}>
+          {sorted.slice(0, most).map((group) => (
+            <Table.Tr key={`${group.service} ${group.operation}`}>
+              <Table.Td>
+                <span
+                  className={classes.dot}
+                  style={{ background: serviceColour(group.service) }}
+                  aria-hidden
+                />{" "}
+                <Visible text={group.service} most={80} />
+              </Table.Td>
+              <Table.Td>
+                <UnstyledButton
+                  className={classes.linkButton}
+                  onClick={() => onShow(group.longest)}
+                  title="Open the longest span"
+                >
+                  <Visible text={group.operation} most={120} />
+                </UnstyledButton>
+              </Table.Td>
+              <Table.Td ta="right">{group.count.toLocaleString("en")}</Table.Td>
+              <Table.Td ta="right">{formatDuration(group.total)}</Table.Td>
+              <Table.Td ta="right">{formatDuration(group.self)}</Table.Td>
+              <Table.Td ta="right">{formatDuration(group.max)}</Table.Td>
+              <Table.Td ta="right">
+                <Text span inherit c={group.errors > 0 ? "var(--tw-error)" : "var(--tw-quiet)"}>
+                  {group.errors.toLocaleString("en")}
+                </Text>
+              </Table.Td>
+              <Table.Td>
+                <span className={classes.share}>
+                  <span
+                    style={{
+                      width: `${(group.self / whole) * 100}%`,
+                      background: serviceColour(group.service),
+                    }}
+                  />
+                </span>
+              </Table.Td>
+            </Table.Tr>
+          ))}
+        </Table.Tbody>
+      </Table>
+      {sorted.length > most && (
+        <Button m="sm" size="xs" variant="default" onClick={() => setMost(most + PAGE)}>
+          Show {Math.min(PAGE, sorted.length - most)} more of {sorted.length.toLocaleString("en")}
+        </Button>
+      )}
+    </ScrollArea>
+  );
+}

@@ -1,0 +1,88 @@
+import { Button, Menu, Text, Tooltip } from "@mantine/core";
+import { IconDownload, IconRefresh } from "@tabler/icons-react";
+import type { ReactNode } from "react";
+import { Copy } from "../../components/Copy";
+import { PageTitle } from "../../components/PageTitle";
+import { Time } from "../../components/Time";
+import { Visible } from "../../components/Visible";
+import { formatDuration } from "../../lib/duration";
+import { visible } from "../../lib/visible";
+import { nameOf, serviceNameOf, type Trace } from "../../trace/model";
+import { download } from "./exports";
+import classes from "./trace.module.css";
+
+const MOST = 120;
+
+/** What the trace is, and what can be taken from it. */
+export function Header({
+  trace,
+  access,
+  onReload,
+}: {
+  trace: Trace;
+  /** Why the reader sees the trace. */
+  access?: ReactNode;
+  onReload: () => void;
+}) {
+  const title = `${serviceNameOf(trace, trace.root)}: ${nameOf(trace, trace.root)}`;
+  const exceptions = trace.troubled.length - trace.errorCount;
+  return (
+    <header className={classes.header}>
+      <PageTitle title={visible(title.length > MOST ? `${title.slice(0, MOST)}…` : title)}>
+        {access}
+        <Copy value={trace.id} what="trace id" label="Trace id" />
+        <Copy value={() => window.location.href} what="link" label="Link" />
+        <Menu position="bottom-end">
+          <Menu.Target>
+            <Button size="xs" variant="default" leftSection={<IconDownload size={16} aria-hidden />}>
+              Export
+            </Button>
+          </Menu.Target>
+          <Menu.Dropdown>
+            <Menu.Item onClick={() => download(trace, "json")}>JSON, as the API answers</Menu.Item>
+            <Menu.Item onClick={() => download(trace, "otlp")}>OTLP JSON</Menu.Item>
+          </Menu.Dropdown>
+        </Menu>
+        <Tooltip label="Spans may have arrived since">
+          <Button
+            size="xs"
+            variant="default"
+            leftSection={<IconRefresh size={16} aria-hidden />}
+            onClick={onReload}
+          >
+            Load again
+          </Button>
+        </Tooltip>
+      </PageTitle>
+      <dl className={classes.facts}>
+        <Fact name="Start">
+          <Time at={trace.begin} />
+        </Fact>
+        <Fact name="Duration">{formatDuration(trace.length)}</Fact>
+        <Fact name="Spans">{trace.count.toLocaleString("en")}</Fact>
+        <Fact name="Services">{trace.services.length.toLocaleString("en")}</Fact>
+        <Fact name="Depth">{(trace.maxDepth + 1).toLocaleString("en")}</Fact>
+        <Fact name="Errors">
+          <Text span inherit c={trace.errorCount > 0 ? "var(--tw-error)" : "inherit"} fw={600}>
+            {trace.errorCount.toLocaleString("en")}
+          </Text>
+          {exceptions > 0 && ` and ${exceptions.toLocaleString("en")} with exceptions`}
+        </Fact>
+        <Fact name="Trace id">
+          <code className={classes.id}>
+            <Visible text={trace.id} most={64} />
+          </code>
+        </Fact>
+      </dl>
+    </header>
+  );
+}
+
+function Fact({ name, children }: { name: string; children: ReactNode }) {
+  return (
+    <div>
+      <dt>{name}</dt>
+      <dd>{children}</dd>
+    </div>
+  );
+}

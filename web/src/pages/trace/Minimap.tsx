@@ -1,0 +1,124 @@
+import { useElementSize } from "@mantine/hooks";
+import { useEffect, useRef, useState } from "react";
+import { formatDuration } from "../../lib/duration";
+import { Flag, type Trace } from "../../trace/model";
+import classes from "./trace.module.css";
+import { contextOf, useColours } from "./useColours";
+import type { TraceState } from "./useTraceState";
+
+const HEIGHT = 52;
+/** More spans than this are not to be told apart on so few lines. */
+const MOST = 20_000;
+
+/** The whole trace in small. Dragging zooms in to what was dragged over. */
+export function Minimap({ trace, state }: { trace: Trace; state: TraceState }) {
+  const { range, whole, setRange, found } = state;
+  const { ref: box, width } = useElementSize();
+  const spans = useRef<HTMLCanvasElement>(null);
+  const marks = useRef<HTMLCanvasElement>(null);
+  const colours = useColours(trace);
+  const [drag, setDrag] = useState<{ from: number; to: number } | null>(null);
+  const length = trace.length || 1;
+
+  useEffect(() => {
+    const context = spans.current === null || width === 0 ? null : contextOf(spans.current, width, HEIGHT);
+    if (context === null) {
+      return;
+    }
+    const step = Math.ceil(trace.count / MOST);
+    const line = Math.max(1, Math.min(6, (HEIGHT - 6) / trace.count));
+    for (let span = 0; span < trace.count; span += step) {
+      context.fillStyle = colours.services[trace.service[span] ?? 0] ?? "gray";
+      context.fillRect(
+        ((trace.start[span] ?? 0) / length) * width,
+        3 + (span / trace.count) * (HEIGHT - 6),
+        Math.max(1, ((trace.duration[span] ?? 0) / length) * width),
+        Math.max(1, line - 0.5),
+      );
+    }
+    context.fillStyle = colours.error;
+    for (const span of trace.troubled.subarray(0, MOST)) {
+      if (((trace.flags[span] ?? 0) & Flag.Error) !== 0) {
+        context.fillRect(
+          ((trace.start[span] ?? 0) / length) * width,
+          3 + (span / trace.count) * (HEIGHT - 6),
+          Math.max(2, ((trace.duration[span] ?? 0) / length) * width),
+          Math.max(2, line - 0.5),
+        );
+      }
+    }
+  }, [trace, width, length, colours]);
+
+  useEffect(() => {
+    const context = marks.current === null || width === 0 ? null : contextOf(marks.current, width, HEIGHT);
+    if (context !== null) {
+      context.fillStyle = colours.mark;
+      for (const span of found.spans.subarray(0, MOST)) {
+        context.fillRect(((trace.start[span] ?? 0) / length) * width - 1, HEIGHT - 6, 2, 6);
+      }
+    }
+  }, [found, trace, width, length, colours]);
+
+  const at = (event: React.PointerEvent) => {
+    const { left } = event.currentTarget.getBoundingClientRect();
+    return Math.min(1, Math.max(0, (event.clientX - left) / (width || 1))) * length;
+  };
+  const percent = (time: number) => `${(time / length) * 100}%`;
+  const marked = drag ?? (whole ? null : range);
+  return (
+    // biome-ignore lint/a11y/noStaticElementInteractions: for the pointer; the keys + − 0 and the buttons do the same
+    <div
+      ref={box}
+      className={classes.minimap}
+      title="Drag to zoom in; double-click for the whole trace"
+      onPointerDown={(event) => {
+        event.currentTarget.setPointerCapture(event.pointerId);
+        setDrag({ from: at(event), to: at(event) });
+      }}
+      onPointerMove={(event) => {
+        const to = at(event);
+        setDrag((before) => (before === null ? null : { from: before.from, to }));
+      }}
+      onPointerUp={() => {
+        // What was hardly moved was a press, which shows the same stretch of time around it.
+        if (drag !== null && (Math.abs(drag.to - drag.from) / length) * width > 3) {
+          setRange({ from: Math.min(drag.from, drag.to), to: Math.max(drag.from, drag.to) });
+        } else if (drag !== null && !whole) {
+          const half = (range.to - range.from) / 2;
+          const middle = Math.min(Math.max(drag.from, half), length - half);
+          setRange({ from: middle - half, to: middle + half });
+        }
+        setDrag(null);
+      }}
+      onPointerCancel={() => setDrag(null)}
+      onDoubleClick={() => setRange(null)}
+    >
+      <canvas
+        ref={spans}
+        style={{ height: HEIGHT }}
+        role="img"
+        aria-label={`Overview: ${whole ? "the whole trace is shown" : `${formatDuration(range.from)} to ${formatDuration(range.to)} of ${formatDuration(trace.length)} is shown`}`}
+      />
+      <canvas ref={marks} style={{ height: HEIGHT }} aria-hidden />
+      {marked !== null && (
+        <>
+          <span
+            className={classes.shade}
+            style={{ left: 0, width: percent(Math.min(marked.from, marked.to)) }}
+          />
+          <span
+            className={classes.shade}
+            style={{ left: percent(Math.max(marked.from, marked.to)), right: 0 }}
+          />
+          <span
+            className={classes.shown}
+            style={{
+              left: percent(Math.min(marked.from, marked.to)),
+              width: percent(Math.abs(marked.to - marked.from)),
+            }}
+          />
+        </>
+      )}
+    </div>
+  );
+}

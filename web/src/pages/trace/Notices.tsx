@@ -1,0 +1,64 @@
+import { Alert, List } from "@mantine/core";
+import { IconInfoCircle } from "@tabler/icons-react";
+import { formatDuration } from "../../lib/duration";
+import type { Faults } from "../../trace/model";
+
+const spans = (count: number, one: string, more: string) =>
+  `${count.toLocaleString("en")} ${count === 1 ? `span ${one}` : `spans ${more}`}`;
+
+/** What is to be said of a trace that is not whole or whose times contradict each other. */
+export function faultsAsText(faults: Faults): string[] {
+  const said: string[] = [];
+  if (faults.missingParents > 0) {
+    said.push(
+      `${spans(faults.missingParents, "names a parent that is not in this trace and stands", "name a parent that is not in this trace and stand")} at the top level. The parent may not have been sent or stored yet.`,
+    );
+  }
+  if (faults.beforeParent > 0) {
+    said.push(
+      `${spans(faults.beforeParent, "begins", "begin")} before the parent, by up to ${formatDuration(faults.greatestSkew)}: clocks of services differ. Times are shown as they were recorded.`,
+    );
+  }
+  if (faults.cycles > 0) {
+    said.push(
+      `${spans(faults.cycles, "has parents that lead back to itself and stands", "have parents that lead back to themselves and stand")} at the top level.`,
+    );
+  }
+  if (faults.duplicates > 0) {
+    said.push(
+      `${spans(faults.duplicates, "has an id that an earlier one has, too", "have an id that an earlier one has, too")}. Children stand below the earlier one.`,
+    );
+  }
+  if (faults.untimed > 0) {
+    said.push(
+      `${spans(faults.untimed, "has", "have")} no start or duration that can be read, and are shown without.`,
+    );
+  }
+  return said;
+}
+
+export function Notices({ faults, unknownSpan }: { faults: Faults; unknownSpan: string | null }) {
+  const said = faultsAsText(faults);
+  if (unknownSpan !== null) {
+    said.unshift(`The span ${unknownSpan}, which the address names, is not in this trace.`);
+  }
+  if (said.length === 0) {
+    return null;
+  }
+  return (
+    <Alert
+      role="note"
+      color="yellow"
+      variant="light"
+      py={6}
+      px="sm"
+      icon={<IconInfoCircle size={18} aria-hidden />}
+    >
+      <List size="sm" listStyleType="none">
+        {said.map((sentence) => (
+          <List.Item key={sentence}>{sentence}</List.Item>
+        ))}
+      </List>
+    </Alert>
+  );
+}

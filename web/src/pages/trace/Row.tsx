@@ -1,0 +1,197 @@
+// biome-ignore-all lint/a11y/useSemanticElements: a table's elements cannot be placed where only some rows exist
+// biome-ignore-all lint/a11y/useFocusableInteractive: the focus stays on the grid, which names the active row
+// biome-ignore-all lint/a11y/useKeyWithClickEvents: the page takes the keys
+import {
+  IconAlertCircleFilled,
+  IconAlertTriangle,
+  IconChevronDown,
+  IconChevronRight,
+} from "@tabler/icons-react";
+import { memo } from "react";
+import { Visible } from "../../components/Visible";
+import { serviceColour } from "../../lib/colours";
+import { formatDuration } from "../../lib/duration";
+import { Flag, nameOf, serviceNameOf, type Trace } from "../../trace/model";
+import classes from "./trace.module.css";
+
+const INDENT = 12;
+const NAME = 160;
+
+type Properties = {
+  trace: Trace;
+  index: number;
+  row: number;
+  rowHeight: number;
+  from: number;
+  length: number;
+  current: boolean;
+  open: boolean;
+  collapsed: boolean;
+  matched: boolean;
+  /** Most pixels of indentation; deeper spans say how deep they are. */
+  indentRoom: number;
+  onOpen: (span: number) => void;
+  onToggle: (span: number) => void;
+};
+
+/** One span of the waterfall. */
+export const Row = memo(function Row(properties: Properties) {
+  const { trace, index, row, rowHeight, collapsed, indentRoom } = properties;
+  const flags = trace.flags[index] ?? 0;
+  const depth = trace.depth[index] ?? 0;
+  const children = trace.children[index] ?? 0;
+  const levels = Math.min(depth, Math.max(1, Math.floor(indentRoom / INDENT)));
+  const service = trace.services[trace.service[index] ?? 0]?.name ?? "";
+  const end = trace.end[index] ?? index + 1;
+  const troubledInside = (trace.troubledBefore[end] ?? 0) - (trace.troubledBefore[index + 1] ?? 0);
+  return (
+    <div
+      id={`span-${index}`}
+      role="row"
+      aria-rowindex={row + 2}
+      aria-level={depth + 1}
+      aria-expanded={children > 0 ? !collapsed : undefined}
+      aria-selected={properties.current}
+      className={classes.row}
+      data-current={properties.current || undefined}
+      data-open={properties.open || undefined}
+      data-matched={properties.matched || undefined}
+      style={{ transform: `translateY(${row * rowHeight}px)` }}
+      onClick={() => properties.onOpen(index)}
+    >
+      <div role="gridcell" className={classes.name} style={{ paddingLeft: levels * INDENT }}>
+        {depth > levels && <span className={classes.deep}>{depth}</span>}
+        {children > 0 ? (
+          // The keys ← and → do the same; it is no stop of its own.
+          <button
+            type="button"
+            tabIndex={-1}
+            className={classes.expander}
+            aria-label={collapsed ? "Expand" : "Collapse"}
+            onClick={(event) => {
+              event.stopPropagation();
+              properties.onToggle(index);
+            }}
+          >
+            {collapsed ? (
+              <IconChevronRight size={14} aria-hidden />
+            ) : (
+              <IconChevronDown size={14} aria-hidden />
+            )}
+          </button>
+        ) : (
+          <span className={classes.noExpander} />
+        )}
+        <span className={classes.strip} style={{ background: serviceColour(service) }} aria-hidden />
+        <Marks flags={flags} />
+        <span className={classes.names}>
+          <Visible text={nameOf(trace, index)} most={NAME} />
+          <span className={classes.service}>
+            <Visible text={serviceNameOf(trace, index)} most={NAME} />
+          </span>
+        </span>
+        {collapsed && (
+          <span className={classes.inside}>
+            {(end - index - 1).toLocaleString("en")} more
+            {troubledInside > 0 && (
+              <span className={classes.errorText}>
+                , {troubledInside.toLocaleString("en")} {troubledInside === 1 ? "error" : "errors"}
+              </span>
+            )}
+          </span>
+        )}
+      </div>
+      <div role="gridcell" className={classes.times}>
+        <Bar {...properties} service={service} />
+      </div>
+    </div>
+  );
+});
+
+function Marks({ flags }: { flags: number }) {
+  return (
+    <>
+      {(flags & (Flag.Error | Flag.Exception)) !== 0 && (
+        <IconAlertCircleFilled
+          size={14}
+          className={classes.errorMark}
+          role="img"
+          aria-label={(flags & Flag.Error) !== 0 ? "Error" : "Exception"}
+        />
+      )}
+      {(flags & (Flag.MissingParent | Flag.BeforeParent | Flag.Cycle | Flag.Duplicate | Flag.Untimed)) !==
+        0 && (
+        <IconAlertTriangle size={14} className={classes.faultMark} role="img" aria-label={faultName(flags)} />
+      )}
+    </>
+  );
+}
+
+export function faultName(flags: number): string {
+  return (flags & Flag.MissingParent) !== 0
+    ? "Parent missing"
+    : (flags & Flag.BeforeParent) !== 0
+      ? "Begins before its parent"
+      : (flags & Flag.Cycle) !== 0
+        ? "Its parents lead back to itself"
+        : (flags & Flag.Duplicate) !== 0
+          ? "Same id as an earlier span"
+          : "Without readable times";
+}
+
+/** The span's time, with what of it is on the critical path, and how long it took. */
+function Bar({ trace, index, from, length, service }: Properties & { service: string }) {
+  const [start, took] = [trace.start[index] ?? 0, trace.duration[index] ?? 0];
+  const [left, right] = [(start - from) / length, (start + took - from) / length];
+  const label = formatDuration(took);
+  if (right < 0) {
+    return <span className={classes.outsideLeft}>◂ {label}</span>;
+  }
+  if (left > 1) {
+    return <span className={classes.outsideRight}>{label} ▸</span>;
+  }
+  const [shownLeft, shownRight] = [Math.max(left, -0.01), Math.min(right, 1.01)];
+  const segments: [number, number][] = [];
+  const { critical } = trace;
+  const last = critical.first[index + 1] ?? 0;
+  for (let at = critical.first[index] ?? 0; at < last && segments.length < 50; at += 1) {
+    segments.push([((critical.from[at] ?? 0) - from) / length, ((critical.to[at] ?? 0) - from) / length]);
+  }
+  const percent = (part: number) => `${part * 100}%`;
+  const side = shownRight < 0.82 ? "after" : shownLeft > 0.18 ? "before" : "over";
+  return (
+    <>
+      <span
+        className={classes.bar}
+        style={{
+          left: percent(shownLeft),
+          width: percent(shownRight - shownLeft),
+          background: serviceColour(service),
+        }}
+      />
+      {segments.map(([begin, finish]) => (
+        <span
+          key={begin}
+          className={classes.critical}
+          style={{
+            left: percent(Math.max(begin, -0.01)),
+            width: percent(Math.max(0, Math.min(finish, 1.01) - Math.max(begin, -0.01))),
+          }}
+        />
+      ))}
+      <span
+        className={classes.took}
+        style={
+          side === "after"
+            ? { left: `calc(${percent(shownRight)} + 6px)` }
+            : side === "before"
+              ? { right: `calc(${percent(1 - shownLeft)} + 6px)` }
+              : { left: `calc(${percent(Math.max(0, shownLeft))} + 6px)` }
+        }
+        data-over={side === "over" || undefined}
+      >
+        {label}
+      </span>
+    </>
+  );
+}

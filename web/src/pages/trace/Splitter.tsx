@@ -1,0 +1,58 @@
+import { useRef } from "react";
+import classes from "./trace.module.css";
+
+/** Drags the border between two columns; arrow keys move it as well. */
+export function Splitter({
+  label,
+  value,
+  least,
+  most,
+  onChange,
+  reverse = false,
+}: {
+  label: string;
+  value: number;
+  least: number;
+  most: number;
+  onChange: (value: number) => void;
+  /** The width that changes is that to the right. */
+  reverse?: boolean;
+}) {
+  const drag = useRef<{ x: number; value: number } | null>(null);
+  const sign = reverse ? -1 : 1;
+  const set = (to: number) => onChange(Math.round(Math.min(most, Math.max(least, to))));
+  return (
+    // biome-ignore lint/a11y/useSemanticElements: a separator that can be moved is no rule
+    <div
+      role="separator"
+      aria-orientation="vertical"
+      aria-label={label}
+      aria-valuenow={value}
+      aria-valuemin={least}
+      aria-valuemax={most}
+      tabIndex={0}
+      className={classes.splitter}
+      onPointerDown={(event) => {
+        event.preventDefault();
+        event.currentTarget.setPointerCapture(event.pointerId);
+        drag.current = { x: event.clientX, value };
+      }}
+      onPointerMove={(event) => {
+        if (drag.current !== null) {
+          set(drag.current.value + sign * (event.clientX - drag.current.x));
+        }
+      }}
+      onPointerUp={() => {
+        drag.current = null;
+      }}
+      onKeyDown={(event) => {
+        const by = event.key === "ArrowLeft" ? -16 : event.key === "ArrowRight" ? 16 : 0;
+        if (by !== 0) {
+          event.preventDefault();
+          event.stopPropagation();
+          set(value + sign * by);
+        }
+      }}
+    />
+  );
+}

@@ -1,0 +1,118 @@
+import { Button, Text, TextInput } from "@mantine/core";
+import { useState } from "react";
+import { Copy } from "../../components/Copy";
+import { Visible } from "../../components/Visible";
+import { writeJson } from "../../lib/json";
+import { pieces } from "../../lib/visible";
+import type { Entry } from "../../trace/details";
+import classes from "./trace.module.css";
+
+/** Shown at first. */
+const FIRST = 400;
+/** Shown at once when asked for more: as one text, and when each hidden character is an element of its own. */
+const PLAIN = 1_000_000;
+const MARKED = 20_000;
+/** Attributes that stand in the document at first. */
+const ENTRIES = 200;
+
+export function asText(value: unknown): string {
+  return typeof value === "string" ? value : writeJson(value, 2);
+}
+
+/** A value, however long: its beginning, and the rest when asked for. */
+export function LongText({
+  text,
+  first = FIRST,
+  mono = false,
+}: {
+  text: string;
+  first?: number;
+  mono?: boolean;
+}) {
+  const [most, setMost] = useState(first);
+  const more = text.length - most;
+  const step = () => {
+    const marked = pieces(text.slice(0, PLAIN)).length > 1_000;
+    setMost(Math.max(most, 0) + (marked ? MARKED : PLAIN));
+  };
+  return (
+    <span className={mono ? classes.mono : classes.value}>
+      <Visible text={text} most={most} />
+      {more > 0 && (
+        <>
+          {" "}
+          <Button size="compact-xs" variant="light" onClick={step}>
+            {more <= MARKED ? "Show all" : "Show more"} ({text.length.toLocaleString("en")} characters)
+          </Button>
+        </>
+      )}
+    </span>
+  );
+}
+
+/** Keys and values, with a filter when there are many. */
+export function Entries({ entries, what }: { entries: readonly Entry[]; what: string }) {
+  const [filter, setFilter] = useState("");
+  const [most, setMost] = useState(ENTRIES);
+  if (entries.length === 0) {
+    return (
+      <Text size="sm" c="var(--tw-quiet)">
+        There are no {what}.
+      </Text>
+    );
+  }
+  const wanted = filter.trim().toLowerCase();
+  const shown =
+    wanted === ""
+      ? entries
+      : entries.filter(
+          ({ key, value }) =>
+            key.toLowerCase().includes(wanted) || asText(value).toLowerCase().includes(wanted),
+        );
+  return (
+    <>
+      {entries.length > 4 && (
+        <TextInput
+          size="xs"
+          mb="xs"
+          aria-label={`Filter ${what}`}
+          placeholder={`Filter ${entries.length} ${what}`}
+          value={filter}
+          onChange={(event) => setFilter(event.currentTarget.value)}
+          onKeyDown={(event) => {
+            if (event.key === "Escape" && filter !== "") {
+              event.stopPropagation();
+              setFilter("");
+            }
+          }}
+        />
+      )}
+      <dl className={classes.entries} aria-label={what}>
+        {shown.slice(0, most).map(({ key, value }) => {
+          const text = asText(value);
+          return (
+            <div key={key}>
+              <dt>
+                <Visible text={key} most={200} />
+              </dt>
+              <dd>
+                <LongText text={text} />
+                <Copy value={text} what={`value of ${key.slice(0, 60)}`} />
+              </dd>
+            </div>
+          );
+        })}
+      </dl>
+      {shown.length === 0 && (
+        <Text size="sm" c="var(--tw-quiet)">
+          Nothing matches the filter.
+        </Text>
+      )}
+      {shown.length > most && (
+        <Button size="xs" variant="default" onClick={() => setMost(most + ENTRIES)}>
+          Show more of {shown.length.toLocaleString("en")}
+        </Button>
+      )}
+    </>
+  );
+}

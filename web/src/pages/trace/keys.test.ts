@@ -1,0 +1,22 @@
+import { expect, it } from "vitest";
+import { actionOf, needsFocus } from "./keys";
+
+const key = (name: string, more = {}) =>
+  actionOf({ key: name, shiftKey: false, ctrlKey: false, altKey: false, metaKey: false, ...more });
+
+it("keys of the browser stay its own", () => {
+  expect(key("e", { ctrlKey: true })).toBeNull();
+  expect(key("F5")).toBeNull();
+  expect(key("ArrowLeft", { altKey: true })).toBeNull();
+});
+
+it("letters with shift go backwards", () => {
+  expect(key("E", { shiftKey: true })).toEqual({ do: "error", forward: false });
+  expect(key("ArrowLeft", { shiftKey: true })).toEqual({ do: "pan", right: false });
+  expect(key("+", { shiftKey: true })).toEqual({ do: "zoom", factor: 0.5 });
+});
+
+it("what moves elsewhere needs the focus, what jumps does not", () => {
+  expect(needsFocus({ do: "move", rows: 1 })).toBe(true);
+  expect(needsFocus({ do: "error", forward: true })).toBe(false);
+});

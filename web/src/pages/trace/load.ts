@@ -1,0 +1,66 @@
+import { queryOptions } from "@tanstack/react-query";
+import { api, ask } from "../../api/client";
+import type { TraceSchema } from "../../trace/columns";
+import { type Trace, traceOf } from "../../trace/model";
+import { SpanReader } from "../../trace/receive";
+
+/** How far a transfer is. */
+export type Progress = { readonly bytes: number; readonly spans: number };
+
+/** The trace, modelled. It is large, so that it is kept for a minute only, never compared, and fetched again only when asked for. */
+export function traceQuery(id: string, onProgress: (progress: Progress) => void) {
+  return queryOptions({
+    queryKey: ["trace", id],
+    queryFn: ({ signal }) => load(id, signal, onProgress),
+    staleTime: Number.POSITIVE_INFINITY,
+    gcTime: 60_000,
+    structuralSharing: false,
+    refetchOnReconnect: false,
+  });
+}
+
+async function load(
+  id: string,
+  signal: AbortSignal,
+  onProgress: (progress: Progress) => void,
+): Promise<Trace> {
+  performance.clearMarks("trace-arrived");
+  performance.clearMarks("trace-usable");
+  onProgress({ bytes: 0, spans: 0 });
+  const stream = await ask(api.GET("/traces/{id}", { params: { path: { id } }, parseAs: "stream", signal }));
+  const reader = new SpanReader();
+  const decoder = new TextDecoder();
+  let bytes = 0;
+  let told = performance.now();
+  if (stream !== null) {
+    for (const body = stream.getReader(); ; ) {
+      const { done, value } = await body.read();
+      if (done) {
+        break;
+      }
+      bytes += value.byteLength;
+      reader.push(decoder.decode(value, { stream: true }));
+      if (performance.now() - told > 100) {
+        told = performance.now();
+        onProgress({ bytes, spans: reader.spans.length });
+        // A body that is all there would keep the page from being drawn.
+        await new Promise((resolve) => setTimeout(resolve));
+      }
+    }
+  }
+  reader.push(decoder.decode());
+  performance.mark("trace-arrived");
+  return traceOf(id, schemaOf(reader), reader.spans);
+}
+
+/** The answer is complete if and only if its document closes. */
+function schemaOf(reader: SpanReader): TraceSchema {
+  let outer: unknown;
+  try {
+    outer = reader.end();
+  } catch {
+    throw new Error("The answer broke off before the trace was complete. Load it again.");
+  }
+  const { schema } = outer as { schema: TraceSchema };
+  return schema;
+}

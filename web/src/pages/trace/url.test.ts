@@ -1,0 +1,20 @@
+import { describe, expect, it } from "vitest";
+import { rangeOfUrl, traceOfUrl, zoomOfRange } from "./url";
+
+describe("the address of a trace page", () => {
+  it("keeps what it knows, as text, and nothing else", () => {
+    expect(traceOfUrl({ span: 1234, view: "flame", zoom: "1-20", find: true, other: 1 })).toEqual({
+      span: "1234",
+      view: "flame",
+      zoom: "1-20",
+      find: "true",
+    });
+    expect(traceOfUrl({ span: "", view: "table", zoom: "all", find: null })).toEqual({});
+  });
+
+  it("holds the zoom in nanoseconds", () => {
+    expect(rangeOfUrl(zoomOfRange({ from: 10.4, to: 20.2 }))).toEqual({ from: 10, to: 21 });
+    expect(rangeOfUrl("5-5")).toBeNull();
+    expect(rangeOfUrl(undefined)).toBeNull();
+  });
+});

@@ -1,0 +1,52 @@
+import { useComputedColorScheme } from "@mantine/core";
+import { useMemo } from "react";
+import { serviceColour } from "../../lib/colours";
+import type { Trace } from "../../trace/model";
+
+/** Colours for drawing, where `light-dark()` means nothing: of each service by number, and of what marks spans. */
+export type Colours = {
+  readonly dark: boolean;
+  readonly services: readonly string[];
+  readonly error: string;
+  readonly mark: string;
+  readonly text: string;
+  readonly onBar: string;
+};
+
+export function useColours(trace: Trace): Colours {
+  const dark = useComputedColorScheme("light") === "dark";
+  return useMemo(() => {
+    const probe = document.createElement("span");
+    // Follows the document's theme, which changes before this is asked for again.
+    probe.style.colorScheme = dark ? "dark" : "light";
+    document.body.append(probe);
+    const resolve = (colour: string) => {
+      probe.style.color = colour;
+      return getComputedStyle(probe).color;
+    };
+    const colours = {
+      dark,
+      services: trace.services.map((service) => resolve(serviceColour(service.name))),
+      error: dark ? "#ff8787" : "#c92a2a",
+      mark: dark ? "#ffd43b" : "#e67700",
+      text: dark ? "#c9c9c9" : "#000000",
+      onBar: dark ? "#000000" : "#ffffff",
+    };
+    probe.remove();
+    return colours;
+  }, [trace, dark]);
+}
+
+/** A canvas's context, as large as its element on the screen. */
+export function contextOf(
+  canvas: HTMLCanvasElement,
+  width: number,
+  height: number,
+): CanvasRenderingContext2D | null {
+  const ratio = window.devicePixelRatio || 1;
+  canvas.width = Math.round(width * ratio);
+  canvas.height = Math.round(height * ratio);
+  const context = canvas.getContext("2d");
+  context?.scale(ratio, ratio);
+  return context;
+}

@@ -1,0 +1,49 @@
+import { useNavigate, useSearch } from "@tanstack/react-router";
+import { useCallback, useEffect, useRef, useState } from "react";
+import type { TraceUrl } from "./url";
+
+/** A part that is `undefined` goes from the address. */
+export type UrlChange = { [Part in keyof TraceUrl]: TraceUrl[Part] | undefined };
+
+const same = (one: TraceUrl, other: TraceUrl) =>
+  one.span === other.span && one.view === other.view && one.zoom === other.zoom && one.find === other.find;
+
+/** The page's state in the address. A change shows at once and is written a little later, so that holding a key down does not write
+ * the history full. */
+export function useTraceUrl(): [TraceUrl, (change: UrlChange) => void] {
+  const search = useSearch({ from: "/app/trace/$traceId" });
+  const navigate = useNavigate({ from: "/trace/$traceId" });
+  const [url, setUrl] = useState<TraceUrl>(search);
+  const written = useRef<TraceUrl>(search);
+
+  useEffect(() => {
+    if (!same(search, written.current)) {
+      written.current = search;
+      setUrl(search);
+    }
+  }, [search]);
+
+  useEffect(() => {
+    if (same(url, written.current)) {
+      return;
+    }
+    const timer = setTimeout(() => {
+      written.current = url;
+      void navigate({ search: url, replace: true, resetScroll: false });
+    }, 200);
+    return () => clearTimeout(timer);
+  }, [url, navigate]);
+
+  const change = useCallback((part: UrlChange) => {
+    setUrl((before) => {
+      const merged: Record<string, string | undefined> = { ...before, ...part };
+      for (const name of Object.keys(merged)) {
+        if (merged[name] === undefined || merged[name] === "") {
+          delete merged[name];
+        }
+      }
+      return same(merged as TraceUrl, before) ? before : (merged as TraceUrl);
+    });
+  }, []);
+  return [url, change];
+}
