@@ -1,7 +1,8 @@
 import { beforeAll, describe, expect, test } from "vitest";
 import { type Visitor, visitor } from "./browser";
 import { environment } from "./environment";
-import { at, quiet, shown, submitLogIn } from "./pages";
+import { at, logIn, quiet, shown, submitLogIn } from "./pages";
+import { administrator } from "./service";
 import { OWN_PASSWORD } from "./session";
 
 const { adminPassword } = environment();
@@ -55,3 +56,201 @@ describe("the first log-in", () => {
     await quiet(page);
   });
 });
+
+describe("the wizard", () => {
+  test("finds the table of spans, and proposes what each column is", async () => {
+    const { page } = admin;
+    await page.goto(at("/source"));
+    await quiet(page);
+    await page
+      .getByRole("link", { name: /set up/i })
+      .first()
+      .click();
+    await page.getByRole("button", { name: "Choose otel.otel_traces", exact: true }).click();
+    await shown(page.getByRole("heading", { name: "Which column is what?" }));
+    await quiet(page);
+    const named = async (label: string) => page.getByRole("combobox", { name: label }).inputValue();
+    expect(await named("Trace id")).toMatch(/^TraceId /);
+    expect(await named("Parent span id")).toMatch(/^ParentSpanId /);
+  });
+
+  test("binds it", async () => {
+    const { page } = admin;
+    await page.getByRole("button", { name: "Bind and continue" }).click();
+    await shown(page.getByRole("heading", { name: "Which fields may be used?" }));
+    await quiet(page);
+    const { binding } = await (await administrator()).call<{ binding: Record<string, unknown> }>(
+      "GET",
+      "/schema",
+    );
+    expect(binding).toMatchObject({
+      database: "otel",
+      table: "otel_traces",
+      trace_id: "TraceId",
+      span_id: "SpanId",
+      parent_span_id: "ParentSpanId",
+      timestamp: "Timestamp",
+      trace_index: "otel_traces_trace_id_ts",
+      display: { name: "SpanName", service: "ServiceName", duration: "Duration" },
+    });
+  });
+
+  test("marks fields: the usual ones, and others one by one", async () => {
+    const { page } = admin;
+    await page.getByRole("button", { name: /^Mark the usual ones/ }).click();
+    await page.getByRole("textbox", { name: "Search fields" }).fill("tenant.id");
+    await page.getByRole("checkbox", { name: 'SpanAttributes["tenant.id"] filterable' }).check();
+    await page.getByRole("checkbox", { name: 'SpanAttributes["tenant.id"] in policies' }).check();
+    await page.getByRole("textbox", { name: "Search fields" }).fill("Duration");
+    // Numbers decide nothing in policies.
+    await page.getByRole("checkbox", { name: "Duration filterable" }).check();
+    expect(await page.getByRole("checkbox", { name: "Duration in policies" }).count()).toBe(0);
+    await page.getByRole("button", { name: "Save and continue" }).click();
+    await shown(page.getByRole("heading", { name: "What do you want to see yourself?" }));
+    const { fields } = await (await administrator()).call<{ fields: { ref: string }[] }>("GET", "/schema");
+    expect(fields).toEqual(
+      expect.arrayContaining([
+        expect.objectContaining({ ref: "ServiceName", filterable: true, policy: true }),
+        expect.objectContaining({ ref: 'SpanAttributes["tenant.id"]', filterable: true, policy: true }),
+        expect.objectContaining({ ref: "Duration", filterable: true, policy: false }),
+      ]),
+    );
+  });
+
+  test("gives the administrator a first role, with which there is something to see", {
+    timeout: 90_000,
+  }, async () => {
+    const { page } = admin;
+    await page.getByRole("radio", { name: "An expression of my own" }).check();
+    await page.getByRole("textbox", { name: "Policy", exact: true }).fill('ServiceName == "frontend"');
+    await page.getByRole("textbox", { name: "Title of the policy" }).fill("The frontend");
+    await page.getByRole("textbox", { name: "Name of the role" }).fill("frontend-traces");
+    await page.getByRole("button", { name: "Create the role and take it" }).click();
+    await shown(page.getByRole("status").filter({ hasText: "You can see traces now" }), 30_000);
+    expect(await (await administrator()).call("GET", "/me")).toMatchObject({
+      roles: expect.arrayContaining(["admin", "frontend-traces"]),
+    });
+    await page.getByRole("button", { name: "Continue" }).click();
+    await shown(page.getByRole("heading", { name: "What makes searches faster?" }));
+    await quiet(page);
+    await page.getByRole("button", { name: "Finish" }).click();
+    await shown(page.getByRole("heading", { name: "The trace source is set up" }));
+    await page.getByRole("link", { name: "Search traces" }).click();
+    await page.waitForURL("**/ui/search**");
+    await quiet(page);
+  });
+});
+
+describe("a role", () => {
+  const editor = () => admin.page.getByRole("textbox", { name: "Expression" });
+
+  test("shows what is wrong under the exact characters", async () => {
+    const { page } = admin;
+    await page.getByRole("link", { name: "Roles", exact: true }).click();
+    await page.getByRole("link", { name: "New role" }).click();
+    await page.getByRole("textbox", { name: "Name" }).fill("tenant-support");
+    await page.getByRole("button", { name: "Add a policy" }).click();
+    await page.getByRole("textbox", { name: "Title" }).fill("Tenants looked after");
+    await editor().click();
+    await page.keyboard.insertText('ServiceName = "frontend" || ServiceNam == "checkout"');
+    await shown(page.getByRole("button", { name: "error at line 1, column 13: go there" }));
+    // The underline has no role: it is what the list of remarks says, for those who see it.
+    const underlined = () => editor().locator(".cm-lintRange-error").allTextContents();
+    await expect.poll(underlined).toContain("=");
+    await page.keyboard.press("ControlOrMeta+a");
+    await page.keyboard.insertText('ServiceName == "frontend" || ServiceNam == "checkout"');
+    await expect.poll(underlined).toEqual(["ServiceNam"]);
+    await shown(page.getByRole("status").filter({ hasText: "1 error at 1:30" }));
+  });
+
+  test("cannot be saved with an error", async () => {
+    const { page } = admin;
+    await page.getByRole("button", { name: "Review and save" }).click();
+    await expect.poll(() => page.getByRole("dialog").count()).toBe(0);
+    expect((await (await administrator()).ask("GET", "/roles/tenant-support")).status).toBe(404);
+  });
+
+  test("is saved, after a look at what it changes, once it is right", async () => {
+    const { page } = admin;
+    await editor().click();
+    await page.keyboard.press("ControlOrMeta+a");
+    await page.keyboard.insertText('SpanAttributes["tenant.id"] in user.attributes.tenants');
+    await shown(page.getByRole("status").filter({ hasText: /^Valid/ }));
+    await page.getByRole("button", { name: "Review and save" }).click();
+    const dialog = page.getByRole("dialog", { name: "Review the changes of tenant-support" });
+    await shown(dialog.getByText("Nobody holds this role yet"));
+    await dialog.getByRole("button", { name: "Save", exact: true }).click();
+    await page.waitForURL("**/ui/roles/tenant-support");
+    expect(await (await administrator()).call("GET", "/roles/tenant-support")).toMatchObject({
+      policies: [
+        {
+          title: "Tenants looked after",
+          expression: 'SpanAttributes["tenant.id"] in user.attributes.tenants',
+        },
+      ],
+    });
+  });
+});
+
+describe("a user", () => {
+  let password = "";
+  let support: Visitor;
+
+  test("is made with a role and attributes; the password is shown this once", async () => {
+    const { page } = admin;
+    await page.getByRole("link", { name: "Users", exact: true }).first().click();
+    await page.getByRole("button", { name: "Create user" }).click();
+    const dialog = page.getByRole("dialog");
+    await dialog.getByRole("textbox", { name: "User name" }).fill("sam");
+    await dialog.getByRole("combobox", { name: "Roles" }).click();
+    await page.getByRole("option", { name: "tenant-support" }).click();
+    await page.keyboard.press("Escape");
+    await dialog.getByRole("button", { name: "Add attribute" }).click();
+    await dialog.getByRole("textbox", { name: "Name of the new attribute" }).fill("tenants");
+    await dialog.getByRole("combobox", { name: "Kind of tenants" }).click();
+    await page.getByRole("option", { name: /list/i }).click();
+    for (const tenant of await someTenants()) {
+      await dialog.getByRole("combobox", { name: "Value of tenants" }).fill(tenant);
+      await page.keyboard.press("Enter");
+    }
+    await dialog.getByRole("button", { name: "Create user" }).click();
+    await shown(page.getByRole("dialog", { name: "sam was created" }));
+    await page.getByRole("button", { name: "Copy password" }).click();
+    password = await page.evaluate(() => navigator.clipboard.readText());
+    expect(password.length).toBeGreaterThan(12);
+    await page.getByRole("button", { name: "Done" }).click();
+    expect(await page.getByText(password).count()).toBe(0);
+    await shown(page.getByRole("link", { name: "sam" }));
+  });
+
+  test("logs in elsewhere, chooses a password, and sees the traces of those tenants alone", async () => {
+    support = await visitor("sam");
+    const { page } = support;
+    await page.goto(at("/"));
+    await submitLogIn(page, "sam", password);
+    await page.getByLabel("Current password").fill(password);
+    await page.getByLabel("New password", { exact: true }).fill(OWN_PASSWORD);
+    await page.getByLabel("New password again").fill(OWN_PASSWORD);
+    await page.getByRole("button", { name: "Change password" }).click();
+    await page.waitForURL("**/ui/search**");
+    await quiet(page);
+    expect(await page.getByRole("link", { name: "Users" }).count()).toBe(0);
+    await page.goto(at("/users"));
+    await shown(page.getByText("This page is for administrators"));
+    await support.context.close();
+    const again = await visitor("sam again");
+    await logIn(again.page, "sam");
+    await again.context.close();
+  });
+});
+
+/** Two tenants that are in the traces. */
+async function someTenants(): Promise<string[]> {
+  const { maps } = await (await administrator()).call<{
+    maps: { map: string; keys: { name: string; examples: string[] }[] }[];
+  }>("GET", "/schema/tables/otel/otel_traces");
+  const keys = maps.find(({ map }) => map === "SpanAttributes")?.keys ?? [];
+  const examples = keys.find(({ name }) => name === "tenant.id")?.examples ?? [];
+  expect(examples.length).toBeGreaterThan(0);
+  return examples.slice(0, 2);
+}
