@@ -1,5 +1,199 @@
+import { Badge, Button, Code, Group, Skeleton, Stack, Table, Text } from "@mantine/core";
+import { useDisclosure } from "@mantine/hooks";
+import { notifications } from "@mantine/notifications";
+import { IconKey } from "@tabler/icons-react";
+import { useQuery } from "@tanstack/react-query";
+import { ApiError, api, ask } from "../../api/client";
+import { queryClient } from "../../api/queries";
+import { useMe } from "../../app/useMe";
+import { Confirm } from "../../components/Confirm";
+import { EmptyState } from "../../components/EmptyState";
+import { ErrorNotice } from "../../components/ErrorNotice";
 import { PageTitle } from "../../components/PageTitle";
+import { Section } from "../../components/Section";
+import { Visible } from "../../components/Visible";
+import { PasswordForm } from "../login/PasswordForm";
+import { valueText } from "../users/attributes";
+import { KeysTable } from "./KeysTable";
+import { NewKey } from "./NewKey";
+import { myKeysQuery, mySessionsQuery } from "./queries";
+import { SessionsTable } from "./SessionsTable";
 
+/** Oneself: what one may, and by what one is let in. */
 export function AccountPage() {
-  return <PageTitle title="AccountPage" />;
+  return (
+    <>
+      <PageTitle title="Account" />
+      <Stack gap="md" maw={1100}>
+        <Identity />
+        <Keys />
+        <Sessions />
+        <Section
+          title="Password"
+          about="With a new password all other sessions of yours end. API keys stay; revoke them above if they may be in wrong hands."
+        >
+          <PasswordForm
+            onChanged={() => {
+              notifications.show({ color: "green", message: "Your password was changed" });
+              void queryClient.invalidateQueries({ queryKey: mySessionsQuery.queryKey });
+            }}
+          />
+        </Section>
+      </Stack>
+    </>
+  );
+}
+
+function Identity() {
+  const me = useMe();
+  const attributes = Object.entries(me.attributes);
+  return (
+    <Section title="You">
+      <Table verticalSpacing={6} withRowBorders={false}>
+        <Table.Tbody>
+          <Table.Tr>
+            <Table.Th scope="row" w={130}>
+              User name
+            </Table.Th>
+            <Table.Td>
+              <Visible text={me.username} />
+            </Table.Td>
+          </Table.Tr>
+          <Table.Tr>
+            <Table.Th scope="row">Roles</Table.Th>
+            <Table.Td>
+              {me.roles.length === 0 ? (
+                "None, and so no traces are shown to you. Ask an administrator for a role."
+              ) : (
+                <Group gap={4}>
+                  {me.roles.map((role) => (
+                    <Badge key={role} variant="default" radius="sm" tt="none" fw={500}>
+                      {role}
+                    </Badge>
+                  ))}
+                </Group>
+              )}
+            </Table.Td>
+          </Table.Tr>
+          <Table.Tr>
+            <Table.Th scope="row">Attributes</Table.Th>
+            <Table.Td style={{ overflowWrap: "anywhere" }}>
+              {attributes.length === 0 ? (
+                <Text span inherit c="var(--tw-quiet)">
+                  none
+                </Text>
+              ) : (
+                <Stack gap={2}>
+                  {attributes.map(([name, value]) => (
+                    <div key={name}>
+                      <Code>
+                        <Visible text={name} />
+                      </Code>{" "}
+                      <Visible text={valueText(value)} most={500} />
+                    </div>
+                  ))}
+                </Stack>
+              )}
+            </Table.Td>
+          </Table.Tr>
+        </Table.Tbody>
+      </Table>
+    </Section>
+  );
+}
+
+function Keys() {
+  const [opened, { open, close }] = useDisclosure();
+  const { data, error, refetch } = useQuery(myKeysQuery);
+  return (
+    <Section
+      title="API keys"
+      about="For programs and agents that read traces in your name."
+      actions={
+        <Button size="xs" leftSection={<IconKey size={14} aria-hidden />} onClick={open}>
+          Create API key
+        </Button>
+      }
+    >
+      {data === undefined ? (
+        error === null ? (
+          <Skeleton height={80} aria-label="Loading the keys" />
+        ) : (
+          <ErrorNotice error={error} onRetry={() => void refetch()} />
+        )
+      ) : data.api_keys.length === 0 ? (
+        <EmptyState title="No API keys">
+          Create one to use the API from a script or an agent. It can be restricted to some of your traces.
+        </EmptyState>
+      ) : (
+        <KeysTable
+          keys={data.api_keys}
+          onRevoke={async ({ id }) => {
+            await ask(api.DELETE("/me/api-keys/{id}", { params: { path: { id } } }));
+            await refetch();
+          }}
+        />
+      )}
+      <NewKey opened={opened} onClose={close} />
+    </Section>
+  );
+}
+
+/** What has ended in the meantime needs no ending. */
+function unlessGone(error: unknown): void {
+  if (!(error instanceof ApiError && error.status === 404)) {
+    throw error;
+  }
+}
+
+function Sessions() {
+  const { data, error, refetch } = useQuery(mySessionsQuery);
+  const others = data?.sessions.filter((session) => !session.current) ?? [];
+  const end = (id: string) => ask(api.DELETE("/me/sessions/{id}", { params: { path: { id } } }));
+  return (
+    <Section
+      title="Sessions"
+      about="Where you are logged in. End what you do not know, and change your password then."
+      actions={
+        others.length > 0 && (
+          <Confirm
+            label="End all others"
+            title="End all other sessions?"
+            action={async () => {
+              try {
+                for (const { id } of others) {
+                  await end(id).catch(unlessGone);
+                }
+              } finally {
+                await refetch();
+              }
+            }}
+          >
+            You stay logged in here, and have to log in again everywhere else.
+          </Confirm>
+        )
+      }
+    >
+      {data === undefined ? (
+        error === null ? (
+          <Skeleton height={60} aria-label="Loading the sessions" />
+        ) : (
+          <ErrorNotice error={error} onRetry={() => void refetch()} />
+        )
+      ) : (
+        <SessionsTable
+          sessions={data.sessions}
+          onEnd={async ({ id, current }) => {
+            await end(id);
+            if (current) {
+              // Asks for the log-in, as any request would now.
+              await queryClient.invalidateQueries();
+            } else {
+              await refetch();
+            }
+          }}
+        />
+      )}
+    </Section>
+  );
 }

@@ -14,6 +14,7 @@ import { PageLink } from "../../components/links";
 import { MoreRows } from "../../components/MoreRows";
 import { PageTitle } from "../../components/PageTitle";
 import { Visible } from "../../components/Visible";
+import { useTypedText } from "../../lib/useTypedText";
 import { visible } from "../../lib/visible";
 import { attributesText } from "./attributes";
 import { CreateUser } from "./CreateUser";
@@ -77,6 +78,7 @@ function UsersList() {
         return Object.fromEntries(Object.entries(after).filter(([, value]) => value !== undefined));
       },
       replace: true,
+      resetScroll: false,
     });
   };
   return (
@@ -127,6 +129,7 @@ function Filters({
   onChange: (part: { [Name in keyof UsersUrl]: UsersUrl[Name] | undefined }) => void;
 }) {
   const roles = useQuery(rolesQuery);
+  const find = useTypedText(asked.find, (find) => onChange({ find }), 150);
   const names = new Set(roles.data?.roles.map((role) => role.name));
   if (asked.role !== undefined) {
     names.add(asked.role);
@@ -139,12 +142,10 @@ function Filters({
         data-slash
         w={240}
         leftSection={<IconSearch size={16} aria-hidden />}
-        value={asked.find ?? ""}
-        onChange={(event) => onChange({ find: event.currentTarget.value || undefined })}
+        value={find.text}
+        onChange={(event) => find.type(event.currentTarget.value)}
         rightSection={
-          asked.find === undefined ? null : (
-            <CloseButton size="sm" aria-label="Clear" onClick={() => onChange({ find: undefined })} />
-          )
+          find.text === "" ? null : <CloseButton size="sm" aria-label="Clear" onClick={() => find.now("")} />
         }
       />
       <Select

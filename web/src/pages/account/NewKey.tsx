@@ -1,0 +1,262 @@
+import { Button, Checkbox, Code, Group, Modal, Select, Stack, Switch, Text, TextInput } from "@mantine/core";
+import { useMutation } from "@tanstack/react-query";
+import { useMemo, useState } from "react";
+import { type Api, ApiError, api, ask } from "../../api/client";
+import { queryClient } from "../../api/queries";
+import { Copy } from "../../components/Copy";
+import { ErrorNotice } from "../../components/ErrorNotice";
+import { Secret } from "../../components/Secret";
+import { PolicyEditor } from "../../editor/PolicyEditor";
+import { curlLine } from "./curl";
+import { EXPIRIES, type Expiry, expiryOf } from "./expiry";
+import { myKeysQuery } from "./queries";
+
+/** The tools that agents get, by the names that keys are stored with. */
+const TOOLS = [
+  { name: "svc_query_traces", about: "search traces" },
+  { name: "svc_get_trace", about: "open one trace" },
+  { name: "svc_filter_schema", about: "list the fields of filters" },
+  { name: "svc_field_values", about: "list values of a field" },
+];
+
+/** Makes an API key and shows its token, once. */
+export function NewKey({ opened, onClose }: { opened: boolean; onClose: () => void }) {
+  const [made, setMade] = useState<Api["CreatedApiKey"] | null>(null);
+  const [dirty, setDirty] = useState(false);
+  const done = () => {
+    setMade(null);
+    setDirty(false);
+    onClose();
+  };
+  const cancel = () => {
+    setDirty(false);
+    onClose();
+  };
+  return (
+    <Modal
+      opened={opened}
+      onClose={made === null ? cancel : done}
+      title={made === null ? "Create an API key" : "The key was created"}
+      size="lg"
+      // A token that is shown only once is not to be lost by a stray click or key.
+      closeOnClickOutside={made === null && !dirty}
+      closeOnEscape={made === null && !dirty}
+      withCloseButton={made === null}
+      closeButtonProps={{ "aria-label": "Close" }}
+    >
+      {made === null ? (
+        <KeyForm onMade={setMade} onCancel={cancel} onTyped={() => setDirty(true)} />
+      ) : (
+        <NewToken made={made} onDone={done} />
+      )}
+    </Modal>
+  );
+}
+
+function KeyForm({
+  onMade,
+  onCancel,
+  onTyped,
+}: {
+  onMade: (made: Api["CreatedApiKey"]) => void;
+  onCancel: () => void;
+  onTyped: () => void;
+}) {
+  const [name, setName] = useState("");
+  const [expiry, setExpiry] = useState<Expiry>("90");
+  const [date, setDate] = useState("");
+  const [restricted, setRestricted] = useState(false);
+  const [policy, setPolicy] = useState("");
+  const [toolsOnly, setToolsOnly] = useState(false);
+  const [tools, setTools] = useState<string[]>(TOOLS.map((tool) => tool.name));
+  const [strict, setStrict] = useState(false);
+  const create = useMutation({
+    mutationFn: (body: Api["NewApiKey"]) => ask(api.POST("/me/api-keys", { body })),
+    onSuccess: (key) => {
+      onMade(key);
+      void queryClient.invalidateQueries({ queryKey: myKeysQuery.queryKey });
+    },
+  });
+  const expires = expiryOf(expiry, date, new Date());
+  const noPolicy = restricted && policy.trim() === "";
+  const noTools = toolsOnly && tools.length === 0;
+  const diagnostics = useMemo(() => diagnosticsOf(create.error), [create.error]);
+  return (
+    <form
+      onChange={onTyped}
+      onSubmit={(event) => {
+        event.preventDefault();
+        setStrict(true);
+        if (!("problem" in expires) && !noPolicy && !noTools) {
+          create.mutate({
+            name: name.trim(),
+            ...(expires.at === null ? {} : { expires_at: expires.at }),
+            ...(restricted ? { policy } : {}),
+            ...(toolsOnly ? { tools } : {}),
+          });
+        }
+      }}
+    >
+      <Stack gap="md">
+        <Text size="sm">
+          Whoever has the key reads traces in your name, with the roles that you have at that moment.
+        </Text>
+        <TextInput
+          label="Name"
+          description="What it is for, so that you know later whether it can go"
+          placeholder="nightly report"
+          required
+          withAsterisk={false}
+          maxLength={100}
+          autoComplete="off"
+          data-autofocus
+          value={name}
+          onChange={(event) => setName(event.currentTarget.value)}
+        />
+        <Group gap="sm" align="flex-start">
+          <Select
+            label="Expires"
+            w={180}
+            allowDeselect={false}
+            data={EXPIRIES}
+            value={expiry}
+            onChange={(value) => {
+              const chosen = EXPIRIES.find((one) => one.value === value);
+              if (chosen !== undefined) {
+                setExpiry(chosen.value);
+              }
+            }}
+          />
+          {expiry === "date" && (
+            <TextInput
+              label="On"
+              description="At the end of that day"
+              inputWrapperOrder={["label", "input", "description", "error"]}
+              type="date"
+              w={180}
+              value={date}
+              error={strict && "problem" in expires ? expires.problem : null}
+              onChange={(event) => setDate(event.currentTarget.value)}
+            />
+          )}
+        </Group>
+        <Switch
+          label="Restrict it to some of my traces"
+          checked={restricted}
+          onChange={(event) => setRestricted(event.currentTarget.checked)}
+        />
+        {restricted && (
+          <div>
+            <PolicyEditor
+              label="Restriction"
+              description="A trace must satisfy it besides a policy of your roles, by the same span or another."
+              value={policy}
+              onChange={(text) => {
+                setPolicy(text);
+                onTyped();
+              }}
+              diagnostics={diagnostics}
+            />
+            {strict && noPolicy && (
+              <Text size="xs" c="var(--tw-error)" role="alert">
+                Write a condition, or switch the restriction off
+              </Text>
+            )}
+          </div>
+        )}
+        <Switch
+          label="Restrict it to some tools"
+          checked={toolsOnly}
+          onChange={(event) => setToolsOnly(event.currentTarget.checked)}
+        />
+        {toolsOnly && (
+          <Checkbox.Group
+            label="Tools"
+            value={tools}
+            onChange={setTools}
+            error={noTools ? "Choose one at least, or switch this restriction off" : null}
+          >
+            <Stack gap={6} mt={6}>
+              {TOOLS.map((tool) => (
+                <Checkbox
+                  key={tool.name}
+                  value={tool.name}
+                  label={
+                    <>
+                      <Code>{tool.name}</Code> {tool.about}
+                    </>
+                  }
+                />
+              ))}
+            </Stack>
+          </Checkbox.Group>
+        )}
+        {(restricted || toolsOnly) && (
+          <Text size="sm" c="var(--tw-quiet)">
+            A restricted key never administers, whoever owns it.
+          </Text>
+        )}
+        {create.isError && <ErrorNotice error={create.error} />}
+        <Group justify="flex-end">
+          <Button variant="default" onClick={onCancel}>
+            Cancel
+          </Button>
+          <Button type="submit" loading={create.isPending}>
+            Create key
+          </Button>
+        </Group>
+      </Stack>
+    </form>
+  );
+}
+
+const NONE: Api["Diagnostic"][] = [];
+
+/** What a refusal says of the policy, for the editor to show in its place. */
+function diagnosticsOf(error: unknown): readonly Api["Diagnostic"][] {
+  if (!(error instanceof ApiError) || error.code !== "policy_invalid") {
+    return NONE;
+  }
+  return (error.problem.errors ?? []).flatMap(({ code, detail, hint, line, column, length }) =>
+    line === undefined || column === undefined
+      ? []
+      : [
+          {
+            code,
+            message: detail,
+            line,
+            column,
+            length: length ?? 1,
+            ...(hint === undefined ? {} : { hint }),
+          },
+        ],
+  );
+}
+
+function NewToken({ made, onDone }: { made: Api["CreatedApiKey"]; onDone: () => void }) {
+  const line = curlLine(window.location.origin, made.token, made.tools);
+  return (
+    <Stack gap="md">
+      <Secret value={made.token} what="token">
+        Keep it where secrets are kept. If it is lost, or seen by somebody else, revoke the key and create
+        another.
+      </Secret>
+      <div>
+        <Group justify="space-between" mb={4}>
+          <Text size="sm" fw={600}>
+            Try it
+          </Text>
+          <Copy value={line} what="command" label="Copy the command" />
+        </Group>
+        <Code block tabIndex={0} style={{ whiteSpace: "pre-wrap", overflowWrap: "anywhere" }}>
+          {line}
+        </Code>
+      </div>
+      <Group justify="flex-end">
+        <Button onClick={onDone} data-autofocus>
+          Done
+        </Button>
+      </Group>
+    </Stack>
+  );
+}

@@ -1,0 +1,36 @@
+export const EXPIRIES = [
+  { value: "7", label: "7 days" },
+  { value: "30", label: "30 days" },
+  { value: "90", label: "90 days" },
+  { value: "365", label: "1 year" },
+  { value: "date", label: "At a date" },
+  { value: "never", label: "Never" },
+] as const;
+
+export type Expiry = (typeof EXPIRIES)[number]["value"];
+
+const DAY_MS = 86_400_000;
+
+/** When a key expires, as the API takes it: `null` for never; a problem in words when the date is none to come.
+ *
+ * A date is meant in the zone of the reader's clock, and includes the whole of that day. */
+export function expiryOf(
+  expiry: Expiry,
+  date: string,
+  now: Date,
+): { at: string | null } | { problem: string } {
+  if (expiry === "never") {
+    return { at: null };
+  }
+  if (expiry !== "date") {
+    return { at: new Date(now.getTime() + Number(expiry) * DAY_MS).toISOString() };
+  }
+  const [, year, month, day] = /^(\d{4})-(\d{2})-(\d{2})$/.exec(date) ?? [];
+  if (year === undefined) {
+    return { problem: "Choose a date" };
+  }
+  const end = new Date(Number(year), Number(month) - 1, Number(day) + 1);
+  return end.getTime() <= now.getTime()
+    ? { problem: "Choose a date that is to come" }
+    : { at: end.toISOString() };
+}

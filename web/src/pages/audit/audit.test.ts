@@ -1,0 +1,156 @@
+import { describe, expect, it } from "vitest";
+import type { Api } from "../../api/client";
+import { actionChoices, actionLabel } from "./actions";
+import { Collection, csvCell, Writer } from "./export";
+import { around, filterOf, only } from "./filter";
+import { inShort, prunedBefore } from "./record";
+import { auditOfUrl } from "./url";
+
+function record(part: Partial<Api["AuditRecord"]> = {}): Api["AuditRecord"] {
+  return {
+    id: "7",
+    at: "2026-11-22T00:47:26.038425Z",
+    completed_at: null,
+    actor: { id: "usr_1", username: "paula", credential_id: "ses_1", via: "session" },
+    action: "traces.query",
+    outcome: "success",
+    request_id: "16b6",
+    client_ip: "127.0.0.1",
+    user_agent: "node",
+    target: null,
+    detail: {},
+    ...part,
+  };
+}
+
+const detail = (members: object) => members as Api["AuditRecord"]["detail"];
+
+describe("cells of CSV", () => {
+  it.each([
+    ["plain", "plain"],
+    [null, ""],
+    ['say "a", b', '"say ""a"", b"'],
+    ["=1+1", "'=1+1"],
+    ["+49", "'+49"],
+    ["-1", "'-1"],
+    ["@SUM(A1)", "'@SUM(A1)"],
+    ["\t=1", "'\t=1"],
+    ["\r=1", '"\'\r=1"'],
+    ['=HYPERLINK("http://x","y")', '"\'=HYPERLINK(""http://x"",""y"")"'],
+    ["a=1", "a=1"],
+  ])("%j", (value, cell) => expect(csvCell(value)).toBe(cell));
+});
+
+describe("an export", () => {
+  it("is one document of each format", () => {
+    const write = (format: "csv" | "json" | "ndjson", records: Api["AuditRecord"][]) => {
+      const writer = new Writer(format);
+      writer.add(records);
+      writer.end();
+      return writer.parts.join("");
+    };
+    const two = [record(), record({ id: "6", user_agent: "=cmd" })];
+    expect(JSON.parse(write("json", two))).toEqual(two);
+    expect(JSON.parse(write("json", []))).toEqual([]);
+    expect(
+      write("ndjson", two)
+        .trim()
+        .split("\n")
+        .map((line) => JSON.parse(line)),
+    ).toEqual(two);
+    const lines = write("csv", two).split("\r\n");
+    expect(lines).toHaveLength(4);
+    expect(lines[2]).toContain(",'=cmd,");
+  });
+
+  it("goes on where it failed", async () => {
+    const asked: (string | undefined)[] = [];
+    let fail = true;
+    const collection = new Collection("ndjson", async (cursor) => {
+      asked.push(cursor);
+      if (cursor === "b" && fail) {
+        fail = false;
+        throw new TypeError("gone");
+      }
+      return cursor === undefined
+        ? { records: [record()], next_cursor: "b" }
+        : { records: [record({ id: "6" })] };
+    });
+    const signal = new AbortController().signal;
+    await expect(collection.run(signal, () => {})).rejects.toThrow("gone");
+    const counts: number[] = [];
+    await collection.run(signal, (count) => counts.push(count));
+    expect(asked).toEqual([undefined, "b", "b"]);
+    expect(counts).toEqual([2]);
+  });
+
+  it("ends when it is cancelled", async () => {
+    const controller = new AbortController();
+    const collection = new Collection("json", async () => {
+      controller.abort();
+      return { records: [record()], next_cursor: "b" };
+    });
+    await expect(collection.run(controller.signal, () => {})).rejects.toThrow();
+    expect(collection.writer.count).toBe(0);
+  });
+});
+
+describe("the address of the audit", () => {
+  it("keeps what it knows", () => {
+    expect(auditOfUrl({ actor: "paula", outcome: "denied", record: 45, x: 1 })).toEqual({
+      actor: "paula",
+      outcome: "denied",
+      record: "45",
+    });
+    expect(auditOfUrl({ outcome: "odd", from: " " })).toEqual({});
+  });
+
+  it("counts back from now", () => {
+    const now = new Date("2026-11-22T12:00:00Z");
+    expect(filterOf({ from: "24h", to: "2026-11-22T11:00:00Z", record: "4", request: "r" }, now)).toEqual({
+      from: "2026-11-21T12:00:00.000Z",
+      to: "2026-11-22T11:00:00Z",
+    });
+  });
+
+  it("holds one record, or what is around it", () => {
+    expect(only("2026-11-22T00:47:26.038425Z")).toEqual({
+      from: "2026-11-22T00:47:26.038425Z",
+      to: "2026-11-22T00:47:26.038425001Z",
+    });
+    expect(only("2026-11-22T00:47:26.999999999Z").to).toBe("2026-11-22T00:47:27Z");
+    expect(around("2026-11-22T00:47:26Z", 60)).toEqual({
+      from: "2026-11-22T00:46:26Z",
+      to: "2026-11-22T00:48:26Z",
+    });
+  });
+});
+
+describe("a record in short", () => {
+  it("says how much was read, and as whom", () => {
+    expect(
+      inShort(record({ detail: detail({ traces: 1, spans: 2500, preview: { username: "sam" } }) })),
+    ).toBe("1 trace, 2,500 spans, viewed as sam");
+  });
+
+  it("says why it failed", () => {
+    expect(inShort(record({ action: "user.delete", detail: detail({ code: "last_admin" }) }))).toBe(
+      "last_admin",
+    );
+  });
+
+  it("says up to when others were removed", () => {
+    expect(prunedBefore(record({ detail: detail({ before: "2026-01-01T00:00:00Z" }) }))).toBe(
+      "2026-01-01T00:00:00Z",
+    );
+    expect(prunedBefore(undefined)).toBeNull();
+  });
+});
+
+describe("actions", () => {
+  it("have words, and may be of a later version", () => {
+    expect(actionLabel("role.put")).toBe("Saved a role");
+    expect(actionLabel("new.one")).toBe("new.one");
+    expect(actionChoices("new.one")[0]?.items).toEqual([{ value: "new.one", label: "new.one" }]);
+  });
+});

@@ -1,0 +1,107 @@
+import type { Api } from "../../api/client";
+import { writeJson } from "../../lib/json";
+
+type AuditRecord = Api["AuditRecord"];
+
+export const FORMATS = {
+  ndjson: { label: "NDJSON, one record a line", type: "application/x-ndjson" },
+  json: { label: "JSON", type: "application/json" },
+  csv: { label: "CSV, for spreadsheets", type: "text/csv;charset=utf-8" },
+} as const;
+
+export type Format = keyof typeof FORMATS;
+
+const COLUMNS: [string, (record: AuditRecord) => string | null][] = [
+  ["id", (record) => record.id],
+  ["at", (record) => record.at],
+  ["completed_at", (record) => record.completed_at],
+  ["actor", (record) => record.actor.username],
+  ["actor_id", (record) => record.actor.id],
+  ["credential_id", (record) => record.actor.credential_id],
+  ["via", (record) => record.actor.via],
+  ["action", (record) => record.action],
+  ["target", (record) => record.target],
+  ["outcome", (record) => record.outcome],
+  ["request_id", (record) => record.request_id],
+  ["client_ip", (record) => record.client_ip],
+  ["user_agent", (record) => record.user_agent],
+  ["detail", (record) => writeJson(record.detail, 0)],
+];
+
+/** A cell of CSV (RFC 4180).
+ *
+ * Spreadsheets compute cells that begin with certain characters, so that a user agent or a name could run a formula on
+ * the machine of whoever opens the file; an apostrophe makes them text. */
+export function csvCell(value: string | null): string {
+  const text = value ?? "";
+  const safe = /^[=+\-@\t\r\n＝＋－＠]/.test(text) ? `'${text}` : text;
+  return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
+}
+
+/** Writes records as they come, in parts that together are one file. */
+export class Writer {
+  readonly parts: string[] = [];
+  count = 0;
+  private readonly format: Format;
+
+  constructor(format: Format) {
+    this.format = format;
+    if (format === "csv") {
+      // Spreadsheets take the file for UTF-8 by its byte order mark.
+      this.parts.push(`\ufeff${COLUMNS.map(([name]) => name).join(",")}\r\n`);
+    }
+  }
+
+  add(records: readonly AuditRecord[]): void {
+    for (const record of records) {
+      if (this.format === "csv") {
+        this.parts.push(`${COLUMNS.map(([, of]) => csvCell(of(record))).join(",")}\r\n`);
+      } else if (this.format === "ndjson") {
+        this.parts.push(`${writeJson(record, 0)}\n`);
+      } else {
+        this.parts.push(`${this.count === 0 ? "[\n" : ",\n"}${writeJson(record, 0)}`);
+      }
+      this.count += 1;
+    }
+  }
+
+  end(): void {
+    if (this.format === "json") {
+      this.parts.push(this.count === 0 ? "[]\n" : "\n]\n");
+    }
+  }
+}
+
+type Page = { records: AuditRecord[]; next_cursor?: string };
+
+/** Takes page after page until the last. What was taken stays when a page fails, so that another run goes on there. */
+export class Collection {
+  readonly writer: Writer;
+  private cursor: string | undefined;
+  private readonly page: (cursor: string | undefined, signal: AbortSignal) => Promise<Page>;
+  private readonly wanted: (record: AuditRecord) => boolean;
+
+  constructor(
+    format: Format,
+    page: (cursor: string | undefined, signal: AbortSignal) => Promise<Page>,
+    wanted: (record: AuditRecord) => boolean = () => true,
+  ) {
+    this.writer = new Writer(format);
+    this.page = page;
+    this.wanted = wanted;
+  }
+
+  async run(signal: AbortSignal, onCount: (count: number) => void): Promise<void> {
+    for (;;) {
+      const { records, next_cursor } = await this.page(this.cursor, signal);
+      signal.throwIfAborted();
+      this.writer.add(records.filter(this.wanted));
+      onCount(this.writer.count);
+      if (next_cursor === undefined) {
+        this.writer.end();
+        return;
+      }
+      this.cursor = next_cursor;
+    }
+  }
+}
