@@ -25,7 +25,7 @@ import { rangeOf } from "./place";
 import type { Remark } from "./remarks";
 
 /** What others may do with the editor. */
-export type EditorHandle = { reveal: (remark: Remark) => void };
+export type EditorHandle = { focus: () => void; reveal: (remark: Remark) => void };
 
 /** As the editor's own set of characters that are shown by a sign, with those that pages show by name. */
 const HIDDEN =
@@ -179,6 +179,7 @@ export default function CodeEditor({
   }, [remarks, about]);
 
   useImperativeHandle(handle, () => ({
+    focus: () => view.current?.focus(),
     reveal: (remark) => {
       const current = view.current;
       if (current !== null) {

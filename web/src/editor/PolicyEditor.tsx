@@ -5,6 +5,7 @@ import {
   Button,
   Collapse,
   Group,
+  Input,
   Loader,
   Stack,
   Text,
@@ -86,14 +87,11 @@ export function PolicyEditor({
   const invalid = remarks.some((remark) => remark.severity === "error");
   return (
     <Stack gap={4}>
-      <Text component="span" size="sm" fw={500}>
+      {/* The editor is no form control that a label could belong to: it has the same text as its own label. */}
+      <Input.Label component="div" onClick={() => handle.current?.focus()}>
         {label}
-      </Text>
-      {description !== undefined && (
-        <Text size="xs" c="var(--tw-quiet)">
-          {description}
-        </Text>
-      )}
+      </Input.Label>
+      {description !== undefined && <Input.Description>{description}</Input.Description>}
       <Suspense fallback={<pre className={classes.loading}>{value === "" ? " " : value}</pre>}>
         <CodeEditor
           value={value}

@@ -1,4 +1,271 @@
+import {
+  Alert,
+  Button,
+  Group,
+  SegmentedControl,
+  Select,
+  Stack,
+  TagsInput,
+  Text,
+  TextInput,
+} from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
+import { type FormEvent, useId, useState } from "react";
+import { type Api, ApiError } from "../../api/client";
+import { rolesQuery } from "../../api/queries";
+import { useMe } from "../../app/useMe";
+import { EmptyState } from "../../components/EmptyState";
+import { ErrorNotice } from "../../components/ErrorNotice";
+import { PageLink } from "../../components/links";
+import { Section } from "../../components/Section";
+import { knownUsersQuery } from "../../editor/queries";
+import { AttributesEditor } from "../users/AttributesEditor";
+import { type AttributeRow, attributesOf, rowsOf } from "../users/attributes";
+import { userQuery } from "../users/queries";
 import type { DraftPolicy } from "./draft";
-export function TryIt(_: { name: string; draft: readonly DraftPolicy[]; members: readonly string[] }) {
-  return null;
+import classes from "./roles.module.css";
+import { TrialResults } from "./TrialResults";
+import type { TrialTrace } from "./trial";
+import { type Choice, usePolicyTrials, useSpans } from "./useTrial";
+
+const RANGES = [
+  { value: "1", label: "Last hour" },
+  { value: "24", label: "Last 24 hours" },
+  { value: "168", label: "Last 7 days" },
+  { value: "720", label: "Last 30 days" },
+];
+
+const NO_TRACES: TrialTrace[] = [];
+
+/** Tries the policies, as they are written now, on spans that the administrator may see. Nothing is saved by it. */
+export function TryIt({
+  name,
+  draft,
+  members,
+}: {
+  name: string;
+  draft: readonly DraftPolicy[];
+  members: readonly string[];
+}) {
+  const [person, setPerson] = useState<Person>({
+    username: members[0] ?? null,
+    roles: null,
+    rows: null,
+  });
+  const known = useQuery({
+    ...userQuery(person.username ?? ""),
+    enabled: person.username !== null,
+  });
+  const user = known.data?.data;
+  const roles = person.roles ?? user?.roles ?? (name === "" ? [] : [name]);
+  const rows = person.rows ?? rowsOfUser(user);
+  const asked: Api["EvaluatedUser"] = {
+    username: person.username ?? "somebody",
+    roles: [...roles],
+    attributes: attributesOf(rows.filter((row) => row.name.trim() !== "")),
+  };
+  const spans = useSpans();
+  const traces = spans.data ?? NO_TRACES;
+  const trial = usePolicyTrials(draft, asked, traces, spans.submittedAt);
+  return (
+    <Section
+      title="Try it"
+      about="What these policies, as they are written above, are on real spans. Nothing is saved by trying."
+    >
+      <Stack gap="md">
+        <PersonChoice
+          person={person}
+          members={members}
+          roles={roles}
+          rows={rows}
+          role={name}
+          onChange={(part) => setPerson({ ...person, ...part })}
+        />
+        <SpansChoice busy={spans.isPending} onLoad={(choice) => spans.mutate(choice)} />
+        {spans.isError &&
+          (spans.error instanceof ApiError && spans.error.code === "trace_not_found" ? (
+            <NoTraces>There is no such trace, or no role of yours opens it.</NoTraces>
+          ) : (
+            <ErrorNotice error={spans.error} />
+          ))}
+        {spans.isSuccess && traces.length === 0 && (
+          <NoTraces>
+            No trace in this time is open to you. Try a longer time, or look whether you may see any.
+          </NoTraces>
+        )}
+        {traces.length > 0 && (
+          <TrialResults
+            traces={traces}
+            policies={trial.policies}
+            pending={trial.pending}
+            username={asked.username}
+          />
+        )}
+      </Stack>
+    </Section>
+  );
+}
+
+type Person = {
+  readonly username: string | null;
+  /** What was typed in place of what the user has. */
+  readonly roles: readonly string[] | null;
+  readonly rows: readonly AttributeRow[] | null;
+};
+
+const rowsByUser = new WeakMap<object, AttributeRow[]>();
+const NO_ROWS: AttributeRow[] = [];
+
+/** The rows of a user's attributes, the same as long as the user is. */
+function rowsOfUser(user: Api["User"] | undefined): readonly AttributeRow[] {
+  if (user === undefined) {
+    return NO_ROWS;
+  }
+  const rows = rowsByUser.get(user) ?? rowsOf(user.attributes);
+  rowsByUser.set(user, rows);
+  return rows;
+}
+
+function PersonChoice({
+  person,
+  members,
+  roles,
+  rows,
+  role,
+  onChange,
+}: {
+  person: Person;
+  members: readonly string[];
+  roles: readonly string[];
+  rows: readonly AttributeRow[];
+  role: string;
+  onChange: (part: Partial<Person>) => void;
+}) {
+  const users = useQuery(knownUsersQuery);
+  const all = useQuery(rolesQuery);
+  const others = (users.data?.users ?? []).map(({ username }) => username);
+  const holders = new Set(members);
+  const data = [
+    ...(members.length === 0 ? [] : [{ group: "Members", items: [...members] }]),
+    { group: "Other users", items: others.filter((username) => !holders.has(username)) },
+  ];
+  return (
+    <Stack gap="xs">
+      <div className={classes.head}>
+        <Select
+          className={classes.grow ?? ""}
+          label="As"
+          description="A user, or clear it and type roles and attributes"
+          placeholder="Somebody who does not exist"
+          searchable
+          clearable
+          nothingFoundMessage="No such user"
+          limit={200}
+          data={data}
+          value={person.username}
+          onChange={(username) => onChange({ username, roles: null, rows: null })}
+          clearButtonProps={{ "aria-label": "Choose no user" }}
+        />
+        <TagsInput
+          className={classes.grow ?? ""}
+          label="Roles"
+          description="user.roles; each policy here is tried in any case"
+          data={(all.data?.roles ?? []).map((one) => one.name)}
+          value={[...roles]}
+          onChange={(next) => onChange({ roles: next })}
+        />
+      </div>
+      <AttributesEditor rows={rows} onChange={(next) => onChange({ rows: next })} strict={false} />
+      {person.username !== null && role !== "" && !roles.includes(role) && (
+        <Text size="xs" c="var(--tw-quiet)">
+          {person.username} does not hold {role}: this is what it would open to them.
+        </Text>
+      )}
+    </Stack>
+  );
+}
+
+function SpansChoice({ busy, onLoad }: { busy: boolean; onLoad: (choice: Choice) => void }) {
+  const [kind, setKind] = useState<Choice["kind"]>("newest");
+  const [hours, setHours] = useState("24");
+  const [id, setId] = useState("");
+  const label = useId();
+  const trimmed = id.trim();
+  const load = (event: FormEvent) => {
+    event.preventDefault();
+    if (kind === "newest") {
+      onLoad({ kind, hours: Number(hours) });
+    } else if (trimmed !== "") {
+      onLoad({ kind, id: trimmed });
+    }
+  };
+  return (
+    <form onSubmit={load}>
+      <div className={classes.head}>
+        <div>
+          <Text size="sm" fw="var(--mantine-font-weight-medium)" id={label} mb={2}>
+            Spans of
+          </Text>
+          <SegmentedControl
+            aria-labelledby={label}
+            data={[
+              { value: "newest", label: "the newest traces" },
+              { value: "trace", label: "one trace" },
+            ]}
+            value={kind}
+            onChange={setKind}
+          />
+        </div>
+        {kind === "newest" ? (
+          <Select
+            label="Time"
+            w={170}
+            allowDeselect={false}
+            data={RANGES}
+            value={hours}
+            onChange={(value) => setHours(value ?? "24")}
+          />
+        ) : (
+          <TextInput
+            className={classes.grow ?? ""}
+            label="Trace id"
+            autoComplete="off"
+            spellCheck={false}
+            value={id}
+            onChange={(event) => setId(event.currentTarget.value)}
+          />
+        )}
+        <Button type="submit" variant="light" loading={busy} disabled={kind === "trace" && trimmed === ""}>
+          Load spans and try
+        </Button>
+      </div>
+    </form>
+  );
+}
+
+/** Policies are tried on what the administrator sees, which may be nothing. */
+function NoTraces({ children }: { children: string }) {
+  const me = useMe();
+  if (me.preview !== null) {
+    return (
+      <Alert color="gray" variant="light">
+        <Text size="sm" c="var(--mantine-color-text)">
+          {children} You read traces as somebody else at the moment; end the preview to read them as yourself.
+        </Text>
+      </Alert>
+    );
+  }
+  return (
+    <EmptyState title="No spans to try it on">
+      <Group justify="center" maw={520}>
+        <Text size="sm">
+          {children} The role admin opens no traces. To see some, save a role that does and give it to{" "}
+          <PageLink to="/users/$username" params={{ username: me.username }} inherit>
+            yourself
+          </PageLink>
+          ; that is written to the audit log like every change.
+        </Text>
+      </Group>
+    </EmptyState>
+  );
 }

@@ -1,0 +1,80 @@
+import { describe, expect, it } from "vitest";
+import { batches, columnsOf, MOST_SPANS, outcomeOf, startsOf, together, tracesOf } from "./trial";
+
+const structure = { trace_id: "TraceId", span_id: "SpanId" };
+const display = { name: "SpanName", service: "ServiceName" };
+const span = (trace: string, id: string) => ({
+  TraceId: trace,
+  SpanId: id,
+  SpanName: `name ${id}`,
+  ServiceName: "shop",
+  SpanAttributes: { a: "b" },
+  Body: "long",
+});
+
+describe("spans for a trial", () => {
+  it("have the columns that policies can name, and those only", () => {
+    const columns = columnsOf([
+      { map: "", name: "ServiceName" },
+      { map: "SpanAttributes", name: "a" },
+      { map: "SpanAttributes", name: "b" },
+      { map: "", name: "Events.Name" },
+    ]);
+    expect(columns).toEqual(["ServiceName", "SpanAttributes", "Events.Name"]);
+    const [trace] = tracesOf([{ ...span("t", "s"), Events: [] }], structure, display, columns);
+    expect(trace?.spans[0]).toEqual({
+      id: "s",
+      name: "name s",
+      service: "shop",
+      columns: { ServiceName: "shop", SpanAttributes: { a: "b" }, Events: [] },
+    });
+  });
+
+  it("are not more than some hundred, and say what was left out", () => {
+    const many = Array.from({ length: MOST_SPANS + 3 }, (_, index) => span("t", String(index)));
+    const [trace, ...others] = tracesOf([...many, span("u", "x")], structure, display, []);
+    expect(trace?.spans).toHaveLength(MOST_SPANS);
+    expect(trace?.more).toBe(3);
+    expect(others).toEqual([]);
+  });
+
+  it("are sent in parts that fit", () => {
+    const spans = Array.from({ length: 5 }, () => ({ a: "x".repeat(90) }));
+    expect(batches(spans, 210).map((part) => part.length)).toEqual([2, 2, 1]);
+    expect(batches([{ a: "x".repeat(500) }, { a: "" }], 210)).toHaveLength(2);
+    expect(batches([])).toEqual([]);
+  });
+});
+
+describe("what a trial says", () => {
+  it("of a span: any policy opens, an error opens nothing", () => {
+    expect(together(["error", "true", "false"])).toBe("true");
+    expect(together(["false", "error"])).toBe("error");
+    expect(together([])).toBe("false");
+  });
+
+  it("of a trace: the first span that opens it, by which policy", () => {
+    const traces = tracesOf([span("t", "1"), span("u", "2"), span("u", "3")], structure, display, []);
+    const results = (...outcomes: ("true" | "false" | "error")[]) =>
+      outcomes.map((outcome) => ({ outcome, decided_by: [] }));
+    const policy = (key: string, of: ReturnType<typeof results> | null) => ({
+      key,
+      title: key,
+      expression: "",
+      results: of,
+      error: null,
+    });
+    const policies = [
+      policy("a", results("false", "error", "false")),
+      policy("b", results("false", "false", "true")),
+      policy("not known", null),
+    ];
+    const [first, second] = traces;
+    if (first === undefined || second === undefined) throw new Error("no traces");
+    const [one = 0, other = 0] = startsOf(traces);
+    expect(outcomeOf(first, one, policies)).toEqual({ opened: false, by: null, outcomes: ["false"] });
+    const found = outcomeOf(second, other, policies);
+    expect(found.outcomes).toEqual(["error", "true"]);
+    expect([found.by?.span.id, found.by?.policy.key]).toEqual(["3", "b"]);
+  });
+});
