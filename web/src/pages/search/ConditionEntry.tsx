@@ -67,6 +67,8 @@ export function ConditionEntry({
     if (wrong !== undefined && "problem" in wrong) {
       setText(whole);
       setProblem(wrong.problem);
+      // It would cover what is wrong.
+      combobox.closeDropdown();
       return;
     }
     const kept = reads.filter((_, place) => place !== editing);
@@ -75,6 +77,7 @@ export function ConditionEntry({
     if (kept.length + fresh.length > maxConditions) {
       setText(whole);
       setProblem(`A search may have ${maxConditions} conditions. Remove one first.`);
+      combobox.closeDropdown();
       return;
     }
     const at = editing ?? kept.length;
@@ -162,7 +165,10 @@ export function ConditionEntry({
   const ready =
     stage.at === "value" && readConditions(text, fields, maxValues).every((one) => "condition" in one);
   return (
-    <Input.Wrapper error={problem} errorProps={{ id: problemId, role: "alert" }}>
+    <Input.Wrapper
+      error={problem}
+      errorProps={{ id: problemId, role: "alert", size: "sm", c: "var(--tw-error)" }}
+    >
       <Combobox
         store={combobox}
         onOptionSubmit={take}
@@ -172,7 +178,8 @@ export function ConditionEntry({
       >
         <Combobox.DropdownTarget>
           <PillsInput
-            error={problem !== null}
+            data-wrong={problem !== null || undefined}
+            classNames={{ input: classes.box ?? "" }}
             onClick={() => combobox.openDropdown()}
             rightSection={values.loading ? <Loader size={16} aria-label="Looking for values" /> : null}
           >

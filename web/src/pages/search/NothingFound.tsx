@@ -55,7 +55,7 @@ export function NothingFound({
       <Group justify="center" gap="xs" my="sm">
         {longer !== null && (
           <Button size="xs" onClick={() => onRange(longer)}>
-            Search {longer.kind === "last" ? `the last ${longer.text}` : rangeLabel(longer, zone)}
+            Search {longer.kind === "last" ? `the ${rangeLabel(longer, zone)}` : rangeLabel(longer, zone)}
           </Button>
         )}
         {errors && (

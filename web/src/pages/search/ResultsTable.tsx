@@ -197,7 +197,9 @@ function Cell({ column, trace }: { column: Column; trace: Trace }) {
       return trace.error_count === null ? (
         <span title="No column is known to hold the status">–</span>
       ) : trace.error_count === 0 ? (
-        <span className={classes.none}>0</span>
+        <span className={classes.none}>
+          0<span className={classes.unit}> errors</span>
+        </span>
       ) : (
         <span className={classes.error}>
           <IconAlertCircle size={14} aria-hidden /> {trace.error_count.toLocaleString("en")}
@@ -228,9 +230,9 @@ function Service({ name }: { name: string }) {
 
 const MOST_SERVICES = 3;
 
-/** The root's service stands under the operation already, so that the others come first. */
+/** The root's service stands under the operation already. */
 function Services({ names, root }: { names: readonly string[]; root: string | null }) {
-  const ordered = [...names.filter((name) => name !== root), ...names.filter((name) => name === root)];
+  const ordered = names.filter((name) => name !== root);
   const rest = ordered.length - MOST_SERVICES;
   return (
     <span className={classes.services} title={visible(names.join(", ")).slice(0, 2_000)}>

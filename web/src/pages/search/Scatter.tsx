@@ -112,8 +112,10 @@ export function Scatter({
         const share = Math.min(1, Math.max(0, (edge - LEFT) / inner));
         return times.min + share * (times.max - times.min);
       }) as [number, number];
-      const [start, end] = [Math.floor(Math.min(one, other)), Math.ceil(Math.max(one, other))];
-      onZoom(new Date(start), new Date(Math.max(end, start + 1)));
+      // Whole seconds read better, where they make no difference.
+      const unit = Math.abs(one - other) > 60_000 ? 1_000 : 1;
+      const start = Math.floor(Math.min(one, other) / unit) * unit;
+      onZoom(new Date(start), new Date(Math.max(Math.ceil(Math.max(one, other) / unit) * unit, start + 1)));
       return;
     }
     const near = nearest(places, x, y, REACH);
@@ -152,7 +154,7 @@ export function Scatter({
         >
           <title id={`${title}-name`}>Duration over start time</title>
           <desc id={`${title}-summary`}>{summary}</desc>
-          {durationMarks(durations, 5).map((mark) => (
+          {durationMarks(durations, 7).map((mark) => (
             <g key={mark}>
               <line className={classes.line} x1={LEFT} x2={width - RIGHT} y1={yOf(mark)} y2={yOf(mark)} />
               <text className={classes.label} x={LEFT - 6} y={yOf(mark)} dy="0.32em" textAnchor="end">

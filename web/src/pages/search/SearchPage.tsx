@@ -95,169 +95,170 @@ export function SearchPage() {
   const wrong = asked.reads.filter((one) => "problem" in one);
   const failed = shown?.status === "failed" && !old;
   return (
-    <Stack gap="sm">
+    <>
       <PageTitle title="Search">
         <CopyMenu question={state?.question} />
         <Button size="xs" leftSection={<IconRefresh size={16} aria-hidden />} onClick={run.again}>
           Search
         </Button>
       </PageTitle>
-
-      <ConditionEntry
-        reads={asked.reads}
-        fields={fields}
-        maxConditions={limits.max_conditions - (url.errors === true ? 1 : 0)}
-        maxValues={limits.max_values}
-        window={state?.question.window ?? shown?.question.window}
-        onChange={setReads}
-        onRun={run.again}
-      />
-      <Group justify="space-between" gap="sm">
-        <Group gap="sm">
-          <TimeRange range={range} window={state?.question.window} onChange={setRange} />
-          {zoomedFrom.length > 0 && (
-            <Button
-              size="xs"
-              variant="light"
-              leftSection={<IconArrowBackUp size={16} aria-hidden />}
-              onClick={() => {
-                const before = zoomedFrom.at(-1);
-                setZoomedFrom(zoomedFrom.slice(0, -1));
-                if (before !== undefined) {
-                  go(withRange(url, before));
-                }
-              }}
-            >
-              Back to {rangeLabel(zoomedFrom.at(-1) ?? range, zone)}
-            </Button>
-          )}
-          {(canErrors || url.errors === true) && (
-            <Switch
-              label="Errors only"
-              checked={url.errors === true}
-              onChange={(event) => setErrors(event.currentTarget.checked)}
-            />
-          )}
-        </Group>
-        <Toolbar
-          sort={sort}
-          onSort={setSort}
-          columns={columns}
-          onColumns={(next) => {
-            const { columns: _, ...rest } = url;
-            const text = next.join(".");
-            go(text === DEFAULT_COLUMNS.join(".") ? rest : { ...rest, columns: text }, true);
-          }}
-          chart={url.chart !== "off"}
-          onChart={(chart) => {
-            const { chart: _, ...rest } = url;
-            go(chart ? rest : { ...rest, chart: "off" }, true);
-          }}
+      <Stack gap="sm">
+        <ConditionEntry
+          reads={asked.reads}
+          fields={fields}
+          maxConditions={limits.max_conditions - (url.errors === true ? 1 : 0)}
+          maxValues={limits.max_values}
+          window={state?.question.window ?? shown?.question.window}
+          onChange={setReads}
+          onRun={run.again}
         />
-      </Group>
-
-      {schema.isError && <ErrorNotice error={schema.error} onRetry={() => void schema.refetch()} />}
-      {(wrong.length > 0 || asked.problem !== null) && (
-        <Alert color="yellow" variant="light" title="This search cannot be run as it is" role="alert">
-          <List size="sm">
-            {wrong.map((one) => (
-              <List.Item key={one.text}>
-                <Visible text={one.problem} />
-              </List.Item>
-            ))}
-            {asked.problem !== null && <List.Item>{asked.problem}</List.Item>}
-          </List>
-          {wrong.length > 0 && (
-            <Button
-              size="xs"
-              variant="default"
-              mt="xs"
-              onClick={() => setReads(asked.reads.filter((one) => "condition" in one))}
-            >
-              Remove what does not fit
-            </Button>
-          )}
-        </Alert>
-      )}
-
-      {asked.conditions === null && !schema.isPending ? null : isNotBound(state) ? (
-        <NotBound />
-      ) : (
-        <section aria-label="Results">
-          <StatusLine state={state} onCancel={run.cancel} />
-          <div
-            className={classes.results}
-            aria-busy={old || state === undefined || state.status === "running"}
-            data-old={old || undefined}
-          >
-            {url.chart !== "off" && traces.length > 0 && shown !== undefined && hasDurations(shown) && (
-              <Stack gap={4} mb="sm">
-                <Scatter
-                  traces={shown.traces}
-                  from={shown.question.window.from}
-                  to={shown.question.window.to}
-                  complete={shown.status === "done" && shown.cursor === null}
-                  marked={marked}
-                  onZoom={(from, to) => {
-                    setZoomedFrom([...zoomedFrom, range]);
-                    go(
-                      withRange(url, {
-                        kind: "absolute",
-                        from: shortTime(instantOf(from)),
-                        to: shortTime(instantOf(to)),
-                      }),
-                    );
-                  }}
-                />
-                <ScatterLegend />
-              </Stack>
-            )}
-            {failed && (
-              <Stack mb="sm">
-                <ErrorNotice
-                  error={shown.error}
-                  title={shown.traces.length === 0 ? "The search failed" : "What is shown is incomplete"}
-                  onRetry={shown.pages > 0 ? run.more : run.again}
-                />
-              </Stack>
-            )}
-            {traces.length > 0 ? (
-              <ResultsTable
-                traces={traces}
-                columns={columns}
-                sort={sort}
-                onSort={setSort}
-                onNearEnd={nearEnd}
-                onMark={setMarked}
-              />
-            ) : shown === undefined || shown.status === "running" ? (
-              <ResultsSkeleton />
-            ) : (
-              shown.status === "done" && (
-                <NothingFound
-                  range={range}
-                  conditions={asked.reads.length}
-                  errors={url.errors === true}
-                  onRange={setRange}
-                  onClear={() => setReads([])}
-                  onAllSpans={() => setErrors(false)}
-                />
-              )
-            )}
-          </div>
-          {!old && state !== undefined && state.status !== "failed" && traces.length + state.pages > 0 && (
-            <Foot state={state} sort={sort} onMore={more} />
-          )}
-          {state?.status === "cancelled" && state.pages === 0 && (
-            <Group justify="center" mt="sm">
-              <Button variant="default" onClick={run.again}>
-                Search again
+        <Group justify="space-between" gap="sm">
+          <Group gap="sm">
+            <TimeRange range={range} window={state?.question.window} onChange={setRange} />
+            {zoomedFrom.length > 0 && (
+              <Button
+                size="xs"
+                variant="light"
+                leftSection={<IconArrowBackUp size={16} aria-hidden />}
+                onClick={() => {
+                  const before = zoomedFrom.at(-1);
+                  setZoomedFrom(zoomedFrom.slice(0, -1));
+                  if (before !== undefined) {
+                    go(withRange(url, before));
+                  }
+                }}
+              >
+                Back to {rangeLabel(zoomedFrom.at(-1) ?? range, zone)}
               </Button>
-            </Group>
-          )}
-        </section>
-      )}
-    </Stack>
+            )}
+            {(canErrors || url.errors === true) && (
+              <Switch
+                label="Errors only"
+                checked={url.errors === true}
+                onChange={(event) => setErrors(event.currentTarget.checked)}
+              />
+            )}
+          </Group>
+          <Toolbar
+            sort={sort}
+            onSort={setSort}
+            columns={columns}
+            onColumns={(next) => {
+              const { columns: _, ...rest } = url;
+              const text = next.join(".");
+              go(text === DEFAULT_COLUMNS.join(".") ? rest : { ...rest, columns: text }, true);
+            }}
+            chart={url.chart !== "off"}
+            onChart={(chart) => {
+              const { chart: _, ...rest } = url;
+              go(chart ? rest : { ...rest, chart: "off" }, true);
+            }}
+          />
+        </Group>
+
+        {schema.isError && <ErrorNotice error={schema.error} onRetry={() => void schema.refetch()} />}
+        {(wrong.length > 0 || asked.problem !== null) && (
+          <Alert color="yellow" variant="light" title="This search cannot be run as it is" role="alert">
+            <List size="sm">
+              {wrong.map((one) => (
+                <List.Item key={one.text}>
+                  <Visible text={one.problem} />
+                </List.Item>
+              ))}
+              {asked.problem !== null && <List.Item>{asked.problem}</List.Item>}
+            </List>
+            {wrong.length > 0 && (
+              <Button
+                size="xs"
+                variant="default"
+                mt="xs"
+                onClick={() => setReads(asked.reads.filter((one) => "condition" in one))}
+              >
+                Remove what does not fit
+              </Button>
+            )}
+          </Alert>
+        )}
+
+        {asked.conditions === null && !schema.isPending ? null : isNotBound(state) ? (
+          <NotBound />
+        ) : (
+          <section aria-label="Results">
+            <StatusLine state={state} onCancel={run.cancel} />
+            <div
+              className={classes.results}
+              aria-busy={old || state === undefined || state.status === "running"}
+              data-old={old || undefined}
+            >
+              {url.chart !== "off" && traces.length > 0 && shown !== undefined && hasDurations(shown) && (
+                <Stack gap={4} mb="sm">
+                  <Scatter
+                    traces={shown.traces}
+                    from={shown.question.window.from}
+                    to={shown.question.window.to}
+                    complete={shown.status === "done" && shown.cursor === null}
+                    marked={marked}
+                    onZoom={(from, to) => {
+                      setZoomedFrom([...zoomedFrom, range]);
+                      go(
+                        withRange(url, {
+                          kind: "absolute",
+                          from: shortTime(instantOf(from)),
+                          to: shortTime(instantOf(to)),
+                        }),
+                      );
+                    }}
+                  />
+                  <ScatterLegend />
+                </Stack>
+              )}
+              {failed && (
+                <Stack mb="sm">
+                  <ErrorNotice
+                    error={shown.error}
+                    title={shown.traces.length === 0 ? "The search failed" : "What is shown is incomplete"}
+                    onRetry={shown.pages > 0 ? run.more : run.again}
+                  />
+                </Stack>
+              )}
+              {traces.length > 0 ? (
+                <ResultsTable
+                  traces={traces}
+                  columns={columns}
+                  sort={sort}
+                  onSort={setSort}
+                  onNearEnd={nearEnd}
+                  onMark={setMarked}
+                />
+              ) : shown === undefined || shown.status === "running" ? (
+                <ResultsSkeleton />
+              ) : (
+                shown.status === "done" && (
+                  <NothingFound
+                    range={range}
+                    conditions={asked.reads.length}
+                    errors={url.errors === true}
+                    onRange={setRange}
+                    onClear={() => setReads([])}
+                    onAllSpans={() => setErrors(false)}
+                  />
+                )
+              )}
+            </div>
+            {!old && state !== undefined && state.status !== "failed" && traces.length + state.pages > 0 && (
+              <Foot state={state} sort={sort} onMore={more} />
+            )}
+            {state?.status === "cancelled" && state.pages === 0 && (
+              <Group justify="center" mt="sm">
+                <Button variant="default" onClick={run.again}>
+                  Search again
+                </Button>
+              </Group>
+            )}
+          </section>
+        )}
+      </Stack>
+    </>
   );
 }
 

@@ -3,7 +3,16 @@ import { useDisclosure } from "@mantine/hooks";
 import { IconCalendar } from "@tabler/icons-react";
 import { type FormEvent, useState } from "react";
 import { useZone } from "../../app/settings";
-import { PRESETS, parseLength, type Range, rangeLabel, typedForm, typedRange, type Window } from "./range";
+import {
+  PRESETS,
+  parseLength,
+  type Range,
+  rangeLabel,
+  spaced,
+  typedForm,
+  typedRange,
+  type Window,
+} from "./range";
 
 /** The time range of a search: a usual one in one step, any other in an own window. */
 export function TimeRange({
@@ -24,7 +33,7 @@ export function TimeRange({
       <SegmentedControl
         size="xs"
         aria-label="Time range, back from now"
-        data={PRESETS.map((value) => ({ value, label: value.replace(/(\d+)/, "$1 ") }))}
+        data={PRESETS.map((value) => ({ value, label: spaced(value) }))}
         value={preset}
         onChange={(text) => onChange({ kind: "last", text })}
       />

@@ -1,8 +1,8 @@
 /** What the table of results can show beside the trace itself. */
 export const COLUMNS = {
-  start: { label: "Start", width: "minmax(150px, 0.5fr)" },
+  start: { label: "Start", width: "minmax(208px, 0.4fr)" },
   duration: { label: "Duration", width: "minmax(150px, 0.8fr)" },
-  services: { label: "Services", width: "minmax(140px, 1fr)" },
+  services: { label: "Other services", width: "minmax(140px, 1fr)" },
   spans: { label: "Spans", width: "64px" },
   errors: { label: "Errors", width: "64px" },
   matched: { label: "Matched", width: "76px" },

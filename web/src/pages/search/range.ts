@@ -140,10 +140,15 @@ export function typedForm(time: string, zone: Zone): string {
   return formatInstant(instant, zone, digits).replace(/:00$/, "");
 }
 
+/** `1h` as `1 h`. */
+export function spaced(text: string): string {
+  return text.replace(/(\d)([a-z])/g, "$1 $2").replace(/([a-z])(\d)/g, "$1 $2");
+}
+
 /** A range in few words. */
 export function rangeLabel(range: Range, zone: Zone): string {
   if (range.kind === "last") {
-    return `last ${range.text}`;
+    return `last ${spaced(range.text)}`;
   }
   const [from, to] = [typedForm(range.from, zone), typedForm(range.to, zone)];
   return `${from} – ${from.slice(0, 10) === to.slice(0, 10) ? to.slice(11) || to : to}`;

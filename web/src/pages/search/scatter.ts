@@ -11,12 +11,17 @@ export type Point = {
 export type Scale = { readonly min: number; readonly max: number };
 
 /** Durations that stand at the lines of the scale, in units that people read: not 100 s but 1 and 10 minutes. */
-const MARKS = [
+const COARSE = [
   ...[1, 10, 100, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10],
   ...[60, 600, 3_600, 36_000, 86_400, 864_000, 8_640_000].map((seconds) => seconds * 1e9),
 ];
+const FINE = [
+  ...COARSE.filter((mark) => mark <= 1e10).flatMap((mark) => [mark, 2 * mark, 5 * mark]),
+  ...[60, 120, 300, 600, 1_200, 3_600, 7_200, 18_000, 36_000].map((seconds) => seconds * 1e9),
+  ...[1, 2, 5, 10, 20, 50, 100, 200, 500].map((days) => days * 86_400e9),
+].filter((mark) => mark !== 5e10 && mark !== 2e10);
 
-/** The scale of durations: from one mark to another, with all between them. */
+/** The scale of durations: from one round duration to another. */
 export function durationScale(points: readonly Point[]): Scale {
   let [least, most] = [Number.POSITIVE_INFINITY, 0];
   for (const { nanos } of points) {
@@ -26,14 +31,16 @@ export function durationScale(points: readonly Point[]): Scale {
   if (points.length === 0) {
     return { min: 1e6, max: 1e9 };
   }
-  const min = MARKS.findLast((mark) => mark <= least) ?? 1;
-  const max = MARKS.find((mark) => mark >= most && mark > min) ?? most;
+  const min = FINE.findLast((mark) => mark <= least) ?? 1;
+  const max = FINE.find((mark) => mark >= most && mark > min) ?? most;
   return { min, max };
 }
 
 /** The marks of a scale, not more than fit. */
 export function durationMarks({ min, max }: Scale, most: number): number[] {
-  const all = MARKS.filter((mark) => mark >= min && mark <= max);
+  const within = (marks: number[]) => marks.filter((mark) => mark >= min && mark <= max);
+  const coarse = within(COARSE);
+  const all = coarse.length < 3 ? within(FINE) : coarse;
   const step = Math.ceil(all.length / Math.max(2, most));
   return all.filter((_, place) => place % step === 0);
 }

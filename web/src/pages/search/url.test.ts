@@ -117,6 +117,6 @@ describe("typed times", () => {
   it("are told in few words", () => {
     const range = { kind: "absolute", from: "2026-11-21T09:00:00Z", to: "2026-11-21T09:30:15Z" } as const;
     expect(rangeLabel(range, "utc")).toBe("2026-11-21 09:00 – 09:30:15");
-    expect(rangeLabel({ kind: "last", text: "6h" }, "utc")).toBe("last 6h");
+    expect(rangeLabel({ kind: "last", text: "6h" }, "utc")).toBe("last 6 h");
   });
 });
