@@ -1,4 +1,4 @@
-import { Alert, Button, Divider, Group, Select, Stack, Text, Title } from "@mantine/core";
+import { Alert, Button, Group, Select, Stack, Text, Title } from "@mantine/core";
 import { IconAlertTriangle, IconInfoCircle } from "@tabler/icons-react";
 import { useMutation, useQuery } from "@tanstack/react-query";
 import { api, ask } from "../../api/client";
@@ -19,6 +19,7 @@ import {
 import { Loading } from "./Loading";
 import { schemaQuery, sourceChanged, tableQuery, tablesQuery } from "./queries";
 import { memberErrors } from "./refusals";
+import { StepBar } from "./StepBar";
 import classes from "./source.module.css";
 
 type Chosen = { database: string; table: string };
@@ -187,8 +188,7 @@ export function ColumnsStep({
       {bind.error !== null && (
         <ErrorNotice error={bind.error} title="The table could not be bound like this" />
       )}
-      <Divider />
-      <Group>
+      <StepBar hint={binding === null ? "Choose the four columns that are needed." : null}>
         <Button variant="default" onClick={onBack}>
           Back
         </Button>
@@ -211,12 +211,7 @@ export function ColumnsStep({
         >
           {bound === null ? "Bind and continue" : isChange ? "Replace the binding and continue" : "Continue"}
         </Button>
-        {binding === null && (
-          <Text size="sm" c="var(--tw-quiet)">
-            Choose the four columns that are needed.
-          </Text>
-        )}
-      </Group>
+      </StepBar>
     </Stack>
   );
 }

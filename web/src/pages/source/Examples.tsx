@@ -1,4 +1,4 @@
-import { Popover, Stack, Text, UnstyledButton } from "@mantine/core";
+import { Popover, Stack, Text, UnstyledButton, VisuallyHidden } from "@mantine/core";
 import { Visible } from "../../components/Visible";
 import { visible } from "../../lib/visible";
 import classes from "./source.module.css";
@@ -16,7 +16,8 @@ export function Examples({ of, values }: { of: string; values: string[] }) {
   return (
     <Popover width={420} position="bottom-start" shadow="md" withArrow>
       <Popover.Target>
-        <UnstyledButton className={classes.examples} aria-label={`Example values of ${visible(of)}`}>
+        <UnstyledButton className={classes.examples}>
+          <VisuallyHidden>Examples of {visible(of)}: </VisuallyHidden>
           {values.map((value, place) => (
             // biome-ignore lint/suspicious/noArrayIndexKey: examples have no other identity
             <Text span inherit key={place} className={classes.name} size="xs">

@@ -4,11 +4,27 @@ import { Visible } from "../../components/Visible";
 import { visible } from "../../lib/visible";
 import { Examples } from "./Examples";
 import { FieldName } from "./FieldName";
-import { type Candidate, type Difference, type Mark, TYPE_LABELS, whyNoPolicy } from "./fields";
+import {
+  type Candidate,
+  type Difference,
+  type Mark,
+  type MarkedField,
+  TYPE_LABELS,
+  whyNoPolicy,
+} from "./fields";
 import { formatShare } from "./numbers";
 import classes from "./source.module.css";
 
 const STATES = { marked: "New", changed: "Changed", unmarked: "No longer marked" } as const;
+
+const SOURCES = { column: "column", map_key: "map", json_path: "JSON column" } as const;
+
+/** Where the value is in a row. */
+function readFrom({ map, name }: Candidate, stored: MarkedField | undefined): string {
+  const source = stored?.source ?? (map === "" ? "column" : "map_key");
+  const adopted = stored?.column == null ? "" : `; policies: column ${stored.column}`;
+  return `${SOURCES[source]} ${map === "" ? name : map}${adopted}`;
+}
 
 /** One field, and how it is marked. */
 export function FieldRow({
@@ -16,6 +32,8 @@ export function FieldRow({
   mark,
   difference,
   refused,
+  stored,
+  sampled,
   columns,
   onChange,
   onUndo,
@@ -24,6 +42,9 @@ export function FieldRow({
   mark: Mark;
   difference: Difference | undefined;
   refused: string[];
+  /** The field as it is marked now, if it is. */
+  stored: MarkedField | undefined;
+  sampled: boolean;
   /** Columns of the table that hold this key, and that policies could read in place of the map. */
   columns: string[];
   onChange: (change: Partial<Mark>) => void;
@@ -59,10 +80,12 @@ export function FieldRow({
         )}
         <Text size="xs" c="var(--tw-quiet)">
           <Visible text={storeTypes.slice(0, 4).join(", ")} most={120} />
-          <Text span inherit hiddenFrom="sm">
-            {storeTypes.length > 0 && " · "}
-            {seen}
-          </Text>
+          {sampled && (
+            <Text span inherit hiddenFrom="sm">
+              {storeTypes.length > 0 && " · "}
+              {seen}
+            </Text>
+          )}
         </Text>
         <Text span hiddenFrom="md" display="block">
           <Examples of={candidate.ref} values={examples} />
@@ -91,20 +114,30 @@ export function FieldRow({
           </Text>
         ))}
       </Table.Td>
-      <Table.Td visibleFrom="sm" className={classes.number}>
-        {rows === null ? (
-          <Text span inherit c="var(--tw-quiet)">
-            {seen}
-          </Text>
-        ) : (
-          <span title={`${rows.toLocaleString("en")} of ${sampledRows.toLocaleString("en")} spans looked at`}>
-            {seen}
-          </span>
-        )}
-      </Table.Td>
-      <Table.Td visibleFrom="md">
-        <Examples of={candidate.ref} values={examples} />
-      </Table.Td>
+      {sampled ? (
+        <>
+          <Table.Td visibleFrom="sm" className={classes.number}>
+            {rows === null ? (
+              <Text span inherit c="var(--tw-quiet)">
+                {seen}
+              </Text>
+            ) : (
+              <span
+                title={`${rows.toLocaleString("en")} of ${sampledRows.toLocaleString("en")} spans looked at`}
+              >
+                {seen}
+              </span>
+            )}
+          </Table.Td>
+          <Table.Td visibleFrom="md">
+            <Examples of={candidate.ref} values={examples} />
+          </Table.Td>
+        </>
+      ) : (
+        <Table.Td visibleFrom="sm">
+          <Visible text={readFrom(candidate, stored)} most={120} />
+        </Table.Td>
+      )}
       <Table.Td>
         {types.length === 1 ? (
           <Text span size="sm">

@@ -61,8 +61,15 @@ export function FieldsEditor({
     return onlyMarked ? new Set([...edit.stored.keys(), ...Object.keys(changes)]) : null;
   }, [onlyRefused, refusal, onlyMarked, edit.stored, changes]);
   const shown = useMemo(
-    () => listed(candidates, { text, place, order, only }),
-    [candidates, text, place, order, only],
+    () =>
+      listed(candidates, {
+        text,
+        place,
+        order,
+        only,
+        leading: Object.values(binding.display ?? {}).filter((column) => column != null),
+      }),
+    [candidates, text, place, order, only, binding],
   );
   const places = placesOf(candidates);
   const maps =
@@ -134,6 +141,11 @@ export function FieldsEditor({
           />
         )}
         <Group gap="xs" ml="auto">
+          {onlyMarked && detail === null && (
+            <Button variant="light" size="xs" onClick={() => onOnlyMarked(false)}>
+              Find more fields
+            </Button>
+          )}
           {detail !== null && (
             <Button
               variant="light"
@@ -179,7 +191,14 @@ export function FieldsEditor({
       ) : (
         <Paged items={shown} size={PAGE} what="fields" key={`${text} ${place} ${onlyMarked} ${order}`}>
           {(fields) => (
-            <FieldsTable fields={fields} edit={edit} columnsOf={columnsOf} order={order} onOrder={setOrder} />
+            <FieldsTable
+              fields={fields}
+              edit={edit}
+              columnsOf={columnsOf}
+              sampled={detail !== null}
+              order={order}
+              onOrder={setOrder}
+            />
           )}
         </Paged>
       )}

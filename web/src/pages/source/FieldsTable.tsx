@@ -12,18 +12,21 @@ export function FieldsTable({
   fields,
   edit,
   columnsOf,
+  sampled,
   order,
   onOrder,
 }: {
   fields: Candidate[];
   edit: FieldChanges;
   columnsOf: ReadonlyMap<string, string[]>;
+  /** Whether the table was looked at, so that there is something to say of how often fields occur. */
+  sampled: boolean;
   order: Order;
   onOrder: (order: Order) => void;
 }) {
   const differences = new Map(edit.diff.map((difference) => [difference.key, difference]));
   const sortable = (to: Order, label: string) => (
-    <UnstyledButton className={classes.sort} onClick={() => onOrder(to)} aria-label={`Sort by ${to}`}>
+    <UnstyledButton className={classes.sort} onClick={() => onOrder(to)} title={`Sort by ${to}`}>
       {label}
       <IconArrowDown size={14} aria-hidden style={{ visibility: order === to ? "visible" : "hidden" }} />
     </UnstyledButton>
@@ -36,14 +39,20 @@ export function FieldsTable({
             <Table.Th aria-sort={order === "name" ? "ascending" : "none"}>
               {sortable("name", "Field")}
             </Table.Th>
-            <Table.Th
-              visibleFrom="sm"
-              className={classes.number}
-              aria-sort={order === "frequency" ? "descending" : "none"}
-            >
-              {sortable("frequency", "Seen on")}
-            </Table.Th>
-            <Table.Th visibleFrom="md">Examples</Table.Th>
+            {sampled ? (
+              <>
+                <Table.Th
+                  visibleFrom="sm"
+                  className={classes.number}
+                  aria-sort={order === "frequency" ? "descending" : "none"}
+                >
+                  {sortable("frequency", "Seen on")}
+                </Table.Th>
+                <Table.Th visibleFrom="md">Examples</Table.Th>
+              </>
+            ) : (
+              <Table.Th visibleFrom="sm">Read from</Table.Th>
+            )}
             <Table.Th>Type</Table.Th>
             <Table.Th>
               <Explained label="Filterable">People and agents may search by it.</Explained>
@@ -63,6 +72,8 @@ export function FieldsTable({
               mark={edit.markOf(candidate)}
               difference={differences.get(candidate.key)}
               refused={edit.refusal?.byField.get(candidate.key) ?? []}
+              stored={edit.stored.get(candidate.key)}
+              sampled={sampled}
               columns={columnsOf.get(candidate.key) ?? []}
               onChange={(change) => edit.change(candidate, change)}
               onUndo={() => edit.undo(candidate.key)}

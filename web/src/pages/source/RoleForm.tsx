@@ -1,6 +1,7 @@
 import { Alert, Group, Radio, Select, Stack, TagsInput, Text, Textarea, TextInput } from "@mantine/core";
 import { IconAlertTriangle } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
+import type { ReactNode } from "react";
 import { api, ask } from "../../api/client";
 import { visible } from "../../lib/visible";
 import type { MarkedField } from "./fields";
@@ -19,6 +20,7 @@ export function RoleForm({
   onChoice,
   onTitle,
   onName,
+  children,
 }: {
   fields: MarkedField[];
   choice: Choice;
@@ -30,6 +32,8 @@ export function RoleForm({
   onChoice: (choice: Choice) => void;
   onTitle: (title: string) => void;
   onName: (name: string) => void;
+  /** What is said about the expression. */
+  children: ReactNode;
 }) {
   const [first] = fields;
   return (
@@ -87,7 +91,7 @@ export function RoleForm({
         label="Policy"
         description={
           choice.kind === "own"
-            ? 'For example: ServiceName == "checkout" && "tenant.id" in SpanAttributes'
+            ? `For example: ${fields.find(({ type }) => type === "string")?.ref ?? "ServiceName"} == "checkout"`
             : "What the choice above says in CEL. Change it to write your own."
         }
         className={classes.code}
@@ -98,6 +102,7 @@ export function RoleForm({
         value={expression}
         onChange={(event) => onChoice({ kind: "own", expression: event.currentTarget.value })}
       />
+      {children}
       <Group grow align="start" preventGrowOverflow={false}>
         <TextInput
           label="Title of the policy"

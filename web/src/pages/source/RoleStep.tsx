@@ -1,4 +1,4 @@
-import { Alert, Button, Divider, Group, Stack, Text } from "@mantine/core";
+import { Alert, Button, Stack, Text } from "@mantine/core";
 import { IconAlertTriangle, IconInfoCircle } from "@tabler/icons-react";
 import { useMutation, useQuery } from "@tanstack/react-query";
 import { useState } from "react";
@@ -11,6 +11,7 @@ import { PolicyCheck, usePolicyCheck } from "./PolicyCheck";
 import { roleQuery, takeRole } from "./queries";
 import { RoleForm } from "./RoleForm";
 import { Seen } from "./Seen";
+import { StepBar } from "./StepBar";
 import { type Choice, expressionOf, fieldsForRoles, roleNameOf, titleOf, whyNoRoleName } from "./templates";
 
 /** What the wizard keeps of this step: `null` where what is proposed has not been changed. */
@@ -59,9 +60,14 @@ export function RoleStep({
       ? "Choose a value."
       : expression === ""
         ? "Write an expression."
-        : title.trim() === ""
-          ? "Give the policy a title."
-          : (noName ?? (invalid ? "Mend the expression." : null));
+        : invalid
+          ? "Mend the expression."
+          : title.trim() === ""
+            ? "Give the policy a title."
+            : noName;
+  const hasIt =
+    me.roles.includes(name) &&
+    existing.data?.policies.some((policy) => policy.expression === expression) === true;
   const change = (next: Partial<RoleDraft>) => {
     take.reset();
     onDraft({ ...draft, ...next });
@@ -95,9 +101,10 @@ export function RoleStep({
         onChoice={(next) => change({ choice: next })}
         onTitle={(next) => change({ title: next })}
         onName={(next) => change({ name: next })}
-      />
-      <PolicyCheck check={check} expression={expression} />
-      {existing.data != null && taken !== name && (
+      >
+        <PolicyCheck check={check} expression={expression} />
+      </RoleForm>
+      {existing.data != null && !hasIt && !take.isPending && (
         <Alert
           color="blue"
           variant="light"
@@ -122,28 +129,22 @@ export function RoleStep({
           }
         />
       )}
-      <Divider />
-      <Group>
+      <StepBar hint={hasIt ? "You have this role with this policy." : missing}>
         <Button variant="default" onClick={onBack}>
           Back
         </Button>
         <Button
-          variant={taken === null ? "filled" : "default"}
+          variant={hasIt || taken !== null ? "default" : "filled"}
           loading={take.isPending}
-          disabled={missing !== null}
+          disabled={missing !== null || hasIt}
           onClick={() => take.mutate()}
         >
           {existing.data == null ? "Create the role and take it" : "Add to the role and take it"}
         </Button>
-        <Button variant={taken === null ? "default" : "filled"} onClick={onNext}>
+        <Button variant={hasIt || taken !== null ? "filled" : "default"} onClick={onNext}>
           {taken === null ? (held.length > 0 ? "Continue" : "Skip") : "Continue"}
         </Button>
-        {missing !== null && taken === null && (
-          <Text size="sm" c="var(--tw-quiet)">
-            {missing}
-          </Text>
-        )}
-      </Group>
+      </StepBar>
     </Stack>
   );
 }

@@ -56,7 +56,7 @@ export function Seen({ role, held }: { role: string | null; held: string[] }) {
           {role === null
             ? `You have ${counted(held.length, "role")} besides admin: ${held.join(", ")}. Another one is possible, not needed.`
             : `You have the role ${role}.`}{" "}
-          <Anchor component={Link} to="/search" inherit>
+          <Anchor component={Link} to="/search" inherit c="inherit" underline="always">
             Search them
           </Anchor>
         </Text>

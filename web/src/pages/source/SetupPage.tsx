@@ -1,4 +1,4 @@
-import { Alert, Button, Divider, Group, List, Stack, Stepper, Text, Title } from "@mantine/core";
+import { Alert, Button, Group, List, Stack, Stepper, Text, Title } from "@mantine/core";
 import { IconCircleCheck, IconInfoCircle } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 import { getRouteApi, Link } from "@tanstack/react-router";
@@ -17,6 +17,7 @@ import { Loading } from "./Loading";
 import { counted } from "./numbers";
 import { schemaQuery, tableQuery } from "./queries";
 import { NO_ROLE, type RoleDraft, RoleStep } from "./RoleStep";
+import { StepBar } from "./StepBar";
 import classes from "./source.module.css";
 import { TableStep } from "./TableStep";
 import { Unsaved } from "./Unsaved";
@@ -98,7 +99,6 @@ function Setup() {
               label={LABELS[one].label}
               description={LABELS[one].description}
               allowStepSelect={at <= reachable}
-              aria-label={`${at + 1}. ${LABELS[one].label}`}
               aria-current={one === shown ? "step" : undefined}
             />
           ))}
@@ -155,13 +155,12 @@ function Setup() {
       {shown === "speed" && (
         <Stack gap="lg">
           <Ddl />
-          <Divider />
-          <Group>
+          <StepBar hint="This can be done later: it stays under Trace source, Speed.">
             <Button variant="default" onClick={() => go("role")}>
               Back
             </Button>
             <Button onClick={() => go("done")}>Finish</Button>
-          </Group>
+          </StepBar>
         </Stack>
       )}
       {shown === "done" && <Done model={model} />}

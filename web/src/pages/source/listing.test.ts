@@ -14,7 +14,7 @@ const all = [
   candidate("SpanAttributes", "by.hand", null),
 ];
 const names = (listing: Partial<Listing>) =>
-  listed(all, { text: "", place: EVERYWHERE, order: "frequency", only: null, ...listing }).map(
+  listed(all, { text: "", place: EVERYWHERE, order: "frequency", only: null, leading: [], ...listing }).map(
     ({ name }) => name,
   );
 
@@ -22,6 +22,15 @@ describe("the list", () => {
   it("begins with what most spans have and ends with what is not known", () => {
     expect(names({})).toEqual(["ServiceName", "team", "http.route", "by.hand"]);
     expect(names({ order: "name" })).toEqual(["team", "ServiceName", "by.hand", "http.route"]);
+  });
+
+  it("has the columns of the binding first", () => {
+    const two = [candidate("", "Links", null), candidate("", "SpanName", null)];
+    const all = { text: "", place: EVERYWHERE, order: "frequency", only: null } as const;
+    expect(listed(two, { ...all, leading: ["SpanName"] }).map(({ name }) => name)).toEqual([
+      "SpanName",
+      "Links",
+    ]);
   });
 
   it("is searched by all words, in names and examples", () => {

@@ -3,7 +3,14 @@ import type { Candidate } from "./fields";
 export type Order = "frequency" | "name";
 
 /** Which of the fields are listed, and how. */
-export type Listing = { text: string; place: string; order: Order; only: ReadonlySet<string> | null };
+export type Listing = {
+  text: string;
+  place: string;
+  order: Order;
+  only: ReadonlySet<string> | null;
+  /** Columns that come first among those that every span has. */
+  leading: readonly string[];
+};
 
 /** Columns of their own, as a place to look in. */
 export const COLUMNS = "";
@@ -21,14 +28,14 @@ export function placesOf(candidates: Candidate[]): { place: string; count: numbe
 }
 
 /** How often a field occurs: columns are on every span, what was not sampled comes last. */
-function share({ map, rows, sampledRows }: Candidate): number {
+function share({ map, name, rows, sampledRows }: Candidate, leading: readonly string[]): number {
   if (rows === null) {
-    return map === "" ? 2 : -1;
+    return map !== "" ? -1 : leading.includes(name) ? 3 : 2;
   }
   return sampledRows === 0 ? 0 : rows / sampledRows;
 }
 
-export function listed(candidates: Candidate[], { text, place, order, only }: Listing): Candidate[] {
+export function listed(candidates: Candidate[], { text, place, order, only, leading }: Listing): Candidate[] {
   const words = text
     .toLowerCase()
     .split(/\s+/)
@@ -44,5 +51,5 @@ export function listed(candidates: Candidate[], { text, place, order, only }: Li
   const byName = (one: Candidate, other: Candidate) => one.ref.localeCompare(other.ref);
   return order === "name"
     ? found.sort(byName)
-    : found.sort((one, other) => share(other) - share(one) || byName(one, other));
+    : found.sort((one, other) => share(other, leading) - share(one, leading) || byName(one, other));
 }

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { counted, formatBytes, formatCount, formatGain, formatShare } from "./numbers";
+import { counted, formatBytes, formatCount, formatGain, formatShare, ranges } from "./numbers";
 
 describe("counts", () => {
   it.each([
@@ -43,5 +43,15 @@ it("says how many of what", () => {
 });
 
 it("says how many times less", () => {
-  expect([formatGain(1.44), formatGain(12.4), formatGain(1_300.2)]).toEqual(["1.4×", "12×", "1,300×"]);
+  expect([formatGain(1.44), formatGain(12.4), formatGain(1_300.2), formatGain(0.6)]).toEqual([
+    "1.4×",
+    "12×",
+    "1,300×",
+    "< 1×",
+  ]);
+});
+
+it("draws runs of numbers together", () => {
+  expect(ranges([2, 1, 3, 7, 9, 8, 12, 13])).toBe("1 to 3, 7 to 9, 12, 13");
+  expect(ranges([])).toBe("");
 });

@@ -53,7 +53,27 @@ export function counted(count: number, one: string, many = `${one}s`): string {
   return `${count.toLocaleString("en")} ${count === 1 ? one : many}`;
 }
 
+/** Numbers with runs of them drawn together: `1 to 3, 7`. */
+export function ranges(numbers: number[]): string {
+  const runs: [number, number][] = [];
+  for (const number of [...numbers].sort((one, other) => one - other)) {
+    const last = runs.at(-1);
+    if (last !== undefined && number === last[1] + 1) {
+      last[1] = number;
+    } else {
+      runs.push([number, number]);
+    }
+  }
+  return runs
+    .map(([from, to]) => (from === to ? `${from}` : `${from}${to === from + 1 ? ", " : " to "}${to}`))
+    .join(", ");
+}
+
 /** How many times less: `12×`, `1.4×`, `1,300×`. */
 export function formatGain(gain: number): string {
+  // In a small table an estimate can say that more is read.
+  if (gain < 1) {
+    return "< 1×";
+  }
   return `${gain >= 10 ? Math.round(gain).toLocaleString("en") : Number(gain.toFixed(1))}×`;
 }

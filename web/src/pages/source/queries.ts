@@ -1,5 +1,5 @@
 import { queryOptions } from "@tanstack/react-query";
-import { ApiError, api, ask, askWithTag } from "../../api/client";
+import { api, ask, askWithTag } from "../../api/client";
 import { queryClient } from "../../api/queries";
 
 /** The binding and the marked fields, with the tag that a change of them names. */
@@ -34,20 +34,18 @@ export const ddlQuery = queryOptions({
   refetchOnWindowFocus: false,
 });
 
-/** A role by its name; `null` for none. */
+/** A role with its tag; `null` for none. Asked of the list first: that a name is free is no failure. */
+async function roleOf(name: string) {
+  const { roles } = await ask(api.GET("/roles"));
+  return roles.some((role) => role.name === name)
+    ? await askWithTag(api.GET("/roles/{name}", { params: { path: { name } } }))
+    : null;
+}
+
 export const roleQuery = (name: string) =>
   queryOptions({
     queryKey: ["role", name, "if any"],
-    queryFn: async ({ signal }) => {
-      try {
-        return await ask(api.GET("/roles/{name}", { signal, params: { path: { name } } }));
-      } catch (error) {
-        if (error instanceof ApiError && error.status === 404) {
-          return null;
-        }
-        throw error;
-      }
-    },
+    queryFn: async () => (await roleOf(name))?.data ?? null,
   });
 
 /** After a change of the binding or the fields: what follows from them. */
@@ -85,12 +83,7 @@ export async function takeRole(
   policy: { title: string; expression: string },
 ): Promise<void> {
   const path = { name: role };
-  const existing = await askWithTag(api.GET("/roles/{name}", { params: { path } })).catch((error) => {
-    if (error instanceof ApiError && error.status === 404) {
-      return null;
-    }
-    throw error;
-  });
+  const existing = await roleOf(role);
   const policies = existing?.data.policies ?? [];
   if (!policies.some(({ expression }) => expression === policy.expression)) {
     const header = existing?.tag == null ? {} : { "If-Match": existing.tag };

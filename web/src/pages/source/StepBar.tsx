@@ -1,0 +1,17 @@
+import { Group, Text } from "@mantine/core";
+import type { ReactNode } from "react";
+import classes from "./source.module.css";
+
+/** Where a step ends: what is missing, and the ways back and on. */
+export function StepBar({ hint, children }: { hint?: string | null; children: ReactNode }) {
+  return (
+    <Group className={classes.bar} justify="space-between" gap="sm">
+      <Text size="sm" c="var(--tw-quiet)">
+        {hint}
+      </Text>
+      <Group gap="sm" ml="auto">
+        {children}
+      </Group>
+    </Group>
+  );
+}
