@@ -1,4 +1,4 @@
-import { createTheme, Drawer, type MantineColorsTuple, Modal } from "@mantine/core";
+import { Alert, createTheme, Drawer, type MantineColorsTuple, Modal } from "@mantine/core";
 
 const blue: MantineColorsTuple = [
   "#e8f4fd",
@@ -27,6 +27,8 @@ export const theme = createTheme({
   cursorType: "pointer",
   respectReducedMotion: true,
   components: {
+    // In its own colour a title has too little contrast on the tinted ground.
+    Alert: Alert.extend({ styles: { title: { color: "var(--mantine-color-text)" } } }),
     // Their crosses have no text of their own.
     Modal: Modal.extend({ defaultProps: { closeButtonProps: { "aria-label": "Close" } } }),
     Drawer: Drawer.extend({ defaultProps: { closeButtonProps: { "aria-label": "Close" } } }),

@@ -1,4 +1,4 @@
-import { ActionIcon, Badge, Checkbox, Group, NativeSelect, Table, Text, Tooltip } from "@mantine/core";
+import { ActionIcon, Badge, Box, Checkbox, Group, NativeSelect, Table, Text, Tooltip } from "@mantine/core";
 import { IconArrowBackUp, IconBan } from "@tabler/icons-react";
 import { Visible } from "../../components/Visible";
 import { visible } from "../../lib/visible";
@@ -57,6 +57,26 @@ export function FieldRow({
   const adoptable = [...new Set([...columns, ...(mark.column === null ? [] : [mark.column])])];
   const seen =
     rows !== null ? formatShare(rows, sampledRows) : map === "" ? "every span" : "not in the sample";
+  const type =
+    types.length === 1 ? (
+      <Text span size="sm">
+        {TYPE_LABELS[mark.type]}
+      </Text>
+    ) : (
+      <NativeSelect
+        size="xs"
+        w={118}
+        aria-label={`Type of ${ref}`}
+        value={mark.type}
+        onChange={(event) => {
+          const type = types.find((one) => one === event.currentTarget.value);
+          if (type !== undefined) {
+            onChange({ type });
+          }
+        }}
+        data={types.map((value) => ({ value, label: TYPE_LABELS[value] }))}
+      />
+    );
   return (
     <Table.Tr className={refused.length > 0 ? classes.refused : undefined} data-field={candidate.ref}>
       <Table.Td className={isMarked ? classes.marked : undefined}>
@@ -87,9 +107,12 @@ export function FieldRow({
             </Text>
           )}
         </Text>
-        <Text span hiddenFrom="md" display="block">
+        <Text component="div" hiddenFrom="md" inherit>
           <Examples of={candidate.ref} values={examples} />
         </Text>
+        <Box hiddenFrom="sm" mt={4}>
+          {type}
+        </Box>
         {mark.policy &&
           adoptable.map((column) => (
             <Checkbox
@@ -138,27 +161,7 @@ export function FieldRow({
           <Visible text={readFrom(candidate, stored)} most={120} />
         </Table.Td>
       )}
-      <Table.Td>
-        {types.length === 1 ? (
-          <Text span size="sm">
-            {TYPE_LABELS[mark.type]}
-          </Text>
-        ) : (
-          <NativeSelect
-            size="xs"
-            w={118}
-            aria-label={`Type of ${ref}`}
-            value={mark.type}
-            onChange={(event) => {
-              const type = types.find((one) => one === event.currentTarget.value);
-              if (type !== undefined) {
-                onChange({ type });
-              }
-            }}
-            data={types.map((value) => ({ value, label: TYPE_LABELS[value] }))}
-          />
-        )}
-      </Table.Td>
+      <Table.Td visibleFrom="sm">{type}</Table.Td>
       <Table.Td>
         <Checkbox
           aria-label={`${ref} filterable`}

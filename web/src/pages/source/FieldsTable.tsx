@@ -53,7 +53,7 @@ export function FieldsTable({
             ) : (
               <Table.Th visibleFrom="sm">Read from</Table.Th>
             )}
-            <Table.Th>Type</Table.Th>
+            <Table.Th visibleFrom="sm">Type</Table.Th>
             <Table.Th>
               <Explained label="Filterable">People and agents may search by it.</Explained>
             </Table.Th>
