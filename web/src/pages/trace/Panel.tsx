@@ -120,7 +120,7 @@ export function Panel({ trace, index, state }: { trace: Trace; index: number; st
         </SpanFact>
         <SpanFact name="Start">
           <StartOf trace={trace} index={index} />
-          <span className={classes.quiet}> at {formatDuration(trace.start[index] ?? 0)} of the trace</span>
+          <span className={classes.quiet}> {formatDuration(trace.start[index] ?? 0)} into the trace</span>
         </SpanFact>
         <SpanFact name="Span id">
           <code className={classes.id}>
@@ -154,7 +154,7 @@ export function Panel({ trace, index, state }: { trace: Trace; index: number; st
       </dl>
 
       <Tabs defaultValue={exceptions.length > 0 ? "exceptions" : "attributes"} keepMounted={false}>
-        <Tabs.List mb="xs">
+        <Tabs.List mb="xs" className={classes.tabs}>
           <Tab value="attributes" name="Attributes" count={parts.attributes.length} />
           {exceptions.length > 0 && (
             <Tab value="exceptions" name="Exceptions" count={exceptions.length} error />

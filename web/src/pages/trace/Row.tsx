@@ -1,12 +1,7 @@
 // biome-ignore-all lint/a11y/useSemanticElements: a table's elements cannot be placed where only some rows exist
 // biome-ignore-all lint/a11y/useFocusableInteractive: the focus stays on the grid, which names the active row
 // biome-ignore-all lint/a11y/useKeyWithClickEvents: the page takes the keys
-import {
-  IconAlertCircleFilled,
-  IconAlertTriangle,
-  IconChevronDown,
-  IconChevronRight,
-} from "@tabler/icons-react";
+import { IconAlertCircleFilled, IconAlertTriangle } from "@tabler/icons-react";
 import { memo } from "react";
 import { Visible } from "../../components/Visible";
 import { serviceColour } from "../../lib/colours";
@@ -150,15 +145,9 @@ function Bar({ trace, index, from, length, service }: Properties & { service: st
   if (left > 1) {
     return <span className={classes.outsideRight}>{label} ▸</span>;
   }
-  const [shownLeft, shownRight] = [Math.max(left, -0.01), Math.min(right, 1.01)];
-  const segments: [number, number][] = [];
-  const { critical } = trace;
-  const last = critical.first[index + 1] ?? 0;
-  for (let at = critical.first[index] ?? 0; at < last && segments.length < 50; at += 1) {
-    segments.push([((critical.from[at] ?? 0) - from) / length, ((critical.to[at] ?? 0) - from) / length]);
-  }
+  const [shownLeft, shownRight] = [Math.max(left, 0), Math.min(right, 1)];
+  const segments = criticalParts(trace, index, from, length);
   const percent = (part: number) => `${part * 100}%`;
-  const side = shownRight < 0.82 ? "after" : shownLeft > 0.18 ? "before" : "over";
   return (
     <>
       <span
@@ -174,24 +163,39 @@ function Bar({ trace, index, from, length, service }: Properties & { service: st
           key={begin}
           className={classes.critical}
           style={{
-            left: percent(Math.max(begin, -0.01)),
-            width: percent(Math.max(0, Math.min(finish, 1.01) - Math.max(begin, -0.01))),
+            left: percent(begin),
+            width: percent(finish - begin),
           }}
         />
       ))}
-      <span
-        className={classes.took}
-        style={
-          side === "after"
-            ? { left: `calc(${percent(shownRight)} + 6px)` }
-            : side === "before"
-              ? { right: `calc(${percent(1 - shownLeft)} + 6px)` }
-              : { left: `calc(${percent(Math.max(0, shownLeft))} + 6px)` }
-        }
-        data-over={side === "over" || undefined}
-      >
+      <span className={classes.took} style={{ left: `calc(${percent(shownRight)} + 6px)` }}>
         {label}
       </span>
     </>
   );
+}
+
+/** What is closer together than can be told apart, as a part of what is shown. */
+const CLOSE = 0.002;
+
+/** The span's parts on the critical path, as parts of what is shown; a thousand that touch on the screen are one. */
+function criticalParts(trace: Trace, index: number, from: number, length: number): [number, number][] {
+  const { critical } = trace;
+  const parts: [number, number][] = [];
+  const last = critical.first[index + 1] ?? 0;
+  // They come from the latest to the earliest.
+  for (let at = critical.first[index] ?? 0; at < last; at += 1) {
+    const begin = Math.max(0, ((critical.from[at] ?? 0) - from) / length);
+    const finish = Math.min(1, ((critical.to[at] ?? 0) - from) / length);
+    const later = parts.at(-1);
+    if (finish <= begin) {
+      continue;
+    }
+    if (later !== undefined && later[0] - finish < CLOSE) {
+      later[0] = begin;
+    } else {
+      parts.push([begin, finish]);
+    }
+  }
+  return parts;
 }

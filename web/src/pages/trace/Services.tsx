@@ -50,6 +50,10 @@ export function Services({ trace, onFind }: { trace: Trace; onFind: (text: strin
             )}
           </UnstyledButton>
         ))}
+        <span className={classes.legendItem}>
+          <span className={classes.criticalLegend} aria-hidden />
+          <span className={classes.quiet}>critical path</span>
+        </span>
         {services.length > FEW && (
           <Button size="compact-xs" variant="subtle" onClick={() => setAll(!all)}>
             {all ? "Fewer" : `${(services.length - FEW).toLocaleString("en")} more`}

@@ -69,7 +69,7 @@ export function Waterfall({
   }, []);
 
   const ticks = useMemo(
-    () => ticksOf(range, Math.max(2, Math.floor((width - names) / 110))),
+    () => ticksOf(range, Math.max(2, Math.floor((width - names - 64) / 110))),
     [range, width, names],
   );
   const length = range.to - range.from || 1;
