@@ -25,6 +25,7 @@ const KEYS: [string, [string, string][]][] = [
       ["+ − 0", "zooms in, out, to the whole trace"],
     ],
   ],
+  ["The audit", [["j k", "older record, newer record, while one is open"]]],
 ];
 
 /** The keys, under `?`. */

@@ -10,6 +10,8 @@ export function Confirm({
   children,
   action,
   color = "red",
+  quiet = false,
+  of,
   typed,
 }: {
   label: string;
@@ -17,6 +19,10 @@ export function Confirm({
   children: ReactNode;
   action: () => Promise<unknown>;
   color?: string;
+  /** For a button in every row of a table. */
+  quiet?: boolean;
+  /** What it is done to, where the label alone does not say. */
+  of?: string;
   /** A name to be typed before the button works, for what destroys most. */
   typed?: string;
 }) {
@@ -38,8 +44,9 @@ export function Confirm({
     <>
       <Button
         size="xs"
-        variant="light"
+        variant={quiet ? "subtle" : "light"}
         color={color}
+        aria-label={of === undefined ? undefined : `${label} ${of}`}
         onClick={() => {
           setName("");
           setState({ busy: false, error: null });

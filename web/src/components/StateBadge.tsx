@@ -6,10 +6,13 @@ export function StateBadge({
   color,
   children,
   title,
+  strong = false,
 }: {
   color: string;
   children: ReactNode;
   title?: string;
+  /** For what has to be seen among many. */
+  strong?: boolean;
 }) {
   return (
     <MantineBadge
@@ -18,6 +21,9 @@ export function StateBadge({
       radius="sm"
       tt="none"
       fw={500}
+      // The word is never cut.
+      miw="max-content"
+      {...(strong ? { c: "var(--tw-error)" } : {})}
       {...(title === undefined ? {} : { title })}
     >
       {children}

@@ -5,6 +5,7 @@ import { Confirm } from "../../components/Confirm";
 import { StateBadge } from "../../components/StateBadge";
 import { Time } from "../../components/Time";
 import { Visible } from "../../components/Visible";
+import { visible } from "../../lib/visible";
 
 /** The API keys of one user, each of which can be revoked. */
 export function KeysTable({
@@ -50,7 +51,13 @@ export function KeysTable({
                 <Expiry at={key.expires_at} />
               </Table.Td>
               <Table.Td ta="right">
-                <Confirm label="Revoke" title="Revoke this key?" action={() => onRevoke(key)}>
+                <Confirm
+                  quiet
+                  label="Revoke"
+                  of={`the key ${visible(key.name)}`}
+                  title="Revoke this key?"
+                  action={() => onRevoke(key)}
+                >
                   What uses the key <Visible text={key.name} most={100} /> ({key.token_hint}…) is refused from
                   its next request on. It cannot be brought back.
                 </Confirm>

@@ -50,7 +50,13 @@ export function SessionsTable({
                   <Ago at={session.last_used_at} />
                 </Table.Td>
                 <Table.Td ta="right">
-                  <Confirm label="End" title="End this session?" action={() => onEnd(session)}>
+                  <Confirm
+                    quiet
+                    label="End"
+                    of={`the session of ${visible(agentName(agent))} from ${visible(session.client_ip ?? "unknown")}`}
+                    title="End this session?"
+                    action={() => onEnd(session)}
+                  >
                     {session.current
                       ? "This is the session that you use now: you will have to log in again."
                       : "Whoever uses it is back at the log-in with the next request. Log-in with the password stays possible."}

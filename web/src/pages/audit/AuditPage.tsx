@@ -2,7 +2,7 @@ import { Alert, Anchor, Button, Group, Skeleton, Table, Text } from "@mantine/co
 import { IconClipboardOff, IconRefresh } from "@tabler/icons-react";
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { getRouteApi } from "@tanstack/react-router";
-import { useEffect } from "react";
+import { useEffect, useRef } from "react";
 import type { Api } from "../../api/client";
 import { queryClient } from "../../api/queries";
 import { AdminOnly } from "../../components/AdminOnly";
@@ -64,7 +64,7 @@ function Explorer() {
   const place = records.findIndex((record) => record.id === asked.record);
   const narrowed = Object.keys(asked).some((name) => name !== "record");
   return (
-    <>
+    <div className={asked.record === undefined ? undefined : classes.beside}>
       <PageTitle title="Audit">
         <Button
           variant="default"
@@ -141,9 +141,13 @@ function Explorer() {
         newer={records[place - 1]}
         older={place < 0 ? undefined : records[place + 1]}
         onShow={(record) => change({ record })}
-        onClose={() => change({ record: undefined })}
+        onClose={() => {
+          const row = place < 0 ? null : document.getElementById(rowId(records[place]?.id ?? ""));
+          change({ record: undefined });
+          row?.focus({ preventScroll: true });
+        }}
       />
-    </>
+    </div>
   );
 }
 
@@ -163,6 +167,8 @@ function End({ count }: { count: number }) {
     </Text>
   );
 }
+
+const rowId = (record: string) => `record-${record}`;
 
 function Records({
   records,
@@ -188,8 +194,8 @@ function Records({
             <Table.Th>Time</Table.Th>
             <Table.Th>Actor</Table.Th>
             <Table.Th>Action</Table.Th>
-            <Table.Th>Target</Table.Th>
             <Table.Th>Outcome</Table.Th>
+            <Table.Th>Target</Table.Th>
             <Table.Th>Address</Table.Th>
           </Table.Tr>
         </Table.Thead>
@@ -205,14 +211,26 @@ function Records({
 
 function Row({ record, open, onOpen }: { record: AuditRecord; open: boolean; onOpen: (id: string) => void }) {
   const short = inShort(record);
+  const row = useRef<HTMLTableRowElement>(null);
+  useEffect(() => {
+    if (open) {
+      row.current?.scrollIntoView({ block: "nearest" });
+    }
+  }, [open]);
   return (
-    <Table.Tr className={classes.row} data-open={open || undefined} onClick={() => onOpen(record.id)}>
+    <Table.Tr
+      ref={row}
+      className={classes.row}
+      data-open={open || undefined}
+      onClick={() => onOpen(record.id)}
+    >
       <Table.Td>
         {/* The row takes clicks anywhere; this is its way by keyboard. */}
         <Anchor
           component="button"
           type="button"
           inherit
+          id={rowId(record.id)}
           aria-expanded={open}
           aria-label={`Open the record: ${actionLabel(record.action)} by ${visible(actorName(record))}`}
           onClick={(event) => {
@@ -223,7 +241,7 @@ function Row({ record, open, onOpen }: { record: AuditRecord; open: boolean; onO
           <Time at={record.at} />
         </Anchor>
       </Table.Td>
-      <Table.Td style={{ overflowWrap: "anywhere" }}>
+      <Table.Td miw={90} style={{ overflowWrap: "anywhere" }}>
         <Visible text={actorName(record)} most={60} />
         {record.actor.via !== "session" && record.actor.via !== "service" && (
           <Text size="xs" c="var(--tw-quiet)">
@@ -232,6 +250,9 @@ function Row({ record, open, onOpen }: { record: AuditRecord; open: boolean; onO
         )}
       </Table.Td>
       <Table.Td title={record.action}>{actionLabel(record.action)}</Table.Td>
+      <Table.Td>
+        <OutcomeBadge outcome={record.outcome} />
+      </Table.Td>
       <Table.Td className={classes.target}>
         {record.target !== null && <Visible text={record.target} most={80} />}
         {short !== "" && (
@@ -239,9 +260,6 @@ function Row({ record, open, onOpen }: { record: AuditRecord; open: boolean; onO
             <Visible text={short} most={120} />
           </Text>
         )}
-      </Table.Td>
-      <Table.Td>
-        <OutcomeBadge outcome={record.outcome} />
       </Table.Td>
       <Table.Td>
         <Visible text={record.client_ip ?? "–"} />

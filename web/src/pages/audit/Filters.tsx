@@ -28,7 +28,7 @@ export function Filters({ asked, onChange }: { asked: AuditUrl; onChange: (chang
     <Group component="search" gap="xs" mb="xs" align="flex-start">
       <Select
         aria-label="Time range"
-        w={170}
+        w={{ base: "100%", xs: 170 }}
         allowDeselect={false}
         data={[...PERIODS, { value: BETWEEN, label: "Between two times" }]}
         value={between ? BETWEEN : (asked.from ?? "")}
@@ -53,7 +53,7 @@ export function Filters({ asked, onChange }: { asked: AuditUrl; onChange: (chang
       <Select
         aria-label="Action"
         placeholder="Any action"
-        w={240}
+        w={{ base: "100%", xs: 240 }}
         clearable
         searchable
         data={actionChoices(asked.action)}
@@ -66,7 +66,7 @@ export function Filters({ asked, onChange }: { asked: AuditUrl; onChange: (chang
       <Select
         aria-label="Outcome"
         placeholder="Any outcome"
-        w={150}
+        w={{ base: "100%", xs: 150 }}
         clearable
         data={OUTCOMES.map((value) => ({ value, label: OUTCOME_LABELS[value].label }))}
         value={asked.outcome ?? null}
@@ -93,7 +93,7 @@ function Actor({
       data-slash
       autoComplete="off"
       spellCheck={false}
-      w={210}
+      w={{ base: "100%", xs: 210 }}
       value={text}
       onChange={(event) => type(event.currentTarget.value)}
       onKeyDown={(event) => event.key === "Enter" && now(text)}
@@ -133,14 +133,14 @@ function Between({ asked, onChange }: { asked: AuditUrl; onChange: (change: Chan
         <TextInput
           aria-label="From"
           placeholder="From: 2026-11-21 09:30"
-          w={190}
+          w={{ base: "100%", xs: 190 }}
           value={from}
           onChange={(event) => setFrom(event.currentTarget.value)}
         />
         <TextInput
           aria-label="To"
           placeholder="To: now"
-          w={190}
+          w={{ base: "100%", xs: 190 }}
           value={to}
           onChange={(event) => setTo(event.currentTarget.value)}
         />

@@ -21,7 +21,7 @@ export function OutcomeBadge({ outcome }: { outcome: string }) {
   }
   const { label, color, about } = OUTCOME_LABELS[outcome];
   return (
-    <StateBadge color={color} title={about}>
+    <StateBadge color={color} title={about} strong={outcome === "denied" || outcome === "failed"}>
       {label}
     </StateBadge>
   );

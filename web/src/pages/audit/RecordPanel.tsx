@@ -1,7 +1,19 @@
-import { ActionIcon, Alert, Button, Code, Drawer, Group, Stack, Table, Text, Tooltip } from "@mantine/core";
+import {
+  ActionIcon,
+  Alert,
+  Button,
+  CloseButton,
+  Code,
+  Group,
+  Stack,
+  Table,
+  Text,
+  Tooltip,
+} from "@mantine/core";
+import { useHotkeys } from "@mantine/hooks";
 import { IconChevronDown, IconChevronUp } from "@tabler/icons-react";
 import { useRouter } from "@tanstack/react-router";
-import { type ReactNode, useState } from "react";
+import { type ReactNode, useEffect, useRef, useState } from "react";
 import type { Api } from "../../api/client";
 import { Copy } from "../../components/Copy";
 import { ButtonLink, PageLink } from "../../components/links";
@@ -33,25 +45,36 @@ export function RecordPanel({
   onShow: (id: string) => void;
   onClose: () => void;
 }) {
+  const panel = useRef<HTMLElement>(null);
+  useEffect(() => {
+    // Again for another record, so that its heading is read out and the keys work at once.
+    if (wanted !== undefined) {
+      panel.current?.focus({ preventScroll: true });
+    }
+  }, [wanted]);
+  const show = (to: AuditRecord | undefined) => to !== undefined && onShow(to.id);
+  useHotkeys(
+    wanted === undefined
+      ? []
+      : [
+          ["Escape", onClose],
+          ["j", () => show(older)],
+          ["k", () => show(newer)],
+        ],
+  );
+  if (wanted === undefined) {
+    return null;
+  }
   return (
-    <Drawer
-      opened={wanted !== undefined}
-      onClose={onClose}
-      position="right"
-      size={560}
-      title="Record"
-      withOverlay={false}
-      lockScroll={false}
-      classNames={{ content: classes.panel }}
-      closeButtonProps={{ "aria-label": "Close" }}
-    >
+    <aside ref={panel} className={classes.panel} aria-label="Record" tabIndex={-1}>
+      <CloseButton className={classes.close} aria-label="Close the record" onClick={onClose} />
       {record === undefined ? (
-        <Alert color="gray" variant="light" title="This record is not among those loaded">
+        <Alert mr={40} color="gray" variant="light" title="This record is not among those loaded">
           Load more of the list, or widen the filters. It may also have been removed for its age.
         </Alert>
       ) : (
         <Stack gap="md">
-          <Group justify="space-between" wrap="nowrap" align="flex-start">
+          <Group justify="space-between" wrap="nowrap" align="flex-start" pr={40}>
             <div>
               <Text fw={650} size="lg">
                 {actionLabel(record.action)}
@@ -72,7 +95,7 @@ export function RecordPanel({
           <Detail key={record.id} detail={record.detail} />
         </Stack>
       )}
-    </Drawer>
+    </aside>
   );
 }
 

@@ -38,7 +38,11 @@ export function AttributesEditor({
   const change = (id: number, part: Partial<AttributeRow>) =>
     onChange(rows.map((row) => (row.id === id ? { ...row, ...part } : row)));
   return (
-    <Fieldset legend="Attributes" variant="unstyled">
+    <Fieldset
+      legend="Attributes"
+      variant="unstyled"
+      classNames={{ root: classes.fieldset, legend: classes.legend }}
+    >
       <Text size="xs" c="var(--tw-quiet)" mb="xs">
         Policies read them, as in <code>user.attributes.team</code>.
       </Text>

@@ -40,7 +40,7 @@ function Summary({ access }: { access: Api["UserAccess"] }) {
   const policies = access.roles.flatMap((role) => role.policies).length;
   if (access.user.disabled) {
     return (
-      <Text size="sm">
+      <Text component="div" size="sm">
         <StateBadge color="red">Sees nothing</StateBadge> The account is disabled. Enabled again, what follows
         would hold.
       </Text>
@@ -48,7 +48,7 @@ function Summary({ access }: { access: Api["UserAccess"] }) {
   }
   if (policies === 0) {
     return (
-      <Text size="sm">
+      <Text component="div" size="sm">
         <StateBadge color="gray">Sees no traces</StateBadge>{" "}
         {access.roles.length === 0
           ? "Without a role nothing is shown. Give one above."

@@ -140,7 +140,7 @@ function Filters({
         aria-label="Find by name"
         placeholder="Find by name"
         data-slash
-        w={240}
+        w={{ base: "100%", xs: 240 }}
         leftSection={<IconSearch size={16} aria-hidden />}
         value={find.text}
         onChange={(event) => find.type(event.currentTarget.value)}
@@ -151,7 +151,7 @@ function Filters({
       <Select
         aria-label="Role"
         placeholder="Any role"
-        w={180}
+        w={{ base: "100%", xs: 180 }}
         clearable
         searchable
         data={[...names].sort()}
@@ -162,7 +162,7 @@ function Filters({
       <Select
         aria-label="State"
         placeholder="Any state"
-        w={200}
+        w={{ base: "100%", xs: 200 }}
         clearable
         data={[
           { value: "active", label: "Active" },
@@ -180,7 +180,7 @@ function Filters({
 
 function UsersTable({ users }: { users: readonly Api["User"][] }) {
   return (
-    <Table.ScrollContainer minWidth={720} type="native">
+    <Table.ScrollContainer minWidth={820} type="native">
       <Table verticalSpacing="xs" highlightOnHover>
         <Table.Thead>
           <Table.Tr>
@@ -194,7 +194,7 @@ function UsersTable({ users }: { users: readonly Api["User"][] }) {
         <Table.Tbody>
           {users.map((user) => (
             <Table.Tr key={user.id}>
-              <Table.Td maw={280} style={{ overflowWrap: "anywhere" }}>
+              <Table.Td miw={140} maw={280} style={{ overflowWrap: "anywhere" }}>
                 <PageLink to="/users/$username" params={{ username: user.username }} inherit fw={600}>
                   <Visible text={user.username} />
                 </PageLink>
