@@ -1,6 +1,6 @@
-import { ActionIcon, Group, Paper, Stack, Text, Textarea, TextInput, Tooltip } from "@mantine/core";
+import { ActionIcon, Button, Group, Paper, Stack, Text, Textarea, TextInput, Tooltip } from "@mantine/core";
 import { IconArrowDown, IconArrowUp, IconCopy, IconTrash } from "@tabler/icons-react";
-import type { ReactNode } from "react";
+import { type ReactNode, useState } from "react";
 import { type Api, ApiError } from "../../api/client";
 import { PolicyEditor } from "../../editor/PolicyEditor";
 import { refusals } from "../../editor/remarks";
@@ -38,6 +38,8 @@ export function PolicyCard({
   onDuplicate: () => void;
   onRemove: () => void;
 }) {
+  const [asked, setDescribed] = useState(false);
+  const described = asked || policy.description !== "";
   const number = index + 1;
   const called = policy.title === "" ? `policy ${number}` : `policy ${number}, ${visible(policy.title)}`;
   return (
@@ -48,20 +50,26 @@ export function PolicyCard({
             Policy {number} of {count}
           </Text>
           <Group gap={2} wrap="nowrap">
-            <CardAction label={`Move ${called} up`} disabled={index === 0} onClick={() => onMove(index - 1)}>
+            <CardAction
+              hint="Move up"
+              label={`Move ${called} up`}
+              disabled={index === 0}
+              onClick={() => onMove(index - 1)}
+            >
               <IconArrowUp size={16} aria-hidden />
             </CardAction>
             <CardAction
+              hint="Move down"
               label={`Move ${called} down`}
               disabled={number === count}
               onClick={() => onMove(index + 1)}
             >
               <IconArrowDown size={16} aria-hidden />
             </CardAction>
-            <CardAction label={`Duplicate ${called}`} onClick={onDuplicate}>
+            <CardAction hint="Duplicate" label={`Duplicate ${called}`} onClick={onDuplicate}>
               <IconCopy size={16} aria-hidden />
             </CardAction>
-            <CardAction label={`Remove ${called}`} onClick={onRemove}>
+            <CardAction hint="Remove" label={`Remove ${called}`} onClick={onRemove}>
               <IconTrash size={16} aria-hidden />
             </CardAction>
           </Group>
@@ -84,16 +92,28 @@ export function PolicyCard({
           diagnostics={refused?.expressions[index] ?? NONE}
           warnings={warnings}
         />
-        <Textarea
-          label="Description"
-          description="Optional; for whoever looks at this role later"
-          autosize
-          minRows={1}
-          maxRows={8}
-          value={policy.description}
-          error={refused?.at(index, "description")}
-          onChange={(event) => onChange({ description: event.currentTarget.value })}
-        />
+        {described ? (
+          <Textarea
+            label="Description"
+            description="Optional; for whoever looks at this role later"
+            autosize
+            minRows={1}
+            maxRows={8}
+            autoFocus={policy.description === ""}
+            value={policy.description}
+            error={refused?.at(index, "description")}
+            onChange={(event) => onChange({ description: event.currentTarget.value })}
+          />
+        ) : (
+          <Button
+            size="compact-xs"
+            variant="subtle"
+            style={{ alignSelf: "start" }}
+            onClick={() => setDescribed(true)}
+          >
+            Add a description
+          </Button>
+        )}
       </Stack>
     </Paper>
   );
@@ -118,19 +138,28 @@ export function refusalOf(error: unknown, count: number): Refusal | null {
 }
 
 function CardAction({
+  hint,
   label,
   disabled = false,
   onClick,
   children,
 }: {
+  hint: string;
   label: string;
   disabled?: boolean;
   onClick: () => void;
   children: ReactNode;
 }) {
   return (
-    <Tooltip label={label.split(" ")[0]}>
-      <ActionIcon variant="subtle" color="gray" aria-label={label} disabled={disabled} onClick={onClick}>
+    <Tooltip label={hint}>
+      <ActionIcon
+        variant="subtle"
+        color="gray"
+        aria-label={label}
+        disabled={disabled}
+        style={disabled ? { background: "none" } : {}}
+        onClick={onClick}
+      >
         {children}
       </ActionIcon>
     </Tooltip>

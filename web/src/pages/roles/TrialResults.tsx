@@ -24,8 +24,6 @@ import {
   type TrialTrace,
 } from "./trial";
 
-const WORDS = { true: "opens", false: "does not", error: "error" } as const;
-
 /** What the policies are on each span, by trace. */
 export function TrialResults({
   traces,
@@ -252,7 +250,7 @@ function WhatDecided({ policies, place }: { policies: readonly PolicyTrial[]; pl
           result !== undefined && (
             <div key={policy.key}>
               <Group gap="xs" mb={4}>
-                <Outcome outcome={result.outcome}>{WORDS[result.outcome]}</Outcome>
+                <Outcome outcome={result.outcome}>{result.outcome}</Outcome>
                 <Text size="sm" fw={500}>
                   <Visible text={policy.title === "" ? "Policy without a title" : policy.title} most={120} />
                 </Text>

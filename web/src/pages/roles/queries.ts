@@ -13,6 +13,9 @@ export const roleQuery = (name: string) =>
       askWithTag(api.GET("/roles/{name}", { params: { path: { name } }, signal })),
   });
 
+/** The warnings of each policy, as they came when the version was stored: reading a role does not tell them again. */
+export const warningsKey = (name: string, revision: number) => ["role-warnings", name, revision];
+
 /** Stores a role; only over the version with the tag, where there is one. */
 export async function saveRole(
   name: string,
@@ -21,7 +24,11 @@ export async function saveRole(
 ): Promise<{ data: Api["StoredRole"]; tag: string | null }> {
   const params = { path: { name }, ...(tag === null ? {} : { header: { "If-Match": tag } }) };
   const stored = await askWithTag(api.PUT("/roles/{name}", { params, body: requestOf(draft) }));
-  await queryClient.invalidateQueries({ queryKey: rolesQuery.queryKey });
+  queryClient.setQueryData(
+    warningsKey(name, stored.data.revision),
+    stored.data.policies.map(({ warnings }) => warnings),
+  );
+  void queryClient.invalidateQueries({ queryKey: rolesQuery.queryKey });
   return stored;
 }
 

@@ -1,20 +1,27 @@
 import { notifications } from "@mantine/notifications";
 import { useMutation, useQuery } from "@tanstack/react-query";
-import { useState } from "react";
+import { useMemo, useState } from "react";
 import { type Api, ApiError } from "../../api/client";
 import { queryClient } from "../../api/queries";
 import { type DraftPolicy, draftOf, sameDraft } from "./draft";
 import { countOf } from "./listing";
-import { type LoadedRole, roleQuery, saveRole } from "./queries";
+import { type LoadedRole, roleQuery, saveRole, warningsKey } from "./queries";
 
 /** The version of a role that a draft is a change of. */
-type Base = { readonly policies: readonly DraftPolicy[]; readonly tag: string | null };
+type Base = {
+  readonly policies: readonly DraftPolicy[];
+  readonly revision: number;
+  readonly tag: string | null;
+};
 
 type State = { readonly base: Base; readonly draft: readonly DraftPolicy[] };
 
 function baseOf({ data, tag }: LoadedRole): Base {
-  return { policies: draftOf(data.policies, data.revision), tag };
+  return { policies: draftOf(data.policies, data.revision), revision: data.revision, tag };
 }
+
+const NO_WARNINGS: readonly Api["Diagnostic"][] = [];
+const NOTHING: Base = { policies: [], revision: 0, tag: null };
 
 export type Warnings = ReadonlyMap<string, readonly Api["Diagnostic"][]>;
 
@@ -22,7 +29,6 @@ export type Warnings = ReadonlyMap<string, readonly Api["Diagnostic"][]>;
 export function useRoleDraft(name: string) {
   const role = useQuery(roleQuery(name));
   const [state, setState] = useState<State | null>(null);
-  const [warnings, setWarnings] = useState<Warnings>(new Map());
   const gone = role.error instanceof ApiError && role.error.status === 404;
   const dirty = state !== null && !sameDraft(state.base.policies, state.draft);
   const stored = role.data;
@@ -31,7 +37,7 @@ export function useRoleDraft(name: string) {
     mutationFn: (draft: readonly DraftPolicy[]) => saveRole(name, draft, state?.base.tag ?? null),
     onSuccess: (saved, draft) => {
       setState((now) => ({
-        base: { policies: draft, tag: saved.tag },
+        base: { policies: draft, revision: saved.data.revision, tag: saved.tag },
         draft: now?.draft ?? draft,
       }));
       const { policies, ...rest } = saved.data;
@@ -39,9 +45,7 @@ export function useRoleDraft(name: string) {
         data: { ...rest, policies, members: before?.data.members ?? [] },
         tag: saved.tag,
       }));
-      const told = new Map(draft.map(({ key }, index) => [key, policies[index]?.warnings ?? []]));
-      setWarnings(told);
-      const count = [...told.values()].flat().length;
+      const count = policies.flatMap((policy) => policy.warnings).length;
       notifications.show({
         message: `${name} is saved${count === 0 ? "" : `, with ${countOf(count, "warning", "warnings")}`}.`,
         color: count === 0 ? "green" : "yellow",
@@ -67,6 +71,12 @@ export function useRoleDraft(name: string) {
     setState({ base, draft: base.policies });
   }
 
+  const base = state?.base;
+  const warnings: Warnings = useMemo(() => {
+    const told = queryClient.getQueryData<Api["Diagnostic"][][]>(warningsKey(name, base?.revision ?? 0));
+    return new Map((base?.policies ?? []).map(({ key }, index) => [key, told?.[index] ?? NO_WARNINGS]));
+  }, [name, base]);
+
   const changed = stored !== undefined && state !== null && !save.isPending && stored.tag !== state.base.tag;
   return {
     role,
@@ -86,9 +96,7 @@ export function useRoleDraft(name: string) {
     keepMine: () => {
       save.reset();
       setState((now) =>
-        now === null
-          ? now
-          : { ...now, base: gone || stored === undefined ? { policies: [], tag: null } : baseOf(stored) },
+        now === null ? now : { ...now, base: gone || stored === undefined ? NOTHING : baseOf(stored) },
       );
     },
     takeTheirs: () => {

@@ -73,9 +73,10 @@ export function usePolicyTrials(
   const written = settled.filter(({ expression }) => expression.trim() !== "");
   const spans = useMemo(() => traces.flatMap((trace) => trace.spans.map(({ columns }) => columns)), [traces]);
   return useQueries({
-    queries: written.map(({ expression }) => ({
-      queryKey: ["policy-trial", expression, asked, loadedAt],
-      queryFn: ({ signal }: { signal: AbortSignal }) => evaluate(expression, JSON.parse(asked), spans, signal),
+    queries: written.map(({ key, expression }) => ({
+      queryKey: ["policy-trial", key, expression, asked, loadedAt],
+      queryFn: ({ signal }: { signal: AbortSignal }) =>
+        evaluate(expression, JSON.parse(asked), spans, signal),
       enabled: spans.length > 0,
       staleTime: Number.POSITIVE_INFINITY,
       gcTime: 60_000,
