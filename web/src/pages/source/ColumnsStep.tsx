@@ -157,7 +157,7 @@ export function ColumnsStep({
               nothingFoundMessage={`The table has no column that fits: it takes ${wanted}.`}
               searchable
               clearable
-              clearButtonProps={{ "aria-label": `Clear ${label}` }}
+              clearButtonProps={{ "aria-hidden": false, tabIndex: 0, "aria-label": `Clear ${label}` }}
               data={choices(fits, now[`display_${member}`])}
               value={now[`display_${member}`] === "" ? null : now[`display_${member}`]}
               onChange={(value) => set(`display_${member}`, value)}
@@ -171,7 +171,7 @@ export function ColumnsStep({
             nothingFoundMessage="The database has no other table."
             searchable
             clearable
-            clearButtonProps={{ "aria-label": "Clear trace index" }}
+            clearButtonProps={{ "aria-hidden": false, tabIndex: 0, "aria-label": "Clear trace index" }}
             data={[...new Set([...indexes, ...(now.trace_index === "" ? [] : [now.trace_index])])].map(
               (name) => ({
                 value: name,

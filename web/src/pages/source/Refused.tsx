@@ -1,6 +1,7 @@
 import { Alert, Anchor, List, Text } from "@mantine/core";
 import { IconAlertTriangle } from "@tabler/icons-react";
 import { Link } from "@tanstack/react-router";
+import { useEffect, useRef } from "react";
 import { ApiError } from "../../api/client";
 import { ErrorNotice } from "../../components/ErrorNotice";
 import { Visible } from "../../components/Visible";
@@ -9,10 +10,23 @@ import type { FieldChanges } from "./useFieldChanges";
 
 /** Why a change of fields was not saved. Nothing of it was. */
 export function Refused({ edit }: { edit: FieldChanges }) {
-  const { error, refusal } = edit;
-  if (error === null || error === undefined) {
-    return null;
-  }
+  const { error } = edit;
+  const place = useRef<HTMLDivElement>(null);
+  useEffect(() => {
+    // The button that was pressed is at the other end of a long list.
+    if (error !== null) {
+      place.current?.focus({ preventScroll: true });
+      place.current?.scrollIntoView({ block: "center" });
+    }
+  }, [error]);
+  return error === null || error === undefined ? null : (
+    <div ref={place} tabIndex={-1} style={{ outline: "none" }}>
+      <Reason edit={edit} error={error} />
+    </div>
+  );
+}
+
+function Reason({ edit: { refusal }, error }: { edit: FieldChanges; error: unknown }) {
   if (error instanceof ApiError && error.status === 412) {
     return (
       <Alert
