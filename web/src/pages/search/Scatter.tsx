@@ -233,7 +233,7 @@ const diamond = ({ x, y }: { x: number; y: number }) =>
   `M${x.toFixed(1)} ${(y - D).toFixed(1)}l${D} ${D}l${-D} ${D}l${-D} ${-D}z`;
 
 /** What the shapes of the chart mean, and how to use it. */
-export function ScatterLegend() {
+export function ScatterLegend({ loaded }: { loaded: number | null }) {
   return (
     <Text size="xs" c="var(--tw-quiet)" component="div" className={classes.legend}>
       <svg width={12} height={12} aria-hidden>
@@ -244,6 +244,7 @@ export function ScatterLegend() {
         <path className={classes.failed} d={diamond({ x: 6, y: 6 })} />
       </svg>
       with errors
+      {loaded !== null && <span>· the {loaded.toLocaleString("en")} that are loaded</span>}
       <span className={classes.hint}>· drag to zoom, click to open</span>
     </Text>
   );

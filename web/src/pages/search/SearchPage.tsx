@@ -209,7 +209,7 @@ export function SearchPage() {
                       );
                     }}
                   />
-                  <ScatterLegend />
+                  <ScatterLegend loaded={shown.cursor === null ? null : shown.traces.length} />
                 </Stack>
               )}
               {failed && (

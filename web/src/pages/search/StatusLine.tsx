@@ -72,6 +72,9 @@ function outcome({ status, traces, cursor }: SearchState): string {
 
 function Ended({ state }: { state: SearchState }) {
   const { status, traces, question, took } = state;
+  if (status === "failed" && traces.length === 0) {
+    return "No answer came.";
+  }
   return (
     <>
       <Text span c="var(--mantine-color-text)" fw={600}>

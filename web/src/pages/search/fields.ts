@@ -72,7 +72,12 @@ export function shortName(field: Field, fields: readonly Field[]): string {
 
 /** Fields whose name holds every word that was typed; those that begin with it first. */
 export function fieldsLike(typed: string, fields: readonly Field[]): Field[] {
-  const words = typed.toLowerCase().split(/\s+/).filter(Boolean);
+  // Who goes on to the operator after half a name still sees which fields may be meant.
+  const words = typed
+    .toLowerCase()
+    .replace(/[=!<>^].*$/, "")
+    .split(/\s+/)
+    .filter(Boolean);
   const first = words[0] ?? "";
   const common = COMMON[typed.trim().toLowerCase()] ?? [];
   const rank = (field: Field) => {
