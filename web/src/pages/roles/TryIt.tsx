@@ -79,7 +79,8 @@ export function TryIt({
           roles={roles}
           rows={rows}
           role={name}
-          onChange={(part) => setPerson({ ...person, ...part })}
+          onChange={(part) => setPerson((now) => ({ ...now, ...part }))}
+          onRows={(update) => setPerson((now) => ({ ...now, rows: update(now.rows ?? rowsOfUser(user)) }))}
         />
         <SpansChoice busy={spans.isPending} onLoad={(choice) => spans.mutate(choice)} />
         {spans.isError &&
@@ -133,6 +134,7 @@ function PersonChoice({
   rows,
   role,
   onChange,
+  onRows,
 }: {
   person: Person;
   members: readonly string[];
@@ -140,6 +142,7 @@ function PersonChoice({
   rows: readonly AttributeRow[];
   role: string;
   onChange: (part: Partial<Person>) => void;
+  onRows: (update: (rows: readonly AttributeRow[]) => AttributeRow[]) => void;
 }) {
   const users = useQuery(knownUsersQuery);
   const all = useQuery(rolesQuery);
@@ -175,7 +178,7 @@ function PersonChoice({
           onChange={(next) => onChange({ roles: next })}
         />
       </div>
-      <AttributesEditor rows={rows} onChange={(next) => onChange({ rows: next })} strict={false} />
+      <AttributesEditor rows={rows} onChange={onRows} strict={false} />
       {person.username !== null && role !== "" && !roles.includes(role) && (
         <Text size="xs" c="var(--tw-quiet)">
           {person.username} does not hold {role}: this is what it would open to them.
