@@ -68,11 +68,14 @@ export const Row = memo(function Row(properties: Properties) {
               properties.onToggle(index);
             }}
           >
-            {collapsed ? (
-              <IconChevronRight size={14} aria-hidden />
-            ) : (
-              <IconChevronDown size={14} aria-hidden />
-            )}
+            <svg viewBox="0 0 14 14" width={14} height={14} aria-hidden>
+              <path
+                d={collapsed ? "M5 3l4 4-4 4" : "M3 5l4 4 4-4"}
+                fill="none"
+                stroke="currentColor"
+                strokeWidth={1.5}
+              />
+            </svg>
           </button>
         ) : (
           <span className={classes.noExpander} />
