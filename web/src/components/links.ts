@@ -1,8 +1,13 @@
-import { Anchor, Button } from "@mantine/core";
+import { Anchor, type AnchorProps, Button, type ButtonProps } from "@mantine/core";
 import { createLink } from "@tanstack/react-router";
+import { type ComponentPropsWithRef, createElement } from "react";
+
+type Own<Props> = Props & Omit<ComponentPropsWithRef<"a">, keyof Props>;
 
 /** A link to a page, with the parameters that its route has. */
-export const PageLink = createLink(Anchor<"a">);
+export const PageLink = createLink((props: Own<AnchorProps>) => createElement(Anchor<"a">, props));
 
 /** A button that leads to a page. */
-export const ButtonLink = createLink(Button<"a">);
+export const ButtonLink = createLink((props: Own<ButtonProps>) =>
+  createElement(Button<"a">, { component: "a", ...props }),
+);

@@ -23,6 +23,11 @@ const KINDS: { value: AttributeKind; label: string }[] = [
   { value: "boolean", label: "Yes or no" },
 ];
 
+const FIELDSET = {
+  root: { padding: 0, margin: 0 },
+  legend: { padding: 0, fontSize: "var(--mantine-font-size-sm)", fontWeight: 500 },
+};
+
 /** Names with values of three kinds, which policies read as `user.attributes`. */
 export function AttributesEditor({
   rows,
@@ -30,19 +35,16 @@ export function AttributesEditor({
   strict,
 }: {
   rows: readonly AttributeRow[];
-  onChange: (rows: AttributeRow[]) => void;
+  /** Takes what makes the next rows of those before: one key can change a row twice. */
+  onChange: (update: (rows: readonly AttributeRow[]) => AttributeRow[]) => void;
   /** Whether missing names are told already. */
   strict: boolean;
 }) {
   const problems = problemsOf(rows);
   const change = (id: number, part: Partial<AttributeRow>) =>
-    onChange(rows.map((row) => (row.id === id ? { ...row, ...part } : row)));
+    onChange((rows) => rows.map((row) => (row.id === id ? { ...row, ...part } : row)));
   return (
-    <Fieldset
-      legend="Attributes"
-      variant="unstyled"
-      classNames={{ root: classes.fieldset, legend: classes.legend }}
-    >
+    <Fieldset legend="Attributes" variant="unstyled" styles={FIELDSET}>
       <Text size="xs" c="var(--tw-quiet)" mb="xs">
         Policies read them, as in <code>user.attributes.team</code>.
       </Text>
@@ -75,7 +77,7 @@ export function AttributesEditor({
                 color="gray"
                 size="lg"
                 aria-label={`Remove ${called}`}
-                onClick={() => onChange(rows.filter((other) => other.id !== row.id))}
+                onClick={() => onChange((rows) => rows.filter((other) => other.id !== row.id))}
               >
                 <IconX size={16} aria-hidden />
               </ActionIcon>
@@ -87,7 +89,7 @@ export function AttributesEditor({
         size="xs"
         variant="default"
         leftSection={<IconPlus size={14} aria-hidden />}
-        onClick={() => onChange([...rows, newRow()])}
+        onClick={() => onChange((rows) => [...rows, newRow()])}
       >
         Add attribute
       </Button>
@@ -144,6 +146,10 @@ function Value({
           splitChars={["\n"]}
           value={[...row.list]}
           onChange={(list) => onChange({ list })}
+          // Not taken in when the field is left: the list would grow under the pointer that is on its way to a button.
+          acceptValueOnBlur={false}
+          searchValue={row.typed}
+          onSearchChange={(typed) => onChange({ typed })}
           renderPill={({ value, onRemove }) => (
             <Pill
               withRemoveButton

@@ -30,8 +30,12 @@ export function UserSettings({ draft }: { draft: ReturnType<typeof useUserDraft>
         }}
       >
         <Stack gap="md">
-          <RolesSelect value={shown.roles} onChange={(roles) => draft.edit({ roles })} />
-          <AttributesEditor rows={shown.rows} onChange={(rows) => draft.edit({ rows })} strict={strict} />
+          <RolesSelect value={shown.roles} onChange={(roles) => draft.edit(() => ({ roles }))} />
+          <AttributesEditor
+            rows={shown.rows}
+            onChange={(update) => draft.edit(({ rows }) => ({ rows: update(rows) }))}
+            strict={strict}
+          />
           {conflict !== null && <Conflict {...conflict} onDiscard={draft.discard} />}
           {draft.error !== null && <ErrorNotice error={draft.error} />}
           <Group gap="xs">

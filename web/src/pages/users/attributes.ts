@@ -11,13 +11,15 @@ export type AttributeRow = {
   readonly text: string;
   readonly flag: boolean;
   readonly list: readonly string[];
+  /** What is typed to become the next of the list, and counts already. */
+  readonly typed: string;
 };
 
 let last = 0;
 
 export function newRow(): AttributeRow {
   last += 1;
-  return { id: last, name: "", kind: "string", text: "", flag: false, list: [] };
+  return { id: last, name: "", kind: "string", text: "", flag: false, list: [], typed: "" };
 }
 
 export function rowsOf(attributes: Attributes): AttributeRow[] {
@@ -37,9 +39,14 @@ export function attributesOf(rows: readonly AttributeRow[]): Attributes {
   return Object.fromEntries(
     rows.map((row) => [
       row.name,
-      row.kind === "boolean" ? row.flag : row.kind === "string" ? row.text : [...row.list],
+      row.kind === "boolean" ? row.flag : row.kind === "string" ? row.text : listOf(row),
     ]),
   );
+}
+
+function listOf({ list, typed }: AttributeRow): string[] {
+  const next = typed.trim();
+  return next === "" || list.includes(next) ? [...list] : [...list, next];
 }
 
 /** What is wrong with the names, by row. */

@@ -47,11 +47,12 @@ export function useUserDraft(username: string) {
   const touched = draft !== null && (dirty || problemsOf(draft.rows).size > 0);
   const shown = draft !== null && (touched || draft.base.tag === stored?.tag) ? draft : fresh;
   const theirs = dirty && stored !== undefined && stored.tag !== draft.base.tag ? stored : null;
-  const edit = (part: Partial<Pick<Draft, "roles" | "rows">>) => {
-    if (shown !== null) {
-      setDraft({ ...shown, ...part });
-    }
-  };
+  const edit = (update: (shown: Draft) => Partial<Pick<Draft, "roles" | "rows">>) =>
+    setDraft((latest) => {
+      // One key can change a row twice: the second change adds to the first.
+      const before = latest === draft ? shown : (latest ?? shown);
+      return before === null ? latest : { ...before, ...update(before) };
+    });
   return {
     user,
     shown,

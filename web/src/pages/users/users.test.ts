@@ -10,6 +10,12 @@ describe("attributes that are edited", () => {
     expect(JSON.stringify(attributesOf(rowsOf(attributes)))).toBe(JSON.stringify(attributes));
   });
 
+  it("count what is typed and not entered yet, once", () => {
+    const row = { ...newRow(), name: "tenants", kind: "list" as const, list: ["x"] };
+    expect(attributesOf([{ ...row, typed: " y, z " }])).toEqual({ tenants: ["x", "y, z"] });
+    expect(attributesOf([{ ...row, typed: "x" }])).toEqual({ tenants: ["x"] });
+  });
+
   it("need names, each once", () => {
     const rows = [newRow(), { ...newRow(), name: "a" }, { ...newRow(), name: "a" }];
     expect([...problemsOf(rows).keys()]).toEqual([rows[0]?.id, rows[2]?.id]);
