@@ -1,7 +1,7 @@
 import { Alert, Button, Group, Select, Stack, Text, Title } from "@mantine/core";
 import { IconAlertTriangle, IconInfoCircle } from "@tabler/icons-react";
 import { useMutation, useQuery } from "@tanstack/react-query";
-import { api, ask } from "../../api/client";
+import { ApiError, api, ask } from "../../api/client";
 import { queryClient } from "../../api/queries";
 import { ErrorNotice } from "../../components/ErrorNotice";
 import { Visible } from "../../components/Visible";
@@ -16,6 +16,7 @@ import {
   STRUCTURAL,
   sameDraft,
 } from "./columns";
+import { IntoView } from "./IntoView";
 import { Loading } from "./Loading";
 import { schemaQuery, sourceChanged, tableQuery, tablesQuery } from "./queries";
 import { memberErrors } from "./refusals";
@@ -115,6 +116,24 @@ export function ColumnsStep({
           ? "What is filled in was recognised by its name and type: look whether it is right."
           : "Only columns whose type fits are offered."}
       </Text>
+      {bind.error !== null && (
+        <IntoView of={bind.error}>
+          {bind.error instanceof ApiError && bind.error.status === 412 ? (
+            <Alert
+              role="alert"
+              color="yellow"
+              variant="light"
+              icon={<IconAlertTriangle aria-hidden />}
+              title="Somebody else changed the trace source"
+            >
+              What holds now has been loaded, and what you chose is kept and not saved yet. Look through it
+              and try again.
+            </Alert>
+          ) : (
+            <ErrorNotice error={bind.error} title="The table could not be bound like this" />
+          )}
+        </IntoView>
+      )}
       <section aria-labelledby="structural">
         <Title order={3} id="structural" mb="xs">
           Needed
@@ -185,9 +204,6 @@ export function ColumnsStep({
         </div>
       </section>
       {bound !== null && isChange && <Rebinding from={bound} sameTable={sameTable} />}
-      {bind.error !== null && (
-        <ErrorNotice error={bind.error} title="The table could not be bound like this" />
-      )}
       <StepBar hint={binding === null ? "Choose the four columns that are needed." : null}>
         <Button variant="default" onClick={onBack}>
           Back

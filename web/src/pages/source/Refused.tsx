@@ -1,28 +1,20 @@
 import { Alert, Anchor, List, Text } from "@mantine/core";
 import { IconAlertTriangle } from "@tabler/icons-react";
 import { Link } from "@tanstack/react-router";
-import { useEffect, useRef } from "react";
 import { ApiError } from "../../api/client";
 import { ErrorNotice } from "../../components/ErrorNotice";
 import { Visible } from "../../components/Visible";
+import { IntoView } from "./IntoView";
 import { counted } from "./numbers";
 import type { FieldChanges } from "./useFieldChanges";
 
 /** Why a change of fields was not saved. Nothing of it was. */
 export function Refused({ edit }: { edit: FieldChanges }) {
   const { error } = edit;
-  const place = useRef<HTMLDivElement>(null);
-  useEffect(() => {
-    // The button that was pressed is at the other end of a long list.
-    if (error !== null) {
-      place.current?.focus({ preventScroll: true });
-      place.current?.scrollIntoView({ block: "center" });
-    }
-  }, [error]);
   return error === null || error === undefined ? null : (
-    <div ref={place} tabIndex={-1} style={{ outline: "none" }}>
+    <IntoView of={error}>
       <Reason edit={edit} error={error} />
-    </div>
+    </IntoView>
   );
 }
 
