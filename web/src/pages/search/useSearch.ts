@@ -3,6 +3,7 @@ import { useCallback, useEffect, useRef } from "react";
 import { queryClient } from "../../api/queries";
 import { writeJson } from "../../lib/json";
 import type { WireCondition } from "./conditions";
+import type { Line } from "./lines";
 import { type Range, windowOf } from "./range";
 import { page } from "./run";
 import { continued, type SearchState, started, withLines } from "./state";
@@ -22,6 +23,9 @@ const stateQuery = (key: string) =>
     staleTime: Number.POSITIVE_INFINITY,
     gcTime: 10 * 60_000,
   });
+
+/** Milliseconds between two looks at what has arrived: a line may come alone, and drawing takes longer than reading. */
+const SHOWN_EVERY = 80;
 
 export type Run = {
   readonly state: SearchState | undefined;
@@ -49,12 +53,26 @@ export function useSearch(search: Search | null): Run {
     queryClient.setQueryData(queryKey, from);
     const asked = Date.now();
     const took = () => from.took ?? Date.now() - asked;
-    try {
-      for await (const lines of page(from.question, from.cursor, own.signal)) {
+    let waiting: Line[] = [];
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    const show = () => {
+      clearTimeout(timer);
+      timer = undefined;
+      const lines = waiting;
+      waiting = [];
+      if (lines.length > 0) {
         change((old) => withLines(old, lines));
       }
+    };
+    try {
+      for await (const lines of page(from.question, from.cursor, own.signal)) {
+        waiting.push(...lines);
+        timer ??= setTimeout(show, SHOWN_EVERY);
+      }
+      show();
       change((old) => ({ ...old, status: "done", took: took(), progress: null }));
     } catch (error) {
+      show();
       change((old) => ({ ...old, status: "failed", took: took(), error }));
     }
   }, []);
