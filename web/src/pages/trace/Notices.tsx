@@ -1,7 +1,8 @@
-import { Alert, List } from "@mantine/core";
 import { IconInfoCircle } from "@tabler/icons-react";
+import { Visible } from "../../components/Visible";
 import { formatDuration } from "../../lib/duration";
 import type { Faults } from "../../trace/model";
+import classes from "./trace.module.css";
 
 const spans = (count: number, one: string, more: string) =>
   `${count.toLocaleString("en")} ${count === 1 ? `span ${one}` : `spans ${more}`}`;
@@ -30,9 +31,7 @@ export function faultsAsText(faults: Faults): string[] {
     );
   }
   if (faults.untimed > 0) {
-    said.push(
-      `${spans(faults.untimed, "has", "have")} no start or duration that can be read, and are shown without.`,
-    );
+    said.push(`${spans(faults.untimed, "has", "have")} no start or duration that can be read.`);
   }
   return said;
 }
@@ -46,19 +45,15 @@ export function Notices({ faults, unknownSpan }: { faults: Faults; unknownSpan: 
     return null;
   }
   return (
-    <Alert
-      role="note"
-      color="yellow"
-      variant="light"
-      py={6}
-      px="sm"
-      icon={<IconInfoCircle size={18} aria-hidden />}
-    >
-      <List size="sm" listStyleType="none">
+    <div role="note" aria-label="About this trace" className={classes.notice}>
+      <IconInfoCircle size={18} aria-hidden />
+      <ul>
         {said.map((sentence) => (
-          <List.Item key={sentence}>{sentence}</List.Item>
+          <li key={sentence}>
+            <Visible text={sentence} />
+          </li>
         ))}
-      </List>
-    </Alert>
+      </ul>
+    </div>
   );
 }

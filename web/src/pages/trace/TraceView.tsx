@@ -27,7 +27,7 @@ export function TraceView({ trace, onReload }: { trace: Trace; onReload: () => v
   const wide = useMediaQuery("(min-width: 60em)", true, { getInitialValueInEffect: false });
   const [panelWidth, setPanelWidth] = useLocalStorage({
     key: "tracewarden-trace-panel",
-    defaultValue: 440,
+    defaultValue: 460,
     getInitialValueInEffect: false,
   });
 

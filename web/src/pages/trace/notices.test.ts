@@ -1,0 +1,22 @@
+import { expect, it } from "vitest";
+import { faultsAsText } from "./Notices";
+
+const none = {
+  missingParents: 0,
+  beforeParent: 0,
+  afterParent: 5,
+  greatestSkew: 0,
+  cycles: 0,
+  duplicates: 0,
+  untimed: 0,
+};
+
+it("a whole trace has none, also when spans outlive their parents", () => {
+  expect(faultsAsText(none)).toEqual([]);
+});
+
+it("missing parents and clocks are said with how many and how much", () => {
+  const said = faultsAsText({ ...none, missingParents: 1, beforeParent: 2_000, greatestSkew: 3e6 });
+  expect(said[0]).toMatch(/^1 span names a parent that is not in this trace/);
+  expect(said[1]).toMatch(/^2,000 spans begin before the parent, by up to 3 ms/);
+});
