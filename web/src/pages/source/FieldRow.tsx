@@ -1,5 +1,6 @@
 import { ActionIcon, Badge, Box, Checkbox, Group, NativeSelect, Table, Text, Tooltip } from "@mantine/core";
 import { IconArrowBackUp, IconBan } from "@tabler/icons-react";
+import { memo } from "react";
 import { Visible } from "../../components/Visible";
 import { visible } from "../../lib/visible";
 import { Examples } from "./Examples";
@@ -9,6 +10,7 @@ import {
   type Difference,
   type Mark,
   type MarkedField,
+  sameMark,
   TYPE_LABELS,
   whyNoPolicy,
 } from "./fields";
@@ -26,18 +28,7 @@ function readFrom({ map, name }: Candidate, stored: MarkedField | undefined): st
   return `${SOURCES[source]} ${map === "" ? name : map}${adopted}`;
 }
 
-/** One field, and how it is marked. */
-export function FieldRow({
-  candidate,
-  mark,
-  difference,
-  refused,
-  stored,
-  sampled,
-  columns,
-  onChange,
-  onUndo,
-}: {
+type Props = {
   candidate: Candidate;
   mark: Mark;
   difference: Difference | undefined;
@@ -47,9 +38,11 @@ export function FieldRow({
   sampled: boolean;
   /** Columns of the table that hold this key, and that policies could read in place of the map. */
   columns: string[];
-  onChange: (change: Partial<Mark>) => void;
-  onUndo: () => void;
-}) {
+  onChange: (candidate: Candidate, change: Partial<Mark>) => void;
+  onUndo: (key: string) => void;
+};
+
+function Row({ candidate, mark, difference, refused, stored, sampled, columns, onChange, onUndo }: Props) {
   const { map, name, storeTypes, types, rows, sampledRows, examples } = candidate;
   const ref = visible(candidate.ref);
   const noPolicy = whyNoPolicy(map, name, mark.type);
@@ -71,7 +64,7 @@ export function FieldRow({
         onChange={(event) => {
           const type = types.find((one) => one === event.currentTarget.value);
           if (type !== undefined) {
-            onChange({ type });
+            onChange(candidate, { type });
           }
         }}
         data={types.map((value) => ({ value, label: TYPE_LABELS[value] }))}
@@ -92,7 +85,13 @@ export function FieldRow({
               {STATES[difference.kind]}
             </Badge>
             <Tooltip label="Undo">
-              <ActionIcon size="xs" variant="subtle" color="gray" onClick={onUndo} aria-label={`Undo ${ref}`}>
+              <ActionIcon
+                size="xs"
+                variant="subtle"
+                color="gray"
+                onClick={() => onUndo(candidate.key)}
+                aria-label={`Undo ${ref}`}
+              >
                 <IconArrowBackUp size={14} aria-hidden />
               </ActionIcon>
             </Tooltip>
@@ -120,7 +119,9 @@ export function FieldRow({
               mt={4}
               size="xs"
               checked={mark.column === column}
-              onChange={(event) => onChange({ column: event.currentTarget.checked ? column : null })}
+              onChange={(event) =>
+                onChange(candidate, { column: event.currentTarget.checked ? column : null })
+              }
               label={
                 <>
                   Policies read the column{" "}
@@ -166,7 +167,7 @@ export function FieldRow({
         <Checkbox
           aria-label={`${ref} filterable`}
           checked={mark.filterable}
-          onChange={(event) => onChange({ filterable: event.currentTarget.checked })}
+          onChange={(event) => onChange(candidate, { filterable: event.currentTarget.checked })}
         />
       </Table.Td>
       <Table.Td>
@@ -174,7 +175,7 @@ export function FieldRow({
           <Checkbox
             aria-label={`${ref} in policies`}
             checked={mark.policy}
-            onChange={(event) => onChange({ policy: event.currentTarget.checked })}
+            onChange={(event) => onChange(candidate, { policy: event.currentTarget.checked })}
           />
         ) : (
           // Not a disabled box, which the keyboard would pass over together with the reason.
@@ -194,3 +195,17 @@ export function FieldRow({
     </Table.Tr>
   );
 }
+
+/** One field, and how it is marked. */
+export const FieldRow = memo(
+  Row,
+  (before, after) =>
+    before.candidate === after.candidate &&
+    sameMark(before.mark, after.mark) &&
+    before.difference?.kind === after.difference?.kind &&
+    before.refused === after.refused &&
+    before.stored === after.stored &&
+    before.sampled === after.sampled &&
+    before.columns === after.columns &&
+    before.onChange === after.onChange,
+);

@@ -43,10 +43,17 @@ export function FieldsEditor({
   const [undone, setUndone] = useState<number | null>(null);
   const { changes, refusal } = edit;
 
-  const candidates = useMemo(
-    () => candidatesOf(detail, model.fields, changes),
-    [detail, model.fields, changes],
-  );
+  const found = useMemo(() => candidatesOf(detail, model.fields, {}), [detail, model.fields]);
+  const candidates = useMemo(() => {
+    const known = new Set(found.map(({ key }) => key));
+    const added = Object.entries(changes).filter(([key]) => !known.has(key));
+    return added.length === 0
+      ? found
+      : [
+          ...found,
+          ...candidatesOf(detail, [], Object.fromEntries(added)).filter(({ key }) => !known.has(key)),
+        ];
+  }, [found, detail, changes]);
   const usual = useMemo(
     () =>
       usualMarks(candidates, binding, edit.stored).filter(({ candidate }) => !isMarkedNow(edit, candidate)),

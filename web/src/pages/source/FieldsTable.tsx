@@ -7,6 +7,8 @@ import type { Order } from "./listing";
 import classes from "./source.module.css";
 import type { FieldChanges } from "./useFieldChanges";
 
+const NONE: string[] = [];
+
 /** Fields with their marks. */
 export function FieldsTable({
   fields,
@@ -71,12 +73,12 @@ export function FieldsTable({
               candidate={candidate}
               mark={edit.markOf(candidate)}
               difference={differences.get(candidate.key)}
-              refused={edit.refusal?.byField.get(candidate.key) ?? []}
+              refused={edit.refusal?.byField.get(candidate.key) ?? NONE}
               stored={edit.stored.get(candidate.key)}
               sampled={sampled}
-              columns={columnsOf.get(candidate.key) ?? []}
-              onChange={(change) => edit.change(candidate, change)}
-              onUndo={() => edit.undo(candidate.key)}
+              columns={columnsOf.get(candidate.key) ?? NONE}
+              onChange={edit.change}
+              onUndo={edit.undo}
             />
           ))}
         </Table.Tbody>

@@ -1,5 +1,5 @@
 import { useMutation, useQueryClient } from "@tanstack/react-query";
-import { useMemo, useState } from "react";
+import { useCallback, useMemo, useState } from "react";
 import { type Api, ApiError, api, askWithTag } from "../../api/client";
 import {
   byKey,
@@ -64,6 +64,22 @@ export function useFieldChanges(schema: { model: Api["AccessModel"]; tag: string
     setChanges((before) => ({ ...before, ...Object.fromEntries(added) }));
   };
 
+  // These stay the same between changes, so that a tick draws one row anew and not all of them.
+  const change = useCallback(
+    (candidate: Candidate, change: Partial<Mark>) =>
+      setChanges((before) => {
+        const { key, map, name } = candidate;
+        const mark = changed(map, name, markNow(candidate, stored, before), change);
+        return { ...before, [key]: { map, name, mark } };
+      }),
+    [stored],
+  );
+  const undo = useCallback(
+    (key: string) =>
+      setChanges((before) => Object.fromEntries(Object.entries(before).filter(([other]) => other !== key))),
+    [],
+  );
+
   return {
     changes,
     stored,
@@ -73,16 +89,9 @@ export function useFieldChanges(schema: { model: Api["AccessModel"]; tag: string
     error: refused === null ? save.error : refused.cause,
     isSaving: save.isPending,
     markOf: (candidate: Candidate) => markNow(candidate, stored, changes),
-    change: (candidate: Candidate, change: Partial<Mark>) =>
-      put([
-        {
-          candidate,
-          mark: changed(candidate.map, candidate.name, markNow(candidate, stored, changes), change),
-        },
-      ]),
+    change,
     put,
-    undo: (key: string) =>
-      setChanges((before) => Object.fromEntries(Object.entries(before).filter(([other]) => other !== key))),
+    undo,
     discard: () => {
       save.reset();
       setChanges({});
