@@ -235,7 +235,7 @@ function RemarkLine({
       <UnstyledButton
         className={classes.place}
         onClick={onReveal}
-        aria-label={`${remark.severity} at line ${remark.line}, column ${remark.column}: go there`}
+        aria-label={`${remark.line}:${remark.column}, ${remark.severity}: go there`}
       >
         {remark.line}:{remark.column}
       </UnstyledButton>

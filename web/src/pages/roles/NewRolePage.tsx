@@ -85,7 +85,7 @@ function NewRole() {
             taken ? (
               <>
                 There is such a role already:{" "}
-                <PageLink to="/roles/$name" params={{ name }} inherit>
+                <PageLink to="/roles/$name" params={{ name }} inherit underline="always">
                   {name}
                 </PageLink>
               </>
@@ -154,7 +154,7 @@ function Templates({ onChoose }: { onChoose: (template: ReturnType<typeof templa
       <Section title="Nothing to write policies about yet">
         <Text size="sm">
           No field is marked for policies.{" "}
-          <PageLink to="/source" inherit>
+          <PageLink to="/source" inherit underline="always">
             Mark some under Trace source
           </PageLink>{" "}
           first, such as the service or the team.

@@ -143,7 +143,7 @@ function OneRole({ name }: { name: string }) {
                 </>
               )}
               {" · "}
-              <PageLink to="/audit" search={{ action: "role.put" }} inherit>
+              <PageLink to="/audit" search={{ action: "role.put" }} inherit underline="always">
                 changes in the audit
               </PageLink>
             </Text>

@@ -263,7 +263,7 @@ function NoTraces({ children }: { children: string }) {
       <Group justify="center" maw={520}>
         <Text size="sm">
           {children} The role admin opens no traces. To see some, save a role that does and give it to{" "}
-          <PageLink to="/users/$username" params={{ username: me.username }} inherit>
+          <PageLink to="/users/$username" params={{ username: me.username }} inherit underline="always">
             yourself
           </PageLink>
           ; that is written to the audit log like every change.

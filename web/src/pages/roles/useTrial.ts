@@ -2,7 +2,8 @@ import { useDebouncedValue } from "@mantine/hooks";
 import { useMutation, useQueries, useQuery } from "@tanstack/react-query";
 import { useMemo } from "react";
 import { type Api, ApiError, api, ask } from "../../api/client";
-import { filterSchemaQuery } from "../../api/queries";
+import { filterSchemaQuery, queryClient } from "../../api/queries";
+import { checkQuery } from "../../editor/queries";
 import { policyFields } from "../../editor/vocabulary";
 import { parseJson, writeJson } from "../../lib/json";
 import { schemaQuery } from "../source/queries";
@@ -79,6 +80,7 @@ export function usePolicyTrials(
         evaluate(expression, JSON.parse(asked), spans, signal),
       enabled: spans.length > 0,
       staleTime: Number.POSITIVE_INFINITY,
+      retry: false,
       gcTime: 60_000,
     })),
     combine: (found) => ({
@@ -100,6 +102,11 @@ async function evaluate(
   spans: readonly Span[],
   signal: AbortSignal,
 ): Promise<Api["Evaluation"][]> {
+  // The editor has asked the same: an expression with errors is not sent.
+  const { valid } = await queryClient.fetchQuery(checkQuery(expression));
+  if (!valid) {
+    throw new Error("It has errors, which stand below its expression.");
+  }
   const results: Api["Evaluation"][] = [];
   for (const part of batches(spans)) {
     const body = { expression, user, spans: part as Api["EvaluateRequest"]["spans"] };
