@@ -9,6 +9,7 @@ import {
 } from "playwright-core";
 import { inject } from "vitest";
 import { environment } from "./environment";
+import { countRequests } from "./pages";
 
 /** What a failed test leaves behind. */
 const FAILURES = join(import.meta.dirname, "failures");
@@ -58,6 +59,7 @@ export async function visitor(name: string, options: BrowserContextOptions = {})
 function watch(name: string, page: Page): void {
   const one: Watched = { name, page, problems: [], console: [] };
   watched.push(one);
+  countRequests(page);
   page.on("console", (message) => {
     const text = `${message.type()}: ${message.text()}`;
     one.console.push(text);

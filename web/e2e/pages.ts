@@ -1,4 +1,4 @@
-import type { Locator, Page } from "playwright-core";
+import type { Locator, Page, Request } from "playwright-core";
 import { OWN_PASSWORD } from "./session";
 
 /** The path of a page of the application. */
@@ -25,21 +25,45 @@ export const shown = (locator: Locator, timeout = 15_000): Promise<void> =>
 export const gone = (locator: Locator, timeout = 15_000): Promise<void> =>
   locator.first().waitFor({ state: "detached", timeout });
 
+const underWay = new WeakMap<Page, Set<Request>>();
+
+/** Counts the page's requests, for {@link quiet}; to be called before the page is first opened. */
+export function countRequests(page: Page): void {
+  const requests = new Set<Request>();
+  underWay.set(page, requests);
+  page.on("request", (request) => requests.add(request));
+  page.on("requestfinished", (request) => requests.delete(request));
+  page.on("requestfailed", (request) => requests.delete(request));
+}
+
+/** How often in a row, and how far apart in milliseconds, a page must be found waiting for nothing. */
+const CALM = { times: 5, apart: 60 };
+
 /** Waits until the page waits for nothing: no request under way, nothing that says that it is loading. */
 export async function quiet(page: Page, timeout = 30_000): Promise<void> {
-  await page.waitForLoadState("networkidle", { timeout });
-  await page.waitForFunction(
-    () =>
-      document.querySelector("main, [role=main]") !== null &&
-      document.querySelector(
-        '[aria-busy="true"], .mantine-Loader-root, .mantine-Skeleton-root, [data-loading]',
-      ) === null,
-    undefined,
-    { timeout },
-  );
-  await page.evaluate(async () => {
-    await document.fonts.ready;
-    await new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)));
+  const end = Date.now() + timeout;
+  for (let calm = 0; calm < CALM.times; ) {
+    const waiting = await whatFor(page);
+    if (Date.now() > end) {
+      throw new Error(`the page waits for ${waiting} after ${timeout} ms: ${page.url()}`);
+    }
+    calm = waiting === null ? calm + 1 : 0;
+    await page.waitForTimeout(CALM.apart);
+  }
+  await page.evaluate(() => document.fonts.ready.then(() => undefined));
+}
+
+async function whatFor(page: Page): Promise<string | null> {
+  const [request] = underWay.get(page) ?? [];
+  if (request !== undefined) {
+    return request.url();
+  }
+  return page.evaluate(() => {
+    if (document.querySelector("main, [role=main]") === null) {
+      return "something to show";
+    }
+    const loading = '[aria-busy="true"], .mantine-Loader-root, .mantine-Skeleton-root, [data-loading]';
+    return document.querySelector(loading)?.outerHTML.slice(0, 200) ?? null;
   });
 }
 

@@ -1,7 +1,7 @@
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { type BrowserContext, chromium, type Page } from "playwright-core";
-import { logIn } from "../e2e/pages";
+import { countRequests, logIn } from "../e2e/pages";
 import { Session } from "../e2e/session";
 import { HEIGHTS, look, THEMES, VIEWS, type Who, WIDTHS, type World } from "../e2e/views";
 
@@ -59,7 +59,7 @@ export async function take(): Promise<void> {
               await look(page, view, world).catch((error: unknown) =>
                 failures.push(`${name}: ${String(error)}`),
               );
-              await page.screenshot({ path: join(folder, `${name}.png`), fullPage: true });
+              await picture(page, width, join(folder, `${name}.png`));
               console.log(name);
             }
           } finally {
@@ -77,6 +77,18 @@ export async function take(): Promise<void> {
       `Some views could not be brought about; their pictures show how far it went:\n${failures.join("\n")}`,
     );
   }
+}
+
+/** How much of a long page is in its picture. */
+const TALLEST = 2_400;
+
+/** A picture of the whole page, as in a window of its height: browsers lay out only what is to be seen. */
+async function picture(page: Page, width: (typeof WIDTHS)[number], path: string): Promise<void> {
+  const tall = await page.evaluate(() => document.documentElement.scrollHeight);
+  await page.setViewportSize({ width, height: Math.min(Math.max(tall, HEIGHTS[width]), TALLEST) });
+  await page.waitForTimeout(150);
+  await page.screenshot({ path });
+  await page.setViewportSize({ width, height: HEIGHTS[width] });
 }
 
 /** Who is there to look at pages, and what there is to be seen. */
@@ -133,6 +145,7 @@ async function session(service: string, username: string, password: string): Pro
 /** A page of somebody who is logged in. */
 async function enter(context: BrowserContext, who: Who, people: People): Promise<Page> {
   const page = await context.newPage();
+  countRequests(page);
   if (who === "newcomer") {
     const { username, password } = people.newcomer;
     await page.goto("/ui/login");

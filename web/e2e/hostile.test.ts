@@ -1,0 +1,106 @@
+import { beforeAll, describe, expect, test } from "vitest";
+import { type Visitor, visitor } from "./browser";
+import { environment } from "./environment";
+import { at, logIn, quiet, shown } from "./pages";
+import { EVERYTHING, ensureSetUp, person, READER } from "./service";
+import type { Session } from "./session";
+
+const { url: service, traceHostile } = environment();
+
+let reader: Session;
+let visit: Visitor;
+const foreign: string[] = [];
+
+beforeAll(async () => {
+  const admin = await ensureSetUp();
+  reader = await person(admin, READER, [EVERYTHING]);
+  visit = await visitor("hostile texts");
+  // Reports of the policy, scripts and dialogs fail every test of every page, in the file beside this.
+  visit.page.on("request", (request) => {
+    if (!request.url().startsWith(service) && !/^(blob|data):/.test(request.url())) {
+      foreign.push(request.url());
+    }
+  });
+  await logIn(visit.page, READER);
+});
+
+/** What texts would have achieved if one of them had become more than text. */
+async function nothingHappened(): Promise<void> {
+  const found = await visit.page.evaluate(() => ({
+    ran: "hostile" in window || "pwned" in window,
+    polluted: "polluted" in {} || Object.keys(Object.prototype).length > 0,
+    elements: [
+      ...document.querySelectorAll("main iframe, main script, main object, main embed, main img[src=x]"),
+    ].map((element) => element.outerHTML.slice(0, 200)),
+    handlers: [...document.querySelectorAll("main *")]
+      .filter((element) => [...element.attributes].some(({ name }) => /^on/i.test(name)))
+      .map((element) => element.outerHTML.slice(0, 200)),
+    links: [...document.querySelectorAll("main a[href]")]
+      .map((link) => link.getAttribute("href") ?? "")
+      .filter((href) => !href.startsWith("/") && !href.startsWith("#")),
+  }));
+  expect(found).toEqual({ ran: false, polluted: false, elements: [], handlers: [], links: [] });
+  expect(foreign).toEqual([]);
+}
+
+const grid = () => visit.page.getByRole("treegrid", { name: "Spans" });
+
+describe("a trace whose texts want to be more than text", () => {
+  test("is shown as text, with the names of characters that would not be seen", async () => {
+    await visit.page.goto(at(`/trace/${traceHostile}`));
+    await quiet(visit.page);
+    await nothingHappened();
+    await shown(grid().getByText("<script>", { exact: false }));
+    await shown(grid().getByText("U+202E", { exact: true }));
+    expect(await visit.page.title()).not.toMatch(/\p{Cf}|\p{Cc}/u);
+    // Outside of elements that isolate it, no text can turn what stands beside it around.
+    const bare = await visit.page.evaluate(() => /\p{Cf}|(?![\t\n])\p{Cc}/u.test(document.body.innerText));
+    expect(bare).toBe(false);
+  });
+
+  test("lets itself be looked at span by span", { timeout: 240_000 }, async () => {
+    const { page } = visit;
+    await grid().focus();
+    await page.keyboard.press("Home");
+    await page.keyboard.press("Enter");
+    const panel = page.getByRole("region", { name: "Span details" });
+    await shown(panel);
+    const { spans } = await reader.call<{ spans: unknown[] }>("GET", `/traces/${traceHostile}`);
+    for (let step = 0; step < Math.min(spans.length, 40); step += 1) {
+      await nothingHappened();
+      // What is folded is opened: texts are shown there, too.
+      for (const folded of await panel.getByRole("button", { expanded: false }).all()) {
+        await folded.click({ timeout: 5_000 });
+      }
+      await nothingHappened();
+      await grid().focus();
+      await page.keyboard.press("ArrowDown");
+    }
+  });
+
+  test("is found by its texts, in every view", async () => {
+    const { page } = visit;
+    await page.goto(at(`/trace/${traceHostile}?find=${encodeURIComponent("<script>")}`));
+    await quiet(page);
+    await nothingHappened();
+    for (const view of ["flame", "groups"]) {
+      await page.goto(at(`/trace/${traceHostile}?view=${view}`));
+      await quiet(page);
+      await nothingHappened();
+    }
+  });
+
+  test("is listed by a search, and offered as values", async () => {
+    const { page } = visit;
+    await page.goto(at(`/search?last=24h&where=${encodeURIComponent('SpanName starts with "<script>"')}`));
+    await quiet(page);
+    await shown(page.getByRole("table", { name: "Traces found" }));
+    await nothingHappened();
+    const entry = page
+      .getByRole("textbox", { name: "Add a condition" })
+      .or(page.getByRole("combobox", { name: "Add a condition" }));
+    await entry.first().fill("SpanName = <");
+    await shown(page.getByRole("option", { name: /<script>/ }));
+    await nothingHappened();
+  });
+});
