@@ -64,12 +64,19 @@ export function problemsOf(rows: readonly AttributeRow[]): Map<number, string> {
   return problems;
 }
 
+// One value with a comma is not to look like two.
+const listed = (text: string) => (text === "" || text.includes(",") ? JSON.stringify(text) : text);
+
 /** A value as one line of text. */
 export function valueText(value: Api["Attribute"]): string {
   if (typeof value === "string") {
     return value === "" ? "(empty)" : value;
   }
-  return typeof value === "boolean" ? String(value) : value.length === 0 ? "(empty list)" : value.join(", ");
+  return typeof value === "boolean"
+    ? String(value)
+    : value.length === 0
+      ? "(empty list)"
+      : value.map(listed).join(", ");
 }
 
 /** All of them as one line of text. */

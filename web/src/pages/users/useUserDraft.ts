@@ -36,7 +36,7 @@ export function useUserDraft(username: string) {
     },
     onError: (error) => {
       if (error instanceof ApiError && error.status === 412) {
-        void user.refetch();
+        void userChanged(username);
       }
     },
   });
