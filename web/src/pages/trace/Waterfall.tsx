@@ -77,80 +77,86 @@ export function Waterfall({
   const to = Math.min(rows.length, first + Math.ceil((height || 600) / rowHeight) + STEP + BEYOND);
   const shown = rows.subarray(from, to);
   return (
-    <div
-      ref={scroller}
-      role="treegrid"
-      aria-label="Spans"
-      aria-rowcount={rows.length + 1}
-      aria-activedescendant={`span-${current}`}
-      aria-readonly
-      tabIndex={0}
-      data-spans
-      className={classes.waterfall}
-      data-narrow={narrow || undefined}
-      style={{ "--names": `${names}px`, "--row": `${rowHeight}px` } as React.CSSProperties}
-      onScroll={(event) => {
-        const row = Math.floor(event.currentTarget.scrollTop / rowHeight);
-        setFirst(row - (row % STEP));
-      }}
-    >
-      <div role="row" aria-rowindex={1} className={classes.scale}>
-        <div role="columnheader" className={classes.scaleName}>
-          Span
-        </div>
-        <div role="columnheader" className={classes.scaleTimes} aria-label="Time from the start of the trace">
-          {ticks.map((tick) => (
-            <span
-              key={tick}
-              className={classes.tick}
-              style={{ left: `${((tick - range.from) / length) * 100}%` }}
-            >
-              {formatTick(tick, ticks)}
-            </span>
-          ))}
-        </div>
-        {!narrow && (
-          <div className={classes.nameSplitter} style={{ left: names - 4 }}>
-            <Splitter
-              label="Width of the names"
-              value={names}
-              least={160}
-              most={Math.max(200, width - 240)}
-              onChange={setNameWidth}
-            />
+    <>
+      <div
+        ref={scroller}
+        role="treegrid"
+        aria-label="Spans"
+        aria-rowcount={rows.length + 1}
+        aria-activedescendant={`span-${current}`}
+        aria-readonly
+        tabIndex={0}
+        data-spans
+        className={classes.waterfall}
+        data-narrow={narrow || undefined}
+        style={{ "--names": `${names}px`, "--row": `${rowHeight}px` } as React.CSSProperties}
+        onScroll={(event) => {
+          const row = Math.floor(event.currentTarget.scrollTop / rowHeight);
+          setFirst(row - (row % STEP));
+        }}
+      >
+        <div role="row" aria-rowindex={1} className={classes.scale}>
+          <div role="columnheader" className={classes.scaleName}>
+            Span
           </div>
-        )}
-      </div>
-      <div role="presentation" style={{ height: rows.length * rowHeight, position: "relative" }}>
-        <div
-          role="presentation"
-          className={classes.grid}
-          style={{ top: from * rowHeight, height: shown.length * rowHeight }}
-        >
-          {ticks.map((tick) => (
-            <span key={tick} style={{ left: `${((tick - range.from) / length) * 100}%` }} />
+          <div
+            role="columnheader"
+            className={classes.scaleTimes}
+            aria-label="Time from the start of the trace"
+          >
+            {ticks.map((tick) => (
+              <span
+                key={tick}
+                className={classes.tick}
+                style={{ left: `${((tick - range.from) / length) * 100}%` }}
+              >
+                {formatTick(tick, ticks)}
+              </span>
+            ))}
+          </div>
+        </div>
+        <div role="presentation" style={{ height: rows.length * rowHeight, position: "relative" }}>
+          <div
+            role="presentation"
+            className={classes.grid}
+            style={{ top: from * rowHeight, height: shown.length * rowHeight }}
+          >
+            {ticks.map((tick) => (
+              <span key={tick} style={{ left: `${((tick - range.from) / length) * 100}%` }} />
+            ))}
+          </div>
+          {Array.from(shown, (span, place) => (
+            <Row
+              key={span}
+              trace={trace}
+              index={span}
+              row={from + place}
+              rowHeight={rowHeight}
+              from={range.from}
+              length={length}
+              current={span === current}
+              open={span === state.open}
+              collapsed={state.collapsed[span] === 1}
+              matched={state.found.marks[span] === 1}
+              indentRoom={narrow ? width * 0.35 : names * 0.45}
+              onOpen={state.openDetails}
+              onToggle={state.toggle}
+            />
           ))}
         </div>
-        {Array.from(shown, (span, place) => (
-          <Row
-            key={span}
-            trace={trace}
-            index={span}
-            row={from + place}
-            rowHeight={rowHeight}
-            from={range.from}
-            length={length}
-            current={span === current}
-            open={span === state.open}
-            collapsed={state.collapsed[span] === 1}
-            matched={state.found.marks[span] === 1}
-            indentRoom={narrow ? width * 0.35 : names * 0.45}
-            onOpen={state.openDetails}
-            onToggle={state.toggle}
-          />
-        ))}
       </div>
-    </div>
+      {!narrow && (
+        <div className={classes.nameSplitter} style={{ left: names - 4 }}>
+          <Splitter
+            label="Width of the names"
+            value={names}
+            least={160}
+            most={Math.max(200, width - 240)}
+            onChange={setNameWidth}
+          />
+        </div>
+      )}
+    </>
   );
 }
 
