@@ -1,7 +1,15 @@
 import { useHotkeys } from "@mantine/hooks";
 import { IconAlertCircle, IconArrowDown, IconCheck } from "@tabler/icons-react";
 import { Link } from "@tanstack/react-router";
-import { type CSSProperties, type KeyboardEvent, memo, type SyntheticEvent, useRef, useState } from "react";
+import {
+  type CSSProperties,
+  type KeyboardEvent,
+  memo,
+  type SyntheticEvent,
+  useMemo,
+  useRef,
+  useState,
+} from "react";
 import type { Api } from "../../api/client";
 import { Time } from "../../components/Time";
 import { Visible } from "../../components/Visible";
@@ -75,6 +83,11 @@ export function ResultsTable({
     onMark(row?.dataset.trace ?? null);
   };
 
+  // The same elements as long as the traces are the same: marking one must not look at thousands.
+  const rows = useMemo(
+    () => traces.map((trace) => <Row key={trace.trace_id} trace={trace} columns={columns} />),
+    [traces, columns],
+  );
   const template = ["minmax(220px, 1.4fr)", ...columns.map((column) => COLUMNS[column].width)].join(" ");
   const style = { "--columns": template, "--longest": longest } as CSSProperties;
   return (
@@ -100,9 +113,7 @@ export function ResultsTable({
           onFocus={mark}
           onMouseLeave={() => onMark(null)}
         >
-          {traces.map((trace) => (
-            <Row key={trace.trace_id} trace={trace} columns={columns} />
-          ))}
+          {rows}
         </tbody>
       </table>
     </div>
