@@ -1,0 +1,256 @@
+import { execFile } from "node:child_process";
+import { promisify } from "node:util";
+import type { Page } from "playwright-core";
+import { beforeAll, describe, expect, test } from "vitest";
+import { type Visitor, visitor } from "./browser";
+import { environment } from "./environment";
+import { at, logIn, quiet, shown, submitLogIn } from "./pages";
+import { administrator, EVERYTHING, ensureSetUp, person, READER } from "./service";
+import type { Session } from "./session";
+import { MISSING } from "./views";
+
+const run = promisify(execFile);
+const { url: service } = environment();
+
+/** Sees some traces, and not others. */
+const PARTLY = "partly";
+const PARTLY_ROLE = "errors-only";
+
+let admin: Session;
+let open: string;
+let closed: string;
+
+const ids = async (session: Session): Promise<string[]> =>
+  (await session.call<{ trace_ids: string[] }>("POST", "/traces/query", { view: "ids", limit: 200 }))
+    .trace_ids;
+
+beforeAll(async () => {
+  admin = await ensureSetUp();
+  await admin.call("PUT", `/roles/${PARTLY_ROLE}`, {
+    policies: [{ title: "Traces with an error", expression: 'StatusCode == "Error"' }],
+  });
+  const all = await ids(await person(admin, READER, [EVERYTHING]));
+  const some = await ids(await person(admin, PARTLY, [PARTLY_ROLE]));
+  const [seen, unseen] = [some[0], all.find((id) => !some.includes(id))];
+  if (seen === undefined || unseen === undefined) {
+    throw new Error("the store has no trace with an error, or none without");
+  }
+  open = seen;
+  closed = unseen;
+});
+
+const rowsOf = (page: Page, table: string) => page.getByRole("table", { name: table }).getByRole("row");
+
+describe("a link to a trace", () => {
+  let visit: Visitor;
+
+  beforeAll(async () => {
+    visit = await visitor("with a link");
+  });
+
+  test("leads by way of the log-in to the trace", async () => {
+    const { page } = visit;
+    await page.goto(at(`/trace/${open}?view=groups`));
+    await page.waitForURL("**/ui/login**");
+    await submitLogIn(page, PARTLY);
+    await page.waitForURL(`**/ui/trace/${open}?view=groups`);
+    await quiet(page);
+    await shown(page.getByRole("table", { name: "Operations" }));
+  });
+
+  test("that one may not see is the same page as one to a trace that does not exist", async () => {
+    const { page } = visit;
+    const page_of = async (id: string) => {
+      await page.goto(at(`/trace/${id}`));
+      await quiet(page);
+      return {
+        title: await page.title(),
+        text: (await page.locator("body").ariaSnapshot()).replaceAll(id, "ID"),
+        html: (await page.getByRole("main").innerHTML()).replaceAll(id, "ID").replaceAll(/mantine-\w+/g, ""),
+      };
+    };
+    const forbidden = await page_of(closed);
+    expect(forbidden.text).toContain("This trace does not exist, or you may not see it");
+    expect(forbidden).toEqual(await page_of(MISSING));
+  });
+});
+
+describe("a session", () => {
+  test("that is ended elsewhere falls back to the log-in, and leads back", async () => {
+    const here = await visitor("here");
+    const there = await visitor("there");
+    await logIn(here.page, PARTLY);
+    await here.page.goto(at("/account"));
+    await logIn(there.page, PARTLY);
+    await there.page.goto(at(`/trace/${open}`));
+    await quiet(there.page);
+    await here.page.reload();
+    await quiet(here.page);
+    await here.page.getByRole("button", { name: "End all others" }).click();
+    await here.page.getByRole("dialog").getByRole("button", { name: "End all others" }).click();
+    await expect.poll(() => here.page.getByRole("dialog").count()).toBe(0);
+    await there.page.getByRole("button", { name: "Load again" }).click();
+    await there.page.waitForURL("**/ui/login**");
+    await shown(there.page.getByRole("button", { name: "Log in" }));
+    // Nothing of the trace is left in the page.
+    expect(await there.page.getByRole("treegrid").count()).toBe(0);
+    await submitLogIn(there.page, PARTLY);
+    await there.page.waitForURL(`**/ui/trace/${open}**`);
+    await Promise.all([here.context.close(), there.context.close()]);
+  });
+});
+
+describe("an API key", () => {
+  let visit: Visitor;
+  let token = "";
+
+  beforeAll(async () => {
+    visit = await visitor("with keys");
+    await logIn(visit.page, PARTLY);
+  });
+
+  const curl = async (): Promise<{ status: number; body: string }> => {
+    const { stdout } = await run("curl", [
+      "--silent",
+      "--write-out",
+      "\n%{http_code}",
+      "--header",
+      `Authorization: Bearer ${token}`,
+      "--header",
+      "Content-Type: application/json",
+      "--data",
+      JSON.stringify({ view: "ids", limit: 200 }),
+      `${service}/traces/query`,
+    ]);
+    const end = stdout.lastIndexOf("\n");
+    return { status: Number(stdout.slice(end + 1)), body: stdout.slice(0, end) };
+  };
+
+  test("is made in the browser, and reads in its owner's name", async () => {
+    const { page } = visit;
+    await page.goto(at("/account"));
+    await quiet(page);
+    await page.getByRole("button", { name: "Create API key" }).click();
+    await page.getByRole("dialog").getByRole("textbox", { name: "Name" }).fill("browser test");
+    await page.getByRole("dialog").getByRole("button", { name: "Create key" }).click();
+    await shown(page.getByRole("dialog", { name: "The key was created" }));
+    await page.getByRole("button", { name: "Copy token" }).click();
+    token = await page.evaluate(() => navigator.clipboard.readText());
+    expect(token).toMatch(/^twk_\w+$/);
+    const { status, body } = await curl();
+    expect(status).toBe(200);
+    const owner = await ids(await person(admin, PARTLY, [PARTLY_ROLE]));
+    expect((JSON.parse(body) as { trace_ids: string[] }).trace_ids).toEqual(owner);
+  });
+
+  test("shows its token this once", async () => {
+    const { page } = visit;
+    await page.getByRole("dialog").getByRole("button", { name: "Done" }).click();
+    await shown(page.getByRole("cell", { name: "browser test" }));
+    await page.reload();
+    await quiet(page);
+    expect(await page.getByText(token).count()).toBe(0);
+  });
+
+  test("is refused once it is revoked", async () => {
+    const { page } = visit;
+    await page
+      .getByRole("row", { name: /browser test/ })
+      .getByRole("button", { name: /^Revoke/ })
+      .click();
+    await page
+      .getByRole("dialog")
+      .getByRole("button", { name: /^Revoke/ })
+      .click();
+    await expect.poll(() => page.getByRole("dialog").count()).toBe(0);
+    expect((await curl()).status).toBe(401);
+  });
+});
+
+describe("viewing as somebody else", () => {
+  let visit: Visitor;
+  const links = () => rowsOf(visit.page, "Traces found").getByRole("link");
+  const bar = () => visit.page.getByRole("status").filter({ hasText: "You see traces as" });
+
+  beforeAll(async () => {
+    visit = await visitor("previewing");
+    await logIn(visit.page, "admin");
+  });
+
+  test("shows a bar on every page, and what that user sees", async () => {
+    const { page } = visit;
+    await page.goto(at(`/users/${PARTLY}`));
+    await quiet(page);
+    await page.getByRole("button", { name: "View as" }).click();
+    await page.waitForURL("**/ui/search**");
+    await shown(bar().filter({ hasText: PARTLY }));
+    await page.goto(at("/roles"));
+    await shown(bar());
+    await page.goto(at("/search?last=24h"));
+    await quiet(page);
+    expect(await links().count()).toBeGreaterThan(0);
+    await page.goto(at(`/trace/${open}`));
+    await shown(page.getByRole("treegrid", { name: "Spans" }));
+    await page.goto(at(`/trace/${closed}`));
+    await shown(page.getByRole("heading", { name: "This trace does not exist, or you may not see it" }));
+  });
+
+  test("ends with the button in the bar", async () => {
+    const { page } = visit;
+    await page.getByRole("button", { name: "End preview" }).click();
+    await expect.poll(() => bar().count()).toBe(0);
+    expect(await admin.call("GET", "/me")).toMatchObject({ preview: null });
+  });
+});
+
+describe("the audit", () => {
+  test("has all of this, and names who did it", async () => {
+    const { page } = await visitor("auditing");
+    await logIn(page, "admin");
+    const expected: [action: string, actor: string][] = [
+      ["api_key.create", PARTLY],
+      ["api_key.revoke", PARTLY],
+      ["session.end", PARTLY],
+      ["traces.get", PARTLY],
+      ["preview.begin", "admin"],
+      ["preview.end", "admin"],
+      ["role.put", "admin"],
+      ["user.create", "admin"],
+      ["login", PARTLY],
+    ];
+    for (const [action, actor] of expected) {
+      await page.goto(at(`/audit?action=${action}&actor=${actor}&from=24h`));
+      await quiet(page);
+      const records = page.getByRole("button", { name: /^Open the record/ });
+      await shown(records);
+      const { records: answered } = await (await administrator()).call<{ records: unknown[] }>(
+        "GET",
+        `/audit?action=${action}&actor=${actor}&limit=50`,
+      );
+      expect([action, await records.count()]).toEqual([action, Math.min(answered.length, 50)]);
+    }
+  });
+
+  test("tells a key's reading from its owner's", async () => {
+    const { page } = await visitor("auditing a key");
+    await logIn(page, "admin");
+    await page.goto(at(`/audit?action=traces.query&actor=${PARTLY}&from=24h`));
+    await quiet(page);
+    await shown(page.getByRole("row").filter({ hasText: /by API key/i }));
+  });
+
+  test("opens a record with its details, at an address of its own", async () => {
+    const { page } = await visitor("auditing one");
+    await logIn(page, "admin");
+    await page.goto(at(`/audit?action=role.put&from=24h`));
+    await quiet(page);
+    await page
+      .getByRole("button", { name: /^Open the record/ })
+      .first()
+      .click();
+    await page.waitForURL((url) => url.searchParams.has("record"));
+    await shown(page.getByRole("table", { name: "The record" }));
+    await page.reload();
+    await shown(page.getByRole("table", { name: "The record" }));
+  });
+});
