@@ -13,6 +13,15 @@ const KEYS: [string, [string, string][]][] = [
     ],
   ],
   [
+    "The search",
+    [
+      ["Enter in the entry", "takes the condition"],
+      ["Backspace", "takes the last condition back, in an empty entry"],
+      ["↑ ↓ or k j", "result before, result after"],
+      ["Enter", "opens the trace"],
+    ],
+  ],
+  [
     "A trace",
     [
       ["↑ ↓ or k j", "span before, span after"],
@@ -23,6 +32,7 @@ const KEYS: [string, [string, string][]][] = [
       ["Home End, PageUp PageDown", "far"],
       ["c x", "collapses one level more, one level less"],
       ["+ − 0", "zooms in, out, to the whole trace"],
+      ["Shift ← →", "moves what is zoomed"],
     ],
   ],
   ["The audit", [["j k", "older record, newer record, while one is open"]]],
@@ -62,7 +72,7 @@ export function HelpButton() {
             <Table.Caption style={{ textAlign: "left" }}>{where}</Table.Caption>
             <Table.Tbody>
               {keys.map(([key, meaning]) => (
-                <Table.Tr key={key}>
+                <Table.Tr key={`${key} ${meaning}`}>
                   <Table.Td w={220}>
                     <Kbd>{key}</Kbd>
                   </Table.Td>
