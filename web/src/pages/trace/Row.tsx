@@ -83,7 +83,8 @@ export const Row = memo(function Row(properties: Properties) {
         <span className={classes.strip} style={{ background: serviceColour(service) }} aria-hidden />
         <Marks flags={flags} />
         <span className={classes.names}>
-          <Visible text={nameOf(trace, index)} most={NAME} />
+          {/* The space is heard rather than seen: the row is read out as its texts together. */}
+          <Visible text={nameOf(trace, index)} most={NAME} />{" "}
           <span className={classes.service}>
             <Visible text={serviceNameOf(trace, index)} most={NAME} />
           </span>

@@ -1,4 +1,4 @@
-import { ActionIcon, Group, SegmentedControl, Text, TextInput, Tooltip } from "@mantine/core";
+import { ActionIcon, Group, SegmentedControl, Text, TextInput, Tooltip, VisuallyHidden } from "@mantine/core";
 import {
   IconAlertCircle,
   IconArrowDown,
@@ -51,6 +51,7 @@ export function Toolbar({ trace, state }: { trace: Trace; state: TraceState }) {
         <Group gap={2} wrap="nowrap">
           <Text span size="sm" c="var(--tw-error)" className={classes.errorCount}>
             <IconAlertCircle size={16} aria-hidden /> {trace.troubled.length.toLocaleString("en")}
+            <VisuallyHidden> {trace.troubled.length === 1 ? "error" : "errors"}</VisuallyHidden>
           </Text>
           {tool("Previous error (E)", <IconArrowUp size={16} aria-hidden />, { do: "error", forward: false })}
           {tool("Next error (e)", <IconArrowDown size={16} aria-hidden />, { do: "error", forward: true })}
@@ -96,12 +97,22 @@ function Finder({ state }: { state: TraceState }) {
   const field = useRef<HTMLInputElement>(null);
   const { setFind } = state;
   useEffect(() => setText(asked), [asked]);
+  // Enter often comes before anything is found; it is done then. `null` for nothing to do.
+  const waiting = useRef<{ forward: boolean } | null>(null);
+  const ready = found.done && found.text === asked;
+  useEffect(() => {
+    if (ready && waiting.current !== null) {
+      const { forward } = waiting.current;
+      waiting.current = null;
+      act({ do: "match", forward }, 1);
+    }
+  }, [ready, act]);
   const place = found.marks[current] === 1 ? found.spans.indexOf(current) + 1 : 0;
   const count = found.spans.length.toLocaleString("en");
   const said =
     asked === ""
       ? ""
-      : !found.done || found.text !== asked
+      : !ready
         ? "Looking…"
         : found.spans.length === 0
           ? "None"
@@ -138,13 +149,18 @@ function Finder({ state }: { state: TraceState }) {
         }
         value={text}
         onChange={(event) => {
+          waiting.current = null;
           setText(event.currentTarget.value);
           setFind(event.currentTarget.value);
         }}
         onKeyDown={(event) => {
           if (event.key === "Enter") {
             event.preventDefault();
-            act({ do: "match", forward: !event.shiftKey }, 1);
+            waiting.current = { forward: !event.shiftKey };
+            if (ready) {
+              waiting.current = null;
+              act({ do: "match", forward: !event.shiftKey }, 1);
+            }
           } else if (event.key === "Escape") {
             event.preventDefault();
             document.querySelector<HTMLElement>("[data-spans]")?.focus();
