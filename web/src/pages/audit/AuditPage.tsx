@@ -1,4 +1,4 @@
-import { Alert, Anchor, Button, Group, Skeleton, Table, Text } from "@mantine/core";
+import { Alert, Anchor, Button, Group, Skeleton, Table, Text, VisuallyHidden } from "@mantine/core";
 import { IconClipboardOff, IconRefresh } from "@tabler/icons-react";
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { getRouteApi } from "@tanstack/react-router";
@@ -232,13 +232,15 @@ function Row({ record, open, onOpen }: { record: AuditRecord; open: boolean; onO
           inherit
           id={rowId(record.id)}
           aria-expanded={open}
-          aria-label={`Open the record: ${actionLabel(record.action)} by ${visible(actorName(record))}`}
           onClick={(event) => {
             event.stopPropagation();
             onOpen(record.id);
           }}
         >
           <Time at={record.at} />
+          <VisuallyHidden>
+            , open the record: {actionLabel(record.action)} by {visible(actorName(record))}
+          </VisuallyHidden>
         </Anchor>
       </Table.Td>
       <Table.Td miw={90} style={{ overflowWrap: "anywhere" }}>

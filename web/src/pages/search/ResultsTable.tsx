@@ -1,3 +1,4 @@
+import { VisuallyHidden } from "@mantine/core";
 import { useHotkeys } from "@mantine/hooks";
 import { IconAlertCircle, IconArrowDown, IconCheck } from "@tabler/icons-react";
 import { Link } from "@tanstack/react-router";
@@ -263,7 +264,6 @@ function TraceId({ id }: { id: string }) {
       type="button"
       className={classes.id}
       title={`${shown.slice(0, 300)} – copy`}
-      aria-label={copied ? "Copied" : `Copy trace id ${shown.slice(0, 64)}`}
       onClick={() => {
         void navigator.clipboard.writeText(id).then(() => {
           setCopied(true);
@@ -276,7 +276,10 @@ function TraceId({ id }: { id: string }) {
           <IconCheck size={13} aria-hidden /> copied
         </>
       ) : (
-        <Visible text={id} most={12} />
+        <>
+          <VisuallyHidden>Copy trace id </VisuallyHidden>
+          <Visible text={id} most={12} />
+        </>
       )}
     </button>
   );
