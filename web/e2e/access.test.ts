@@ -221,7 +221,7 @@ describe("the audit", () => {
     for (const [action, actor] of expected) {
       await page.goto(at(`/audit?action=${action}&actor=${actor}&from=24h`));
       await quiet(page);
-      const records = page.getByRole("button", { name: /^Open the record/ });
+      const records = page.getByRole("button", { name: /open the record/ });
       await shown(records);
       const { records: answered } = await (await administrator()).call<{ records: unknown[] }>(
         "GET",
@@ -245,7 +245,7 @@ describe("the audit", () => {
     await page.goto(at(`/audit?action=role.put&from=24h`));
     await quiet(page);
     await page
-      .getByRole("button", { name: /^Open the record/ })
+      .getByRole("button", { name: /open the record/ })
       .first()
       .click();
     await page.waitForURL((url) => url.searchParams.has("record"));

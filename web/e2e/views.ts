@@ -48,6 +48,28 @@ export const VIEWS: readonly View[] = [
   { name: "password", who: "newcomer", path: () => "/password" },
   { name: "search", who: "reader", path: () => "/search" },
   { name: "search-empty", who: "reader", path: () => "/search?last=1s" },
+  { name: "search-day", who: "reader", path: () => "/search?last=24h" },
+  {
+    name: "search-entry",
+    who: "reader",
+    path: () => "/search?last=24h",
+    act: async (page) => {
+      await page.keyboard.press("/");
+      await page.keyboard.type("ServiceName = ");
+      await shown(page.getByRole("option"));
+    },
+  },
+  {
+    name: "search-problem",
+    who: "reader",
+    path: () => "/search?last=24h",
+    act: async (page) => {
+      await page.keyboard.press("/");
+      await page.keyboard.type("Duration > soon");
+      await page.keyboard.press("Enter");
+      await shown(page.getByRole("alert"));
+    },
+  },
   { name: "search-nothing-visible", who: "admin", path: () => "/search" },
   { name: "search-previewing", who: "previewing", path: () => "/search" },
   {
@@ -60,6 +82,21 @@ export const VIEWS: readonly View[] = [
     },
   },
   { name: "trace", who: "reader", path: ({ trace }) => `/trace/${trace}` },
+  {
+    name: "trace-span",
+    who: "reader",
+    path: ({ trace }) => `/trace/${trace}`,
+    act: async (page) => {
+      await page.getByRole("treegrid", { name: "Spans" }).focus();
+      // One with an error has the most to show.
+      await page.keyboard.press("e");
+      await page.keyboard.press("Enter");
+      await shown(page.getByRole("region", { name: "Span details" }));
+    },
+  },
+  { name: "trace-flame", who: "reader", path: ({ trace }) => `/trace/${trace}?view=flame` },
+  { name: "trace-groups", who: "reader", path: ({ trace }) => `/trace/${trace}?view=groups` },
+  { name: "trace-found", who: "reader", path: ({ trace }) => `/trace/${trace}?find=error` },
   { name: "trace-missing", who: "reader", path: () => `/trace/${MISSING}` },
   { name: "source", who: "admin", path: () => "/source" },
   { name: "source-binding", who: "admin", path: () => "/source?tab=binding" },
@@ -72,10 +109,80 @@ export const VIEWS: readonly View[] = [
   { name: "roles", who: "admin", path: () => "/roles" },
   { name: "role", who: "admin", path: ({ role }) => `/roles/${encodeURIComponent(role)}` },
   { name: "role-new", who: "admin", path: () => "/new-role" },
+  {
+    name: "role-error",
+    who: "admin",
+    path: () => "/new-role",
+    act: async (page) => {
+      await page.getByRole("textbox", { name: "Name" }).fill("checkout-on-call");
+      await page.getByRole("button", { name: "Add a policy" }).click();
+      await page.getByRole("textbox", { name: "Title" }).fill("The checkout");
+      await page.getByRole("textbox", { name: "Expression" }).click();
+      await page.keyboard.insertText('ServiceNam == "checkout" && user.attributes.team != "billing"');
+      await shown(page.getByRole("button", { name: /^error at line 1, column 1/ }));
+    },
+  },
   { name: "users", who: "admin", path: () => "/users" },
+  {
+    name: "user-new",
+    who: "admin",
+    path: () => "/users",
+    act: async (page) => {
+      await page.getByRole("button", { name: "Create user" }).click();
+      await page.getByRole("dialog").getByRole("button", { name: "Add attribute" }).click();
+    },
+  },
+  {
+    name: "view-as-roles",
+    who: "admin",
+    path: () => "/users",
+    act: async (page) => {
+      await page.getByRole("button", { name: /^View as roles/ }).click();
+      await shown(page.getByRole("dialog"));
+    },
+  },
   { name: "user", who: "admin", path: ({ user }) => `/users/${encodeURIComponent(user)}` },
+  {
+    name: "user-delete",
+    who: "admin",
+    path: ({ user }) => `/users/${encodeURIComponent(user)}`,
+    act: async (page) => {
+      await page.getByRole("button", { name: "Delete", exact: true }).click();
+      await shown(page.getByRole("dialog"));
+    },
+  },
   { name: "audit", who: "admin", path: () => "/audit" },
+  {
+    name: "audit-record",
+    who: "admin",
+    path: () => "/audit",
+    act: async (page) => {
+      await page
+        .getByRole("button", { name: /open the record/ })
+        .first()
+        .click();
+      await shown(page.getByRole("table", { name: "The record" }));
+    },
+  },
   { name: "account", who: "reader", path: () => "/account" },
+  {
+    name: "account-key",
+    who: "reader",
+    path: () => "/account",
+    act: async (page) => {
+      await page.getByRole("button", { name: "Create API key" }).click();
+      await shown(page.getByRole("dialog"));
+    },
+  },
+  {
+    name: "menu",
+    who: "reader",
+    path: () => "/account",
+    act: async (page) => {
+      await page.getByRole("button", { name: /^Account of/ }).click();
+      await shown(page.getByRole("menu"));
+    },
+  },
   { name: "for-administrators", who: "reader", path: () => "/users" },
   { name: "no-such-page", who: "reader", path: () => "/nowhere" },
 ];
