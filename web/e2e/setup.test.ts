@@ -153,7 +153,7 @@ describe("a role", () => {
     await page.getByRole("textbox", { name: "Title" }).fill("Tenants looked after");
     await editor().click();
     await page.keyboard.insertText('ServiceName = "frontend" || ServiceNam == "checkout"');
-    await shown(page.getByRole("button", { name: "error at line 1, column 13: go there" }));
+    await shown(page.getByRole("button", { name: "1:13, error: go there" }));
     // The underline has no role: it is what the list of remarks says, for those who see it.
     const underlined = () => editor().locator(".cm-lintRange-error").allTextContents();
     await expect.poll(underlined).toContain("=");

@@ -56,7 +56,7 @@ export const VIEWS: readonly View[] = [
     act: async (page) => {
       await page.keyboard.press("/");
       await page.keyboard.type("ServiceName = ");
-      await shown(page.getByRole("option"));
+      await shown(page.getByRole("listbox", { name: "Suggestions" }).getByRole("option"));
     },
   },
   {
@@ -119,7 +119,7 @@ export const VIEWS: readonly View[] = [
       await page.getByRole("textbox", { name: "Title" }).fill("The checkout");
       await page.getByRole("textbox", { name: "Expression" }).click();
       await page.keyboard.insertText('ServiceNam == "checkout" && user.attributes.team != "billing"');
-      await shown(page.getByRole("button", { name: /^error at line 1, column 1/ }));
+      await shown(page.getByRole("button", { name: /^1:1, error/ }));
     },
   },
   { name: "users", who: "admin", path: () => "/users" },
