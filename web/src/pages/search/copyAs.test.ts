@@ -1,7 +1,8 @@
 import { execFileSync } from "node:child_process";
 import { describe, expect, it } from "vitest";
 import { LosslessNumber } from "../../lib/json";
-import { curlOf, plainJson, shellWord } from "./copyAs";
+import { shellWord } from "../../lib/shell";
+import { curlOf, plainJson } from "./copyAs";
 
 const window = { from: "2026-11-21T23:00:00Z", to: "2026-11-22T00:00:00Z" };
 

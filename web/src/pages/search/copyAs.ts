@@ -1,4 +1,5 @@
 import { writeJson } from "../../lib/json";
+import { shellWord } from "../../lib/shell";
 import { bodyOf } from "./run";
 import type { Question } from "./state";
 
@@ -8,11 +9,6 @@ export function plainJson(value: unknown): string {
     /[^\x20-\x7e]/g,
     (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`,
   );
-}
-
-/** A text as one word of a shell. */
-export function shellWord(text: string): string {
-  return `'${text.replaceAll("'", `'\\''`)}'`;
 }
 
 /** The command that asks the same of the service. */

@@ -1,0 +1,20 @@
+import { execFileSync } from "node:child_process";
+import { describe, expect, it } from "vitest";
+import { shellWord } from "./shell";
+
+describe("a word of a shell", () => {
+  it.each([
+    "",
+    "plain",
+    "two words",
+    "it's",
+    "'; echo harm; '",
+    "$(echo harm) `echo harm` $HOME",
+    "a\nline",
+    "\\",
+    "\\'",
+    "-n",
+  ])("is what was given: %j", (text) => {
+    expect(execFileSync("sh", ["-c", `printf %s. ${shellWord(text)}`]).toString()).toBe(`${text}.`);
+  });
+});
