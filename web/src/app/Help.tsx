@@ -42,22 +42,22 @@ const KEYS: [string, [string, string][]][] = [
 export function HelpButton() {
   const [opened, { open, close }] = useDisclosure();
   const router = useRouter();
+  const toSearch = () => {
+    // A page that can be searched itself has such a field.
+    const field = document.querySelector<HTMLInputElement>("[data-slash]");
+    if (field === null) {
+      void router.navigate({ to: "/search" });
+    } else {
+      field.focus();
+      field.select?.();
+    }
+  };
+  // Whether a character needs Shift depends on the layout of the keyboard: on a German one, the slash does.
   useHotkeys([
     ["shift+?", open],
     ["?", open],
-    [
-      "/",
-      () => {
-        // A page that can be searched itself has such a field.
-        const field = document.querySelector<HTMLInputElement>("[data-slash]");
-        if (field === null) {
-          void router.navigate({ to: "/search" });
-        } else {
-          field.focus();
-          field.select?.();
-        }
-      },
-    ],
+    ["/", toSearch],
+    ["shift+/", toSearch],
   ]);
   return (
     <>

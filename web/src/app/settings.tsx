@@ -12,7 +12,7 @@ function read(): string | null {
   }
 }
 
-/** As JSON, the form in which it has been kept. */
+/** Kept as JSON. */
 let zone: Zone = read() === '"utc"' ? "utc" : "local";
 
 function take(next: Zone): void {

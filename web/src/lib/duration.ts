@@ -32,10 +32,10 @@ export function formatDuration(nanos: number): string {
   return `${value >= 100 ? value.toFixed(0) : Number(value.toPrecision(3))} ${unit}`;
 }
 
-/** Nanoseconds of a text such as `1.5s`, `200 ms`, `2m`; `null` when it is none. Without a unit, milliseconds. */
+/** Whole nanoseconds of a text such as `1.5s`, `200 ms`, `2m`; `null` when it is none. Without a unit, milliseconds. */
 export function parseDuration(text: string): number | null {
   const [, number, unit = "ms"] = /^\s*(\d+(?:\.\d+)?)\s*(d|h|m|s|ms|us|µs|ns)?\s*$/.exec(text) ?? [];
   const lengths = Object.fromEntries([...UNITS, ["us", 1e3] as const, ["ns", 1] as const]);
   const length = lengths[unit];
-  return number === undefined || length === undefined ? null : Number(number) * length;
+  return number === undefined || length === undefined ? null : Math.round(Number(number) * length);
 }

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { formatDuration, parseDuration } from "./duration";
 import { LosslessNumber, parseJson, writeJson } from "./json";
-import { formatInstant, nanosBetween, parseInstant, toRfc3339 } from "./time";
+import { formatInstant, nanosBetween, parseInstant } from "./time";
 import { visible } from "./visible";
 
 describe("times", () => {
@@ -12,7 +12,6 @@ describe("times", () => {
     ];
     if (from === null || to === null) throw new Error("not read");
     expect(nanosBetween(from, to)).toBe(2);
-    expect(toRfc3339(from)).toBe("2026-11-21T23:59:59.999999999Z");
     expect(formatInstant(from, "utc", 9)).toBe("2026-11-21 23:59:59.999999999");
   });
 
@@ -36,6 +35,8 @@ describe("durations", () => {
 
   it("are read as people write them", () => {
     expect(parseDuration("1.5s")).toBe(1.5e9);
+    // 1.005 times 1e9 is not a whole number to JavaScript.
+    expect(parseDuration("1.005s")).toBe(1_005_000_000);
     expect(parseDuration("200")).toBe(200e6);
     expect(parseDuration("soon")).toBeNull();
   });

@@ -25,12 +25,6 @@ export function instantOf(date: Date): Instant {
   return { seconds: Math.floor(millis / 1000), nanos: (((millis % 1000) + 1000) % 1000) * 1e6 };
 }
 
-/** RFC 3339 in UTC with all nine digits: what the API takes. */
-export function toRfc3339(instant: Instant): string {
-  const whole = new Date(instant.seconds * 1000).toISOString().slice(0, 19);
-  return `${whole}.${String(instant.nanos).padStart(9, "0")}Z`;
-}
-
 const two = (value: number) => String(value).padStart(2, "0");
 
 /** `2026-11-21 23:50:12.123` with as many digits of a second as asked. */

@@ -68,7 +68,7 @@ export function timeScale(points: readonly Point[], window: Scale, complete: boo
     return { min: Math.min(window.min, first), max: Math.max(window.max, last) };
   }
   const margin = Math.max((last - first) * 0.02, 500);
-  return { min: first - margin, max: Math.max(last + margin, Math.min(window.max, last + margin)) };
+  return { min: first - margin, max: last + margin };
 }
 
 const SECOND = 1000;
