@@ -79,6 +79,11 @@ function watch(name: string, page: Page): void {
     }
   });
   page.on("dialog", async (dialog) => {
+    // The browser's own, before it leaves what was typed.
+    if (dialog.type() === "beforeunload") {
+      await dialog.accept();
+      return;
+    }
     one.problems.push(`a dialog opened: ${dialog.message()}`);
     await dialog.dismiss();
   });

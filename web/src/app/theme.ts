@@ -1,4 +1,4 @@
-import { Alert, createTheme, Drawer, type MantineColorsTuple, Modal } from "@mantine/core";
+import { Alert, createTheme, Drawer, type MantineColorsTuple, Menu, Modal } from "@mantine/core";
 
 const blue: MantineColorsTuple = [
   "#e8f4fd",
@@ -31,6 +31,8 @@ export const theme = createTheme({
     Alert: Alert.extend({ styles: { title: { color: "var(--mantine-color-text)" } } }),
     // Their crosses have no text of their own.
     Modal: Modal.extend({ defaultProps: { closeButtonProps: { "aria-label": "Close" } } }),
+    // A menu holds items and nothing else: the first of them takes the focus.
+    Menu: Menu.extend({ defaultProps: { withInitialFocusPlaceholder: false } }),
     Drawer: Drawer.extend({ defaultProps: { closeButtonProps: { "aria-label": "Close" } } }),
   },
 });

@@ -198,6 +198,8 @@ export function ConditionEntry({
                 <PillsInput.Field
                   ref={entry}
                   data-slash
+                  role="combobox"
+                  aria-autocomplete="list"
                   aria-label={editing === null ? "Add a condition" : "Change the condition"}
                   aria-describedby={problem === null ? undefined : problemId}
                   aria-invalid={problem !== null}
