@@ -1,6 +1,6 @@
 import { Button, Group, Modal, Text, TextInput } from "@mantine/core";
 import { useDisclosure } from "@mantine/hooks";
-import { type ReactNode, useState } from "react";
+import { type KeyboardEvent, type ReactNode, useState } from "react";
 import { ErrorNotice } from "./ErrorNotice";
 
 /** A button for what cannot be taken back: says what will happen, and asks once more. */
@@ -31,6 +31,9 @@ export function Confirm({
   const [name, setName] = useState("");
   const ready = typed === undefined || name === typed;
   const act = async () => {
+    if (state.busy) {
+      return;
+    }
     setState({ busy: true, error: null });
     try {
       await action();
@@ -48,8 +51,11 @@ export function Confirm({
         color={color}
         aria-label={of === undefined ? undefined : `${label} ${of}`}
         onClick={() => {
-          setName("");
-          setState({ busy: false, error: null });
+          // Closed while it was being done, it shows that again.
+          if (!state.busy) {
+            setName("");
+            setState({ busy: false, error: null });
+          }
           open();
         }}
       >
@@ -69,22 +75,29 @@ export function Confirm({
             value={name}
             onChange={(event) => setName(event.currentTarget.value)}
             onKeyDown={(event) => {
-              if (event.key === "Enter" && ready) {
+              if (event.key === "Enter" && !event.repeat && ready) {
                 void act();
               }
             }}
           />
         )}
         {state.error !== null && <ErrorNotice error={state.error} />}
-        <Group justify="flex-end" mt="md">
-          <Button variant="default" onClick={close}>
+        <Group justify="flex-end" mt="md" onKeyDownCapture={withoutRepeat}>
+          <Button variant="default" onClick={close} data-autofocus={typed === undefined || undefined}>
             Cancel
           </Button>
-          <Button color={color} loading={state.busy} onClick={act} disabled={!ready} data-autofocus>
+          <Button color={color} loading={state.busy} onClick={act} disabled={!ready}>
             {label}
           </Button>
         </Group>
       </Modal>
     </>
   );
+}
+
+/** The key that opened the question, when it is held, must not answer it. */
+function withoutRepeat(event: KeyboardEvent): void {
+  if (event.repeat && event.key === "Enter") {
+    event.preventDefault();
+  }
 }

@@ -1,5 +1,7 @@
-import { ActionIcon, Button, CopyButton, Tooltip } from "@mantine/core";
+import { ActionIcon, Button, Tooltip } from "@mantine/core";
 import { IconCheck, IconCopy } from "@tabler/icons-react";
+import { useCopy } from "../lib/useCopy";
+import { visible } from "../lib/visible";
 
 /** Copies a text; says that it did. With a label a button, without one an icon. */
 export function Copy({
@@ -7,33 +9,28 @@ export function Copy({
   what,
   label,
 }: {
+  /** A function where the text is known only when it is copied. */
   value: string | (() => string);
+  /** May be text from spans. */
   what: string;
   label?: string;
 }) {
+  const { copied, copy } = useCopy();
+  const take = () => void copy(typeof value === "string" ? value : value());
+  const icon = copied ? <IconCheck size={16} aria-hidden /> : <IconCopy size={16} aria-hidden />;
+  if (label !== undefined) {
+    return (
+      <Button size="xs" variant="default" leftSection={icon} onClick={take}>
+        {copied ? "Copied" : label}
+      </Button>
+    );
+  }
+  const name = copied ? "Copied" : `Copy ${visible(what)}`;
   return (
-    <CopyButton value={typeof value === "string" ? value : ""} timeout={1_500}>
-      {({ copied, copy }) => {
-        const take = typeof value === "string" ? copy : () => void navigator.clipboard.writeText(value());
-        const icon = copied ? <IconCheck size={16} aria-hidden /> : <IconCopy size={16} aria-hidden />;
-        return label === undefined ? (
-          <Tooltip label={copied ? "Copied" : `Copy ${what}`}>
-            <ActionIcon
-              size="sm"
-              variant="subtle"
-              color="gray"
-              onClick={take}
-              aria-label={copied ? "Copied" : `Copy ${what}`}
-            >
-              {icon}
-            </ActionIcon>
-          </Tooltip>
-        ) : (
-          <Button size="xs" variant="default" leftSection={icon} onClick={take}>
-            {copied ? "Copied" : label}
-          </Button>
-        );
-      }}
-    </CopyButton>
+    <Tooltip label={name}>
+      <ActionIcon size="sm" variant="subtle" color="gray" onClick={take} aria-label={name}>
+        {icon}
+      </ActionIcon>
+    </Tooltip>
   );
 }

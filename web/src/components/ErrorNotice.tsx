@@ -2,6 +2,8 @@ import { Alert, Button, Code, List, Text } from "@mantine/core";
 import { IconAlertTriangle } from "@tabler/icons-react";
 import type { ReactNode } from "react";
 import { ApiError } from "../api/client";
+import { errorText } from "./errorText";
+import { Visible } from "./Visible";
 
 const ADVICE: Partial<Record<string, string>> = {
   not_bound: "No table of traces has been set up yet. An administrator does that under “Trace source”.",
@@ -22,7 +24,7 @@ const ADVICE: Partial<Record<string, string>> = {
   conflict: "Somebody changed this at the same time, or the name is taken. Load it again.",
 };
 
-/** An error, with what to do about it. */
+/** An error, with what to do about it. Refusals name keys and values that come from spans. */
 export function ErrorNotice({
   error,
   onRetry,
@@ -33,12 +35,7 @@ export function ErrorNotice({
   title?: ReactNode;
 }) {
   const problem = error instanceof ApiError ? error.problem : null;
-  const unreachable = error instanceof TypeError;
-  const detail = unreachable
-    ? "The service cannot be reached. Look at the network, or whether it runs."
-    : error instanceof Error
-      ? error.message
-      : String(error);
+  const detail = errorText(error);
   const advice = problem === null ? undefined : ADVICE[problem.code];
   return (
     <Alert
@@ -49,14 +46,22 @@ export function ErrorNotice({
       title={title ?? problem?.title ?? "This did not work"}
     >
       <Text size="sm" style={{ whiteSpace: "pre-wrap", overflowWrap: "anywhere" }}>
-        {detail}
+        <Visible text={detail} />
       </Text>
       {problem?.errors !== undefined && problem.errors.length > 0 && (
         <List size="sm" mt="xs">
           {problem.errors.map((one) => (
             <List.Item key={`${one.pointer} ${one.code} ${one.detail}`}>
-              <Code>{one.pointer}</Code> {one.detail}
-              {one.hint === undefined ? null : ` (${one.hint})`}
+              <Code>
+                <Visible text={one.pointer} />
+              </Code>{" "}
+              <Visible text={one.detail} />
+              {one.hint === undefined ? null : (
+                <>
+                  {" "}
+                  (<Visible text={one.hint} />)
+                </>
+              )}
             </List.Item>
           ))}
         </List>

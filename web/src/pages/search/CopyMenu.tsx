@@ -1,16 +1,17 @@
 import { Button, Menu } from "@mantine/core";
 import { notifications } from "@mantine/notifications";
 import { IconCopy, IconLink, IconTerminal2 } from "@tabler/icons-react";
+import { copyText } from "../../lib/useCopy";
 import { curlOf } from "./copyAs";
 import type { Question } from "./state";
 
 /** The search for elsewhere: for a shell, or for somebody else. */
 export function CopyMenu({ question }: { question: Question | undefined }) {
-  const copy = (text: string, what: string) => {
-    navigator.clipboard.writeText(text).then(
-      () => notifications.show({ message: `${what} copied` }),
-      () => notifications.show({ color: "red", message: "The browser did not allow copying." }),
-    );
+  const copy = async (text: string, what: string) => {
+    // The menu closes: what was copied cannot be said in it.
+    if (await copyText(text)) {
+      notifications.show({ message: `${what} copied` });
+    }
   };
   return (
     <Menu position="bottom-end" width={300}>
@@ -23,13 +24,15 @@ export function CopyMenu({ question }: { question: Question | undefined }) {
         <Menu.Item
           leftSection={<IconTerminal2 size={16} aria-hidden />}
           disabled={question === undefined}
-          onClick={() => question !== undefined && copy(curlOf(question, window.location.origin), "Command")}
+          onClick={() =>
+            question !== undefined && void copy(curlOf(question, window.location.origin), "Command")
+          }
         >
           curl, with an API key of yours
         </Menu.Item>
         <Menu.Item
           leftSection={<IconLink size={16} aria-hidden />}
-          onClick={() => copy(window.location.href, "Link")}
+          onClick={() => void copy(window.location.href, "Link")}
         >
           Link to this search
         </Menu.Item>

@@ -2,20 +2,13 @@ import { VisuallyHidden } from "@mantine/core";
 import { useHotkeys } from "@mantine/hooks";
 import { IconAlertCircle, IconArrowDown, IconCheck } from "@tabler/icons-react";
 import { Link } from "@tanstack/react-router";
-import {
-  type CSSProperties,
-  type KeyboardEvent,
-  memo,
-  type SyntheticEvent,
-  useMemo,
-  useRef,
-  useState,
-} from "react";
+import { type CSSProperties, type KeyboardEvent, memo, type SyntheticEvent, useMemo, useRef } from "react";
 import type { Api } from "../../api/client";
 import { Time } from "../../components/Time";
 import { Visible } from "../../components/Visible";
 import { serviceColour } from "../../lib/colours";
 import { formatDuration } from "../../lib/duration";
+import { useCopy } from "../../lib/useCopy";
 import { visible } from "../../lib/visible";
 import { COLUMNS, type Column } from "./columns";
 import classes from "./ResultsTable.module.css";
@@ -257,19 +250,14 @@ function Services({ names, root }: { names: readonly string[]; root: string | nu
 }
 
 function TraceId({ id }: { id: string }) {
-  const [copied, setCopied] = useState(false);
+  const { copied, copy } = useCopy();
   const shown = visible(id);
   return (
     <button
       type="button"
       className={classes.id}
       title={`${shown.slice(0, 300)} – copy`}
-      onClick={() => {
-        void navigator.clipboard.writeText(id).then(() => {
-          setCopied(true);
-          setTimeout(() => setCopied(false), 1_500);
-        });
-      }}
+      onClick={() => void copy(id)}
     >
       {copied ? (
         <>

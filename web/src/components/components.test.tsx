@@ -1,0 +1,71 @@
+import { MantineProvider } from "@mantine/core";
+import { cleanup, fireEvent, render, screen } from "@testing-library/react";
+import type { ReactElement } from "react";
+import { afterEach, describe, expect, it, vi } from "vitest";
+import { ApiError } from "../api/client";
+import { Confirm } from "./Confirm";
+import { Copy } from "./Copy";
+import { ErrorNotice } from "./ErrorNotice";
+
+afterEach(cleanup);
+
+function show(element: ReactElement): void {
+  render(<MantineProvider env="test">{element}</MantineProvider>);
+}
+
+describe("a question before what cannot be taken back", () => {
+  it("is not answered by the key that opened it", async () => {
+    show(
+      <Confirm label="Revoke" title="Revoke it?" action={vi.fn()}>
+        It stops working.
+      </Confirm>,
+    );
+    fireEvent.click(screen.getByRole("button", { name: "Revoke" }));
+    const cancel = await screen.findByRole("button", { name: "Cancel" });
+    expect(cancel.hasAttribute("data-autofocus")).toBe(true);
+    // What prevents the default keeps the browser from pressing the button.
+    expect(fireEvent.keyDown(cancel, { key: "Enter", repeat: true })).toBe(false);
+    expect(fireEvent.keyDown(cancel, { key: "Enter" })).toBe(true);
+  });
+
+  it("is done once, however often Enter is pressed", async () => {
+    const action = vi.fn(() => new Promise(() => {}));
+    show(
+      <Confirm label="Delete" title="Delete it?" action={action} typed="support">
+        It is gone.
+      </Confirm>,
+    );
+    fireEvent.click(screen.getByRole("button", { name: "Delete" }));
+    const name = await screen.findByRole("textbox");
+    fireEvent.keyDown(name, { key: "Enter" });
+    expect(action).not.toHaveBeenCalled();
+    fireEvent.change(name, { target: { value: "support" } });
+    fireEvent.keyDown(name, { key: "Enter", repeat: true });
+    fireEvent.keyDown(name, { key: "Enter" });
+    fireEvent.keyDown(name, { key: "Enter" });
+    expect(action).toHaveBeenCalledOnce();
+  });
+});
+
+describe("text from spans is shown with what it hides", () => {
+  it("in what an error says", () => {
+    const problem = {
+      type: "about:blank",
+      title: "Invalid",
+      status: 422,
+      code: "invalid",
+      request_id: "",
+      detail: "no key \u202ea",
+      errors: [{ pointer: "/\u202eb", code: "unknown", detail: "no \u202ec", hint: "take \u202ed" }],
+    };
+    show(<ErrorNotice error={new ApiError(422, problem)} />);
+    const text = screen.getByRole("alert").textContent;
+    expect(text).not.toContain("\u202e");
+    expect(text?.match(/U\+202E/g)).toHaveLength(4);
+  });
+
+  it("in the name of a button", () => {
+    show(<Copy value="x" what={"value of \u202ea"} />);
+    expect(screen.getByRole("button", { name: "Copy value of ⟨U+202E⟩a" })).toBeDefined();
+  });
+});

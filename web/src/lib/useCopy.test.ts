@@ -1,0 +1,25 @@
+import { notifications } from "@mantine/notifications";
+import { act, renderHook } from "@testing-library/react";
+import { expect, it, vi } from "vitest";
+import { useCopy } from "./useCopy";
+
+it("says that a text was copied, for a moment", async () => {
+  const write = vi.spyOn(navigator.clipboard, "writeText").mockResolvedValue();
+  vi.useFakeTimers();
+  const { result } = renderHook(useCopy);
+  await act(() => result.current.copy("text"));
+  expect(write).toHaveBeenCalledWith("text");
+  expect(result.current.copied).toBe(true);
+  act(() => void vi.runAllTimers());
+  expect(result.current.copied).toBe(false);
+  vi.useRealTimers();
+});
+
+it("says that the browser refused", async () => {
+  vi.spyOn(navigator.clipboard, "writeText").mockRejectedValue(new DOMException("no", "NotAllowedError"));
+  const show = vi.spyOn(notifications, "show").mockReturnValue("");
+  const { result } = renderHook(useCopy);
+  await act(() => result.current.copy("text"));
+  expect(result.current.copied).toBe(false);
+  expect(show).toHaveBeenCalledOnce();
+});
