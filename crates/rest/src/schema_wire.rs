@@ -25,6 +25,8 @@ pub(crate) struct SchemaBinding {
     /// Column with the parent's span id.
     #[schema(examples("ParentSpanId"))]
     parent_span_id: String,
+    /// Columns that pages show of a span, as far as they were named.
+    display: WireDisplay,
     /// Version of the access model.
     version: u64,
 }
@@ -38,6 +40,7 @@ impl SchemaBinding {
             span_id: binding.span_id.clone(),
             timestamp: binding.timestamp.clone(),
             parent_span_id: binding.parent_span_id.clone(),
+            display: binding.display.clone().into(),
             version,
         }
     }
@@ -75,7 +78,7 @@ pub(crate) struct WireBinding {
     display: WireDisplay,
 }
 
-/// Columns that summaries show.
+/// Columns that summaries and pages show.
 #[derive(Debug, Serialize, Deserialize, ToSchema, Default)]
 #[serde(deny_unknown_fields)]
 #[schema(as = Display)]
@@ -90,6 +93,12 @@ pub(crate) struct WireDisplay {
     status: Option<String>,
     /// Kind of a span.
     kind: Option<String>,
+}
+
+impl From<Display> for WireDisplay {
+    fn from(Display { name, service, duration, status, kind }: Display) -> Self {
+        Self { name, service, duration, status, kind }
+    }
 }
 
 impl From<WireBinding> for Binding {
@@ -110,7 +119,6 @@ impl From<WireBinding> for Binding {
 
 impl From<Binding> for WireBinding {
     fn from(binding: Binding) -> Self {
-        let Display { name, service, duration, status, kind } = binding.display;
         Self {
             database: binding.database,
             table: binding.table,
@@ -119,7 +127,7 @@ impl From<Binding> for WireBinding {
             timestamp: binding.timestamp,
             parent_span_id: binding.parent_span_id,
             trace_index: binding.trace_index,
-            display: WireDisplay { name, service, duration, status, kind },
+            display: binding.display.into(),
         }
     }
 }

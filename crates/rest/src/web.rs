@@ -31,29 +31,6 @@ const ASK_AGAIN: &str = "no-cache";
 /// Encodings in which files are stored, the one that is preferred first, with what is added to a file's name.
 const ENCODINGS: [(&str, &str); 2] = [("br", ".br"), ("gzip", ".gz")];
 
-/// What an address ends in that means a file and never a view of the application, whose addresses may hold names with
-/// dots in them.
-const OF_FILES: &[&str] = &[
-    "br",
-    "css",
-    "gz",
-    "html",
-    "ico",
-    "jpg",
-    "js",
-    "json",
-    "map",
-    "mjs",
-    "png",
-    "svg",
-    "txt",
-    "wasm",
-    "webmanifest",
-    "webp",
-    "woff",
-    "woff2",
-];
-
 const NOT_BUILT: &str = "This program was built without its web application; the API is all there is.\n\
                          To have it, run `cargo xtask web` and build the program again.\n";
 
@@ -93,24 +70,18 @@ fn answer(files: Files, path: &str, headers: &HeaderMap) -> Response {
         return (StatusCode::SERVICE_UNAVAILABLE, OfWebApplication { cache_control: "no-store" }, NOT_BUILT)
             .into_response();
     }
-    let (name, kept) = if path.starts_with(HASHED) {
-        (path, FOR_EVER)
-    } else if is_file(path) {
-        (path, ASK_AGAIN)
-    } else {
-        (PAGE, ASK_AGAIN)
-    };
     // Another form of a file is no file of its own.
-    let stored = ENCODINGS.iter().any(|(_, suffix)| name.ends_with(suffix));
-    match files(name).filter(|_| !stored) {
+    let stored = |name: &str| ENCODINGS.iter().any(|(_, suffix)| name.ends_with(suffix));
+    // Users and roles may be called like files: what is none is an address of the page.
+    let (name, kept) = match files(path) {
+        _ if path.starts_with(HASHED) => (path, FOR_EVER),
+        Some(_) => (path, ASK_AGAIN),
+        None => (PAGE, ASK_AGAIN),
+    };
+    match files(name).filter(|_| !stored(name)) {
         Some(file) => serve(files, name, file, kept, headers),
         None => Problem::new(Code::NotFound, "the web application has no such file").into_response(),
     }
-}
-
-fn is_file(path: &str) -> bool {
-    let name = path.rsplit('/').next().unwrap_or_default();
-    name.rsplit_once('.').is_some_and(|(_, extension)| OF_FILES.contains(&extension))
 }
 
 fn serve(files: Files, name: &str, plain: File, kept: &'static str, headers: &HeaderMap) -> Response {
@@ -228,7 +199,8 @@ mod tests {
 
     #[tokio::test]
     async fn every_address_of_the_application_is_the_page() {
-        for path in ["", "login", "traces/0af7", "users/ada.lovelace", "schema/otel.otel_traces/", "assets"] {
+        for path in ["", "login", "traces/0af7", "users/ada.lovelace", "roles/team.json", "a/b.css", "assets"]
+        {
             let answer = ask(path, &[]).await;
             assert_eq!((answer.status, answer.body.as_str()), (200, "<!doctype html>"), "{path}");
             assert_eq!(answer.header(header::CONTENT_TYPE), "text/html; charset=utf-8");
@@ -256,8 +228,6 @@ mod tests {
             "assets/",
             "assets/view",
             "assets/../index.html",
-            "favicon.ico",
-            "a/b.css",
             "assets/index-abc123.js.br",
             "index.html.br",
         ] {

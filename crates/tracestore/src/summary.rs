@@ -81,7 +81,8 @@ impl TraceStore {
         let has_duration = column(&display.duration).is_some();
         let empty = || "''".to_owned();
         let [trace, pair] = ["trace", "pair"].map(|name| statement.own(name));
-        let root = format!("({} != '', {ticks}, {})", table.parent_span_id, table.span_id);
+        // Some exporters write "no parent" as zeros.
+        let root = format!("(NOT match({}, '^0*$'), {ticks}, {})", table.parent_span_id, table.span_id);
         statement.push(&format!(
             "SELECT {id} AS {trace}, count(), min({ticks}), \
              toInt64(least(greatest(max({end}) - min({start}), toInt128(0)), toInt128(9223372036854775807))), \

@@ -62,7 +62,7 @@ async fn addresses_within_the_application_are_the_page() {
     }
     // A file that is missing is no view.
     if is_built() {
-        for path in ["/ui/assets/index.js", "/ui/nothing.js", "/ui/assets/", "/ui/index.html.br"] {
+        for path in ["/ui/assets/index.js", "/ui/assets/", "/ui/index.html.br"] {
             browser.get(path).await.problem(404, "not_found");
         }
     }
