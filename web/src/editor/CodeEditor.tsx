@@ -8,7 +8,7 @@ import {
 import { defaultKeymap, history, historyKeymap } from "@codemirror/commands";
 import { bracketMatching, syntaxHighlighting } from "@codemirror/language";
 import { type Diagnostic, lintKeymap, setDiagnostics } from "@codemirror/lint";
-import { EditorState } from "@codemirror/state";
+import { Annotation, EditorState } from "@codemirror/state";
 import {
   drawSelection,
   EditorView,
@@ -18,6 +18,7 @@ import {
   tooltips,
 } from "@codemirror/view";
 import { type RefObject, useEffect, useEffectEvent, useImperativeHandle, useRef } from "react";
+import { HIDDEN } from "../lib/visible";
 import classes from "./CodeEditor.module.css";
 import { cel, celColours } from "./cel";
 import { completionSource, type Vocabulary } from "./completion";
@@ -27,9 +28,8 @@ import type { Remark } from "./remarks";
 /** What others may do with the editor. */
 export type EditorHandle = { focus: () => void; reveal: (remark: Remark) => void };
 
-/** As the editor's own set of characters that are shown by a sign, with those that pages show by name. */
-const HIDDEN =
-  /[\u00ad\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff0-\ufffc]/g;
+/** Marks a text that came from the page. It is no change of the person's, and the page is not told of it. */
+const given = Annotation.define<true>();
 
 /** Shows an invisible or deceiving character by its name, as the pages do. */
 function hiddenCharacter(code: number, description: string | null): HTMLElement {
@@ -75,8 +75,8 @@ export default function CodeEditor({
   invalid: boolean;
   placeholder: string;
   remarks: readonly Remark[];
-  /** The text that the remarks are about. */
-  about: string;
+  /** The text that the remarks are about; `null` where that is no longer known. */
+  about: string | null;
   vocabulary: Vocabulary;
   handle: RefObject<EditorHandle | null>;
 }) {
@@ -140,7 +140,7 @@ export default function CodeEditor({
           "data-mantine-stop-propagation": String(completionStatus(view.state) !== null),
         })),
         EditorView.updateListener.of((update) => {
-          if (update.docChanged) {
+          if (update.transactions.some((one) => one.docChanged && one.annotation(given) === undefined)) {
             changed(update.state.doc.toString());
           }
         }),
@@ -156,7 +156,10 @@ export default function CodeEditor({
   useEffect(() => {
     const current = view.current;
     if (current !== null && current.state.doc.toString() !== value) {
-      current.dispatch({ changes: { from: 0, to: current.state.doc.length, insert: value } });
+      current.dispatch({
+        changes: { from: 0, to: current.state.doc.length, insert: value },
+        annotations: given.of(true),
+      });
     }
   }, [value]);
 
@@ -168,7 +171,7 @@ export default function CodeEditor({
   useEffect(() => {
     const current = view.current;
     // What is underlined moves along with the text until there are remarks on the new one.
-    if (current !== null && current.state.doc.toString() === about) {
+    if (current !== null && about !== null && current.state.doc.toString() === about) {
       current.dispatch(
         setDiagnostics(
           current.state,

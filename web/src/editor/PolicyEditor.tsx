@@ -101,7 +101,8 @@ export function PolicyEditor({
           invalid={invalid}
           placeholder={placeholder}
           remarks={remarks}
-          about={empty ? value : settled}
+          // The places of remarks on the text before would be other characters of this one.
+          about={empty ? value : check.isPlaceholderData ? null : settled}
           vocabulary={vocabulary}
           handle={handle}
         />

@@ -43,7 +43,8 @@ const MOST_FIXES = 4;
 /** For each remark, the replacements that the service finds better than what is written. */
 export const fixesQuery = (expression: string, checked: Api["CheckResult"] | undefined) =>
   queryOptions({
-    queryKey: ["policy-fixes", expression],
+    // Fixes belong to remarks by their order: with other remarks on the same text they are looked for anew.
+    queryKey: ["policy-fixes", expression, checked?.errors, checked?.warnings],
     queryFn: async ({ signal }) => {
       const remarks = checked === undefined ? [] : [...checked.errors, ...checked.warnings];
       const guesses = remarks

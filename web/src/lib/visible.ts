@@ -1,9 +1,9 @@
 /** A piece of text: as it is, or the name of a character that would not be seen or would deceive. */
 export type Piece = { readonly text: string; readonly hidden: boolean };
 
-// Control characters but for tab and line feed, bidirectional controls, invisible spaces and joiners, separators of lines and
-// paragraphs, tags, lone surrogates.
-const HIDDEN =
+/** Control characters but for tab and line feed, bidirectional controls, invisible spaces and joiners, separators of lines and
+ * paragraphs, tags, lone surrogates. */
+export const HIDDEN =
   // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is looked for
   /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff0-\ufffb\u{e0000}-\u{e0fff}]|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/gu;
 
