@@ -7,6 +7,7 @@ import { Copy } from "../../components/Copy";
 import { ErrorNotice } from "../../components/ErrorNotice";
 import { Secret } from "../../components/Secret";
 import { PolicyEditor } from "../../editor/PolicyEditor";
+import { refusals } from "../../editor/remarks";
 import { curlLine } from "./curl";
 import { EXPIRIES, type Expiry, expiryOf } from "./expiry";
 import { myKeysQuery } from "./queries";
@@ -18,6 +19,8 @@ const TOOLS = [
   { name: "svc_filter_schema", about: "list the fields of filters" },
   { name: "svc_field_values", about: "list values of a field" },
 ];
+
+const NONE: readonly Api["Diagnostic"][] = [];
 
 /** Makes an API key and shows its token, once. */
 export function NewKey({ opened, onClose }: { opened: boolean; onClose: () => void }) {
@@ -80,7 +83,10 @@ function KeyForm({
   const expires = expiryOf(expiry, date, new Date());
   const noPolicy = restricted && policy.trim() === "";
   const noTools = toolsOnly && tools.length === 0;
-  const diagnostics = useMemo(() => diagnosticsOf(create.error), [create.error]);
+  const diagnostics = useMemo(
+    () => (create.error instanceof ApiError ? refusals(create.error.problem, "/policy") : NONE),
+    [create.error],
+  );
   return (
     <form
       onChange={onTyped}
@@ -210,31 +216,8 @@ function KeyForm({
   );
 }
 
-const NONE: Api["Diagnostic"][] = [];
-
-/** What a refusal says of the policy, for the editor to show in its place. */
-function diagnosticsOf(error: unknown): readonly Api["Diagnostic"][] {
-  if (!(error instanceof ApiError) || error.code !== "policy_invalid") {
-    return NONE;
-  }
-  return (error.problem.errors ?? []).flatMap(({ code, detail, hint, line, column, length }) =>
-    line === undefined || column === undefined
-      ? []
-      : [
-          {
-            code,
-            message: detail,
-            line,
-            column,
-            length: length ?? 1,
-            ...(hint === undefined ? {} : { hint }),
-          },
-        ],
-  );
-}
-
 function NewToken({ made, onDone }: { made: Api["CreatedApiKey"]; onDone: () => void }) {
-  const line = curlLine(window.location.origin, made.token, made.tools);
+  const line = curlLine(window.location.origin, made.tools);
   return (
     <Stack gap="md">
       <Secret value={made.token} what="token">
@@ -251,6 +234,10 @@ function NewToken({ made, onDone }: { made: Api["CreatedApiKey"]; onDone: () => 
         <Code block tabIndex={0} style={{ whiteSpace: "pre-wrap", overflowWrap: "anywhere" }}>
           {line}
         </Code>
+        <Text size="xs" c="var(--tw-quiet)" mt={4}>
+          It takes the token from the variable TRACEWARDEN_API_KEY, so that it does not stay in the shell’s
+          history. To set it, run <Code>read -rs TRACEWARDEN_API_KEY</Code>, paste the token and press Enter.
+        </Text>
       </div>
       <Group justify="flex-end">
         <Button onClick={onDone} data-autofocus>

@@ -18,11 +18,11 @@ describe("when a key expires", () => {
 
 describe("the line to try a key", () => {
   it("searches where the key may, and asks who it is where not", () => {
-    expect(curlLine("https://t.example", "twk_a", null)).toBe(
-      `curl -sS https://t.example/traces/query -H 'Authorization: Bearer twk_a' -H 'Content-Type: application/json' -d '{"view": "summary", "limit": 5}'`,
+    expect(curlLine("https://t.example", null)).toBe(
+      `curl -sS 'https://t.example/traces/query' -H "Authorization: Bearer $TRACEWARDEN_API_KEY" -H 'Content-Type: application/json' -d '{"view": "summary", "limit": 5}'`,
     );
-    expect(curlLine("https://t.example", "twk_a", ["svc_get_trace"])).toBe(
-      "curl -sS https://t.example/me -H 'Authorization: Bearer twk_a'",
+    expect(curlLine("https://t.example", ["svc_get_trace"])).toBe(
+      `curl -sS 'https://t.example/me' -H "Authorization: Bearer $TRACEWARDEN_API_KEY"`,
     );
   });
 });
