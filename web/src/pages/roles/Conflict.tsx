@@ -3,9 +3,6 @@ import { IconAlertTriangle } from "@tabler/icons-react";
 import { Differences } from "./Differences";
 import type { DraftPolicy } from "./draft";
 
-/** The title's own colour is too pale on its ground. */
-const READABLE = { title: { color: "var(--mantine-color-text)" } };
-
 /** Somebody else stored another version while one was writing. Nothing of either is lost before one chooses. */
 export function Conflict({
   base,
@@ -24,7 +21,6 @@ export function Conflict({
       color="yellow"
       variant="light"
       mb="md"
-      styles={READABLE}
       icon={<IconAlertTriangle aria-hidden />}
       title="Somebody else has changed this role meanwhile"
     >
@@ -55,7 +51,6 @@ export function Deleted({ onKeepMine }: { onKeepMine: () => void }) {
       color="yellow"
       variant="light"
       mb="md"
-      styles={READABLE}
       icon={<IconAlertTriangle aria-hidden />}
       title="Somebody has deleted this role meanwhile"
     >

@@ -84,10 +84,7 @@ function OneRole({ name }: { name: string }) {
           <Confirm
             label="Delete role"
             title={`Delete ${name}?`}
-            action={async () => {
-              await deleteRole(name, tag);
-              await navigate({ to: "/roles", ignoreBlocker: true });
-            }}
+            action={() => deleteRole(name, tag, () => navigate({ to: "/roles", ignoreBlocker: true }))}
           >
             {members.length === 0
               ? "Nobody holds this role. Its policies are gone for good."

@@ -11,6 +11,7 @@ import { PageLink } from "../../components/links";
 import { PageTitle } from "../../components/PageTitle";
 import { Time } from "../../components/Time";
 import { Visible } from "../../components/Visible";
+import { useTypedText } from "../../lib/useTypedText";
 import { countOf, matching, members } from "./listing";
 import { roleQuery } from "./queries";
 import classes from "./roles.module.css";
@@ -36,10 +37,16 @@ export function RolesPage() {
 }
 
 function RoleTable() {
-  const { find = "" } = route.useSearch();
+  const { find } = route.useSearch();
   const navigate = route.useNavigate();
   const { data, error, refetch } = useQuery(rolesQuery);
-  const found = matching(data?.roles ?? [], find);
+  const typed = useTypedText(
+    find,
+    (find) =>
+      void navigate({ search: find === undefined ? {} : { find }, replace: true, resetScroll: false }),
+    150,
+  );
+  const found = matching(data?.roles ?? [], find ?? "");
   // Who holds a role stands with the role alone.
   const details = useQueries({ queries: found.map(({ name }) => roleQuery(name)) });
   if (error !== null) {
@@ -57,11 +64,8 @@ function RoleTable() {
         data-slash
         maw={360}
         mb="sm"
-        value={find}
-        onChange={(event) => {
-          const text = event.currentTarget.value;
-          void navigate({ search: text === "" ? {} : { find: text }, replace: true });
-        }}
+        value={typed.text}
+        onChange={(event) => typed.type(event.currentTarget.value)}
       />
       {found.length === 0 ? (
         <EmptyState title="No role is like this" icon={<IconShieldLock size={32} aria-hidden />}>

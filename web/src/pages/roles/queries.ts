@@ -32,10 +32,24 @@ export async function saveRole(
   return stored;
 }
 
-export async function deleteRole(name: string, tag: string | null): Promise<void> {
+/** Deletes a role. `leave` goes to another page: what is known of the role is forgotten only when none shows it. */
+export async function deleteRole(
+  name: string,
+  tag: string | null,
+  leave: () => Promise<void>,
+): Promise<void> {
   const params = { path: { name }, ...(tag === null ? {} : { header: { "If-Match": tag } }) };
   await ask(api.DELETE("/roles/{name}", { params }));
+  // The list would ask for the role's holders once more.
+  queryClient.setQueryData(rolesQuery.queryKey, (before) =>
+    before === undefined ? before : { ...before, roles: before.roles.filter((role) => role.name !== name) },
+  );
+  await leave();
   queryClient.removeQueries({ queryKey: roleQuery(name).queryKey });
-  // Users list the roles that they hold.
-  await queryClient.invalidateQueries();
+  // Users list the roles that they hold, oneself among them, and see what these open.
+  await Promise.all(
+    [["roles"], ["users"], ["user"], ["known-users"], ["me"], ["filter-schema"], ["filter-values"]].map(
+      (queryKey) => queryClient.invalidateQueries({ queryKey }),
+    ),
+  );
 }
