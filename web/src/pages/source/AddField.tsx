@@ -24,13 +24,14 @@ export function AddField({
   const [opened, { open, close }] = useDisclosure();
   const [chosen, setMap] = useState<string | null>(null);
   const [name, setName] = useState("");
-  const [type, setType] = useState<LogicalType | null>(null);
+  const [asked, setType] = useState<LogicalType | null>(null);
   const map = chosen ?? maps[0] ?? "";
-  const types = typesOfMap(detail, map) ?? ANY;
   const known = candidates.find((candidate) => candidate.key === fieldKey(map, name));
+  const types = known?.types ?? typesOfMap(detail, map) ?? ANY;
+  const type = asked !== null && types.includes(asked) ? asked : (types[0] ?? "string");
   const isLong = [...name].length > 512;
   const add = () => {
-    onAdd({ key: fieldKey(map, name), map, name }, type ?? known?.types[0] ?? types[0] ?? "string");
+    onAdd({ key: fieldKey(map, name), map, name }, type);
     setName("");
     setType(null);
     close();
@@ -80,7 +81,7 @@ export function AddField({
             />
             <NativeSelect
               label="Type"
-              value={type ?? types[0] ?? "string"}
+              value={type}
               onChange={(event) => setType(types.find((one) => one === event.currentTarget.value) ?? null)}
               data={types.map((value) => ({ value, label: TYPE_LABELS[value] }))}
             />

@@ -8,6 +8,7 @@ import { useMe } from "../../app/useMe";
 import { AdminOnly } from "../../components/AdminOnly";
 import { ErrorNotice } from "../../components/ErrorNotice";
 import { PageTitle } from "../../components/PageTitle";
+import { UnsavedChanges } from "../../components/UnsavedChanges";
 import { Visible } from "../../components/Visible";
 import { ColumnsStep } from "./ColumnsStep";
 import { type Draft, draftOf, sameDraft } from "./columns";
@@ -20,7 +21,6 @@ import { NO_ROLE, type RoleDraft, RoleStep } from "./RoleStep";
 import { StepBar } from "./StepBar";
 import classes from "./source.module.css";
 import { TableStep } from "./TableStep";
-import { Unsaved } from "./Unsaved";
 import { STEPS, type Step } from "./url";
 import { useFieldChanges } from "./useFieldChanges";
 
@@ -164,7 +164,7 @@ function Setup() {
         </Stack>
       )}
       {shown === "done" && <Done model={model} />}
-      <Unsaved when={edit.diff.length > 0 || columnsChanged} within="/source/setup" />
+      <UnsavedChanges when={edit.diff.length > 0 || columnsChanged} />
     </Stack>
   );
 }

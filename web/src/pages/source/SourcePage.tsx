@@ -8,6 +8,7 @@ import { AdminOnly } from "../../components/AdminOnly";
 import { EmptyState } from "../../components/EmptyState";
 import { ErrorNotice } from "../../components/ErrorNotice";
 import { PageTitle } from "../../components/PageTitle";
+import { UnsavedChanges } from "../../components/UnsavedChanges";
 import { Visible } from "../../components/Visible";
 import { BindingView } from "./BindingView";
 import { Ddl } from "./Ddl";
@@ -17,7 +18,6 @@ import { Loading } from "./Loading";
 import { ddlQuery, schemaQuery, tableQuery } from "./queries";
 import { SaveBar } from "./SaveBar";
 import classes from "./source.module.css";
-import { Unsaved } from "./Unsaved";
 import { TABS } from "./url";
 import { useFieldChanges } from "./useFieldChanges";
 
@@ -108,7 +108,7 @@ function Bound({
           <Ddl />
         </Tabs.Panel>
       </Tabs>
-      <Unsaved when={edit.diff.length > 0} within="/source" />
+      <UnsavedChanges when={edit.diff.length > 0} />
     </Stack>
   );
 }
