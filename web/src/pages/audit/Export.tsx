@@ -2,6 +2,7 @@ import { Button, Group, Menu, Modal, Stack, Text } from "@mantine/core";
 import { IconDownload } from "@tabler/icons-react";
 import { useRef, useState } from "react";
 import { ErrorNotice } from "../../components/ErrorNotice";
+import { download } from "../../lib/download";
 import { Collection, FORMATS, type Format } from "./export";
 import { filterOf } from "./filter";
 import { auditPage } from "./queries";
@@ -22,7 +23,7 @@ export function Export({ asked }: { asked: AuditUrl }) {
     setState({ format, count: collection.writer.count, error: null, busy: true });
     try {
       await collection.run(stop.signal, (count) => setState({ format, count, error: null, busy: true }));
-      save(collection.writer.parts, format);
+      download(collection.writer.parts, fileName(format), FORMATS[format].type);
       setState(null);
     } catch (error) {
       if (!stop.signal.aborted) {
@@ -96,12 +97,6 @@ export function Export({ asked }: { asked: AuditUrl }) {
   );
 }
 
-function save(parts: string[], format: Format): void {
-  const address = URL.createObjectURL(new Blob(parts, { type: FORMATS[format].type }));
-  const link = document.createElement("a");
-  link.href = address;
-  link.download = `audit-${new Date().toISOString().slice(0, 19).replaceAll(":", "")}.${format}`;
-  link.click();
-  // The download has its own hold of the data by then.
-  setTimeout(() => URL.revokeObjectURL(address), 60_000);
+function fileName(format: Format): string {
+  return `audit-${new Date().toISOString().slice(0, 19).replaceAll(":", "")}.${format}`;
 }

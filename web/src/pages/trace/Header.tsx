@@ -8,28 +8,18 @@ import { Visible } from "../../components/Visible";
 import { formatDuration } from "../../lib/duration";
 import { visible } from "../../lib/visible";
 import { nameOf, serviceNameOf, type Trace } from "../../trace/model";
-import { download } from "./exports";
+import { downloadTrace } from "./exports";
 import classes from "./trace.module.css";
 
 const MOST = 120;
 
 /** What the trace is, and what can be taken from it. */
-export function Header({
-  trace,
-  access,
-  onReload,
-}: {
-  trace: Trace;
-  /** Why the reader sees the trace. */
-  access?: ReactNode;
-  onReload: () => void;
-}) {
+export function Header({ trace, onReload }: { trace: Trace; onReload: () => void }) {
   const title = `${serviceNameOf(trace, trace.root)}: ${nameOf(trace, trace.root)}`;
-  const exceptions = trace.troubled.length - trace.errorCount;
+  const errors = trace.troubled.length;
   return (
     <header className={classes.header}>
       <PageTitle title={visible(title.length > MOST ? `${title.slice(0, MOST)}…` : title)}>
-        {access}
         <Copy value={trace.id} what="trace id" label="Trace id" />
         <Copy value={() => window.location.href} what="link" label="Link" />
         <Menu position="bottom-end">
@@ -39,8 +29,8 @@ export function Header({
             </Button>
           </Menu.Target>
           <Menu.Dropdown>
-            <Menu.Item onClick={() => download(trace, "json")}>JSON, as the API answers</Menu.Item>
-            <Menu.Item onClick={() => download(trace, "otlp")}>OTLP JSON</Menu.Item>
+            <Menu.Item onClick={() => downloadTrace(trace, "json")}>JSON, as the API answers</Menu.Item>
+            <Menu.Item onClick={() => downloadTrace(trace, "otlp")}>OTLP JSON</Menu.Item>
           </Menu.Dropdown>
         </Menu>
         <Tooltip label="Spans may have arrived since">
@@ -63,10 +53,9 @@ export function Header({
         <Fact name="Services">{trace.services.length.toLocaleString("en")}</Fact>
         <Fact name="Depth">{(trace.maxDepth + 1).toLocaleString("en")}</Fact>
         <Fact name="Errors">
-          <Text span inherit c={trace.errorCount > 0 ? "var(--tw-error)" : "inherit"} fw={600}>
-            {trace.errorCount.toLocaleString("en")}
+          <Text span inherit c={errors > 0 ? "var(--tw-error)" : "inherit"} fw={600}>
+            {errors.toLocaleString("en")}
           </Text>
-          {exceptions > 0 && ` and ${exceptions.toLocaleString("en")} with exceptions`}
         </Fact>
         <Fact name="Trace id">
           <code className={classes.id}>
