@@ -8,7 +8,8 @@ export type CriticalPath = {
 };
 
 /** Goes back from the end of the trace: a span is on the path where it waits for no child; from the end of the child that ended last,
- * the path is that child's, until it began. What lies outside the parent does not count. */
+ * the path is that child's, until it began. What lies outside the parent does not count. A span whose start or duration is not known
+ * (NaN) is not on the path, nor is what is below it. */
 export function criticalPath(
   tree: Pick<Tree, "parent" | "end">,
   start: Float64Array,
@@ -56,7 +57,8 @@ export function criticalPath(
 
   let last = 0;
   for (let root = 0; root < count; root = tree.end[root] ?? count) {
-    last = Math.max(last, endOf(root));
+    const end = endOf(root);
+    last = end > last ? end : last;
   }
   walk(-1, Number.NEGATIVE_INFINITY, last);
   for (let span = open.pop(); span !== undefined; span = open.pop()) {
@@ -82,9 +84,4 @@ export function criticalPath(
     to[into] = tos[at] ?? 0;
   });
   return { first, from, to };
-}
-
-/** Whether a part of the span is on the path. */
-export function isCritical(path: CriticalPath, span: number): boolean {
-  return (path.first[span + 1] ?? 0) > (path.first[span] ?? 0);
 }

@@ -1,4 +1,4 @@
-import { type Columns, entriesOf, numberOf, type RawSpan, textOf } from "./columns";
+import { type Columns, entriesOf, type RawSpan, textOf } from "./columns";
 
 /** A key with its value, of one of a span's maps. */
 export type Entry = { readonly key: string; readonly value: unknown };
@@ -144,9 +144,4 @@ export function kindNumber(span: RawSpan, columns: Columns): number {
 
 export function statusNumber(span: RawSpan, columns: Columns): number {
   return Math.max(0, STATUSES.indexOf(statusOf(span, columns)));
-}
-
-/** What a value looks like to a reader: text as it is, all else as JSON. */
-export function isPlain(value: unknown): boolean {
-  return typeof value === "string" || typeof value === "boolean" || !Number.isNaN(numberOf(value));
 }

@@ -1,3 +1,4 @@
+import { LosslessNumber } from "../lib/json";
 import { entriesOf, textOf } from "./columns";
 import type { Trace } from "./model";
 
@@ -8,8 +9,33 @@ function pattern(text: string): RegExp {
   return new RegExp(text.replace(/[\\^$.*+?()[\]{}|/]/g, "\\$&"), "iu");
 }
 
-function deep(value: unknown): string {
-  return typeof value === "object" && value !== null ? JSON.stringify(value) : textOf(value);
+/** Whether a value holds what is looked for, in arrays and maps at any depth. Each text is looked at as it is: in their JSON, quotes and
+ * line ends would be written otherwise. Nothing recurses, since spans may nest as they like. */
+function holds(wanted: RegExp, value: unknown): boolean {
+  if (typeof value !== "object" || value === null || value instanceof LosslessNumber) {
+    return wanted.test(textOf(value));
+  }
+  const open: unknown[] = [value];
+  while (open.length > 0) {
+    const one = open.pop();
+    if (typeof one !== "object" || one === null || one instanceof LosslessNumber) {
+      if (wanted.test(textOf(one))) {
+        return true;
+      }
+    } else if (Array.isArray(one)) {
+      for (const element of one) {
+        open.push(element);
+      }
+    } else {
+      for (const [key, held] of Object.entries(one)) {
+        if (wanted.test(key)) {
+          return true;
+        }
+        open.push(held);
+      }
+    }
+  }
+  return false;
 }
 
 /** Looks for a text in names, services, ids, status messages, and keys and values of attributes, events and links, whatever its case;
@@ -55,31 +81,19 @@ export function matcherOf(trace: Trace, text: string): Matcher | null {
       return true;
     }
     for (const [one, held] of entriesOf(span, maps)) {
-      if (isKey(one) || wanted.test(deep(held))) {
+      if (isKey(one) || holds(wanted, held)) {
         return true;
       }
-      if (key !== "" && one.toLowerCase() === keyWanted && valueWanted.test(deep(held))) {
+      if (key !== "" && one.toLowerCase() === keyWanted && holds(valueWanted, held)) {
         return true;
       }
     }
     for (const column of nestedColumns) {
       const held = span[column];
-      if (Array.isArray(held) && held.length > 0 && wanted.test(JSON.stringify(held))) {
+      if (Array.isArray(held) && held.length > 0 && holds(wanted, held)) {
         return true;
       }
     }
     return false;
   };
-}
-
-/** All spans that match; for tests and small traces, since it looks at all in one go. */
-export function findAll(trace: Trace, text: string): number[] {
-  const matches = matcherOf(trace, text);
-  const found: number[] = [];
-  for (let span = 0; matches !== null && span < trace.count; span += 1) {
-    if (matches(span)) {
-      found.push(span);
-    }
-  }
-  return found;
 }

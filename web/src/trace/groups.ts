@@ -1,4 +1,5 @@
-import { Flag, nameOf, serviceNameOf, type Trace } from "./model";
+import { isError } from "./flags";
+import { nameOf, serviceNameOf, type Trace } from "./model";
 
 /** The spans of one operation of a service, together. */
 export type Group = {
@@ -38,7 +39,7 @@ export function groupsOf(trace: Trace): Group[] {
     group.count += 1;
     group.total += took;
     group.self += trace.self[span] ?? 0;
-    group.errors += ((trace.flags[span] ?? 0) & Flag.Error) === 0 ? 0 : 1;
+    group.errors += isError(trace.flags[span]) ? 1 : 0;
     if (took > group.max) {
       group.max = took;
       group.longest = span;

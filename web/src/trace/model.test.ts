@@ -1,13 +1,24 @@
 import { describe, expect, it } from "vitest";
 import type { RawSpan } from "./columns";
-import { isCritical } from "./criticalPath";
-import { Flag, nameOf, serviceNameOf, servicesBySelf, type Trace, traceOf } from "./model";
+import { Flag } from "./flags";
+import { groupsOf } from "./groups";
+import { nameOf, serviceNameOf, servicesBySelf, type Trace, traceOf } from "./model";
 import { SCHEMA, span } from "./sample";
 
 const model = (...spans: RawSpan[]) => traceOf("t", SCHEMA, spans);
 const flagged = (trace: Trace, flag: number) =>
   trace.ids.filter((_, at) => ((trace.flags[at] ?? 0) & flag) !== 0);
 const at = (trace: Trace, id: string) => trace.byId.get(id) ?? -1;
+/** The parts of a span on the critical path, in microseconds. */
+const partsOf = (trace: Trace, id: string) => {
+  const index = at(trace, id);
+  const { first, from, to } = trace.critical;
+  const found: [number, number][] = [];
+  for (let place = first[index] ?? 0; place < (first[index + 1] ?? 0); place += 1) {
+    found.push([(from[place] ?? 0) / 1_000, (to[place] ?? 0) / 1_000]);
+  }
+  return found.sort((one, other) => one[0] - other[0]);
+};
 
 describe("the tree", () => {
   it("is depth first, children by start, whatever the order of the answer", () => {
@@ -24,10 +35,24 @@ describe("the tree", () => {
     expect(trace.maxDepth).toBe(2);
   });
 
-  it("has several roots, and the longest true one stands for the trace", () => {
-    const trace = model(span("orphan", "gone", 0, 500), span("short", "", 1, 2), span("long", "", 3, 9));
+  it("has several roots, and the earliest true one stands for the trace", () => {
+    const trace = model(span("orphan", "gone", 0, 500), span("first", "", 1, 2), span("long", "", 3, 9));
     expect([...trace.parent]).toEqual([-1, -1, -1]);
-    expect(trace.ids[trace.root]).toBe("long");
+    expect(trace.ids[trace.root]).toBe("first");
+  });
+
+  it.each([
+    ["the least id of roots at one time", [span("b", "", 1, 9), span("a", "", 1, 2)], "a"],
+    ["the earliest span where all have parents", [span("o", "gone", 5, 9), span("in", "o", 4, 6)], "in"],
+    ["a root, also when children begin before it", [span("r", "", 5, 9), span("c", "r", 1, 2)], "r"],
+    [
+      "one with a start before one without",
+      [span("x", "", 0, 1, { Timestamp: "?" }), span("y", "", 5, 9)],
+      "y",
+    ],
+  ])("is named by %s", (_, spans, root) => {
+    const trace = model(...spans);
+    expect(trace.ids[trace.root]).toBe(root);
   });
 
   it("tells of missing parents", () => {
@@ -107,6 +132,29 @@ describe("times", () => {
     expect(flagged(trace, Flag.Untimed).sort()).toEqual(["a", "b"]);
   });
 
+  it("that cannot be read accuse no other span, and take nothing from it", () => {
+    const withoutDuration = model(span("p", "", 0, 0, { Duration: null }), span("c", "p", 10, 90));
+    const withoutStart = model(span("q", "", 50, 60, { Timestamp: "?" }), span("d", "q", 10, 90));
+    const child = model(span("r", "", 0, 100), span("e", "r", 0, 40, { Timestamp: "?" }));
+    for (const trace of [withoutDuration, withoutStart, child]) {
+      expect(flagged(trace, Flag.BeforeParent | Flag.AfterParent)).toEqual([]);
+      expect(trace.faults.greatestSkew).toBe(0);
+    }
+    expect(child.self[at(child, "r")]).toBe(100_000);
+    expect(withoutDuration.self[at(withoutDuration, "p")]).toBe(0);
+    expect(partsOf(child, "r")).toEqual([[0, 100]]);
+    expect(partsOf(child, "e")).toEqual([]);
+  });
+
+  it("before the parent are told where starts are known but not durations", () => {
+    const trace = model(
+      span("p", "", 50, 50, { Duration: null }),
+      span("c", "p", 10, 10, { Duration: null }),
+    );
+    expect(flagged(trace, Flag.BeforeParent)).toEqual(["c"]);
+    expect(flagged(trace, Flag.AfterParent)).toEqual([]);
+  });
+
   it("are found under other names, and from the end where no duration is kept", () => {
     const { Duration, SpanName, ServiceName, ...rest } = span("a", "", 0, 0);
     const trace = model({
@@ -155,21 +203,12 @@ describe("errors", () => {
     );
     expect([...trace.troubled].map((one) => trace.ids[one])).toEqual(["failed", "threw"]);
     expect([...trace.troubledBefore]).toEqual([0, 0, 1, 2, 2]);
-    expect(trace.errorCount).toBe(1);
+    expect(servicesBySelf(trace)[0]?.errors).toBe(2);
+    expect(groupsOf(trace).reduce((sum, group) => sum + group.errors, 0)).toBe(2);
   });
 });
 
 describe("the critical path", () => {
-  const parts = (trace: Trace, id: string) => {
-    const index = at(trace, id);
-    const { first, from, to } = trace.critical;
-    const found: [number, number][] = [];
-    for (let place = first[index] ?? 0; place < (first[index + 1] ?? 0); place += 1) {
-      found.push([(from[place] ?? 0) / 1_000, (to[place] ?? 0) / 1_000]);
-    }
-    return found.sort((one, other) => one[0] - other[0]);
-  };
-
   it("goes through the child that ended last, and back through the parent where it waited for none", () => {
     const trace = model(
       span("root", "", 0, 100),
@@ -178,18 +217,18 @@ describe("the critical path", () => {
       span("b", "root", 50, 90),
       span("deep", "b", 60, 80),
     );
-    expect(parts(trace, "root")).toEqual([
+    expect(partsOf(trace, "root")).toEqual([
       [0, 10],
       [40, 50],
       [90, 100],
     ]);
-    expect(parts(trace, "a")).toEqual([[10, 40]]);
-    expect(parts(trace, "deep")).toEqual([[60, 80]]);
-    expect(parts(trace, "b")).toEqual([
+    expect(partsOf(trace, "a")).toEqual([[10, 40]]);
+    expect(partsOf(trace, "deep")).toEqual([[60, 80]]);
+    expect(partsOf(trace, "b")).toEqual([
       [50, 60],
       [80, 90],
     ]);
-    expect(isCritical(trace.critical, at(trace, "faster"))).toBe(false);
+    expect(partsOf(trace, "faster")).toEqual([]);
   });
 
   it("stays inside the parents", () => {
@@ -200,10 +239,10 @@ describe("the critical path", () => {
       span("afterwards", "root", 250, 260),
     );
     // The trace ends with the last root, not with what outlives it.
-    expect(parts(trace, "root")).toEqual([[70, 100]]);
-    expect(parts(trace, "late")).toEqual([[100, 150]]);
-    expect(parts(trace, "early")).toEqual([[50, 70]]);
-    expect(parts(trace, "afterwards")).toEqual([]);
+    expect(partsOf(trace, "root")).toEqual([[70, 100]]);
+    expect(partsOf(trace, "late")).toEqual([[100, 150]]);
+    expect(partsOf(trace, "early")).toEqual([[50, 70]]);
+    expect(partsOf(trace, "afterwards")).toEqual([]);
   });
 
   it("covers the whole of a trace with one root exactly once", () => {

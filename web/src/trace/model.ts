@@ -14,27 +14,8 @@ import {
 } from "./columns";
 import { type CriticalPath, criticalPath } from "./criticalPath";
 import { hasException } from "./details";
+import { Flag, isError } from "./flags";
 import { type Tree, treeOf } from "./tree";
-
-/** What is to be said of a span beside its values; bits of {@link Trace.flags}. */
-export const Flag = {
-  /** Its status is an error. */
-  Error: 1,
-  /** One of its events is an exception. */
-  Exception: 2,
-  /** It names a parent that is not in the trace. */
-  MissingParent: 4,
-  /** It begins before its parent. */
-  BeforeParent: 8,
-  /** It ends after its parent. */
-  AfterParent: 16,
-  /** Its parents lead back to itself, so that it stands at the top. */
-  Cycle: 32,
-  /** Another span before it has the same id. */
-  Duplicate: 64,
-  /** Its start or duration could not be read. */
-  Untimed: 128,
-} as const;
 
 /** One service's part in a trace. */
 export type ServicePart = {
@@ -83,13 +64,11 @@ export type Trace = {
   readonly service: Int32Array;
   readonly services: readonly ServicePart[];
   readonly flags: Uint8Array;
-  /** Numbers of the spans with an error or an exception. */
+  /** Numbers of the spans that count as errors. */
   readonly troubled: Int32Array;
-  /** How many of the spans before have an error or an exception; one element more. */
+  /** How many of the spans before count as errors; one element more. */
   readonly troubledBefore: Int32Array;
-  /** Spans whose status is an error. */
-  readonly errorCount: number;
-  /** The span that stands for the trace. */
+  /** The span that stands for the trace, the same as in a search. */
   readonly root: number;
   readonly critical: CriticalPath;
   readonly faults: Faults;
@@ -174,20 +153,22 @@ export function traceOf(id: string, schema: TraceSchema, answer: readonly RawSpa
   const spans = Array.from(tree.order, (place) => answer[place] ?? {});
   const start = new Float64Array(count);
   const duration = new Float64Array(count);
+  // The same with NaN for what is not known, from which nothing must be concluded about other spans.
+  const [knownStart, knownDuration] = [new Float64Array(count), new Float64Array(count)];
   const flags = new Uint8Array(count);
   const name = new Int32Array(count);
   const service = new Int32Array(count);
   const [names, services] = [new Interned(), new Interned()];
   let length = 0;
-  let errorCount = 0;
   spans.forEach((span, index) => {
     const began = starts[tree.order[index] ?? 0] ?? Number.NaN;
     const took = durationOf(span, columns);
     start[index] = Number.isNaN(began) ? 0 : began;
     duration[index] = took > 0 ? took : 0;
+    knownStart[index] = began;
+    knownDuration[index] = Number.isNaN(took) ? took : (duration[index] ?? 0);
     length = Math.max(length, (start[index] ?? 0) + (duration[index] ?? 0));
     const failed = columns.status !== undefined && isErrorStatus(span[columns.status]);
-    errorCount += failed ? 1 : 0;
     flags[index] =
       (tree.flags[index] ?? 0) |
       (failed ? Flag.Error : 0) |
@@ -196,8 +177,8 @@ export function traceOf(id: string, schema: TraceSchema, answer: readonly RawSpa
     name[index] = names.number(columns.name === undefined ? "" : textOf(span[columns.name]));
     service[index] = services.number(serviceOf(span, columns));
   });
-  const greatestSkew = markOutside(tree, start, duration, flags);
-  const self = selfTimes(tree, start, duration);
+  const greatestSkew = markOutside(tree, knownStart, knownDuration, flags);
+  const self = selfTimes(tree, knownStart, knownDuration);
   const counted = countFaults(flags);
   const { troubled, troubledBefore } = troubles(flags);
   const ids = spans.map((span) => textOf(span[columns.spanId]));
@@ -232,9 +213,8 @@ export function traceOf(id: string, schema: TraceSchema, answer: readonly RawSpa
     flags,
     troubled,
     troubledBefore,
-    errorCount,
-    root: rootOf(tree, duration, flags),
-    critical: criticalPath(tree, start, duration),
+    root: rootOf(tree, knownStart, ids, flags),
+    critical: criticalPath(tree, knownStart, knownDuration),
     faults: { ...counted, greatestSkew },
   };
 }
@@ -252,7 +232,8 @@ function countFaults(flags: Uint8Array): Omit<Faults, "greatestSkew"> {
   };
 }
 
-/** Marks the children outside their parents; the answer is by how much one begins too early, at most. */
+/** Marks the children outside their parents; the answer is by how much one begins too early, at most. Times that are not known are NaN,
+ * for which no comparison holds. */
 function markOutside(tree: Tree, start: Float64Array, duration: Float64Array, flags: Uint8Array): number {
   let greatest = 0;
   tree.parent.forEach((parent, index) => {
@@ -272,13 +253,14 @@ function markOutside(tree: Tree, start: Float64Array, duration: Float64Array, fl
   return greatest;
 }
 
-/** For each span, the time within it in which none of its children ran. */
+/** For each span, the time within it in which none of its children ran. A child or parent whose times are not known (NaN) takes
+ * nothing away. */
 export function selfTimes(
   tree: Pick<Tree, "parent">,
   start: Float64Array,
   duration: Float64Array,
 ): Float64Array {
-  const self = Float64Array.from(duration);
+  const self = duration.map((took) => (Number.isNaN(took) ? 0 : took));
   // Up to where the children looked at cover their parent: siblings come by start, so that one mark is enough.
   const covered = Float64Array.from(start);
   tree.parent.forEach((parent, index) => {
@@ -301,7 +283,7 @@ function troubles(flags: Uint8Array): { troubled: Int32Array; troubledBefore: In
   const before = new Int32Array(flags.length + 1);
   const found: number[] = [];
   flags.forEach((flag, index) => {
-    const troubled = (flag & (Flag.Error | Flag.Exception)) !== 0;
+    const troubled = isError(flag);
     if (troubled) {
       found.push(index);
     }
@@ -322,19 +304,27 @@ function servicesOf(
     if (part !== undefined) {
       part.spans += 1;
       part.self += self[index] ?? 0;
-      part.errors += ((flags[index] ?? 0) & Flag.Error) === 0 ? 0 : 1;
+      part.errors += isError(flags[index]) ? 1 : 0;
     }
   });
   return parts;
 }
 
-/** The true root; of several the longest, and one whose parent is missing only when there is no other. */
-function rootOf(tree: Tree, duration: Float64Array, flags: Uint8Array): number {
+/** The earliest root, or the earliest span when all have parents; of several at one time the one with the least id. Searches choose in
+ * the same way, so that a trace has one name. */
+function rootOf(tree: Tree, start: Float64Array, ids: readonly string[], flags: Uint8Array): number {
+  const isRoot = (index: number) =>
+    (tree.parent[index] ?? -1) < 0 && ((flags[index] ?? 0) & (Flag.MissingParent | Flag.Cycle)) === 0;
+  const startOf = (index: number) => {
+    const at = start[index] ?? Number.NaN;
+    return Number.isNaN(at) ? Number.POSITIVE_INFINITY : at;
+  };
   let best = 0;
-  const weight = (index: number) => (((flags[index] ?? 0) & (Flag.MissingParent | Flag.Cycle)) === 0 ? 1 : 0);
-  for (let index = 0; index < tree.parent.length; index = tree.end[index] ?? tree.parent.length) {
-    const more = weight(index) - weight(best);
-    if (more > 0 || (more === 0 && (duration[index] ?? 0) > (duration[best] ?? 0))) {
+  for (let index = 1; index < ids.length; index += 1) {
+    const more = Number(isRoot(index)) - Number(isRoot(best));
+    const [at, bestAt] = [startOf(index), startOf(best)];
+    const earlier = at < bestAt || (at === bestAt && (ids[index] ?? "") < (ids[best] ?? ""));
+    if (more > 0 || (more === 0 && earlier)) {
       best = index;
     }
   }

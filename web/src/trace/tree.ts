@@ -1,7 +1,4 @@
-/** Bits that building the tree finds; the same as in the model's flags. */
-const MISSING_PARENT = 4;
-const CYCLE = 32;
-const DUPLICATE = 64;
+import { Flag } from "./flags";
 
 /** Spans in depth-first order. */
 export type Tree = {
@@ -30,7 +27,7 @@ export function treeOf(ids: readonly string[], parents: readonly string[], start
   for (const place of byStart) {
     const id = ids[place] ?? "";
     if (id !== "" && byId.has(id)) {
-      flagged[place] = DUPLICATE;
+      flagged[place] = Flag.Duplicate;
     } else if (id !== "") {
       byId.set(id, place);
     }
@@ -42,7 +39,7 @@ export function treeOf(ids: readonly string[], parents: readonly string[], start
       const found = byId.get(parent) ?? -1;
       above[place] = found;
       if (found === -1) {
-        flagged[place] = (flagged[place] ?? 0) | MISSING_PARENT;
+        flagged[place] = (flagged[place] ?? 0) | Flag.MissingParent;
       }
     }
   }
@@ -131,7 +128,7 @@ function cutCycles(above: Int32Array, byStart: Int32Array, flagged: Uint8Array):
         }
       }
       above[earliest] = -1;
-      flagged[earliest] = (flagged[earliest] ?? 0) | CYCLE;
+      flagged[earliest] = (flagged[earliest] ?? 0) | Flag.Cycle;
     }
   }
 }

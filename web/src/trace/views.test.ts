@@ -1,10 +1,10 @@
 import { describe, expect, it } from "vitest";
 import { LosslessNumber } from "../lib/json";
 import { attributesOf, eventsOf, exceptionsOf, kindOf, linksOf, statusOf } from "./details";
-import { findAll } from "./find";
+import { matcherOf } from "./find";
 import { flameOf } from "./flame";
 import { groupsOf, sortGroups } from "./groups";
-import { traceOf } from "./model";
+import { type Trace, traceOf } from "./model";
 import { jsonOf, otlpOf, otlpValue } from "./otlp";
 import { SpanReader } from "./receive";
 import { neighbour, oneLevelLess, oneLevelMore, revealed, rowOf, toggled, visibleRows } from "./rows";
@@ -58,7 +58,11 @@ describe("rows", () => {
 });
 
 describe("find", () => {
-  const found = (text: string) => findAll(trace, text).map((one) => trace.ids[one]);
+  const foundIn = (where: Trace, text: string) => {
+    const matches = matcherOf(where, text);
+    return where.ids.filter((_, one) => matches?.(one) === true);
+  };
+  const found = (text: string) => foundIn(trace, text);
 
   it.each([
     ["OPERATION A1", ["a1", "b1"]],
@@ -72,6 +76,33 @@ describe("find", () => {
     ["b1", ["b1"]],
     ["  ", []],
   ])("%s", (text, ids) => expect(found(text)).toEqual(ids));
+
+  it.each([
+    ['said "no', true],
+    ["C:\\dir\\file", true],
+    ["exception.message", true],
+    ["9223372036854775807", true],
+    ["deeper still", true],
+    ["order=inner", true],
+    ["isLosslessNumber", false],
+    ['"exception.message":', false],
+  ])("%s in events and nested values: %s", (text, is) => {
+    const rich = span("x", "", 0, 1, {
+      SpanAttributes: { big: new LosslessNumber("9223372036854775807"), order: { inner: ["deeper still"] } },
+      "Events.Name": ["exception"],
+      "Events.Attributes": [{ "exception.message": 'it said "no" at C:\\dir\\file' }],
+    });
+    expect(foundIn(traceOf("t", SCHEMA, [rich]), text)).toEqual(is ? ["x"] : []);
+  });
+
+  it("ends, however deep a value nests", () => {
+    let value: unknown = "bottom";
+    for (let depth = 0; depth < 100_000; depth += 1) {
+      value = [value];
+    }
+    const deep = span("x", "", 0, 1, { SpanAttributes: { value } });
+    expect(foundIn(traceOf("t", SCHEMA, [deep]), "bottom")).toEqual(["x"]);
+  });
 });
 
 describe("groups", () => {

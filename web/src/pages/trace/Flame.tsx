@@ -2,8 +2,9 @@ import { useElementSize } from "@mantine/hooks";
 import { useEffect, useMemo, useRef, useState } from "react";
 import { formatDuration } from "../../lib/duration";
 import { visible } from "../../lib/visible";
+import { isError } from "../../trace/flags";
 import { flameOf } from "../../trace/flame";
-import { Flag, nameOf, serviceNameOf, type Trace } from "../../trace/model";
+import { nameOf, serviceNameOf, type Trace } from "../../trace/model";
 import classes from "./trace.module.css";
 import { contextOf, useColours } from "./useColours";
 import type { TraceState } from "./useTraceState";
@@ -141,7 +142,7 @@ function drawSpan(
   const room = right - left;
   context.fillStyle = colours.services[trace.service[span] ?? 0] ?? "gray";
   context.fillRect(left, y, Math.max(1, room - 1), LANE - 1);
-  if (((trace.flags[span] ?? 0) & Flag.Error) !== 0) {
+  if (isError(trace.flags[span])) {
     context.fillStyle = colours.error;
     context.fillRect(left, y + LANE - 5, Math.max(1, room - 1), 4);
   }

@@ -69,7 +69,7 @@ export function Groups({ trace, onShow }: { trace: Trace; onShow: (span: number)
         </Table.Thead>
         <Table.Tbody className={classes.numbers}>
           {sorted.slice(0, most).map((group) => (
-            <Table.Tr key={`${group.service} ${group.operation}`}>
+            <Table.Tr key={group.longest}>
               <Table.Td>
                 <span
                   className={classes.dot}

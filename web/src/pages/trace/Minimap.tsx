@@ -1,7 +1,7 @@
 import { useElementSize } from "@mantine/hooks";
 import { useEffect, useRef, useState } from "react";
 import { formatDuration } from "../../lib/duration";
-import { Flag, type Trace } from "../../trace/model";
+import type { Trace } from "../../trace/model";
 import classes from "./trace.module.css";
 import { contextOf, useColours } from "./useColours";
 import type { TraceState } from "./useTraceState";
@@ -38,14 +38,12 @@ export function Minimap({ trace, state }: { trace: Trace; state: TraceState }) {
     }
     context.fillStyle = colours.error;
     for (const span of trace.troubled.subarray(0, MOST)) {
-      if (((trace.flags[span] ?? 0) & Flag.Error) !== 0) {
-        context.fillRect(
-          ((trace.start[span] ?? 0) / length) * width,
-          3 + (span / trace.count) * (HEIGHT - 6),
-          Math.max(2, ((trace.duration[span] ?? 0) / length) * width),
-          Math.max(2, line - 0.5),
-        );
-      }
+      context.fillRect(
+        ((trace.start[span] ?? 0) / length) * width,
+        3 + (span / trace.count) * (HEIGHT - 6),
+        Math.max(2, ((trace.duration[span] ?? 0) / length) * width),
+        Math.max(2, line - 0.5),
+      );
     }
   }, [trace, width, length, colours]);
 

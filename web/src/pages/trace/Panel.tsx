@@ -20,7 +20,8 @@ import {
   type SpanLink,
   statusOf,
 } from "../../trace/details";
-import { Flag, nameOf, serviceNameOf, type Trace } from "../../trace/model";
+import { Flag } from "../../trace/flags";
+import { nameOf, serviceNameOf, type Trace } from "../../trace/model";
 import classes from "./trace.module.css";
 import type { TraceState } from "./useTraceState";
 import { Entries, LongText } from "./Values";

@@ -6,7 +6,8 @@ import { memo } from "react";
 import { Visible } from "../../components/Visible";
 import { serviceColour } from "../../lib/colours";
 import { formatDuration } from "../../lib/duration";
-import { Flag, nameOf, serviceNameOf, type Trace } from "../../trace/model";
+import { Flag, isError } from "../../trace/flags";
+import { nameOf, serviceNameOf, type Trace } from "../../trace/model";
 import classes from "./trace.module.css";
 
 const INDENT = 12;
@@ -110,7 +111,7 @@ export const Row = memo(function Row(properties: Properties) {
 function Marks({ flags }: { flags: number }) {
   return (
     <>
-      {(flags & (Flag.Error | Flag.Exception)) !== 0 && (
+      {isError(flags) && (
         <IconAlertCircleFilled
           size={14}
           className={classes.errorMark}
