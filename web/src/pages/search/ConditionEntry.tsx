@@ -194,7 +194,7 @@ export function ConditionEntry({
                   onRemove={() => remove(place)}
                 />
               ))}
-              <Combobox.EventsTarget>
+              <Combobox.EventsTarget withExpandedAttribute>
                 <PillsInput.Field
                   ref={entry}
                   data-slash
