@@ -7,7 +7,8 @@ import { SpanReader } from "../../trace/receive";
 /** How far a transfer is. */
 export type Progress = { readonly bytes: number; readonly spans: number };
 
-/** The trace, modelled. It is large, so that it is kept for a minute only, never compared, and fetched again only when asked for. */
+/** The trace, modelled. It is large, so that it is kept for a minute only, never compared, and fetched again only when asked for: not
+ * by itself after a failure either, since what broke off late would be sent three times. */
 export function traceQuery(id: string, onProgress: (progress: Progress) => void) {
   return queryOptions({
     queryKey: ["trace", id],
@@ -16,6 +17,7 @@ export function traceQuery(id: string, onProgress: (progress: Progress) => void)
     gcTime: 60_000,
     structuralSharing: false,
     refetchOnReconnect: false,
+    retry: false,
   });
 }
 
@@ -34,7 +36,10 @@ async function load(
   let told = performance.now();
   if (stream !== null) {
     for (const body = stream.getReader(); ; ) {
-      const { done, value } = await body.read();
+      const { done, value } = await body.read().catch((error: unknown) => {
+        // The answer had begun, so that the service was reached.
+        throw signal.aborted ? error : brokeOff();
+      });
       if (done) {
         break;
       }
@@ -53,13 +58,17 @@ async function load(
   return traceOf(id, schemaOf(reader), reader.spans);
 }
 
+function brokeOff(): Error {
+  return new Error("The answer broke off before the trace was complete. Load it again.");
+}
+
 /** The answer is complete if and only if its document closes. */
 function schemaOf(reader: SpanReader): TraceSchema {
   let outer: unknown;
   try {
     outer = reader.end();
   } catch {
-    throw new Error("The answer broke off before the trace was complete. Load it again.");
+    throw brokeOff();
   }
   const { schema } = outer as { schema: TraceSchema };
   return schema;

@@ -1,0 +1,47 @@
+import { QueryClient } from "@tanstack/react-query";
+import { expect, it, vi } from "vitest";
+import { SCHEMA, span } from "../../trace/sample";
+import { traceQuery } from "./load";
+
+const whole = JSON.stringify({ schema: SCHEMA, spans: [span("a", "", 0, 1)] });
+
+/** Loads from a service that sends the text, then fails or ends. */
+function load(text: string, failure?: Error) {
+  const fetched = vi.spyOn(globalThis, "fetch").mockImplementation(async () => {
+    let sent = false;
+    const body = new ReadableStream<Uint8Array>({
+      pull: (controller) => {
+        if (!sent) {
+          sent = true;
+          controller.enqueue(new TextEncoder().encode(text));
+        } else if (failure === undefined) {
+          controller.close();
+        } else {
+          controller.error(failure);
+        }
+      },
+    });
+    return new Response(body, { headers: { "content-type": "application/json" } });
+  });
+  return { fetched, trace: new QueryClient().fetchQuery(traceQuery("t", () => undefined)) };
+}
+
+it("a whole answer is a trace", async () => {
+  expect((await load(whole).trace).count).toBe(1);
+});
+
+it.each([
+  ["ends early", undefined],
+  ["fails", new TypeError("network error")],
+])("an answer that %s broke off, and is not fetched again by itself", async (_, failure) => {
+  const { fetched, trace } = load(whole.slice(0, 60), failure);
+  await expect(trace).rejects.toThrow(/broke off/);
+  await expect(trace).rejects.not.toBeInstanceOf(TypeError);
+  expect(fetched).toHaveBeenCalledTimes(1);
+});
+
+it("a service that cannot be reached is told from that", async () => {
+  vi.spyOn(globalThis, "fetch").mockRejectedValue(new TypeError("Failed to fetch"));
+  const trace = new QueryClient().fetchQuery(traceQuery("t", () => undefined));
+  await expect(trace).rejects.toBeInstanceOf(TypeError);
+});
