@@ -110,7 +110,7 @@ function Finder({ state }: { state: TraceState }) {
   const place = found.marks[current] === 1 ? found.spans.indexOf(current) + 1 : 0;
   const count = found.spans.length.toLocaleString("en");
   const said =
-    asked === ""
+    asked.trim() === ""
       ? ""
       : !ready
         ? "Looking…"

@@ -50,6 +50,16 @@ export function LongText({
   );
 }
 
+/** Entries with what tells them apart: the maps of a span, by type for example, may hold the same key. */
+export function identified(entries: readonly Entry[]): (Entry & { readonly id: string })[] {
+  const times = new Map<string, number>();
+  return entries.map(({ key, value }) => {
+    const before = times.get(key) ?? 0;
+    times.set(key, before + 1);
+    return { id: `${before} ${key}`, key, value };
+  });
+}
+
 /** Keys and values, with a filter when there are many. */
 export function Entries({ entries, what }: { entries: readonly Entry[]; what: string }) {
   const [filter, setFilter] = useState("");
@@ -64,8 +74,8 @@ export function Entries({ entries, what }: { entries: readonly Entry[]; what: st
   const wanted = filter.trim().toLowerCase();
   const shown =
     wanted === ""
-      ? entries
-      : entries.filter(
+      ? identified(entries)
+      : identified(entries).filter(
           ({ key, value }) =>
             key.toLowerCase().includes(wanted) || asText(value).toLowerCase().includes(wanted),
         );
@@ -88,10 +98,10 @@ export function Entries({ entries, what }: { entries: readonly Entry[]; what: st
         />
       )}
       <dl className={classes.entries} aria-label={what}>
-        {shown.slice(0, most).map(({ key, value }) => {
+        {shown.slice(0, most).map(({ id, key, value }) => {
           const text = asText(value);
           return (
-            <div key={key}>
+            <div key={id}>
               <dt>
                 <Visible text={key} most={200} />
               </dt>

@@ -13,6 +13,11 @@ export type Found = {
 
 const NOTHING: Found = { text: "", spans: new Int32Array(0), marks: new Uint8Array(0), done: true };
 
+/** What is found of a text that looks for nothing, such as a space. */
+function nothingOf(text: string): Found {
+  return text === "" ? NOTHING : { ...NOTHING, text };
+}
+
 /** Milliseconds of looking at a time: less than a frame. */
 const SLICE = 8;
 
@@ -22,7 +27,7 @@ export function useFind(trace: Trace, text: string): Found {
   useEffect(() => {
     const matches = matcherOf(trace, text);
     if (matches === null) {
-      setFound(NOTHING);
+      setFound(nothingOf(text));
       return;
     }
     const marks = new Uint8Array(trace.count);
