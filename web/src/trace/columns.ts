@@ -10,7 +10,11 @@ export type TraceSchema = {
   readonly span_id: string;
   readonly timestamp: string;
   readonly parent_span_id: string;
+  /** Columns that an administrator named for what is shown. */
+  readonly display?: Partial<Record<DisplayPart, string | null>>;
 };
+
+type DisplayPart = "name" | "service" | "duration" | "status" | "kind";
 
 /** Where a span's parts stand. An absent part has no column. */
 export type Columns = {
@@ -71,7 +75,8 @@ const RESOURCE = ["resourceattributes", "resource", "resourcesstring"];
 
 const plain = (column: string) => column.toLowerCase().replace(/[_ ]/g, "");
 
-/** Which of the columns hold what. All spans of an answer have the same columns. */
+/** Which of the columns hold what: those that the binding names, as in searches, and for the rest those that are called as tables mostly
+ * call them. All spans of an answer have the same columns. */
 export function columnsOf(span: RawSpan | undefined, schema: TraceSchema): Columns {
   const structural = [schema.trace_id, schema.span_id, schema.timestamp, schema.parent_span_id];
   const byPlain = new Map<string, string>();
@@ -95,13 +100,15 @@ export function columnsOf(span: RawSpan | undefined, schema: TraceSchema): Colum
   };
   const found: Record<string, string> = {};
   for (const [part, names] of Object.entries(KNOWN)) {
-    const column = first(names);
+    const named = schema.display?.[part as DisplayPart] ?? undefined;
+    const column = named !== undefined && span !== undefined && named in span ? named : first(names);
     if (column !== undefined) {
       found[part] = column;
     }
   }
   const [events, links] = [nested("events"), nested("links")];
-  const unit = plain(found.duration ?? "");
+  // What the binding names is in nanoseconds.
+  const unit = found.duration === schema.display?.duration ? "" : plain(found.duration ?? "");
   return {
     traceId: schema.trace_id,
     spanId: schema.span_id,

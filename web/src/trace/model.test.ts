@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import type { RawSpan } from "./columns";
+import type { RawSpan, TraceSchema } from "./columns";
 import { Flag } from "./flags";
 import { groupsOf } from "./groups";
 import { nameOf, serviceNameOf, servicesBySelf, type Trace, traceOf } from "./model";
@@ -166,6 +166,34 @@ describe("times", () => {
     expect([trace.duration[0], nameOf(trace, 0), serviceNameOf(trace, 0)]).toEqual([5_000, "GET", "cart"]);
     expect(model({ ...rest, duration_ms: 2 }).duration[0]).toBe(2_000_000);
     expect(nameOf(model(rest), 0)).toBe("(no name)");
+  });
+});
+
+describe("the columns that the binding names", () => {
+  const named = { op: "GET /cart", svc: "cart", took_ns: 5_000, state: "Error", sort: "server" };
+  const display = { name: "op", service: "svc", duration: "took_ns", status: "state", kind: "sort" };
+  const only = (schema: TraceSchema, more: RawSpan) => {
+    const { SpanName, ServiceName, Duration, StatusCode, ...rest } = span("a", "", 0, 1);
+    const trace = traceOf("t", schema, [{ ...rest, ...more }]);
+    return [nameOf(trace, 0), serviceNameOf(trace, 0), trace.duration[0], trace.troubled.length];
+  };
+
+  it("are what is shown", () => {
+    expect(only({ ...SCHEMA, display }, named)).toEqual(["GET /cart", "cart", 5_000, 1]);
+    expect(only(SCHEMA, named)).toEqual(["(no name)", "(no service)", 0, 0]);
+  });
+
+  it("come before those with usual names, and are in nanoseconds", () => {
+    const both = { ...named, name: "other", service: "other", duration_ms: 7 };
+    expect(only({ ...SCHEMA, display }, both)).toEqual(["GET /cart", "cart", 5_000, 1]);
+    expect(only({ ...SCHEMA, display: { duration: "duration_ms" } }, both)[2]).toBe(7);
+    expect(only(SCHEMA, both).slice(0, 3)).toEqual(["other", "other", 7_000_000]);
+  });
+
+  it("leave the usual names where they name none, or none that is there", () => {
+    const usual = { name: "usual", service: "usual", duration_ms: 7, status: "Error" };
+    const some = { name: null, service: "gone", duration: null };
+    expect(only({ ...SCHEMA, display: some }, usual)).toEqual(["usual", "usual", 7_000_000, 1]);
   });
 });
 

@@ -6,7 +6,9 @@ import type { Trace } from "./model";
 
 type Json = Record<string, unknown>;
 
-/** A value in OTLP/JSON, where 64-bit integers are text. */
+const [LEAST_INTEGER, GREATEST_INTEGER] = [-(2n ** 63n), 2n ** 63n - 1n];
+
+/** A value in OTLP/JSON, where 64-bit integers are text. Integers that do not fit are texts, as OpenTelemetry asks for. */
 export function otlpValue(value: unknown): Json {
   if (typeof value === "string") {
     return { stringValue: value };
@@ -15,10 +17,13 @@ export function otlpValue(value: unknown): Json {
     return { boolValue: value };
   }
   if (value instanceof LosslessNumber) {
-    return { intValue: value.value };
+    const number = BigInt(value.value);
+    return number >= LEAST_INTEGER && number <= GREATEST_INTEGER
+      ? { intValue: value.value }
+      : { stringValue: value.value };
   }
   if (typeof value === "number") {
-    return Number.isInteger(value) ? { intValue: String(value) } : { doubleValue: value };
+    return Number.isSafeInteger(value) ? { intValue: String(value) } : { doubleValue: value };
   }
   if (Array.isArray(value)) {
     return { arrayValue: { values: value.map(otlpValue) } };

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { LosslessNumber } from "../lib/json";
+import { LosslessNumber, parseJson } from "../lib/json";
 import { attributesOf, eventsOf, exceptionsOf, kindOf, linksOf, statusOf } from "./details";
 import { matcherOf } from "./find";
 import { flameOf } from "./flame";
@@ -237,6 +237,19 @@ describe("OTLP", () => {
     });
     expect(otlp.resourceSpans[1].scopeSpans[0].spans[0].parentSpanId).toBe("00f067aa0ba902b7");
   });
+
+  it.each([
+    ["9223372036854775807", { intValue: "9223372036854775807" }],
+    ["-9223372036854775808", { intValue: "-9223372036854775808" }],
+    ["18446744073709551615", { stringValue: "18446744073709551615" }],
+    ["-9223372036854775809", { stringValue: "-9223372036854775809" }],
+    ["1e25", { doubleValue: 1e25 }],
+    ["9007199254740991", { intValue: "9007199254740991" }],
+    ["-3", { intValue: "-3" }],
+    ["0.5", { doubleValue: 0.5 }],
+  ])("has integers of 64 bits only: %s", (json, value) =>
+    expect(otlpValue(parseJson(`[${json}]`))).toEqual({ arrayValue: { values: [value] } }),
+  );
 
   it("has arrays and maps", () => {
     expect(otlpValue(["a", { b: 1 }])).toEqual({
