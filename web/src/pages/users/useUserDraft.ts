@@ -1,16 +1,11 @@
 import { useMutation, useQuery } from "@tanstack/react-query";
 import { useMemo, useState } from "react";
-import { type Api, ApiError, api, askWithTag } from "../../api/client";
+import { ApiError, api, askWithTag } from "../../api/client";
 import { queryClient } from "../../api/queries";
-import { type AttributeRow, attributesOf, problemsOf, rowsOf } from "./attributes";
-import { changeOf, describeChange, mergeChanges, type Settings } from "./merge";
+import { rowsOf } from "./attributes";
+import { afterSaving, type Draft, draftOf, isChange, isTouched, settingsOf } from "./draft";
+import { changeOf, describeChange, mergeChanges } from "./merge";
 import { userChanged, userQuery } from "./queries";
-
-type Tagged = { data: Api["User"]; tag: string | null };
-
-type Draft = { readonly base: Tagged; readonly roles: string[]; readonly rows: AttributeRow[] };
-
-const settingsOf = (draft: Draft): Settings => ({ roles: draft.roles, attributes: attributesOf(draft.rows) });
 
 /** A user's roles and attributes while they are edited: nothing that was typed is lost to what others change meanwhile. */
 export function useUserDraft(username: string) {
@@ -31,7 +26,7 @@ export function useUserDraft(username: string) {
       ),
     onSuccess: (saved) => {
       queryClient.setQueryData(userQuery(username).queryKey, saved);
-      setDraft(null);
+      setDraft((now) => afterSaving(now, saved));
       void userChanged(username);
     },
     onError: (error) => {
@@ -43,8 +38,8 @@ export function useUserDraft(username: string) {
 
   // Made once for each answer, so that its rows stay the same ones.
   const fresh = useMemo(() => (stored === undefined ? null : draftOf(stored)), [stored]);
-  const dirty = draft !== null && Object.keys(changeOf(draft.base.data, settingsOf(draft))).length > 0;
-  const touched = draft !== null && (dirty || problemsOf(draft.rows).size > 0);
+  const dirty = draft !== null && isChange(draft);
+  const touched = draft !== null && isTouched(draft);
   const shown = draft !== null && (touched || draft.base.tag === stored?.tag) ? draft : fresh;
   const theirs = dirty && stored !== undefined && stored.tag !== draft.base.tag ? stored : null;
   const edit = (update: (shown: Draft) => Partial<Pick<Draft, "roles" | "rows">>) =>
@@ -82,8 +77,4 @@ export function useUserDraft(username: string) {
             },
           },
   };
-}
-
-function draftOf(stored: Tagged): Draft {
-  return { base: stored, roles: [...stored.data.roles], rows: rowsOf(stored.data.attributes) };
 }

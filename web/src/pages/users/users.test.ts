@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { attributesOf, attributesText, newRow, problemsOf, rowsOf } from "./attributes";
+import { afterSaving, draftOf, settingsOf } from "./draft";
 import { changeOf, describeChange, mergeChanges } from "./merge";
 import { attributesNamed } from "./policyAttributes";
 import { usersOfUrl } from "./url";
@@ -62,6 +63,39 @@ describe("two changes of one user", () => {
   it("are sent as what differs", () => {
     expect(changeOf(base, { ...base, roles: ["b", "a"] })).toEqual({});
     expect(changeOf(base, mine)).toEqual({ roles: ["b", "c"], attributes: mine.attributes });
+  });
+});
+
+describe("a draft that is saved", () => {
+  const user = (roles: string[], tag: string) => ({
+    data: {
+      id: "1",
+      username: "ada",
+      roles,
+      attributes: { team: "one" },
+      disabled: false,
+      must_change_password: false,
+      created_at: "2026-11-22T00:00:00Z",
+      last_login_at: null,
+    },
+    tag,
+  });
+  const sent = { ...draftOf(user(["a"], "1")), roles: ["a", "b"] };
+  const saved = user(["a", "b"], "2");
+
+  it("is done with when nothing was changed meanwhile", () => {
+    expect(afterSaving(sent, saved)).toBeNull();
+    expect(afterSaving(null, saved)).toBeNull();
+  });
+
+  it("keeps what was changed meanwhile, as a change of what was saved", () => {
+    const left = afterSaving({ ...sent, roles: ["a", "b", "c"] }, saved);
+    expect(left?.base.tag).toBe("2");
+    expect(left === null ? null : changeOf(saved.data, settingsOf(left))).toEqual({ roles: ["a", "b", "c"] });
+  });
+
+  it("keeps a row whose name is not written yet", () => {
+    expect(afterSaving({ ...sent, rows: [...sent.rows, newRow()] }, saved)).not.toBeNull();
   });
 });
 
