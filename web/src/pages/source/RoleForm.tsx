@@ -1,11 +1,11 @@
-import { Alert, Group, Radio, Select, Stack, TagsInput, Text, Textarea, TextInput } from "@mantine/core";
+import { Alert, Group, Pill, Radio, Select, Stack, TagsInput, Text, TextInput } from "@mantine/core";
 import { IconAlertTriangle } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
-import type { ReactNode } from "react";
 import { api, ask } from "../../api/client";
+import { Visible } from "../../components/Visible";
+import { PolicyEditor } from "../../editor/PolicyEditor";
 import { visible } from "../../lib/visible";
 import type { MarkedField } from "./fields";
-import classes from "./source.module.css";
 import type { Choice } from "./templates";
 
 /** What the role shall open, as a choice and as the expression that it stands for. */
@@ -20,10 +20,10 @@ export function RoleForm({
   onChoice,
   onTitle,
   onName,
-  children,
 }: {
   fields: MarkedField[];
   choice: Choice;
+  /** As it is written, with the spaces around it. */
   expression: string;
   title: string;
   name: string;
@@ -32,8 +32,6 @@ export function RoleForm({
   onChoice: (choice: Choice) => void;
   onTitle: (title: string) => void;
   onName: (name: string) => void;
-  /** What is said about the expression. */
-  children: ReactNode;
 }) {
   const [first] = fields;
   return (
@@ -87,22 +85,16 @@ export function RoleForm({
           That includes what is sent later, whoever it is about. Give it to few people.
         </Alert>
       )}
-      <Textarea
+      <PolicyEditor
         label="Policy"
         description={
           choice.kind === "own"
             ? `For example: ${fields.find(({ type }) => type === "string")?.ref ?? "ServiceName"} == "checkout"`
             : "What the choice above says in CEL. Change it to write your own."
         }
-        className={classes.code}
-        autosize
-        minRows={1}
-        maxRows={12}
-        spellCheck={false}
         value={expression}
-        onChange={(event) => onChoice({ kind: "own", expression: event.currentTarget.value })}
+        onChange={(expression) => onChoice({ kind: "own", expression })}
       />
-      {children}
       <Group grow align="start" preventGrowOverflow={false}>
         <TextInput
           label="Title of the policy"
@@ -180,6 +172,15 @@ function Values({
           acceptValueOnBlur
           maxDropdownHeight={280}
           splitChars={[]}
+          renderPill={({ value, onRemove }) => (
+            <Pill
+              withRemoveButton
+              {...(onRemove === undefined ? {} : { onRemove })}
+              removeButtonProps={{ "aria-label": `Remove ${visible(value ?? "")}` }}
+            >
+              <Visible text={value ?? ""} most={80} />
+            </Pill>
+          )}
         />
       )}
     </Group>

@@ -3,12 +3,14 @@ import { IconAlertTriangle, IconInfoCircle } from "@tabler/icons-react";
 import { useMutation, useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { type Api, ApiError } from "../../api/client";
+import { rolesQuery } from "../../api/queries";
 import { useMe } from "../../app/useMe";
 import { ErrorNotice } from "../../components/ErrorNotice";
+import { checkQuery } from "../../editor/queries";
 import { visible } from "../../lib/visible";
+import { roleQuery } from "../roles/queries";
 import { counted } from "./numbers";
-import { PolicyCheck, usePolicyCheck } from "./PolicyCheck";
-import { roleQuery, takeRole } from "./queries";
+import { takeRole } from "./queries";
 import { RoleForm } from "./RoleForm";
 import { Seen } from "./Seen";
 import { StepBar } from "./StepBar";
@@ -43,31 +45,33 @@ export function RoleStep({
   const choice: Choice =
     draft.choice ??
     (likely === undefined ? { kind: "everything" } : { kind: "values", ref: likely.ref, values: [] });
-  const expression = expressionOf(choice, model.fields).trim();
+  const written = expressionOf(choice, model.fields);
+  const expression = written.trim();
   const title = draft.title ?? titleOf(choice, model.fields);
   const name = draft.name ?? roleNameOf(choice);
   const noName = whyNoRoleName(name);
-  const check = usePolicyCheck(expression);
-  const existing = useQuery({ ...roleQuery(name), enabled: noName === null });
+  // The editor's own check of the same text.
+  const check = useQuery({ ...checkQuery(written), enabled: false });
+  const roles = useQuery(rolesQuery);
+  const isThere = noName === null && roles.data?.roles.some((role) => role.name === name) === true;
+  const role = useQuery({ ...roleQuery(name), enabled: isThere });
+  const existing = isThere ? role.data?.data : undefined;
   const take = useMutation({
     mutationFn: () => takeRole(me.username, name, { title: title.trim(), expression }),
     onSuccess: () => setTaken(name),
   });
-  const invalid =
-    check.data !== undefined && check.data.expression === expression && !check.data.result.valid;
   const missing =
     choice.kind === "values" && expression === ""
       ? "Choose a value."
       : expression === ""
         ? "Write an expression."
-        : invalid
+        : check.data?.valid === false
           ? "Mend the expression."
           : title.trim() === ""
             ? "Give the policy a title."
             : noName;
   const hasIt =
-    me.roles.includes(name) &&
-    existing.data?.policies.some((policy) => policy.expression === expression) === true;
+    me.roles.includes(name) && existing?.policies.some((policy) => policy.expression === expression) === true;
   const change = (next: Partial<RoleDraft>) => {
     take.reset();
     onDraft({ ...draft, ...next });
@@ -93,7 +97,7 @@ export function RoleStep({
       <RoleForm
         fields={usable}
         choice={choice}
-        expression={expression}
+        expression={written}
         title={title}
         name={name}
         nameError={draft.name === null ? null : noName}
@@ -101,21 +105,19 @@ export function RoleStep({
         onChoice={(next) => change({ choice: next })}
         onTitle={(next) => change({ title: next })}
         onName={(next) => change({ name: next })}
-      >
-        <PolicyCheck check={check} expression={expression} />
-      </RoleForm>
-      {existing.data != null && !hasIt && !take.isPending && (
+      />
+      {existing !== undefined && !hasIt && !take.isPending && (
         <Alert
           color="blue"
           variant="light"
           icon={<IconInfoCircle aria-hidden />}
           title={`The role ${name} exists`}
         >
-          It has {counted(existing.data.policies.length, "policy", "policies")} and{" "}
-          {counted(existing.data.members.length, "member")}
-          {existing.data.members.length === 0
+          It has {counted(existing.policies.length, "policy", "policies")} and{" "}
+          {counted(existing.members.length, "member")}
+          {existing.members.length === 0
             ? ""
-            : ` (${existing.data.members.slice(0, 5).map(visible).join(", ")}${existing.data.members.length > 5 ? ", …" : ""})`}
+            : ` (${existing.members.slice(0, 5).map(visible).join(", ")}${existing.members.length > 5 ? ", …" : ""})`}
           . This policy is added to it, for all of them. Choose another name to leave it alone.
         </Alert>
       )}
@@ -139,7 +141,7 @@ export function RoleStep({
           disabled={missing !== null || hasIt}
           onClick={() => take.mutate()}
         >
-          {existing.data == null ? "Create the role and take it" : "Add to the role and take it"}
+          {existing === undefined ? "Create the role and take it" : "Add to the role and take it"}
         </Button>
         <Button variant={hasIt || taken !== null ? "filled" : "default"} onClick={onNext}>
           {taken === null ? (held.length > 0 ? "Continue" : "Skip") : "Continue"}

@@ -5,6 +5,7 @@ import {
   type Changes,
   candidatesOf,
   changed,
+  changedSince,
   differences,
   fieldKey,
   type Mark,
@@ -138,6 +139,30 @@ describe("policies", () => {
 
   it("read no column of what is no longer marked", () => {
     expect(changed("M", "k", mark({ column: "c", policy: false }), { filterable: false }).column).toBeNull();
+  });
+});
+
+describe("what is left once a change is stored", () => {
+  const before = byKey([field("M", "old")]);
+  const sent: Changes = {
+    ...change("M", "new"),
+    ...change("M", "old", { filterable: false, policy: false }),
+  };
+
+  it("is nothing when nothing was changed meanwhile", () => {
+    expect(changedSince(sent, sent, before)).toEqual({});
+  });
+
+  it("is what was changed meanwhile", () => {
+    const later = { ...change("M", "new", { policy: false }), ...change("M", "other") };
+    expect(changedSince(sent, { ...sent, ...later }, before)).toEqual(later);
+  });
+
+  it("is a way back from what was undone meanwhile", () => {
+    expect(changedSince(sent, {}, before)).toEqual({
+      ...change("M", "new", { filterable: false, policy: false }),
+      ...change("M", "old"),
+    });
   });
 });
 

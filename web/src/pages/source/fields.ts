@@ -185,6 +185,29 @@ export function changed(map: string, name: string, mark: Mark, change: Partial<M
   return { ...next, policy, column: next.filterable || policy ? next.column : null };
 }
 
+/** What is left to save once `sent` is stored over `before`: what was changed meanwhile. What was undone meanwhile is a
+ * change back to what it was. */
+export function changedSince(sent: Changes, now: Changes, before: ReadonlyMap<string, MarkedField>): Changes {
+  const left: Record<string, Changes[string]> = {};
+  for (const [key, change] of Object.entries(sent)) {
+    if (now[key] === undefined) {
+      const field = before.get(key);
+      const mark =
+        field === undefined
+          ? { ...change.mark, filterable: false, policy: false, column: null }
+          : markOf(field);
+      left[key] = { ...change, mark };
+    }
+  }
+  for (const [key, change] of Object.entries(now)) {
+    const stored = sent[key];
+    if (stored === undefined || !sameMark(stored.mark, change.mark)) {
+      left[key] = change;
+    }
+  }
+  return left;
+}
+
 export type Difference = {
   kind: "marked" | "changed" | "unmarked";
   key: string;

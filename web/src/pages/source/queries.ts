@@ -1,6 +1,9 @@
 import { queryOptions } from "@tanstack/react-query";
 import { api, ask, askWithTag } from "../../api/client";
-import { queryClient } from "../../api/queries";
+import { queryClient, rolesQuery } from "../../api/queries";
+import { draftOf, newPolicy } from "../roles/draft";
+import { roleQuery, saveRole } from "../roles/queries";
+import { userChanged, userQuery } from "../users/queries";
 
 /** The binding and the marked fields, with the tag that a change of them names. */
 export const schemaQuery = queryOptions({
@@ -34,26 +37,15 @@ export const ddlQuery = queryOptions({
   refetchOnWindowFocus: false,
 });
 
-/** A role with its tag; `null` for none. Asked of the list first: that a name is free is no failure. */
-async function roleOf(name: string) {
-  const { roles } = await ask(api.GET("/roles"));
-  return roles.some((role) => role.name === name)
-    ? await askWithTag(api.GET("/roles/{name}", { params: { path: { name } } }))
-    : null;
-}
-
-export const roleQuery = (name: string) =>
-  queryOptions({
-    queryKey: ["role", name, "if any"],
-    queryFn: async () => (await roleOf(name))?.data ?? null,
-  });
-
 /** After a change of the binding or the fields: what follows from them. */
 export async function sourceChanged(): Promise<void> {
   await Promise.all([
     queryClient.invalidateQueries({ queryKey: schemaQuery.queryKey, exact: true }),
     queryClient.invalidateQueries({ queryKey: ddlQuery.queryKey }),
     queryClient.invalidateQueries({ queryKey: ["filter-schema"] }),
+    // Which expressions are policies depends on what is marked.
+    queryClient.invalidateQueries({ queryKey: ["policy-check"] }),
+    queryClient.invalidateQueries({ queryKey: ["policy-fixes"] }),
   ]);
 }
 
@@ -82,16 +74,15 @@ export async function takeRole(
   role: string,
   policy: { title: string; expression: string },
 ): Promise<void> {
-  const path = { name: role };
-  const existing = await roleOf(role);
-  const policies = existing?.data.policies ?? [];
+  const { roles } = await queryClient.fetchQuery({ ...rolesQuery, staleTime: 0 });
+  const existing = roles.some(({ name }) => name === role)
+    ? await queryClient.fetchQuery({ ...roleQuery(role), staleTime: 0 })
+    : null;
+  const policies = existing === null ? [] : draftOf(existing.data.policies, existing.data.revision);
   if (!policies.some(({ expression }) => expression === policy.expression)) {
-    const header = existing?.tag == null ? {} : { "If-Match": existing.tag };
-    await ask(
-      api.PUT("/roles/{name}", { params: { path, header }, body: { policies: [...policies, policy] } }),
-    );
+    await saveRole(role, [...policies, newPolicy(policy)], existing?.tag ?? null);
   }
-  const user = await askWithTag(api.GET("/users/{username}", { params: { path: { username } } }));
+  const user = await queryClient.fetchQuery({ ...userQuery(username), staleTime: 0 });
   if (!user.data.roles.includes(role)) {
     const header = user.tag === null ? {} : { "If-Match": user.tag };
     await ask(
@@ -101,9 +92,9 @@ export async function takeRole(
       }),
     );
   }
-  await Promise.all(
-    [["me"], ["roles"], ["role"], ["users"], ["user"], ["filter-schema"], ["filter-values"]].map((queryKey) =>
-      queryClient.invalidateQueries({ queryKey }),
-    ),
-  );
+  await Promise.all([
+    userChanged(username),
+    queryClient.invalidateQueries({ queryKey: ["filter-schema"] }),
+    queryClient.invalidateQueries({ queryKey: ["filter-values"] }),
+  ]);
 }

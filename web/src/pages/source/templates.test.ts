@@ -64,7 +64,7 @@ describe("a role", () => {
 
   it("cannot be called just anything", () => {
     expect(whyNoRoleName("on-call.eu_1")).toBeNull();
-    expect(whyNoRoleName("On call")).toMatch(/characters/);
+    expect(whyNoRoleName("On call")).toMatch(/small letter/);
     expect(whyNoRoleName("admin")).toMatch(/administration/);
   });
 });

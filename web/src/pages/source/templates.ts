@@ -1,3 +1,4 @@
+import { nameProblem } from "../roles/draft";
 import { type MarkedField, quoted } from "./fields";
 
 /** What a first role shall open. */
@@ -77,12 +78,10 @@ export function roleNameOf(choice: Choice): string {
   return slug === "" || slug === "traces" ? "my-traces" : slug;
 }
 
-/** Why a name is none for a role; `null` when it is one. */
+/** Why a name will not do for a first role; `null` when it does. */
 export function whyNoRoleName(name: string): string | null {
   if (name === "admin") {
     return "“admin” gives administration. Choose another name, so that others can have this role without administering.";
   }
-  return /^[a-z0-9][a-z0-9._-]{0,63}$/.test(name)
-    ? null
-    : "1 to 64 of the characters a–z, 0–9, dot, underscore and hyphen; begins with a letter or digit.";
+  return nameProblem(name);
 }

@@ -6,13 +6,18 @@ import {
   type Candidate,
   type Changes,
   changed,
+  changedSince,
   differences,
   type Mark,
+  type MarkedField,
   markNow,
   marksToSend,
 } from "./fields";
 import { schemaQuery, sourceChanged } from "./queries";
 import { refusalOf } from "./refusals";
+
+/** The changes that a save sends, and what they are changes of. */
+type Sent = { changes: Changes; before: ReadonlyMap<string, MarkedField> };
 
 export type FieldChanges = ReturnType<typeof useFieldChanges>;
 
@@ -27,7 +32,7 @@ export function useFieldChanges(schema: { model: Api["AccessModel"]; tag: string
   const diff = useMemo(() => differences(marked ?? [], changes), [marked, changes]);
 
   const save = useMutation({
-    mutationFn: async () => {
+    mutationFn: async ({ changes }: Sent) => {
       const fields = marksToSend(marked ?? [], changes);
       try {
         const { data, tag } = await askWithTag(
@@ -41,9 +46,10 @@ export function useFieldChanges(schema: { model: Api["AccessModel"]; tag: string
         throw new Refused(error, fields);
       }
     },
-    onSuccess: async (saved) => {
+    onSuccess: async (saved, sent) => {
       client.setQueryData(schemaQuery.queryKey, saved);
-      setChanges({});
+      // Saving can take minutes, and fields can be ticked meanwhile.
+      setChanges((now) => changedSince(sent.changes, now, sent.before));
       await sourceChanged();
     },
     onError: (error) => {
@@ -96,7 +102,8 @@ export function useFieldChanges(schema: { model: Api["AccessModel"]; tag: string
       save.reset();
       setChanges({});
     },
-    save: (then?: () => void) => save.mutate(undefined, then === undefined ? {} : { onSuccess: then }),
+    save: (then?: () => void) =>
+      save.mutate({ changes, before: stored }, then === undefined ? {} : { onSuccess: then }),
   };
 }
 
