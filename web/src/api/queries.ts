@@ -25,6 +25,8 @@ export const meQuery = queryOptions({
     }
   },
   staleTime: 60_000,
+  // Another window may have logged in as somebody else.
+  refetchOnWindowFocus: "always",
 });
 
 /** All roles; for administrators. */

@@ -11,6 +11,7 @@ import {
   VisuallyHidden,
 } from "@mantine/core";
 import { useDisclosure } from "@mantine/hooks";
+import { notifications } from "@mantine/notifications";
 import {
   IconChevronDown,
   IconClipboardList,
@@ -24,8 +25,10 @@ import {
 import { useMutation } from "@tanstack/react-query";
 import { Link, Outlet, useRouter, useRouterState } from "@tanstack/react-router";
 import { useEffect } from "react";
-import { api, ask } from "../api/client";
+import { ApiError, api, ask } from "../api/client";
 import { meQuery, queryClient } from "../api/queries";
+import { errorText } from "../components/errorText";
+import { Visible } from "../components/Visible";
 import { DisplaySwitches } from "./DisplaySwitches";
 import { HelpButton } from "./Help";
 import classes from "./Layout.module.css";
@@ -107,12 +110,26 @@ export function Layout() {
 function AccountMenu() {
   const me = useMe();
   const router = useRouter();
+  const leave = async () => {
+    queryClient.clear();
+    queryClient.setQueryData(meQuery.queryKey, null);
+    // Nothing can be saved any more.
+    await router.navigate({ to: "/login", ignoreBlocker: true });
+  };
   const logout = useMutation({
     mutationFn: () => ask(api.POST("/logout")),
-    onSettled: async () => {
-      queryClient.clear();
-      queryClient.setQueryData(meQuery.queryKey, null);
-      await router.navigate({ to: "/login" });
+    onSuccess: leave,
+    onError: (error) => {
+      // A session that had ended already needs no more.
+      if (error instanceof ApiError && error.status === 401) {
+        return leave();
+      }
+      notifications.show({
+        color: "red",
+        autoClose: false,
+        title: "You are still logged in",
+        message: <Visible text={`${errorText(error)} Try to log out again.`} />,
+      });
     },
   });
   return (

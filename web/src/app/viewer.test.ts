@@ -1,0 +1,71 @@
+import { QueryClient, QueryObserver } from "@tanstack/react-query";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import type { Api } from "../api/client";
+import { meQuery } from "../api/queries";
+import { watchViewer } from "./viewer";
+
+const alice: Api["Me"] = {
+  id: "a",
+  username: "alice",
+  roles: [],
+  attributes: {},
+  is_admin: false,
+  must_change_password: false,
+  preview: null,
+  auth: "session",
+};
+const bob: Api["Me"] = { ...alice, id: "b", username: "bob" };
+
+describe("the answers that a page holds", () => {
+  let client: QueryClient;
+  let unwatch: () => void;
+  const onOther = vi.fn();
+  const trace = ["trace", "1"];
+
+  beforeEach(() => {
+    onOther.mockClear();
+    client = new QueryClient();
+    unwatch = watchViewer(client, onOther);
+    client.setQueryData(meQuery.queryKey, alice);
+    client.setQueryData(trace, "alice's");
+  });
+  afterEach(() => unwatch());
+
+  it("stay while the same person looks", () => {
+    client.setQueryData(meQuery.queryKey, { ...alice, roles: ["support"] });
+    expect(client.getQueryData(trace)).toBe("alice's");
+    expect(onOther).not.toHaveBeenCalled();
+  });
+
+  it("go when another is logged in, with the results of changes", async () => {
+    await client
+      .getMutationCache()
+      .build(client, { mutationFn: async () => "a token" })
+      .execute(undefined);
+    client.setQueryData(meQuery.queryKey, bob);
+    expect(client.getQueryData(trace)).toBeUndefined();
+    expect(client.getQueryData(meQuery.queryKey)).toEqual(bob);
+    expect(client.getMutationCache().getAll()).toEqual([]);
+    expect(onOther).toHaveBeenCalledOnce();
+  });
+
+  it("go when another is logged in after nobody was", () => {
+    client.setQueryData(meQuery.queryKey, null);
+    client.setQueryData(meQuery.queryKey, bob);
+    expect(client.getQueryData(trace)).toBeUndefined();
+  });
+
+  it("go when a preview begins and when it ends, and are asked for anew where they are shown", async () => {
+    const queryFn = vi.fn(async () => "of the preview");
+    const stop = new QueryObserver(client, { queryKey: trace, queryFn, staleTime: 60_000 }).subscribe(
+      () => {},
+    );
+    client.setQueryData(meQuery.queryKey, { ...alice, preview: { roles: ["support"], attributes: {} } });
+    await vi.waitFor(() => expect(client.getQueryData(trace)).toBe("of the preview"));
+    client.setQueryData(meQuery.queryKey, alice);
+    expect(client.getQueryData(trace)).toBeUndefined();
+    await vi.waitFor(() => expect(queryFn).toHaveBeenCalledTimes(2));
+    expect(onOther).not.toHaveBeenCalled();
+    stop();
+  });
+});
