@@ -15,6 +15,8 @@ const alice: Api["Me"] = {
   auth: "session",
 };
 const bob: Api["Me"] = { ...alice, id: "b", username: "bob" };
+const withRole: Api["Me"] = { ...alice, roles: ["support"] };
+const previewing: Api["Me"] = { ...alice, preview: { roles: ["support"], attributes: {} } };
 
 describe("the answers that a page holds", () => {
   let client: QueryClient;
@@ -32,7 +34,7 @@ describe("the answers that a page holds", () => {
   afterEach(() => unwatch());
 
   it("stay while the same person looks", () => {
-    client.setQueryData(meQuery.queryKey, { ...alice, roles: ["support"] });
+    client.setQueryData(meQuery.queryKey, withRole);
     expect(client.getQueryData(trace)).toBe("alice's");
     expect(onOther).not.toHaveBeenCalled();
   });
@@ -60,7 +62,7 @@ describe("the answers that a page holds", () => {
     const stop = new QueryObserver(client, { queryKey: trace, queryFn, staleTime: 60_000 }).subscribe(
       () => {},
     );
-    client.setQueryData(meQuery.queryKey, { ...alice, preview: { roles: ["support"], attributes: {} } });
+    client.setQueryData(meQuery.queryKey, previewing);
     await vi.waitFor(() => expect(client.getQueryData(trace)).toBe("of the preview"));
     client.setQueryData(meQuery.queryKey, alice);
     expect(client.getQueryData(trace)).toBeUndefined();

@@ -2,16 +2,23 @@ import { Combobox, Input, Loader, Pill, PillsInput, Text, useCombobox } from "@m
 import { useDebouncedValue } from "@mantine/hooks";
 import { IconAlertTriangle, IconX } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
-import { type KeyboardEvent, useEffect, useId, useRef, useState } from "react";
+import { type KeyboardEvent, type Ref, useEffect, useId, useImperativeHandle, useRef, useState } from "react";
 import { api, ask } from "../../api/client";
 import { Visible } from "../../components/Visible";
 import { visible } from "../../lib/visible";
 import classes from "./ConditionEntry.module.css";
-import { type Condition, conditionText, editText, operatorsOf, quoted, shownValues } from "./conditions";
+import { type Condition, editText, operatorsOf, quoted, shownValues } from "./conditions";
+import { withTyped } from "./entry";
 import { type Field, fieldsLike } from "./fields";
 import type { Operator } from "./operators";
 import { type Read, readConditions, type Stage, stageOf } from "./parse";
 import type { Window } from "./range";
+
+/** For what runs the search from elsewhere. */
+export type EntryHandle = {
+  /** The conditions with what is typed and not yet taken; `null` when that cannot be read, which the entry then says. */
+  take: () => readonly Read[] | null;
+};
 
 /** The conditions of a search: pieces to edit and remove, and an entry that takes what is typed and offers what fits. */
 export function ConditionEntry({
@@ -22,6 +29,7 @@ export function ConditionEntry({
   window,
   onChange,
   onRun,
+  ref,
 }: {
   reads: readonly Read[];
   fields: readonly Field[];
@@ -31,6 +39,7 @@ export function ConditionEntry({
   window: Window | undefined;
   onChange: (reads: readonly Read[]) => void;
   onRun: () => void;
+  ref: Ref<EntryHandle>;
 }) {
   const combobox = useCombobox();
   const entry = useRef<HTMLInputElement>(null);
@@ -61,32 +70,30 @@ export function ConditionEntry({
     combobox.openDropdown();
   };
 
-  const commit = (whole: string) => {
-    const read = readConditions(whole, fields, maxValues);
-    const wrong = read.find((one) => "problem" in one);
-    if (wrong !== undefined && "problem" in wrong) {
+  /** The conditions with what is typed, which leaves the entry; `null` when it cannot be read, which is then said. */
+  const taken = (whole: string): readonly Read[] | null => {
+    const next = withTyped(reads, editing, whole, fields, { maxConditions, maxValues });
+    // It would cover what is wrong.
+    combobox.closeDropdown();
+    if ("problem" in next) {
       setText(whole);
-      setProblem(wrong.problem);
-      // It would cover what is wrong.
-      combobox.closeDropdown();
-      return;
+      setProblem(next.problem);
+      return null;
     }
-    const kept = reads.filter((_, place) => place !== editing);
-    const texts = new Set(kept.map(textOf));
-    const fresh = read.filter((one) => !texts.has(textOf(one)));
-    if (kept.length + fresh.length > maxConditions) {
-      setText(whole);
-      setProblem(`A search may have ${maxConditions} conditions. Remove one first.`);
-      combobox.closeDropdown();
-      return;
-    }
-    const at = editing ?? kept.length;
-    onChange([...kept.slice(0, at), ...fresh, ...kept.slice(at)]);
     setText("");
     setProblem(null);
     setEditing(null);
-    combobox.closeDropdown();
+    return next.reads;
   };
+
+  const commit = (whole: string) => {
+    const next = taken(whole);
+    if (next !== null) {
+      onChange(next);
+    }
+  };
+
+  useImperativeHandle(ref, () => ({ take: () => (text.trim() === "" ? reads : taken(text)) }));
 
   const remove = (place: number) => {
     onChange(reads.filter((_, other) => other !== place));
@@ -278,12 +285,6 @@ export function ConditionEntry({
 }
 
 const TYPES = { string: "text", string_array: "list of text", boolean: "true or false", number: "number" };
-
-function textOf(read: Read): string {
-  return "condition" in read
-    ? conditionText(read.condition, read.condition.field.ref, read.condition.operator.name)
-    : read.text;
-}
 
 function operatorsLike(field: Field, typed: string): Operator[] {
   const lower = typed.trim().toLowerCase();

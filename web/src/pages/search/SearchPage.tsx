@@ -2,7 +2,7 @@ import { Alert, Button, Group, List, Stack, Switch } from "@mantine/core";
 import { IconArrowBackUp, IconRefresh } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate, useSearch as useUrl } from "@tanstack/react-router";
-import { useCallback, useMemo, useState } from "react";
+import { useCallback, useMemo, useRef, useState } from "react";
 import { ApiError } from "../../api/client";
 import { filterSchemaQuery } from "../../api/queries";
 import { useZone } from "../../app/settings";
@@ -12,10 +12,9 @@ import { PageTitle } from "../../components/PageTitle";
 import { Visible } from "../../components/Visible";
 import { instantOf } from "../../lib/time";
 import { type Asked, askedOf } from "./asked";
-import { ConditionEntry } from "./ConditionEntry";
+import { ConditionEntry, type EntryHandle } from "./ConditionEntry";
 import { CopyMenu } from "./CopyMenu";
 import { DEFAULT_COLUMNS } from "./columns";
-import { addressText } from "./conditions";
 import { errorsOnly, filterableFields } from "./fields";
 import { NotBound, NothingFound } from "./NothingFound";
 import type { Read } from "./parse";
@@ -28,8 +27,9 @@ import { type Sort, sorted } from "./sorting";
 import type { SearchState } from "./state";
 import { TimeRange } from "./TimeRange";
 import { Toolbar } from "./Toolbar";
-import { columnsOf, rangeOf, type SearchUrl, withRange } from "./url";
+import { columnsOf, rangeOf, type SearchUrl, withRange, withReads } from "./url";
 import { useSearch } from "./useSearch";
+import { type Zoom, zoomsTo } from "./zoom";
 
 export function SearchPage() {
   const url = useUrl({ from: "/app/search" });
@@ -58,22 +58,35 @@ export function SearchPage() {
 
   const go = (next: SearchUrl, replace = false) =>
     void navigate({ to: "/search", search: next, replace, resetScroll: false });
-  const [zoomedFrom, setZoomedFrom] = useState<readonly Range[]>([]);
+  const entry = useRef<EntryHandle>(null);
+  /** Searches otherwise, with what is typed. What cannot be read is said at the entry, and not searched for. */
+  const ask = (next: SearchUrl) => {
+    const reads = entry.current?.take() ?? asked.reads;
+    go(reads === asked.reads ? next : withReads(next, reads, fields));
+  };
+  const search = () => {
+    const reads = entry.current?.take() ?? null;
+    if (reads === null) {
+      return;
+    }
+    const next = withReads(url, reads, fields);
+    if (reads === asked.reads || next.where === url.where) {
+      run.again();
+    } else {
+      go(next);
+    }
+  };
+  const [zooms, setZooms] = useState<readonly Zoom[]>([]);
+  const zoomed = zoomsTo(zooms, range);
+  const before = zoomed.at(-1)?.from;
   const setRange = (next: Range) => {
-    setZoomedFrom([]);
-    go(withRange(url, next));
+    setZooms([]);
+    ask(withRange(url, next));
   };
-  const setReads = (reads: readonly Read[]) => {
-    const { where: _, ...rest } = url;
-    const read = reads.filter((one) => "condition" in one).map((one) => one.condition);
-    // What cannot be read stays as it was written until somebody removes it.
-    const wrong = reads.filter((one) => "problem" in one).map((one) => one.text);
-    const where = [addressText(read, fields), ...wrong].filter(Boolean).join(" and ");
-    go(where === "" ? rest : { ...rest, where });
-  };
+  const setReads = (reads: readonly Read[]) => go(withReads(url, reads, fields));
   const setErrors = (errors: boolean) => {
     const { errors: _, ...rest } = url;
-    go(errors ? { ...rest, errors } : rest);
+    ask(errors ? { ...rest, errors } : rest);
   };
   const setSort = (next: Sort) => {
     const { sort: _, ...rest } = url;
@@ -98,12 +111,13 @@ export function SearchPage() {
     <>
       <PageTitle title="Search">
         <CopyMenu question={state?.question} />
-        <Button size="xs" leftSection={<IconRefresh size={16} aria-hidden />} onClick={run.again}>
+        <Button size="xs" leftSection={<IconRefresh size={16} aria-hidden />} onClick={search}>
           Search
         </Button>
       </PageTitle>
       <Stack gap="sm">
         <ConditionEntry
+          ref={entry}
           reads={asked.reads}
           fields={fields}
           maxConditions={limits.max_conditions - (url.errors === true ? 1 : 0)}
@@ -115,20 +129,14 @@ export function SearchPage() {
         <Group justify="space-between" gap="sm">
           <Group gap="sm">
             <TimeRange range={range} window={state?.question.window} onChange={setRange} />
-            {zoomedFrom.length > 0 && (
+            {before !== undefined && (
               <Button
                 size="xs"
                 variant="light"
                 leftSection={<IconArrowBackUp size={16} aria-hidden />}
-                onClick={() => {
-                  const before = zoomedFrom.at(-1);
-                  setZoomedFrom(zoomedFrom.slice(0, -1));
-                  if (before !== undefined) {
-                    go(withRange(url, before));
-                  }
-                }}
+                onClick={() => ask(withRange(url, before))}
               >
-                Back to {rangeLabel(zoomedFrom.at(-1) ?? range, zone)}
+                Back to {rangeLabel(before, zone)}
               </Button>
             )}
             {(canErrors || url.errors === true) && (
@@ -199,14 +207,13 @@ export function SearchPage() {
                     complete={shown.status === "done" && shown.cursor === null}
                     marked={marked}
                     onZoom={(from, to) => {
-                      setZoomedFrom([...zoomedFrom, range]);
-                      go(
-                        withRange(url, {
-                          kind: "absolute",
-                          from: shortTime(instantOf(from)),
-                          to: shortTime(instantOf(to)),
-                        }),
-                      );
+                      const closer: Range = {
+                        kind: "absolute",
+                        from: shortTime(instantOf(from)),
+                        to: shortTime(instantOf(to)),
+                      };
+                      setZooms([...zoomed, { from: range, to: closer }]);
+                      ask(withRange(url, closer));
                     }}
                   />
                   <ScatterLegend loaded={shown.cursor === null ? null : shown.traces.length} />

@@ -1,5 +1,8 @@
 import { parseInstant } from "../../lib/time";
 import { type Column, DEFAULT_COLUMNS, isColumn } from "./columns";
+import { addressText } from "./conditions";
+import type { Field } from "./fields";
+import type { Read } from "./parse";
 import { DEFAULT_RANGE, parseLength, type Range } from "./range";
 import { isSort, type Sort } from "./sorting";
 
@@ -80,6 +83,19 @@ export function withRange(
   return range.kind === "absolute"
     ? { ...rest, from: range.from, to: range.to }
     : { ...rest, ...(range.text === DEFAULT_RANGE.text ? {} : { last: range.text }) };
+}
+
+/** The address with other conditions. */
+export function withReads(
+  { where: _, ...rest }: SearchUrl,
+  reads: readonly Read[],
+  fields: readonly Field[],
+): SearchUrl {
+  const read = reads.filter((one) => "condition" in one).map((one) => one.condition);
+  // What cannot be read stays as it was written until somebody removes it.
+  const wrong = reads.filter((one) => "problem" in one).map((one) => one.text);
+  const where = [addressText(read, fields), ...wrong].filter(Boolean).join(" and ");
+  return where === "" ? rest : { ...rest, where };
 }
 
 export function columnsOf({ columns }: SearchUrl): readonly Column[] {
