@@ -1,4 +1,12 @@
-import { Alert, createTheme, Drawer, type MantineColorsTuple, Menu, Modal } from "@mantine/core";
+import {
+  Alert,
+  createTheme,
+  Drawer,
+  type MantineColorsTuple,
+  Menu,
+  Modal,
+  Notification,
+} from "@mantine/core";
 
 const blue: MantineColorsTuple = [
   "#e8f4fd",
@@ -29,6 +37,8 @@ export const theme = createTheme({
   components: {
     // In its own colour a title has too little contrast on the tinted ground.
     Alert: Alert.extend({ styles: { title: { color: "var(--mantine-color-text)" } } }),
+    // Its grey has too little contrast.
+    Notification: Notification.extend({ styles: { description: { color: "var(--tw-quiet)" } } }),
     // Their crosses have no text of their own.
     Modal: Modal.extend({ defaultProps: { closeButtonProps: { "aria-label": "Close" } } }),
     // A menu holds items and nothing else: the first of them takes the focus.
