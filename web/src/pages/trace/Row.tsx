@@ -8,7 +8,8 @@ import { serviceColour } from "../../lib/colours";
 import { formatDuration } from "../../lib/duration";
 import { Flag, isError } from "../../trace/flags";
 import { nameOf, serviceNameOf, type Trace } from "../../trace/model";
-import classes from "./trace.module.css";
+import page from "./trace.module.css";
+import classes from "./waterfall.module.css";
 
 const INDENT = 12;
 const NAME = 160;
@@ -94,7 +95,7 @@ export const Row = memo(function Row(properties: Properties) {
           <span className={classes.inside}>
             {(end - index - 1).toLocaleString("en")} more
             {troubledInside > 0 && (
-              <span className={classes.errorText}>
+              <span className={page.errorText}>
                 , {troubledInside.toLocaleString("en")} {troubledInside === 1 ? "error" : "errors"}
               </span>
             )}

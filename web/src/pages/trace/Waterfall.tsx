@@ -9,8 +9,8 @@ import { rowOf } from "../../trace/rows";
 import { ticksOf } from "../../trace/scale";
 import { Row } from "./Row";
 import { Splitter } from "./Splitter";
-import classes from "./trace.module.css";
 import type { TraceState } from "./useTraceState";
+import classes from "./waterfall.module.css";
 
 /** Heights in pixels: of a row with name and bar beside each other, of one with the bar below, of the scale. */
 const ROW = 26;
