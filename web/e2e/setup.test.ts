@@ -2,7 +2,7 @@ import { beforeAll, describe, expect, test } from "vitest";
 import { type Visitor, visitor } from "./browser";
 import { environment } from "./environment";
 import { at, logIn, quiet, shown, submitLogIn } from "./pages";
-import { administrator } from "./service";
+import { administrator, EVERYTHING, ensureSetUp, person, READER } from "./service";
 import { OWN_PASSWORD } from "./session";
 
 const { adminPassword } = environment();
@@ -166,7 +166,8 @@ describe("a role", () => {
   test("cannot be saved with an error", async () => {
     const { page } = admin;
     await page.getByRole("button", { name: "Review and save" }).click();
-    await expect.poll(() => page.getByRole("dialog").count()).toBe(0);
+    await shown(page.getByText("Policy 1 has errors"));
+    expect(await page.getByRole("dialog").count()).toBe(0);
     expect((await (await administrator()).ask("GET", "/roles/tenant-support")).status).toBe(404);
   });
 
@@ -240,7 +241,22 @@ describe("a user", () => {
     await support.context.close();
     const again = await visitor("sam again");
     await logIn(again.page, "sam");
+    await again.page.goto(at("/search?last=24h"));
+    await quiet(again.page);
+    const rows = again.page.getByRole("table", { name: "Traces found" }).locator("tr[data-trace]");
+    const listed = await rows.evaluateAll((rows) => rows.map((row) => row.getAttribute("data-trace") ?? ""));
     await again.context.close();
+    expect(listed.length).toBeGreaterThan(3);
+    // Not by the service's own answers for him: by what the spans say, read by somebody who may read all.
+    const everybody = await person(await ensureSetUp(), READER, [EVERYTHING]);
+    const tenants = await someTenants();
+    for (const trace of listed.slice(0, 20)) {
+      const { spans } = await everybody.call<{ spans: { SpanAttributes: Record<string, string> }[] }>(
+        "GET",
+        `/traces/${trace}`,
+      );
+      expect(spans.some((span) => tenants.includes(span.SpanAttributes["tenant.id"] ?? ""))).toBe(true);
+    }
   });
 });
 
