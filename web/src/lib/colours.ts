@@ -15,3 +15,18 @@ export function serviceColour(service: string): string {
   const hue = HUES[value % HUES.length] ?? 0;
   return `light-dark(hsl(${hue} 62% ${38 + ((value >>> 8) % 3) * 4}%), hsl(${hue} 62% ${62 + ((value >>> 8) % 3) * 4}%))`;
 }
+
+/** Relative luminance of WCAG 2, of a colour as `rgb(…)`. */
+function luminance(colour: string): number {
+  const [red = 0, green = 0, blue = 0] = (colour.match(/[\d.]+/g) ?? []).map((part) => {
+    const share = Number(part) / 255;
+    return share <= 0.04045 ? share / 12.92 : ((share + 0.055) / 1.055) ** 2.4;
+  });
+  return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
+}
+
+/** Black or white: what is easier to read on a colour given as `rgb(…)`; one of them always has a contrast of 4.5. */
+export function legibleOn(colour: string): "black" | "white" {
+  // The luminance at which both have the same contrast.
+  return luminance(colour) > 0.1791 ? "black" : "white";
+}

@@ -155,7 +155,7 @@ function drawSpan(
     context.beginPath();
     context.rect(left, y, room - 4, LANE);
     context.clip();
-    context.fillStyle = colours.onBar;
+    context.fillStyle = colours.onServices[trace.service[span] ?? 0] ?? "black";
     context.fillText(visible(nameOf(trace, span).slice(0, 80)), Math.max(left, 0) + 4, y + LANE / 2);
     context.restore();
   }

@@ -1,16 +1,17 @@
 import { useComputedColorScheme } from "@mantine/core";
 import { useMemo } from "react";
-import { serviceColour } from "../../lib/colours";
+import { legibleOn, serviceColour } from "../../lib/colours";
 import type { Trace } from "../../trace/model";
 
 /** Colours for drawing, where `light-dark()` means nothing: of each service by number, and of what marks spans. */
 export type Colours = {
   readonly dark: boolean;
   readonly services: readonly string[];
+  /** Text on the colour of each service. */
+  readonly onServices: readonly string[];
   readonly error: string;
   readonly mark: string;
   readonly text: string;
-  readonly onBar: string;
 };
 
 export function useColours(trace: Trace): Colours {
@@ -24,13 +25,14 @@ export function useColours(trace: Trace): Colours {
       probe.style.color = colour;
       return getComputedStyle(probe).color;
     };
+    const services = trace.services.map((service) => resolve(serviceColour(service.name)));
     const colours = {
       dark,
-      services: trace.services.map((service) => resolve(serviceColour(service.name))),
+      services,
+      onServices: services.map(legibleOn),
       error: dark ? "#ff8787" : "#c92a2a",
       mark: dark ? "#ffd43b" : "#e67700",
       text: dark ? "#c9c9c9" : "#000000",
-      onBar: dark ? "#000000" : "#ffffff",
     };
     probe.remove();
     return colours;
