@@ -109,6 +109,9 @@ async fn every_supported_type_of_structural_column_works() {
         }
         let whole = admin.get("/traces/trace%202").await.expect(200).body;
         assert_eq!(whole["spans"].as_array().unwrap().len(), 2, "{table}");
+        // What pages show of a span is told with it: its columns have names of their own here.
+        let display = &whole["schema"]["display"];
+        assert_eq!((&display["duration"], &display["status"]), (&json!("duration"), &json!("status")));
         let at = whole["spans"][0]["start time"].as_str().unwrap();
         assert!(at.ends_with('Z'), "{table}: {at}");
         admin.get("/traces/trace%201").await.problem(404, "trace_not_found");
