@@ -108,6 +108,7 @@ impl AppDb {
     pub async fn open(url: &str, now: Timestamp) -> Result<Self, DbError> {
         let db = Self::connect(url, true).await?;
         db.migrate_with(migrations::MIGRATIONS, now).await?;
+        db.catch_up(now).await?;
         Ok(db)
     }
 

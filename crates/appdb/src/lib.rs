@@ -15,12 +15,14 @@ mod callers;
 mod database;
 mod documents;
 mod error;
+mod history;
 mod inspect;
 mod metrics;
 mod migrations;
 mod postgres;
 mod records;
 mod roles;
+mod row_batches;
 mod rows;
 mod secrets;
 mod sessions;
@@ -36,6 +38,7 @@ pub use audit_query::{AuditFilter, AuditRecord};
 pub use audit_verify::{AuditPlace, AuditRemoval, ChainFault, VerifiedAudit};
 pub use database::{AppDb, ReadTx, WriteTx};
 pub use error::DbError;
+pub use history::{Change, ModelState, NewChange};
 pub use inspect::{DbInspection, SchemaState};
 pub use records::{
     ADMIN_ROLE, ApiKey, AttributeSet, NewApiKey, NewSession, NewUser, PasswordHash, Policy, Preview, Role,

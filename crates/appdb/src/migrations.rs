@@ -36,6 +36,12 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
         sql: include_str!("../migrations/0003_narrowed_keys_audit_anchor.sql"),
         postgres: include_str!("../migrations/0003_bytewise_order.postgres.sql"),
     },
+    Migration {
+        version: 4,
+        name: "history",
+        sql: include_str!("../migrations/0004_history.sql"),
+        postgres: include_str!("../migrations/0004_bytewise_order.postgres.sql"),
+    },
 ];
 
 /// Brings the schema up to date inside `tx`, or refuses when what was applied is not what this program knows.
@@ -59,9 +65,7 @@ pub(crate) async fn migrate(
         sqlx::query("SET LOCAL statement_timeout = 0").execute(tx.statements()).await?;
     }
     for migration in missing {
-        for statement in migration.statements(backend) {
-            sqlx::query(statement).execute(tx.statements()).await?;
-        }
+        // First, so that a step can tell the time.
         sqlx::query(
             "INSERT INTO schema_migrations (version, name, sha256, applied_at) VALUES ($1, $2, $3, $4)",
         )
@@ -71,6 +75,9 @@ pub(crate) async fn migrate(
         .bind(now.as_micros())
         .execute(tx.statements())
         .await?;
+        for statement in migration.statements(backend) {
+            sqlx::query(statement).execute(tx.statements()).await?;
+        }
     }
     Ok(())
 }

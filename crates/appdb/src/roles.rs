@@ -8,6 +8,7 @@ use tracewarden_model::Timestamp;
 use crate::database::{ReadTx, WriteTx};
 use crate::error::DbError;
 use crate::records::{Policy, Role};
+use crate::row_batches::Value;
 use crate::rows;
 
 fn role(row: &AnyRow) -> Result<Role, DbError> {
@@ -20,7 +21,7 @@ fn role(row: &AnyRow) -> Result<Role, DbError> {
     })
 }
 
-fn policy(row: &AnyRow) -> Result<Policy, DbError> {
+pub(crate) fn policy(row: &AnyRow) -> Result<Policy, DbError> {
     Ok(Policy {
         title: rows::text(row, "title")?,
         expression: rows::text(row, "expression")?,
@@ -138,39 +139,51 @@ impl WriteTx {
     /// # Errors
     /// [`DbError`] when the database fails.
     pub async fn put_role(&mut self, name: &str, policies: &[Policy], at: Timestamp) -> Result<u64, DbError> {
-        sqlx::query("UPDATE role_revision SET last = last + 1 WHERE id = 1")
+        self.put_roles(&[(name, policies)], at).await
+    }
+
+    /// Creates or replaces roles, each named once, and gives the revision of the last; those of the others come before it.
+    ///
+    /// # Errors
+    /// [`DbError`] when the database fails, or a role is named twice.
+    pub async fn put_roles(&mut self, roles: &[(&str, &[Policy])], at: Timestamp) -> Result<u64, DbError> {
+        let count = rows::signed(u64::try_from(roles.len()).unwrap_or(u64::MAX))?;
+        sqlx::query("UPDATE role_revision SET last = last + $1 WHERE id = 1")
+            .bind(count)
             .execute(self.statements())
             .await?;
         let row =
             sqlx::query("SELECT last FROM role_revision WHERE id = 1").fetch_one(self.statements()).await?;
-        let revision = rows::unsigned(&row, "last")?;
-        sqlx::query(
-            "INSERT INTO roles (name, revision, created_at, updated_at) VALUES ($1, $2, $3, $3) \
-             ON CONFLICT (name) DO UPDATE SET revision = excluded.revision, updated_at = excluded.updated_at",
-        )
-        .bind(name)
-        .bind(rows::signed(revision)?)
-        .bind(at.as_micros())
-        .execute(self.statements())
-        .await?;
-        sqlx::query("DELETE FROM role_policies WHERE role = $1")
-            .bind(name)
-            .execute(self.statements())
-            .await?;
-        for (position, policy) in (0_i64..).zip(policies) {
-            sqlx::query(
-                "INSERT INTO role_policies (role, position, title, expression, description) \
-                 VALUES ($1, $2, $3, $4, $5)",
-            )
-            .bind(name)
-            .bind(position)
-            .bind(policy.title.as_str())
-            .bind(policy.expression.as_str())
-            .bind(policy.description.as_deref())
-            .execute(self.statements())
-            .await?;
-        }
-        Ok(revision)
+        let last = rows::unsigned(&row, "last")?;
+        let first = rows::signed(last)?.saturating_sub(count).saturating_add(1);
+        let time = Value::Number(at.as_micros());
+        let written: Vec<_> = (first..)
+            .zip(roles)
+            .map(|(revision, &(name, _))| [Value::Text(name), Value::Number(revision), time, time])
+            .collect();
+        let replace =
+            "ON CONFLICT (name) DO UPDATE SET revision = excluded.revision, updated_at = excluded.updated_at";
+        self.insert_rows("roles (name, revision, created_at, updated_at)", &written, replace).await?;
+        let names: Vec<&str> = roles.iter().map(|&(name, _)| name).collect();
+        self.delete_named("DELETE FROM role_policies WHERE role", &names).await?;
+        let policies: Vec<_> = roles
+            .iter()
+            .flat_map(|&(name, policies)| {
+                (0_i64..).zip(policies).map(move |(position, policy)| {
+                    let Policy { title, expression, description } = policy;
+                    [
+                        Value::Text(name),
+                        Value::Number(position),
+                        Value::Text(title),
+                        Value::Text(expression),
+                        Value::optional_text(description.as_deref()),
+                    ]
+                })
+            })
+            .collect();
+        let place = "role_policies (role, position, title, expression, description)";
+        self.insert_rows(place, &policies, "").await?;
+        Ok(last)
     }
 
     /// Deletes a role with its assignments; whether it existed.
@@ -178,8 +191,14 @@ impl WriteTx {
     /// # Errors
     /// [`DbError`] when the database fails.
     pub async fn delete_role(&mut self, name: &str) -> Result<bool, DbError> {
-        let done =
-            sqlx::query("DELETE FROM roles WHERE name = $1").bind(name).execute(self.statements()).await?;
-        Ok(done.rows_affected() > 0)
+        Ok(self.delete_roles(&[name]).await? > 0)
+    }
+
+    /// Deletes roles with their assignments; how many existed.
+    ///
+    /// # Errors
+    /// [`DbError`] when the database fails.
+    pub async fn delete_roles(&mut self, names: &[&str]) -> Result<u64, DbError> {
+        self.delete_named("DELETE FROM roles WHERE name", names).await
     }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use sqlx::any::AnyPoolOptions;
 use sqlx::{AnyConnection, AnyPool, Connection as _, Executor as _};
+use tokio::time::{Instant, sleep};
 
 use crate::error::DbError;
 
@@ -12,11 +13,12 @@ use crate::error::DbError;
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 const CONNECTIONS_MAX: u32 = 8;
 
-const NEW: &str = "PRAGMA busy_timeout = 5000; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; \
-                   PRAGMA foreign_keys = ON; PRAGMA trusted_schema = OFF";
-/// Without the journal's mode: a file that turns out to be somebody else's must stay as it is.
-const EXISTING: &str = "PRAGMA busy_timeout = 5000; PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON; \
-                        PRAGMA trusted_schema = OFF";
+/// Between two looks at whether the file is free.
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// Without the journal's mode, which the file keeps: one that turns out to be somebody else's must stay as it is.
+const SETUP: &str = "PRAGMA busy_timeout = 5000; PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON; \
+                     PRAGMA trusted_schema = OFF";
 
 /// Opens the file, which exists, or is created with mode 0600 when `create`.
 pub(crate) async fn connect(path: &Path, create: bool) -> Result<AnyPool, DbError> {
@@ -25,20 +27,22 @@ pub(crate) async fn connect(path: &Path, create: bool) -> Result<AnyPool, DbErro
     } else if !path.is_file() {
         return Err(DbError::Configuration(format!("there is no file `{}`", path.display())));
     }
-    let setup = if create { NEW } else { EXISTING };
     let url = file_url(path)?;
     // The pool tries until its time is over and then does not say what was wrong.
     let mut first = AnyConnection::connect(&url).await?;
-    first.execute(setup).await.map_err(|error| unusable(path, error))?;
+    first.execute(SETUP).await.map_err(|error| unusable(path, error))?;
+    if create {
+        keep_a_log_ahead(&mut first).await.map_err(|error| unusable(path, error))?;
+    }
     first.close().await?;
     let pool = AnyPoolOptions::new()
         .max_connections(CONNECTIONS_MAX)
         .acquire_timeout(PATIENCE)
         // What ends a connection to a file ends it while it works, and it is looked at when it comes back.
         .test_before_acquire(false)
-        .after_connect(move |connection, _| {
+        .after_connect(|connection, _| {
             Box::pin(async move {
-                connection.execute(setup).await?;
+                connection.execute(SETUP).await?;
                 Ok(())
             })
         })
@@ -58,6 +62,25 @@ pub(crate) async fn connect(path: &Path, create: bool) -> Result<AnyPool, DbErro
         .connect(&url)
         .await?;
     Ok(pool)
+}
+
+/// Readers then never wait for the writer. Of several processes that start together each asks for it, and changing the
+/// mode takes the file for itself without waiting, whatever `busy_timeout` says.
+async fn keep_a_log_ahead(connection: &mut AnyConnection) -> Result<(), sqlx::Error> {
+    let begun = Instant::now();
+    loop {
+        match connection.execute("PRAGMA journal_mode = WAL").await {
+            Err(error) if is_busy(&error) && begun.elapsed() < PATIENCE => sleep(PAUSE).await,
+            done => return done.map(drop),
+        }
+    }
+}
+
+fn is_busy(error: &sqlx::Error) -> bool {
+    /// `SQLITE_BUSY`, in the lowest byte of each of its kinds.
+    const BUSY: u32 = 5;
+    let code = error.as_database_error().and_then(|inner| inner.code());
+    code.and_then(|code| code.parse::<u32>().ok()).is_some_and(|code| code & 0xFF == BUSY)
 }
 
 fn unusable(path: &Path, error: sqlx::Error) -> DbError {
@@ -85,23 +108,24 @@ pub(crate) fn path(rest: &str) -> Result<PathBuf, DbError> {
 }
 
 /// The file holds password and token hashes: it must not be readable by others even for a moment, and SQLite gives its
-/// side files the same mode.
+/// side files the same mode. It appears under its name only after it is closed: closing a file gives up all locks that the
+/// process holds on it, so opening one that other connections of this process have open already would take theirs away.
 fn create_private(path: &Path) -> Result<(), DbError> {
     let refuse = |error: std::io::Error| DbError::Configuration(format!("{}: {error}", path.display()));
-    let mut options = std::fs::OpenOptions::new();
-    options.write(true).create(true).truncate(false);
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::OpenOptionsExt as _;
-        options.mode(0o600);
+    if !path.try_exists().map_err(refuse)? {
+        let directory = path.parent().unwrap_or(Path::new("/"));
+        let new = tempfile::Builder::new().prefix(".tracewarden-").tempfile_in(directory).map_err(refuse)?;
+        match new.into_temp_path().persist_noclobber(path) {
+            Ok(()) => {}
+            Err(lost) if lost.error.kind() == std::io::ErrorKind::AlreadyExists => {}
+            Err(lost) => return Err(refuse(lost.error)),
+        }
     }
-    let file = options.open(path).map_err(refuse)?;
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt as _;
-        file.set_permissions(std::fs::Permissions::from_mode(0o600)).map_err(refuse)?;
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).map_err(refuse)?;
     }
-    drop(file);
     Ok(())
 }
 
@@ -180,6 +204,42 @@ mod tests {
             assert_eq!(rows(&pool).await, count);
             sqlx::query("INSERT INTO t VALUES ('a')").execute(&other).await.unwrap();
         }
+    }
+
+    /// As replicas and tests do. Each holds its locks and writes while others still arrive.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+    async fn many_may_open_a_new_file_at_once() {
+        sqlx::any::install_default_drivers();
+        let directory = tempfile::tempdir().unwrap();
+        for round in 0..30 {
+            let path = directory.path().join(format!("{round}.db"));
+            let openers: Vec<_> = (0..8)
+                .map(|_| {
+                    let path = path.clone();
+                    tokio::spawn(async move {
+                        let pool = connect(&path, true).await.unwrap();
+                        let mut tx = pool.begin_with("BEGIN IMMEDIATE").await.unwrap();
+                        sqlx::query("CREATE TABLE IF NOT EXISTS t (a BIGINT)")
+                            .execute(&mut *tx)
+                            .await
+                            .unwrap();
+                        let next = "INSERT INTO t SELECT count(*) FROM t";
+                        sqlx::query(next).execute(&mut *tx).await.unwrap();
+                        tx.commit().await.unwrap();
+                    })
+                })
+                .collect();
+            for opener in openers {
+                opener.await.unwrap();
+            }
+            let pool = connect(&path, false).await.unwrap();
+            let found = sqlx::query("SELECT count(DISTINCT a) FROM t").fetch_one(&pool).await.unwrap();
+            assert_eq!(found.try_get::<i64, _>(0).unwrap(), 8, "each saw what those before it wrote");
+        }
+        let left = std::fs::read_dir(directory.path()).unwrap();
+        let stray = left
+            .filter(|file| file.as_ref().unwrap().file_name().to_string_lossy().starts_with(".tracewarden-"));
+        assert_eq!(stray.count(), 0, "nothing is left of those who came too late");
     }
 
     #[test]

@@ -6,6 +6,7 @@ mod access_models;
 mod audit;
 mod crash;
 mod fixture;
+mod history;
 mod identity;
 mod postgres_server;
 mod pruning;

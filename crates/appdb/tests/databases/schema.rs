@@ -1,29 +1,51 @@
 //! Databases that an earlier program made, and ones that are not up to date.
 
 use sha2::{Digest as _, Sha256};
-use tracewarden_appdb::{AppDb, DbError, GENESIS_HASH};
+use tracewarden_appdb::{AppDb, Change, DbError, GENESIS_HASH};
 
 use crate::fixture::{Fixture, at, on_both};
 
 on_both!(an_earlier_schema_is_brought_up_to_date, only_a_current_schema_is_opened_as_it_is);
 
-/// The steps with their checksums as released programs wrote them: a released step that is edited fails here.
-const RELEASED: [(&str, &str, &str); 2] = [
-    (
-        "initial",
-        include_str!("../../migrations/0001_initial.sql"),
-        "766cf8e0cc9f74727ff12c4333b46d29903b03e60e957fe51ceea622ce33411a",
-    ),
-    (
-        "role_revision",
-        include_str!("../../migrations/0002_role_revision.sql"),
-        "2d43cde18f1d25c35d8069d39d9727156258c8abb17593a6c62390602ddbabff",
-    ),
+/// A step with its checksums as released programs wrote them: a released step that is edited fails here.
+struct Step {
+    name: &'static str,
+    sql: &'static str,
+    /// What only PostgreSQL needs.
+    postgres: &'static str,
+    /// On SQLite, on PostgreSQL.
+    sha256: [&'static str; 2],
+}
+
+const RELEASED: [Step; 3] = [
+    Step {
+        name: "initial",
+        sql: include_str!("../../migrations/0001_initial.sql"),
+        postgres: "",
+        sha256: ["766cf8e0cc9f74727ff12c4333b46d29903b03e60e957fe51ceea622ce33411a"; 2],
+    },
+    Step {
+        name: "role_revision",
+        sql: include_str!("../../migrations/0002_role_revision.sql"),
+        postgres: "",
+        sha256: ["2d43cde18f1d25c35d8069d39d9727156258c8abb17593a6c62390602ddbabff"; 2],
+    },
+    Step {
+        name: "narrowed_keys_audit_anchor",
+        sql: include_str!("../../migrations/0003_narrowed_keys_audit_anchor.sql"),
+        postgres: include_str!("../../migrations/0003_bytewise_order.postgres.sql"),
+        sha256: [
+            "eed17b1203cea91293f99f9c4067a31d1f8e8ca3f46064e53de2134a50ffd9b1",
+            "95d9a116bb1c9376f3f85fa08c8e3c20a5d0abe693937c43ba8a3162aa279714",
+        ],
+    },
 ];
 
 const DATA: &[&str] = &[
     "INSERT INTO roles (name, revision, created_at, updated_at) VALUES ('reader', 7, 1, 2)",
-    "INSERT INTO role_policies (role, position, title, expression) VALUES ('reader', 0, 't', 'true')",
+    "INSERT INTO role_policies (role, position, title, expression, description) VALUES ('reader', 0, 't', 'true', 'd')",
+    "INSERT INTO access_models (version, document, created_at, created_by_id, created_by_name) \
+     VALUES (4, '{\"binding\": null, \"fields\": []}', 2, 'u1', 'Ada')",
     "INSERT INTO users (id, username, username_folded, password_hash, must_change_password, disabled, created_at, \
      attributes) VALUES ('u1', 'Ada', 'ada', 'x', 0, 0, 3, '{\"team\": \"a\"}')",
     "INSERT INTO user_roles (user_id, role) VALUES ('u1', 'reader')",
@@ -39,9 +61,13 @@ async fn make(fixture: &Fixture, steps: usize) {
             .to_owned(),
     ];
     let apply = |statements: &mut Vec<String>, version: usize| {
-        let (name, sql, sha256) = RELEASED[version - 1];
-        assert_eq!(hex::encode(Sha256::digest(sql)), sha256, "a released step was edited");
-        statements.push(sql.to_owned());
+        let Step { name, sql, postgres, sha256 } = &RELEASED[version - 1];
+        let (sql, sha256) = match fixture {
+            Fixture::Sqlite { .. } => ((*sql).to_owned(), sha256[0]),
+            Fixture::Postgres(_) => (format!("{sql}{postgres}"), sha256[1]),
+        };
+        assert_eq!(hex::encode(Sha256::digest(&sql)), sha256, "a released step was edited");
+        statements.push(sql);
         statements.push(format!("INSERT INTO schema_migrations VALUES ({version}, '{name}', '{sha256}', 0)"));
     };
     apply(&mut statements, 1);
@@ -69,6 +95,25 @@ async fn check(fixture: &Fixture) {
     assert_eq!(tx.secret("cursor").await.unwrap(), Some(vec![1, 2]));
     assert_eq!(tx.audit_anchor().await.unwrap(), (0, GENESIS_HASH.to_owned()));
     assert_eq!(tx.verify_audit(|_, _| ()).await.unwrap().unwrap().records, 0);
+    let began = Change {
+        number: 1,
+        at: at(9),
+        by_id: String::new(),
+        by_name: String::new(),
+        action: "upgrade".to_owned(),
+        target: None,
+        model_version: 4,
+    };
+    assert_eq!(tx.changes(None, 9).await.unwrap(), [began]);
+    let state = tx.model_state(Some(1)).await.unwrap().unwrap();
+    assert_eq!(
+        state,
+        tx.model_state(None).await.unwrap().unwrap(),
+        "the history begins with what was stored"
+    );
+    assert_eq!(state.roles.keys().collect::<Vec<_>>(), ["admin", "reader"]);
+    assert_eq!(state.roles["reader"], role.policies);
+    assert_eq!((state.model.version, state.tests.as_str()), (4, ""));
     drop(tx);
     let mut tx = db.begin_write().await.unwrap();
     assert_eq!(tx.put_role("other", &[], at(10)).await.unwrap(), 8, "revisions go on");
@@ -78,14 +123,14 @@ async fn check(fixture: &Fixture) {
 }
 
 async fn an_earlier_schema_is_brought_up_to_date(fixture: &Fixture) {
-    make(fixture, 1).await;
-    check(fixture).await;
-    let again = match fixture {
-        Fixture::Sqlite { .. } => Fixture::sqlite(),
-        Fixture::Postgres(_) => Fixture::postgres(),
-    };
-    make(&again, 2).await;
-    check(&again).await;
+    for steps in 1..=RELEASED.len() {
+        let earlier = match fixture {
+            Fixture::Sqlite { .. } => Fixture::sqlite(),
+            Fixture::Postgres(_) => Fixture::postgres(),
+        };
+        make(&earlier, steps).await;
+        check(&earlier).await;
+    }
 }
 
 async fn only_a_current_schema_is_opened_as_it_is(fixture: &Fixture) {

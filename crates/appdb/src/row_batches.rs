@@ -1,0 +1,73 @@
+//! Writing many rows with few statements: on a server each statement is a round trip, and other writers wait.
+
+use sqlx::AssertSqlSafe;
+
+use crate::database::WriteTx;
+use crate::error::DbError;
+
+/// In one statement. With the widest rows far below the 32,766 parameters that SQLite takes.
+const ROWS_MAX: usize = 100;
+
+/// A value of a row.
+#[derive(Clone, Copy)]
+pub(crate) enum Value<'a> {
+    Number(i64),
+    Text(&'a str),
+    /// A text that is absent: an absent number would need its type.
+    NoText,
+}
+
+impl<'a> Value<'a> {
+    pub(crate) fn optional_text(text: Option<&'a str>) -> Self {
+        text.map_or(Self::NoText, Self::Text)
+    }
+}
+
+impl WriteTx {
+    /// Inserts rows into `place`: a table and its columns, `table (a, b)`, in the order of the values. `conflict` says what
+    /// happens to rows that exist; empty for an error.
+    pub(crate) async fn insert_rows<const WIDTH: usize>(
+        &mut self,
+        place: &'static str,
+        rows: &[[Value<'_>; WIDTH]],
+        conflict: &'static str,
+    ) -> Result<(), DbError> {
+        for chunk in rows.chunks(ROWS_MAX) {
+            let places: Vec<String> = (0..chunk.len()).map(|row| parameters(row, WIDTH)).collect();
+            // Nothing of the rows is in the text.
+            let statement = format!("INSERT INTO {place} VALUES {} {conflict}", places.join(", "));
+            let mut query = sqlx::query(AssertSqlSafe(statement));
+            for value in chunk.iter().flatten() {
+                query = match *value {
+                    Value::Number(number) => query.bind(number),
+                    Value::Text(text) => query.bind(text),
+                    Value::NoText => query.bind(None::<&str>),
+                };
+            }
+            query.execute(self.statements()).await?;
+        }
+        Ok(())
+    }
+
+    /// Deletes the rows whose column is one of `names`; `which` is the statement up to that column, with it. Gives how many
+    /// there were.
+    pub(crate) async fn delete_named(&mut self, which: &'static str, names: &[&str]) -> Result<u64, DbError> {
+        let mut deleted = 0_u64;
+        for chunk in names.chunks(ROWS_MAX) {
+            let statement = format!("{which} IN {}", parameters(0, chunk.len()));
+            let mut query = sqlx::query(AssertSqlSafe(statement));
+            for name in chunk {
+                query = query.bind(*name);
+            }
+            deleted = deleted.saturating_add(query.execute(self.statements()).await?.rows_affected());
+        }
+        Ok(deleted)
+    }
+}
+
+/// The parameters of row number `row`, in parentheses: `($1, $2)` for the first of two values.
+fn parameters(row: usize, width: usize) -> String {
+    let first = row.saturating_mul(width).saturating_add(1);
+    let names: Vec<String> = (first..).take(width).map(|number| format!("${number}")).collect();
+    format!("({})", names.join(", "))
+}

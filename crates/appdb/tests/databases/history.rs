@@ -1,0 +1,309 @@
+//! The history of the access model: what it tells is what the tables held, whatever was written in whichever order.
+
+use std::collections::BTreeSet;
+use std::time::Instant;
+
+use rand::{RngExt as _, SeedableRng as _};
+use rand_chacha::ChaCha8Rng;
+use tracewarden_appdb::{AppDb, Change, DbError, ModelState, NewChange, Policy, ReadTx};
+use tracewarden_model::{AccessModel, ColumnType, FieldRef, FieldSource, LogicalType, MarkedField};
+
+use crate::fixture::{Fixture, at, on_both};
+
+on_both!(
+    it_tells_what_the_tables_held,
+    it_begins_with_what_is_there,
+    what_is_given_up_leaves_no_change,
+    what_was_written_past_it_is_taken_in_at_the_next_start,
+    what_cannot_be_read_keeps_nobody_from_starting,
+    a_large_change_is_quick,
+);
+
+/// Changes of one run; each run is another sequence.
+const CHANGES: usize = 60;
+const RUNS: u64 = 3;
+
+fn by<'a>(time: i64, action: &'a str, target: Option<&'a str>, model_version: u64) -> NewChange<'a> {
+    NewChange { at: at(time), by: ("u1", "Ada"), action, target, model_version }
+}
+
+fn policies(random: &mut ChaCha8Rng) -> Vec<Policy> {
+    let long = "x".repeat(5_000);
+    let texts = ["true", "ServiceName == \"a'; --\"", "", "ü\n$1", long.as_str()];
+    let text = |random: &mut ChaCha8Rng| texts[random.random_range(0..texts.len())].to_owned();
+    // More than one statement's worth now and then.
+    let count = if random.random_bool(0.05) { 250 } else { random.random_range(0..4) };
+    (0..count)
+        .map(|_| Policy {
+            title: text(random),
+            expression: text(random),
+            description: random.random_bool(0.5).then(|| text(random)),
+        })
+        .collect()
+}
+
+fn model(random: &mut ChaCha8Rng, version: u64) -> AccessModel {
+    let field = |number: u32| MarkedField {
+        field: FieldRef::key("SpanAttributes", format!("key {number}")),
+        source: FieldSource::MapKey,
+        logical: LogicalType::String,
+        column_type: ColumnType::parse("String"),
+        filterable: true,
+        policy: true,
+        column: None,
+    };
+    AccessModel { version, binding: None, fields: (0..random.random_range(0..5)).map(field).collect() }
+}
+
+async fn now(db: &AppDb) -> ModelState {
+    db.begin_read().await.unwrap().model_state(None).await.unwrap().unwrap()
+}
+
+/// One change of a random kind: one role, several with deletions among them, another model, other tests, all at once.
+async fn change(db: &AppDb, random: &mut ChaCha8Rng, time: i64) {
+    const NAMES: [&str; 5] = ["admin", "a", "B-like", "a.b", "zebra"];
+    let mut tx = db.begin_write().await.unwrap();
+    let mut version = tx.access_model().await.unwrap().version;
+    let mut written: Vec<(&str, Option<Vec<Policy>>)> = Vec::new();
+    let count = random.random_range(0..=NAMES.len());
+    for name in NAMES.iter().copied().take(count) {
+        if name != "admin" && random.random_bool(0.4) {
+            if tx.role(name).await.unwrap().is_some() {
+                written.push((name, None));
+            }
+        } else if random.random_bool(0.7) {
+            written.push((name, Some(policies(random))));
+        }
+    }
+    let put: Vec<_> =
+        written.iter().filter_map(|(name, policies)| Some((*name, policies.as_deref()?))).collect();
+    let last = tx.put_roles(&put, at(time)).await.unwrap();
+    for (revision, (name, _)) in (0..=last).rev().zip(put.iter().rev()) {
+        assert_eq!(tx.role(name).await.unwrap().unwrap().revision, revision);
+    }
+    let gone: Vec<&str> =
+        written.iter().filter(|(_, policies)| policies.is_none()).map(|(name, _)| *name).collect();
+    assert_eq!(tx.delete_roles(&gone).await.unwrap(), u64::try_from(gone.len()).unwrap());
+    if random.random_bool(0.3) {
+        version += 1;
+        let model = model(random, version);
+        tx.insert_access_model(&model, at(time), ("u1", "Ada")).await.unwrap();
+    }
+    let tests = random.random_bool(0.3).then(|| format!("{{\"tests\": [{time}]}}"));
+    let roles: Vec<_> = written.iter().map(|(name, policies)| (*name, policies.as_deref())).collect();
+    tx.record_change(&by(time, "schema.import", None, version), &roles, tests.as_deref()).await.unwrap();
+    // Some change their mind at the last moment.
+    if random.random_bool(0.8) {
+        tx.commit().await.unwrap();
+    }
+}
+
+async fn it_tells_what_the_tables_held(fixture: &Fixture) {
+    let mut held: Vec<ModelState> = Vec::new();
+    for seed in 0..RUNS {
+        // Each run goes on with another process's connections.
+        let db = fixture.open().await;
+        let mut random = ChaCha8Rng::seed_from_u64(seed);
+        if held.is_empty() {
+            held.push(now(&db).await);
+        }
+        for time in 0..CHANGES {
+            change(&db, &mut random, i64::try_from(time).unwrap()).await;
+            let mut tx = db.begin_read().await.unwrap();
+            let number = usize::try_from(tx.change_number().await.unwrap()).unwrap();
+            assert!(number == held.len() || number == held.len() + 1, "numbers grow by one");
+            let state = tx.model_state(None).await.unwrap().unwrap();
+            if number > held.len() {
+                held.push(state);
+            } else {
+                assert!(state == held[number - 1], "seed {seed}, {time}: changed without a change");
+            }
+        }
+        let mut tx = db.begin_read().await.unwrap();
+        for (number, state) in (1..).zip(&held) {
+            let told = tx.model_state(Some(number)).await.unwrap().unwrap();
+            assert!(told == *state, "seed {seed}, change {number}:\n{told:?}\n{state:?}");
+        }
+        for (number, sides) in (2..).zip(held.windows(2)) {
+            told_of_one_change(&mut tx, number, sides).await;
+        }
+        let [nothing, first] = tx.change_sides(1).await.unwrap().unwrap();
+        assert!(nothing.roles.is_empty() && first == held[0]);
+        let after = u64::try_from(held.len()).unwrap() + 1;
+        for absent in [0, after, u64::MAX] {
+            assert_eq!(tx.model_state(Some(absent)).await.unwrap(), None);
+            assert_eq!(tx.change_sides(absent).await.unwrap(), None);
+        }
+        drop(tx);
+        db.close().await;
+    }
+    let changes = held.len();
+    assert!(changes > 100, "{changes}");
+}
+
+/// What is told of a change is what differs between the states around it; roles that it wrote as they were may be told, too.
+async fn told_of_one_change(tx: &mut ReadTx, number: u64, sides: &[ModelState]) {
+    let [before, after] = tx.change_sides(number).await.unwrap().unwrap();
+    for (told, held) in [(&before, &sides[0]), (&after, &sides[1])] {
+        assert!((&told.model, &told.tests) == (&held.model, &held.tests), "change {number}");
+        assert!(
+            told.roles.iter().all(|(name, policies)| held.roles.get(name) == Some(policies)),
+            "change {number}"
+        );
+    }
+    let names: BTreeSet<&String> = sides.iter().flat_map(|state| state.roles.keys()).collect();
+    for name in names {
+        let (was, is) = (sides[0].roles.get(name), sides[1].roles.get(name));
+        if was != is {
+            assert_eq!((before.roles.get(name), after.roles.get(name)), (was, is), "change {number}: {name}");
+        }
+    }
+}
+
+async fn it_begins_with_what_is_there(fixture: &Fixture) {
+    let db = AppDb::open(&fixture.url(), at(7)).await.unwrap();
+    let mut tx = db.begin_read().await.unwrap();
+    let began = Change {
+        number: 1,
+        at: at(7),
+        by_id: String::new(),
+        by_name: String::new(),
+        action: "upgrade".to_owned(),
+        target: None,
+        model_version: 0,
+    };
+    assert_eq!(tx.change(1).await.unwrap().as_ref(), Some(&began));
+    drop(tx);
+    for (time, role) in [(8, "a"), (9, "b"), (10, "c")] {
+        let mut tx = db.begin_write().await.unwrap();
+        tx.put_role(role, &[], at(time)).await.unwrap();
+        let number =
+            tx.record_change(&by(time, "role.put", Some(role), 0), &[(role, Some(&[]))], None).await.unwrap();
+        assert_eq!(i64::try_from(number).unwrap(), time - 6);
+        tx.commit().await.unwrap();
+    }
+    let mut tx = db.begin_read().await.unwrap();
+    let numbers = |changes: Vec<Change>| changes.iter().map(|change| change.number).collect::<Vec<_>>();
+    assert_eq!(numbers(tx.changes(None, 9).await.unwrap()), [4, 3, 2, 1]);
+    assert_eq!(numbers(tx.changes(None, 2).await.unwrap()), [4, 3]);
+    assert_eq!(numbers(tx.changes(Some(3), 9).await.unwrap()), [2, 1]);
+    assert_eq!(numbers(tx.changes(Some(u64::MAX), 9).await.unwrap()), [4, 3, 2, 1]);
+    let third = Change {
+        number: 3,
+        at: at(9),
+        by_id: "u1".to_owned(),
+        by_name: "Ada".to_owned(),
+        action: "role.put".to_owned(),
+        target: Some("b".to_owned()),
+        model_version: 0,
+    };
+    assert_eq!(tx.change(3).await.unwrap(), Some(third));
+    assert_eq!(tx.change(u64::MAX).await.unwrap(), None);
+}
+
+async fn what_is_given_up_leaves_no_change(fixture: &Fixture) {
+    let db = fixture.open().await;
+    let before = now(&db).await;
+    let mut tx = db.begin_write().await.unwrap();
+    tx.put_role("a", &[], at(1)).await.unwrap();
+    tx.record_change(&by(1, "role.put", Some("a"), 0), &[("a", Some(&[]))], Some("{}")).await.unwrap();
+    drop(tx);
+    let mut tx = db.begin_write().await.unwrap();
+    let twice = [("a", Some::<&[Policy]>(&[])), ("a", None)];
+    let error = tx.record_change(&by(1, "schema.import", None, 0), &twice, None).await.unwrap_err();
+    assert!(matches!(error, DbError::Conflict(_)), "{error}");
+    assert!(tx.commit().await.is_err(), "half of it must not be kept");
+    assert_eq!(db.begin_read().await.unwrap().change_number().await.unwrap(), 1);
+    assert_eq!(now(&db).await, before);
+}
+
+async fn what_was_written_past_it_is_taken_in_at_the_next_start(fixture: &Fixture) {
+    let db = fixture.open().await;
+    for role in ["changed", "deleted", "same"] {
+        let policy = Policy { title: role.to_owned(), expression: "true".to_owned(), description: None };
+        let written = [(role, Some(std::slice::from_ref(&policy)))];
+        let mut tx = db.begin_write().await.unwrap();
+        tx.put_role(role, std::slice::from_ref(&policy), at(1)).await.unwrap();
+        tx.record_change(&by(1, "role.put", Some(role), 0), &written, Some("{}")).await.unwrap();
+        tx.commit().await.unwrap();
+    }
+    db.close().await;
+    fixture
+        .run(&[
+            "UPDATE role_policies SET expression = 'false' WHERE role = 'changed'",
+            "DELETE FROM roles WHERE name = 'deleted'",
+            "INSERT INTO roles (name, revision, created_at, updated_at) VALUES ('new', 9, 1, 1)",
+            "INSERT INTO access_models (version, document, created_at, created_by_id, created_by_name) \
+             VALUES (1, '{\"binding\": null, \"fields\": []}', 2, 'u1', 'Ada')",
+        ])
+        .await;
+    for start in 5..7 {
+        // The second start finds nothing more.
+        let db = AppDb::open(&fixture.url(), at(start)).await.unwrap();
+        let mut tx = db.begin_read().await.unwrap();
+        let [newest] = <[Change; 1]>::try_from(tx.changes(None, 1).await.unwrap()).unwrap();
+        assert_eq!((newest.number, newest.at, newest.action.as_str()), (5, at(5), "upgrade"));
+        let [before, after] = tx.change_sides(5).await.unwrap().unwrap();
+        assert_eq!(before.roles.keys().collect::<Vec<_>>(), ["changed", "deleted"]);
+        assert_eq!(after.roles.keys().collect::<Vec<_>>(), ["changed", "new"]);
+        assert_eq!((before.model.version, after.model.version), (0, 1));
+        assert_eq!(after.roles["changed"][0].expression, "false");
+        assert_eq!(tx.model_state(Some(5)).await.unwrap(), tx.model_state(None).await.unwrap());
+        drop(tx);
+        db.close().await;
+    }
+}
+
+async fn what_cannot_be_read_keeps_nobody_from_starting(fixture: &Fixture) {
+    fixture.open().await.close().await;
+    fixture
+        .run(&["INSERT INTO access_models (version, document, created_at, created_by_id, created_by_name) \
+             VALUES (1, 'not a document', 2, 'u1', 'Ada')"])
+        .await;
+    let db = fixture.open().await;
+    let mut tx = db.begin_read().await.unwrap();
+    assert!(matches!(tx.model_state(None).await, Err(DbError::Corrupt(_))));
+    assert_eq!(tx.change_number().await.unwrap(), 1);
+}
+
+/// The figures are for people to look at; the bar is only against a transaction in which others give up waiting.
+async fn a_large_change_is_quick(fixture: &Fixture) {
+    let db = fixture.open().await;
+    let policies: Vec<Policy> = (0..5)
+        .map(|number| Policy {
+            title: format!("policy {number}"),
+            expression: format!(
+                "SpanAttributes[\"team\"] == \"team {number}\" && ServiceName in [\"a\", \"b\"]"
+            ),
+            description: Some("Spans of a team.".to_owned()),
+        })
+        .collect();
+    let names: Vec<String> = (0..200).map(|number| format!("role{number}")).collect();
+    for round in 0..3 {
+        let begun = Instant::now();
+        let mut tx = db.begin_write().await.unwrap();
+        let written: Vec<_> = names.iter().map(|name| (name.as_str(), policies.as_slice())).collect();
+        tx.put_roles(&written, at(round)).await.unwrap();
+        let roles: Vec<_> = names.iter().map(|name| (name.as_str(), Some(policies.as_slice()))).collect();
+        let written = begun.elapsed();
+        tx.record_change(&by(round, "schema.import", None, 0), &roles, Some("{}")).await.unwrap();
+        tx.commit().await.unwrap();
+        let took = begun.elapsed();
+        println!("200 roles, 1,000 policies: written in {written:?}, all in {took:?}");
+        assert!(took.as_secs() < 2, "{took:?}");
+    }
+    let begun = Instant::now();
+    let mut tx = db.begin_write().await.unwrap();
+    let all: Vec<&str> = names.iter().map(String::as_str).collect();
+    assert_eq!(tx.delete_roles(&all).await.unwrap(), 200);
+    println!("deleted in {:?}", begun.elapsed());
+    drop(tx);
+    let begun = Instant::now();
+    let mut tx = db.begin_read().await.unwrap();
+    let told = tx.model_state(Some(4)).await.unwrap().unwrap();
+    println!("rebuilt in {:?}", begun.elapsed());
+    let begun = Instant::now();
+    assert!(tx.change_sides(1).await.unwrap().is_some());
+    println!("what a small change did is read in {:?}", begun.elapsed());
+    assert_eq!(told.roles.values().map(Vec::len).sum::<usize>(), 1_000);
+}
