@@ -6,6 +6,7 @@
 //!
 //! Pure: no async, no I/O, no clock.
 
+mod applied;
 mod authorise;
 mod check;
 mod compiled;
@@ -19,11 +20,14 @@ mod mentions;
 mod parse;
 mod pattern;
 pub mod predicate;
+pub mod suite;
 mod syntax_errors;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod tokens;
+mod words;
 
+pub use applied::{AppliedPolicies, AppliedPolicy, apply};
 pub use authorise::{AccessScope, BrokenPolicy, PolicySource, Restriction, RolePolicy, authorise};
 pub use check::{Checked, check};
 pub use compiled::{CompiledPolicies, Reuse};
@@ -36,3 +40,4 @@ pub use mentions::{AttributeUse, RoleUse};
 pub use pattern::{Pattern, PatternError};
 pub use predicate::Predicate;
 pub use tokens::{MAX_BYTES, MAX_DEPTH, MAX_TOKENS};
+pub use words::in_words;

@@ -5,6 +5,7 @@
 
 mod error;
 mod prefix;
+mod readable;
 mod size;
 
 use regex_syntax::ast::{
@@ -13,6 +14,7 @@ use regex_syntax::ast::{
 };
 
 pub use error::PatternError;
+pub(crate) use readable::readable;
 use size::{expanded, nested_repeats};
 
 /// The largest bound of a repetition, and of repetitions within each other multiplied: RE2's own. It refuses more only

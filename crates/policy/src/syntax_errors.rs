@@ -137,7 +137,7 @@ pub(crate) fn visible(text: &str) -> String {
 }
 
 /// For a character that cannot be seen, or cannot be told from a space: what it looks like.
-fn hidden(character: char) -> Option<&'static str> {
+pub(crate) fn hidden(character: char) -> Option<&'static str> {
     match character {
         '\u{a0}'
         | '\u{1680}'

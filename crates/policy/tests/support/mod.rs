@@ -1,6 +1,8 @@
 //! An access model shaped like the OpenTelemetry exporter's table, for tests.
 #![allow(dead_code, missing_docs)]
 
+pub mod predicates;
+
 use tracewarden_model::{
     AccessModel, AttributeValue, Caller, ColumnType, FieldRef, FieldSource, LogicalType, MarkedField,
 };

@@ -1,0 +1,190 @@
+//! What stored policies ask of spans for somebody, one by one: for explaining an access decision, and for counting what
+//! somebody would see.
+//!
+//! Nothing here is a right to read. Reading needs an [`AccessScope`](crate::AccessScope), which these have no way to
+//! become; whether the same policies would give one is asked of [`authorise`] itself, so that the two cannot disagree.
+
+use std::sync::Arc;
+
+use tracewarden_model::{AccessModel, Caller, MarkedField};
+
+use crate::authorise::{BrokenPolicy, MAX_SCOPE_SIZE, PolicySource, Restriction, RolePolicy, authorise};
+use crate::compiled::{CompiledPolicies, Compiling};
+use crate::diagnostics::{Diagnostic, Span};
+use crate::lower;
+use crate::parse::on_deep_stack;
+use crate::predicate::Predicate;
+use crate::predicate::work::Budget;
+
+/// A stored policy as it applies to one caller.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AppliedPolicy {
+    /// What a span must satisfy.
+    pub predicate: Predicate,
+    /// Every field that its text names.
+    pub fields: Vec<Arc<MarkedField>>,
+}
+
+impl AppliedPolicy {
+    /// Whether it names only fields that everybody may know of.
+    pub fn is_of_filterable_fields(&self) -> bool {
+        self.fields.iter().all(|field| field.filterable)
+    }
+}
+
+/// The policies of one caller, in the order given, and what reading with them would come to.
+#[derive(Debug, Clone)]
+pub struct AppliedPolicies {
+    /// Each by itself; what is wrong with one that cannot be applied.
+    pub policies: Vec<Result<AppliedPolicy, BrokenPolicy>>,
+    /// The restriction of the caller's credential, if it has one.
+    pub restriction: Option<Result<AppliedPolicy, BrokenPolicy>>,
+    /// Why every read of this caller is refused; `None` when it is not.
+    pub refused: Option<BrokenPolicy>,
+    /// The fields that reading rests on, as [`AccessScope::rests_on`](crate::AccessScope::rests_on) tells; none when it
+    /// is refused.
+    pub rests_on: Vec<Arc<MarkedField>>,
+}
+
+impl AppliedPolicies {
+    /// What opens traces to this caller: each of these by itself, none when reading is refused. What opens nothing is left
+    /// out, and what opens everything stands alone. The restriction is not looked at.
+    pub fn opening(&self) -> Vec<&Predicate> {
+        if self.refused.is_some() {
+            return Vec::new();
+        }
+        let predicates = || self.policies.iter().flatten().map(|policy| &policy.predicate);
+        match predicates().find(|predicate| matches!(predicate, Predicate::True)) {
+            Some(everything) => vec![everything],
+            None => predicates().filter(|predicate| !matches!(predicate, Predicate::False)).collect(),
+        }
+    }
+}
+
+/// Applies stored policies to a caller, each by itself. The caller need not be who asks.
+pub fn apply<'a>(
+    policies: impl IntoIterator<Item = RolePolicy<'a>>,
+    restriction: Option<Restriction<'a>>,
+    caller: &Caller,
+    model: &AccessModel,
+    compiled: &CompiledPolicies,
+) -> AppliedPolicies {
+    let policies: Vec<RolePolicy<'a>> = policies.into_iter().collect();
+    let (refused, rests_on) = match authorise(policies.iter().copied(), restriction, caller, model, compiled)
+    {
+        Ok(scope) => (None, scope.rests_on().to_vec()),
+        Err(broken) => (Some(broken), Vec::new()),
+    };
+    let work = || {
+        let granting = compiled.under(model, true);
+        let each = policies.iter().map(|policy| one(&granting, policy.expression, policy.source(), caller));
+        let restricting = restriction.map(|restriction| {
+            let under = compiled.under(model, restriction.knows_policy_fields);
+            one(&under, restriction.expression, PolicySource::Restriction, caller)
+        });
+        (each.collect(), restricting)
+    };
+    let (policies, restriction) = on_deep_stack(work).unwrap_or_else(|| {
+        let failed = |source| {
+            let message = "the policy could not be checked: no thread could be started";
+            let diagnostics = vec![Diagnostic::new("", Span::default(), "unavailable", message)];
+            Err(BrokenPolicy { source, diagnostics })
+        };
+        let each = policies.iter().map(|policy| failed(policy.source())).collect();
+        (each, restriction.map(|_| failed(PolicySource::Restriction)))
+    });
+    AppliedPolicies { policies, restriction, refused, rests_on }
+}
+
+fn one(
+    compiling: &Compiling<'_>,
+    expression: &str,
+    source: PolicySource,
+    caller: &Caller,
+) -> Result<AppliedPolicy, BrokenPolicy> {
+    let checked = match compiling.policy(expression) {
+        Ok(checked) => checked,
+        Err(diagnostics) => return Err(BrokenPolicy { source, diagnostics }),
+    };
+    match lower::lower(&checked.root, caller, &Budget::of(lower::MAX_WORK)) {
+        // A larger one no read would apply either.
+        Ok(predicate) if predicate.size() <= MAX_SCOPE_SIZE => {
+            let fields = checked.root.fields().into_iter().map(Arc::clone).collect();
+            Ok(AppliedPolicy { predicate, fields })
+        }
+        _ => {
+            let message = "the policy is too large for this caller's roles and attributes";
+            let diagnostics = vec![Diagnostic::new(expression, checked.root.span, "too_large", message)];
+            Err(BrokenPolicy { source, diagnostics })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tracewarden_model::{ColumnType, FieldRef, FieldSource, LogicalType};
+
+    use super::*;
+
+    fn model() -> AccessModel {
+        let field = |name: &str, filterable| MarkedField {
+            field: FieldRef::column(name),
+            source: FieldSource::Column,
+            logical: LogicalType::String,
+            column_type: ColumnType::parse("String"),
+            filterable,
+            policy: true,
+            column: None,
+        };
+        AccessModel {
+            version: 1,
+            binding: None,
+            fields: vec![field("ServiceName", true), field("Secret", false)],
+        }
+    }
+
+    fn applied(expressions: &[&str], restriction: Option<&str>) -> AppliedPolicies {
+        let policies =
+            expressions.iter().map(|expression| RolePolicy { role: "r", title: expression, expression });
+        let restriction =
+            restriction.map(|expression| Restriction { expression, knows_policy_fields: false });
+        apply(policies, restriction, &Caller::default(), &model(), &CompiledPolicies::new())
+    }
+
+    #[test]
+    fn each_policy_is_told_by_itself() {
+        let found = applied(&["ServiceName == 'a'", "Secret == 'b' || false", "false"], None);
+        let filterable: Vec<bool> =
+            found.policies.iter().map(|policy| policy.as_ref().unwrap().is_of_filterable_fields()).collect();
+        assert_eq!(filterable, [true, false, true]);
+        assert_eq!(found.opening().len(), 2);
+        assert!(found.refused.is_none() && found.rests_on.len() == 2, "{found:?}");
+    }
+
+    #[test]
+    fn what_opens_everything_stands_alone() {
+        let found = applied(&["ServiceName == 'a'", "true"], None);
+        assert_eq!(found.opening(), [&Predicate::True]);
+    }
+
+    #[test]
+    fn one_broken_policy_refuses_all_and_is_named() {
+        let found = applied(&["ServiceName == 'a'", "Gone == 'b'"], None);
+        assert!(found.policies[0].is_ok());
+        let broken = found.policies[1].as_ref().unwrap_err();
+        assert_eq!(Some(broken), found.refused.as_ref());
+        assert_eq!(
+            broken.source,
+            PolicySource::Role { role: "r".to_owned(), title: "Gone == 'b'".to_owned() }
+        );
+        assert!(found.opening().is_empty() && found.rests_on.is_empty());
+    }
+
+    #[test]
+    fn a_restriction_knows_what_its_author_knows() {
+        let found = applied(&["true"], Some("ServiceName == 'a'"));
+        assert!(found.restriction.unwrap().is_ok() && found.refused.is_none());
+        let found = applied(&["true"], Some("Secret == 'a'"));
+        assert!(found.restriction.unwrap().is_err() && found.refused.is_some());
+    }
+}

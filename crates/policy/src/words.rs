@@ -1,0 +1,341 @@
+//! What a predicate asks of a span, in words that can be read aloud.
+//!
+//! The words say what the predicate says, with one thing left out: that a text must be UTF-8 to be ordered, measured or
+//! matched. Where a test holds only of a value that is there, as `is "prod"` does, that it is there is not said; where it
+//! could be taken to hold without one, as `is not "prod"` could, it is.
+
+mod clauses;
+mod presence;
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use tracewarden_model::{FieldRef, FieldSource, LogicalType, MarkedField};
+
+use crate::lower::fields::defined;
+use crate::predicate::{Atom, Junction, Predicate, Text, TextFunction};
+
+use clauses::{Names, clause};
+use presence::{fields_of, implied};
+
+/// So many parts of a junction are said; of more, how many more there are.
+const MAX_PARTS: usize = 12;
+/// So deep do junctions nest in words.
+const MAX_DEPTH: usize = 8;
+/// About as much is said as fits a screen; then only how much more there is.
+const MAX_CHARACTERS: usize = 1_500;
+
+/// Larger predicates are never sent to the store, so nobody is told of them.
+const MAX_SIZE: u64 = 100_000;
+
+/// In words, what a span must satisfy: one English clause, such as `ServiceName is "checkout" and SpanAttributes["team"]
+/// is one of "payments", "web"`; `every span` and `no span` where the span does not matter.
+///
+/// On one line, without characters that are not seen. At most a few thousand characters: long texts, lists and junctions
+/// are cut, and say by how much. Holds the values of the policy and of the caller that it was made for.
+pub fn in_words(predicate: &Predicate) -> String {
+    match predicate {
+        Predicate::True => "every span".to_owned(),
+        Predicate::False => "no span".to_owned(),
+        predicate if predicate.size() > MAX_SIZE => "a condition … that is too long to be said".to_owned(),
+        predicate => {
+            let mut speaker = Speaker { left: MAX_CHARACTERS };
+            speaker.say(predicate, &Place::default()).text(false)
+        }
+    }
+}
+
+/// What is known where a predicate stands.
+#[derive(Debug, Clone, Default)]
+struct Place<'a> {
+    depth: usize,
+    /// Fields that are known to have a value here.
+    known: HashSet<&'a FieldRef>,
+    /// Of the elements that enclosing tests go through.
+    names: Names,
+}
+
+/// Words, before it is known where brackets must stand.
+#[derive(Debug)]
+enum Said {
+    Clause(String),
+    All(Parts),
+    Any(Parts),
+}
+
+#[derive(Debug, Default)]
+struct Parts {
+    said: Vec<Said>,
+    /// How many more there are.
+    more: usize,
+}
+
+impl Parts {
+    /// Adds a part, the parts of one of the same kind in its place.
+    fn push(&mut self, part: Said, conjunction: bool) {
+        match (part, conjunction) {
+            (Said::All(parts), true) | (Said::Any(parts), false) => {
+                self.said.extend(parts.said);
+                self.more += parts.more;
+            }
+            (part, _) => self.said.push(part),
+        }
+    }
+
+    fn joined(self, conjunction: bool) -> Said {
+        match <[Said; 1]>::try_from(self.said) {
+            Ok([one]) if self.more == 0 => one,
+            Ok([one]) => Self { said: vec![one], more: self.more }.kind(conjunction),
+            Err(said) => Self { said, more: self.more }.kind(conjunction),
+        }
+    }
+
+    fn kind(self, conjunction: bool) -> Said {
+        if conjunction { Said::All(self) } else { Said::Any(self) }
+    }
+}
+
+impl Said {
+    fn text(&self, within: bool) -> String {
+        let (parts, word) = match self {
+            Self::Clause(clause) => return clause.clone(),
+            Self::All(parts) => (parts, " and "),
+            Self::Any(parts) => (parts, " or "),
+        };
+        let said: Vec<String> = parts.said.iter().map(|part| part.text(true)).collect();
+        let mut text = said.join(word);
+        if parts.more > 0 {
+            let plural = if parts.more == 1 { "" } else { "s" };
+            text.push_str(&format!("{word}… {} more condition{plural}", parts.more));
+        }
+        if within { format!("({text})") } else { text }
+    }
+}
+
+struct Speaker {
+    /// How many characters may still be said.
+    left: usize,
+}
+
+impl Speaker {
+    fn say<'a>(&mut self, predicate: &'a Predicate, place: &Place<'a>) -> Said {
+        match predicate {
+            Predicate::True => self.clause("anything holds".to_owned()),
+            Predicate::False => self.clause("nothing holds".to_owned()),
+            Predicate::And(_) | Predicate::Or(_) if place.depth >= MAX_DEPTH || self.left == 0 => {
+                Said::Clause("…".to_owned())
+            }
+            Predicate::And(junction) => self.all(junction, place),
+            Predicate::Or(junction) => self.any(junction, place),
+            Predicate::Not(junction) => match junction.parts() {
+                [Predicate::Atom(atom)] => self.atom(atom, true, place),
+                [inner] => self.negated(inner, place),
+                _ => self.clause("nothing holds".to_owned()),
+            },
+            Predicate::Atom(atom) => self.atom(atom, false, place),
+        }
+    }
+
+    fn clause(&mut self, text: String) -> Said {
+        self.left = self.left.saturating_sub(text.chars().count());
+        Said::Clause(text)
+    }
+
+    fn negated<'a>(&mut self, inner: &'a Predicate, place: &Place<'a>) -> Said {
+        let inner = self.say(inner, &Place { depth: place.depth + 1, ..place.clone() });
+        self.clause(format!("not {}", inner.text(true)))
+    }
+
+    fn any<'a>(&mut self, junction: &'a Junction, place: &Place<'a>) -> Said {
+        let mut parts = Parts::default();
+        let absent: Vec<&FieldRef> = junction.parts().iter().filter_map(asks_for_absence).collect();
+        for (at, part) in junction.parts().iter().enumerate() {
+            if at >= MAX_PARTS || self.left == 0 {
+                parts.more += junction.parts().len() - at;
+                break;
+            }
+            // The other alternatives are only about spans that have a value.
+            let own = asks_for_absence(part);
+            let mut known = place.known.clone();
+            known.extend(absent.iter().filter(|field| own.as_ref() != Some(field)));
+            let place = Place { depth: place.depth + 1, known, names: place.names.clone() };
+            parts.push(self.say(part, &place), false);
+        }
+        parts.joined(false)
+    }
+
+    fn all<'a>(&mut self, junction: &'a Junction, place: &Place<'a>) -> Said {
+        let asked: Vec<&Predicate> = junction.parts().iter().collect();
+        let has_value: HashSet<&FieldRef> = asked.iter().filter_map(|part| asks_for_value(part)).collect();
+        let mut known = place.known.clone();
+        known.extend(&has_value);
+        let inner = Place { depth: place.depth + 1, known, names: place.names.clone() };
+        let mut implied_here = HashSet::new();
+        for part in &asked {
+            implied_here.extend(implied(part, inner.depth));
+        }
+        let named = fields_of(asked.iter().copied().filter(|part| !is_guard(part)));
+        let said_already = |field: &FieldRef| place.known.contains(field) || implied_here.contains(field);
+        let kept: Vec<&Predicate> =
+            asked.iter().copied().filter(|part| !is_left_out(part, &asked, &named, &said_already)).collect();
+        let mut parts = Parts::default();
+        let mut done: HashSet<usize> = HashSet::new();
+        for (at, part) in kept.iter().enumerate() {
+            if done.contains(&at) {
+                continue;
+            }
+            if parts.said.len() >= MAX_PARTS || self.left == 0 {
+                parts.more += kept.len() - at - done.iter().filter(|other| **other > at).count();
+                break;
+            }
+            // `X is present and is not "prod"`: what is asked of the value stands right behind.
+            let about = asks_for_value(part).and_then(|field| {
+                let (other, test) = kept.iter().enumerate().find_map(|(other, test)| {
+                    let test = leaf(test)?;
+                    let fits = other != at && !done.contains(&other) && clauses::is_about(test.0, field);
+                    fits.then_some((other, test))
+                })?;
+                Some((other, clause(test.0, test.1, &inner.known, &inner.names).phrase))
+            });
+            match about {
+                Some((other, phrase)) => {
+                    let first = self.say(part, &inner);
+                    parts.push(first, true);
+                    parts.push(self.clause(phrase), true);
+                    done.insert(other);
+                }
+                None => parts.push(self.say(part, &inner), true),
+            }
+        }
+        if parts.said.is_empty() && parts.more == 0 {
+            return self.clause("anything holds".to_owned());
+        }
+        parts.joined(true)
+    }
+
+    fn atom<'a>(&mut self, atom: &'a Atom, negated: bool, place: &Place<'a>) -> Said {
+        match atom {
+            Atom::Quantified { quantifier, array, variable, body } => {
+                let subject = clauses::elements(*quantifier, array, negated, &place.names);
+                let alone = leaf(sole(body))
+                    .filter(|(test, _)| clauses::is_about_element(test, *variable))
+                    .map(|(test, negated)| clause(test, negated, &place.known, &place.names).phrase);
+                if let Some(phrase) = alone {
+                    return self.clause(format!("{subject} {phrase}"));
+                }
+                let (names, name) = place.names.with(*variable);
+                let inner = Place { depth: place.depth + 1, known: place.known.clone(), names };
+                let body = match self.say(body, &inner) {
+                    // Or what comes after would seem to be of the element too.
+                    Said::Clause(clause) => format!("({clause})"),
+                    junction => junction.text(true),
+                };
+                let (many, of) = subject.split_once(" element ").unwrap_or((&subject, ""));
+                self.clause(format!("for {many} element {name} {of}, {body}"))
+            }
+            Atom::ExactlyOne(parts) => {
+                let inner = Place { depth: place.depth + 1, ..place.clone() };
+                let mut alternatives = Parts::default();
+                for (at, part) in parts.iter().enumerate() {
+                    if at >= MAX_PARTS || self.left == 0 || inner.depth > MAX_DEPTH {
+                        alternatives.more += parts.len() - at;
+                        break;
+                    }
+                    alternatives.said.push(self.say(part, &inner));
+                }
+                let not = if negated { "not exactly one" } else { "exactly one" };
+                let text = Said::Any(alternatives).text(true);
+                self.clause(format!("{not} of {text}"))
+            }
+            atom => {
+                let clause = clause(atom, negated, &place.known, &place.names);
+                self.clause(format!("{} {}", clause.subject, clause.phrase))
+            }
+        }
+    }
+}
+
+/// A test alone, and whether its opposite is asked for.
+fn leaf(predicate: &Predicate) -> Option<(&Atom, bool)> {
+    match predicate {
+        Predicate::Atom(atom) => Some((atom, false)),
+        Predicate::Not(junction) => match junction.parts() {
+            [Predicate::Atom(atom)] => Some((atom, true)),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// What is asked of an element, when it is one test but for the element being UTF-8.
+fn sole(body: &Predicate) -> &Predicate {
+    let Predicate::And(junction) = body else { return body };
+    let mut others = junction
+        .parts()
+        .iter()
+        .filter(|part| !matches!(leaf(part), Some((Atom::Utf8(Text::Element(_)), false))));
+    match (others.next(), others.next()) {
+        (Some(one), None) => one,
+        _ => body,
+    }
+}
+
+/// The field that must have a value, when nothing else is asked.
+fn asks_for_value(predicate: &Predicate) -> Option<&FieldRef> {
+    match leaf(predicate)? {
+        (Atom::Defined(field), false) => Some(&field.field),
+        _ => None,
+    }
+}
+
+/// The field that must have no value, when nothing else is asked.
+fn asks_for_absence(predicate: &Predicate) -> Option<&FieldRef> {
+    match leaf(predicate)? {
+        (Atom::Defined(field), true) => Some(&field.field),
+        (Atom::Present(field), true) if is_text_when_present(field) => Some(&field.field),
+        _ => None,
+    }
+}
+
+/// Whether the field has a value of its type wherever it is present.
+fn is_text_when_present(field: &MarkedField) -> bool {
+    field.logical == LogicalType::String && field.source != FieldSource::JsonPath
+}
+
+/// Whether it only asks for what others need.
+fn is_guard(part: &Predicate) -> bool {
+    matches!(leaf(part), Some((Atom::Utf8(_) | Atom::Defined(_) | Atom::Present(_), _)))
+}
+
+/// What need not be said beside the other parts of a conjunction, of which these are those that `named` fields stand in.
+fn is_left_out(
+    part: &Predicate,
+    all: &[&Predicate],
+    named: &HashSet<FieldRef>,
+    has_value_already: &impl Fn(&FieldRef) -> bool,
+) -> bool {
+    match leaf(part) {
+        Some((Atom::Defined(field), false)) => has_value_already(&field.field),
+        Some((Atom::Present(field), false)) => is_text_when_present(field) && has_value_already(&field.field),
+        Some((Atom::Utf8(text), false)) => match text {
+            Text::Field(field) => named.contains(&field.field),
+            Text::Element(_) => all.iter().any(|other| !is_guard(other)),
+            Text::Literal(_) => true,
+        },
+        // A pattern says what it begins with.
+        Some((Atom::TextCall(TextFunction::StartsWith, text, Text::Literal(start)), false)) => {
+            all.iter().any(|other| match leaf(other) {
+                Some((Atom::Matches(matched, pattern), false)) => {
+                    matched == text && clauses::begins_with(pattern, start)
+                }
+                _ => false,
+            })
+        }
+        _ => false,
+    }
+}
+
+/// Whether the field has a value on every span.
+fn always_has_value(field: &Arc<MarkedField>) -> bool {
+    matches!(defined(field), Predicate::True)
+}

@@ -1,0 +1,364 @@
+//! One test in words: what it is about, and what is asked of that.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use tracewarden_model::field::escape;
+use tracewarden_model::{FieldRef, FieldSource, LogicalType, MarkedField, Number};
+
+use super::{always_has_value, is_text_when_present};
+use crate::pattern::{Pattern, readable};
+use crate::predicate::{Array, Atom, Int, Quantifier, Relation, Text, TextFunction};
+use crate::syntax_errors::visible;
+
+/// Longer names of fields, texts and patterns are cut.
+const MAX_TEXT: usize = 80;
+/// So many of a list are said.
+const MAX_LISTED: usize = 10;
+
+/// Names of elements that tests go through: `x`, `y`, `z`, `x4`, …
+#[derive(Debug, Clone, Default)]
+pub(super) struct Names(Vec<u32>);
+
+impl Names {
+    /// These and one more, with its name.
+    pub(super) fn with(&self, variable: u32) -> (Self, String) {
+        let mut names = self.clone();
+        names.0.push(variable);
+        let name = names.name(variable);
+        (names, name)
+    }
+
+    fn name(&self, variable: u32) -> String {
+        match self.0.iter().rposition(|known| *known == variable) {
+            Some(0) => "x".to_owned(),
+            Some(1) => "y".to_owned(),
+            Some(2) => "z".to_owned(),
+            Some(at) => format!("x{}", at + 1),
+            None => "the element".to_owned(),
+        }
+    }
+}
+
+/// A test: `ServiceName`, `is "checkout"`.
+pub(super) struct Clause {
+    pub(super) subject: String,
+    pub(super) phrase: String,
+}
+
+/// Whether the test is one of this field's value alone, so that what is said of the field can go on with it.
+pub(super) fn is_about(atom: &Atom, field: &FieldRef) -> bool {
+    match subject(atom) {
+        Some(Subject::Text(Text::Field(of))) | Some(Subject::Field(of)) => &of.field == field,
+        _ => false,
+    }
+}
+
+/// Whether the test is one of this element alone, so that the element needs no name.
+pub(super) fn is_about_element(atom: &Atom, variable: u32) -> bool {
+    let element = Text::Element(variable);
+    let other = match atom {
+        Atom::CompareText(_, _, other) | Atom::TextCall(_, _, other) => Some(other),
+        _ => None,
+    };
+    matches!(subject(atom), Some(Subject::Text(text)) if *text == element) && other != Some(&element)
+}
+
+/// What a test is about.
+enum Subject<'a> {
+    Text(&'a Text),
+    Field(&'a Arc<MarkedField>),
+}
+
+fn subject(atom: &Atom) -> Option<Subject<'_>> {
+    match atom {
+        Atom::CompareText(_, text, _)
+        | Atom::TextIn(text, ..)
+        | Atom::TextCall(_, text, _)
+        | Atom::TextCallAny(_, text, _)
+        | Atom::Matches(text, _)
+        | Atom::CompareInt(_, Int::TextSize(text), Int::Literal(_)) => Some(Subject::Text(text)),
+        Atom::Flag(field)
+        | Atom::CompareNumber(_, field, _)
+        | Atom::ArrayEq(Array::Field(field), _)
+        | Atom::CompareInt(_, Int::ArraySize(Array::Field(field)), Int::Literal(_)) => {
+            Some(Subject::Field(field))
+        }
+        Atom::ArrayHasAll(Array::Field(field), values) if values.len() > 1 => Some(Subject::Field(field)),
+        _ => None,
+    }
+}
+
+/// The test, or its opposite, in words. `known` are fields that are known to have a value.
+pub(super) fn clause(atom: &Atom, negated: bool, known: &HashSet<&FieldRef>, names: &Names) -> Clause {
+    let is = if negated { "is not" } else { "is" };
+    let text = |text: &Text| text_words(text, names);
+    let said = |subject: String, phrase: String| Clause { subject, phrase };
+    match atom {
+        Atom::Present(field) => {
+            said(name(field), if negated { "is absent" } else { "is present" }.to_owned())
+        }
+        Atom::Defined(field) => said(name(field), value_of_type(field, negated)),
+        Atom::Utf8(of) => said(text(of), format!("{is} valid UTF-8")),
+        Atom::CompareText(relation, left @ Text::Literal(_), right @ (Text::Field(_) | Text::Element(_))) => {
+            said(text(right), compare_text(turned(relation.swapped(), negated), left, names))
+        }
+        Atom::CompareText(relation, left, right) => {
+            said(text(left), compare_text(turned(*relation, negated), right, names))
+        }
+        Atom::TextIn(needle, values, none) => said(text(needle), one_of(values, *none != negated)),
+        Atom::TextCall(function, subject, argument) => {
+            said(text(subject), format!("{} {}", call(*function, negated), argument_words(argument, names)))
+        }
+        Atom::TextCallAny(function, subject, values) => {
+            let phrase = match (values.as_slice(), negated) {
+                ([value], _) => format!("{} {}", call(*function, negated), quoted(value)),
+                (_, false) => format!("{} one of {}", call(*function, false), texts(values)),
+                (_, true) => format!("{} none of {}", call(*function, false), texts(values)),
+            };
+            said(text(subject), phrase)
+        }
+        Atom::Matches(subject, pattern) => {
+            let matches = if negated { "does not match" } else { "matches" };
+            said(text(subject), format!("{matches} the pattern `{}`", cut(&readable(pattern), MAX_TEXT)))
+        }
+        Atom::ArrayHas(array, needle) => said(
+            elements(Quantifier::Exists, array, negated, names),
+            compare_text(Relation::Eq, needle, names),
+        ),
+        Atom::ArrayHasAll(array, values) if values.len() > 1 => {
+            let has = if negated { "does not have all of" } else { "has all of" };
+            said(array_words(array, names), format!("{has} {}", texts(values)))
+        }
+        Atom::ArrayHasAny(array, values) | Atom::ArrayHasAll(array, values) => {
+            said(elements(Quantifier::Exists, array, negated, names), one_of(values, false))
+        }
+        Atom::ArrayEq(left, right @ Array::Field(_)) => {
+            said(array_words(left, names), format!("{is} the same list as {}", array_words(right, names)))
+        }
+        Atom::ArrayEq(left, right) => {
+            said(array_words(left, names), format!("{is} the list {}", array_words(right, names)))
+        }
+        Atom::CompareInt(relation, left, right) => {
+            compare_int(turned(*relation, negated), left, right, names)
+        }
+        Atom::Flag(field) => {
+            let value = match negated {
+                false => "is true",
+                true if always_has_value(field) || known.contains(&field.field) => "is false",
+                true => "is not true",
+            };
+            said(name(field), value.to_owned())
+        }
+        Atom::CompareNumber(relation, field, number) => {
+            // Not a number is not equal to itself and not less than anything: an opposite is no other relation.
+            let not = match (negated, relation) {
+                (true, Relation::Eq) => return said(name(field), compare_number(Relation::Ne, *number)),
+                (true, Relation::Ne) => return said(name(field), compare_number(Relation::Eq, *number)),
+                (true, _) => "is not: ",
+                (false, _) => "",
+            };
+            said(name(field), format!("{not}{}", compare_number(*relation, *number)))
+        }
+        // Made of other predicates; said where those are.
+        Atom::Quantified { .. } | Atom::ExactlyOne(_) => said("something".to_owned(), "holds".to_owned()),
+    }
+}
+
+fn turned(relation: Relation, negated: bool) -> Relation {
+    if negated { relation.negated() } else { relation }
+}
+
+/// `is present`, or for what may be present without having a value of its type, which.
+fn value_of_type(field: &MarkedField, negated: bool) -> String {
+    if is_text_when_present(field) {
+        return if negated { "is absent" } else { "is present" }.to_owned();
+    }
+    let kind = match field.logical {
+        LogicalType::String => "a text",
+        LogicalType::StringArray => "a list",
+        LogicalType::Boolean => "a boolean",
+        LogicalType::Number => "a number",
+    };
+    let absent = if field.source == FieldSource::Column { "" } else { "present as " };
+    if negated { format!("is not {absent}{kind}") } else { format!("is {absent}{kind}") }
+}
+
+fn compare_text(relation: Relation, other: &Text, names: &Names) -> String {
+    let is_literal = matches!(other, Text::Literal(_));
+    let other = text_words(other, names);
+    match (relation, is_literal) {
+        (Relation::Eq, true) => format!("is {other}"),
+        (Relation::Ne, true) => format!("is not {other}"),
+        (Relation::Eq, false) => format!("is the same as {other}"),
+        (Relation::Ne, false) => format!("is not the same as {other}"),
+        (Relation::Lt, _) => format!("sorts before {other}"),
+        (Relation::Le, _) => format!("sorts no later than {other}"),
+        (Relation::Gt, _) => format!("sorts after {other}"),
+        (Relation::Ge, _) => format!("sorts no earlier than {other}"),
+    }
+}
+
+/// `is one of "a", "b"`.
+fn one_of(values: &[String], negated: bool) -> String {
+    match (values, negated) {
+        ([value], false) => format!("is {}", quoted(value)),
+        ([value], true) => format!("is not {}", quoted(value)),
+        (_, false) => format!("is one of {}", texts(values)),
+        (_, true) => format!("is none of {}", texts(values)),
+    }
+}
+
+fn call(function: TextFunction, negated: bool) -> &'static str {
+    match (function, negated) {
+        (TextFunction::StartsWith, false) => "starts with",
+        (TextFunction::EndsWith, false) => "ends with",
+        (TextFunction::Contains, false) => "contains",
+        (TextFunction::StartsWith, true) => "does not start with",
+        (TextFunction::EndsWith, true) => "does not end with",
+        (TextFunction::Contains, true) => "does not contain",
+    }
+}
+
+fn compare_int(relation: Relation, left: &Int, right: &Int, names: &Names) -> Clause {
+    let (relation, left, right) = match (left, right) {
+        (Int::Literal(_), Int::TextSize(_) | Int::ArraySize(_)) => (relation.swapped(), right, left),
+        _ => (relation, left, right),
+    };
+    let (subject, unit) = match left {
+        Int::TextSize(text) => (text_words(text, names), "character"),
+        Int::ArraySize(array) => (array_words(array, names), "element"),
+        Int::Literal(value) => (value.to_string(), ""),
+    };
+    let phrase = match (left, relation, right) {
+        (Int::TextSize(_) | Int::ArraySize(_), relation, Int::Literal(count)) => match (relation, count) {
+            (Relation::Eq | Relation::Le, 0) | (Relation::Lt, 1) => "is empty".to_owned(),
+            (Relation::Ne | Relation::Gt, 0) | (Relation::Ge, 1) => "is not empty".to_owned(),
+            _ => {
+                let plural = if *count == 1 { "" } else { "s" };
+                let many = match relation {
+                    Relation::Eq => "has exactly",
+                    Relation::Ne => "does not have exactly",
+                    Relation::Lt => "has fewer than",
+                    Relation::Le => "has at most",
+                    Relation::Gt => "has more than",
+                    Relation::Ge => "has at least",
+                };
+                format!("{many} {count} {unit}{plural}")
+            }
+        },
+        _ => {
+            let subject = match left {
+                Int::Literal(_) => subject,
+                _ => format!("the number of {unit}s of {subject}"),
+            };
+            let other = match right {
+                Int::TextSize(text) => format!("the number of characters of {}", text_words(text, names)),
+                Int::ArraySize(array) => format!("the number of elements of {}", array_words(array, names)),
+                Int::Literal(value) => value.to_string(),
+            };
+            return Clause { subject, phrase: format!("{} {other}", number_relation(relation)) };
+        }
+    };
+    Clause { subject, phrase }
+}
+
+fn compare_number(relation: Relation, number: Number) -> String {
+    let number = match number {
+        Number::Int(value) => value.to_string(),
+        Number::UInt(value) => value.to_string(),
+        Number::Float(value) => value.to_string(),
+    };
+    format!("{} {number}", number_relation(relation))
+}
+
+fn number_relation(relation: Relation) -> &'static str {
+    match relation {
+        Relation::Eq => "is",
+        Relation::Ne => "is not",
+        Relation::Lt => "is less than",
+        Relation::Le => "is at most",
+        Relation::Gt => "is more than",
+        Relation::Ge => "is at least",
+    }
+}
+
+/// `some element of Events.Name`.
+pub(super) fn elements(quantifier: Quantifier, array: &Array, negated: bool, names: &Names) -> String {
+    let many = match (quantifier, negated) {
+        (Quantifier::Exists, false) => "some",
+        (Quantifier::All, false) => "every",
+        (Quantifier::ExistsOne, false) => "exactly one",
+        (Quantifier::Exists, true) => "no",
+        (Quantifier::All, true) => "not every",
+        (Quantifier::ExistsOne, true) => "not exactly one",
+    };
+    format!("{many} element of {}", array_words(array, names))
+}
+
+/// Whether all that the pattern matches is known to begin like this.
+pub(super) fn begins_with(pattern: &str, start: &str) -> bool {
+    let prefix = Pattern::parse(&readable(pattern)).ok().and_then(|pattern| pattern.prefix);
+    prefix.is_some_and(|prefix| prefix.starts_with(start))
+}
+
+fn text_words(text: &Text, names: &Names) -> String {
+    match text {
+        Text::Literal(text) => quoted(text),
+        Text::Field(field) => name(field),
+        Text::Element(variable) => names.name(*variable),
+    }
+}
+
+/// After a verb that a text follows: a field is told from a text by words, not by quotes alone.
+fn argument_words(text: &Text, names: &Names) -> String {
+    match text {
+        Text::Field(_) => format!("the value of {}", text_words(text, names)),
+        _ => text_words(text, names),
+    }
+}
+
+fn array_words(array: &Array, names: &Names) -> String {
+    match array {
+        Array::Field(field) => name(field),
+        Array::List(values) => format!("[{}]", listed(values.iter().map(|value| text_words(value, names)))),
+    }
+}
+
+fn name(field: &MarkedField) -> String {
+    cut(&visible(&field.field.to_string()), MAX_TEXT)
+}
+
+/// A text as CEL writes it, without what is not seen.
+fn quoted(text: &str) -> String {
+    let mut short = String::new();
+    for character in text.chars() {
+        let written = visible(&escape(character.encode_utf8(&mut [0; 4])));
+        if short.chars().count() + written.chars().count() > MAX_TEXT {
+            return format!("\"{short}\"… ({} characters)", text.chars().count());
+        }
+        short.push_str(&written);
+    }
+    format!("\"{short}\"")
+}
+
+fn cut(text: &str, most: usize) -> String {
+    let count = text.chars().count();
+    if count <= most {
+        return text.to_owned();
+    }
+    format!("{}… ({count} characters)", text.chars().take(most).collect::<String>())
+}
+
+fn texts(values: &[String]) -> String {
+    listed(values.iter().map(|value| quoted(value)))
+}
+
+fn listed(values: impl ExactSizeIterator<Item = String>) -> String {
+    let more = values.len().saturating_sub(MAX_LISTED);
+    let mut text = values.take(MAX_LISTED).collect::<Vec<_>>().join(", ");
+    if more > 0 {
+        text.push_str(&format!(" … and {more} more"));
+    }
+    text
+}

@@ -1,0 +1,194 @@
+//! Random predicates over two strings and an array, and what they are on spans that are made up.
+#![allow(dead_code, missing_docs)]
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use tracewarden_model::{FieldRef, LogicalType, MarkedField};
+use tracewarden_policy::Predicate;
+use tracewarden_policy::predicate::{Array, Atom, Int, Quantifier, Relation, Text, TextFunction};
+
+use crate::support::field;
+
+const VALUES: [&str; 5] = ["", "a", "b", "ab", "ba"];
+
+/// What one span holds for one field.
+#[derive(Debug, Clone)]
+pub struct Held {
+    pub present: bool,
+    pub defined: bool,
+    pub text: String,
+    pub list: Vec<String>,
+}
+
+pub type Spans = HashMap<String, Held>;
+
+/// Two strings and an array.
+pub fn marked(at: usize) -> Arc<MarkedField> {
+    let key = |name| FieldRef::key("SpanAttributes", name);
+    Arc::new(match at {
+        0 => field(key("f"), LogicalType::String, "String"),
+        1 => field(key("g"), LogicalType::String, "String"),
+        _ => field(FieldRef::column("tags"), LogicalType::StringArray, "Array(String)"),
+    })
+}
+
+fn text_of(text: &Text, span: &Spans, elements: &HashMap<u32, String>) -> String {
+    match text {
+        Text::Literal(text) => text.clone(),
+        Text::Field(field) => span[&field.field.name].text.clone(),
+        Text::Element(variable) => elements[variable].clone(),
+    }
+}
+
+fn list_of(array: &Array, span: &Spans, elements: &HashMap<u32, String>) -> Vec<String> {
+    match array {
+        Array::Field(field) => span[&field.field.name].list.clone(),
+        Array::List(values) => values.iter().map(|value| text_of(value, span, elements)).collect(),
+    }
+}
+
+/// What the trace store makes of it, for the tests that occur here.
+pub fn holds(predicate: &Predicate, span: &Spans, elements: &HashMap<u32, String>) -> bool {
+    let text = |text: &Text| text_of(text, span, elements);
+    let list = |array: &Array| list_of(array, span, elements);
+    let call = |function: &TextFunction, subject: &str, argument: &str| match function {
+        TextFunction::StartsWith => subject.starts_with(argument),
+        TextFunction::EndsWith => subject.ends_with(argument),
+        TextFunction::Contains => subject.contains(argument),
+    };
+    match predicate {
+        Predicate::True => true,
+        Predicate::False => false,
+        Predicate::And(junction) => junction.parts().iter().all(|part| holds(part, span, elements)),
+        Predicate::Or(junction) => junction.parts().iter().any(|part| holds(part, span, elements)),
+        Predicate::Not(junction) => !junction.parts().iter().all(|part| holds(part, span, elements)),
+        Predicate::Atom(atom) => match &***atom {
+            Atom::Present(field) => span[&field.field.name].present,
+            Atom::Defined(field) => span[&field.field.name].defined,
+            Atom::Utf8(_) => true,
+            Atom::CompareText(relation, left, right) => relation.holds(text(left).cmp(&text(right))),
+            Atom::TextIn(needle, values, negated) => values.contains(&text(needle)) != *negated,
+            Atom::TextCall(function, subject, argument) => call(function, &text(subject), &text(argument)),
+            Atom::TextCallAny(function, subject, values) => {
+                values.iter().any(|value| call(function, &text(subject), value))
+            }
+            Atom::ArrayHas(array, needle) => list(array).contains(&text(needle)),
+            Atom::ArrayHasAny(array, values) => values.iter().any(|value| list(array).contains(value)),
+            Atom::ArrayHasAll(array, values) => values.iter().all(|value| list(array).contains(value)),
+            Atom::ArrayEq(left, right) => list(left) == list(right),
+            Atom::CompareInt(relation, left, right) => {
+                let int = |int: &Int| match int {
+                    Int::Literal(value) => *value,
+                    Int::TextSize(subject) => text(subject).chars().count() as i64,
+                    Int::ArraySize(array) => list(array).len() as i64,
+                };
+                relation.holds(int(left).cmp(&int(right)))
+            }
+            Atom::Quantified { quantifier, array, variable, body } => {
+                let satisfying = list(array)
+                    .into_iter()
+                    .map(|element| {
+                        let mut elements = elements.clone();
+                        elements.insert(*variable, element);
+                        holds(body, span, &elements)
+                    })
+                    .collect::<Vec<bool>>();
+                let count = satisfying.iter().filter(|holds| **holds).count();
+                match quantifier {
+                    Quantifier::Exists => count > 0,
+                    Quantifier::All => count == satisfying.len(),
+                    Quantifier::ExistsOne => count == 1,
+                }
+            }
+            Atom::ExactlyOne(parts) => parts.iter().filter(|part| holds(part, span, elements)).count() == 1,
+            // None of these is made here.
+            Atom::Flag(_) | Atom::Matches(..) | Atom::CompareNumber(..) => false,
+        },
+    }
+}
+
+pub fn value() -> impl Strategy<Value = String> {
+    prop::sample::select(VALUES.to_vec()).prop_map(str::to_owned)
+}
+
+fn values() -> impl Strategy<Value = Vec<String>> {
+    prop::collection::vec(value(), 0..4)
+}
+
+fn text(element: Option<u32>) -> impl Strategy<Value = Text> {
+    let field = (0..2_usize).prop_map(|at| Text::Field(marked(at)));
+    match element {
+        Some(variable) => {
+            prop_oneof![1 => field, 3 => Just(Text::Element(variable)), 1 => value().prop_map(Text::Literal)]
+                .boxed()
+        }
+        None => prop_oneof![8 => field, 1 => value().prop_map(Text::Literal)].boxed(),
+    }
+}
+
+fn relation() -> impl Strategy<Value = Relation> {
+    use Relation::{Eq, Ge, Gt, Le, Lt, Ne};
+    prop::sample::select(vec![Eq, Eq, Eq, Ne, Ne, Lt, Le, Gt, Ge])
+}
+
+fn function() -> impl Strategy<Value = TextFunction> {
+    prop::sample::select(vec![TextFunction::StartsWith, TextFunction::EndsWith, TextFunction::Contains])
+}
+
+pub fn atom(element: Option<u32>) -> impl Strategy<Value = Predicate> {
+    let tags = || Array::Field(marked(2));
+    let literal = || value().prop_map(Text::Literal);
+    prop_oneof![
+        2 => (0..3_usize).prop_map(|at| Atom::Present(marked(at))),
+        3 => (0..3_usize).prop_map(|at| Atom::Defined(marked(at))),
+        6 => (relation(), text(element), literal()).prop_map(|(relation, left, right)| Atom::CompareText(relation, left, right)),
+        1 => (relation(), literal(), text(element)).prop_map(|(relation, left, right)| Atom::CompareText(relation, left, right)),
+        1 => (relation(), text(element), text(element)).prop_map(|(relation, left, right)| Atom::CompareText(relation, left, right)),
+        3 => (text(element), values(), any::<bool>()).prop_map(|(text, values, negated)| Atom::TextIn(text, values, negated)),
+        4 => (function(), text(element), literal()).prop_map(|(function, left, right)| Atom::TextCall(function, left, right)),
+        1 => (function(), text(element), values()).prop_map(|(function, text, values)| Atom::TextCallAny(function, text, values)),
+        3 => literal().prop_map(move |needle| Atom::ArrayHas(tags(), needle)),
+        1 => text(element).prop_map(move |needle| Atom::ArrayHas(tags(), needle)),
+        2 => values().prop_map(move |values| Atom::ArrayHasAny(tags(), values)),
+        2 => values().prop_map(move |values| Atom::ArrayHasAll(tags(), values)),
+        1 => (relation(), 0..3_i64).prop_map(move |(relation, size)| Atom::CompareInt(relation, Int::ArraySize(tags()), Int::Literal(size))),
+        1 => (relation(), 0..3_i64, 0..3_i64).prop_map(|(relation, left, right)| Atom::CompareInt(relation, Int::Literal(left), Int::Literal(right))),
+    ]
+    .prop_map(Predicate::atom)
+}
+
+pub fn junctions(leaf: BoxedStrategy<Predicate>, depth: u32) -> BoxedStrategy<Predicate> {
+    leaf.prop_recursive(depth, 40, 6, |inner| {
+        prop_oneof![
+            4 => prop::collection::vec(inner.clone(), 1..6).prop_map(Predicate::all),
+            4 => prop::collection::vec(inner.clone(), 1..6).prop_map(Predicate::any),
+            1 => prop::collection::vec(inner.clone(), 0..5).prop_map(Predicate::exactly_one),
+            2 => inner.prop_map(Predicate::negate),
+        ]
+    })
+    .boxed()
+}
+
+pub fn predicate() -> BoxedStrategy<Predicate> {
+    let quantifier = prop::sample::select(vec![Quantifier::Exists, Quantifier::All, Quantifier::ExistsOne]);
+    let quantified = (quantifier, 1..3_u32).prop_flat_map(|(quantifier, variable)| {
+        junctions(atom(Some(variable)).boxed(), 2).prop_map(move |body| {
+            let array = Array::Field(marked(2));
+            Predicate::atom(Atom::Quantified { quantifier, array, variable, body })
+        })
+    });
+    let constant = any::<bool>().prop_map(Predicate::constant);
+    junctions(prop_oneof![12 => atom(None), 3 => quantified, 1 => constant].boxed(), 4)
+}
+
+pub fn spans() -> impl Strategy<Value = Vec<Spans>> {
+    let held = |name: &'static str| {
+        (0..3_u32, value(), values()).prop_map(move |(state, text, list)| {
+            (name.to_owned(), Held { present: state > 0, defined: state > 1, text, list })
+        })
+    };
+    let span = (held("f"), held("g"), held("tags")).prop_map(|(f, g, tags)| Spans::from([f, g, tags]));
+    prop::collection::vec(span, 30).no_shrink()
+}
