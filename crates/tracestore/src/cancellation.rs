@@ -31,7 +31,7 @@ pub(crate) fn everything() -> AccessScope {
 }
 
 /// Waits until as many statements of the store's client run as wanted, the one that asks left out.
-async fn running(store: &TraceStore, wanted: i64) {
+pub(crate) async fn running(store: &TraceStore, wanted: i64) {
     let begun = Instant::now();
     loop {
         let ask = "SELECT count() - 1 FROM system.processes WHERE query_id LIKE 'tracewarden-%'";

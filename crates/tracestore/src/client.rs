@@ -21,6 +21,7 @@ use url::Url;
 pub(crate) use answer::{Answer, quotable};
 pub(crate) use failure::FailureKind;
 
+use crate::cost::{Cost, Meter};
 use crate::metrics::{Measured, Metrics};
 use crate::settings::{Bounds, names};
 use crate::sql::Statement;
@@ -61,6 +62,8 @@ pub(crate) struct Client {
     bounds: Bounds,
     /// Without one, each statement goes to the first endpoint that works.
     session: Option<Session>,
+    /// Adds up what statements cost, if anybody asks.
+    meter: Option<Arc<Meter>>,
 }
 
 struct Shared {
@@ -92,7 +95,7 @@ impl Client {
         let metrics = Metrics::of(pool.names());
         let bounds = Bounds::of(&config);
         let shared = Arc::new(Shared { http, pool, metrics, config, entropy });
-        Ok(Self { shared, bounds, session: None })
+        Ok(Self { shared, bounds, session: None, meter: None })
     }
 
     /// Names the counts in a registry.
@@ -105,7 +108,7 @@ impl Client {
         let begun = Instant::now();
         let mut measured = self.shared.metrics.begin();
         let sent = Sent::Settings(self.bounds.while_read(&self.shared.config));
-        let question = Question { statement: &statement, format, sent };
+        let question = Question { statement: &statement, format, sent, whole: false };
         let work = self.bounds.time();
         match self.deliver(&question, begun + work).await {
             Ok((endpoint, arrived)) => {
@@ -143,7 +146,7 @@ impl Client {
         let mut measured: Measured = self.shared.metrics.begin();
         let begun = Instant::now();
         let until = begun + self.bounds.time() + GRACE;
-        let question = Question { statement, format: ROWS, sent };
+        let question = Question { statement, format: ROWS, sent, whole: self.meter.is_some() };
         let mut rows = self.collect_once(&question, until).await;
         if matches!(rows, Err(StoreError::Short(_))) {
             // It broke off midway, but nobody has seen any of it.
@@ -166,7 +169,13 @@ impl Client {
         question: &Question<'_>,
         until: Instant,
     ) -> Result<Vec<T>, StoreError> {
+        let begun = Instant::now();
         let (endpoint, arrived) = self.deliver(question, until).await?;
+        if let Some(meter) = &self.meter
+            && let Some(cost) = arrived.cost(begun.elapsed())
+        {
+            meter.add(cost);
+        }
         let late = StoreError::Timeout("the rest of the answer did not come in time".to_owned());
         let rows = tokio::time::timeout_at(until.into(), arrived.rows()).await.unwrap_or(Err(late));
         if matches!(rows, Err(StoreError::Short(_))) {
@@ -247,7 +256,7 @@ impl Client {
         let mut statement = Statement::default();
         let list = statement.strings(&names);
         statement.push(&format!("SELECT name FROM system.settings WHERE has({list}, name)"));
-        let question = Question { statement: &statement, format: ROWS, sent: Sent::Nothing };
+        let question = Question { statement: &statement, format: ROWS, sent: Sent::Nothing, whole: false };
         let rows: Vec<(String,)> =
             self.exchange(at, &question, until).await?.rows().await.map_err(Miss::Final)?;
         Ok(rows.into_iter().map(|(name,)| name).collect())
@@ -322,7 +331,8 @@ impl Client {
     /// Whether an endpoint answers a statement again, be it with an error of the statement's own.
     async fn is_back(&self, at: usize) -> bool {
         let statement = Statement::new("SELECT 1");
-        let question = Question { statement: &statement, format: ROWS, sent: Sent::Settings(self.bounds) };
+        let sent = Sent::Settings(self.bounds);
+        let question = Question { statement: &statement, format: ROWS, sent, whole: false };
         let asked = self.ask(at, &question, Instant::now() + self.bounds.time()).await;
         match asked {
             Ok(_) => true,
@@ -352,6 +362,16 @@ impl Client {
         Self { session: Some(Session::default()), ..self.clone() }
     }
 
+    /// The same client, which adds up what its statements cost: also for the one that it is made of.
+    pub(crate) fn metered(&self) -> Self {
+        Self { meter: Some(Arc::new(Meter::within(self.meter.clone()))), ..self.clone() }
+    }
+
+    /// What the statements have cost that were answered.
+    pub(crate) fn cost(&self) -> Cost {
+        self.meter.as_ref().map_or_else(Cost::default, |meter| meter.cost())
+    }
+
     /// How often the request's statements came to be answered by another endpoint, the first one included.
     pub(crate) fn moves(&self) -> usize {
         self.session.as_ref().map_or(0, Session::moves)
@@ -370,7 +390,7 @@ impl Client {
             config: Arc::clone(config),
             entropy: Arc::clone(entropy),
         };
-        Ok(Self { shared: Arc::new(shared), bounds: self.bounds, session: None })
+        Ok(Self { shared: Arc::new(shared), bounds: self.bounds, session: None, meter: self.meter.clone() })
     }
 }
 
@@ -382,7 +402,7 @@ async fn bring_back(shared: Weak<Shared>, at: usize, first: Duration) {
         let Some(shared) = shared.upgrade() else { return };
         let Some(endpoint) = shared.pool.get(at) else { return };
         let bounds = Bounds { seconds: PROBE_SECONDS, rows: 0 };
-        let client = Client { shared: Arc::clone(&shared), bounds, session: None };
+        let client = Client { shared: Arc::clone(&shared), bounds, session: None, meter: None };
         // Another version may have been started.
         endpoint.dialect.forget();
         if client.is_back(at).await {

@@ -46,6 +46,18 @@ fn found(value: &FieldValue, field: &MarkedField) -> Option<Found> {
     })
 }
 
+/// The strings that a field has, each once: the one that it is, or its elements.
+pub(crate) fn strings(value: &FieldValue, field: &MarkedField) -> Vec<Vec<u8>> {
+    let mut strings = match found(value, field) {
+        Some(Found::Text(text)) => vec![text],
+        Some(Found::Texts(list)) => list,
+        _ => Vec::new(),
+    };
+    strings.sort();
+    strings.dedup();
+    strings
+}
+
 /// Whether a value, NULL for none, satisfies a condition.
 pub(crate) fn matches(value: &FieldValue, condition: &Condition) -> bool {
     let present = *value != FieldValue::Null;

@@ -5,9 +5,11 @@
 //! ([`sql`]), identifiers are quoted in one place there, and [`settings`] lists every setting that is sent.
 
 mod binding;
+mod brief;
 #[cfg(test)]
 mod cancellation;
 mod client;
+mod cost;
 mod ddl;
 #[cfg(test)]
 mod differential;
@@ -23,12 +25,15 @@ mod filter_reference;
 #[cfg(test)]
 mod golden;
 mod grants;
+mod impact;
 #[cfg(test)]
 mod index_use;
 mod inspect;
 mod key_columns;
 mod layout;
 mod metrics;
+mod openers;
+mod overshare;
 mod plan;
 mod predicate_sql;
 mod progress;
@@ -37,7 +42,9 @@ mod read;
 mod samples;
 mod select;
 mod settings;
+mod shown;
 mod sql;
+mod stats;
 mod summary;
 mod table;
 mod values;
@@ -50,23 +57,30 @@ use prometheus_client::registry::Registry;
 use tracewarden_model::Entropy;
 
 pub use binding::BindingError;
+pub use brief::SpanBrief;
+pub use cost::Cost;
 pub use ddl::{DdlAdvice, DdlKind, DdlState, DdlSuggestion, InPlace, Reads, key_column_id};
 pub use discovery::TableSummary;
 pub use error::StoreError;
 pub use fields::{ChangedField, NoField, PhysicalField, key_logical_types, members, physical_field};
 pub use grants::{Grant, Power};
+pub use impact::{Comparison, Difference, Impact, ImpactRequest, MAX_IMPACT_PREDICATES};
 pub use inspect::{EndpointInspection, ProfileLimit, StoreInspection, UserInspection};
 pub use key_columns::{Compared, not_adoptable};
 pub use layout::{
     Layout, LayoutColumn, MapKey, ProjectedColumns, Projection, SkipIndex, TableEngine, can_be_key_column,
     key_column_expression,
 };
+pub use openers::{MAX_FIRST_SPANS, Nearest, Satisfied, TraceCounts};
+pub use overshare::{Overshare, OvershareRequest, SharedValue, Spread};
 pub use predicate_sql::readable;
 pub use progress::{OnProgress, SearchProgress};
 pub use reach::{MAX_PREDICATES, Opened, ReachRequest, RecentReach};
 pub use read::{SpanChunk, SpanStream};
 pub use samples::{SampledColumn, SampledKey};
 pub use select::{Position, SelectRequest, Selection, TRACE_ID_BYTES_MAX};
+pub use shown::ERROR_STATUSES;
+pub use stats::{Stats, StatsGroup, StatsNumbers, StatsOrder, StatsPer, StatsRequest};
 pub use summary::Summary;
 pub use table::Column;
 pub use values::{FieldValues, MAX_VALUE_BYTES, ValueCount, ValuesRequest};

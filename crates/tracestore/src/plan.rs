@@ -20,6 +20,7 @@ mod estimates;
 mod found;
 mod grouped;
 mod search;
+mod slices;
 mod steps;
 
 use futures::StreamExt;
@@ -28,9 +29,8 @@ use tracewarden_model::Timestamp;
 pub(crate) use demands::{Demand, Demands};
 pub(crate) use estimates::{Memory, subject};
 pub(crate) use found::{Found, Page};
-#[cfg(test)]
 pub(crate) use grouped::Among;
-pub(crate) use search::{Search, Spans};
+pub(crate) use search::{Search, Span, Spans};
 
 use crate::StoreError;
 use estimates::Experience;

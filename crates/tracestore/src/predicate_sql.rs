@@ -65,6 +65,19 @@ pub(crate) fn render(predicate: &Predicate, statement: &mut Statement) -> String
     }
 }
 
+/// How near a span comes to satisfying the predicate, as SQL: from 0, and 1 where it does. Of all that is asked for together
+/// the share that is met, of alternatives the best, and a test is met or not.
+pub(crate) fn score(predicate: &Predicate, statement: &mut Statement) -> String {
+    let mut each =
+        |parts: &[Predicate]| parts.iter().map(|part| score(part, statement)).collect::<Vec<_>>().join(", ");
+    match predicate {
+        Predicate::And(junction) => format!("arrayAvg([{}])", each(junction.parts())),
+        Predicate::Or(junction) => format!("arrayMax([{}])", each(junction.parts())),
+        // Of floats alone, so that an array has one type.
+        whole => format!("toFloat64({})", render(whole, statement)),
+    }
+}
+
 /// All of some parts. That a field is present need not be asked of a row when a part holds only where it is: then it is
 /// there for indexes alone, or not at all where the part's own serve it.
 fn all(parts: &[Predicate], statement: &mut Statement) -> String {

@@ -5,6 +5,7 @@
 
 mod lines;
 mod parts;
+mod spans;
 
 use std::future::poll_fn;
 use std::pin::Pin;

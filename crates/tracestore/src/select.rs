@@ -13,9 +13,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::future::Either;
 use tokio::time::{Duration, Instant};
-use tracewarden_model::{Binding, ColumnType, Filter, Window};
-use tracewarden_policy::AccessScope;
+use tracewarden_model::{Binding, ColumnType, Filter, MarkedField, Window};
+use tracewarden_policy::{AccessScope, Predicate};
 
+use crate::cost::Cost;
 use crate::plan::{Choice, Demands, Search, Tuning, around};
 use crate::sql::{Statement, quote, quote_table};
 use crate::table::{BoundTable, Column};
@@ -25,7 +26,7 @@ use crate::{OnProgress, StoreError, TraceStore};
 pub const TRACE_ID_BYTES_MAX: usize = 256;
 
 /// How often a search is begun again on another endpoint.
-const SEARCHES_MAX: usize = 3;
+pub(crate) const SEARCHES_MAX: usize = 3;
 
 /// Which traces are asked for.
 pub struct SelectRequest<'a> {
@@ -62,7 +63,10 @@ pub struct Selection {
     pub(crate) traces: Vec<SelectedTrace>,
     /// The table as it was when they were chosen.
     pub(crate) table: Arc<BoundTable>,
-    next: Option<Position>,
+    /// Of each trace in turn; empty when it was found by its id and has no place in any order.
+    positions: Vec<Position>,
+    /// Whether there are traces after the last one.
+    more: bool,
 }
 
 /// A chosen trace.
@@ -96,16 +100,22 @@ impl Selection {
 
     /// Where the next page begins; `None` when this is the last.
     pub fn next(&self) -> Option<&Position> {
-        self.next.as_ref()
+        self.positions.last().filter(|_| self.more)
+    }
+
+    /// Where the next page would begin if this one ended with the trace at this place, counted from 0; also for the last
+    /// trace of the last page, after which nothing comes. `None` beyond the page, and for a trace found by its id.
+    pub fn position(&self, place: usize) -> Option<&Position> {
+        self.positions.get(place)
     }
 }
 
 /// What the tables of a binding were found to be.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Tables {
-    columns: Arc<[Column]>,
+pub(crate) struct Tables {
+    pub(crate) columns: Arc<[Column]>,
     /// The quoted name of the trace index, if it can be used.
-    index: Option<String>,
+    pub(crate) index: Option<String>,
 }
 
 /// The tables of one binding as the last request found them: there is one access model, and it binds one table.
@@ -193,7 +203,7 @@ impl TraceStore {
 
     /// The tables of a binding as they are now, which later requests believe until they have looked themselves. When the
     /// trace index was dropped, or is something else now, nothing may depend on it.
-    async fn bound_tables(&self, binding: &Binding) -> Result<Tables, StoreError> {
+    pub(crate) async fn bound_tables(&self, binding: &Binding) -> Result<Tables, StoreError> {
         let (columns, index) = match &binding.trace_index {
             None => (self.columns(&binding.database, &binding.table).await?, None),
             Some(name) => {
@@ -215,18 +225,19 @@ impl TraceStore {
         // Before the scope is looked at, so that a table that is gone is the same error for everyone.
         let table = Arc::new(BoundTable::new(request.binding, tables.columns.to_vec())?);
         if request.scope.opens_nothing() {
-            return Ok(Selection { traces: Vec::new(), table, next: None });
+            return Ok(Selection { traces: Vec::new(), table, positions: Vec::new(), more: false });
         }
         let mut search = self.prepare(request, &table, tables.index, Tuning::default())?;
         search.progress = progress;
         let found = search.run(Choice::Best).await?;
         let limit = request.limit as usize;
-        let next = found.len().checked_sub(limit).filter(|more| *more > 0).and(limit.checked_sub(1));
-        let next = next.and_then(|last| found.get(last)).map(|last| last.position.clone());
-        let traces = found.into_iter().take(limit);
-        let traces =
-            traces.map(|found| SelectedTrace { id: found.position.trace_id, spans: found.spans }).collect();
-        Ok(Selection { traces, table, next })
+        let more = found.len() > limit;
+        let chosen = found.into_iter().take(limit).map(|found| {
+            let id = found.position.trace_id.clone();
+            (SelectedTrace { id, spans: found.spans }, found.position)
+        });
+        let (traces, positions) = chosen.unzip();
+        Ok(Selection { traces, table, positions, more })
     }
 
     /// The quoted name of the bound trace index. When it was dropped, or is something else now, nothing may depend on it.
@@ -245,20 +256,67 @@ impl TraceStore {
         index: Option<String>,
         tuning: Tuning,
     ) -> Result<Search<'a>, StoreError> {
+        let demands = Demands::new(request.scope, &request.filter.conditions, table)?;
+        let mut search = self.search_for(demands, request.window, request.limit, table, index);
+        search.after.clone_from(&request.after);
+        search.progress.clone_from(&request.progress);
+        search.tuning = tuning;
+        Ok(search)
+    }
+
+    fn search_for<'a>(
+        &'a self,
+        demands: Demands<'a>,
+        window: Window,
+        limit: u32,
+        table: &'a BoundTable,
+        index: Option<String>,
+    ) -> Search<'a> {
         let seconds = u64::from(self.config.max_execution_time_seconds);
-        Ok(Search {
+        Search {
             store: self,
             table,
-            demands: Demands::new(request.scope, &request.filter.conditions, table)?,
-            window: request.window,
-            wanted: (request.limit as usize).saturating_add(1),
-            after: request.after.clone(),
-            default: around(request.window, self.config.max_trace_duration_nanos),
+            demands,
+            window,
+            wanted: (limit as usize).saturating_add(1),
+            after: None,
+            default: around(window, self.config.max_trace_duration_nanos),
             index,
-            tuning,
+            tuning: Tuning::default(),
             deadline: Instant::now() + Duration::from_secs(seconds),
-            progress: request.progress.clone(),
-        })
+            progress: None,
+        }
+    }
+
+    /// What it costs to find the first page of traces that any of these predicates opens, as [`Self::select`] does for a scope:
+    /// by finding it, and saying nothing of what was found. `rests_on` are the fields that the policies behind the predicates
+    /// name, though nothing of them may be left in these.
+    ///
+    /// # Errors
+    /// When the store fails, or it takes longer than `patience`.
+    pub async fn search_cost(
+        &self,
+        binding: &Binding,
+        predicates: &[Predicate],
+        rests_on: &[Arc<MarkedField>],
+        window: Window,
+        limit: u32,
+        patience: Duration,
+    ) -> Result<Cost, StoreError> {
+        let store = self.metered();
+        let any = Predicate::any(predicates.iter().cloned());
+        let tables = store.bound_tables(binding).await?;
+        let table = BoundTable::new(binding, tables.columns.to_vec())?;
+        let demands = Demands::of_nobody(&any, rests_on, &table)?;
+        if any != Predicate::False {
+            let mut search = store.search_for(demands, window, limit, &table, tables.index);
+            search.deadline = search.deadline.min(Instant::now() + patience);
+            let late = || StoreError::Timeout("the search takes longer than it may".to_owned());
+            tokio::time::timeout_at(search.deadline, search.run(Choice::Best))
+                .await
+                .map_err(|_| late())??;
+        }
+        Ok(store.cost())
     }
 
     /// One trace by its id; `None` when it is absent or the scope does not open it. All its spans count, however far
@@ -290,7 +348,7 @@ impl TraceStore {
         match rows.as_slice() {
             [(spans, 1)] if *spans > 0 => {
                 let trace = SelectedTrace { id: trace_id.to_owned(), spans: *spans };
-                Ok(Some(Selection { traces: vec![trace], table, next: None }))
+                Ok(Some(Selection { traces: vec![trace], table, positions: Vec::new(), more: false }))
             }
             [_] => Ok(None),
             _ => Err(StoreError::Short("a count is missing".to_owned())),

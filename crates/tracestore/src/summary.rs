@@ -2,10 +2,10 @@
 
 use std::collections::HashMap;
 
-use tracewarden_model::{Binding, ColumnType, Filter, Timestamp};
+use tracewarden_model::{Binding, Filter, Timestamp};
 
-use crate::select::{Selection, id_list, known_column};
-use crate::table::plain_text;
+use crate::select::{Selection, id_list};
+use crate::shown::{Shown, as_duration, start};
 use crate::{StoreError, TraceStore};
 
 /// Most ids of matched spans that a summary names.
@@ -53,48 +53,29 @@ impl TraceStore {
             return Ok(Vec::new());
         }
         let table = selection.table.as_ref();
-        let display = &binding.display;
-        let column = |name: &Option<String>| known_column(table, name.as_deref());
-        let text = |name: &Option<String>| {
-            column(name).map(|(column, quoted)| plain_text(&quoted, &column.column_type))
-        };
-        let (name, service) = (text(&display.name), text(&display.service));
-        let status = text(&display.status);
-
+        let shown = Shown::of(table, &binding.display);
         let mut statement = table.statement();
         let matched = table.any_condition(&filter.conditions, &mut statement)?;
         let ids = id_list(&selection.traces, &mut statement);
         statement.by_id = true;
         let ticks = &table.ticks;
         let per_tick = table.nanos_per_tick;
-        // In 128 bits nothing overflows, and nanoseconds stay exact.
-        let start = format!("(toInt128({ticks}) * {per_tick})");
-        let end = match column(&display.duration) {
-            Some((column, quoted)) if matches!(column.column_type.bare(), ColumnType::Float { .. }) => {
-                format!(
-                    "{start} + toInt128(if(isFinite({quoted}), least(greatest({quoted}, -9e18), 9e18), 0))"
-                )
-            }
-            Some((_, quoted)) => format!("{start} + toInt128({quoted})"),
-            None => start.clone(),
-        };
-        let has_duration = column(&display.duration).is_some();
         let empty = || "''".to_owned();
         let [trace, pair] = ["trace", "pair"].map(|name| statement.own(name));
         // Some exporters write "no parent" as zeros.
         let root = format!("(NOT match({}, '^0*$'), {ticks}, {})", table.parent_span_id, table.span_id);
         statement.push(&format!(
             "SELECT {id} AS {trace}, count(), min({ticks}), \
-             toInt64(least(greatest(max({end}) - min({start}), toInt128(0)), toInt128(9223372036854775807))), \
-             countIf({status} IN ('Error', 'STATUS_CODE_ERROR', 'ERROR')), \
+             {duration}, countIf({failed}), \
              argMin({name}, {root}), argMin({service}, {root}), \
              arraySort(groupUniqArray({MAX_SERVICES})({service})), \
              arrayMap({pair} -> {pair}.2, arraySlice(arraySort(groupArraySortedIf({MAX_MATCHED})(({ticks}, {span}), {matched})), 1, {MAX_MATCHED})) \
              FROM {table} WHERE {column} IN ({ids}) GROUP BY {trace}",
             id = table.trace_id,
-            status = status.clone().unwrap_or_else(empty),
-            name = name.clone().unwrap_or_else(empty),
-            service = service.clone().unwrap_or_else(empty),
+            duration = as_duration(&format!("max({}) - min({})", shown.end(table), start(table))),
+            failed = shown.failed(),
+            name = shown.name.clone().unwrap_or_else(empty),
+            service = shown.service.clone().unwrap_or_else(empty),
             span = table.span_id,
             table = table.name,
             column = table.trace_id_column,
@@ -107,20 +88,49 @@ impl TraceStore {
             .map(|trace| {
                 let row = by_id.remove(&trace.id).filter(|row| row.1 >= trace.spans);
                 let row = row.ok_or_else(|| StoreError::Short("a trace lost spans".to_owned()))?;
-                let (trace_id, span_count, start, nanos, errors, root_name, root_service, services, matched) =
+                let (trace_id, span_count, first, nanos, errors, root_name, root_service, services, matched) =
                     row;
                 Ok(Summary {
                     trace_id,
-                    root_name: name.is_some().then_some(root_name),
-                    root_service: service.is_some().then_some(root_service),
-                    start: Timestamp::from_nanos(start.saturating_mul(per_tick)),
-                    duration_nanos: has_duration.then_some(nanos),
+                    root_name: shown.name.is_some().then_some(root_name),
+                    root_service: shown.service.is_some().then_some(root_service),
+                    start: Timestamp::from_nanos(first.saturating_mul(per_tick)),
+                    duration_nanos: shown.nanos.is_some().then_some(nanos),
                     span_count,
-                    error_count: status.is_some().then_some(errors),
-                    services: if service.is_some() { services } else { Vec::new() },
+                    error_count: shown.has_status().then_some(errors),
+                    services: if shown.service.is_some() { services } else { Vec::new() },
                     matched_span_ids: matched,
                 })
             })
             .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tracewarden_model::Display;
+    use tracewarden_testkit::local_store::LocalStore;
+
+    use super::*;
+    use crate::cancellation::{binding, everything};
+    use crate::differential::{connect, execute};
+
+    #[tokio::test]
+    async fn a_trace_that_ends_before_it_began_took_no_time() {
+        let local = LocalStore::start().unwrap();
+        let store = connect(&local);
+        let columns =
+            "Timestamp DateTime64(9), TraceId String, SpanId String, ParentSpanId String, Took Int64";
+        let create = format!("CREATE TABLE default.spans ({columns}) ENGINE = MergeTree ORDER BY TraceId");
+        execute(&local, create).await;
+        execute(&local, "INSERT INTO default.spans VALUES (1790000000, 'a', 's', '', -3)".to_owned()).await;
+        let display = Display { duration: Some("Took".to_owned()), ..Display::default() };
+        let binding = Binding { display, ..binding("default", "spans") };
+        let selection = store.find(&binding, &everything(), "a").await.unwrap().unwrap();
+        // So often that the store compiles the statement.
+        for _ in 0..6 {
+            let found = store.summarise(&binding, &selection, &Filter::default()).await.unwrap();
+            assert_eq!(found.first().and_then(|summary| summary.duration_nanos), Some(0));
+        }
     }
 }

@@ -6,7 +6,7 @@ use tracewarden_policy::{Predicate, lower_condition};
 use crate::fields::fit;
 use crate::key_columns::{Purpose, held_keys, with_column};
 use crate::layout::MapKey;
-use crate::predicate_sql::render;
+use crate::predicate_sql::{render, score};
 use crate::sql::{Statement, quote};
 use crate::{StoreError, TraceStore};
 
@@ -222,6 +222,18 @@ impl BoundTable {
         statement: &mut Statement,
     ) -> Result<String, StoreError> {
         Ok(render(&fit(predicate, &self.columns, Purpose::Access)?, statement))
+    }
+
+    /// How near a span comes to satisfying the same, from 0 to 1.
+    ///
+    /// # Errors
+    /// Those of [`Self::condition`].
+    pub(crate) fn score(
+        &self,
+        predicate: &Predicate,
+        statement: &mut Statement,
+    ) -> Result<String, StoreError> {
+        Ok(score(&fit(predicate, &self.columns, Purpose::Access)?, statement))
     }
 
     /// Whether a span satisfies any of a filter's conditions, over this table as it is now; never where there are none.

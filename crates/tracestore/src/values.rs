@@ -124,7 +124,7 @@ impl TraceStore {
     ) -> Result<Statement, StoreError> {
         let table = request.selection.table.as_ref();
         let mut statement = table.statement();
-        let (field, having) = sought(request, &table.columns)?;
+        let (field, having) = sought(request.field, request.prefix, &table.columns)?;
         let having = render(&having, &mut statement);
         let prefix = request.prefix.map(|prefix| statement.string(prefix));
         let values = strings(&field, prefix.as_deref(), &mut statement);
@@ -173,24 +173,25 @@ fn affordable<'t>(traces: &'t [SelectedTrace], counts: &HashMap<String, u64>) ->
     traces.get(..count).unwrap_or_default()
 }
 
-/// The field as the table has it now, and what a span that has such a value satisfies.
-fn sought(
-    request: ValuesRequest<'_>,
+/// The field as the table has it now, and what a span satisfies that has such a value: one that begins with `prefix`.
+pub(crate) fn sought(
+    wanted: &MarkedField,
+    prefix: Option<&str>,
     columns: &[crate::table::Column],
 ) -> Result<(MarkedField, Predicate), StoreError> {
-    let field = Arc::new(request.field.clone());
+    let field = Arc::new(wanted.clone());
     let defined = Predicate::atom(Atom::Defined(Arc::clone(&field)));
     let begins = |prefix: &str| {
         let (value, prefix) = (Text::Field(Arc::clone(&field)), Text::Literal(prefix.to_owned()));
         Predicate::atom(Atom::TextCall(TextFunction::StartsWith, value, prefix))
     };
-    let having = match request.prefix {
+    let having = match prefix {
         Some(prefix) if field.logical == LogicalType::String => defined.and(begins(prefix)),
         _ => defined,
     };
     // What is listed is what a filter finds, so it is read as filters read it.
     let having = fit(&having, columns, Purpose::Filter)?;
-    let mut now = request.field.clone();
+    let mut now = wanted.clone();
     having.for_each_field(&mut |field| now = field.as_ref().clone());
     Ok((now, having))
 }

@@ -1,6 +1,10 @@
 //! Selection and reading against a plain reading of their definitions, on small random worlds.
 
+mod cuts;
+mod impact;
+mod outlines;
 mod plans;
+mod stats;
 
 use std::collections::BTreeMap;
 
@@ -34,9 +38,22 @@ const NUMBERS: [&str; 9] =
 struct StoredSpan {
     trace: Vec<u8>,
     id: String,
+    parent: &'static str,
     at: i64,
+    status: &'static str,
     duration: u64,
     values: Span,
+}
+
+impl StoredSpan {
+    fn failed(&self) -> bool {
+        ["Error", "STATUS_CODE_ERROR", "ERROR"].contains(&self.status)
+    }
+
+    /// As far as an answer's type reaches.
+    fn nanos(&self) -> i64 {
+        i64::try_from(self.duration).unwrap_or(i64::MAX)
+    }
 }
 
 /// What a table's structural columns are made of.
@@ -53,6 +70,9 @@ const TIMESTAMPS: [(&str, i64); 4] = [
     ("DateTime64(3)", 1_000_000),
     ("DateTime('UTC')", SECOND),
 ];
+/// The first is of roots, as some exporters write it.
+const PARENTS: [&str; 3] = ["0000000000000000", "", "0000000000000001"];
+const STATUSES: [&str; 6] = ["Error", "Ok", "STATUS_CODE_ERROR", "", "ERROR", "error"];
 const TRACE_IDS: [&str; 3] = ["String", "LowCardinality(String)", "Nullable(String)"];
 
 /// Those of the exporter's table, and some that people add.
@@ -102,9 +122,11 @@ fn binding(index: bool) -> Binding {
         parent_span_id: "ParentSpanId".to_owned(),
         trace_index: index.then(|| "spans_trace_id_ts".to_owned()),
         display: Display {
+            name: Some("SpanName".to_owned()),
             service: Some("ServiceName".to_owned()),
             duration: Some("Duration".to_owned()),
-            ..Display::default()
+            status: Some("StatusCode".to_owned()),
+            kind: Some("Kind".to_owned()),
         },
     }
 }
@@ -137,6 +159,8 @@ fn make_world(random: &mut ChaCha8Rng, generator: &mut Generator) -> World {
             let span = StoredSpan {
                 trace: id.clone(),
                 id: format!("{number:016x}"),
+                parent: PARENTS[(trace + number) as usize % PARENTS.len()],
+                status: STATUSES[(trace * 7 + number) as usize % STATUSES.len()],
                 // Some clocks are behind those of the trace's other spans.
                 at: (start + apart * random.random_range(-1..3)).div_euclid(nanos_per_tick) * nanos_per_tick,
                 duration: *[0, 1, 5, 1_000, u64::MAX].choose(random).unwrap(),
@@ -174,8 +198,8 @@ fn make_world(random: &mut ChaCha8Rng, generator: &mut Generator) -> World {
 
 async fn load(local: &LocalStore, storage: Storage, world: &World) {
     let definitions = format!(
-        "Timestamp {}, TraceId {}, SpanId String, ParentSpanId String, Duration UInt64, {}, \
-         `select` UInt8 DEFAULT 1, derived String MATERIALIZED 'd'",
+        "Timestamp {}, TraceId {}, SpanId String, ParentSpanId String, StatusCode LowCardinality(String), \
+         Duration UInt64, {}, `select` UInt8 DEFAULT 1, derived String MATERIALIZED 'd'",
         world.shape.timestamp,
         world.shape.trace_id,
         literals::definitions()
@@ -201,9 +225,11 @@ async fn load(local: &LocalStore, storage: Storage, world: &World) {
         .map(|span| {
             let trace = hex_literal(&span.trace);
             format!(
-                "({}, {trace}, '{}', '', {}, {})",
+                "({}, {trace}, '{}', '{}', '{}', {}, {})",
                 span.at / world.shape.nanos_per_tick,
                 span.id,
+                span.parent,
+                span.status,
                 span.duration,
                 literals::row(&span.values)
             )
@@ -214,7 +240,7 @@ async fn load(local: &LocalStore, storage: Storage, world: &World) {
     execute(
         local,
         format!(
-            "INSERT INTO {rows_of} (Timestamp, TraceId, SpanId, ParentSpanId, Duration, {names}) VALUES {}",
+            "INSERT INTO {rows_of} (Timestamp, TraceId, SpanId, ParentSpanId, StatusCode, Duration, {names}) VALUES {}",
             rows.join(", ")
         ),
     )
@@ -354,10 +380,7 @@ fn expected(world: &World, verdicts: &Verdicts, filter: &Filter, window: Window)
         if id.bytes().all(|byte| byte == b'0') {
             continue;
         }
-        let (low, high) = match world.index.as_ref().and_then(|index| index.get(trace)) {
-            Some((start, end)) => (start * SECOND, (end + 1) * SECOND),
-            None => (from - MAX_TRACE_DURATION, to + MAX_TRACE_DURATION),
-        };
+        let (low, high) = impact::bounds(world, trace, window);
         let seen: Vec<usize> =
             spans.into_iter().filter(|at| (low..high).contains(&world.spans[*at].at)).collect();
         let inside = |at: &&usize| (from..to).contains(&world.spans[**at].at);
@@ -406,7 +429,7 @@ async fn pages(store: &TraceStore, world: &World, query: &Query<'_>, limit: u32)
         let page = store.select(request).await.unwrap();
         assert!(page.len() <= limit as usize);
         let mut stream = store.read(binding, &page, None).await.unwrap();
-        let mut read: Vec<(String, i64, String)> = Vec::new();
+        let (mut read, mut lines): (Vec<(String, i64, String)>, Vec<String>) = (Vec::new(), Vec::new());
         while let Some(chunk) = stream.next().await {
             for line in chunk.unwrap().lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
                 let span: serde_json::Value = serde_json::from_slice(line).unwrap();
@@ -417,6 +440,7 @@ async fn pages(store: &TraceStore, world: &World, query: &Query<'_>, limit: u32)
                     at,
                     span["SpanId"].as_str().unwrap().to_owned(),
                 ));
+                lines.push(std::str::from_utf8(line).unwrap().to_owned());
             }
         }
         let whole: Vec<(String, i64, String)> = page
@@ -433,10 +457,13 @@ async fn pages(store: &TraceStore, world: &World, query: &Query<'_>, limit: u32)
             })
             .collect();
         assert_eq!(read, whole, "a page is not whole");
+        outlines::first_trace(store, world, binding, &page, &lines).await;
         let summaries = store.summarise(binding, &page, filter).await.unwrap();
         for (summary, id) in summaries.iter().zip(page.trace_ids()) {
             let spans: Vec<_> = world.spans.iter().filter(|span| span.trace == id.as_bytes()).collect();
             assert_eq!((summary.trace_id.as_str(), summary.span_count), (id, spans.len() as u64));
+            let errors = spans.iter().filter(|span| span.failed()).count();
+            assert_eq!(summary.error_count, Some(errors as u64));
             let start = spans.iter().map(|span| span.at).min().unwrap();
             let end = spans.iter().map(|span| i128::from(span.at) + i128::from(span.duration)).max().unwrap();
             assert_eq!(summary.start.as_nanos(), start);
@@ -485,12 +512,16 @@ async fn follow_the_definitions(local: &LocalStore, storage: Storage, worlds: us
     let mut selected = 0;
     let mut seen = Restricted::default();
     let mut tried = plans::Tried::default();
+    let mut counted = stats::Counted::new(seed);
+    let mut changes = impact::Changes::new(seed);
     for world_number in 0..worlds * 4 {
         // A few worlds may be too empty to show anything; some more never are.
         let shown = selected > worlds * 5
             && seen.closed > worlds
             && seen.by_another_span > worlds / 4
-            && tried.least() > worlds / 2;
+            && tried.least() > worlds / 2
+            && counted.enough(worlds)
+            && changes.enough(worlds);
         if world_number >= worlds && shown {
             break;
         }
@@ -498,6 +529,8 @@ async fn follow_the_definitions(local: &LocalStore, storage: Storage, worlds: us
         load(local, storage, &world).await;
         let binding = binding(world.index.is_some());
         let model = model(world.shape);
+        stats::numbers_of_everything(&store, &world, &binding, &model, &mut counted).await;
+        impact::of_changes(&store, &world, &binding, &model, &mut changes).await;
         for _ in 0..8 {
             let caller: Caller = generator.caller();
             let expressions: Vec<String> =
@@ -531,7 +564,9 @@ async fn follow_the_definitions(local: &LocalStore, storage: Storage, worlds: us
                     world.shape
                 );
             }
+            cuts::go_on(&store, &query, &expected).await;
             plans::every_plan(&store, &query, &expected, &mut random, &mut tried).await;
+            stats::numbers_of(&store, &world, &query, &expected, &model, &mut counted).await;
             selected += expected.len();
             let mut traces: BTreeMap<&[u8], Vec<usize>> = BTreeMap::new();
             for (at, span) in world.spans.iter().enumerate() {
@@ -549,7 +584,9 @@ async fn follow_the_definitions(local: &LocalStore, storage: Storage, worlds: us
             }
         }
     }
-    println!("{selected} traces selected, {seen:?}, {tried:?}");
+    println!("{selected} traces selected, {seen:?}, {tried:?}, {counted:?}");
+    changes.conclude(worlds);
+    assert!(counted.enough(worlds), "numbers of hardly any groups: {counted:?}");
     assert!(tried.least() > worlds / 2, "a plan was hardly tried: {tried:?}");
     assert!(selected > worlds * 5, "the worlds are too empty to show anything");
     assert!(seen.closed > worlds && seen.by_another_span > worlds / 4, "restrictions show nothing: {seen:?}");

@@ -14,6 +14,7 @@ use serde::de::DeserializeOwned;
 use super::Client;
 use super::failure::{Miss, text};
 use crate::StoreError;
+use crate::cost::Cost;
 use crate::metrics::Measured;
 
 /// Most of an error's text that is kept.
@@ -50,6 +51,12 @@ impl Arrived {
         }
         let message = format!("status {status}: {}", String::from_utf8_lossy(&message));
         Err(Miss::of_answer(status.as_u16(), code, message))
+    }
+
+    /// What the statement had cost when the answer began: all that it costs, of one that begins when it is complete.
+    pub(super) fn cost(&self, waited: Duration) -> Option<Cost> {
+        let summary = self.response.headers().get("X-ClickHouse-Summary")?;
+        Cost::of_summary(summary.to_str().ok()?, waited)
     }
 
     /// The next bytes. A connection that breaks off is an error: ClickHouse ends a failed answer without its final chunk.

@@ -28,6 +28,8 @@ pub(super) struct Question<'a> {
     pub(super) statement: &'a Statement,
     pub(super) format: &'a str,
     pub(super) sent: Sent,
+    /// Whether the answer may begin only when it is complete: what it says then about its cost is all of it.
+    pub(super) whole: bool,
 }
 
 impl Shared {
@@ -42,6 +44,9 @@ impl Shared {
         url.query_pairs_mut()
             .append_pair("query_id", &format!("tracewarden-{id}"))
             .append_pair("default_format", question.format);
+        if question.whole {
+            url.query_pairs_mut().append_pair("wait_end_of_query", "1");
+        }
         if let Sent::Settings(bounds) = question.sent {
             let by_id = question.statement.by_id;
             let all = settings(&self.config, bounds, endpoint.dialect.readonly(), by_id);

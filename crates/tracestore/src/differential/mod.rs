@@ -4,7 +4,8 @@
 //! seen on every kind of field. [`altered`] shows that this comparison finds each mistake that lowering could have.
 //! [`cel_python`] compares the reference with an implementation that shares nothing with it. [`hostile_spans`] looks for
 //! rows on which a statement raises. [`laws`] is about several policies at once, [`long_lists`] is about lists that are
-//! looked up in sets, [`patterns`] about what both engines make of a pattern. [`kept_cases`] are the disagreements of the past.
+//! looked up in sets, [`patterns`] about what both engines make of a pattern, [`words`] about how policies are said.
+//! [`kept_cases`] are the disagreements of the past.
 
 mod altered;
 mod asked;
@@ -17,6 +18,7 @@ mod long_lists;
 mod pairs;
 mod patterns;
 mod store;
+mod words;
 
 use std::str::FromStr;
 

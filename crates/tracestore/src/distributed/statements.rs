@@ -3,6 +3,7 @@
 
 use std::fmt::Write as _;
 use std::path::Path;
+use std::time::Duration;
 
 use futures::StreamExt;
 use tracewarden_model::{
@@ -15,7 +16,11 @@ use tracewarden_testkit::local_store::LocalStore;
 use super::recorder::Recorder;
 use super::{Storage, shards};
 use crate::differential::{connect, execute};
-use crate::{ReachRequest, SelectRequest, Selection, TraceStore, ValuesRequest};
+use crate::impact::Looks;
+use crate::{
+    Comparison, Impact, ImpactRequest, OvershareRequest, ReachRequest, SelectRequest, Selection, Spread,
+    StatsOrder, StatsPer, StatsRequest, TraceStore, ValuesRequest,
+};
 
 const DEFINITIONS: &str = "Timestamp DateTime64(9), TraceId String, SpanId String, ParentSpanId String, \
     ServiceName LowCardinality(String), Duration UInt64, SpanAttributes Map(LowCardinality(String), String)";
@@ -167,12 +172,36 @@ pub(super) async fn ask(store: &TraceStore, table: &str, mut then: impl FnMut(&'
             answered("values of a field", format!("{:?}", store.values(request).await.unwrap()));
         }
     }
+    let statistics = [
+        ("numbers per span, by a column", false, StatsPer::Span, vec![service()], StatsOrder::Duration),
+        (
+            "numbers per trace, by two fields, with a trace index",
+            true,
+            StatsPer::Trace,
+            vec![service(), tenant()],
+            StatsOrder::Count,
+        ),
+    ];
+    for (title, index, per, group, order) in statistics {
+        let (binding, group) = (&binding(table, index), group.as_slice());
+        let (filter, limit, most_traces) = (&with, 5, 20);
+        let scope = &scope;
+        let request = StatsRequest { binding, scope, filter, window, group, per, order, limit, most_traces };
+        let stats = store.stats(request).await.unwrap();
+        assert_eq!((stats.total.traces, stats.complete), (20, false));
+        answered(title, format!("{stats:?}"));
+    }
     let binding = binding(table, true);
     let found = store.find(&binding, &scope, &format!("{:032x}", 9)).await.unwrap().unwrap();
     answered(
         "a trace by its id",
         format!("{:?} {}", found.trace_ids().collect::<Vec<_>>(), found.span_count()),
     );
+    answered("its spans in brief", format!("{:?}", store.brief(&binding, &found, 3).await.unwrap()));
+    let spans = [32, 33, 34].map(|span| format!("{span:016X}"));
+    let lines = store.read_spans(&binding, &found, &spans, Some(&["ServiceName".to_owned()])).await.unwrap();
+    assert_eq!(lines.len(), 3);
+    answered("some of its spans", lines.join("\n"));
     let denied = store.find(&binding, &scope, &format!("{:032x}", 8)).await.unwrap();
     answered("one that the scope does not open", format!("{}", denied.is_some()));
     let predicates: [Predicate; 2] = [lower_condition(&failed), scope.predicate().clone()];
@@ -180,6 +209,54 @@ pub(super) async fn ask(store: &TraceStore, table: &str, mut then: impl FnMut(&'
     let mut reach = None;
     store.recent_reach(request, &mut reach).await.unwrap();
     answered("how many recent traces policies open", format!("{reach:?}"));
+    let satisfied = store.satisfied(&found, &predicates, scope.rests_on()).await.unwrap();
+    answered("which of its spans satisfy predicates", format!("{satisfied:?}"));
+    let closed = format!("{:032x}", 8);
+    let counts = store.satisfied_counts(&binding, &closed, &predicates, scope.rests_on()).await.unwrap();
+    answered("how many spans of a closed trace do", format!("{counts:?}"));
+    let whole = Looks::within(Duration::from_secs(60));
+    // Slices that are the window, and see all around it.
+    let slices = Looks { whole: Duration::ZERO, first_share: 1.0, margin: Some(3_600_000_000_000), ..whole };
+    for (index, looks, titles) in [
+        (false, whole, ["what a change opens and closes", "what a policy shows beside what it names"]),
+        (true, whole, ["the same with a trace index", "and that"]),
+        (false, slices, ["the same of a sample", "and that"]),
+    ] {
+        let binding = &super::statements::binding(table, index);
+        let comparisons = [Comparison { before: vec![0], after: vec![1] }];
+        let (only_readable, readable, rests_on) = (false, &scope, scope.rests_on());
+        let patience = Duration::from_secs(60);
+        let (predicates, comparisons) = (&predicates, &comparisons);
+        let request = ImpactRequest {
+            binding,
+            predicates,
+            comparisons,
+            window,
+            readable,
+            only_readable,
+            rests_on,
+            samples: 3,
+            patience,
+        };
+        let Impact { compared, traces, fraction, .. } = store.impact_by(request, looks).await.unwrap();
+        assert!(compared[0].gained > 0 && compared[0].lost > 0 && fraction == 1.0, "{compared:?}");
+        answered(titles[0], format!("{compared:?} of {traces}"));
+        let (predicate, by) = (scope.predicate(), Spread::Column("ServiceName"));
+        let request = OvershareRequest {
+            binding,
+            predicate,
+            by,
+            window,
+            readable,
+            only_readable,
+            rests_on,
+            limit: 5,
+            patience,
+        };
+        let found = store.overshare_by(request, looks).await.unwrap();
+        assert_eq!((found.distinct, found.only_shared), (4, 3));
+        answered(titles[1], format!("{:?} of {}", found.values, found.traces));
+    }
     let columns = store.columns("default", table).await.unwrap();
     let mut sampled = store.sample_keys("default", table, &columns, Some("Timestamp")).await.unwrap();
     // Which examples are seen first is left open.

@@ -1,7 +1,9 @@
 //! What a trace must show to be on a page, each by any of its spans.
 
-use tracewarden_model::Condition;
-use tracewarden_policy::AccessScope;
+use std::sync::Arc;
+
+use tracewarden_model::{Condition, MarkedField};
+use tracewarden_policy::{AccessScope, Predicate};
 
 use super::estimates::{Subject, subject};
 use crate::StoreError;
@@ -23,7 +25,9 @@ pub(crate) enum Demand {
 /// All demands of a query.
 #[derive(Clone, Copy)]
 pub(crate) struct Demands<'a> {
-    scope: &'a AccessScope,
+    granted: &'a Predicate,
+    restriction: Option<&'a Predicate>,
+    rests_on: &'a [Arc<MarkedField>],
     conditions: &'a [Condition],
 }
 
@@ -39,15 +43,29 @@ impl<'a> Demands<'a> {
     ) -> Result<Self, StoreError> {
         table.check_fields(scope.rests_on().iter().map(AsRef::as_ref))?;
         table.check_fields(conditions.iter().map(|condition| &condition.field))?;
-        Ok(Self { scope, conditions })
+        let (granted, restriction) = (scope.predicate(), scope.restriction());
+        Ok(Self { granted, restriction, rests_on: scope.rests_on(), conditions })
+    }
+
+    /// Of a predicate that is nobody's scope. Nothing about spans may leave by what is found with it.
+    ///
+    /// # Errors
+    /// As above.
+    pub(crate) fn of_nobody(
+        granted: &'a Predicate,
+        rests_on: &'a [Arc<MarkedField>],
+        table: &BoundTable,
+    ) -> Result<Self, StoreError> {
+        table.check_fields(rests_on.iter().map(AsRef::as_ref))?;
+        Ok(Self { granted, restriction: None, rests_on, conditions: &[] })
     }
 
     /// What the caller may see, as something to remember under: nobody finds out by the time that an estimate takes what others
     /// with other access looked for.
     pub(crate) fn scope_subject(&self, table: &BoundTable) -> Option<Subject> {
         let mut statement = table.statement();
-        let mut texts = vec![table.condition(self.scope.predicate(), &mut statement).ok()?];
-        if let Some(restriction) = self.scope.restriction() {
+        let mut texts = vec![table.condition(self.granted, &mut statement).ok()?];
+        if let Some(restriction) = self.restriction {
             texts.push(table.condition(restriction, &mut statement).ok()?);
         }
         Some(subject((texts, &statement.parameters)))
@@ -55,7 +73,7 @@ impl<'a> Demands<'a> {
 
     /// Whether everything that they look at is in columns, of which a step can read one more for little.
     pub(crate) fn are_of_columns(&self, table: &BoundTable) -> bool {
-        let mut access = self.scope.rests_on().iter().map(AsRef::as_ref);
+        let mut access = self.rests_on.iter().map(AsRef::as_ref);
         let mut filter = self.conditions.iter().map(|condition| &condition.field);
         access.all(|field| table.is_column(field, Purpose::Access))
             && filter.all(|field| table.is_column(field, Purpose::Filter))
@@ -63,7 +81,7 @@ impl<'a> Demands<'a> {
 
     /// All of them, in the one order that rows, masks and statements have them in.
     pub(crate) fn all(&self) -> Vec<Demand> {
-        let within = self.scope.restriction().map(|_| Demand::Within);
+        let within = self.restriction.map(|_| Demand::Within);
         std::iter::once(Demand::Granted)
             .chain(within)
             .chain((0..self.conditions.len()).map(Demand::Condition))
@@ -82,7 +100,7 @@ impl<'a> Demands<'a> {
     /// What the order of traces looks at: spans that match any condition; without conditions, spans that grant access.
     pub(crate) fn key(&self, table: &BoundTable, statement: &mut Statement) -> Result<String, StoreError> {
         if self.conditions.is_empty() {
-            table.condition(self.scope.predicate(), statement)
+            table.condition(self.granted, statement)
         } else {
             table.any_condition(self.conditions, statement)
         }
@@ -95,8 +113,8 @@ impl<'a> Demands<'a> {
         table: &BoundTable,
         statement: &mut Statement,
     ) -> Result<String, StoreError> {
-        match (demand, self.scope.restriction()) {
-            (Demand::Granted, _) => table.condition(self.scope.predicate(), statement),
+        match (demand, self.restriction) {
+            (Demand::Granted, _) => table.condition(self.granted, statement),
             (Demand::Within, Some(restriction)) => table.condition(restriction, statement),
             (Demand::Within, None) => Ok("1".to_owned()),
             (Demand::Condition(at), _) => {

@@ -5,6 +5,7 @@ use tracewarden_model::Timestamp;
 
 use super::found::{Found, Page};
 use super::search::{Search, Span};
+use super::slices::Slices;
 use crate::StoreError;
 use crate::select::{Position, indexed_from, indexed_to};
 use crate::sql::Statement;
@@ -16,6 +17,9 @@ pub(crate) enum Among<'a> {
     Window,
     /// These.
     Traces(&'a [String]),
+    /// A sample of all: those with a span in one of these slices. Which of them are of the sample is asked of what comes out,
+    /// by [`Slices::hold`].
+    Slices(&'a Slices),
 }
 
 impl Search<'_> {
@@ -73,7 +77,58 @@ impl Search<'_> {
                 let inside = self.inside(statement);
                 format!("GLOBAL IN (SELECT {} FROM {} WHERE {inside})", self.table.trace_id, self.table.name)
             }
+            Among::Slices(slices) => {
+                let inside = slices.inside(self.table, statement);
+                format!("GLOBAL IN (SELECT {} FROM {} WHERE {inside})", self.table.trace_id, self.table.name)
+            }
         }
+    }
+
+    /// The spans that a decision about traces may look at, as what stands from `FROM` on: of each trace those within its bounds
+    /// in the trace index, or else within the default.
+    pub(crate) fn spans_that_count(&self, among: Among<'_>, scan: Span, statement: &mut Statement) -> String {
+        let table = self.table;
+        let (id, name, timestamp) = (&table.trace_id, &table.name, &table.timestamp);
+        let scan = match among {
+            Among::Slices(slices) => slices.near(table, statement),
+            Among::Window | Among::Traces(_) => self.range(scan, statement),
+        };
+        let [bounds, indexed, start, end] =
+            ["bounds", "indexed", "start", "end"].map(|name| statement.own(name));
+        let mut text = format!(" FROM {name}");
+        if let Some(index) = &self.index {
+            let traces = self.among(among, statement);
+            // With join_use_nulls = 0, a trace without an entry has an empty id here.
+            text.push_str(&format!(
+                " GLOBAL LEFT ANY JOIN (SELECT `TraceId` AS {indexed}, {from} AS {start}, {to} AS {end} \
+                 FROM {index} WHERE `TraceId` {traces} GROUP BY `TraceId`) AS {bounds} \
+                 ON {id} = {bounds}.{indexed}",
+                from = indexed_from(),
+                to = indexed_to(),
+            ));
+        }
+        text.push_str(&format!(" WHERE {scan}"));
+        match among {
+            Among::Window => {}
+            Among::Traces(ids) => {
+                let ids = statement.strings(ids);
+                text.push_str(&format!(" AND {} IN {ids}", table.trace_id_column));
+            }
+            Among::Slices(slices) => {
+                let (column, inside) = (&table.trace_id_column, slices.inside(table, statement));
+                text.push_str(&format!(
+                    " AND {column} GLOBAL IN (SELECT {column} FROM {name} WHERE {inside})"
+                ));
+            }
+        }
+        if self.index.is_some() {
+            let unindexed = self.range(self.default, statement);
+            text.push_str(&format!(
+                " AND if({bounds}.{indexed} = '', {unindexed}, {timestamp} >= {bounds}.{start} \
+                 AND {timestamp} < {bounds}.{end})"
+            ));
+        }
+        text
     }
 
     pub(crate) fn grouped_statement(
@@ -86,40 +141,13 @@ impl Search<'_> {
         let mut statement = table.statement();
         let key = self.demands.key(table, &mut statement)?;
         let inside = self.inside(&mut statement);
-        let scan = self.range(scan, &mut statement);
-        let (id, name, ticks, timestamp) = (&table.trace_id, &table.name, &table.ticks, &table.timestamp);
-
-        let [trace, tier, position, bounds, indexed, start, end] =
-            ["trace", "tier", "position", "bounds", "indexed", "start", "end"]
-                .map(|name| statement.own(name));
+        let spans = self.spans_that_count(among, scan, &mut statement);
+        let (id, ticks) = (&table.trace_id, &table.ticks);
+        let [trace, tier, position] = ["trace", "tier", "position"].map(|name| statement.own(name));
         let mut text = format!(
             "SELECT {id} AS {trace}, countIf({inside} AND {key}) > 0 AS {tier}, \
-             if({tier} = 1, maxIf({ticks}, {inside} AND {key}), maxIf({ticks}, {inside})) AS {position}, count() \
-             FROM {name}"
+             if({tier} = 1, maxIf({ticks}, {inside} AND {key}), maxIf({ticks}, {inside})) AS {position}, count(){spans}"
         );
-        if let Some(index) = &self.index {
-            let traces = self.among(among, &mut statement);
-            // With join_use_nulls = 0, a trace without an entry has an empty id here.
-            text.push_str(&format!(
-                " GLOBAL LEFT ANY JOIN (SELECT `TraceId` AS {indexed}, {from} AS {start}, {to} AS {end} \
-                 FROM {index} WHERE `TraceId` {traces} GROUP BY `TraceId`) AS {bounds} \
-                 ON {id} = {bounds}.{indexed}",
-                from = indexed_from(),
-                to = indexed_to(),
-            ));
-        }
-        text.push_str(&format!(" WHERE {scan}"));
-        if let Among::Traces(ids) = among {
-            let ids = statement.strings(ids);
-            text.push_str(&format!(" AND {} IN {ids}", table.trace_id_column));
-        }
-        if self.index.is_some() {
-            let unindexed = self.range(self.default, &mut statement);
-            text.push_str(&format!(
-                " AND if({bounds}.{indexed} = '', {unindexed}, {timestamp} >= {bounds}.{start} \
-                 AND {timestamp} < {bounds}.{end})"
-            ));
-        }
         let shown = self.demands.shown(&self.demands.all(), table, &mut statement)?;
         text.push_str(&format!(
             " GROUP BY {trace} HAVING {} AND countIf({inside}) > 0 AND {shown}",
@@ -133,7 +161,7 @@ impl Search<'_> {
             ));
         }
         let most = match among {
-            Among::Window => self.wanted,
+            Among::Window | Among::Slices(_) => self.wanted,
             Among::Traces(ids) => ids.len(),
         };
         text.push_str(&format!(" ORDER BY {tier} DESC, {position} DESC, {trace} ASC LIMIT {most}"));

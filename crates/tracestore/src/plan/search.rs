@@ -26,6 +26,8 @@ pub(crate) enum Spans {
     Of(Demand),
     /// Those that satisfy any.
     OfAnyDemand,
+    /// All.
+    All,
 }
 
 /// A range as something to remember under: bounds that move with the clock are told apart only as far as their distance
@@ -180,6 +182,7 @@ impl Search<'_> {
     fn condition(&self, spans: Spans) -> Result<(Statement, String), StoreError> {
         let mut statement = self.table.statement();
         let text = match spans {
+            Spans::All => "1".to_owned(),
             Spans::OfOrder => self.demands.key(self.table, &mut statement)?,
             Spans::Of(demand) => self.demands.satisfied(demand, self.table, &mut statement)?,
             Spans::OfAnyDemand => {

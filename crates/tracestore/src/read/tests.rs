@@ -93,3 +93,66 @@ async fn nothing_follows_a_part_that_fails() {
     // What came of it says nothing about the size of traces.
     assert_eq!(store.memory.spans_of_a_trace(plan::subject(&selection.table.name)), None);
 }
+
+/// Given spans of a trace: `lines` of a page, each with the id that it says.
+fn with_ids(lines: &[String]) -> Vec<(String, String)> {
+    let with_id = |line: &String| {
+        let span: serde_json::Value = serde_json::from_str(line).unwrap();
+        (span["SpanId"].as_str().unwrap().to_owned(), line.clone())
+    };
+    lines.iter().map(with_id).collect()
+}
+
+#[tokio::test]
+async fn given_spans_are_those_of_the_page() {
+    let local = LocalStore::start().unwrap();
+    let (store, binding, selection) = selected(&local).await;
+    let mut whole = store.read(&binding, &selection, None).await.unwrap();
+    let whole: Vec<String> = text(&mut whole).await.unwrap().lines().map(str::to_owned).collect();
+    let of = |trace: &str| -> Vec<(String, String)> {
+        let prefix = format!("{{\"TraceId\":\"{trace}\",");
+        with_ids(&whole).into_iter().filter(|(_, line)| line.starts_with(&prefix)).collect()
+    };
+    let mut traces = selection.trace_ids();
+    let (first, second) = (of(traces.next().unwrap()), of(traces.next().unwrap()));
+    assert!(first.len() > 1);
+    // Of the first trace only, whatever others are selected; and values are values.
+    let mut ids: Vec<String> = first.iter().chain(&second).map(|(id, _)| id.clone()).rev().collect();
+    ids.extend(["', ) OR 1 = 1 --", "\\", "", "it's\t\n\0"].map(str::to_owned));
+    let lines: Vec<String> = first.iter().map(|(_, line)| line.clone()).collect();
+    assert_eq!(store.read_spans(&binding, &selection, &ids, None).await.unwrap(), lines);
+    assert_eq!(store.read_spans(&binding, &selection, &ids[..0], None).await.unwrap(), lines[..0]);
+    let columns = ["ParentSpanId".to_owned()];
+    let few = store.read_spans(&binding, &selection, &ids, Some(&columns)).await.unwrap();
+    let mut page = store.read(&binding, &selection, Some(&columns)).await.unwrap();
+    let page = text(&mut page).await.unwrap();
+    assert!(page.lines().take(few.len()).eq(&few) && few.len() == lines.len(), "{few:?}");
+    let unknown = store.read_spans(&binding, &selection, &ids[..0], Some(&["Spanid".to_owned()])).await;
+    assert!(matches!(unknown, Err(StoreError::UnknownColumn { .. })), "{unknown:?}");
+
+    // Up to so many bytes, the newlines included.
+    let bytes: usize = lines.iter().map(|line| line.len() + 1).sum();
+    let within = |most| store.read_spans_within(most, &binding, &selection, &ids, None);
+    assert_eq!(within(bytes).await, Ok(lines));
+    assert!(matches!(within(bytes - 1).await, Err(StoreError::TooLarge(_))));
+    execute(&local, "DROP TABLE default.mixed SYNC".to_owned()).await;
+    assert!(within(bytes).await.is_err());
+}
+
+#[tokio::test]
+async fn one_span_id_sent_a_thousand_times_hides_no_other_span() {
+    let local = LocalStore::start().unwrap();
+    let (store, binding, selection) = selected(&local).await;
+    let trace = selection.trace_ids().next().unwrap();
+    let insert = |id: &str, seconds: i64, times: u32| {
+        let row =
+            format!("toDateTime64({}, 9), '{trace}', '{id}', toString(number)", 1_790_000_000 + seconds);
+        execute(&local, format!("INSERT INTO default.mixed SELECT {row} FROM numbers({times})"))
+    };
+    insert("often", 1, 1_000).await;
+    insert("other", 2, 1).await;
+    let ids = ["other", "often", "often"].map(str::to_owned);
+    let found = with_ids(&store.read_spans(&binding, &selection, &ids, None).await.unwrap());
+    let found: Vec<&str> = found.iter().map(|(id, _)| id.as_str()).collect();
+    assert_eq!(found, ["often", "often", "often", "often", "other"]);
+}

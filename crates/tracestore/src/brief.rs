@@ -1,0 +1,214 @@
+//! What an outline needs of each span of one trace.
+
+use tracewarden_model::{Binding, Timestamp};
+
+use crate::select::Selection;
+use crate::shown::{Shown, as_duration};
+use crate::{StoreError, TraceStore};
+
+/// Longest text that is shown of a span, in characters: whoever sends spans chooses how long their names are.
+const MAX_TEXT: u32 = 100;
+
+/// Longest span id, in characters; whoever sends spans chooses these too.
+const MAX_ID: u32 = 128;
+
+/// A span in a few words. Texts that need a display column that is not bound are absent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SpanBrief {
+    /// The span id, cut to 128 characters. What is cut names no span in the store.
+    pub span_id: String,
+    /// Span id of the parent, empty for none; the zeros that some exporters write count as none. Cut likewise.
+    pub parent_span_id: String,
+    /// When it began.
+    pub start: Timestamp,
+    /// How long it took, in nanoseconds; 0 where the store says less, the most that fits where it says more.
+    pub duration_nanos: Option<i64>,
+    /// Operation name, cut to 100 characters.
+    pub name: Option<String>,
+    /// Service, cut likewise.
+    pub service: Option<String>,
+    /// Kind, cut likewise.
+    pub kind: Option<String>,
+    /// Whether the status says that it failed; `false` without a column for it.
+    pub error: bool,
+}
+
+type Row = (String, String, i64, Option<i64>, String, String, String, u8);
+
+/// The first characters of a text.
+fn cut(text: &str, most: u32) -> String {
+    format!("substringUTF8({text}, 1, {most})")
+}
+
+impl TraceStore {
+    /// The earliest spans of a chosen trace, at most so many, by start and then by span id. Of a selection of several traces
+    /// it is the first; without any there is nothing.
+    ///
+    /// A span is at most 556 characters of ids and texts, and less than 100 bytes besides: 100,000 of them stay below the
+    /// 256 MiB of an answer at four bytes a character. Those of control characters and of what is not UTF-8, which become
+    /// longer in JSON, can be more than that, which is an error.
+    ///
+    /// # Errors
+    /// When the store fails, delivers fewer spans than were counted and asked for, or more than 256 MiB.
+    pub async fn brief(
+        &self,
+        binding: &Binding,
+        selection: &Selection,
+        most: u32,
+    ) -> Result<Vec<SpanBrief>, StoreError> {
+        let Some(trace) = selection.traces.first() else { return Ok(Vec::new()) };
+        let table = selection.table.as_ref();
+        let shown = Shown::of(table, &binding.display);
+        let text = |column: &Option<String>| match column {
+            Some(column) => cut(column, MAX_TEXT),
+            None => "''".to_owned(),
+        };
+        let mut statement = table.statement();
+        let id = statement.string(&trace.id);
+        statement.by_id = true;
+        statement.push(&format!(
+            "SELECT {span_id}, if(match({parent}, '^0*$'), '', {parent_id}), {ticks}, {duration}, {name}, {service}, {kind}, {failed} \
+             FROM {table} WHERE {column} = {id} ORDER BY {timestamp}, {span} LIMIT {most}",
+            span = table.span_id,
+            span_id = cut(&table.span_id, MAX_ID),
+            parent = table.parent_span_id,
+            parent_id = cut(&table.parent_span_id, MAX_ID),
+            ticks = table.ticks,
+            duration = shown.nanos.as_deref().map_or_else(|| "NULL".to_owned(), as_duration),
+            name = text(&shown.name),
+            service = text(&shown.service),
+            kind = text(&shown.kind),
+            failed = shown.failed(),
+            table = table.name,
+            column = table.trace_id_column,
+            timestamp = table.timestamp,
+        ));
+        let rows: Vec<Row> = self.client.rows(statement).await?;
+        if (rows.len() as u64) < trace.spans.min(u64::from(most)) {
+            return Err(StoreError::Short("a trace lost spans".to_owned()));
+        }
+        let brief = |row: Row| {
+            let (span_id, parent_span_id, ticks, duration_nanos, name, service, kind, failed) = row;
+            SpanBrief {
+                span_id,
+                parent_span_id,
+                start: Timestamp::from_nanos(ticks.saturating_mul(table.nanos_per_tick)),
+                duration_nanos,
+                name: shown.name.is_some().then_some(name),
+                service: shown.service.is_some().then_some(service),
+                kind: shown.kind.is_some().then_some(kind),
+                error: failed == 1,
+            }
+        };
+        Ok(rows.into_iter().map(brief).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tracewarden_model::Display;
+    use tracewarden_testkit::local_store::LocalStore;
+
+    use super::*;
+    use crate::cancellation::{binding, everything};
+    use crate::differential::{connect, execute};
+
+    /// A table of one trace, and that trace chosen.
+    async fn chosen(local: &LocalStore, columns: &str, rows: &str) -> (TraceStore, Selection) {
+        let store = connect(local);
+        let definitions =
+            format!("Timestamp DateTime64(3), TraceId String, SpanId Nullable(String), {columns}");
+        let create =
+            format!("CREATE TABLE default.spans ({definitions}) ENGINE = MergeTree ORDER BY TraceId");
+        execute(local, create).await;
+        execute(local, format!("INSERT INTO default.spans VALUES {rows}")).await;
+        let selection = store.find(&binding("default", "spans"), &everything(), "a").await.unwrap().unwrap();
+        (store, selection)
+    }
+
+    #[tokio::test]
+    async fn texts_are_short_and_numbers_are_durations() {
+        let local = LocalStore::start().unwrap();
+        let long = "é".repeat(300);
+        let (store, selection) = chosen(
+            &local,
+            "ParentSpanId LowCardinality(Nullable(String)), Name String, Took Float32, \
+             Status Nullable(Enum8('Ok' = 1, 'Error' = 2)), Kind Enum8('Server' = 1)",
+            &format!(
+                "(2000.5, 'a', 'c', 'b', '{long}', 7.9, 'Error', 'Server'), (2000.5, 'a', 'b', '00000000', unhex('ff'), -3, 'Ok', 'Server'), \
+                 (2000.25, 'a', NULL, NULL, '', nan, NULL, 'Server'), (1999, 'b', 'x', '', '', 1, 'Error', 'Server')"
+            ),
+        )
+        .await;
+        let without = binding("default", "spans");
+        let display = Display {
+            name: Some("Name".to_owned()),
+            duration: Some("Took".to_owned()),
+            status: Some("Status".to_owned()),
+            kind: Some("Kind".to_owned()),
+            // One that the table has not got any more.
+            service: Some("Service".to_owned()),
+        };
+        let with = Binding { display, ..without.clone() };
+        let brief = |id: &str, parent: &str, millis: i64, took: i64, name: &str, error: bool| SpanBrief {
+            span_id: id.to_owned(),
+            parent_span_id: parent.to_owned(),
+            start: Timestamp::from_nanos(millis * 1_000_000),
+            duration_nanos: Some(took),
+            name: Some(name.to_owned()),
+            service: None,
+            kind: Some("Server".to_owned()),
+            error,
+        };
+        let expected = [
+            brief("", "", 2_000_250, 0, "", false),
+            brief("b", "", 2_000_500, 0, "\u{fffd}", false),
+            brief("c", "b", 2_000_500, 7, &"é".repeat(100), true),
+        ];
+        // So often that the store compiles the statement.
+        for most in [0_u32, 2, 3, 4, 5, 6] {
+            let found = store.brief(&with, &selection, most).await.unwrap();
+            assert_eq!(found, expected[..expected.len().min(most as usize)]);
+        }
+        let plain = expected.map(|brief| SpanBrief {
+            duration_nanos: None,
+            name: None,
+            kind: None,
+            error: false,
+            ..brief
+        });
+        assert_eq!(store.brief(&without, &selection, 10).await.unwrap(), plain);
+    }
+
+    #[tokio::test]
+    async fn ids_are_short() {
+        let local = LocalStore::start().unwrap();
+        let [long, zeros] = ["é", "0"].map(|text| text.repeat(300));
+        // Equal but for what is cut off, and none and some with zeros in front.
+        let rows = format!("(1, 'a', '{long}2', '{zeros}'), (1, 'a', '{long}1', '{zeros}x')");
+        let (store, selection) = chosen(&local, "ParentSpanId String", &rows).await;
+        let found = store.brief(&binding("default", "spans"), &selection, 5).await.unwrap();
+        let ids: Vec<_> = found.into_iter().map(|span| (span.span_id, span.parent_span_id)).collect();
+        let id = "é".repeat(128);
+        assert_eq!(ids, [(id.clone(), "0".repeat(128)), (id, String::new())]);
+    }
+
+    #[tokio::test]
+    async fn a_trace_that_lost_spans_is_an_error() {
+        let local = LocalStore::start().unwrap();
+        let rows = "(1, 'a', 'x', ''), (2, 'a', 'y', ''), (3, 'a', 'z', '')";
+        let (store, selection) = chosen(&local, "ParentSpanId String", rows).await;
+        let binding = binding("default", "spans");
+        execute(&local, "DELETE FROM default.spans WHERE SpanId = 'y'".to_owned()).await;
+        assert_eq!(store.brief(&binding, &selection, 2).await.map(|spans| spans.len()), Ok(2));
+        let short = store.brief(&binding, &selection, 3).await;
+        assert!(matches!(short, Err(StoreError::Short(_))), "{short:?}");
+        // More than were counted may have come since.
+        execute(
+            &local,
+            "INSERT INTO default.spans SELECT 4, 'a', toString(number), '' FROM numbers(5)".to_owned(),
+        )
+        .await;
+        assert_eq!(store.brief(&binding, &selection, 100).await.map(|spans| spans.len()), Ok(7));
+    }
+}

@@ -1,0 +1,55 @@
+//! What policies are in words, for random ones: two that are said alike are true of the same spans.
+
+use std::collections::HashMap;
+
+use tracewarden_policy::{Span, check, in_words};
+use tracewarden_testkit::policies::Generator;
+
+use super::asked::{MODEL, Verdict, reference};
+use super::{seed, setting};
+
+const CALLERS: usize = 4;
+const POLICIES: usize = 400;
+const SPANS: usize = 24;
+/// No words are longer, in characters.
+const LONGEST: usize = 5_000;
+
+#[test]
+fn policies_that_are_said_alike_are_true_of_the_same_spans() {
+    let seed: u64 = seed();
+    println!("seed {seed}");
+    let mut generator = Generator::new(seed);
+    let spans: Vec<Span> = (0..SPANS).map(|_| generator.span()).collect();
+    generator.look_at(&spans);
+    let (mut alike, mut whole) = (0, 0);
+    for _ in 0..setting("TRACEWARDEN_TEST_CALLERS", CALLERS) {
+        let caller = generator.caller();
+        let mut known: HashMap<String, (String, Vec<bool>)> = HashMap::new();
+        for _ in 0..POLICIES {
+            let text = generator.policy().text;
+            let Some(predicate) = check(&text, &MODEL).ok().and_then(|checked| checked.predicate(&caller))
+            else {
+                continue;
+            };
+            let words = in_words(&predicate);
+            assert!(!words.is_empty() && words.chars().count() < LONGEST, "{text}: {words}");
+            assert!(!words.chars().any(char::is_control), "{text}: {words:?}");
+            if words.contains('…') {
+                continue;
+            }
+            whole += 1;
+            let is_true = |verdict: Verdict| verdict == Verdict::True;
+            let verdicts: Vec<bool> = reference(&text, &caller, &spans).into_iter().map(is_true).collect();
+            match known.get(&words) {
+                None => drop(known.insert(words, (text, verdicts))),
+                Some((other, expected)) => {
+                    // Of those that are false everywhere many are alike.
+                    alike += usize::from(*other != text && expected.contains(&true));
+                    assert_eq!(verdicts, *expected, "{caller:?}\n{text}\n{other}\nare both said as {words}");
+                }
+            }
+        }
+    }
+    println!("{whole} policies said whole, {alike} that some span satisfies like another one");
+    assert!(whole > 4 * alike && alike > 10, "too few or too many are alike to show anything");
+}

@@ -1,0 +1,170 @@
+//! Looking at the traces of a window: at all of them if there is time, else at a sample.
+
+use std::time::Duration;
+
+use tokio::time::{Instant, timeout_at};
+
+use crate::StoreError;
+use crate::plan::{Among, Search, Span, Spans};
+use crate::sql::Statement;
+
+/// The share of the patience that looking at all traces may take.
+const WHOLE_SHARE: f64 = 0.6;
+/// Rows that no store reads in a second, of spans: where there are more, a sample is looked at from the start.
+const ROWS_A_SECOND: f64 = 200e6;
+/// The share of the window that is looked at first when there is no time for all.
+const FIRST_SHARE: f64 = 1.0 / 64.0;
+/// Samples that come to nothing before it is given up: where the store refuses at once, smaller ones are refused as well.
+const MOST_FAILED: u32 = 8;
+/// What a sample is told as at most: never as everything.
+const SAMPLED: f64 = 1.0 - 1e-9;
+/// By how much a sample that took too long becomes smaller, and one that took little time larger at most.
+const STEP: f64 = 8.0;
+/// The largest share: a sample of nearly everything takes longer than looking at everything.
+const LARGEST_SHARE: f64 = 0.25;
+/// A larger sample is worth another look from here on.
+const WORTHWHILE: f64 = 2.0;
+/// Time in which no statement answers.
+const TOO_SHORT: Duration = Duration::from_millis(20);
+
+/// How long may be looked.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Looks {
+    /// At all traces.
+    pub(crate) whole: Duration,
+    /// In all.
+    pub(crate) all: Duration,
+    /// The share of the window that is looked at first when there is no time for all.
+    pub(crate) first_share: f64,
+    /// How many nanoseconds around a slice; nothing for what is affordable.
+    pub(crate) margin: Option<i64>,
+}
+
+/// What is counted in one look.
+///
+/// A trait, because the future that an async closure gives is not known to be `Send` for every lifetime, and requests are
+/// served on several threads.
+pub(crate) trait Counting: Sync {
+    /// The counts.
+    type Counted: Send;
+
+    /// Counts the traces that are looked at.
+    fn count(
+        &self,
+        search: &Search<'_>,
+        look: Look<'_>,
+    ) -> impl Future<Output = Result<Self::Counted, StoreError>> + Send;
+}
+
+/// One look: which traces, and where their spans are.
+pub(crate) struct Look<'a> {
+    among: Among<'a>,
+    scan: Span,
+}
+
+impl Looks {
+    pub(crate) fn within(patience: Duration) -> Self {
+        Self { whole: patience.mul_f64(WHOLE_SHARE), all: patience, first_share: FIRST_SHARE, margin: None }
+    }
+
+    /// What `counting` says of all traces of the window, with 1; or of a sample, with the share of the window that it is of.
+    ///
+    /// # Errors
+    /// When the store fails, or there was not even time for a sample.
+    pub(crate) async fn take<C: Counting>(
+        self,
+        search: &mut Search<'_>,
+        counting: &C,
+    ) -> Result<(C::Counted, f64), StoreError> {
+        let begun = Instant::now();
+        let until = begun + self.all;
+        let whole = begun + self.whole;
+        search.deadline = until;
+        if !hopeless(search, self.whole).await {
+            search.deadline = whole;
+            let looking = async {
+                let look = Look { among: Among::Window, scan: search.scan(Among::Window).await? };
+                counting.count(search, look).await
+            };
+            if let Some(counted) = by(whole, looking).await? {
+                return Ok((counted, 1.0));
+            }
+        }
+        let (mut share, mut best, mut failed) = (self.first_share, None, 0);
+        while failed < MOST_FAILED {
+            let now = Instant::now();
+            let left = until.saturating_duration_since(now);
+            let Some(slices) = search.slices(share, self.margin).filter(|_| left > TOO_SHORT) else { break };
+            // Half of the time is kept for another one: larger when this is quick, smaller when it is not.
+            let deadline = now + left / 2;
+            search.deadline = deadline;
+            let looking = counting.count(search, Look { among: Among::Slices(&slices), scan: None });
+            match by(deadline, looking).await? {
+                Some(counted) => {
+                    // Slices may be all of a short window; yet they see less of what is around it than all its traces need.
+                    best = Some((counted, slices.fraction.min(SAMPLED)));
+                    let took = now.elapsed().as_secs_f64().max(1e-3);
+                    let room = until.saturating_duration_since(Instant::now()).as_secs_f64() / 2.0;
+                    let next = (share * (room / took).min(STEP)).min(LARGEST_SHARE);
+                    if next < share * WORTHWHILE {
+                        break;
+                    }
+                    share = next;
+                }
+                None if best.is_some() => break,
+                None => {
+                    failed += 1;
+                    share /= STEP;
+                }
+            }
+        }
+        best.ok_or_else(|| StoreError::Timeout("not even a sample could be counted in time".to_owned()))
+    }
+}
+
+/// What comes in time; nothing where the store has to give up.
+async fn by<T>(
+    deadline: Instant,
+    looking: impl Future<Output = Result<T, StoreError>>,
+) -> Result<Option<T>, StoreError> {
+    // The store is told whole seconds; whoever does not wait for it any longer stops it.
+    match timeout_at(deadline, looking).await {
+        Ok(Err(error)) if !error.is_over_limit() => Err(error),
+        Ok(counted) => Ok(counted.ok()),
+        Err(_) => Ok(None),
+    }
+}
+
+/// Whether the store reckons with more than it can read in that time.
+async fn hopeless(search: &Search<'_>, time: Duration) -> bool {
+    let rows = search.estimate(Spans::All, search.default, false).await;
+    rows.is_some_and(|rows| rows as f64 > ROWS_A_SECOND * time.as_secs_f64())
+}
+
+impl Look<'_> {
+    /// The traces that are looked at, one a row: `trace`, `latest`, which is its latest span in the window in ticks,
+    /// `readable`, which is whether the search's scope opens it, and `columns` that aggregate over its spans.
+    pub(crate) fn traces(
+        &self,
+        search: &Search<'_>,
+        columns: &str,
+        having: &str,
+        statement: &mut Statement,
+    ) -> Result<String, StoreError> {
+        let [trace, latest, readable] = ["trace", "latest", "readable"].map(|name| statement.own(name));
+        let inside = search.inside(statement);
+        let spans = search.spans_that_count(self.among, self.scan, statement);
+        let shown = search.demands.shown(&search.demands.all(), search.table, statement)?;
+        let sampled = match self.among {
+            Among::Slices(slices) => format!(" AND {}", slices.hold(&latest, statement)),
+            Among::Window | Among::Traces(_) => String::new(),
+        };
+        Ok(format!(
+            "SELECT {id} AS {trace}, maxIf({ticks}, {inside}) AS {latest}, ({shown}) AS {readable}, {columns}{spans} \
+             GROUP BY {trace} HAVING {is_trace} AND countIf({inside}) > 0{sampled}{having}",
+            id = search.table.trace_id,
+            ticks = search.table.ticks,
+            is_trace = Search::is_trace(&trace),
+        ))
+    }
+}

@@ -1,0 +1,318 @@
+//! Samples of many traces, time that is not enough, and who is told nothing. That counts are right is tried by
+//! `worlds/impact.rs`.
+
+use std::time::Instant;
+
+use tracewarden_model::{
+    AccessModel, Caller, ColumnType, FieldRef, FieldSource, LogicalType, MarkedField, Timestamp,
+};
+use tracewarden_policy::predicate::{Atom, Relation, Text};
+use tracewarden_policy::{CompiledPolicies, RolePolicy, authorise};
+use tracewarden_testkit::local_store::LocalStore;
+
+use super::*;
+use crate::cancellation::{binding, everything, running};
+use crate::differential::{connect, execute};
+use crate::{Overshare, OvershareRequest, SharedValue, Spread};
+
+const NOON: i64 = 1_790_000_000;
+/// Within the day before noon, each with four spans of a second.
+const TRACES: u64 = 40_000;
+const FEW: u64 = 400;
+
+fn window() -> Window {
+    let at = |seconds: i64| Timestamp::from_nanos((NOON + seconds) * 1_000_000_000);
+    Window::new(at(-86_400), at(0)).unwrap()
+}
+
+fn field(name: &str) -> MarkedField {
+    MarkedField {
+        field: FieldRef::column(name),
+        source: FieldSource::Column,
+        logical: LogicalType::String,
+        column_type: ColumnType::parse("LowCardinality(String)"),
+        filterable: true,
+        policy: true,
+        column: None,
+    }
+}
+
+fn scope(expression: &str) -> AccessScope {
+    let model = AccessModel { version: 1, binding: None, fields: vec![field("Service"), field("Team")] };
+    let policy = RolePolicy { role: "r", title: "t", expression };
+    authorise([policy], None, &Caller::default(), &model, &CompiledPolicies::new()).unwrap()
+}
+
+/// A tenth of the traces are of team 0, by their first span; each goes through four services.
+async fn fill(local: &LocalStore, traces: u64) -> TraceStore {
+    let store = connect(local);
+    execute(
+        local,
+        format!(
+            "CREATE TABLE default.spans ENGINE = MergeTree ORDER BY Timestamp AS \
+             SELECT toDateTime64({NOON}, 9) - INTERVAL intDiv(trace * 86390000, {traces}) + 5000 - 1000 * span MILLISECOND AS Timestamp, \
+             leftPad(lower(hex(trace + 1)), 32, '0') AS TraceId, toString(span) AS SpanId, '' AS ParentSpanId, \
+             toLowCardinality(['web', 'cart', 'db', 'mail'][1 + span]) AS Service, \
+             toLowCardinality(if(span = 0, toString(trace % 10), '')) AS Team \
+             FROM (SELECT intDiv(number, 4) AS trace, number % 4 AS span FROM numbers(4 * {traces}))"
+        ),
+    )
+    .await;
+    store
+}
+
+/// A sample from the start, with all the time that it takes.
+fn sampling() -> Looks {
+    Looks { whole: Duration::ZERO, ..Looks::within(Duration::from_secs(60)) }
+}
+
+struct Asking<'a> {
+    predicates: &'a [Predicate],
+    comparisons: &'a [Comparison],
+    readable: &'a AccessScope,
+    only_readable: bool,
+    rests_on: &'a [Arc<MarkedField>],
+}
+
+impl Asking<'_> {
+    async fn impact(&self, store: &TraceStore, table: &str, looks: Looks) -> Result<Impact, StoreError> {
+        let Self { predicates, comparisons, readable, only_readable, rests_on } = *self;
+        let request = ImpactRequest {
+            binding: &binding("default", table),
+            predicates,
+            comparisons,
+            window: window(),
+            readable,
+            only_readable,
+            rests_on,
+            samples: 50,
+            patience: looks.all,
+        };
+        store.impact_by(request, looks).await
+    }
+
+    async fn overshare(
+        &self,
+        store: &TraceStore,
+        table: &str,
+        looks: Looks,
+    ) -> Result<Overshare, StoreError> {
+        let request = OvershareRequest {
+            binding: &binding("default", table),
+            predicate: &self.predicates[0],
+            by: Spread::Column("Service"),
+            window: window(),
+            readable: self.readable,
+            only_readable: self.only_readable,
+            rests_on: self.rests_on,
+            limit: 10,
+            patience: looks.all,
+        };
+        store.overshare_by(request, looks).await
+    }
+}
+
+fn comparison(before: &[usize], after: &[usize]) -> Comparison {
+    Comparison { before: before.to_vec(), after: after.to_vec() }
+}
+
+#[tokio::test]
+async fn a_sample_is_about_what_it_is_a_sample_of() {
+    let local = LocalStore::start().unwrap();
+    let store = fill(&local, TRACES).await;
+    let predicates = ["Team == '0' && Service == 'web'", "Team in ['0', '1', '2', '3']", "Team == '3'"]
+        .map(|expression| scope(expression).predicate().clone());
+    let comparisons = [comparison(&[0], &[1]), comparison(&[1], &[2, 0])];
+    // Of team 1 alone ids may be told.
+    let readable = scope("Team == '1'");
+    let asking = Asking {
+        predicates: &predicates,
+        comparisons: &comparisons,
+        readable: &readable,
+        only_readable: false,
+        rests_on: &[],
+    };
+    let whole = Looks::within(Duration::from_secs(600));
+    let exact = asking.impact(&store, "spans", whole).await.unwrap();
+    assert_eq!((exact.traces, exact.fraction), (TRACES, 1.0));
+    let tenth = TRACES / 10;
+    let counts = |difference: &Difference| (difference.gained, difference.lost, difference.unchanged);
+    let all: Vec<_> = exact.compared.iter().map(counts).collect();
+    assert_eq!(all, [(3 * tenth, 0, tenth), (0, 2 * tenth, 2 * tenth)]);
+    assert_eq!((exact.compared[0].gained_ids.len(), exact.compared[0].lost_ids.len()), (50, 0));
+    assert!(exact.cost.rows >= 4 * TRACES && exact.cost.elapsed > Duration::ZERO, "{:?}", exact.cost);
+
+    let sample = asking.impact(&store, "spans", sampling()).await.unwrap();
+    assert!(sample.fraction >= 1.0 / 65.0 && sample.fraction <= 0.26, "{}", sample.fraction);
+    let about = |counted: u64, exact: u64| {
+        let estimate = counted as f64 / sample.fraction;
+        assert!((estimate - exact as f64).abs() <= exact as f64 * 0.15, "{estimate} for {exact}: {sample:?}");
+    };
+    about(sample.traces, TRACES);
+    for (sampled, (gained, lost, unchanged)) in sample.compared.iter().zip(all) {
+        about(sampled.gained, gained);
+        about(sampled.lost, lost);
+        about(sampled.unchanged, unchanged);
+    }
+    // Ids are those of traces as they are, and only of those that may be read.
+    let team = |id: &String| (u64::from_str_radix(id, 16).unwrap() - 1) % 10;
+    let ids = &sample.compared[0].gained_ids;
+    assert!(!ids.is_empty() && ids.iter().all(|id| team(id) == 1), "{ids:?}");
+    assert!(ids.windows(2).all(|pair| pair[0] < pair[1]), "the newest first: {ids:?}");
+    // Asked again it says the same, or more when it was quicker.
+    let smallest = Looks { first_share: 0.02, all: Duration::from_secs(30), ..sampling() };
+    let small = asking.impact(&store, "spans", smallest).await.unwrap();
+    assert!(small.fraction < 0.26 && small.compared[0].gained > 0);
+
+    let shared = asking.overshare(&store, "spans", whole).await.unwrap();
+    let value = |value: &str, traces, matching_traces| SharedValue {
+        value: value.to_owned(),
+        traces,
+        matching_traces,
+    };
+    // No readable trace is opened, so no value is told.
+    assert_eq!((shared.traces, shared.values), (tenth, vec![]));
+    assert_eq!((shared.distinct, shared.hidden_values, shared.only_shared), (4, 4, 3));
+    let asking = Asking { readable: &everything(), ..asking };
+    let shared = asking.overshare(&store, "spans", whole).await.unwrap();
+    let services = [("cart", 0), ("db", 0), ("mail", 0), ("web", tenth)];
+    assert_eq!(shared.values, services.map(|(name, own)| value(name, tenth, own)));
+    assert_eq!((shared.hidden_values, shared.only_shared, shared.fraction), (0, 3, 1.0));
+    let sampled = asking.overshare(&store, "spans", sampling()).await.unwrap();
+    assert!(sampled.fraction < 0.26 && sampled.traces < tenth / 2);
+    let (of, own) = (sampled.traces, sampled.traces);
+    let services = [("cart", 0), ("db", 0), ("mail", 0), ("web", own)];
+    assert_eq!(sampled.values, services.map(|(name, own)| value(name, of, own)));
+}
+
+#[tokio::test]
+async fn what_takes_too_long_is_stopped_and_no_number_is_made_up() {
+    let local = LocalStore::start().unwrap();
+    let store = connect(&local);
+    // In every part of the window there is more than can be read.
+    execute(
+        &local,
+        format!(
+            "CREATE VIEW default.endless AS SELECT toDateTime64({NOON} - number % 86400, 9) AS Timestamp, \
+             toString(number % 9) AS TraceId, toString(number) AS SpanId, '' AS ParentSpanId FROM numbers(1000000000000)"
+        ),
+    )
+    .await;
+    let (predicates, comparisons) = ([Predicate::True], [comparison(&[], &[0])]);
+    let asking = Asking {
+        predicates: &predicates,
+        comparisons: &comparisons,
+        readable: &everything(),
+        only_readable: false,
+        rests_on: &[],
+    };
+    let begun = Instant::now();
+    let late = asking.impact(&store, "endless", Looks::within(Duration::from_secs(2))).await;
+    assert!(matches!(late, Err(StoreError::Timeout(_))), "{late:?}");
+    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+    running(&store, 0).await;
+    let binding = binding("default", "endless");
+    let patience = Duration::from_secs(1);
+    let late = store.search_cost(&binding, &predicates, &[], window(), 10, patience).await;
+    assert!(matches!(late, Err(StoreError::Timeout(_))), "{late:?}");
+    running(&store, 0).await;
+
+    // Whoever may be told nothing costs nothing.
+    let asking = Asking { readable: &scope("false"), only_readable: true, ..asking };
+    let found = asking.impact(&store, "endless", sampling()).await.unwrap();
+    assert_eq!((found.compared, found.traces), (vec![Difference::default()], 0));
+}
+
+#[tokio::test]
+async fn whoever_may_read_nothing_is_told_counts_or_nothing() {
+    let local = LocalStore::start().unwrap();
+    let store = fill(&local, TRACES).await;
+    let predicates = [scope("Team == '0'").predicate().clone()];
+    let comparisons = [comparison(&[], &[0])];
+    let nothing = scope("false");
+    let asking = Asking {
+        predicates: &predicates,
+        comparisons: &comparisons,
+        readable: &nothing,
+        only_readable: false,
+        rests_on: &[],
+    };
+    for looks in [Looks::within(Duration::from_secs(60)), sampling()] {
+        let found = asking.impact(&store, "spans", looks).await.unwrap();
+        assert!(found.traces > 0 && found.compared[0].gained > 0);
+        assert_eq!(found.compared[0].gained_ids, [""; 0]);
+        let silent = Asking { only_readable: true, ..asking };
+        let found = silent.impact(&store, "spans", looks).await.unwrap();
+        assert_eq!((found.traces, found.compared), (0, vec![Difference::default()]));
+        let found = silent.overshare(&store, "spans", looks).await.unwrap();
+        assert_eq!((found.traces, found.distinct, found.values), (0, 0, vec![]));
+    }
+
+    // The same error for everyone when the table, or a field that policies rest on, is not what it was.
+    let rests_on = [Arc::new(MarkedField { logical: LogicalType::Number, ..field("Service") })];
+    let changed = Asking { only_readable: true, rests_on: &rests_on, ..asking };
+    let refused = changed.impact(&store, "spans", sampling()).await;
+    assert!(matches!(refused, Err(StoreError::FieldsChanged(_))), "{refused:?}");
+    let refused = changed.overshare(&store, "spans", sampling()).await;
+    assert!(matches!(refused, Err(StoreError::FieldsChanged(_))), "{refused:?}");
+    let binding = binding("default", "spans");
+    let refused = store.satisfied_counts(&binding, "1", &predicates, &rests_on).await;
+    assert!(matches!(refused, Err(StoreError::FieldsChanged(_))), "{refused:?}");
+    let found = store.find(&binding, &everything(), &format!("{:032x}", 1)).await.unwrap().unwrap();
+    let refused = store.satisfied(&found, &predicates, &rests_on).await;
+    assert!(matches!(refused, Err(StoreError::FieldsChanged(_))), "{refused:?}");
+    let patience = Duration::from_secs(60);
+    let refused = store.search_cost(&binding, &predicates, &rests_on, window(), 10, patience).await;
+    assert!(matches!(refused, Err(StoreError::FieldsChanged(_))), "{refused:?}");
+    assert!(asking.impact(&store, "gone", sampling()).await.is_err());
+    let silent = Asking { only_readable: true, ..asking };
+    assert!(silent.impact(&store, "gone", sampling()).await.is_err());
+}
+
+#[tokio::test]
+async fn there_may_be_many_comparisons_of_large_predicates() {
+    let local = LocalStore::start().unwrap();
+    let store = fill(&local, FEW).await;
+    let service = Arc::new(field("Service"));
+    let large = |prefix: &str| {
+        let equal = |number: u32| {
+            let literal =
+                Text::Literal(if number == 0 { prefix.to_owned() } else { format!("{prefix}{number}") });
+            Predicate::atom(Atom::CompareText(Relation::Eq, Text::Field(Arc::clone(&service)), literal))
+        };
+        Predicate::any((0..6_000).map(equal))
+    };
+    let predicates = [large("web"), large("cart"), large("none"), Predicate::True];
+    let comparisons: Vec<Comparison> =
+        (0..400).map(|number: usize| comparison(&[number % 3], &[number % 4])).collect();
+    assert!(parts(&distinct(&comparisons).0, &predicates).len() > 1);
+    let asking = Asking {
+        predicates: &predicates,
+        comparisons: &comparisons,
+        readable: &everything(),
+        only_readable: false,
+        rests_on: &[],
+    };
+    let found = asking.impact(&store, "spans", Looks::within(Duration::from_secs(600))).await.unwrap();
+    for (number, difference) in found.compared.iter().enumerate() {
+        let opens = |predicate: usize| predicate != 2;
+        let (before, after) = (opens(number % 3), opens(number % 4));
+        let all = |is: bool| if is { FEW } else { 0 };
+        let counts = (difference.gained, difference.lost, difference.unchanged);
+        assert_eq!(counts, (all(after && !before), all(before && !after), all(before && after)), "{number}");
+    }
+
+    let refused = Asking { predicates: &vec![Predicate::True; 64], ..asking };
+    let refused = refused.impact(&store, "spans", sampling()).await;
+    assert!(matches!(refused, Err(StoreError::Internal(_))), "{refused:?}");
+    let refused = Asking { comparisons: &[comparison(&[], &[4])], ..asking };
+    let refused = refused.impact(&store, "spans", sampling()).await;
+    assert!(matches!(refused, Err(StoreError::Internal(_))), "{refused:?}");
+    // All bits of the integer.
+    let many: Vec<Predicate> =
+        (0..63).map(|number| if number == 62 { Predicate::True } else { Predicate::False }).collect();
+    let last =
+        Asking { predicates: &many, comparisons: &[comparison(&[0], &[62]), comparison(&[], &[])], ..asking };
+    let found = last.impact(&store, "spans", Looks::within(Duration::from_secs(600))).await.unwrap();
+    assert_eq!((found.compared[0].gained, found.compared[1].clone()), (FEW, Difference::default()));
+}

@@ -1,0 +1,347 @@
+//! Which spans of one trace satisfy which predicates: why somebody may see a trace, or how near they come to it.
+//!
+//! What names spans takes a [`Selection`], which only an access scope makes. Counts alone can be had of any trace; whoever asks
+//! for them has to answer for it, as for those of [`recent_reach`](TraceStore::recent_reach): `service` asks for
+//! administrators only, not where the operator switched samples off, and after the question is in the audit log.
+
+use std::sync::Arc;
+
+use tracewarden_model::{Binding, MarkedField};
+use tracewarden_policy::Predicate;
+
+use crate::select::Selection;
+use crate::sql::Statement;
+use crate::table::BoundTable;
+use crate::{StoreError, TraceStore};
+
+/// Most spans of one trace that are named as satisfying a predicate.
+pub const MAX_FIRST_SPANS: usize = 20;
+/// Most predicates of one statement, and largest all of them together, in nodes as written.
+const MAX_PREDICATES: usize = 200;
+const MAX_SIZE: u64 = 20_000;
+
+/// Which spans of a trace satisfy a predicate.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Satisfied {
+    /// How many do.
+    pub spans: u64,
+    /// Ids of the first of them by start and then by id, at most [`MAX_FIRST_SPANS`]; a span that was stored twice once.
+    pub first: Vec<String>,
+    /// Where none does: the span that comes nearest, of several the first.
+    pub nearest: Option<Nearest>,
+}
+
+/// A span that does not satisfy a predicate.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Nearest {
+    /// The span id.
+    pub span_id: String,
+    /// How near it comes, from 0 to less than 1: of what is asked for together the share that is met, of alternatives the
+    /// best.
+    pub score: f64,
+}
+
+/// How many spans of a trace satisfy predicates.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TraceCounts {
+    /// Spans of the trace.
+    pub spans: u64,
+    /// Those that satisfy each predicate, in order.
+    pub satisfied: Vec<u64>,
+}
+
+/// Where spans of one trace are read.
+#[derive(Clone, Copy)]
+struct Place<'a> {
+    table: &'a BoundTable,
+    trace_id: &'a str,
+}
+
+impl TraceStore {
+    /// For each predicate, in order, which spans of a chosen trace satisfy it: of the whole trace, as
+    /// [`find`](Self::find) looks at it. Of a selection of several traces it is the first; without any there is nothing.
+    /// `rests_on` are the fields that the policies behind the predicates name, though nothing of them may be left in these.
+    ///
+    /// # Errors
+    /// When the store fails, delivers fewer spans than were counted, or a field is no longer what it was marked as.
+    pub async fn satisfied(
+        &self,
+        selection: &Selection,
+        predicates: &[Predicate],
+        rests_on: &[Arc<MarkedField>],
+    ) -> Result<Vec<Satisfied>, StoreError> {
+        selection.table.check_fields(rests_on.iter().map(AsRef::as_ref))?;
+        let Some(trace) = selection.traces.first() else { return Ok(Vec::new()) };
+        let place = Place { table: selection.table.as_ref(), trace_id: &trace.id };
+        let mut satisfied = Vec::with_capacity(predicates.len());
+        for part in parts(predicates) {
+            let (spans, mut found) = self.first_spans(place, part).await?;
+            if spans < trace.spans {
+                return Err(StoreError::Short("a trace lost spans".to_owned()));
+            }
+            let unmet: Vec<Predicate> = part
+                .iter()
+                .zip(&found)
+                .filter(|(_, satisfied)| satisfied.spans == 0)
+                .map(|(predicate, _)| predicate.clone())
+                .collect();
+            if !unmet.is_empty() {
+                let mut nearest = self.nearest(place, &unmet).await?.into_iter();
+                for satisfied in found.iter_mut().filter(|satisfied| satisfied.spans == 0) {
+                    satisfied.nearest = nearest.next();
+                }
+            }
+            satisfied.append(&mut found);
+        }
+        Ok(satisfied)
+    }
+
+    /// For each predicate, in order, how many spans of a trace satisfy it; `None` where there is no such trace. Nothing
+    /// else of it leaves the store. `rests_on` as in [`Self::satisfied`].
+    ///
+    /// # Errors
+    /// When the store fails, or a field is no longer what it was marked as.
+    pub async fn satisfied_counts(
+        &self,
+        binding: &Binding,
+        trace_id: &str,
+        predicates: &[Predicate],
+        rests_on: &[Arc<MarkedField>],
+    ) -> Result<Option<TraceCounts>, StoreError> {
+        // As when it is looked for to be read.
+        if trace_id.bytes().all(|byte| byte == b'0') {
+            return Ok(None);
+        }
+        let table = self.bound_table(binding).await?;
+        table.check_fields(rests_on.iter().map(AsRef::as_ref))?;
+        let place = Place { table: &table, trace_id };
+        let mut counts = TraceCounts { spans: 0, satisfied: Vec::with_capacity(predicates.len()) };
+        // Whether there is the trace is asked also where nothing else is.
+        let mut parts: Vec<&[Predicate]> = parts(predicates);
+        if parts.is_empty() {
+            parts.push(&[]);
+        }
+        for part in parts {
+            let mut statement = table.statement();
+            let met = place.conditions(part, &mut statement)?;
+            let met: Vec<String> = met.iter().map(|met| format!("countIf({met})")).collect();
+            place.end(&format!("SELECT count(), [{}]", met.join(", ")), &mut statement);
+            let rows: Vec<(u64, Vec<u64>)> = self.client.rows(statement).await?;
+            let (spans, satisfied) = only(rows)?;
+            if satisfied.len() != part.len() {
+                return Err(missing());
+            }
+            // Spans may come in between; what was counted of none is none of this trace.
+            counts.spans = counts.spans.max(spans);
+            counts.satisfied.extend(satisfied);
+        }
+        Ok((counts.spans > 0).then_some(counts))
+    }
+
+    /// How many spans there are; and of each predicate how many satisfy it, and the first of them.
+    async fn first_spans(
+        &self,
+        place: Place<'_>,
+        predicates: &[Predicate],
+    ) -> Result<(u64, Vec<Satisfied>), StoreError> {
+        let table = place.table;
+        let mut statement = table.statement();
+        let conditions = place.conditions(predicates, &mut statement)?;
+        let [span, time, pair] = ["span", "time", "pair"].map(|name| statement.own(name));
+        let met: Vec<String> = (0..conditions.len()).map(|at| statement.own(&format!("p{at}"))).collect();
+        let counts: Vec<String> = met.iter().map(|met| format!("countIf({met})")).collect();
+        let first: Vec<String> = met
+            .iter()
+            .map(|met| {
+                format!(
+                    "arrayMap({pair} -> {pair}.2, arraySlice(arraySort(arrayDistinct(\
+                     groupArraySortedIf({MAX_FIRST_SPANS})(({time}, {span}), {met}))), 1, {MAX_FIRST_SPANS}))"
+                )
+            })
+            .collect();
+        let each: Vec<String> =
+            conditions.iter().zip(&met).map(|(condition, met)| format!(", {condition} AS {met}")).collect();
+        let inner = format!("SELECT {} AS {span}, {} AS {time}{}", table.span_id, table.ticks, each.concat());
+        let outer = format!("SELECT count(), [{}], [{}] FROM ({inner}", counts.join(", "), first.join(", "));
+        place.end(&outer, &mut statement);
+        statement.push(")");
+        let rows: Vec<(u64, Vec<u64>, Vec<Vec<String>>)> = self.client.rows(statement).await?;
+        let (spans, counts, first) = only(rows)?;
+        if counts.len() != predicates.len() || first.len() != predicates.len() {
+            return Err(missing());
+        }
+        let satisfied = counts.into_iter().zip(first);
+        let satisfied = satisfied.map(|(spans, first)| Satisfied { spans, first, nearest: None });
+        Ok((spans, satisfied.collect()))
+    }
+
+    /// The span that comes nearest to each predicate.
+    async fn nearest(&self, place: Place<'_>, predicates: &[Predicate]) -> Result<Vec<Nearest>, StoreError> {
+        let table = place.table;
+        let mut statement = table.statement();
+        let [span, time] = ["span", "time"].map(|name| statement.own(name));
+        let scores: Vec<String> = (0..predicates.len()).map(|at| statement.own(&format!("s{at}"))).collect();
+        let mut inner = format!("SELECT {} AS {span}, {} AS {time}", table.span_id, table.ticks);
+        for (predicate, score) in predicates.iter().zip(&scores) {
+            inner.push_str(&format!(", {} AS {score}", table.score(predicate, &mut statement)?));
+        }
+        let nearest: Vec<String> = scores
+            .iter()
+            .map(|score| format!("argMin(({span}, {score}), (-{score}, {time}, {span}))"))
+            .collect();
+        place.end(&format!("SELECT [{}] FROM ({inner}", nearest.join(", ")), &mut statement);
+        statement.push(")");
+        let rows: Vec<(Vec<(String, f64)>,)> = self.client.rows(statement).await?;
+        let (nearest,) = only(rows)?;
+        if nearest.len() != predicates.len() {
+            return Err(missing());
+        }
+        Ok(nearest.into_iter().map(|(span_id, score)| Nearest { span_id, score }).collect())
+    }
+}
+
+impl Place<'_> {
+    fn conditions(
+        &self,
+        predicates: &[Predicate],
+        statement: &mut Statement,
+    ) -> Result<Vec<String>, StoreError> {
+        predicates.iter().map(|predicate| self.table.condition(predicate, statement)).collect()
+    }
+
+    /// Ends a statement with where it reads.
+    fn end(&self, select: &str, statement: &mut Statement) {
+        let id = statement.string(self.trace_id);
+        statement.by_id = true;
+        let (name, column) = (&self.table.name, &self.table.trace_id_column);
+        statement.push(&format!("{select} FROM {name} WHERE {column} = {id}"));
+    }
+}
+
+/// Predicates in parts that one statement can hold each; a large one has a part of its own.
+fn parts(predicates: &[Predicate]) -> Vec<&[Predicate]> {
+    let (mut parts, mut begin, mut size) = (Vec::new(), 0, 0_u64);
+    for (at, predicate) in predicates.iter().enumerate() {
+        let next = size.saturating_add(predicate.size());
+        if at > begin && (next > MAX_SIZE || at - begin >= MAX_PREDICATES) {
+            parts.extend(predicates.get(begin..at));
+            (begin, size) = (at, predicate.size());
+        } else {
+            size = next;
+        }
+    }
+    parts.extend(predicates.get(begin..).filter(|rest| !rest.is_empty()));
+    parts
+}
+
+fn only<T>(rows: Vec<T>) -> Result<T, StoreError> {
+    rows.into_iter().next().ok_or_else(missing)
+}
+
+fn missing() -> StoreError {
+    StoreError::Short("counts are missing".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::{RngExt, SeedableRng};
+    use rand_chacha::ChaCha8Rng;
+    use tracewarden_model::{ColumnType, FieldRef, FieldSource, LogicalType, MarkedField};
+    use tracewarden_policy::predicate::{Atom, Relation, Text};
+    use tracewarden_testkit::local_store::LocalStore;
+
+    use super::*;
+    use crate::cancellation::{binding, everything};
+    use crate::differential::{connect, execute};
+
+    #[test]
+    fn every_predicate_is_in_one_part() {
+        let many = vec![Predicate::True; 450];
+        assert_eq!(parts(&many).iter().map(|part| part.len()).collect::<Vec<_>>(), [200, 200, 50]);
+        assert_eq!(parts(&[]), [&[] as &[Predicate]; 0]);
+        assert_eq!(parts(&many[..1]).len(), 1);
+    }
+
+    const COLUMNS: [&str; 3] = ["X", "Y", "Z"];
+
+    /// A predicate over whether columns are `1`.
+    fn some(random: &mut ChaCha8Rng, depth: u32) -> Predicate {
+        let several = |random: &mut ChaCha8Rng| -> Vec<Predicate> {
+            (0..random.random_range(2..4)).map(|_| some(random, depth - 1)).collect()
+        };
+        match random.random_range(0..if depth == 0 { 1 } else { 4 }) {
+            0 => {
+                let field = Arc::new(MarkedField {
+                    field: FieldRef::column(COLUMNS[random.random_range(0..3)]),
+                    source: FieldSource::Column,
+                    logical: LogicalType::String,
+                    column_type: ColumnType::String,
+                    filterable: true,
+                    policy: true,
+                    column: None,
+                });
+                let one = Text::Literal("1".to_owned());
+                Predicate::atom(Atom::CompareText(Relation::Eq, Text::Field(field), one))
+            }
+            1 => Predicate::all(several(random)),
+            2 => Predicate::any(several(random)),
+            _ => some(random, depth - 1).negate(),
+        }
+    }
+
+    /// Of a span whose columns are `1` where its bits are.
+    fn score(predicate: &Predicate, bits: usize) -> f64 {
+        let whole = |met: bool| if met { 1.0 } else { 0.0 };
+        let each = |parts: &[Predicate]| parts.iter().map(|part| score(part, bits)).collect::<Vec<f64>>();
+        match predicate {
+            Predicate::True => 1.0,
+            Predicate::False => 0.0,
+            Predicate::And(junction) => {
+                let each = each(junction.parts());
+                each.iter().sum::<f64>() / each.len() as f64
+            }
+            Predicate::Or(junction) => each(junction.parts()).into_iter().fold(0.0, f64::max),
+            Predicate::Not(junction) => whole(!each(junction.parts()).iter().all(|score| *score == 1.0)),
+            Predicate::Atom(leaf) => match &***leaf {
+                Atom::CompareText(relation, Text::Field(field), _) => {
+                    let column = COLUMNS.iter().position(|name| *name == field.field.name).unwrap();
+                    whole((bits >> column & 1 == 1) == (*relation == Relation::Eq))
+                }
+                other => panic!("{other:?}"),
+            },
+        }
+    }
+
+    #[tokio::test]
+    async fn the_nearest_span_meets_most_of_what_is_asked_for() {
+        let local = LocalStore::start().unwrap();
+        let store = connect(&local);
+        execute(
+            &local,
+            "CREATE TABLE default.spans ENGINE = MergeTree ORDER BY TraceId AS SELECT \
+             toDateTime64(1790000000 - number % 3, 9) AS Timestamp, 'a' AS TraceId, toString(number) AS SpanId, \
+             '' AS ParentSpanId, toString(number % 2) AS X, toString(intDiv(number, 2) % 2) AS Y, \
+             toString(intDiv(number, 4)) AS Z FROM numbers(7)"
+                .to_owned(),
+        )
+        .await;
+        let found = store.find(&binding("default", "spans"), &everything(), "a").await.unwrap().unwrap();
+        let mut random = ChaCha8Rng::seed_from_u64(7);
+        let predicates: Vec<Predicate> = (0..300).map(|_| some(&mut random, 3)).collect();
+        let satisfied = store.satisfied(&found, &predicates, &[]).await.unwrap();
+        let mut between = 0;
+        for (predicate, satisfied) in predicates.iter().zip(satisfied) {
+            let scores = (0..7).map(|span| (score(predicate, span), 1_790_000_000 - span % 3, span));
+            let (best, _, span) = scores
+                .min_by(|one, other| other.0.total_cmp(&one.0).then((one.1, one.2).cmp(&(other.1, other.2))))
+                .unwrap();
+            assert_eq!(satisfied.spans > 0, best == 1.0, "{predicate:?}");
+            if let Some(nearest) = satisfied.nearest {
+                assert!((nearest.score - best).abs() < 1e-12, "{nearest:?}, {best} of {predicate:?}");
+                assert_eq!(nearest.span_id, span.to_string(), "{best} of {predicate:?}");
+                between += usize::from(best > 0.0);
+            }
+        }
+        assert!(between > 5, "hardly any predicate is met in part: {between}");
+    }
+}

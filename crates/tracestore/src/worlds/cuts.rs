@@ -1,0 +1,28 @@
+//! Pages of which only the first traces are taken: the next page goes on right there.
+
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+use super::Query;
+use crate::{SelectRequest, TraceStore};
+
+const LIMIT: u32 = 8;
+
+/// Pages that are cut anywhere, at least after one trace, hold every trace once.
+pub(super) async fn go_on(store: &TraceStore, query: &Query<'_>, expected: &[String]) {
+    // Randomness of its own, so that a seed makes the same worlds as it did.
+    let mut random = ChaCha8Rng::seed_from_u64(expected.len() as u64);
+    let Query { binding, scope, filter, window } = *query;
+    let (mut ids, mut after) = (Vec::new(), None);
+    loop {
+        let request = SelectRequest { binding, scope, filter, window, limit: LIMIT, after, progress: None };
+        let page = store.select(request).await.unwrap();
+        assert_eq!(page.position(page.len()), None);
+        let Some(last) = page.len().checked_sub(1) else { break };
+        assert!(page.next().is_none_or(|next| page.position(last) == Some(next)));
+        let last = random.random_range(0..=last);
+        ids.extend(page.trace_ids().take(last + 1).map(str::to_owned));
+        after = page.position(last).cloned();
+    }
+    assert_eq!(ids, expected, "{filter:?}, {window:?}");
+}

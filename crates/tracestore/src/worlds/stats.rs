@@ -1,0 +1,220 @@
+//! Numbers about all traces that match, against numbers counted by hand.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+use rand::seq::IndexedRandom;
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use tracewarden_model::{AccessModel, Binding, Filter, LogicalType, MarkedField, Timestamp, Window};
+
+use super::{HOUR, MAX_TRACE_DURATION, NOON, Query, StoredSpan, Verdicts, World, expected, raw};
+use crate::cancellation::everything;
+use crate::filter_reference::strings;
+use crate::{MAX_VALUE_BYTES, StatsGroup, StatsNumbers, StatsOrder, StatsPer, StatsRequest, TraceStore};
+
+/// What was counted, and the randomness of its own, so that worlds are the same whatever is counted of them.
+#[derive(Debug)]
+pub(super) struct Counted {
+    random: ChaCha8Rng,
+    /// Groups by no field, one, two.
+    groups: [usize; 3],
+    /// Answers about the newest traces only.
+    cut: usize,
+    unlisted: u64,
+}
+
+impl Counted {
+    pub(super) fn new(seed: u64) -> Self {
+        Self { random: ChaCha8Rng::seed_from_u64(seed), groups: [0; 3], cut: 0, unlisted: 0 }
+    }
+
+    pub(super) fn enough(&self, worlds: usize) -> bool {
+        let [none, one, two] = self.groups;
+        none == 0 && one.min(two) > worlds * 3 && self.cut > worlds / 2 && self.unlisted > 0
+    }
+}
+
+/// Of every trace of a world, since most callers see few.
+pub(super) async fn numbers_of_everything(
+    store: &TraceStore,
+    world: &World,
+    binding: &Binding,
+    model: &AccessModel,
+    counted: &mut Counted,
+) {
+    let (scope, filter) = (everything(), Filter::default());
+    let verdicts = Verdicts { granted: vec![true; world.spans.len()], within: None };
+    for hours in [1, 24] {
+        let at = |hours: i64| Timestamp::from_nanos(NOON + hours * HOUR);
+        let query = Query {
+            binding,
+            scope: &scope,
+            filter: &filter,
+            window: Window::new(at(-hours), at(hours)).unwrap(),
+        };
+        let expected = expected(world, &verdicts, &filter, query.window);
+        for fields in 0..=2 {
+            numbers_by(fields, store, world, &query, &expected, model, counted).await;
+        }
+    }
+}
+
+/// Of the traces that a query selects.
+pub(super) async fn numbers_of(
+    store: &TraceStore,
+    world: &World,
+    query: &Query<'_>,
+    expected: &[String],
+    model: &AccessModel,
+    counted: &mut Counted,
+) {
+    let fields = counted.random.random_range(0..=2);
+    numbers_by(fields, store, world, query, expected, model, counted).await;
+}
+
+/// In groups by so many fields.
+async fn numbers_by(
+    fields: usize,
+    store: &TraceStore,
+    world: &World,
+    query: &Query<'_>,
+    expected: &[String],
+    model: &AccessModel,
+    counted: &mut Counted,
+) {
+    let groupable: Vec<&MarkedField> = model
+        .fields
+        .iter()
+        .filter(|field| matches!(field.logical, LogicalType::String | LogicalType::StringArray))
+        .collect();
+    let random = &mut counted.random;
+    let group: Vec<MarkedField> = (0..fields).map(|_| (*groupable.choose(random).unwrap()).clone()).collect();
+    let per = *[StatsPer::Span, StatsPer::Trace].choose(random).unwrap();
+    let order = [StatsOrder::Count, StatsOrder::Errors, StatsOrder::ErrorRate, StatsOrder::Duration];
+    let order = *order.choose(random).unwrap();
+    let limit = *[1, 3, 1_000, 1_000].choose(random).unwrap();
+    let most_traces = if random.random_bool(0.3) { random.random_range(1..5) } else { 1_000 };
+    let Query { binding, scope, filter, window } = *query;
+    let request =
+        StatsRequest { binding, scope, filter, window, group: &group, per, order, limit, most_traces };
+    let found = store.stats(request).await.unwrap();
+
+    let looked_at = &expected[..expected.len().min(most_traces as usize)];
+    let (from, to) = (window.from().as_nanos(), window.to().as_nanos());
+    let near = from - MAX_TRACE_DURATION..to + MAX_TRACE_DURATION;
+    let spans: Vec<&StoredSpan> = world
+        .spans
+        .iter()
+        .filter(|span| near.contains(&span.at))
+        .filter(|span| looked_at.iter().any(|id| id.as_bytes() == span.trace))
+        .collect();
+    let mut groups: BTreeMap<Vec<Vec<u8>>, Vec<&StoredSpan>> = BTreeMap::new();
+    for span in &spans {
+        for values in values(span, &group) {
+            groups.entry(values).or_default().push(span);
+        }
+    }
+    let of = |chosen: &[&StoredSpan]| match per {
+        StatsPer::Span => of_spans(chosen),
+        StatsPer::Trace => of_traces(chosen, &spans),
+    };
+    let distinct = groups.len() as u64;
+    let mut listed: Vec<StatsGroup> = groups
+        .into_iter()
+        .filter_map(|(values, chosen)| Some(StatsGroup { values: shown(values)?, numbers: of(&chosen) }))
+        .collect();
+    let unlisted = distinct - listed.len() as u64;
+    listed.sort_by_key(|group| place(group, per, order));
+    listed.truncate(limit as usize);
+
+    let of_all = StatsNumbers { errors: Some(0), ..StatsNumbers::default() };
+    let total = if spans.is_empty() { of_all } else { of(&spans) };
+    assert_eq!(total.traces, looked_at.len() as u64);
+    let asked = format!("by {group:?} {per:?} {order:?}, {limit} groups of {most_traces}, {window:?}");
+    assert_eq!(found.total, total, "{asked}");
+    assert_eq!((found.complete, found.distinct), (looked_at.len() == expected.len(), distinct), "{asked}");
+    assert_eq!(found.groups, listed, "{asked}");
+    counted.groups[fields] += listed.len();
+    counted.cut += usize::from(!found.complete);
+    counted.unlisted += unlisted;
+}
+
+/// The groups of a span.
+fn values(span: &StoredSpan, fields: &[MarkedField]) -> Vec<Vec<Vec<u8>>> {
+    let of = |field: &MarkedField| strings(&raw(span, field), field);
+    match fields {
+        [] => Vec::new(),
+        [field] => of(field).into_iter().map(|value| vec![value]).collect(),
+        [field, other, ..] => {
+            let others = of(other);
+            let pairs = |value: Vec<u8>| others.iter().map(move |other| vec![value.clone(), other.clone()]);
+            of(field).into_iter().flat_map(pairs).collect()
+        }
+    }
+}
+
+fn shown(values: Vec<Vec<u8>>) -> Option<Vec<String>> {
+    let shown = |value: Vec<u8>| String::from_utf8(value).ok().filter(|value| value.len() <= MAX_VALUE_BYTES);
+    values.into_iter().map(shown).collect()
+}
+
+type Place = (Reverse<u64>, Reverse<u64>, Vec<String>);
+
+fn place(group: &StatsGroup, per: StatsPer, order: StatsOrder) -> Place {
+    let StatsNumbers { traces, spans, errors, p95_nanos, .. } = group.numbers;
+    let count = if per == StatsPer::Span { spans } else { traces };
+    let first = match order {
+        StatsOrder::Count => count,
+        StatsOrder::Errors => errors.unwrap(),
+        // Positive floats are in the order of their bits.
+        StatsOrder::ErrorRate => (errors.unwrap() as f64 / count as f64).to_bits(),
+        StatsOrder::Duration => p95_nanos.unwrap() as u64,
+    };
+    (Reverse(first), Reverse(count), group.values.clone())
+}
+
+fn of_spans(spans: &[&StoredSpan]) -> StatsNumbers {
+    let traces: BTreeSet<&[u8]> = spans.iter().map(|span| span.trace.as_slice()).collect();
+    let errors = spans.iter().filter(|span| span.failed()).count();
+    let durations = spans.iter().map(|span| span.nanos()).collect();
+    numbers(traces.len(), spans.len(), errors, durations)
+}
+
+/// Of the traces of some spans, each with all its spans.
+fn of_traces(chosen: &[&StoredSpan], all: &[&StoredSpan]) -> StatsNumbers {
+    let ids: BTreeSet<&[u8]> = chosen.iter().map(|span| span.trace.as_slice()).collect();
+    let (mut spans, mut errors, mut durations) = (0, 0, Vec::new());
+    for id in &ids {
+        let of_trace: Vec<_> = all.iter().filter(|span| span.trace == *id).collect();
+        let start = of_trace.iter().map(|span| i128::from(span.at)).min().unwrap();
+        let end = of_trace.iter().map(|span| i128::from(span.at) + i128::from(span.duration)).max().unwrap();
+        durations.push(i64::try_from(end - start).unwrap_or(i64::MAX));
+        spans += of_trace.len();
+        errors += usize::from(of_trace.iter().any(|span| span.failed()));
+    }
+    numbers(ids.len(), spans, errors, durations)
+}
+
+fn numbers(traces: usize, spans: usize, errors: usize, mut durations: Vec<i64>) -> StatsNumbers {
+    durations.sort_unstable();
+    let longest = *durations.last().unwrap();
+    let percentile = |level: f64| {
+        let rank = (durations.len() as f64 * level).ceil() as usize;
+        let exact = durations[rank.max(1) - 1];
+        // Eight significant binary digits, the rest cut off.
+        let cut = f32::from_bits((exact as f32).to_bits() & 0xffff_0000);
+        let given = (f64::from(cut) as i64).min(longest);
+        assert!(given.abs_diff(exact) as f64 <= 0.0079 * exact as f64, "{given} for {exact}");
+        Some(given)
+    };
+    StatsNumbers {
+        traces: traces as u64,
+        spans: spans as u64,
+        errors: Some(errors as u64),
+        p50_nanos: percentile(0.5),
+        p95_nanos: percentile(0.95),
+        p99_nanos: percentile(0.99),
+        max_nanos: Some(longest),
+    }
+}
