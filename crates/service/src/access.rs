@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+use tracewarden_appdb::{Role, User};
 use tracewarden_model::{Binding, Caller};
 use tracewarden_policy::{self as policy, AccessScope, CompiledPolicies, Restriction, RolePolicy};
 use tracewarden_tracestore::TraceStore;
@@ -27,7 +28,7 @@ pub(crate) struct Access {
 }
 
 impl Service {
-    /// Compiles the caller's policies. The only call of `policy::authorise`.
+    /// Compiles the caller's policies.
     ///
     /// # Errors
     /// [`ServiceError::NotBound`], [`ServiceError::PolicyBroken`], [`ServiceError::Unauthenticated`] when the caller was
@@ -35,42 +36,81 @@ impl Service {
     pub(crate) async fn access(&self, principal: &Principal) -> Result<Access, ServiceError> {
         // One snapshot: roles of one moment with the attributes or the model of another could open what neither opens.
         let mut tx = self.db().begin_read().await?;
-        let authority = Arc::new(self.authority(&mut tx, principal).await?);
+        let authority = self.authority(&mut tx, principal).await?;
         drop(tx);
+        self.access_by(authority).await
+    }
+
+    /// The same, on rows that were read before.
+    pub(crate) async fn access_by(&self, authority: Authority) -> Result<Access, ServiceError> {
+        let authority = Arc::new(authority);
+        let shared = Arc::clone(&authority);
+        self.access_within(authority, move |compiled| authorise(&shared, &shared.roles, compiled)).await
+    }
+
+    /// The same for an administrator who looks at what others may read: a policy of their own that is broken keeps
+    /// everything from them, but not the means to find out what is broken.
+    pub(crate) async fn access_even_if_broken(&self, authority: Authority) -> Result<Access, ServiceError> {
+        let authority = Arc::new(authority);
+        let shared = Arc::clone(&authority);
+        let scope = move |compiled: &CompiledPolicies| match authorise(&shared, &shared.roles, compiled) {
+            Err(ServiceError::PolicyBroken { .. }) => authorise(&shared, &[], compiled),
+            decided => decided,
+        };
+        self.access_within(authority, scope).await
+    }
+
+    async fn access_within(
+        &self,
+        authority: Arc<Authority>,
+        decide: impl FnOnce(&CompiledPolicies) -> Result<AccessScope, ServiceError> + Send + 'static,
+    ) -> Result<Access, ServiceError> {
         let binding = authority.model.binding.clone().ok_or(ServiceError::NotBound)?;
         let basis = basis(&authority);
-        let shared = Arc::clone(&authority);
         let compiled = self.compiled();
-        let scope = blocking(move || authorise(&shared, &compiled)).await??;
+        let scope = blocking(move || decide(&compiled)).await??;
         let store = self.store().session();
         Ok(Access { authority, binding, scope, store, basis })
     }
 }
 
-fn authorise(authority: &Authority, compiled: &CompiledPolicies) -> Result<AccessScope, ServiceError> {
-    let Authority { principal, roles, model } = authority;
+fn authorise(
+    authority: &Authority,
+    roles: &[Role],
+    compiled: &CompiledPolicies,
+) -> Result<AccessScope, ServiceError> {
+    let Authority { principal, model, .. } = authority;
+    let restriction = principal.key_policy().map(|expression| restriction(principal, expression));
+    Ok(policy::authorise(role_policies(roles), restriction, &caller(principal), model, compiled)?)
+}
+
+/// Whom policies see when this principal reads traces.
+pub(crate) fn caller(principal: &Principal) -> Caller {
     let user = &principal.user;
-    let caller = match principal.preview() {
-        None => Caller {
-            username: user.username.clone(),
-            roles: user.roles.clone(),
-            attributes: user.attributes.clone(),
-        },
+    match principal.preview() {
+        None => stored_caller(user),
         Some(preview) => Caller {
             username: preview.username.clone().unwrap_or_else(|| user.username.clone()),
             roles: preview.roles.clone(),
             attributes: preview.attributes.clone(),
         },
-    };
-    let policies = roles.iter().flat_map(|role| {
+    }
+}
+
+/// Whom policies see when a user reads traces as they are stored.
+pub(crate) fn stored_caller(user: &User) -> Caller {
+    Caller { username: user.username.clone(), roles: user.roles.clone(), attributes: user.attributes.clone() }
+}
+
+/// All policies of these roles, in order.
+pub(crate) fn role_policies(roles: &[Role]) -> impl Iterator<Item = RolePolicy<'_>> {
+    roles.iter().flat_map(|role| {
         role.policies.iter().map(|policy| RolePolicy {
             role: &role.name,
             title: &policy.title,
             expression: &policy.expression,
         })
-    });
-    let restriction = principal.key_policy().map(|expression| restriction(principal, expression));
-    Ok(policy::authorise(policies, restriction, &caller, model, compiled)?)
+    })
 }
 
 /// The policy of a key, read as its owner may read it now: it cannot tell of fields whose existence is kept from them.

@@ -1,12 +1,14 @@
 //! Writing audit records.
 
-use serde_json::Value;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
 use tracewarden_appdb::{NewAuditRecord, WriteTx};
 use tracewarden_model::Timestamp;
 
 use crate::audit_detail::bounded;
 use crate::error::ServiceError;
-use crate::principal::{Identity, RequestInfo, Transport};
+use crate::principal::{Identity, RequestInfo, ToolCall, Transport};
 use crate::service::Service;
 
 /// How something ended, as the audit log spells it.
@@ -49,6 +51,7 @@ pub(crate) struct AuditContext {
     request_id: String,
     client_ip: Option<String>,
     user_agent: Option<String>,
+    tool_call: Option<Arc<ToolCall>>,
 }
 
 /// What was done.
@@ -67,10 +70,24 @@ pub(crate) fn tame(text: &str) -> String {
     text.chars().filter(|character| !is_deceptive(*character)).take(TEXT_MAX_CHARS).collect()
 }
 
-/// Control characters, and those that are invisible or change the direction of text.
-pub(crate) fn is_deceptive(character: char) -> bool {
+/// Control characters, and those that are invisible or change the direction of text; among the invisible ones the tags,
+/// in which whole sentences can be hidden from people and not from models.
+pub fn is_deceptive(character: char) -> bool {
     character.is_control()
-        || matches!(u32::from(character), 0x200B..=0x200F | 0x2028..=0x202E | 0x2060..=0x2069 | 0xFEFF)
+        || matches!(u32::from(character),
+            0xAD | 0x61C | 0x115F | 0x1160 | 0x17B4 | 0x17B5 | 0x180E | 0x200B..=0x200F | 0x2028..=0x202E
+            | 0x2060..=0x206F | 0x3164 | 0xFEFF | 0xFFA0 | 0xFFF0..=0xFFFB | 0xE0000..=0xE0FFF)
+}
+
+/// The call of a tool, in a record's detail. What the client calls itself is text from outside.
+fn called(call: &ToolCall) -> Value {
+    let client = call.client.as_deref().map(tame);
+    let mut detail = bounded(json!({ "arguments": call.arguments }));
+    if let Value::Object(members) = &mut detail {
+        members.insert("tool".to_owned(), json!(tame(&call.tool)));
+        members.insert("client".to_owned(), json!(client));
+    }
+    detail
 }
 
 impl AuditContext {
@@ -98,6 +115,7 @@ impl AuditContext {
             request_id: tame(&info.request_id),
             client_ip: info.client_ip.map(|address| address.to_canonical().to_string()),
             user_agent: info.user_agent.as_deref().map(tame),
+            tool_call: info.tool_call.clone(),
         }
     }
 
@@ -111,6 +129,7 @@ impl AuditContext {
             request_id: String::new(),
             client_ip: None,
             user_agent: None,
+            tool_call: None,
         }
     }
 
@@ -121,7 +140,12 @@ impl AuditContext {
         completes: Option<u64>,
         event: &Event<'_>,
     ) -> Result<u64, ServiceError> {
-        let detail = bounded(event.detail.clone()).to_string();
+        let mut detail = bounded(event.detail.clone());
+        // Once for what was begun; the record that completes it names that one.
+        if let (Some(call), None, Value::Object(members)) = (&self.tool_call, completes, &mut detail) {
+            members.insert("mcp".to_owned(), called(call));
+        }
+        let detail = detail.to_string();
         let target = event.target.map(tame);
         let sequence = tx
             .append_audit(&NewAuditRecord {

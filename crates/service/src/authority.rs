@@ -133,6 +133,20 @@ impl Service {
         Ok(Authority { principal, roles, model })
     }
 
+    /// The same for what administrators alone may ask: whoever lost that right since the request began is refused.
+    ///
+    /// # Errors
+    /// Those of [`Service::authority`], [`ServiceError::Forbidden`], [`ServiceError::NarrowedKey`].
+    pub(crate) async fn admin_authority(
+        &self,
+        tx: &mut ReadTx,
+        admin: &Administrator<'_>,
+    ) -> Result<Authority, ServiceError> {
+        let authority = self.authority(tx, admin).await?;
+        authority.principal.require_admin_role()?;
+        Ok(authority)
+    }
+
     /// The same caller, as stored now.
     ///
     /// # Errors

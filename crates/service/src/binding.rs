@@ -47,19 +47,7 @@ impl Service {
         if current.binding.is_some() || if_match.is_some() {
             check_version(if_match, &current)?;
         }
-        refuse_system_database(&binding.database, "/database")?;
-        let mut warnings = self.store().check_binding(&binding).await.map_err(|error| match error {
-            BindingError::Store(error) => ServiceError::from(error),
-            BindingError::Invalid(members) => ServiceError::Refused(
-                members
-                    .into_iter()
-                    // Members of `display` are named `display.name`.
-                    .map(|(member, detail)| {
-                        FieldError::new(format!("/{}", member.replace('.', "/")), "invalid_value", detail)
-                    })
-                    .collect(),
-            ),
-        })?;
+        let mut warnings = self.check_binding(&binding).await?;
         let columns = self.store().columns(&binding.database, &binding.table).await?;
         let other_table = current
             .binding
@@ -94,5 +82,25 @@ impl Service {
         let next = AccessModel { version: current.version, binding: Some(binding), fields };
         let model = self.put_model(admin, "schema.put_binding", &current, next).await?;
         Ok(BoundModel { model, warnings })
+    }
+
+    /// Checks a table as trace source, and says what works, but not as well as it could.
+    ///
+    /// # Errors
+    /// [`ServiceError::Refused`] with pointers to members of the binding, or a failure of the trace store.
+    pub(crate) async fn check_binding(&self, binding: &Binding) -> Result<Vec<String>, ServiceError> {
+        refuse_system_database(&binding.database, "/database")?;
+        self.store().check_binding(binding).await.map_err(|error| match error {
+            BindingError::Store(error) => ServiceError::from(error),
+            BindingError::Invalid(members) => ServiceError::Refused(
+                members
+                    .into_iter()
+                    // Members of `display` are named `display.name`.
+                    .map(|(member, detail)| {
+                        FieldError::new(format!("/{}", member.replace('.', "/")), "invalid_value", detail)
+                    })
+                    .collect(),
+            ),
+        })
     }
 }

@@ -15,7 +15,7 @@ use crate::validate;
 pub const EVALUATED_SPANS_MAX: usize = 1_000;
 
 /// A request whose answer is awaited; when it is dropped, nobody waits any more.
-struct Asked(Arc<AtomicBool>);
+pub(crate) struct Asked(pub(crate) Arc<AtomicBool>);
 
 impl Drop for Asked {
     fn drop(&mut self) {

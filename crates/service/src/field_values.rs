@@ -53,6 +53,8 @@ pub struct FieldValuesRequest {
 pub struct FieldValuesAnswer {
     /// The field.
     pub reference: String,
+    /// Its type: of strings, or of arrays of them.
+    pub logical: LogicalType,
     /// Those that most traces have first.
     pub values: Vec<ValueCount>,
     /// Whether the traces looked at have further values, which fewer of them have.
@@ -89,6 +91,7 @@ impl Service {
         let (access, plan, mut pending) = self.begin_read(principal, TRACES_VALUES, None, prepare).await?;
         let mut answer = FieldValuesAnswer {
             reference: plan.field.field.to_string(),
+            logical: plan.field.logical,
             values: Vec::new(),
             more: false,
             unlisted: 0,
@@ -161,7 +164,8 @@ impl Service {
         let window = query_input::first_window(request.from, request.to, self.now())?;
         let access = self.access(principal).await?;
         let authority = access.authority.as_ref();
-        let field = listable(&request.reference, &authority.model, authority.principal.is_admin())?.clone();
+        let field =
+            listable("/ref", &request.reference, &authority.model, authority.principal.is_admin())?.clone();
         let prefix = request.prefix.clone().filter(|prefix| !prefix.is_empty());
         let mut detail = access.basis.clone();
         if let Value::Object(members) = &mut detail {
@@ -175,13 +179,14 @@ impl Service {
     }
 }
 
-/// The field of this name, if its values can be listed to the caller.
-fn listable<'a>(
+/// The field of this name, if its values can be listed to the caller; errors point to where the name stands.
+pub(crate) fn listable<'a>(
+    pointer: &str,
     reference: &str,
     model: &'a AccessModel,
     knows_policy_fields: bool,
 ) -> Result<&'a MarkedField, ServiceError> {
-    let refused = |code, detail| Err(ServiceError::refused("/ref", code, detail));
+    let refused = |code, detail| Err(ServiceError::refused(pointer, code, detail));
     let marked = model.fields.iter().find(|marked| marked.field.to_string() == reference);
     let near = || model.suggest(&named(reference), |field| field.filterable);
     let field = match marked {
@@ -244,7 +249,7 @@ mod tests {
 
     #[track_caller]
     fn check(reference: &str, admin: bool, expected: Result<(), (&str, &str)>) {
-        match (listable(reference, &model(), admin), expected) {
+        match (listable("/ref", reference, &model(), admin), expected) {
             (Ok(field), Ok(())) => assert_eq!(field.field.to_string(), reference),
             (Err(error), Err((code, text))) => {
                 assert_eq!((error.code(), error.errors()[0].pointer.as_str()), (code, "/ref"));

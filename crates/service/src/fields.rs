@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use tracewarden_model::{AccessModel, FieldRef, LogicalType, MarkedField};
-use tracewarden_tracestore::not_adoptable;
+use tracewarden_tracestore::{Column, not_adoptable};
 
 use crate::error::{FieldError, ServiceError};
 use crate::model_change::{check_version, resolve};
@@ -23,8 +23,8 @@ pub struct FieldMark {
     pub logical: Option<LogicalType>,
     /// Whether filters may use it.
     pub filterable: bool,
-    /// Whether policies may use it.
-    pub policy: bool,
+    /// Whether policies may use it; with `None` they may, unless it is a number.
+    pub policy: Option<bool>,
     /// For a key of a map: the materialized column that policies are to read in its place.
     pub column: Option<String>,
 }
@@ -59,73 +59,97 @@ impl Service {
         let current = self.db().access_model().await?;
         check_version(if_match, &current)?;
         let binding = current.binding.clone().ok_or(ServiceError::NotBound)?;
-        if marks.len() > FIELDS_MAX {
-            let detail = format!("at most {FIELDS_MAX} fields");
-            return Err(ServiceError::refused("/fields", "invalid_value", detail));
-        }
+        within_bounds(&marks)?;
         let columns = self.store().columns(&binding.database, &binding.table).await?;
         if columns.is_empty() {
             let detail = "the bound table is gone".to_owned();
             return Err(ServiceError::Conflict { detail, errors: Vec::new() });
         }
-        let mut errors = Vec::new();
-        let mut fields: Vec<MarkedField> = Vec::with_capacity(marks.len());
-        let mut seen = HashSet::new();
-        for (index, mark) in marks.into_iter().enumerate() {
-            let field = FieldRef { map: mark.map, name: mark.name };
-            let pointer = |member: &str| format!("/fields/{index}/{member}");
-            let mut refuse = |member: &str, code: &'static str, detail: String| {
-                errors.push(FieldError::new(pointer(member), code, detail));
-            };
-            let chars = field.name.chars().count();
-            if !(1..=NAME_MAX_CHARS).contains(&chars) || !validate::is_storable(&field.name) {
-                let detail = format!("a name has 1 to {NAME_MAX_CHARS} characters, none of them U+0000");
-                refuse("name", "invalid_value", detail);
-                continue;
-            }
-            if !seen.insert(field.clone()) {
-                refuse("name", "invalid_value", format!("`{field}` is listed twice"));
-                continue;
-            }
-            if !mark.filterable && !mark.policy {
-                let detail = format!("`{field}` is marked neither for filters nor for policies");
-                refuse("filterable", "invalid_value", detail);
-                continue;
-            }
-            match resolve(&field, mark.logical, &columns) {
-                Err((member, code, detail)) => refuse(member, code, detail),
-                Ok((_, LogicalType::Number, _)) if mark.policy => {
-                    let detail = format!("`{field}` is a number, which policies cannot use");
-                    refuse("policy", "invalid_value", detail);
-                }
-                Ok(_) if mark.policy && !field.can_be_named() => {
-                    let holder = field.map.as_ref().unwrap_or(&field.name);
-                    let detail = format!(
-                        "no policy can name `{field}`: column `{holder}` would have to be an identifier, or several \
-                         joined by dots, other than the words that the language keeps for itself and `user`"
-                    );
-                    refuse("policy", "invalid_value", detail);
-                }
-                Ok((source, logical, column_type)) => {
-                    let marked = MarkedField {
-                        field,
-                        source,
-                        logical,
-                        column_type,
-                        filterable: mark.filterable,
-                        policy: mark.policy,
-                        column: mark.column,
-                    };
-                    match not_adoptable(&marked, &columns) {
-                        Some(reason) => refuse("column", "invalid_value", reason),
-                        None => fields.push(marked),
-                    }
-                }
-            }
-        }
-        validate::no_errors(errors)?;
+        let fields = marked(marks, &columns)?;
         self.compare_adopted(&binding, &current, &fields).await?;
         let next = AccessModel { version: current.version, binding: Some(binding), fields };
         self.put_model(admin, "schema.put_fields", &current, next).await
     }
+}
+
+/// That there are not too many fields.
+pub(crate) fn within_bounds(marks: &[FieldMark]) -> Result<(), ServiceError> {
+    if marks.len() > FIELDS_MAX {
+        let detail = format!("at most {FIELDS_MAX} fields");
+        return Err(ServiceError::refused("/fields", "invalid_value", detail));
+    }
+    Ok(())
+}
+
+/// Whether policies may use a field, by what was said about it.
+pub(crate) fn policy_by(said: Option<bool>, logical: LogicalType) -> bool {
+    said.unwrap_or(logical != LogicalType::Number)
+}
+
+/// The fields that marks stand for in a table with these columns.
+///
+/// # Errors
+/// [`ServiceError::Refused`] with pointers into `/fields`.
+pub(crate) fn marked(marks: Vec<FieldMark>, columns: &[Column]) -> Result<Vec<MarkedField>, ServiceError> {
+    let mut errors = Vec::new();
+    let mut fields: Vec<MarkedField> = Vec::with_capacity(marks.len());
+    let mut seen = HashSet::new();
+    for (index, mark) in marks.into_iter().enumerate() {
+        let field = FieldRef { map: mark.map, name: mark.name };
+        let pointer = |member: &str| format!("/fields/{index}/{member}");
+        let mut refuse = |member: &str, code: &'static str, detail: String| {
+            errors.push(FieldError::new(pointer(member), code, detail));
+        };
+        let chars = field.name.chars().count();
+        if !(1..=NAME_MAX_CHARS).contains(&chars) || !validate::is_storable(&field.name) {
+            let detail = format!("a name has 1 to {NAME_MAX_CHARS} characters, none of them U+0000");
+            refuse("name", "invalid_value", detail);
+            continue;
+        }
+        if !seen.insert(field.clone()) {
+            refuse("name", "invalid_value", format!("`{field}` is listed twice"));
+            continue;
+        }
+        if !mark.filterable && mark.policy == Some(false) {
+            let detail = format!("`{field}` is marked neither for filters nor for policies");
+            refuse("filterable", "invalid_value", detail);
+            continue;
+        }
+        match resolve(&field, mark.logical, columns) {
+            Err((member, code, detail)) => refuse(member, code, detail),
+            Ok((_, LogicalType::Number, _)) if mark.policy == Some(true) => {
+                let detail = format!("`{field}` is a number, which policies cannot use");
+                refuse("policy", "invalid_value", detail);
+            }
+            Ok((_, LogicalType::Number, _)) if !mark.filterable => {
+                let detail = format!("`{field}` is marked neither for filters nor for policies");
+                refuse("filterable", "invalid_value", detail);
+            }
+            Ok((_, logical, _)) if policy_by(mark.policy, logical) && !field.can_be_named() => {
+                let holder = field.map.as_ref().unwrap_or(&field.name);
+                let detail = format!(
+                    "no policy can name `{field}`: column `{holder}` would have to be an identifier, or several \
+                     joined by dots, other than the words that the language keeps for itself and `user`"
+                );
+                refuse("policy", "invalid_value", detail);
+            }
+            Ok((source, logical, column_type)) => {
+                let marked = MarkedField {
+                    field,
+                    source,
+                    logical,
+                    column_type,
+                    filterable: mark.filterable,
+                    policy: policy_by(mark.policy, logical),
+                    column: mark.column,
+                };
+                match not_adoptable(&marked, columns) {
+                    Some(reason) => refuse("column", "invalid_value", reason),
+                    None => fields.push(marked),
+                }
+            }
+        }
+    }
+    validate::no_errors(errors)?;
+    Ok(fields)
 }

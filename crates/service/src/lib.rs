@@ -9,6 +9,7 @@
 //! - A change and its audit record are one transaction. A read of traces is recorded durably before the first byte.
 
 mod access;
+mod access_file;
 mod adoption;
 mod api_keys;
 mod audit;
@@ -22,15 +23,19 @@ mod cursor;
 mod ddl;
 mod error;
 mod evaluation;
+mod explain;
 mod field_values;
 mod fields;
 mod filter_schema;
 mod hash_memory;
+mod impact;
 mod login;
 mod maintenance;
 mod metrics;
 mod model_change;
 mod names;
+mod open_trace;
+mod overshare;
 mod own_password;
 mod passwords;
 mod pending;
@@ -51,26 +56,43 @@ mod throttle;
 mod tokens;
 mod tools;
 mod trace_source;
+mod trace_stats;
 mod traces;
 mod user_credentials;
 mod users;
 mod validate;
+mod viewers;
 
+pub use access_file::{
+    AccessFile, ChangeKind, ExportedModel, FailedTest, FileField, HistoryEntry, HistoryPage, ImportedModel,
+    LostRole, ModelAt, ModelChange, ModelPart, ModelPlan, PartKind, PolicyWarning, RunTests, TestRun,
+};
 pub use api_keys::{ApiKeyInfo, CreatedApiKey, NewApiKey};
-pub use audit::Outcome;
+pub use audit::{Outcome, is_deceptive};
 pub use audit_log::{AuditEntry, AuditPage, AuditQuery};
 pub use binding::BoundModel;
 pub use bootstrap::{AdminSettings, Bootstrap};
 pub use error::{FieldError, ServiceError};
 pub use evaluation::EVALUATED_SPANS_MAX;
+pub use explain::{
+    DecidedBy, ExplainVerdict, ExplainedPolicy, ExplainedUser, Explanation, NearestSpan, OwnAccess,
+    OwnPolicy, OwnRole, PolicyExplanation, PolicyVerdict, SpanMention, SpanReader,
+};
 pub use field_values::{FieldValuesAnswer, FieldValuesRequest};
 pub use fields::FieldMark;
 pub use filter_schema::{FieldDescriptor, FilterSchema};
+pub use impact::{
+    Among, ImpactAnswer, PolicyPreview, PolicyPreviewRequest, SearchCosts, TraceChange, UserImpact,
+};
 pub use login::{LoggedIn, Login};
+pub use open_trace::{BRIEF_SPANS_MAX, OpenTrace};
+pub use overshare::{OvershareAnswer, OvershareRequest};
 pub use passwords::hash_password_phc;
 pub use precondition::IfMatch;
 pub use preview::PreviewRequest;
-pub use principal::{Administrator, AuthKind, Credential, Identity, Me, Principal, RequestInfo, Transport};
+pub use principal::{
+    Administrator, AuthKind, Credential, Identity, Me, Principal, RequestInfo, ToolCall, Transport,
+};
 pub use query_limit::QueryLimit;
 pub use refused_calls::{RefusedCall, SessionOnly};
 pub use roles::{PolicyCheck, PutRole, RoleDetail};
@@ -81,16 +103,23 @@ pub use span_stream::SpanStream;
 pub use tokens::is_generated_password;
 pub use tools::Tool;
 pub use trace_source::{ColumnDetail, MemberDetail, TableDetail};
-pub use traces::{AnswerBody, BegunQuery, QueryAnswer, QueryRequest, SchemaEcho, TraceAnswer, View};
+pub use trace_stats::{TraceStatsAnswer, TraceStatsRequest};
+pub use traces::{AnswerBody, BegunQuery, Cuts, QueryAnswer, QueryRequest, SchemaEcho, TraceAnswer, View};
 pub use users::{CreatedUser, NewUser, UserAccess, UserChange, UserInfo, UserPage};
+pub use viewers::{BrokenFor, OpeningPolicy, Viewer, Viewers};
 
 pub use tracewarden_appdb::{
-    AppDb, AuditRemoval, ChainFault, DbError, DbInspection, Policy, Preview, Role, SchemaState, VerifiedAudit,
+    AppDb, AuditRemoval, ChainFault, DbError, DbInspection, ModelState, Policy, Preview, Role, SchemaState,
+    VerifiedAudit,
 };
-pub use tracewarden_policy::{Decision, Diagnostic, FieldValue, Outcome as PolicyOutcome, Span, Verdict};
+pub use tracewarden_policy::{
+    Decision, Diagnostic, FieldValue, Outcome as PolicyOutcome, Span, Verdict, check as check_expression,
+    suite,
+};
 pub use tracewarden_tracestore::{
-    Column, DdlAdvice, DdlKind, DdlState, DdlSuggestion, InPlace, OnProgress, PhysicalField, Reads,
-    SampledColumn, SampledKey, SearchProgress, SpanChunk, Summary, TableSummary, TraceStore, ValueCount,
+    Column, Cost, DdlAdvice, DdlKind, DdlState, DdlSuggestion, ERROR_STATUSES, InPlace, OnProgress,
+    PhysicalField, Reads, SampledColumn, SampledKey, SearchProgress, SharedValue, SpanBrief, SpanChunk,
+    Stats, StatsGroup, StatsNumbers, StatsOrder, StatsPer, Summary, TableSummary, TraceStore, ValueCount,
 };
 
 /// A token or password that is given out or taken in; `Debug` does not show it.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
-use tracewarden_appdb::{DbError, Policy, Role};
+use tracewarden_appdb::{DbError, NewChange, Policy, Role};
 use tracewarden_model::{AccessModel, Binding, ColumnType, FieldRef, FieldSource, LogicalType, MarkedField};
 use tracewarden_policy as policy;
 use tracewarden_tracestore::{Column, NoField, PhysicalField, physical_field};
@@ -25,6 +25,18 @@ pub(crate) fn check_version(if_match: Option<IfMatch>, current: &AccessModel) ->
 }
 
 impl Service {
+    /// A change of the access model, for the history: every writer of roles or models records one in its transaction, and
+    /// names its number in the audit record.
+    pub(crate) fn new_change<'a>(
+        &self,
+        admin: &'a Administrator<'_>,
+        action: &'a str,
+        target: Option<&'a str>,
+        model_version: u64,
+    ) -> NewChange<'a> {
+        NewChange { at: self.now(), by: (admin.user_id(), admin.username()), action, target, model_version }
+    }
+
     /// Stores `next` as the version after `current`, with its audit record.
     ///
     /// # Errors
@@ -59,7 +71,9 @@ impl Service {
             DbError::Conflict(_) => ServiceError::PreconditionFailed,
             other => other.into(),
         })?;
-        self.record(&mut tx, admin, action, None, change_detail(current, &next)).await?;
+        let change = self.new_change(admin, action, None, next.version);
+        let change = tx.record_change(&change, &[], None).await?;
+        self.record(&mut tx, admin, action, None, change_detail(change, current, &next)).await?;
         tx.commit().await?;
         Ok(next)
     }
@@ -88,8 +102,8 @@ async fn broken_policies(
 }
 
 /// What the audit record says: both bindings when they differ, and each field that was added, removed or changed.
-fn change_detail(current: &AccessModel, next: &AccessModel) -> Value {
-    let mut detail = json!({ "version": next.version });
+pub(crate) fn change_detail(change: u64, current: &AccessModel, next: &AccessModel) -> Value {
+    let mut detail = json!({ "change": change, "version": next.version });
     if let Value::Object(members) = &mut detail {
         if current.binding != next.binding {
             let (before, after) = (&current.binding, &next.binding);

@@ -110,7 +110,8 @@ impl Service {
                 if let Some(warnings) = advice.warnings.get_mut(trial.policy)
                     && let Some(policy) = subject.policies.get(trial.policy)
                 {
-                    warnings.extend(trial.warnings(policy, &predicates, &reach, &subject.model));
+                    let most_shared = self.settings().overshare_warning;
+                    warnings.extend(trial.warnings(policy, &predicates, &reach, &subject.model, most_shared));
                 }
             }
         }

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::ops::Deref;
+use std::sync::Arc;
 
 use tracewarden_appdb::{ADMIN_ROLE, ApiKey, Preview, Session, User};
 use tracewarden_model::AttributeValue;
@@ -41,6 +42,19 @@ pub struct RequestInfo {
     pub user_agent: Option<String>,
     /// The way in.
     pub via: Transport,
+    /// The call of a tool that it holds, if any; every record of the request says it.
+    pub tool_call: Option<Arc<ToolCall>>,
+}
+
+/// A call of a tool, as the audit log keeps it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ToolCall {
+    /// The tool's name as it was called, which may be of none that there is.
+    pub tool: String,
+    /// Arguments as they were sent.
+    pub arguments: serde_json::Value,
+    /// What the client calls itself, name and version; anybody can say anything.
+    pub client: Option<String>,
 }
 
 /// How the caller proved who they are.
@@ -134,6 +148,11 @@ impl Identity {
     /// The policy that a trace must satisfy besides those of the roles, when the caller came with such a key.
     pub(crate) fn key_policy(&self) -> Option<&str> {
         self.api_key().and_then(|key| key.policy.as_deref())
+    }
+
+    /// The tools that the caller's key is limited to, by name.
+    pub(crate) fn key_tools(&self) -> Option<Vec<String>> {
+        self.api_key().and_then(|key| key.tools.clone())
     }
 
     fn api_key(&self) -> Option<&ApiKey> {
@@ -259,6 +278,14 @@ impl Identity {
 }
 
 impl Principal {
+    /// The same caller, calling a tool.
+    #[must_use]
+    pub fn calling(&self, call: ToolCall) -> Self {
+        let mut identity = self.0.clone();
+        identity.info.tool_call = Some(Arc::new(call));
+        Self(identity)
+    }
+
     /// The right to administer.
     ///
     /// # Errors

@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use crate::audit::{Event, Outcome};
+use crate::audit::{AuditContext, Event, Outcome};
 use crate::error::ServiceError;
-use crate::principal::Identity;
+use crate::principal::{Identity, Principal, Transport};
 use crate::service::Service;
 use crate::tools::Tool;
 
@@ -63,6 +63,30 @@ impl RefusedCall<'_> {
 }
 
 impl Service {
+    /// Records a call of a tool that no use case records: one that reads no traces. Nothing is answered when this fails.
+    ///
+    /// # Errors
+    /// When the own database fails.
+    pub async fn note_tool_call(&self, principal: &Principal, tool: Tool) -> Result<(), ServiceError> {
+        let action = Tool::call_action(Some(tool));
+        let event = Event { action, outcome: Outcome::Success, target: None, detail: json!({}) };
+        self.record_alone(&AuditContext::of(principal), &event).await
+    }
+
+    /// Records a call of a tool that was refused before any use case saw it: of a tool that is not one or not the key's, or
+    /// with arguments that cannot be read. Like [`Service::note_refused_call`].
+    pub async fn note_refused_tool_call(
+        &self,
+        principal: &Principal,
+        tool: Option<Tool>,
+        code: &'static str,
+        outcome: Outcome,
+    ) {
+        let action = if outcome == Outcome::Denied { "api_key.use" } else { Tool::call_action(tool) };
+        let event = Event { action, outcome, target: None, detail: json!({ "code": code }) };
+        self.record_if_possible(principal, &event).await;
+    }
+
     /// Records that a known caller asked for what they may not do: for administration, for traces, or with a key for
     /// what only a session may do or what is outside its tools. The refusal stands whether or not its record can be
     /// written.
@@ -70,6 +94,7 @@ impl Service {
         let action = match (error, call.session_only) {
             (ServiceError::SessionRequired, Some(what)) => what.action(),
             (ServiceError::OutsideTools, _) => "api_key.use",
+            _ if identity.info.via == Transport::Mcp => Tool::call_action(None),
             _ => call.action(),
         };
         self.record_refusal(identity, action, error, Some(call.path), call.detail(error.code())).await;
@@ -78,7 +103,11 @@ impl Service {
     /// Records that a caller who may do it asked for traces or for a change, in a request that could not be read; `code`
     /// is the answer's. Like [`Service::note_refused_call`].
     pub async fn note_unreadable_call(&self, identity: &Identity, code: &str, call: RefusedCall<'_>) {
-        let action = call.session_only.map_or_else(|| call.action(), SessionOnly::action);
+        let action = match call.session_only {
+            _ if identity.info.via == Transport::Mcp => Tool::call_action(None),
+            Some(what) => what.action(),
+            None => call.action(),
+        };
         let detail = call.detail(code);
         let event = Event { action, outcome: Outcome::Failed, target: Some(call.path), detail };
         self.record_if_possible(identity, &event).await;

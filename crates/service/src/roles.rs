@@ -98,7 +98,10 @@ impl Service {
         let Checks { policies, model, checked } = checks;
         let (checked, warnings) = checked?;
         let revision = tx.put_role(name, &policies, self.now()).await?;
+        let change = self.new_change(admin, "role.put", Some(name), model.version);
+        let change = tx.record_change(&change, &[(name, Some(&policies))], None).await?;
         let detail = json!({
+            "change": change,
             "revision": { "before": stored.as_ref().map(|role| role.revision), "after": revision },
             "created": stored.is_none(),
             "model_version": model.version,
@@ -173,7 +176,11 @@ impl Service {
         }
         let members = tx.role_members(name).await?;
         tx.delete_role(name).await?;
+        let model_version = tx.access_model().await?.version;
+        let change = self.new_change(admin, "role.delete", Some(name), model_version);
+        let change = tx.record_change(&change, &[(name, None)], None).await?;
         let detail = json!({
+            "change": change,
             "revision": role.revision,
             "members": members,
             "policies": policies_detail(&role.policies),
@@ -235,7 +242,7 @@ fn add(warnings: &mut Vec<Diagnostic>, more: impl IntoIterator<Item = Diagnostic
     warnings.sort_by_key(|warning| (warning.line, warning.column));
 }
 
-fn check_members(name: &str, policies: &[Policy]) -> Result<(), ServiceError> {
+pub(crate) fn check_members(name: &str, policies: &[Policy]) -> Result<(), ServiceError> {
     let mut errors = Vec::new();
     if !validate::is_role_name(name) {
         let detail = "a role name has 1 to 64 of `a-z 0-9 . _ -` and begins with a letter or digit";
@@ -261,20 +268,20 @@ fn check_members(name: &str, policies: &[Policy]) -> Result<(), ServiceError> {
 }
 
 /// For the audit log: what the policies say, not what people read about them.
-fn policies_detail(policies: &[Policy]) -> Value {
+pub(crate) fn policies_detail(policies: &[Policy]) -> Value {
     policies.iter().map(|policy| json!({ "title": policy.title, "expression": policy.expression })).collect()
 }
 
 /// Policies with what checking them under a model found.
-struct Checks {
-    policies: Vec<Policy>,
-    model: AccessModel,
+pub(crate) struct Checks {
+    pub(crate) policies: Vec<Policy>,
+    pub(crate) model: AccessModel,
     /// Each with its warnings, or the errors of all.
-    checked: Result<(Vec<Checked>, Vec<Vec<Diagnostic>>), ServiceError>,
+    pub(crate) checked: Result<(Vec<Checked>, Vec<Vec<Diagnostic>>), ServiceError>,
 }
 
 /// Checks all policies.
-async fn check_all(policies: Vec<Policy>, model: AccessModel) -> Result<Checks, ServiceError> {
+pub(crate) async fn check_all(policies: Vec<Policy>, model: AccessModel) -> Result<Checks, ServiceError> {
     blocking(move || {
         let checked = check_each(&policies, &model);
         Checks { policies, model, checked }
@@ -282,7 +289,7 @@ async fn check_all(policies: Vec<Policy>, model: AccessModel) -> Result<Checks, 
     .await
 }
 
-fn check_each(
+pub(crate) fn check_each(
     policies: &[Policy],
     model: &AccessModel,
 ) -> Result<(Vec<Checked>, Vec<Vec<Diagnostic>>), ServiceError> {

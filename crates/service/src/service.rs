@@ -132,7 +132,8 @@ impl Service {
         &self.inner.store
     }
 
-    pub(crate) fn now(&self) -> Timestamp {
+    /// The time, which windows end at when nothing else is said.
+    pub fn now(&self) -> Timestamp {
         self.inner.clock.now()
     }
 

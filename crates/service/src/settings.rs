@@ -57,8 +57,11 @@ pub struct Settings {
     pub password: PasswordCost,
     /// Password hashes computed at the same time; the rest waits. Each takes `password.memory_kib`.
     pub max_parallel_hashes: usize,
-    /// Whether discovery may show map keys and example values from spans, which no policy guards.
+    /// Whether administrators may see what no policy guards: map keys and example values in discovery, and counts of traces
+    /// that they may not read.
     pub discovery_samples: bool,
+    /// Services that a policy may make visible only because traces are shown whole; with more, storing it warns.
+    pub overshare_warning: u64,
     /// Name of the service, which no password may contain.
     pub service_name: String,
     /// Nanoseconds after which a session ends however much it is used; `None` for never.
@@ -80,6 +83,7 @@ impl Default for Settings {
             password: PasswordCost::default(),
             max_parallel_hashes: 4,
             discovery_samples: true,
+            overshare_warning: 5,
             service_name: "tracewarden".to_owned(),
             session_absolute_nanos: None,
             session_idle_nanos: None,

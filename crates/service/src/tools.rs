@@ -10,6 +10,18 @@ pub(crate) const TRACES_GET: &str = "traces.get";
 /// Listing values of a field, in the audit log.
 pub(crate) const TRACES_VALUES: &str = "traces.values";
 
+/// Counting and measuring traces, in the audit log.
+pub(crate) const TRACES_STATS: &str = "traces.stats";
+
+/// Explaining who sees one trace and why, in the audit log.
+pub(crate) const TRACES_EXPLAIN: &str = "traces.explain";
+
+/// Listing the fields of filters, in the audit log: of interest where an agent does it.
+const FILTER_SCHEMA: &str = "filter.schema";
+
+/// A call of a tool that there is not, or one that could not be read.
+const UNKNOWN_TOOL: &str = "tools.call";
+
 /// A tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tool {
@@ -21,11 +33,31 @@ pub enum Tool {
     QueryTraces,
     /// Fetching one trace by its id.
     GetTrace,
+    /// Fetching some spans of one trace.
+    GetSpans,
+    /// What the duration of one trace was made of.
+    CriticalPath,
+    /// How two traces differ.
+    CompareTraces,
+    /// Counting and measuring traces.
+    TraceStats,
+    /// Saying what one's own access is made of, and why one trace is open.
+    ExplainAccess,
 }
 
 impl Tool {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::FilterSchema, Self::FieldValues, Self::QueryTraces, Self::GetTrace];
+    pub const ALL: [Self; 9] = [
+        Self::FilterSchema,
+        Self::FieldValues,
+        Self::TraceStats,
+        Self::QueryTraces,
+        Self::GetTrace,
+        Self::GetSpans,
+        Self::CriticalPath,
+        Self::CompareTraces,
+        Self::ExplainAccess,
+    ];
 
     /// The tool of this name.
     pub fn parse(name: &str) -> Option<Self> {
@@ -39,6 +71,11 @@ impl Tool {
             Self::FieldValues => "svc_field_values",
             Self::QueryTraces => "svc_query_traces",
             Self::GetTrace => "svc_get_trace",
+            Self::GetSpans => "svc_get_spans",
+            Self::CriticalPath => "svc_critical_path",
+            Self::CompareTraces => "svc_compare_traces",
+            Self::TraceStats => "svc_trace_stats",
+            Self::ExplainAccess => "svc_explain_access",
         }
     }
 
@@ -48,7 +85,17 @@ impl Tool {
             Self::FilterSchema => None,
             Self::FieldValues => Some(TRACES_VALUES),
             Self::QueryTraces => Some(TRACES_QUERY),
-            Self::GetTrace => Some(TRACES_GET),
+            Self::GetTrace | Self::GetSpans | Self::CriticalPath | Self::CompareTraces => Some(TRACES_GET),
+            Self::TraceStats => Some(TRACES_STATS),
+            Self::ExplainAccess => Some(TRACES_EXPLAIN),
+        }
+    }
+
+    /// As the audit log spells a call that is no read of traces; `None` for a tool that there is not.
+    pub(crate) fn call_action(tool: Option<Self>) -> &'static str {
+        match tool {
+            None => UNKNOWN_TOOL,
+            Some(tool) => tool.action().unwrap_or(FILTER_SCHEMA),
         }
     }
 }

@@ -4,7 +4,7 @@ use futures::{FutureExt as _, TryFutureExt as _, stream};
 use serde_json::json;
 use tokio::time::{Duration, Instant, sleep_until};
 use tracewarden_model::{Binding, Filter, RawCondition, Timestamp, Window};
-use tracewarden_tracestore::{OnProgress, SelectRequest, Selection, Summary};
+use tracewarden_tracestore::{OnProgress, Position, SelectRequest, Selection, StoreError, Summary};
 
 use crate::access::Access;
 use crate::audit::Outcome;
@@ -14,6 +14,7 @@ use crate::error::ServiceError;
 use crate::pending::{Pending, Prepared};
 use crate::principal::Principal;
 use crate::query_input::{self, conditions_detail};
+use crate::query_limit::Asked;
 use crate::service::Service;
 use crate::span_stream::{SpanStream, audited};
 use crate::tools::{TRACES_GET, TRACES_QUERY};
@@ -103,6 +104,15 @@ fn padded(took: Duration) -> Duration {
     leaves
 }
 
+/// Ends the record of a trace that was not found, and then waits. It was begun at `begun`.
+pub(crate) async fn trace_not_found(mut pending: Pending, begun: Instant) -> ServiceError {
+    if let Err(failure) = pending.complete(Outcome::NotFound, None).await {
+        return failure;
+    }
+    sleep_until(begun + padded(begun.elapsed())).await;
+    ServiceError::TraceNotFound
+}
+
 impl Service {
     /// A page of the traces that the caller may see.
     ///
@@ -138,38 +148,47 @@ impl Service {
     /// [`ServiceError::TraceNotFound`] when it is absent, not authorised, or cannot be an id; and those of
     /// [`Service::query`].
     pub async fn trace(&self, principal: &Principal, trace_id: &str) -> Result<TraceAnswer, ServiceError> {
-        let begun = Instant::now();
-        let prepare = || {
-            let prepared = self.access(principal).map_ok(|access| {
-                let detail = access.basis.clone();
-                Prepared { access, plan: (), detail }
-            });
-            prepared.boxed()
-        };
-        let (access, (), mut pending) =
-            self.begin_read(principal, TRACES_GET, Some(trace_id), prepare).await?;
-        let asked = self.asked(&access, None, &[]);
-        // Absent, forbidden and impossible take the same way from here, so that neither the answer nor the record
-        // tells them apart. Whoever may see nothing learns nothing from the store not being asked.
-        let found = if access.scope.opens_nothing() || !query_input::is_trace_id(trace_id) {
-            Ok(None)
-        } else {
-            access.store.find(&access.binding, &access.scope, trace_id).await
-        };
-        let selection = match found {
-            Ok(Some(selection)) => selection,
-            Ok(None) => {
-                pending.complete(Outcome::NotFound, None).await?;
-                sleep_until(begun + padded(begun.elapsed())).await;
-                return Err(ServiceError::TraceNotFound);
-            }
-            Err(error) => return Err(pending.fail(asked.error(error)).await),
-        };
-        pending.traces = 1;
+        let Found { access, selection, pending, asked } =
+            self.find_trace(principal, TRACES_GET, trace_id, None).await?;
         match access.store.read(&access.binding, &selection, None).await {
             Ok(spans) => Ok(TraceAnswer { schema: access.echo(), spans: audited(spans, pending, asked) }),
             Err(error) => Err(pending.fail(asked.error(error)).await),
         }
+    }
+
+    /// One trace that the caller may read, found and recorded as `action`, and not yet read. Columns that shall be read
+    /// are checked before it is looked for.
+    ///
+    /// # Errors
+    /// Those of [`Service::trace`], and `unknown_field` for a column.
+    pub(crate) async fn find_trace(
+        &self,
+        principal: &Principal,
+        action: &'static str,
+        trace_id: &str,
+        columns: Option<&[String]>,
+    ) -> Result<Found, ServiceError> {
+        let begun = Instant::now();
+        let prepare = || {
+            let prepared = self.access(principal).and_then(|access| async move {
+                if let Some(columns) = columns {
+                    let checked = access.store.check_columns(&access.binding, columns).await;
+                    checked.map_err(|error| query_input::point_to_column(error, columns))?;
+                }
+                let detail = access.basis.clone();
+                Ok(Prepared { access, plan: (), detail })
+            });
+            prepared.boxed()
+        };
+        let (access, (), mut pending) = self.begin_read(principal, action, Some(trace_id), prepare).await?;
+        let asked = self.asked(&access, None, &[]);
+        let selection = match access.find(trace_id).await {
+            Ok(Some(selection)) => selection,
+            Ok(None) => return Err(trace_not_found(pending, begun).await),
+            Err(error) => return Err(pending.fail(asked.error(error)).await),
+        };
+        pending.traces = 1;
+        Ok(Found { access, selection, pending, asked })
     }
 
     /// Everything that can be refused, before anything is looked up.
@@ -241,6 +260,17 @@ impl BegunQuery {
     /// # Errors
     /// When the search fails; no span has been shown.
     pub async fn run(self, progress: Option<OnProgress>) -> Result<QueryAnswer, ServiceError> {
+        self.run_with_cuts(progress).await.map(|(answer, _)| answer)
+    }
+
+    /// The same for whoever may show only the first traces of the page: with the cursors to go on from there.
+    ///
+    /// # Errors
+    /// Those of [`BegunQuery::run`].
+    pub async fn run_with_cuts(
+        self,
+        progress: Option<OnProgress>,
+    ) -> Result<(QueryAnswer, Cuts), ServiceError> {
         let Self { service, access, plan, mut pending } = self;
         let asked = service.asked(&access, Some(plan.window), &plan.filter.conditions);
         let request = SelectRequest {
@@ -257,24 +287,58 @@ impl BegunQuery {
             Err(error) => return Err(pending.fail(asked.error(error)).await),
         };
         pending.traces = selection.len() as u64;
-        let next_cursor = match service.next_cursor(&selection, &plan) {
-            Ok(next_cursor) => next_cursor,
+        let cuts = match Cuts::new(&service, &selection, &plan) {
+            Ok(cuts) => cuts,
             Err(error) => return Err(pending.fail(error).await),
         };
         let traces = pending.traces;
         let body = service.body(&access, &plan, selection, pending).await?;
-        Ok(QueryAnswer { schema: access.echo(), next_cursor, traces, body })
+        let next_cursor = cuts.next_cursor.clone();
+        Ok((QueryAnswer { schema: access.echo(), next_cursor, traces, body }, cuts))
+    }
+}
+
+/// The places at which a page can be cut.
+pub struct Cuts {
+    service: Service,
+    fingerprint: Fingerprint,
+    window: Window,
+    /// Of the page's traces.
+    positions: Vec<Position>,
+    next_cursor: Option<String>,
+}
+
+impl Cuts {
+    fn new(service: &Service, selection: &Selection, plan: &Plan) -> Result<Self, ServiceError> {
+        let positions = (0..selection.len()).map_while(|place| selection.position(place).cloned()).collect();
+        let (fingerprint, window) = (plan.fingerprint, plan.window);
+        let mut cuts = Self { service: service.clone(), fingerprint, window, positions, next_cursor: None };
+        cuts.next_cursor = selection.next().map(|position| cuts.seal(position)).transpose()?;
+        Ok(cuts)
+    }
+
+    /// The cursor that goes on after the page's first traces, so many of them. After all of the page, or more, it is the
+    /// page's own `next_cursor`, `None` on the last page. After none it is `None` too: such a page is asked for again as
+    /// it was.
+    ///
+    /// # Errors
+    /// When the system has no randomness to seal with.
+    pub fn cursor_after(&self, traces: usize) -> Result<Option<String>, ServiceError> {
+        if traces >= self.positions.len() {
+            return Ok(self.next_cursor.clone());
+        }
+        let position = traces.checked_sub(1).and_then(|last| self.positions.get(last));
+        position.map(|position| self.seal(position)).transpose()
+    }
+
+    fn seal(&self, position: &Position) -> Result<String, ServiceError> {
+        let Self { service, fingerprint, window, .. } = self;
+        let cursor = Cursor { fingerprint: *fingerprint, window: *window, position: position.clone() };
+        service.cursors().seal(&cursor, service.entropy())
     }
 }
 
 impl Service {
-    fn next_cursor(&self, selection: &Selection, plan: &Plan) -> Result<Option<String>, ServiceError> {
-        let Some(position) = selection.next() else { return Ok(None) };
-        let cursor =
-            Cursor { fingerprint: plan.fingerprint, window: plan.window, position: position.clone() };
-        self.cursors().seal(&cursor, self.entropy()).map(Some)
-    }
-
     async fn body(
         &self,
         access: &Access,
@@ -310,6 +374,14 @@ impl Service {
     }
 }
 
+/// A trace that the caller may read, and the record that was begun of it.
+pub(crate) struct Found {
+    pub(crate) access: Access,
+    pub(crate) selection: Selection,
+    pub(crate) pending: Pending,
+    pub(crate) asked: Asked,
+}
+
 struct Plan {
     filter: Filter,
     fingerprint: Fingerprint,
@@ -321,7 +393,16 @@ struct Plan {
 }
 
 impl Access {
-    fn echo(&self) -> SchemaEcho {
+    /// One trace, if it is there and open. Absent, forbidden and impossible take the same way from here, so that neither
+    /// the answer nor the record tells them apart. Whoever may see nothing learns nothing from the store not being asked.
+    pub(crate) async fn find(&self, trace_id: &str) -> Result<Option<Selection>, StoreError> {
+        if self.scope.opens_nothing() || !query_input::is_trace_id(trace_id) {
+            return Ok(None);
+        }
+        self.store.find(&self.binding, &self.scope, trace_id).await
+    }
+
+    pub(crate) fn echo(&self) -> SchemaEcho {
         SchemaEcho { binding: self.binding.clone(), version: self.authority.model.version }
     }
 }

@@ -12,6 +12,7 @@ use tracewarden_model::{AttributeValue, Timestamp};
 use crate::Secret;
 use crate::audit_detail;
 use crate::error::{FieldError, ServiceError};
+use crate::explain::AppliedTo;
 use crate::precondition::IfMatch;
 use crate::principal::Administrator;
 use crate::query_input;
@@ -114,6 +115,11 @@ pub struct UserAccess {
     pub user: UserInfo,
     /// The roles with their policies.
     pub roles: Vec<Role>,
+    /// For each role and each of its policies, what a span must satisfy, with the user's attributes in it; `None` when the
+    /// policy cannot be applied.
+    pub in_words: Vec<Vec<Option<String>>>,
+    /// All of it in one sentence.
+    pub summary: String,
 }
 
 const PAGE_DEFAULT: u32 = 100;
@@ -406,7 +412,11 @@ impl Service {
         let mut tx = self.db().begin_read().await?;
         let user = user_named(&mut tx, username).await?;
         let roles = tx.roles_of_user(&user.id).await?;
-        Ok(UserAccess { user: user.into(), roles })
+        let model = tx.access_model().await?;
+        drop(tx);
+        let applied = self.applied(AppliedTo::user(&user, roles, model)).await?;
+        let (in_words, summary) = (applied.in_words(), applied.summary());
+        Ok(UserAccess { user: user.into(), roles: applied.to.roles, in_words, summary })
     }
 }
 

@@ -51,8 +51,8 @@ pub(crate) fn title(text: &str, pointer: &str, chars_max: usize, errors: &mut Ve
         "must not be blank".to_owned()
     } else if text.chars().count() > chars_max {
         format!("must have at most {chars_max} characters")
-    } else if text.chars().any(is_deceptive) {
-        "must not hold control or invisible characters".to_owned()
+    } else if let Some(hidden) = text.chars().find(|character| is_deceptive(*character)) {
+        format!("must not hold control or invisible characters, such as U+{:04X}", u32::from(hidden))
     } else {
         return;
     };

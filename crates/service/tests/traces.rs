@@ -253,6 +253,47 @@ async fn cursors_hold_to_their_query() {
 }
 
 #[tokio::test]
+async fn a_page_that_is_cut_goes_on_where_it_was_cut() {
+    let reading = reading().await;
+    let all = ["t1", "t2", "t3", "t4", "t5"];
+    let place = |place: usize| (all[place].to_owned(), 10 - place as i64, 1);
+    reading.world.store.set(|answers| answers.selected = (0..all.len()).map(place).collect());
+    let page = async |cursor: Option<String>, limit| {
+        let request = QueryRequest { limit: Some(limit), cursor, view: View::Ids, ..query(vec![]) };
+        let begun = reading.world.service.begin_query(&reading.reader, request).await.unwrap();
+        let (answer, cuts) = begun.run_with_cuts(None).await.unwrap();
+        let AnswerBody::Ids(ids) = answer.body else { panic!() };
+        (ids, answer.next_cursor, cuts)
+    };
+    for (limit, whole) in [(4, 4), (5, 5), (50, 5)] {
+        let (ids, next, cuts) = page(None, limit).await;
+        assert_eq!((ids.as_slice(), next.is_some()), (&all.map(str::to_owned)[..whole], whole < all.len()));
+        assert_eq!(cuts.cursor_after(0).unwrap(), None);
+        for beyond in [whole, whole + 1, usize::MAX] {
+            assert_eq!(cuts.cursor_after(beyond).unwrap(), next);
+        }
+        let to = reading.last().await.detail["to"].clone();
+        reading.world.clock.pass(1_000);
+        for taken in 1..whole {
+            // Asked for again, as whoever tries several lengths does.
+            for _ in 0..2 {
+                let cursor = cuts.cursor_after(taken).unwrap();
+                assert!(cursor.is_some());
+                let (rest, last, cuts) = page(cursor, 50).await;
+                assert_eq!((rest.as_slice(), last), (&all.map(str::to_owned)[taken..], None));
+                assert_eq!(reading.last().await.detail["to"], to, "the first page fixed the window");
+                // That page may be cut too.
+                if let Some(cursor) = cuts.cursor_after(1).unwrap() {
+                    assert_eq!(page(Some(cursor), 50).await.0, rest[1..]);
+                } else {
+                    assert_eq!(rest.len(), 1);
+                }
+            }
+        }
+    }
+}
+
+#[tokio::test]
 async fn refusals_point_at_their_place_and_hide_policy_fields() {
     let reading = reading().await;
     let service = &reading.world.service;

@@ -12,9 +12,6 @@ use crate::policy_advice::MAX_HOLDERS;
 
 /// Fewer traces tell nothing.
 const MIN_TRACES: u64 = 10;
-/// From this many times as many services on, a policy reaches far more than it names. A trace goes through a few services
-/// as a rule, so that less is what traces are.
-const FAR: u64 = 5;
 /// So many services are named in a message.
 const NAMED: usize = 5;
 
@@ -89,6 +86,7 @@ impl Trial {
         predicates: &[Predicate],
         reach: &RecentReach,
         model: &AccessModel,
+        most_shared: u64,
     ) -> Vec<Diagnostic> {
         let opened: Option<Vec<(&Predicate, Opened)>> =
             self.predicates.iter().map(|at| Some((predicates.get(*at)?, *reach.opened.get(*at)?))).collect();
@@ -111,8 +109,9 @@ impl Trial {
             let hint = "if it is meant to open everything, write `true`";
             return vec![whole("opens_every_recent_trace", message, hint)];
         }
-        let far = opened.iter().find_map(|(predicate, opened)| far(predicate, *opened, model));
-        let hint = "a trace is opened whole: with the spans of all the services that it went through";
+        let far = opened.iter().find_map(|(predicate, opened)| far(predicate, *opened, model, most_shared));
+        let hint = "a trace is opened whole: with the spans of all the services that it went through; which they are, the \
+                    preview of the role tells";
         far.map(|message| whole("wide_reach", message, hint)).into_iter().collect()
     }
 
@@ -139,27 +138,28 @@ fn sample(reach: &RecentReach) -> String {
     format!("{} {of} {window}", reach.traces)
 }
 
-/// That a predicate reaches far more services than it names or looks at.
-fn far(predicate: &Predicate, opened: Opened, model: &AccessModel) -> Option<String> {
+/// That a predicate makes many services visible none of whose spans satisfies it: only because traces are shown whole.
+fn far(predicate: &Predicate, opened: Opened, model: &AccessModel, most_shared: u64) -> Option<String> {
     let services = |count: u64| if count == 1 { "1 service".to_owned() } else { format!("{count} services") };
     let column = model.binding.as_ref()?.display.service.as_deref()?;
-    let named = named(predicate, &FieldRef::column(column));
-    let base = if named.is_empty() { opened.matching_services } else { named.len() as u64 };
-    if base == 0 || opened.services < base.saturating_mul(FAR) {
+    let shared = opened.services.saturating_sub(opened.matching_services);
+    if shared <= most_shared {
         return None;
     }
     let reached = services(opened.services);
+    let named = named(predicate, &FieldRef::column(column));
     if named.is_empty() {
-        let own = services(base);
+        let own = services(opened.matching_services);
         return Some(format!(
-            "the spans that it looks for are of {own}, the traces that it opens hold spans of {reached}"
+            "the spans that it looks for are of {own}, the traces that it opens hold spans of {reached}: {shared} are \
+             visible only by sharing"
         ));
     }
     let names: Vec<String> = named.iter().take(NAMED).map(|name| format!("`{name}`")).collect();
     let more = if named.len() > NAMED { ", …" } else { "" };
     Some(format!(
-        "it names {} ({}{more}), the traces that it opens hold spans of {reached}",
-        services(base),
+        "it names {} ({}{more}), the traces that it opens hold spans of {reached}: {shared} are visible only by sharing",
+        services(named.len() as u64),
         names.join(", ")
     ))
 }

@@ -144,6 +144,7 @@ pub fn from_address(address: &str) -> RequestInfo {
         client_ip: Some(address.parse::<IpAddr>().unwrap()),
         user_agent: Some("test\u{1b}[31m".to_owned()),
         via: Transport::Rest,
+        tool_call: None,
     }
 }
 
@@ -182,7 +183,7 @@ pub fn mark(map: Option<&str>, name: &str, filterable: bool, policy: bool) -> Fi
         name: name.to_owned(),
         logical: None,
         filterable,
-        policy,
+        policy: Some(policy),
         column: None,
     }
 }

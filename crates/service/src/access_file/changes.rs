@@ -1,0 +1,346 @@
+//! What is not the same in two states of the access model.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::hash::Hash;
+
+use tracewarden_appdb::{ModelState, Policy};
+use tracewarden_model::{Binding, MarkedField};
+
+/// A part of the model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PartKind {
+    /// The bound table.
+    Binding,
+    /// A marked field.
+    Field,
+    /// A role.
+    Role,
+    /// A policy of a role that is there before and after.
+    Policy,
+    /// The tests.
+    Tests,
+}
+
+/// What happened to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ChangeKind {
+    /// It is new.
+    Added,
+    /// It is gone.
+    Removed,
+    /// It says something else.
+    Changed,
+    /// It is the same, in another place among its kind.
+    Moved,
+}
+
+/// A part as it is on one side.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ModelPart {
+    /// The bound table.
+    Binding(Binding),
+    /// A field.
+    Field(MarkedField),
+    /// All policies of a role.
+    Role(Vec<Policy>),
+    /// A policy.
+    Policy(Policy),
+    /// The document of tests.
+    Tests(String),
+    /// Its place among its kind, from 1.
+    Position(usize),
+}
+
+/// A part that is not the same before and after.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ModelChange {
+    /// What it is.
+    pub kind: PartKind,
+    /// The field, the role, or a policy's role and title with ` / ` between them.
+    pub name: String,
+    /// What happened.
+    pub change: ChangeKind,
+    /// How it was.
+    pub before: Option<ModelPart>,
+    /// How it is.
+    pub after: Option<ModelPart>,
+    /// In words, such as "role `payments`: policy `Own team` changed".
+    pub words: String,
+}
+
+impl PartKind {
+    /// As documents spell it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Binding => "binding",
+            Self::Field => "field",
+            Self::Role => "role",
+            Self::Policy => "policy",
+            Self::Tests => "tests",
+        }
+    }
+}
+
+impl ChangeKind {
+    /// As documents spell it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Added => "added",
+            Self::Removed => "removed",
+            Self::Changed => "changed",
+            Self::Moved => "moved",
+        }
+    }
+
+    fn of<T>(before: Option<&T>, after: Option<&T>) -> Self {
+        match (before, after) {
+            (None, _) => Self::Added,
+            (_, None) => Self::Removed,
+            _ => Self::Changed,
+        }
+    }
+}
+
+/// All changes: of the binding, of fields, of roles and their policies by name, of the tests.
+pub(super) fn between(before: &ModelState, after: &ModelState) -> Vec<ModelChange> {
+    let mut changes = Vec::new();
+    changes.extend(binding(before.model.binding.as_ref(), after.model.binding.as_ref()));
+    fields(&before.model.fields, &after.model.fields, &mut changes);
+    let names: BTreeSet<&String> = before.roles.keys().chain(after.roles.keys()).collect();
+    for name in names {
+        match (before.roles.get(name), after.roles.get(name)) {
+            (Some(before), Some(after)) => policies(name, before, after, &mut changes),
+            (before, after) => changes.push(role(name, before, after)),
+        }
+    }
+    changes.extend(tests(&before.tests, &after.tests));
+    changes
+}
+
+fn binding(before: Option<&Binding>, after: Option<&Binding>) -> Option<ModelChange> {
+    if before == after {
+        return None;
+    }
+    let table = |binding: &Binding| format!("`{}.{}`", binding.database, binding.table);
+    let words = match (before.map(table), after.map(table)) {
+        (Some(before), None) => format!("table {before} is no longer bound"),
+        (Some(before), Some(after)) if before != after => format!("table {after} bound in place of {before}"),
+        (Some(_), Some(after)) => format!("binding of table {after} changed"),
+        (_, after) => format!("table {} bound", after.unwrap_or_default()),
+    };
+    Some(ModelChange {
+        kind: PartKind::Binding,
+        name: "binding".to_owned(),
+        change: ChangeKind::of(before, after),
+        before: before.cloned().map(ModelPart::Binding),
+        after: after.cloned().map(ModelPart::Binding),
+        words,
+    })
+}
+
+fn fields(before: &[MarkedField], after: &[MarkedField], changes: &mut Vec<ModelChange>) {
+    let keyed = |fields: &'_ [MarkedField]| -> Vec<String> {
+        fields.iter().map(|field| field.field.to_string()).collect()
+    };
+    let (before_names, after_names) = (keyed(before), keyed(after));
+    for Difference { key: name, change, before, after } in
+        differences((&before_names, before), (&after_names, after))
+    {
+        let words = format!("field `{name}` {}", change.as_str());
+        changes.push(ModelChange {
+            kind: PartKind::Field,
+            name: name.clone(),
+            change,
+            before: before.map(|side| side.part(ModelPart::Field)),
+            after: after.map(|side| side.part(ModelPart::Field)),
+            words,
+        });
+    }
+}
+
+fn policies(role: &str, before: &[Policy], after: &[Policy], changes: &mut Vec<ModelChange>) {
+    let (before_titles, after_titles) = (numbered(before), numbered(after));
+    for Difference { key: (title, _), change, before, after } in
+        differences((&before_titles, before), (&after_titles, after))
+    {
+        let words = format!("role `{role}`: policy `{title}` {}", change.as_str());
+        changes.push(ModelChange {
+            kind: PartKind::Policy,
+            name: format!("{role} / {title}"),
+            change,
+            before: before.map(|side| side.part(ModelPart::Policy)),
+            after: after.map(|side| side.part(ModelPart::Policy)),
+            words,
+        });
+    }
+}
+
+/// Titles, each with how many policies before it have the same.
+fn numbered(policies: &[Policy]) -> Vec<(&str, usize)> {
+    let mut seen: HashMap<&str, usize> = HashMap::new();
+    let numbered = policies.iter().map(|policy| {
+        let count = seen.entry(policy.title.as_str()).or_default();
+        *count += 1;
+        (policy.title.as_str(), *count)
+    });
+    numbered.collect()
+}
+
+fn role(name: &str, before: Option<&Vec<Policy>>, after: Option<&Vec<Policy>>) -> ModelChange {
+    let change = ChangeKind::of(before, after);
+    let count = after.or(before).map_or(0, Vec::len);
+    let policies = if count == 1 { "policy" } else { "policies" };
+    ModelChange {
+        kind: PartKind::Role,
+        name: name.to_owned(),
+        change,
+        before: before.cloned().map(ModelPart::Role),
+        after: after.cloned().map(ModelPart::Role),
+        words: format!("role `{name}` with {count} {policies} {}", change.as_str()),
+    }
+}
+
+fn tests(before: &str, after: &str) -> Option<ModelChange> {
+    if before == after {
+        return None;
+    }
+    let some = |document: &str| Some(document.to_owned()).filter(|document| !document.is_empty());
+    let (before, after) = (some(before), some(after));
+    let change = ChangeKind::of(before.as_ref(), after.as_ref());
+    Some(ModelChange {
+        kind: PartKind::Tests,
+        name: "tests".to_owned(),
+        change,
+        before: before.map(ModelPart::Tests),
+        after: after.map(ModelPart::Tests),
+        words: format!("tests {}", change.as_str()),
+    })
+}
+
+/// An element on one side of a difference.
+struct Side<'a, T> {
+    /// From 1.
+    position: usize,
+    /// `None` where only the position is of interest.
+    value: Option<&'a T>,
+}
+
+impl<T: Clone> Side<'_, T> {
+    fn part(self, part: impl FnOnce(T) -> ModelPart) -> ModelPart {
+        self.value.cloned().map_or(ModelPart::Position(self.position), part)
+    }
+}
+
+struct Difference<'a, K, T> {
+    key: &'a K,
+    change: ChangeKind,
+    before: Option<Side<'a, T>>,
+    after: Option<Side<'a, T>>,
+}
+
+/// What differs in two sequences whose elements have keys, each key once: first what is there afterwards, in its order,
+/// then what is gone.
+fn differences<'a, K: Eq + Hash, T: PartialEq>(
+    before: (&'a [K], &'a [T]),
+    after: (&'a [K], &'a [T]),
+) -> Vec<Difference<'a, K, T>> {
+    let places = |keys: &'a [K]| -> HashMap<&'a K, usize> { keys.iter().zip(0..).collect() };
+    let (places_before, places_after) = (places(before.0), places(after.0));
+    let kept: Vec<usize> = after.0.iter().filter_map(|key| places_before.get(key).copied()).collect();
+    let in_order = longest_increasing(&kept);
+    let mut found = Vec::new();
+    for ((key, value), at) in after.0.iter().zip(after.1).zip(1..) {
+        let side = |value| Some(Side { position: at, value });
+        let Some(place) = places_before.get(key) else {
+            let after = side(Some(value));
+            found.push(Difference { key, change: ChangeKind::Added, before: None, after });
+            continue;
+        };
+        let was = before.1.get(*place);
+        let side_before = |value| Some(Side { position: place + 1, value });
+        if was != Some(value) {
+            let (before, after) = (side_before(was), side(Some(value)));
+            found.push(Difference { key, change: ChangeKind::Changed, before, after });
+        } else if !in_order.contains(place) {
+            let (before, after) = (side_before(None), side(None));
+            found.push(Difference { key, change: ChangeKind::Moved, before, after });
+        }
+    }
+    for ((key, value), at) in before.0.iter().zip(before.1).zip(1..) {
+        if !places_after.contains_key(key) {
+            let before = Some(Side { position: at, value: Some(value) });
+            found.push(Difference { key, change: ChangeKind::Removed, before, after: None });
+        }
+    }
+    found
+}
+
+/// The most numbers of a sequence that stay in their order: the fewest others have moved.
+fn longest_increasing(numbers: &[usize]) -> BTreeSet<usize> {
+    // By the length of a subsequence: its last number, which is the least that ends one of this length.
+    let mut ends: Vec<usize> = Vec::new();
+    let mut previous: BTreeMap<usize, Option<usize>> = BTreeMap::new();
+    for &number in numbers {
+        let length = ends.partition_point(|end| *end < number);
+        let before = length.checked_sub(1).and_then(|at| ends.get(at).copied());
+        previous.insert(number, before);
+        match ends.get_mut(length) {
+            Some(end) => *end = number,
+            None => ends.push(number),
+        }
+    }
+    let mut longest = BTreeSet::new();
+    let mut next = ends.last().copied();
+    while let Some(number) = next {
+        longest.insert(number);
+        next = previous.get(&number).copied().flatten();
+    }
+    longest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn policy(title: &str, expression: &str) -> Policy {
+        Policy { title: title.to_owned(), expression: expression.to_owned(), description: None }
+    }
+
+    #[track_caller]
+    fn changed(before: &[(&str, &str)], after: &[(&str, &str)], expected: &[&str]) {
+        let of = |list: &[(&str, &str)]| -> Vec<Policy> {
+            list.iter().map(|(title, expression)| policy(title, expression)).collect()
+        };
+        let mut changes = Vec::new();
+        policies("r", &of(before), &of(after), &mut changes);
+        let words: Vec<&str> = changes.iter().map(|change| change.words.as_str()).collect();
+        assert_eq!(words, expected);
+    }
+
+    #[test]
+    fn policies_are_known_by_title_and_place() {
+        changed(&[("a", "1"), ("b", "2")], &[("a", "1"), ("b", "2")], &[]);
+        changed(&[("a", "1")], &[("a", "2")], &["role `r`: policy `a` changed"]);
+        changed(
+            &[("a", "1"), ("b", "2"), ("c", "3")],
+            &[("c", "3"), ("a", "1"), ("b", "2")],
+            &["role `r`: policy `c` moved"],
+        );
+        changed(
+            &[("a", "1"), ("b", "2")],
+            &[("b", "2"), ("d", "4")],
+            &["role `r`: policy `d` added", "role `r`: policy `a` removed"],
+        );
+        // Of two with one title, the second is the second.
+        changed(&[("a", "1"), ("a", "2")], &[("a", "1"), ("a", "3")], &["role `r`: policy `a` changed"]);
+        changed(&[("a", "1"), ("a", "2")], &[("a", "1")], &["role `r`: policy `a` removed"]);
+    }
+
+    #[test]
+    fn as_few_as_possible_have_moved() {
+        assert_eq!(longest_increasing(&[3, 0, 1, 2]), BTreeSet::from([0, 1, 2]));
+        assert_eq!(longest_increasing(&[0, 2, 1, 3]).len(), 3);
+        assert_eq!(longest_increasing(&[2, 1, 0]).len(), 1);
+        assert_eq!(longest_increasing(&[]), BTreeSet::new());
+    }
+}

@@ -1,0 +1,199 @@
+//! Putting a file in force.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+use tracewarden_appdb::{DbError, Policy, WriteTx};
+
+use super::{AccessFile, Adoption, ModelChange, PolicyWarning, Prepared, RunTests};
+use crate::audit_detail::difference;
+use crate::error::ServiceError;
+use crate::model_change::change_detail;
+use crate::precondition::IfMatch;
+use crate::principal::Administrator;
+use crate::roles::policies_detail;
+use crate::service::Service;
+
+/// What putting a file in force did.
+#[derive(Debug, Clone)]
+pub struct ImportedModel {
+    /// The change that it made; the last one before, when the file says what was in force already.
+    pub change: u64,
+    /// The version of binding and fields in force.
+    pub model_version: u64,
+    /// What changed.
+    pub changes: Vec<ModelChange>,
+    /// Advice about the policies of roles that changed.
+    pub warnings: Vec<PolicyWarning>,
+    /// More, in words.
+    pub notes: Vec<String>,
+}
+
+impl Service {
+    /// Puts a file in force, as a whole: what it does not name is gone. Roles that are the same before and after are not
+    /// touched.
+    ///
+    /// # Errors
+    /// [`ServiceError::PreconditionRequired`] without `if_match`, [`ServiceError::PreconditionFailed`] when it does not name
+    /// the last change, or another change is made meanwhile; [`ServiceError::Refused`] with pointers into the file, as the
+    /// requests that change a part refuse it, and with `tests_failed`; or a failure of either store. Columns that are newly
+    /// adopted are compared with the data, which can take long.
+    pub async fn import_model(
+        &self,
+        admin: &Administrator<'_>,
+        file: AccessFile,
+        if_match: Option<IfMatch>,
+        tests: RunTests,
+    ) -> Result<ImportedModel, ServiceError> {
+        let result = async {
+            let prepared = self.prepare_for(admin, file, if_match).await?;
+            self.run_tests(prepared.after.clone(), tests).await?.require_passed()?;
+            self.put_in_force(admin, "model.import", None, prepared).await
+        };
+        self.note_refusal(admin, "model.import", None, result.await).await
+    }
+
+    /// Puts the model of an earlier change in force again. Its tests may fail, as they may have at that time; that is told.
+    ///
+    /// # Errors
+    /// [`ServiceError::NotFound`] when there is no such change, otherwise as [`Service::import_model`], with pointers into
+    /// the file of that change.
+    pub async fn restore_model(
+        &self,
+        admin: &Administrator<'_>,
+        number: u64,
+        if_match: Option<IfMatch>,
+        tests: RunTests,
+    ) -> Result<ImportedModel, ServiceError> {
+        let target = number.to_string();
+        let result = async {
+            let state = self.db().begin_read().await?.model_state(Some(number)).await?;
+            let state = state.ok_or(ServiceError::NotFound { what: "change" })?;
+            let mut prepared = self.prepare_for(admin, AccessFile::from(state), if_match).await?;
+            let without_members = prepared.added_roles();
+            if !without_members.is_empty() {
+                prepared.notes.push(format!(
+                    "nobody holds {}: who held a role is not part of the model and does not come back with it",
+                    without_members.join(", ")
+                ));
+            }
+            match self.run_tests(prepared.after.clone(), tests).await {
+                Ok(run) if run.failed.is_empty() => {}
+                Ok(run) => {
+                    let names: Vec<String> =
+                        run.failed.iter().map(|test| format!("`{}`", test.name)).collect();
+                    prepared.notes.push(format!("tests that fail: {}", names.join(", ")));
+                }
+                Err(error) => prepared.notes.push(format!("its tests cannot be run: {}", error.detail())),
+            }
+            self.put_in_force(admin, "model.restore", Some(&target), prepared).await
+        };
+        self.note_refusal(admin, "model.restore", Some(&target), result.await).await
+    }
+
+    async fn prepare_for(
+        &self,
+        admin: &Administrator<'_>,
+        file: AccessFile,
+        if_match: Option<IfMatch>,
+    ) -> Result<Prepared, ServiceError> {
+        let if_match = if_match.ok_or(ServiceError::PreconditionRequired)?;
+        let current = self.export_model(admin).await?;
+        // Before anything is checked, so that whoever is late hears of that and not of what follows from it.
+        if_match.check(Some(current.change))?;
+        self.prepare_model(current, file, Adoption::Compared).await
+    }
+
+    async fn put_in_force(
+        &self,
+        admin: &Administrator<'_>,
+        action: &'static str,
+        target: Option<&str>,
+        prepared: Prepared,
+    ) -> Result<ImportedModel, ServiceError> {
+        // Now that nobody else changes anything. Every change has a number; but a replica of an earlier version, while all
+        // are being replaced, gives its changes none.
+        let mut tx = self.begin_change(admin).await?;
+        if tx.change_number().await? != prepared.change
+            || tx.model_state(None).await?.as_ref() != Some(&prepared.before)
+        {
+            return Err(ServiceError::PreconditionFailed);
+        }
+        let change = if prepared.changes.is_empty() {
+            let detail = json!({ "change": prepared.change, "changes": 0 });
+            self.record(&mut tx, admin, action, target, detail).await?;
+            prepared.change
+        } else {
+            self.write(&mut tx, admin, action, target, &prepared).await?
+        };
+        tx.commit().await?;
+        let Prepared { after, changes, warnings, notes, .. } = prepared;
+        Ok(ImportedModel { change, model_version: after.model.version, changes, warnings, notes })
+    }
+
+    async fn write(
+        &self,
+        tx: &mut WriteTx,
+        admin: &Administrator<'_>,
+        action: &'static str,
+        target: Option<&str>,
+        prepared: &Prepared,
+    ) -> Result<u64, ServiceError> {
+        let Prepared { before, after, .. } = prepared;
+        let now = self.now();
+        if before.model != after.model {
+            let by = (admin.user_id(), admin.username());
+            tx.insert_access_model(&after.model, now, by).await.map_err(|error| match error {
+                DbError::Conflict(_) => ServiceError::PreconditionFailed,
+                other => other.into(),
+            })?;
+        }
+        let removed: Vec<&str> = prepared.removed_roles().collect();
+        let mut members = serde_json::Map::new();
+        for role in &removed {
+            members.insert((*role).to_owned(), tx.role_members(role).await?.into());
+        }
+        let written: Vec<(&str, &[Policy])> = prepared.written_roles().collect();
+        if !removed.is_empty() {
+            tx.delete_roles(&removed).await?;
+        }
+        if !written.is_empty() {
+            tx.put_roles(&written, now).await?;
+        }
+        let roles: Vec<(&str, Option<&[Policy]>)> = removed
+            .iter()
+            .map(|role| (*role, None))
+            .chain(written.iter().map(|(role, policies)| (*role, Some(*policies))))
+            .collect();
+        let tests = (before.tests != after.tests).then_some(after.tests.as_str());
+        let change = self.new_change(admin, action, target, after.model.version);
+        let change = tx.record_change(&change, &roles, tests).await?;
+        let mut detail = change_detail(change, &before.model, &after.model);
+        if let Value::Object(detail) = &mut detail {
+            if !roles.is_empty() {
+                detail.insert("roles".to_owned(), difference(&said(before), &said(after)));
+            }
+            if !members.is_empty() {
+                detail.insert("members".to_owned(), members.into());
+            }
+            if let Some(document) = tests {
+                detail.insert("tests".to_owned(), json!({ "bytes": document.len() }));
+            }
+        }
+        self.record(tx, admin, action, target, detail).await?;
+        Ok(change)
+    }
+}
+
+impl Prepared {
+    /// Names of the roles that were not there before, each in quotes.
+    fn added_roles(&self) -> Vec<String> {
+        let added = self.after.roles.keys().filter(|name| !self.before.roles.contains_key(*name));
+        added.map(|name| format!("`{name}`")).collect()
+    }
+}
+
+/// For the audit log: what the policies of each role say.
+fn said(state: &tracewarden_appdb::ModelState) -> BTreeMap<String, Value> {
+    state.roles.iter().map(|(name, policies)| (name.clone(), policies_detail(policies))).collect()
+}

@@ -1,0 +1,67 @@
+//! An explanation, and somebody's whole access, in one sentence.
+
+use tracewarden_policy::{PolicySource, Predicate, in_words};
+
+use super::ExplainVerdict;
+use super::policies::{Applied, Decision};
+
+/// "`ada` sees this trace: …". To the caller it says "you".
+pub(super) fn of(applied: &Applied, decision: &Decision, spans: u64, own: bool) -> String {
+    let name = format!("`{}`", applied.to.caller.username);
+    let (who, sees, is) = if own { ("you", "see", "are") } else { (name.as_str(), "sees", "is") };
+    let not = if own { "do not see" } else { "does not see" };
+    let of_theirs = if own { "your" } else { "their" };
+    let spans = match spans {
+        1 => "its one span".to_owned(),
+        spans => format!("any of its {spans} spans"),
+    };
+    let source = |missing: &str| match &decision.source {
+        Some(PolicySource::Role { role, title }) => format!("the policy `{title}` of the role `{role}`"),
+        Some(PolicySource::Restriction) => "the policy of the API key".to_owned(),
+        None => missing.to_owned(),
+    };
+    match decision.verdict {
+        ExplainVerdict::Opened => format!("{who} {sees} this trace: {} opens it", source("a policy")),
+        ExplainVerdict::NoPolicy => format!("{who} {not} this trace: none of {of_theirs} roles has a policy"),
+        ExplainVerdict::NotSatisfied => {
+            let policies = match applied.policies.policies.len() {
+                1 => format!("the one policy of {of_theirs} roles is not satisfied"),
+                policies => format!("none of the {policies} policies of {of_theirs} roles is satisfied"),
+            };
+            format!("{who} {not} this trace: {policies} by {spans}")
+        }
+        ExplainVerdict::Restriction => {
+            format!("{who} {not} this trace: the policy of the API key is not satisfied by {spans}")
+        }
+        ExplainVerdict::Disabled => format!("{who} {is} disabled and can read no trace"),
+        ExplainVerdict::Broken => {
+            format!("{who} can read no trace at all: {} can no longer be applied", source("a policy"))
+        }
+    }
+}
+
+/// "`ada` can read a trace when …".
+pub(super) fn of_access(applied: &Applied) -> String {
+    let name = &applied.to.caller.username;
+    let policies = applied.policies.policies.len();
+    if applied.to.disabled {
+        return format!("`{name}` is disabled and can read no trace");
+    }
+    if let Some(broken) = &applied.policies.refused {
+        let source = match &broken.source {
+            PolicySource::Role { role, title } => format!("the policy `{title}` of the role `{role}`"),
+            PolicySource::Restriction => "a restriction".to_owned(),
+        };
+        return format!("`{name}` can read no trace at all: {source} can no longer be applied");
+    }
+    match (policies, applied.policies.opening().as_slice()) {
+        (0, _) => format!("`{name}` can read no trace: none of their roles has a policy"),
+        (_, []) => format!("`{name}` can read no trace: no span can satisfy a policy of their roles"),
+        (_, [Predicate::True]) => format!("`{name}` can read every trace"),
+        (_, [one]) => format!("`{name}` can read a trace when one of its spans is so: {}", in_words(one)),
+        (_, several) => format!(
+            "`{name}` can read a trace when one of its spans satisfies any of {} policies",
+            several.len()
+        ),
+    }
+}

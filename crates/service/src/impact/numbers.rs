@@ -1,0 +1,142 @@
+//! Comparisons as the trace store takes them: numbers of predicates, so many at a time.
+
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+
+use tracewarden_policy::Predicate;
+use tracewarden_tracestore::{Comparison, MAX_IMPACT_PREDICATES};
+
+use super::people::{People, Person};
+
+/// With more predicates than this on one side of a comparison, they become one.
+const MOST_OF_A_SIDE: usize = 16;
+/// Largest that a role's policies for all its members may be together, in nodes as written.
+const MOST_OF_A_ROLE: u64 = 20_000;
+
+/// What one question asks.
+#[derive(Default)]
+pub(super) struct Batch<'a> {
+    pub(super) predicates: Vec<Predicate>,
+    pub(super) comparisons: Vec<Comparison>,
+    /// The comparison of the role by itself.
+    pub(super) role: Option<usize>,
+    /// The users, each with their comparison.
+    pub(super) people: Vec<(&'a Person, usize)>,
+    numbers: HashMap<u64, Vec<usize>>,
+    places: HashMap<Comparison, usize>,
+}
+
+/// All comparisons, in as few questions as there are predicates for. That of the role by itself is in the first.
+pub(super) fn batches(people: &People, of_role: bool) -> Vec<Batch<'_>> {
+    let mut batches = Vec::new();
+    let mut batch = Batch::default();
+    if of_role {
+        let (before, after) = (
+            distinct(people, |person| person.before.by_role()),
+            distinct(people, |person| person.after.by_role()),
+        );
+        if let (Some(before), Some(after)) = (before, after) {
+            batch.role = Some(batch.place(&few(&before), &few(&after)));
+        }
+    }
+    let users = if people.is_nobody { &[] } else { people.compared.as_slice() };
+    for person in users {
+        let (before, after) = (few(person.before.opening()), few(person.after.opening()));
+        if batch.would_hold(&before, &after) > MAX_IMPACT_PREDICATES {
+            batches.push(std::mem::take(&mut batch));
+        }
+        let place = batch.place(&before, &after);
+        batch.people.push((person, place));
+    }
+    if !batch.comparisons.is_empty() {
+        batches.push(batch);
+    }
+    batches
+}
+
+/// What any of the people's policies ask, each once; nothing when that is too much for one statement.
+fn distinct(people: &People, access: fn(&Person) -> &[Predicate]) -> Option<Vec<Predicate>> {
+    let (mut known, mut distinct, mut size) = (Known::default(), Vec::new(), 0_u64);
+    for predicate in people.compared.iter().flat_map(access) {
+        if known.insert(predicate) {
+            size = size.saturating_add(predicate.size());
+            if size > MOST_OF_A_ROLE {
+                return None;
+            }
+            distinct.push(predicate.clone());
+        }
+    }
+    Some(distinct)
+}
+
+/// The same alternatives in not too many predicates.
+fn few(predicates: &[Predicate]) -> Vec<Predicate> {
+    if predicates.len() > MOST_OF_A_SIDE {
+        vec![Predicate::any(predicates.iter().cloned())]
+    } else {
+        predicates.to_vec()
+    }
+}
+
+/// Predicates that were seen.
+#[derive(Default)]
+pub(crate) struct Known<'a>(HashMap<u64, Vec<&'a Predicate>>);
+
+impl<'a> Known<'a> {
+    /// Whether it is a new one.
+    pub(crate) fn insert(&mut self, predicate: &'a Predicate) -> bool {
+        let alike = self.0.entry(hash(predicate)).or_default();
+        let new = !alike.contains(&predicate);
+        if new {
+            alike.push(predicate);
+        }
+        new
+    }
+}
+
+fn hash(predicate: &Predicate) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    predicate.hash(&mut hasher);
+    hasher.finish()
+}
+
+impl Batch<'_> {
+    /// The number of a predicate that is in the batch.
+    fn known(&self, predicate: &Predicate) -> Option<usize> {
+        let numbers = self.numbers.get(&hash(predicate))?;
+        numbers.iter().copied().find(|number| self.predicates.get(*number) == Some(predicate))
+    }
+
+    /// How many predicates the batch would have with these.
+    fn would_hold(&self, before: &[Predicate], after: &[Predicate]) -> usize {
+        let new = before.iter().chain(after).filter(|predicate| self.known(predicate).is_none());
+        self.predicates.len() + new.count()
+    }
+
+    fn number(&mut self, predicate: &Predicate) -> usize {
+        if let Some(known) = self.known(predicate) {
+            return known;
+        }
+        let number = self.predicates.len();
+        self.predicates.push(predicate.clone());
+        self.numbers.entry(hash(predicate)).or_default().push(number);
+        number
+    }
+
+    /// The place of a comparison; equal ones are one.
+    fn place(&mut self, before: &[Predicate], after: &[Predicate]) -> usize {
+        let mut numbers = |predicates: &[Predicate]| {
+            let mut numbers: Vec<usize> = predicates.iter().map(|predicate| self.number(predicate)).collect();
+            numbers.sort_unstable();
+            numbers.dedup();
+            numbers
+        };
+        let comparison = Comparison { before: numbers(before), after: numbers(after) };
+        let next = self.comparisons.len();
+        let place = *self.places.entry(comparison.clone()).or_insert(next);
+        if place == next {
+            self.comparisons.push(comparison);
+        }
+        place
+    }
+}

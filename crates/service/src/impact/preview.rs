@@ -1,0 +1,235 @@
+//! The preview of a role: what storing these policies, or deleting the role, would do.
+
+use std::collections::BTreeMap;
+
+use futures::FutureExt as _;
+use serde_json::json;
+use tokio::time::{Duration, Instant};
+use tracewarden_appdb::{ADMIN_ROLE, Policy};
+use tracewarden_model::{Timestamp, Window};
+use tracewarden_tracestore::Cost;
+
+use super::{Among, Change, Failure, ImpactAnswer, ModelSide, People, noted};
+use crate::access::Access;
+use crate::audit::Outcome;
+use crate::error::ServiceError;
+use crate::overshare::{OvershareAnswer, Spreading, by_of};
+use crate::pending::Prepared;
+use crate::principal::Administrator;
+use crate::query_input;
+use crate::roles::{check_all, check_members, policies_detail};
+use crate::service::Service;
+use crate::validate;
+
+/// As the audit log spells it.
+const POLICY_PREVIEW: &str = "policy.preview";
+/// Seconds that a preview may take when the request does not say, and most.
+const SECONDS: i64 = 10;
+const MOST_SECONDS: i64 = 60;
+/// Of the time that there is, the share for comparing; the rest is for what the role shares.
+const COMPARING_SHARE: f64 = 0.6;
+/// Longest that a search may take whose cost is told.
+const SEARCH_PATIENCE: Duration = Duration::from_secs(3);
+
+/// What to preview.
+#[derive(Debug, Clone, Default)]
+pub struct PolicyPreviewRequest {
+    /// The role, which need not exist yet.
+    pub role: String,
+    /// Its policies afterwards; `None` for the role deleted.
+    pub policies: Option<Vec<Policy>>,
+    /// Begin of the window; 24 hours before `to` when absent.
+    pub from: Option<Timestamp>,
+    /// End of the window, exclusive; now when absent.
+    pub to: Option<Timestamp>,
+    /// How long it may take.
+    pub seconds: Option<i64>,
+    /// By what over-sharing is counted; services when absent.
+    pub by: Option<String>,
+}
+
+/// What the role would do.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PolicyPreview {
+    /// The role.
+    pub role: String,
+    /// What comes and goes.
+    pub impact: ImpactAnswer,
+    /// Whom the policies let see more than they name; `None` for a role that is deleted, or where it could not be told.
+    pub overshare: Option<OvershareAnswer>,
+    /// What the first page of a search costs the first member, before and after.
+    pub search: SearchCosts,
+}
+
+/// What a search costs; `None` where it was not tried, or took too long.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SearchCosts {
+    /// Before.
+    pub before: Option<Cost>,
+    /// After.
+    pub after: Option<Cost>,
+}
+
+struct Plan {
+    before: ModelSide,
+    after: ModelSide,
+    window: Window,
+    by: Option<Spreading>,
+}
+
+impl Service {
+    /// What a role would open and close if it were stored like this.
+    ///
+    /// # Errors
+    /// Those of [`Service::put_role`] for the policies, those of [`Service::query`] for the window and failures,
+    /// [`ServiceError::NotFound`] for the deletion of a role that there is not.
+    pub async fn preview_policies(
+        &self,
+        admin: &Administrator<'_>,
+        request: PolicyPreviewRequest,
+    ) -> Result<PolicyPreview, ServiceError> {
+        let role = request.role.as_str();
+        let checked = self.check_preview(&request).await;
+        let patience = self.note_refusal(admin, POLICY_PREVIEW, Some(role), checked).await?;
+        let prepare = || self.prepare_preview(admin, &request).boxed();
+        let (access, plan, mut pending) = self.begin_read(admin, POLICY_PREVIEW, Some(role), prepare).await?;
+        let Plan { before, after, window, by } = plan;
+        let asked = self.asked(&access, Some(window), &[]);
+        let begun = Instant::now();
+        let deadline = begun + patience;
+        let change = Change { before: &before, after: &after, role: Some(role), window };
+        let compared = async {
+            let comparing = begun + patience.mul_f64(COMPARING_SHARE);
+            let mut people = self.people(&change, comparing).await?;
+            let impact = self.impact_within(&access, &change, &mut people, comparing).await?;
+            Ok::<_, Failure>((people, impact))
+        };
+        let (people, mut impact) = match compared.await {
+            Ok(compared) => compared,
+            Err(failure) => return Err(pending.fail(failure.told_in_time(&asked)).await),
+        };
+        let overshare = match (&request.policies, by) {
+            (None, _) => None,
+            (Some(_), None) => {
+                impact
+                    .notes
+                    .push("no column for services is bound, by which sharing could be told".to_owned());
+                None
+            }
+            (Some(_), Some(by)) => {
+                match self.overshare_within(&access, window, &people, by, deadline).await {
+                    Ok(mut overshare) => {
+                        impact.notes.append(&mut overshare.notes);
+                        Some(overshare)
+                    }
+                    // It is told beside the comparison, which stands without it.
+                    Err(failure) => {
+                        let failure = failure.told_in_time(&asked);
+                        impact
+                            .notes
+                            .push(format!("what the role shares could not be told: {}", failure.detail()));
+                        None
+                    }
+                }
+            }
+        };
+        let search = self.search_costs(&access, window, &people, deadline).await;
+        pending.complete(Outcome::Success, None).await?;
+        Ok(PolicyPreview { role: request.role, impact, overshare, search })
+    }
+
+    /// What the first page of a search costs the first member, before and after, as far as there is time. Nothing of what
+    /// it finds is looked at.
+    async fn search_costs(
+        &self,
+        access: &Access,
+        window: Window,
+        people: &People,
+        deadline: Instant,
+    ) -> SearchCosts {
+        let from = window.from().max(window.to().saturating_sub(Window::DEFAULT_NANOS));
+        let (Some(person), Ok(window)) = (people.compared.first(), Window::new(from, window.to())) else {
+            return SearchCosts::default();
+        };
+        // How much a search reads tells something about spans, too.
+        if self.among() == Among::Readable {
+            return SearchCosts::default();
+        }
+        let mut costs = [None, None];
+        for (cost, side) in costs.iter_mut().zip([&person.before, &person.after]) {
+            let left = deadline.saturating_duration_since(Instant::now()).min(SEARCH_PATIENCE);
+            let (limit, predicates) = (self.settings().limits.default_limit, side.opening());
+            let found =
+                access.store.search_cost(&access.binding, predicates, &side.rests_on, window, limit, left);
+            *cost = found.await.ok();
+        }
+        let [before, after] = costs;
+        SearchCosts { before, after }
+    }
+
+    /// Everything about the request that has nothing to do with what is stored; how long it may take.
+    async fn check_preview(&self, request: &PolicyPreviewRequest) -> Result<Duration, ServiceError> {
+        match &request.policies {
+            Some(policies) => check_members(&request.role, policies)?,
+            None if request.role == ADMIN_ROLE => {
+                let detail = "the role `admin` is built in and cannot be deleted".to_owned();
+                return Err(ServiceError::Conflict { detail, errors: Vec::new() });
+            }
+            None => drop(validate::findable(&request.role, "role")?),
+        }
+        patience(request.seconds)
+    }
+
+    async fn prepare_preview(
+        &self,
+        admin: &Administrator<'_>,
+        request: &PolicyPreviewRequest,
+    ) -> Result<Prepared<Plan>, ServiceError> {
+        let window = query_input::first_window(request.from, request.to, self.now())?;
+        let mut tx = self.db().begin_read().await?;
+        let authority = self.admin_authority(&mut tx, admin).await?;
+        let roles = tx.roles().await?;
+        drop(tx);
+        let access = self.access_even_if_broken(authority).await?;
+        let model = access.authority.model.clone();
+        let roles: BTreeMap<String, Vec<Policy>> =
+            roles.into_iter().map(|role| (role.name, role.policies)).collect();
+        let before = ModelSide { roles, model };
+        let mut after = before.clone();
+        match &request.policies {
+            Some(policies) => {
+                let checks = check_all(policies.clone(), before.model.clone()).await?;
+                checks.checked?;
+                after.roles.insert(request.role.clone(), checks.policies);
+            }
+            None if after.roles.remove(&request.role).is_none() => {
+                return Err(ServiceError::NotFound { what: "role" });
+            }
+            None => {}
+        }
+        let by = match &request.by {
+            Some(by) => Some(by_of(by, &before.model, &access.binding)?),
+            None => Spreading::default_of(&access.binding),
+        };
+        let detail = json!({
+            "from": window.from().to_string(),
+            "to": window.to().to_string(),
+            "policies": request.policies.as_deref().map(policies_detail),
+            "by": request.by,
+        });
+        let detail = noted(&access, &detail);
+        Ok(Prepared { access, plan: Plan { before, after, window, by }, detail })
+    }
+}
+
+/// How long a preview may take.
+pub(crate) fn patience(seconds: Option<i64>) -> Result<Duration, ServiceError> {
+    let seconds = seconds.unwrap_or(SECONDS);
+    match u64::try_from(seconds) {
+        Ok(whole) if (1..=MOST_SECONDS).contains(&seconds) => Ok(Duration::from_secs(whole)),
+        _ => {
+            let detail = format!("from 1 to {MOST_SECONDS} seconds");
+            Err(ServiceError::refused("/seconds", "invalid_value", detail))
+        }
+    }
+}

@@ -1,0 +1,356 @@
+//! Whom a role lets see more than its policies name. A span that satisfies a policy opens its whole trace: what others did in
+//! it becomes visible too. How much that is, is told by the values of one field: services, as a rule.
+//!
+//! Like the preview of a change, this counts what nobody reads: see `impact.rs` for what may leave, and to whom.
+
+use std::collections::BTreeMap;
+
+use futures::FutureExt as _;
+use serde_json::json;
+use tokio::time::{Instant, timeout_at};
+use tracewarden_appdb::Policy;
+use tracewarden_model::nearest::nearest;
+use tracewarden_model::{AccessModel, Binding, LogicalType, MarkedField, Timestamp, Window};
+use tracewarden_policy::Predicate;
+use tracewarden_tracestore::{Cost, OvershareRequest as StoreRequest, SharedValue, Spread, StoreError};
+
+use crate::access::Access;
+use crate::audit::Outcome;
+use crate::error::{FieldError, ServiceError, unknown};
+use crate::impact::{Among, Change, Failure, Known, ModelSide, People, estimate, noted, patience};
+use crate::pending::Prepared;
+use crate::principal::Administrator;
+use crate::query_input;
+use crate::roles::{check_all, check_members, policies_detail};
+use crate::service::Service;
+use crate::validate;
+
+/// As the audit log spells it.
+const POLICY_OVERSHARE: &str = "policy.overshare";
+/// Values in an answer.
+const VALUES: u32 = 100;
+/// Largest predicate that is asked about, in nodes as written: as much as one caller's policies may come to.
+const MAX_SIZE: u64 = 20_000;
+
+/// What to look at.
+#[derive(Debug, Clone, Default)]
+pub struct OvershareRequest {
+    /// The role.
+    pub role: String,
+    /// Its policies; those that are stored when absent.
+    pub policies: Option<Vec<Policy>>,
+    /// A marked field or a display column; the column for services when absent.
+    pub by: Option<String>,
+    /// Begin of the window; 24 hours before `to` when absent.
+    pub from: Option<Timestamp>,
+    /// End of the window, exclusive; now when absent.
+    pub to: Option<Timestamp>,
+    /// How long it may take.
+    pub seconds: Option<i64>,
+}
+
+/// What becomes visible, and what only because traces are shown whole. Of a sample, the counts of traces are estimates for
+/// the whole window, and those of values are what the sample has.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OvershareAnswer {
+    /// The field, as it was asked for.
+    pub by: String,
+    /// The window.
+    pub window: Window,
+    /// Which traces were counted.
+    pub among: Among,
+    /// The share of the window that was looked at: 1 when the counts are exact.
+    pub fraction: f64,
+    /// Traces that the policies open.
+    pub traces: u64,
+    /// Different values in them.
+    pub distinct: u64,
+    /// Of these, those that no span has that satisfies a policy.
+    pub only_shared: u64,
+    /// Those that most traces have first; only values of traces that the asker may read.
+    pub values: Vec<SharedValue>,
+    /// Different values that are not told.
+    pub hidden_values: u64,
+    /// What it took.
+    pub cost: Cost,
+    /// What was left out, and why, for people.
+    pub notes: Vec<String>,
+}
+
+impl OvershareAnswer {
+    /// Whether the counts are estimates.
+    pub fn sampled(&self) -> bool {
+        self.fraction < 1.0
+    }
+}
+
+/// By what is counted.
+#[derive(Debug, Clone)]
+pub(crate) enum Spreading {
+    Field(Box<MarkedField>),
+    Column(String),
+}
+
+impl Spreading {
+    /// By services, where a column for them is bound.
+    pub(crate) fn default_of(binding: &Binding) -> Option<Self> {
+        binding.display.service.clone().map(Self::Column)
+    }
+
+    fn name(&self) -> String {
+        match self {
+            Self::Field(field) => field.field.to_string(),
+            Self::Column(name) => name.clone(),
+        }
+    }
+}
+
+/// The display columns that hold words.
+fn display_columns(binding: &Binding) -> impl Iterator<Item = &String> {
+    let display = &binding.display;
+    [&display.service, &display.name, &display.kind, &display.status].into_iter().flatten()
+}
+
+/// The display column or marked field of this name.
+///
+/// # Errors
+/// `unknown_field`, and `value_type` for a field whose values are not text.
+pub(crate) fn by_of(
+    reference: &str,
+    model: &AccessModel,
+    binding: &Binding,
+) -> Result<Spreading, ServiceError> {
+    if let Some(column) = display_columns(binding).find(|column| *column == reference) {
+        return Ok(Spreading::Column(column.clone()));
+    }
+    let names: BTreeMap<String, &MarkedField> =
+        model.fields.iter().map(|field| (field.field.to_string(), field)).collect();
+    let Some(field) = names.get(reference) else {
+        let known = names.keys().chain(display_columns(binding)).map(String::as_str);
+        let near = nearest(reference, known);
+        return Err(ServiceError::refused("/by", "unknown_field", unknown("field", reference, &near)));
+    };
+    if !matches!(field.logical, LogicalType::String | LogicalType::StringArray) {
+        let detail = format!("`{reference}` is of type {}, and only text is counted by value", field.logical);
+        return Err(ServiceError::refused("/by", "value_type", detail));
+    }
+    Ok(Spreading::Field(Box::new((*field).clone())))
+}
+
+struct Plan {
+    before: ModelSide,
+    after: ModelSide,
+    window: Window,
+    by: Spreading,
+}
+
+impl Service {
+    /// Whom a role lets see more than its policies name.
+    ///
+    /// # Errors
+    /// Those of [`Service::preview_policies`]; `unknown_field` for what to count by.
+    pub async fn overshare(
+        &self,
+        admin: &Administrator<'_>,
+        request: OvershareRequest,
+    ) -> Result<OvershareAnswer, ServiceError> {
+        let role = request.role.as_str();
+        let checked = match &request.policies {
+            Some(policies) => check_members(role, policies),
+            None => validate::findable(role, "role").map(drop),
+        };
+        let checked = checked.and_then(|()| patience(request.seconds));
+        let patience = self.note_refusal(admin, POLICY_OVERSHARE, Some(role), checked).await?;
+        let prepare = || self.prepare_overshare(admin, &request).boxed();
+        let (access, plan, mut pending) =
+            self.begin_read(admin, POLICY_OVERSHARE, Some(role), prepare).await?;
+        let Plan { before, after, window, by } = plan;
+        let asked = self.asked(&access, Some(window), &[]);
+        let change = Change { before: &before, after: &after, role: Some(role), window };
+        let deadline = Instant::now() + patience;
+        let shared = async {
+            let mut people = self.people(&change, deadline).await?;
+            let mut notes = Vec::new();
+            people.note(&mut notes);
+            loop {
+                match self.overshare_within(&access, window, &people, by.clone(), deadline).await {
+                    // Whoever's access rests on a field that is something else now reads nothing.
+                    Err(Failure::Store(StoreError::FieldsChanged(changed))) if people.refuse(&changed) => {}
+                    told => {
+                        let mut answer = told?;
+                        people.note_changed(&mut notes);
+                        notes.append(&mut answer.notes);
+                        return Ok::<_, Failure>(OvershareAnswer { notes, ..answer });
+                    }
+                }
+            }
+        };
+        match shared.await {
+            Ok(answer) => {
+                pending.complete(Outcome::Success, None).await?;
+                Ok(answer)
+            }
+            Err(failure) => Err(pending.fail(failure.told_in_time(&asked)).await),
+        }
+    }
+
+    async fn prepare_overshare(
+        &self,
+        admin: &Administrator<'_>,
+        request: &OvershareRequest,
+    ) -> Result<Prepared<Plan>, ServiceError> {
+        let window = query_input::first_window(request.from, request.to, self.now())?;
+        let mut tx = self.db().begin_read().await?;
+        let authority = self.admin_authority(&mut tx, admin).await?;
+        let stored = tx.role(&request.role).await?;
+        let roles = tx.roles().await?;
+        drop(tx);
+        let access = self.access_even_if_broken(authority).await?;
+        let model = access.authority.model.clone();
+        let policies = match (&request.policies, stored) {
+            (Some(policies), _) => {
+                let checks = check_all(policies.clone(), model.clone()).await?;
+                checks.checked?;
+                checks.policies
+            }
+            (None, Some(role)) => role.policies,
+            (None, None) => return Err(ServiceError::NotFound { what: "role" }),
+        };
+        let by = match &request.by {
+            Some(by) => by_of(by, &model, &access.binding)?,
+            None => Spreading::default_of(&access.binding).ok_or_else(|| {
+                let detail = "no column for services is bound; say by which field to count";
+                ServiceError::Refused(vec![FieldError::new("/by", "invalid_value", detail)])
+            })?,
+        };
+        let detail = json!({
+            "from": window.from().to_string(),
+            "to": window.to().to_string(),
+            "policies": policies_detail(&policies),
+            "by": by.name(),
+        });
+        let detail = noted(&access, &detail);
+        let roles = roles.into_iter().map(|role| (role.name, role.policies)).collect();
+        let before = ModelSide { roles, model };
+        let mut after = before.clone();
+        after.roles.insert(request.role.clone(), policies);
+        Ok(Prepared { access, plan: Plan { before, after, window, by }, detail })
+    }
+
+    /// What the role's policies share after a change; for whoever has recorded the question.
+    pub(crate) async fn overshare_within(
+        &self,
+        access: &Access,
+        window: Window,
+        people: &People,
+        by: Spreading,
+        deadline: Instant,
+    ) -> Result<OvershareAnswer, Failure> {
+        let (mut notes, mut predicates) = (Vec::new(), Vec::<Predicate>::new());
+        let (mut known, mut size) = (Known::default(), 0_u64);
+        for predicate in people.compared.iter().flat_map(|person| person.after.by_role()) {
+            if !known.insert(predicate) {
+                continue;
+            }
+            size = size.saturating_add(predicate.size());
+            if size > MAX_SIZE {
+                notes.push(
+                    "sharing is told for the first members alone: there are too many to ask about".to_owned(),
+                );
+                break;
+            }
+            predicates.push(predicate.clone());
+        }
+        if people.asks_differently() {
+            notes.push(
+                "the policies ask for something else for each member, and are counted together: what one member's policies \
+                 name is not counted as shared with another"
+                    .to_owned(),
+            );
+        }
+        let predicate = Predicate::any(predicates);
+        let turn = timeout_at(deadline, self.looks().acquire()).await;
+        let _turn = turn.map_err(|_| StoreError::Timeout("other previews were running".to_owned()))?;
+        let request = StoreRequest {
+            binding: &access.binding,
+            predicate: &predicate,
+            by: match &by {
+                Spreading::Field(field) => Spread::Field(field),
+                Spreading::Column(column) => Spread::Column(column),
+            },
+            window,
+            readable: &access.scope,
+            only_readable: self.among() == Among::Readable,
+            rests_on: &people.rests_on,
+            limit: VALUES,
+            patience: deadline.saturating_duration_since(Instant::now()),
+        };
+        let found = timeout_at(deadline, access.store.overshare(request)).await;
+        let found = found.map_err(|_| StoreError::Timeout("there was no time to look".to_owned()))??;
+        let scale = |traces: u64| estimate(traces, found.fraction);
+        let values = found.values.into_iter().map(|value| SharedValue {
+            traces: scale(value.traces),
+            matching_traces: scale(value.matching_traces),
+            ..value
+        });
+        let answer = OvershareAnswer {
+            by: by.name(),
+            window,
+            among: self.among(),
+            fraction: found.fraction,
+            traces: scale(found.traces),
+            distinct: found.distinct,
+            only_shared: found.only_shared,
+            values: values.collect(),
+            hidden_values: found.hidden_values,
+            cost: found.cost,
+            notes,
+        };
+        Ok(answer)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tracewarden_model::{ColumnType, Display, FieldRef, FieldSource};
+
+    use super::*;
+
+    #[test]
+    fn what_to_count_by_is_a_display_column_or_a_field_of_text() {
+        let field = |field: FieldRef, logical| MarkedField {
+            field,
+            logical,
+            source: FieldSource::Column,
+            column_type: ColumnType::String,
+            filterable: false,
+            policy: true,
+            column: None,
+        };
+        let fields = vec![
+            field(FieldRef::key("SpanAttributes", "team"), LogicalType::String),
+            field(FieldRef::column("Duration"), LogicalType::Number),
+        ];
+        let model = AccessModel { fields, ..AccessModel::default() };
+        let display = Display { service: Some("ServiceName".to_owned()), ..Display::default() };
+        let [database, table, trace_id, span_id, timestamp, parent_span_id] =
+            ["otel", "otel_traces", "TraceId", "SpanId", "Timestamp", "ParentSpanId"].map(str::to_owned);
+        let binding = Binding {
+            database,
+            table,
+            trace_id,
+            span_id,
+            timestamp,
+            parent_span_id,
+            trace_index: None,
+            display,
+        };
+        let by = |reference: &str| by_of(reference, &model, &binding);
+        assert!(matches!(by("ServiceName"), Ok(Spreading::Column(_))));
+        assert!(matches!(by("SpanAttributes[\"team\"]"), Ok(Spreading::Field(_))));
+        assert_eq!(by("Duration").unwrap_err().code(), "value_type");
+        let error = by("ServiceNam").unwrap_err();
+        assert_eq!((error.code(), error.errors()[0].pointer.as_str()), ("unknown_field", "/by"));
+        assert!(error.detail().contains("did you mean `ServiceName`?"), "{}", error.detail());
+    }
+}

@@ -1,0 +1,143 @@
+//! Counts, error rates and durations over all traces that the caller may see in a window, not over a page of them.
+
+use futures::FutureExt as _;
+use serde_json::{Value, json};
+use tracewarden_model::{FieldRef, Filter, LogicalType, MarkedField, RawCondition, Timestamp, Window};
+use tracewarden_tracestore::{Stats, StatsOrder, StatsPer, StatsRequest};
+
+use crate::audit::Outcome;
+use crate::error::ServiceError;
+use crate::field_values::listable;
+use crate::pending::Prepared;
+use crate::principal::Principal;
+use crate::query_input::{self, conditions_detail};
+use crate::service::Service;
+use crate::settings::Limits;
+use crate::tools::TRACES_STATS;
+use crate::traces::SchemaEcho;
+
+/// Traces that are looked at, at most; of more the newest. Deciding about so many takes the store some hundred megabytes.
+const MOST_TRACES: u32 = 1_000_000;
+/// Fields that traces are grouped by together.
+const MAX_FIELDS: usize = 2;
+/// Groups in an answer when the request does not say, and most.
+const DEFAULT_GROUPS: u32 = 10;
+const MAX_GROUPS: u32 = 100;
+
+/// Which traces to count, and how.
+#[derive(Debug, Clone)]
+pub struct TraceStatsRequest {
+    /// Begin of the window; 24 hours before `to` when absent.
+    pub from: Option<Timestamp>,
+    /// End of the window, exclusive; now when absent.
+    pub to: Option<Timestamp>,
+    /// Conditions, all of which a trace must match.
+    pub conditions: Vec<RawCondition>,
+    /// Fields to group by, as `GET /filter/schema` writes them; none, one or two.
+    pub group_by: Vec<String>,
+    /// What is counted in each group.
+    pub per: StatsPer,
+    /// Which groups come first.
+    pub order: StatsOrder,
+    /// Groups in the answer, at least 1; capped.
+    pub limit: Option<i64>,
+}
+
+/// The numbers.
+#[derive(Debug, Clone)]
+pub struct TraceStatsAnswer {
+    /// The binding.
+    pub schema: SchemaEcho,
+    /// The window.
+    pub window: Window,
+    /// Over all and by group.
+    pub stats: Stats,
+    /// Types of the fields that were grouped by.
+    pub types: Vec<LogicalType>,
+    /// How many conditions a filter may have, and values one of them.
+    pub limits: Limits,
+    /// How a filter names the column that says whether a span failed, when the caller may name it.
+    pub status: Option<String>,
+}
+
+struct Plan {
+    filter: Filter,
+    window: Window,
+    group: Vec<MarkedField>,
+    limit: u32,
+    status: Option<String>,
+}
+
+impl Service {
+    /// Counts and measures the traces that the caller may see and that match.
+    ///
+    /// # Errors
+    /// Those of [`Service::query`], and for a field to group by those of [`Service::field_values`].
+    pub async fn trace_stats(
+        &self,
+        principal: &Principal,
+        request: TraceStatsRequest,
+    ) -> Result<TraceStatsAnswer, ServiceError> {
+        let prepare = || self.prepare_stats(principal, &request).boxed();
+        let (access, plan, mut pending) = self.begin_read(principal, TRACES_STATS, None, prepare).await?;
+        let asked = self.asked(&access, Some(plan.window), &plan.filter.conditions);
+        let wanted = StatsRequest {
+            binding: &access.binding,
+            scope: &access.scope,
+            filter: &plan.filter,
+            window: plan.window,
+            group: &plan.group,
+            per: request.per,
+            order: request.order,
+            limit: plan.limit,
+            most_traces: MOST_TRACES,
+        };
+        let stats = match access.store.stats(wanted).await {
+            Ok(stats) => stats,
+            Err(error) => return Err(pending.fail(asked.error(error)).await),
+        };
+        (pending.traces, pending.spans) = (stats.total.traces, stats.total.spans);
+        // It leaves in one piece, so that the second record can come before the first byte too.
+        pending.complete(Outcome::Success, None).await?;
+        let types = plan.group.iter().map(|field| field.logical).collect();
+        let limits = self.settings().limits;
+        let (schema, window, status) = (access.echo(), plan.window, plan.status);
+        Ok(TraceStatsAnswer { schema, window, stats, types, limits, status })
+    }
+
+    async fn prepare_stats(
+        &self,
+        principal: &Principal,
+        request: &TraceStatsRequest,
+    ) -> Result<Prepared<Plan>, ServiceError> {
+        let limits = self.settings().limits;
+        let limit = query_input::limit(request.limit, DEFAULT_GROUPS, MAX_GROUPS)?;
+        let window = query_input::first_window(request.from, request.to, self.now())?;
+        let access = self.access(principal).await?;
+        let authority = access.authority.as_ref();
+        let (model, admin) = (&authority.model, authority.principal.is_admin());
+        let filter = query_input::filter(&request.conditions, model, admin, &limits)?;
+        if request.group_by.len() > MAX_FIELDS {
+            let detail = format!("at most {MAX_FIELDS} fields to group by");
+            return Err(ServiceError::refused("/group_by", "too_many_values", detail));
+        }
+        let group = request.group_by.iter().enumerate().map(|(at, reference)| {
+            let pointer = format!("/group_by/{at}");
+            listable(&pointer, reference, model, admin).cloned()
+        });
+        let group = group.collect::<Result<Vec<_>, _>>()?;
+        let status = access.binding.display.status.as_deref().and_then(|name| {
+            let field = FieldRef::column(name);
+            let marked = model.fields.iter().find(|marked| marked.field == field)?;
+            (marked.filterable && marked.logical == LogicalType::String).then(|| field.to_string())
+        });
+        let mut detail = access.basis.clone();
+        if let Value::Object(members) = &mut detail {
+            members.insert("filter".to_owned(), conditions_detail(&request.conditions));
+            members.insert("group_by".to_owned(), json!(request.group_by));
+            members.insert("from".to_owned(), json!(window.from().to_string()));
+            members.insert("to".to_owned(), json!(window.to().to_string()));
+        }
+        Ok(Prepared { access, plan: Plan { filter, window, group, limit, status }, detail })
+    }
+}

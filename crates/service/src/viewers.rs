@@ -1,0 +1,282 @@
+//! Who can see one trace, and by which policies. For administrators; it tells nothing of what the trace holds.
+
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::sync::Arc;
+
+use futures::FutureExt as _;
+use serde_json::{Value, json};
+use tokio::time::{Duration, Instant, timeout_at};
+use tracewarden_appdb::{ReadTx, Role, User, fold_username};
+use tracewarden_policy::{AppliedPolicy, BrokenPolicy, PolicySource};
+use tracewarden_tracestore::StoreError;
+
+use crate::access::{Access, stored_caller};
+use crate::audit::Outcome;
+use crate::error::ServiceError;
+use crate::explain::{Applied, AppliedTo, ExplainVerdict, FoundSatisfied, satisfied};
+use crate::pending::Prepared;
+use crate::principal::Administrator;
+use crate::service::{Service, blocking};
+use crate::tools::TRACES_EXPLAIN;
+use crate::traces::trace_not_found;
+
+/// Most users who are looked at.
+const USERS_MAX: usize = 10_000;
+/// Users read at a time.
+const PAGE: u32 = 500;
+/// Users whose policies are asked about together.
+const USERS_AT_ONCE: usize = 200;
+/// How long all of it may take.
+const PATIENCE: Duration = Duration::from_secs(15);
+
+/// A policy that opens the trace to somebody.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OpeningPolicy {
+    /// The role.
+    pub role: String,
+    /// The policy's title.
+    pub title: String,
+}
+
+/// A user who can see the trace.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Viewer {
+    /// Name.
+    pub username: String,
+    /// Every policy that opens it to them.
+    pub policies: Vec<OpeningPolicy>,
+}
+
+/// A user who can read no trace, because of a policy that cannot be applied.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BrokenFor {
+    /// Name.
+    pub username: String,
+    /// The role.
+    pub role: String,
+    /// The policy's title.
+    pub title: String,
+}
+
+/// Who can see a trace.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Viewers {
+    /// The trace.
+    pub trace_id: String,
+    /// Its spans.
+    pub spans: u64,
+    /// Whether the asker may read it.
+    pub details: bool,
+    /// By name.
+    pub viewers: Vec<Viewer>,
+    /// Users who were looked at.
+    pub users: u64,
+    /// Users who are not disabled.
+    pub total_users: u64,
+    /// By name.
+    pub broken: Vec<BrokenFor>,
+}
+
+struct Plan {
+    users: Vec<User>,
+    total_users: u64,
+    roles: HashMap<String, Role>,
+}
+
+impl Service {
+    /// Who can see a trace, of all users who are not disabled.
+    ///
+    /// # Errors
+    /// [`ServiceError::TraceNotFound`] when the trace is absent, or the administrator may not read it and the operator lets
+    /// nobody count; and those of [`Service::query`].
+    pub async fn viewers(&self, admin: &Administrator<'_>, trace_id: &str) -> Result<Viewers, ServiceError> {
+        let begun = Instant::now();
+        let prepare = || {
+            let prepared = async move {
+                let mut tx = self.db().begin_read().await?;
+                let authority = self.admin_authority(&mut tx, admin).await?;
+                let roles = tx.roles().await?;
+                let roles = roles.into_iter().map(|role| (role.name.clone(), role)).collect();
+                let (users, total_users) = enabled(&mut tx).await?;
+                drop(tx);
+                let access = self.access_even_if_broken(authority).await?;
+                let mut detail = access.basis.clone();
+                if let Value::Object(members) = &mut detail {
+                    members.insert("explained".to_owned(), json!({ "viewers": users.len() }));
+                }
+                Ok(Prepared { access, plan: Plan { users, total_users, roles }, detail })
+            };
+            prepared.boxed()
+        };
+        let (access, plan, mut pending) =
+            self.begin_read(admin, TRACES_EXPLAIN, Some(trace_id), prepare).await?;
+        let asked = self.asked(&access, None, &[]);
+        let found = match access.find(trace_id).await {
+            Ok(None) if !self.may_look_at_traces() => Ok(None),
+            Ok(selection) => self.seen_by(&access, trace_id, plan, selection.is_some()).await,
+            Err(error) => Err(error.into()),
+        };
+        match found {
+            Ok(Some(viewers)) => {
+                pending.traces = 1;
+                pending.complete(Outcome::Success, None).await?;
+                Ok(viewers)
+            }
+            Ok(None) => Err(trace_not_found(pending, begun).await),
+            Err(failure) => Err(pending.fail(failure.told(&asked)).await),
+        }
+    }
+
+    /// Asks about some users at a time, until there is no time left. `None` when there is no such trace.
+    async fn seen_by(
+        &self,
+        access: &Access,
+        trace_id: &str,
+        plan: Plan,
+        details: bool,
+    ) -> Result<Option<Viewers>, crate::impact::Failure> {
+        let deadline = Instant::now() + PATIENCE;
+        let Plan { mut users, total_users, roles } = plan;
+        let roles = Arc::new(roles);
+        let trace_id_owned = trace_id.to_owned();
+        let (viewers, broken) = (Vec::new(), Vec::new());
+        let mut seen =
+            Viewers { trace_id: trace_id_owned, spans: 0, details, viewers, users: 0, total_users, broken };
+        // Whether there is the trace is asked also when there is nobody to ask about.
+        let mut first = true;
+        let mut known = Known::default();
+        while first || (!users.is_empty() && Instant::now() < deadline) {
+            let rest = users.split_off(USERS_AT_ONCE.min(users.len()));
+            let (roles, model, compiled) =
+                (Arc::clone(&roles), access.authority.model.clone(), self.compiled());
+            let some = std::mem::replace(&mut users, rest);
+            let work = move || {
+                let apply = |user: User| {
+                    let held = user.roles.iter().filter_map(|name| roles.get(name)).cloned().collect();
+                    let caller = stored_caller(&user);
+                    let to = AppliedTo {
+                        caller,
+                        disabled: false,
+                        roles: held,
+                        restriction: None,
+                        model: model.clone(),
+                    };
+                    Applied::new(to, &compiled)
+                };
+                some.into_iter().map(apply).collect::<Vec<Applied>>()
+            };
+            let applied = blocking(work).await?;
+            let new = known.missing(&applied);
+            if first || !new.is_empty() {
+                let asked: Vec<Result<AppliedPolicy, BrokenPolicy>> = new.iter().cloned().map(Ok).collect();
+                let asked: Vec<_> = asked.iter().collect();
+                let found = timeout_at(deadline, satisfied(access, None, trace_id, &asked)).await;
+                let found = match found {
+                    Ok(found) => found?,
+                    Err(_) if first => {
+                        return Err(
+                            StoreError::Timeout("there was no time to look at anybody".to_owned()).into()
+                        );
+                    }
+                    Err(_) => break,
+                };
+                let Some(found) = found else { return Ok(None) };
+                seen.spans = seen.spans.max(found.spans);
+                known.learn(new, found);
+            }
+            for applied in &applied {
+                seen.users += 1;
+                known.tell(applied, &mut seen);
+            }
+            first = false;
+        }
+        Ok(Some(seen))
+    }
+}
+
+/// Users who are not disabled, as many as are looked at, and how many there are.
+async fn enabled(tx: &mut ReadTx) -> Result<(Vec<User>, u64), ServiceError> {
+    let (mut enabled, mut total, mut last) = (Vec::new(), 0_u64, String::new());
+    loop {
+        let page = tx.users(&last, PAGE).await?;
+        let Some(user) = page.last() else { break };
+        last = fold_username(&user.username);
+        for user in page.into_iter().filter(|user| !user.disabled) {
+            total += 1;
+            if enabled.len() < USERS_MAX {
+                enabled.push(user);
+            }
+        }
+    }
+    Ok((enabled, total))
+}
+
+/// What is known of policies that were asked about: most users share most of them.
+#[derive(Default)]
+struct Known {
+    by_hash: HashMap<u64, Vec<(AppliedPolicy, Option<tracewarden_tracestore::Satisfied>)>>,
+    changed: Vec<tracewarden_tracestore::ChangedField>,
+}
+
+fn hash(policy: &AppliedPolicy) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    policy.predicate.hash(&mut hasher);
+    hasher.finish()
+}
+
+impl Known {
+    fn of(&self, policy: &AppliedPolicy) -> Option<&Option<tracewarden_tracestore::Satisfied>> {
+        let known = self.by_hash.get(&hash(policy))?;
+        known.iter().find(|(known, _)| known == policy).map(|(_, found)| found)
+    }
+
+    /// The policies that are still to be asked about, each once.
+    fn missing(&self, applied: &[Applied]) -> Vec<AppliedPolicy> {
+        let mut missing: HashMap<u64, Vec<&AppliedPolicy>> = HashMap::new();
+        for policy in applied.iter().flat_map(Applied::all).filter_map(|policy| policy.as_ref().ok()) {
+            if self.of(policy).is_some() {
+                continue;
+            }
+            let same = missing.entry(hash(policy)).or_default();
+            if !same.contains(&policy) {
+                same.push(policy);
+            }
+        }
+        missing.into_values().flatten().cloned().collect()
+    }
+
+    fn learn(&mut self, asked: Vec<AppliedPolicy>, found: FoundSatisfied) {
+        self.changed.extend(found.changed);
+        for (policy, found) in asked.into_iter().zip(found.each) {
+            self.by_hash.entry(hash(&policy)).or_default().push((policy, found));
+        }
+    }
+
+    /// Decides about one user as reading does.
+    fn tell(&self, applied: &Applied, seen: &mut Viewers) {
+        let each: Vec<_> =
+            applied.all().map(|policy| self.of(policy.as_ref().ok()?).cloned().flatten()).collect();
+        let found = FoundSatisfied { spans: seen.spans, each, changed: self.changed.clone() };
+        let decision = applied.decide(&found);
+        let username = applied.to.caller.username.clone();
+        match (decision.verdict, decision.source) {
+            (ExplainVerdict::Opened, _) => {
+                let opening = applied
+                    .to
+                    .stored_policies()
+                    .zip(&found.each)
+                    .filter(|(_, found)| found.as_ref().is_some_and(|found| found.spans > 0));
+                let policies = opening.map(|((role, policy), _)| OpeningPolicy {
+                    role: role.name.clone(),
+                    title: policy.title.clone(),
+                });
+                seen.viewers.push(Viewer { username, policies: policies.collect() });
+            }
+            (ExplainVerdict::Broken, Some(PolicySource::Role { role, title })) => {
+                seen.broken.push(BrokenFor { username, role, title });
+            }
+            _ => {}
+        }
+    }
+}

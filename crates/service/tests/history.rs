@@ -1,0 +1,165 @@
+//! The history of the access model: every request that changes it makes one change, with who and what, together with its
+//! audit record; a refused one makes none.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
+
+mod support;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use support::*;
+use tracewarden_appdb::AuditFilter;
+use tracewarden_model::Clock as _;
+use tracewarden_service::*;
+
+on_both!(every_request_makes_one_change, a_refused_request_makes_none, change_and_record_appear_together);
+
+/// Action, target, version of binding and fields, and roles of the state, of all changes from the first.
+async fn history(world: &World) -> Vec<(String, Option<String>, u64, Vec<String>)> {
+    let mut tx = world.db.begin_read().await.unwrap();
+    let mut told = Vec::new();
+    let changes = tx.changes(None, 1_000).await.unwrap();
+    for change in changes.into_iter().rev() {
+        let state = tx.model_state(Some(change.number)).await.unwrap().unwrap();
+        assert_eq!(state.model.version, change.model_version);
+        let roles = state.roles.into_keys().collect();
+        told.push((change.action, change.target, change.model_version, roles));
+    }
+    let now = tx.model_state(None).await.unwrap().unwrap();
+    let last = tx.change_number().await.unwrap();
+    assert_eq!(
+        tx.model_state(Some(last)).await.unwrap().unwrap(),
+        now,
+        "the history ends with what is in force"
+    );
+    told
+}
+
+async fn every_request_makes_one_change(own: Own) {
+    let world = world_on(own, Settings::default()).await;
+    let admin = world.admin().await;
+    world.bind(&admin).await;
+    let deputy = world.user(&admin, "deputy", &["admin"]).await;
+    world.clock.pass(60);
+    let (right, other) = (admin.require_admin().unwrap(), deputy.require_admin().unwrap());
+    let service = &world.service;
+    service.put_role(&right, "pay", vec![policy("ServiceName == \"pay\"")], None).await.unwrap();
+    service.put_role(&other, "pay", vec![policy("ServiceName == \"cart\"")], None).await.unwrap();
+    service.put_role(&right, "ship", vec![policy("ServiceName == \"ship\"")], None).await.unwrap();
+    let marks = vec![mark(None, "ServiceName", true, true)];
+    service.put_fields(&right, marks, Some(IfMatch::Versions(vec![2]))).await.unwrap();
+    service.delete_role(&other, "pay", None).await.unwrap();
+    // Neither concerns the access model.
+    world.user(&admin, "ada", &["ship"]).await;
+    service.delete_user(&right, "ada", None).await.unwrap();
+
+    let entry = |action: &str, target: Option<&str>, version, roles: &[&str]| {
+        let roles: Vec<String> = roles.iter().map(|role| (*role).to_owned()).collect();
+        (action.to_owned(), target.map(str::to_owned), version, roles)
+    };
+    let expected = [
+        entry("upgrade", None, 0, &["admin"]),
+        entry("schema.put_binding", None, 1, &["admin"]),
+        entry("schema.put_fields", None, 2, &["admin"]),
+        entry("role.put", Some("pay"), 2, &["admin", "pay"]),
+        entry("role.put", Some("pay"), 2, &["admin", "pay"]),
+        entry("role.put", Some("ship"), 2, &["admin", "pay", "ship"]),
+        entry("schema.put_fields", None, 3, &["admin", "pay", "ship"]),
+        entry("role.delete", Some("pay"), 3, &["admin", "ship"]),
+    ];
+    assert_eq!(history(&world).await, expected);
+    let mut tx = world.db.begin_read().await.unwrap();
+    let by = |principal: &Principal| (principal.user_id().to_owned(), principal.username().to_owned());
+    for (number, who) in [(4, &admin), (5, &deputy), (8, &deputy)] {
+        let change = tx.change(number).await.unwrap().unwrap();
+        assert_eq!((change.by_id, change.by_name), by(who), "change {number}");
+        assert_eq!(change.at, world.clock.now(), "change {number}");
+    }
+    let earlier = tx.model_state(Some(4)).await.unwrap().unwrap();
+    assert_eq!(earlier.roles["pay"], [policy("ServiceName == \"pay\"")], "as it was before the deputy came");
+    drop(tx);
+    for entry in world.audit(&admin).await {
+        let concerned = entry.action.starts_with("role.") || entry.action.starts_with("schema.put");
+        assert_eq!(entry.detail.get("change").is_some(), concerned, "{entry:?}");
+    }
+}
+
+async fn a_refused_request_makes_none(own: Own) {
+    let world = world_on(own, Settings::default()).await;
+    let admin = world.admin().await;
+    world.bind(&admin).await;
+    let right = admin.require_admin().unwrap();
+    let service = &world.service;
+    let pay = || vec![policy("ServiceName == \"pay\"")];
+    service.put_role(&right, "pay", pay(), None).await.unwrap();
+    let before = history(&world).await;
+    let stale = || Some(IfMatch::Versions(vec![99]));
+    let refused = [
+        code(service.put_role(&right, "pay", vec![policy("Nobody == 1")], None).await),
+        code(service.put_role(&right, "pay", pay(), stale()).await),
+        code(service.put_role(&right, "No Name", pay(), None).await),
+        code(service.delete_role(&right, "pay", stale()).await),
+        code(service.delete_role(&right, "ghost", None).await),
+        code(service.delete_role(&right, "admin", None).await),
+        code(service.put_binding(&right, otel_binding(), stale()).await),
+        code(service.put_fields(&right, vec![], Some(IfMatch::Versions(vec![2]))).await),
+    ];
+    let expected = [
+        "policy_invalid",
+        "precondition_failed",
+        "invalid_value",
+        "precondition_failed",
+        "not_found",
+        "conflict",
+        "precondition_failed",
+        "conflict",
+    ];
+    assert_eq!(refused, expected);
+    assert_eq!(history(&world).await, before);
+}
+
+/// A reader beside the writers, in snapshots of its own, sees each change with its record or neither.
+async fn change_and_record_appear_together(own: Own) {
+    let world = Arc::new(world_on(own, Settings::default()).await);
+    let admin = world.admin().await;
+    world.bind(&admin).await;
+    let done = Arc::new(AtomicBool::new(false));
+    let watcher = {
+        let (world, done) = (Arc::clone(&world), Arc::clone(&done));
+        tokio::spawn(async move {
+            let mut seen = Vec::new();
+            while !done.load(Ordering::SeqCst) {
+                let mut tx = world.db.begin_read().await.unwrap();
+                let changes = tx.changes(None, 1_000).await.unwrap();
+                // The first one is the schema's own.
+                let changes: Vec<u64> =
+                    changes.iter().map(|change| change.number).filter(|number| *number > 1).collect();
+                let records = tx.audit_records(&AuditFilter::default(), u32::MAX).await.unwrap();
+                let recorded: Vec<u64> = records
+                    .iter()
+                    .filter_map(|record| {
+                        let detail: serde_json::Value = serde_json::from_str(&record.detail).unwrap();
+                        detail.get("change")?.as_u64()
+                    })
+                    .collect();
+                assert_eq!(changes, recorded);
+                seen.push(changes.len());
+                tokio::task::yield_now().await;
+            }
+            seen.dedup();
+            seen
+        })
+    };
+    let right = admin.require_admin().unwrap();
+    for round in 0..30 {
+        let name = format!("role{}", round % 3);
+        world.service.put_role(&right, &name, vec![policy("ServiceName == \"pay\"")], None).await.unwrap();
+        if round % 4 == 3 {
+            world.service.delete_role(&right, &name, None).await.unwrap();
+        }
+    }
+    done.store(true, Ordering::SeqCst);
+    let seen = watcher.await.unwrap();
+    assert!(seen.len() > 5, "it looked while changes were made: {seen:?}");
+}
