@@ -12,6 +12,8 @@ pub enum Representation {
     Json,
     /// `application/x-ndjson`.
     Lines,
+    /// `application/yaml`.
+    Yaml,
 }
 
 impl Representation {
@@ -20,6 +22,7 @@ impl Representation {
         match self {
             Self::Json => "application/json",
             Self::Lines => "application/x-ndjson",
+            Self::Yaml => "application/yaml",
         }
     }
 }

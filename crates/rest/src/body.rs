@@ -1,4 +1,4 @@
-//! Request bodies: JSON only, of bounded size, depth and duration, with a pointer to what is wrong.
+//! Request bodies: JSON, or for model files YAML too, of bounded size, depth and duration, with a pointer to what is wrong.
 
 use std::time::Duration;
 
@@ -14,9 +14,13 @@ use serde_path_to_error::Segment;
 use crate::code::Code;
 use crate::problem::Problem;
 use crate::strict_objects::Strict;
+use crate::text::{Document, Fault, Place};
 
 /// Bodies above this size are refused.
 pub const MAX_BODY_BYTES: usize = 1024 * 1024;
+
+/// Of a model file so much is read.
+pub const MAX_DOCUMENT_BYTES: usize = 8 * MAX_BODY_BYTES;
 
 /// Of a larger body this much is still read and forgotten: a client that is cut off while it writes never gets to read
 /// why.
@@ -25,6 +29,22 @@ const MAX_DISCARDED_BYTES: usize = 16 * MAX_BODY_BYTES;
 /// A body must have arrived after this time, so that slow senders do not pile up.
 const BODY_DEADLINE: Duration = Duration::from_secs(30);
 
+/// What a route takes as its body.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Takes {
+    /// JSON, up to [`MAX_BODY_BYTES`].
+    Json,
+    /// A model file: JSON or YAML, up to [`MAX_DOCUMENT_BYTES`].
+    ModelFile,
+}
+
+/// How a body is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Notation {
+    Json,
+    Yaml,
+}
+
 /// A JSON body, read into `T`. `T` refuses unknown members.
 pub struct Json<T>(pub T);
 
@@ -32,62 +52,99 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Json<T> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, _state: &S) -> Result<Self, Problem> {
-        require_json(request.headers())?;
-        let bytes = match tokio::time::timeout(BODY_DEADLINE, read(request.into_body())).await {
-            Ok(bytes) => bytes?,
-            Err(_) => return Err(Problem::new(Code::RequestTimeout, "the body did not arrive in time")),
-        };
-        parse(&bytes).map(Json)
+        notation(request.headers(), Takes::Json)?;
+        parse(&read_in_time(request.into_body(), MAX_BODY_BYTES).await?).map(Json)
     }
 }
 
+/// A document that may be YAML.
+pub(crate) struct ModelDocument(pub(crate) Document);
+
+impl<S: Send + Sync> FromRequest<S> for ModelDocument {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, _state: &S) -> Result<Self, Problem> {
+        let notation = notation(request.headers(), Takes::ModelFile)?;
+        let bytes = read_in_time(request.into_body(), MAX_DOCUMENT_BYTES).await?;
+        let text = String::from_utf8(bytes).map_err(|_| Problem::invalid("", "the body is not UTF-8"))?;
+        let read = match notation {
+            Notation::Json => Document::read_json(&text),
+            Notation::Yaml => Document::read_yaml(&text),
+        };
+        read.map(Self).map_err(|fault| unreadable(&fault))
+    }
+}
+
+/// A fault of a document, with its place: whoever wrote the file by hand looks for the line.
+pub(crate) fn unreadable(fault: &Fault) -> Problem {
+    let Place { line, column } = fault.place;
+    Problem::invalid(fault.pointer.as_str(), format!("line {line}, column {column}: {}", fault.message))
+}
+
+async fn read_in_time(body: Body, limit: usize) -> Result<Vec<u8>, Problem> {
+    tokio::time::timeout(BODY_DEADLINE, read(body, limit))
+        .await
+        .unwrap_or_else(|_| Err(Problem::new(Code::RequestTimeout, "the body did not arrive in time")))
+}
+
 /// The whole body, when it keeps to the limit.
-async fn read(mut body: Body) -> Result<Vec<u8>, Problem> {
+async fn read(mut body: Body, limit: usize) -> Result<Vec<u8>, Problem> {
     let mut bytes = Vec::new();
     let mut passed = 0;
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|_| Problem::new(Code::InvalidRequest, "the body broke off"))?;
         let Ok(data) = frame.into_data() else { continue };
         passed += data.len();
-        if passed <= MAX_BODY_BYTES {
+        if passed <= limit {
             bytes.extend_from_slice(&data);
         } else if passed > MAX_DISCARDED_BYTES {
             break;
         }
     }
-    if passed <= MAX_BODY_BYTES {
+    if passed <= limit {
         return Ok(bytes);
     }
-    Err(Problem::new(Code::PayloadTooLarge, format!("bodies are limited to {MAX_BODY_BYTES} bytes")))
+    Err(Problem::new(Code::PayloadTooLarge, format!("bodies are limited to {limit} bytes here")))
 }
 
-/// Refuses what a state-changing request sends that is not JSON, also where no body is read: a form of a foreign page
-/// must not get through because the route asks for nothing.
-pub(crate) fn refuse_other_than_json(
+/// Refuses what a state-changing request sends that the route does not take, also where no body is read: a form of a
+/// foreign page must not get through because the route asks for nothing.
+pub(crate) fn refuse_other_notations(
     method: &Method,
     headers: &HeaderMap,
     body: &Body,
+    takes: Takes,
 ) -> Result<(), Problem> {
     let sends_nothing = body.is_end_stream() && !headers.contains_key(header::CONTENT_TYPE);
-    if method.is_safe() || sends_nothing { Ok(()) } else { require_json(headers) }
+    if method.is_safe() || sends_nothing { Ok(()) } else { notation(headers, takes).map(drop) }
 }
 
 /// A form, or text that happens to be JSON, is what a foreign page can send without asking first; only a body that
-/// says that it is JSON is read.
-fn require_json(headers: &HeaderMap) -> Result<(), Problem> {
-    let unsupported =
-        || Problem::new(Code::UnsupportedMediaType, "send the body as `Content-Type: application/json`");
+/// says that it is JSON is read, or YAML, which browsers ask about first just the same.
+fn notation(headers: &HeaderMap, takes: Takes) -> Result<Notation, Problem> {
+    let unsupported = || {
+        let detail = match takes {
+            Takes::Json => "send the body as `Content-Type: application/json`",
+            Takes::ModelFile => "send the body as `Content-Type: application/yaml` or `application/json`",
+        };
+        Problem::new(Code::UnsupportedMediaType, detail)
+    };
     let value = headers.get(header::CONTENT_TYPE).ok_or_else(unsupported)?;
     let text = value.to_str().map_err(|_| unsupported())?;
     let (essence, parameters) = text.split_once(';').unwrap_or((text, ""));
     let charset = parameters.trim().to_ascii_lowercase().replace('"', "");
-    if !essence.trim().eq_ignore_ascii_case("application/json") || !["", "charset=utf-8"].contains(&&*charset)
-    {
+    let is = |media_type: &str| essence.trim().eq_ignore_ascii_case(media_type);
+    let notation = match takes {
+        _ if is("application/json") => Notation::Json,
+        Takes::ModelFile if is("application/yaml") => Notation::Yaml,
+        _ => return Err(unsupported()),
+    };
+    if !["", "charset=utf-8"].contains(&&*charset) {
         return Err(unsupported());
     }
     match headers.get(header::CONTENT_ENCODING) {
-        None => Ok(()),
-        Some(encoding) if encoding == "identity" => Ok(()),
+        None => Ok(notation),
+        Some(encoding) if encoding == "identity" => Ok(notation),
         Some(_) => Err(Problem::new(Code::UnsupportedMediaType, "send the body without `Content-Encoding`")),
     }
 }

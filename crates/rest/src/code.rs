@@ -100,6 +100,8 @@ codes! {
     PasswordRejected "password_rejected" UNPROCESSABLE_ENTITY "The new password is refused";
     /// No role of this name.
     UnknownRole "unknown_role" UNPROCESSABLE_ENTITY "No such role";
+    /// Tests of a model file do not pass.
+    TestsFailed "tests_failed" UNPROCESSABLE_ENTITY "Tests of the access model fail";
     /// A column that is to be adopted has other values than the map.
     ColumnDiffers "column_differs" UNPROCESSABLE_ENTITY "The column differs from the map";
     /// Well-formed, yet a member's value is not allowed.

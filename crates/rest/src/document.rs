@@ -36,6 +36,10 @@ pub(crate) fn frame(cookie: SessionCookie) -> OpenApi {
         ("users", "Users (administrators)"),
         ("roles", "Roles and policies (administrators)"),
         ("trace source", "The bound table and its marked fields (administrators)"),
+        (
+            "access model",
+            "The binding, fields, roles and tests as one file, and its history (administrators)",
+        ),
         ("audit", "The audit log (administrators)"),
         ("operation", "Health and this document"),
     ];

@@ -19,6 +19,7 @@ use crate::code::Code;
 use crate::cookies::SessionCookie;
 use crate::headers::OfWebApplication;
 use crate::metrics::Metrics;
+use crate::mount::OwnBody;
 use crate::problem::Problem;
 use crate::{client, cross_site, headers};
 
@@ -81,6 +82,7 @@ pub(crate) async fn wrap(State(edge): State<Arc<Edge>>, mut request: Request, ne
                 client_ip: edge.trusted_proxies.client(request.extensions(), request.headers()),
                 user_agent: client::user_agent(request.headers()),
                 via: Transport::Rest,
+                tool_call: None,
             };
             let span = tracing::info_span!("request", request_id = %info.request_id, user_id = tracing::field::Empty);
             request.extensions_mut().insert(info);
@@ -130,8 +132,9 @@ fn problem_of(response: &mut Response) -> Option<Problem> {
     if let Some(problem) = response.extensions_mut().remove::<Problem>() {
         return Some(problem);
     }
-    // What it says is for people.
-    if response.extensions().get::<OfWebApplication>().is_some() {
+    // What it says is for people, or in the words of another interface.
+    let extensions = response.extensions();
+    if extensions.get::<OfWebApplication>().is_some() || extensions.get::<OwnBody>().is_some() {
         return None;
     }
     let (code, detail) = match response.status() {

@@ -13,20 +13,27 @@ mod document;
 mod edge;
 mod ending;
 mod error;
+mod explain;
 mod field_values;
 mod filter;
 mod filter_wire;
 mod framing;
 mod headers;
 mod health;
+mod impact;
 pub mod json;
 mod limit;
 mod me;
 mod metrics;
+mod model;
+mod model_wire;
+mod mount;
 mod operations;
+mod overshare;
 mod page;
 pub mod policies;
 pub mod policy_file;
+pub mod policy_suite;
 mod preconditions;
 mod preview;
 mod problem;
@@ -56,7 +63,7 @@ use tower_http::compression::{CompressionLayer, DefaultPredicate, Predicate as _
 use tracewarden_service::{Service, SessionOnly, Tool};
 use utoipa_axum::routes;
 
-use crate::accept::Representation::{Json, Lines};
+use crate::accept::Representation::{Json, Lines, Yaml};
 use crate::headers::OfWebApplication;
 use crate::routes::Access::{Account, Administrator, Principal, Public};
 use crate::routes::By::{Any, Session, Tool as ByTool};
@@ -67,6 +74,7 @@ pub use code::Code;
 pub use ddl::WireDdlAdvice as DdlAnswer;
 pub use edge::{Edge, Stopping};
 pub use metrics::Metrics;
+pub use mount::Mount;
 pub use span_wire::spans;
 
 /// What handlers share.
@@ -78,11 +86,12 @@ pub(crate) struct App {
     document: Arc<OnceLock<Bytes>>,
 }
 
-/// The API as a router. Whoever serves it adds [`axum::extract::ConnectInfo`] with the peer's address to each request.
-pub fn router(service: Service, edge: Edge) -> Router {
+/// The API as a router, with another interface beside it. Whoever serves it adds [`axum::extract::ConnectInfo`] with the
+/// peer's address to each request.
+pub fn router(service: Service, edge: Edge, mount: Mount) -> Router {
     let edge = Arc::new(edge);
     let app = App { service, edge: Arc::clone(&edge), document: Arc::default() };
-    let (router, document) = declare(app.clone()).finish();
+    let (router, document) = declare(app.clone()).add_mount(mount).finish();
     app.document.get_or_init(|| document::text(&document).into());
     wrapped(router.with_state(app), edge)
 }
@@ -118,6 +127,8 @@ fn declare(app: App) -> Routes {
         .add(Principal(Any), routes!(api_keys::revoke))
         .add_offering(Principal(ByTool(Tool::QueryTraces)), &[Json, Lines], routes!(traces::query))
         .add(Principal(ByTool(Tool::GetTrace)), routes!(traces::get))
+        .add(Principal(ByTool(Tool::ExplainAccess)), routes!(explain::explain))
+        .add(Administrator(Any), routes!(explain::viewers))
         .add(Principal(ByTool(Tool::FilterSchema)), routes!(filter::schema))
         .add(Principal(ByTool(Tool::FieldValues)), routes!(field_values::list))
         .add(Administrator(Any), routes!(users::list, users::create))
@@ -132,12 +143,20 @@ fn declare(app: App) -> Routes {
         .add(Administrator(Any), routes!(roles::get, roles::put, roles::delete))
         .add(Administrator(Any), routes!(policies::check))
         .add(Administrator(Any), routes!(policies::evaluate))
+        .add(Administrator(Any), routes!(impact::preview))
+        .add(Administrator(Any), routes!(overshare::overshare))
         .add(Administrator(Any), routes!(schema::get))
         .add(Administrator(Any), routes!(schema::tables))
         .add(Administrator(Any), routes!(schema::table))
         .add(Administrator(Any), routes!(ddl::get))
         .add(Administrator(Any), routes!(schema::put_binding))
         .add(Administrator(Any), routes!(schema::put_fields))
+        .add_offering(Administrator(Any), &[Json, Yaml], routes!(model::export))
+        .add_taking_model_file(Administrator(Any), routes!(model::plan))
+        .add_taking_model_file(Administrator(Any), routes!(model::import))
+        .add(Administrator(Any), routes!(model::history))
+        .add_offering(Administrator(Any), &[Json, Yaml], routes!(model::at))
+        .add(Administrator(Any), routes!(model::restore))
         .add(Administrator(Any), routes!(audit::list))
         .add(Public, routes!(health::healthz))
         .add(Public, routes!(health::readyz))

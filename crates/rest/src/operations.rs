@@ -7,6 +7,7 @@ use utoipa::openapi::response::Response;
 use utoipa::openapi::security::SecurityRequirement;
 use utoipa::openapi::{Content, ObjectBuilder, Ref, RefOr, Type};
 
+use crate::body::Takes;
 use crate::problem::PROBLEM_JSON;
 use crate::routes::{Access, By};
 
@@ -25,7 +26,7 @@ pub(crate) fn of(item: &mut PathItem) -> impl Iterator<Item = (&'static str, &mu
 }
 
 /// Completes the description of an operation.
-pub(crate) fn document(method: &str, path: &str, operation: &mut Operation, access: Access) {
+pub(crate) fn document(method: &str, path: &str, operation: &mut Operation, access: Access, takes: Takes) {
     operation.operation_id = Some(operation_id(method, path));
     operation.security = Some(security(access));
     let extensions = operation.extensions.get_or_insert_default();
@@ -33,7 +34,7 @@ pub(crate) fn document(method: &str, path: &str, operation: &mut Operation, acce
     if let Some(tool) = access.tool() {
         extensions.insert(X_TOOL.to_owned(), tool.name().into());
     }
-    for (status, description) in common_problems(method, operation, access) {
+    for (status, description) in common_problems(method, operation, access, takes) {
         let response = operation.responses.responses.entry(status.to_owned());
         if let RefOr::T(response) = response.or_insert_with(|| Response::default().into()) {
             let own = std::mem::take(&mut response.description);
@@ -66,7 +67,12 @@ fn security(access: Access) -> Vec<SecurityRequirement> {
 }
 
 /// The problems that come from what stands around the handler.
-fn common_problems(method: &str, operation: &Operation, access: Access) -> Vec<(&'static str, &'static str)> {
+fn common_problems(
+    method: &str,
+    operation: &Operation,
+    access: Access,
+    takes: Takes,
+) -> Vec<(&'static str, &'static str)> {
     let mut problems = vec![
         ("406", "`not_acceptable`: nothing that `Accept` asks for is served here"),
         ("500", "`internal`: a fault of the service"),
@@ -78,7 +84,10 @@ fn common_problems(method: &str, operation: &Operation, access: Access) -> Vec<(
         problems.extend([
             ("400", "`invalid_request`: a malformed body"),
             ("408", "`request_timeout`: the body did not arrive within 30 seconds"),
-            ("413", "`payload_too_large`: the body is above 1 MiB"),
+            match takes {
+                Takes::Json => ("413", "`payload_too_large`: the body is above 1 MiB"),
+                Takes::ModelFile => ("413", "`payload_too_large`: the body is above 8 MiB"),
+            },
         ]);
     }
     if access != Access::Public {
@@ -101,7 +110,12 @@ fn common_problems(method: &str, operation: &Operation, access: Access) -> Vec<(
     }
     if method != "get" {
         problems.push(("403", "`cross_site`: a browser sent it for another site"));
-        problems.push(("415", "`unsupported_media_type`: the body does not say that it is JSON"));
+        problems.push(match takes {
+            Takes::Json => ("415", "`unsupported_media_type`: the body does not say that it is JSON"),
+            Takes::ModelFile => {
+                ("415", "`unsupported_media_type`: the body says neither that it is YAML nor JSON")
+            }
+        });
     }
     problems
 }

@@ -123,18 +123,18 @@ pub(crate) async fn check(
 }
 
 /// A user whom a policy is evaluated for; they need not exist.
-#[derive(Debug, Clone, Default, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct EvaluatedUser {
     /// `user.username`.
     #[schema(examples("ada"))]
     username: String,
     /// `user.roles`.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(required = false, examples(json!(["payments"])))]
     roles: Vec<String>,
     /// `user.attributes`.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Attributes::is_empty")]
     #[schema(required = false, examples(json!({"team": "payments"})))]
     attributes: Attributes,
 }

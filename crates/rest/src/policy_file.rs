@@ -1,71 +1,117 @@
 //! What files about policies hold: an access model, roles with their policies, and tests of them. One format for all of
-//! it, each member of which may be absent, so that the answer of `GET /schema` is such a file.
+//! it, each member of which may be absent, so that the answer of `GET /schema` is such a file, and so is the whole model as
+//! it is exported and imported.
 
-use serde::Deserialize;
+use std::collections::BTreeSet;
+
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 use tracewarden_model::{AccessModel, ColumnType, FieldRef, FieldSource, LogicalType, MarkedField};
+use tracewarden_service::{AccessFile, FieldMark, FileField as ServiceField, ModelState, Policy};
+use utoipa::ToSchema;
 
+use crate::body::present;
 use crate::json::Json;
 use crate::policies::EvaluatedUser;
 use crate::schema_wire::{self, WireBinding, WireFieldSource};
+use crate::text::{Document, Fault, Lines};
 
 /// A file about policies.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, expecting = "an object")]
+#[schema(as = ModelFile)]
 pub struct PolicyFile {
-    /// Path of a file with the access model, relative to this one.
+    /// Path of a file with the access model, relative to this one; not in a file that is imported.
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub model: Option<String>,
-    /// Version of the access model.
-    version: Option<u64>,
-    /// The bound table.
-    binding: Option<WireBinding>,
+    /// Version of the access model, as `GET /schema` answers with it; ignored by an import.
+    #[serde(default, deserialize_with = "whole", skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub(crate) version: Option<u64>,
+    /// The bound table; null for none.
+    #[schema(required = true)]
+    pub(crate) binding: Option<WireBinding>,
     /// The marked fields.
-    fields: Option<Vec<FileField>>,
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false, required = true)]
+    pub(crate) fields: Option<Vec<FileField>>,
     /// Roles.
     #[serde(default)]
+    #[schema(required = true)]
     pub roles: Vec<FileRole>,
-    /// Policies that no role holds.
-    #[serde(default)]
+    /// Policies that no role holds; not in a file that is imported.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(required = false)]
     pub policies: Vec<FilePolicy>,
     /// Users of the tests.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(required = false)]
     pub users: Vec<EvaluatedUser>,
     /// Traces of the tests.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(required = false)]
     pub traces: Vec<FileTrace>,
     /// Tests.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(required = false)]
     pub tests: Vec<FileTest>,
 }
 
+/// A number without a fraction, however it is written; `5.0` and `5` are the same number.
+fn whole<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
+    let number = serde_json::Number::deserialize(deserializer)?;
+    let float = || number.as_f64().filter(|value| *value >= 0.0 && value.fract() == 0.0);
+    // The cast saturates.
+    let whole = number.as_u64().or_else(|| float().map(|value| value as u64));
+    whole.map(Some).ok_or_else(|| D::Error::custom("expected a whole number of at least 0"))
+}
+
 /// A marked field, as `GET /schema` answers with it; by hand, the name is enough.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, expecting = "an object")]
-struct FileField {
+#[schema(as = ModelFileField)]
+pub(crate) struct FileField {
     /// The map or JSON column; empty or absent for a column of its own.
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     map: Option<String>,
     /// The key, the path, or the column.
     name: String,
     /// How policies name it; follows from the others.
-    #[serde(rename = "ref")]
+    #[serde(default, deserialize_with = "present", rename = "ref", skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     reference: Option<String>,
     /// Its type; the natural one of the column's type where it is absent.
-    #[serde(rename = "type")]
+    #[serde(default, deserialize_with = "present", rename = "type", skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     logical: Option<schema_wire::LogicalType>,
     /// Type of the column, of the map's values, or of what is at the path.
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     column_type: Option<String>,
     /// Where the value is; follows from the others, but for a path of a declared type.
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     source: Option<WireFieldSource>,
     /// Whether filters may use it.
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     filterable: Option<bool>,
     /// Whether policies may use it; they may, unless it is a number.
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     policy: Option<bool>,
     /// The materialized column that policies read in place of a map's key.
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     column: Option<String>,
 }
 
 /// A role.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, expecting = "an object")]
+#[schema(as = ModelFileRole)]
 pub struct FileRole {
     /// Name.
     pub name: String,
@@ -74,43 +120,56 @@ pub struct FileRole {
 }
 
 /// A policy.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, expecting = "an object")]
+#[schema(as = ModelFilePolicy)]
 pub struct FilePolicy {
     /// What it is for.
     pub title: String,
+    /// More about it.
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub description: Option<String>,
     /// CEL.
     pub expression: String,
-    /// More about it.
-    #[serde(rename = "description", default)]
-    _description: Option<String>,
 }
 
 /// A trace of the tests.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, expecting = "an object")]
+#[schema(as = ModelFileTrace)]
 pub struct FileTrace {
     /// Name.
     pub name: String,
     /// Its spans, as a query answers with them.
+    #[schema(value_type = Vec<Object>)]
     pub spans: Vec<Json>,
 }
 
 /// A test: what a user may see, or what policies are on spans.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, expecting = "an object")]
+#[schema(as = ModelFileTest)]
 pub struct FileTest {
     /// What it shows.
     pub name: String,
     /// The name of a user of this file.
     pub user: String,
     /// The name of a trace of this file.
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub trace: Option<String>,
     /// The spans, in place of a trace.
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false, value_type = Option<Vec<Object>>)]
     pub spans: Option<Vec<Json>>,
     /// Whether the user sees the trace.
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub visible: Option<bool>,
     /// What policies are, by title or `role/title`: `true`, `false` or `error`, or a list with one for each span.
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false, value_type = Option<Object>)]
     pub policies: Option<Json>,
 }
 
@@ -151,6 +210,181 @@ impl PolicyFile {
         let binding = self.binding.take().map(Into::into);
         Ok(Some(AccessModel { version: self.version.unwrap_or_default(), binding, fields }))
     }
+
+    /// The whole model as a file, in the one form that it has.
+    ///
+    /// # Errors
+    /// When the stored tests are no document of [`TestsDocument`].
+    pub(crate) fn of(state: ModelState) -> Result<Self, Fault> {
+        let ModelState { model, roles, tests } = state;
+        let TestsDocument { users, traces, tests } = TestsDocument::read(&tests)?;
+        let roles = roles.into_iter().map(|(name, policies)| FileRole {
+            name,
+            policies: policies.into_iter().map(FilePolicy::from).collect(),
+        });
+        Ok(Self {
+            binding: model.binding.map(WireBinding::from),
+            fields: Some(model.fields.into_iter().map(FileField::from).collect()),
+            roles: roles.collect(),
+            users,
+            traces,
+            tests,
+            ..Self::default()
+        })
+    }
+
+    /// The file as one that says all of the model. What no model can have is the service's to refuse.
+    ///
+    /// # Errors
+    /// Every member that has no place in such a file.
+    pub(crate) fn into_access_file(self) -> Result<AccessFile, Vec<MemberFault>> {
+        let mut faults = Vec::new();
+        let mut fault = |pointer: String, message: &str| {
+            faults.push(MemberFault { pointer, message: message.to_owned() });
+        };
+        if self.model.is_some() {
+            fault(
+                "/model".to_owned(),
+                "the file says all of the model itself: put the binding and the fields here",
+            );
+        }
+        if !self.policies.is_empty() {
+            fault("/policies".to_owned(), "every policy is one of a role: put it under `roles`");
+        }
+        let mut fields = Vec::new();
+        for (at, field) in self.fields.unwrap_or_default().into_iter().enumerate() {
+            let FileField { map, name, reference, logical, column_type, source, filterable, policy, column } =
+                field;
+            let field = FieldRef { map: map.filter(|map| !map.is_empty()), name };
+            if let Err((member, message)) = is_called(&field, reference.as_deref()) {
+                fault(format!("/fields/{at}{member}"), &message);
+            }
+            let mark = FieldMark {
+                map: field.map,
+                name: field.name,
+                logical: logical.map(Into::into),
+                filterable: filterable.unwrap_or(true),
+                policy,
+                column,
+            };
+            let column_type = column_type.as_deref().map(ColumnType::parse);
+            fields.push(ServiceField { mark, source: source.map(Into::into), column_type });
+        }
+        if !faults.is_empty() {
+            return Err(faults);
+        }
+        let tests = TestsDocument { users: self.users, traces: self.traces, tests: self.tests };
+        let roles = self
+            .roles
+            .into_iter()
+            .map(|role| (role.name, role.policies.into_iter().map(Policy::from).collect()));
+        Ok(AccessFile {
+            binding: self.binding.map(Into::into),
+            fields,
+            roles: roles.collect(),
+            tests: tests.text(),
+        })
+    }
+
+    /// The policies, each with a JSON Pointer to it and the role that holds it.
+    pub fn policies(&self) -> impl Iterator<Item = (String, Option<&str>, &FilePolicy)> {
+        let of_roles = self.roles.iter().enumerate().flat_map(|(at, role)| {
+            let policies = role.policies.iter().enumerate();
+            policies.map(move |(index, policy)| {
+                (format!("/roles/{at}/policies/{index}"), Some(role.name.as_str()), policy)
+            })
+        });
+        let loose = self.policies.iter().enumerate();
+        of_roles.chain(loose.map(|(at, policy)| (format!("/policies/{at}"), None, policy)))
+    }
+
+    /// What makes it unclear which role or policy is meant, or what a policy says. Policies of a role may have one title,
+    /// as in the service.
+    pub fn unclear(&self, document: &Document) -> Vec<MemberFault> {
+        let mut faults = Vec::new();
+        let mut fault = |pointer: String, message: &str| {
+            faults.push(MemberFault { pointer, message: message.to_owned() });
+        };
+        for at in repeated(self.roles.iter().map(|role| role.name.as_str())) {
+            fault(format!("/roles/{at}/name"), "a role of this name is there already");
+        }
+        for at in repeated(self.policies.iter().map(|policy| policy.title.as_str())) {
+            fault(format!("/policies/{at}/title"), "a policy of this title is there already");
+        }
+        for (pointer, _, policy) in self.policies() {
+            let pointer = format!("{pointer}/expression");
+            // The comment would reach to the end of the joined line, and take conditions with it.
+            if document.lines(&pointer) == Some(Lines::Joined) && policy.expression.contains("//") {
+                fault(
+                    pointer,
+                    "the lines of this expression become one, so that a comment would hide what follows it: write them after `|`",
+                );
+            }
+        }
+        faults
+    }
+}
+
+/// The tests of a model as they are kept with it: one text, the same for the same tests.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct TestsDocument {
+    pub(crate) users: Vec<EvaluatedUser>,
+    pub(crate) traces: Vec<FileTrace>,
+    pub(crate) tests: Vec<FileTest>,
+}
+
+impl TestsDocument {
+    /// Reads what is kept; nothing stands for no tests.
+    ///
+    /// # Errors
+    /// When it is none of ours.
+    pub(crate) fn read(text: &str) -> Result<Self, Fault> {
+        if text.is_empty() { Ok(Self::default()) } else { Document::read_json(text)?.parse() }
+    }
+
+    fn text(&self) -> String {
+        if self.users.is_empty() && self.traces.is_empty() && self.tests.is_empty() {
+            return String::new();
+        }
+        // Strings, numbers, lists and objects with texts as names: serialising cannot fail.
+        serde_json::to_string(self).unwrap_or_default()
+    }
+}
+
+impl From<Policy> for FilePolicy {
+    fn from(Policy { title, expression, description }: Policy) -> Self {
+        Self { title, description, expression }
+    }
+}
+
+impl From<FilePolicy> for Policy {
+    fn from(FilePolicy { title, description, expression }: FilePolicy) -> Self {
+        Self { title, expression, description }
+    }
+}
+
+impl From<MarkedField> for FileField {
+    fn from(field: MarkedField) -> Self {
+        Self {
+            map: field.field.map,
+            name: field.field.name,
+            // It follows from the others, and two who say one thing can disagree.
+            reference: None,
+            logical: Some(field.logical.into()),
+            column_type: Some(field.column_type.to_string()),
+            source: Some(field.source.into()),
+            filterable: Some(field.filterable),
+            policy: Some(field.policy),
+            column: field.column,
+        }
+    }
+}
+
+/// The positions of names that were there before.
+pub(crate) fn repeated<'n>(names: impl Iterator<Item = &'n str>) -> Vec<usize> {
+    let mut seen = BTreeSet::new();
+    names.enumerate().filter(|(_, name)| !seen.insert(*name)).map(|(at, _)| at).collect()
 }
 
 fn marked(sent: FileField) -> Result<MarkedField, (&'static str, String)> {
@@ -191,9 +425,7 @@ fn marked(sent: FileField) -> Result<MarkedField, (&'static str, String)> {
         }
     };
     let field = FieldRef { map, name: sent.name };
-    if sent.reference.is_some_and(|reference| reference != field.to_string()) {
-        return Err(("/ref", format!("the field is called `{field}`; `ref` may be left out")));
-    }
+    is_called(&field, sent.reference.as_deref())?;
     if sent.column.is_some() && source != FieldSource::MapKey {
         return Err(("/column", "only a key of a map has a column in its place".to_owned()));
     }
@@ -210,6 +442,14 @@ fn marked(sent: FileField) -> Result<MarkedField, (&'static str, String)> {
         policy,
         column: sent.column,
     })
+}
+
+/// That a field is called as the file says, if it says it.
+fn is_called(field: &FieldRef, reference: Option<&str>) -> Result<(), (&'static str, String)> {
+    if reference.is_some_and(|reference| reference != field.to_string()) {
+        return Err(("/ref", format!("the field is called `{field}`; `ref` may be left out")));
+    }
+    Ok(())
 }
 
 /// The type of the column where a file does not say it: that of the OpenTelemetry exporter's tables.

@@ -9,18 +9,20 @@ use axum::extract::{FromRequestParts, MatchedPath, Request, State};
 use axum::handler::Handler;
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
-use axum::routing::get;
+use axum::routing::{any, get};
 use http::request::Parts;
 use http::{HeaderMap, Method, Uri, header};
 use tracewarden_service::{
     Credential, Identity, Principal, RefusedCall, RequestInfo, Secret, ServiceError, SessionOnly, Tool,
+    Transport,
 };
 use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter};
 
 use crate::App;
 use crate::accept::{self, Representation};
-use crate::body;
+use crate::body::{self, Takes};
 use crate::code::Code;
+use crate::mount::Mount;
 use crate::operations;
 use crate::problem::Problem;
 
@@ -46,6 +48,9 @@ pub(crate) enum By {
     Tool(Tool),
     /// A session alone: what a stolen key must not be able to do.
     Session(SessionOnly),
+    /// An API key alone, narrowed or not: what is done with it decides whether it is good for that. A cookie, which browsers
+    /// send by themselves, does not count.
+    Key,
 }
 
 impl Access {
@@ -95,6 +100,7 @@ struct Gate {
     app: App,
     access: Access,
     offered: &'static [Representation],
+    takes: Takes,
 }
 
 impl Routes {
@@ -112,14 +118,29 @@ impl Routes {
         self,
         access: Access,
         offered: &'static [Representation],
+        routes: UtoipaMethodRouter<App>,
+    ) -> Self {
+        self.add_gated(access, offered, Takes::Json, routes)
+    }
+
+    /// Declares routes that take a model file and answer with JSON.
+    pub(crate) fn add_taking_model_file(self, access: Access, routes: UtoipaMethodRouter<App>) -> Self {
+        self.add_gated(access, &[Representation::Json], Takes::ModelFile, routes)
+    }
+
+    fn add_gated(
+        self,
+        access: Access,
+        offered: &'static [Representation],
+        takes: Takes,
         (schemas, mut paths, methods): UtoipaMethodRouter<App>,
     ) -> Self {
         for (path, item) in &mut paths.paths {
             for (method, operation) in operations::of(item) {
-                operations::document(method, path, operation, access);
+                operations::document(method, path, operation, access, takes);
             }
         }
-        let gate = Gate { app: self.app.clone(), access, offered };
+        let gate = Gate { app: self.app.clone(), access, offered, takes };
         let methods = methods.route_layer(middleware::from_fn_with_state(gate, pass));
         Self { router: self.router.routes((schemas, paths, methods)), app: self.app }
     }
@@ -132,6 +153,20 @@ impl Routes {
     {
         let add = |router: OpenApiRouter<App>, path: &&str| router.route(path, get(handler.clone()));
         Self { router: paths.iter().fold(self.router, add), app: self.app }
+    }
+
+    /// Declares the path of another interface: no operation of the API, and called with API keys.
+    pub(crate) fn add_mount(self, mount: Mount) -> Self {
+        let gate = Gate {
+            app: self.app.clone(),
+            access: Access::Principal(By::Key),
+            offered: &[],
+            takes: Takes::Json,
+        };
+        let path = mount.path;
+        let answer = any(move |request: Request| mount.clone().answer(request));
+        let answer = answer.layer(middleware::from_fn_with_state(gate, pass_to_interface));
+        Self { router: self.router.route(path, answer), app: self.app }
     }
 
     /// The router and the document that describes it.
@@ -155,6 +190,28 @@ async fn pass(State(gate): State<Gate>, request: Request, next: Next) -> Respons
     };
     if let (Some(caller), Some(problem)) = (caller, response.extensions().get::<Problem>()) {
         gate.note_unreadable(&called, &caller, problem).await;
+    }
+    response
+}
+
+/// Decides who calls an interface, which says itself what it can read.
+async fn pass_to_interface(State(gate): State<Gate>, mut request: Request, next: Next) -> Response {
+    if let Some(info) = request.extensions_mut().get_mut::<RequestInfo>() {
+        info.via = Transport::Mcp;
+    }
+    let (mut head, body) = request.into_parts();
+    let caller = match gate.admit(&mut head).await {
+        Ok(caller) => caller,
+        Err(problem) => return problem.into_response(),
+    };
+    let called = Called::of(&head);
+    let response = next.run(Request::from_parts(head, body)).await;
+    // What the interface did not get to read, it did not record.
+    if called.method == Method::POST
+        && let (Some(caller), Some(problem)) = (caller, response.extensions().get::<Problem>())
+    {
+        let code = problem.code().as_str();
+        gate.app.service.note_unreadable_call(&caller, code, called.refused(gate.access)).await;
     }
     response
 }
@@ -191,7 +248,7 @@ impl Gate {
         if self.access == Access::Public {
             return Ok(None);
         }
-        let credential = credential(&self.app, &head.headers)?;
+        let credential = self.credential(&head.headers)?;
         let identity = self.app.service.identify(&credential, info).await?;
         tracing::Span::current().record("user_id", identity.user_id());
         if let Err(error) = self.allow(&identity) {
@@ -206,11 +263,37 @@ impl Gate {
         Ok(Some(principal))
     }
 
+    /// What the request carries to show who calls. A key wins over a cookie, since somebody put it there on purpose; then
+    /// it also has to be valid.
+    fn credential(&self, headers: &HeaderMap) -> Result<Credential, Problem> {
+        let by_key = self.access == Access::Principal(By::Key);
+        let none = || {
+            Problem::new(
+                Code::Unauthenticated,
+                if by_key {
+                    "send an API key as `Authorization: Bearer …`; keys are made in the web application, under your account"
+                } else {
+                    "sign in, or send an API key as `Authorization: Bearer …`"
+                },
+            )
+        };
+        let mut sent = headers.get_all(header::AUTHORIZATION).iter();
+        if let Some(value) = sent.next() {
+            let (scheme, key) = value.to_str().ok().and_then(|text| text.split_once(' ')).ok_or_else(none)?;
+            if sent.next().is_some() || !scheme.eq_ignore_ascii_case("bearer") {
+                return Err(none());
+            }
+            return Ok(Credential::ApiKey(Secret::from(key.trim())));
+        }
+        let token = self.app.edge.cookie().read(headers).filter(|_| !by_key).ok_or_else(none)?;
+        Ok(Credential::Session(Secret::from(token)))
+    }
+
     /// What can be refused of any request before its handler looks at it.
     fn prepare(&self, head: &mut Parts, body: &Body) -> Result<(), Problem> {
         let representation = accept::negotiate(&head.headers, self.offered)?;
         head.extensions.insert(representation);
-        body::refuse_other_than_json(&head.method, &head.headers, body)
+        body::refuse_other_notations(&head.method, &head.headers, body, self.takes)
     }
 
     /// Whether a known caller may call. The use cases ask the same again; here it is asked before anything of the request
@@ -223,7 +306,7 @@ impl Gate {
             identity.require_admin_role()?;
         }
         // Whoever has a key may see whose it is.
-        if !matches!(self.access, Access::Public | Access::Account(By::Any)) {
+        if !matches!(self.access, Access::Public | Access::Account(By::Any) | Access::Principal(By::Key)) {
             identity.require_tool(self.access.tool())?;
         }
         if self.access.session_only().is_some() {
@@ -235,7 +318,8 @@ impl Gate {
     /// Refuses a known caller. It is recorded where it is of interest who tried: traces, administration, and with a key
     /// what only a session may do or what is outside its tools.
     async fn refuse(&self, head: &Parts, identity: &Identity, error: ServiceError) -> Problem {
-        let of_interest = self.access.reads_traces() || matches!(self.access, Access::Administrator(_));
+        let reads = self.access.reads_traces() || self.access == Access::Principal(By::Key);
+        let of_interest = reads || matches!(self.access, Access::Administrator(_));
         if of_interest || matches!(error, ServiceError::SessionRequired | ServiceError::OutsideTools) {
             let called = Called::of(head);
             self.app.service.note_refused_call(identity, &error, called.refused(self.access)).await;
@@ -253,23 +337,6 @@ impl Gate {
             self.app.service.note_unreadable_call(caller, code, call).await;
         }
     }
-}
-
-/// What the request carries to show who calls. A key wins over a cookie, since somebody put it there on purpose; then it
-/// also has to be valid.
-fn credential(app: &App, headers: &HeaderMap) -> Result<Credential, Problem> {
-    let none =
-        || Problem::new(Code::Unauthenticated, "sign in, or send an API key as `Authorization: Bearer …`");
-    let mut sent = headers.get_all(header::AUTHORIZATION).iter();
-    if let Some(value) = sent.next() {
-        let (scheme, key) = value.to_str().ok().and_then(|text| text.split_once(' ')).ok_or_else(none)?;
-        if sent.next().is_some() || !scheme.eq_ignore_ascii_case("bearer") {
-            return Err(none());
-        }
-        return Ok(Credential::ApiKey(Secret::from(key.trim())));
-    }
-    let token = app.edge.cookie().read(headers).ok_or_else(none)?;
-    Ok(Credential::Session(Secret::from(token)))
 }
 
 /// The caller of a route that answers also while the password must be changed first.

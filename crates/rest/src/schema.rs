@@ -288,7 +288,7 @@ impl From<WireFieldMark> for FieldMark {
             name: mark.name,
             logical: mark.logical.map(tracewarden_model::LogicalType::from),
             filterable: mark.filterable,
-            policy: mark.policy,
+            policy: Some(mark.policy),
             column: mark.column,
         }
     }

@@ -5,6 +5,7 @@
 //! (`yes`, `0o17`, `1_000`), and a name that is there twice.
 
 mod json;
+mod write;
 mod yaml;
 
 use std::fmt;
@@ -15,6 +16,8 @@ use tracewarden_model::nearest::nearest;
 
 use crate::body::{escape, pointer};
 use crate::strict_objects::Strict;
+
+pub use write::yaml;
 
 /// Larger documents are refused.
 const MAX_BYTES: usize = 64 * 1024 * 1024;
@@ -41,13 +44,15 @@ impl fmt::Display for Place {
 pub struct Fault {
     /// Where.
     pub place: Place,
+    /// JSON Pointer to the member, empty where the document is none.
+    pub pointer: String,
     /// Lower case, no final period.
     pub message: String,
 }
 
 impl Fault {
     fn new(place: Place, message: impl Into<String>) -> Self {
-        Self { place, message: message.into() }
+        Self { place, pointer: String::new(), message: message.into() }
     }
 }
 
@@ -94,12 +99,32 @@ impl Document {
     /// # Errors
     /// The first place that cannot be read.
     pub fn read(text: &str) -> Result<Self, Fault> {
+        Self::read_by(text, root)
+    }
+
+    /// Reads a document that is said to be JSON.
+    ///
+    /// # Errors
+    /// The first place that cannot be read.
+    pub fn read_json(text: &str) -> Result<Self, Fault> {
+        Self::read_by(text, json::read)
+    }
+
+    /// Reads a document that is said to be YAML.
+    ///
+    /// # Errors
+    /// The first place that cannot be read.
+    pub fn read_yaml(text: &str) -> Result<Self, Fault> {
+        Self::read_by(text, yaml::read)
+    }
+
+    fn read_by(text: &str, reader: fn(&str) -> Result<Node, Fault>) -> Result<Self, Fault> {
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let start = Place { line: 1, column: 1 };
         if text.len() > MAX_BYTES {
             return Err(Fault::new(start, format!("documents are limited to {MAX_BYTES} bytes")));
         }
-        Ok(Self { root: root(text)? })
+        Ok(Self { root: reader(text)? })
     }
 
     /// The document's content as a value of the type; what the type does not know is refused.
@@ -109,9 +134,10 @@ impl Document {
     pub fn parse<T: DeserializeOwned>(&self) -> Result<T, Fault> {
         let value = value(&self.root);
         serde_path_to_error::deserialize(Strict(value)).map_err(|error| {
-            let place = self.place(&pointer(error.path()));
+            let pointer = pointer(error.path());
+            let place = self.place(&pointer);
             let message = error.into_inner().to_string();
-            Fault { place, message: with_nearest(&message).unwrap_or(message) }
+            Fault { place, pointer, message: with_nearest(&message).unwrap_or(message) }
         })
     }
 
@@ -145,6 +171,11 @@ impl Document {
         (place, node)
     }
 
+    /// Whether it is an object with this member.
+    pub fn has(&self, name: &str) -> bool {
+        matches!(&self.root.content, Content::Object(members) if members.iter().any(|(known, ..)| known == name))
+    }
+
     /// Whether it is a list.
     pub fn is_list(&self) -> bool {
         matches!(self.root.content, Content::List(_))
@@ -167,6 +198,14 @@ fn root(text: &str) -> Result<Node, Fault> {
         (Some('"' | '{' | '[') | None, Err(_)) => Err(fault),
         (Some(_), Err(fault)) => Err(fault),
     })
+}
+
+/// A number as JSON writes it. What has a fraction is the nearest that there is, so that writing it gives the same text
+/// again; the parser's own is now and then the one beside it.
+fn number(text: &str) -> serde_json::Result<Number> {
+    let number: Number = serde_json::from_str(text)?;
+    let nearest = text.parse().ok().filter(|_| number.is_f64()).and_then(Number::from_f64);
+    Ok(nearest.unwrap_or(number))
 }
 
 fn value(node: &Node) -> Value {

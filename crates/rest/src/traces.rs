@@ -102,7 +102,7 @@ pub(crate) async fn query(
     let info = caller.request_info();
     match representation {
         Representation::Lines => progress::answer(begun, info).await,
-        Representation::Json => {
+        Representation::Json | Representation::Yaml => {
             let page = Page::of(begun.run(None).await?).await?;
             Ok(page::respond(page.json(), representation, info))
         }

@@ -16,7 +16,7 @@ use crate::limit::Limit;
 use crate::preconditions::{IfMatch, etag};
 use crate::problem::Problem;
 use crate::query::{Path, Query};
-use crate::roles::WireRole;
+use crate::roles::WirePolicy;
 use crate::routes::Caller;
 use crate::wire::{Attributes, Time, to_values, to_wire};
 use crate::{App, limit};
@@ -242,13 +242,43 @@ pub(crate) async fn rotate_password(
     Ok(Answer(GeneratedPassword { initial_password: password.expose_secret().to_owned() }))
 }
 
+/// A policy as it applies to one user.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct AccessPolicy {
+    /// The policy.
+    #[serde(flatten)]
+    policy: WirePolicy,
+    /// What a span must satisfy, with the user's attributes in it; absent when the policy can no longer be applied.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false, examples("SpanAttributes[\"team\"] is \"payments\""))]
+    in_words: Option<String>,
+}
+
+/// A role as it applies to one user.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct AccessRole {
+    /// Name.
+    name: String,
+    /// Its policies; each opens traces of its own.
+    policies: Vec<AccessPolicy>,
+    /// Increases with each change and never comes again; the `ETag` of the role.
+    revision: u64,
+    /// When it was last changed.
+    updated_at: Time,
+}
+
 /// What a user's access is made of as it applies now.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct UserAccess {
     /// The user, with attributes.
     user: WireUser,
+    /// All of it in one sentence.
+    #[schema(examples(
+        "`ada` can read a trace when one of its spans is so: SpanAttributes[\"team\"] is \"payments\""
+    ))]
+    summary: String,
     /// The user's roles with their policies.
-    roles: Vec<WireRole>,
+    roles: Vec<AccessRole>,
 }
 
 /// What a user's access is made of.
@@ -262,6 +292,16 @@ pub(crate) async fn access(
     Path(username): Path<String>,
 ) -> Result<Answer<UserAccess>, Problem> {
     let access = app.service.user_access(&caller.require_admin()?, &username).await?;
-    let roles = access.roles.into_iter().map(WireRole::from).collect();
-    Ok(Answer(UserAccess { user: access.user.into(), roles }))
+    let roles = access.roles.into_iter().zip(access.in_words).map(|(role, words)| AccessRole {
+        policies: role
+            .policies
+            .into_iter()
+            .zip(words)
+            .map(|(policy, in_words)| AccessPolicy { policy: policy.into(), in_words })
+            .collect(),
+        name: role.name,
+        revision: role.revision,
+        updated_at: role.updated_at.into(),
+    });
+    Ok(Answer(UserAccess { user: access.user.into(), summary: access.summary, roles: roles.collect() }))
 }

@@ -79,6 +79,13 @@ pub(crate) enum Attribute {
 #[serde(transparent)]
 pub(crate) struct Attributes(BTreeMap<String, Attribute>);
 
+impl Attributes {
+    /// Whether there are none.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
 /// A name that is there twice is refused, as members of other objects are: which of the two counts would depend on who
 /// reads the text.
 impl<'de> Deserialize<'de> for Attributes {

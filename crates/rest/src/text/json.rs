@@ -1,5 +1,6 @@
 //! JSON. Each value is kept as the text that it is until it is its turn, so that its place is known.
 
+use std::cell::Cell;
 use std::fmt;
 
 use serde::Deserialize;
@@ -15,28 +16,32 @@ use super::{Content, Fault, Lines as TextLines, MAX_DEPTH, Node, Place};
 pub(super) fn read(text: &str) -> Result<Node, Fault> {
     let raw: &RawValue =
         serde_json::from_str(text).map_err(|error| at(&error, Place { line: 1, column: 1 }))?;
-    let lines = Lines { text, starts: line_starts(text) };
+    let lines = Lines { text, last: Cell::new((0, Place { line: 1, column: 1 })) };
     node(raw.get(), &lines, 1)
 }
 
-/// The text and where its lines begin.
+/// The text, and the place that was last asked for. Values are gone through in their order: counting from there on, a
+/// document is gone through once, however long its lines are.
 struct Lines<'a> {
     text: &'a str,
-    starts: Vec<usize>,
-}
-
-fn line_starts(text: &str) -> Vec<usize> {
-    std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1)).collect()
+    last: Cell<(usize, Place)>,
 }
 
 impl Lines<'_> {
     /// Where a part of the text begins.
     fn place(&self, part: &str) -> Place {
         let offset = (part.as_ptr() as usize).saturating_sub(self.text.as_ptr() as usize);
-        let line = self.starts.partition_point(|start| *start <= offset);
-        let start = self.starts.get(line.saturating_sub(1)).copied().unwrap_or(0);
-        let column = self.text.get(start..offset).map_or(0, |before| before.chars().count()) + 1;
-        Place { line, column }
+        let (from, mut place) = match self.last.get() {
+            (last, place) if last <= offset => (last, place),
+            _ => (0, Place { line: 1, column: 1 }),
+        };
+        let passed = self.text.get(from..offset).unwrap_or_default();
+        let ends = passed.matches('\n').count();
+        let in_line = passed.rsplit('\n').next().unwrap_or_default().chars().count();
+        place.line += ends;
+        place.column = if ends == 0 { place.column + in_line } else { in_line + 1 };
+        self.last.set((offset, place));
+        place
     }
 }
 
@@ -71,7 +76,7 @@ fn node(raw: &str, lines: &Lines<'_>, depth: usize) -> Result<Node, Fault> {
         Some(b'"') => Content::Text(serde_json::from_str(raw).map_err(failed)?),
         Some(b't' | b'f') => Content::Bool(serde_json::from_str(raw).map_err(failed)?),
         Some(b'n') => Content::Null,
-        _ => Content::Number(serde_json::from_str(raw).map_err(failed)?),
+        _ => Content::Number(super::number(raw).map_err(failed)?),
     };
     let text_lines = match &content {
         Content::Text(text) if text.contains('\n') => Some(TextLines::Escaped),

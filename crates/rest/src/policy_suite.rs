@@ -1,0 +1,288 @@
+//! The tests of a file about policies, with every name in it resolved.
+
+use std::collections::BTreeSet;
+use std::rc::Rc;
+
+use tracewarden_model::nearest::nearest;
+use tracewarden_model::{AccessModel, Caller};
+use tracewarden_service::suite::{Expected, Suite, SuitePolicy, Test};
+use tracewarden_service::{Diagnostic, Span, check_expression};
+
+use crate::json::Json;
+use crate::policy_file::{FilePolicy, FileTest, MemberFault, PolicyFile, repeated};
+use crate::span_wire;
+
+/// The role that need not be defined: it is built in, and opens nothing by itself.
+const ADMIN_ROLE: &str = "admin";
+
+/// What keeps tests from being run.
+#[derive(Debug)]
+pub enum SuiteFault {
+    /// A member of the file.
+    Member(MemberFault),
+    /// A policy that is not valid.
+    Policy {
+        /// JSON Pointer to it.
+        pointer: String,
+        /// As in [`SuitePolicy`].
+        label: String,
+        /// Its text.
+        expression: String,
+        /// Why.
+        diagnostics: Vec<Diagnostic>,
+    },
+}
+
+/// Most users, traces and tests of one file, each.
+const MAX_ITEMS: usize = 2_000;
+/// Most spans of all of its traces and tests.
+const MAX_SPANS: usize = 20_000;
+
+/// Reads the policies and tests of a file for an access model.
+///
+/// # Errors
+/// Everything that keeps its tests from being run.
+pub fn resolve(file: &PolicyFile, model: &AccessModel) -> Result<Suite, Vec<SuiteFault>> {
+    let mut reader = Reader { model, faults: Vec::new() };
+    reader.within_bounds(file);
+    if !reader.faults.is_empty() {
+        return Err(reader.faults);
+    }
+    let policies: Vec<Rc<SuitePolicy>> = file
+        .policies()
+        .filter_map(|(pointer, role, policy)| reader.policy(pointer, policy, role).map(Rc::new))
+        .collect();
+    let tests = reader.tests(file, &policies);
+    if !reader.faults.is_empty() {
+        return Err(reader.faults);
+    }
+    Ok(Suite { model: model.clone(), policies, tests })
+}
+
+struct Reader<'a> {
+    model: &'a AccessModel,
+    faults: Vec<SuiteFault>,
+}
+
+impl Reader<'_> {
+    fn fault(&mut self, pointer: &str, message: &str) {
+        let fault = MemberFault { pointer: pointer.to_owned(), message: message.to_owned() };
+        self.faults.push(SuiteFault::Member(fault));
+    }
+
+    /// A service reads such files too, in the memory and the time that it has for others.
+    fn within_bounds(&mut self, file: &PolicyFile) {
+        let lists = [
+            ("users", file.users.len(), MAX_ITEMS),
+            ("traces", file.traces.len(), MAX_ITEMS),
+            ("tests", file.tests.len(), MAX_ITEMS),
+        ];
+        let own = file.tests.iter().map(|test| test.spans.as_deref().unwrap_or_default().len());
+        let spans: usize = file.traces.iter().map(|trace| trace.spans.len()).chain(own).sum();
+        for (name, found, most) in lists.into_iter().chain([("spans in all", spans, MAX_SPANS)]) {
+            if found > most {
+                let list = name.split(' ').next().unwrap_or_default();
+                let pointer = if list == "spans" { String::new() } else { format!("/{list}") };
+                self.fault(&pointer, &format!("at most {most} {name}, and there are {found}"));
+            }
+        }
+    }
+
+    /// Says which names are there twice.
+    fn unique<'n>(&mut self, list: &str, member: &str, names: impl Iterator<Item = &'n str> + Clone) {
+        for index in repeated(names.clone()) {
+            let name = names.clone().nth(index).unwrap_or_default();
+            self.fault(&format!("/{list}/{index}/{member}"), &format!("`{name}` is there twice"));
+        }
+    }
+
+    fn unknown<'n>(&mut self, pointer: &str, what: &str, name: &str, known: impl Iterator<Item = &'n str>) {
+        let hint = nearest(name, known).first().map(|near| format!("; did you mean `{near}`?"));
+        self.fault(pointer, &format!("no {what} `{name}`{}", hint.unwrap_or_default()));
+    }
+
+    fn policy(&mut self, pointer: String, policy: &FilePolicy, role: Option<&str>) -> Option<SuitePolicy> {
+        let FilePolicy { title, expression, .. } = policy;
+        let label = role.map_or_else(|| title.clone(), |role| format!("{role}/{title}"));
+        let expression = expression.clone();
+        match check_expression(&expression, self.model) {
+            Ok(checked) => {
+                let (role, title) = (role.map(str::to_owned), title.clone());
+                Some(SuitePolicy { role, title, label, pointer, expression, checked })
+            }
+            Err(diagnostics) => {
+                self.faults.push(SuiteFault::Policy { pointer, label, expression, diagnostics });
+                None
+            }
+        }
+    }
+
+    fn tests(&mut self, file: &PolicyFile, policies: &[Rc<SuitePolicy>]) -> Vec<Test> {
+        if file.tests.is_empty() {
+            self.fault("", "there are no `tests`");
+        }
+        self.unique("tests", "name", file.tests.iter().map(|test| test.name.as_str()));
+        self.unique("traces", "name", file.traces.iter().map(|trace| trace.name.as_str()));
+        let users: Vec<Caller> = file.users.iter().cloned().map(Caller::from).collect();
+        self.unique("users", "username", users.iter().map(|user| user.username.as_str()));
+        let roles = || file.roles.iter().map(|role| role.name.as_str()).chain([ADMIN_ROLE]);
+        for (at, user) in users.iter().enumerate() {
+            for role in &user.roles {
+                if !roles().any(|known| known == role) {
+                    self.unknown(&format!("/users/{at}/roles"), "role", role, roles());
+                }
+            }
+        }
+        let mut traces = Vec::with_capacity(file.traces.len());
+        for (at, trace) in file.traces.iter().enumerate() {
+            self.not_empty(&trace.spans, &format!("/traces/{at}/spans"));
+            let spans = self.spans(&trace.spans, &format!("/traces/{at}/spans"));
+            traces.push((trace.name.as_str(), Rc::new(spans)));
+        }
+        let tests = file.tests.iter().enumerate();
+        tests
+            .filter_map(|(at, test)| self.test(test, &format!("/tests/{at}"), &users, &traces, policies))
+            .collect()
+    }
+
+    /// On no spans, whatever is expected of each would hold.
+    fn not_empty(&mut self, spans: &[Json], pointer: &str) {
+        if spans.is_empty() {
+            self.fault(pointer, "a trace has at least one span: without one, nothing would be tested");
+        }
+    }
+
+    fn spans(&mut self, sent: &[Json], pointer: &str) -> Vec<Span> {
+        span_wire::spans(sent, self.model, pointer).unwrap_or_else(|errors| {
+            for error in errors {
+                self.fault(&error.pointer, &error.detail);
+            }
+            Vec::new()
+        })
+    }
+
+    fn test(
+        &mut self,
+        test: &FileTest,
+        pointer: &str,
+        users: &[Caller],
+        traces: &[(&str, Rc<Vec<Span>>)],
+        policies: &[Rc<SuitePolicy>],
+    ) -> Option<Test> {
+        let user = users.iter().find(|user| user.username == test.user).cloned();
+        if user.is_none() {
+            let known = users.iter().map(|user| user.username.as_str());
+            self.unknown(&format!("{pointer}/user"), "user", &test.user, known);
+        }
+        let spans = match (&test.trace, &test.spans) {
+            (Some(name), None) => {
+                let found = traces.iter().find(|(known, _)| known == name).map(|(_, spans)| Rc::clone(spans));
+                if found.is_none() {
+                    self.unknown(
+                        &format!("{pointer}/trace"),
+                        "trace",
+                        name,
+                        traces.iter().map(|(name, _)| *name),
+                    );
+                }
+                found
+            }
+            (None, Some(sent)) => {
+                let pointer = format!("{pointer}/spans");
+                self.not_empty(sent, &pointer);
+                Some(Rc::new(self.spans(sent, &pointer)))
+            }
+            _ => {
+                self.fault(pointer, "a test is about a `trace` or about `spans`");
+                None
+            }
+        };
+        if test.visible.is_none() && test.policies.is_none() {
+            self.fault(pointer, "a test says what it expects, with `visible` or `policies`");
+        }
+        let spans = spans?;
+        let outcomes = test.policies.as_ref().map_or_else(Vec::new, |wanted| {
+            self.outcomes(wanted, &format!("{pointer}/policies"), spans.len(), policies)
+        });
+        Some(Test { name: test.name.clone(), user: user?, spans, visible: test.visible, outcomes })
+    }
+
+    fn outcomes(
+        &mut self,
+        wanted: &Json,
+        pointer: &str,
+        spans: usize,
+        policies: &[Rc<SuitePolicy>],
+    ) -> Vec<(Rc<SuitePolicy>, Vec<Expected>)> {
+        let Json::Object(members) = wanted else {
+            self.fault(
+                pointer,
+                "expected titles of policies, each with `true`, `false`, `error` or a list of these",
+            );
+            return Vec::new();
+        };
+        if members.is_empty() {
+            self.fault(pointer, "no policy is named: without one, nothing would be tested");
+        }
+        let mut outcomes = Vec::with_capacity(members.len());
+        for (title, wanted) in members {
+            let pointer = format!("{pointer}/{}", title.replace('~', "~0").replace('/', "~1"));
+            let by = |same: &dyn Fn(&SuitePolicy) -> bool| -> Vec<&Rc<SuitePolicy>> {
+                policies.iter().filter(|policy| same(policy)).collect()
+            };
+            let mut found = by(&|policy| policy.label == *title);
+            if found.is_empty() {
+                found = by(&|policy| policy.title == *title);
+            }
+            let expected = self.expected(wanted, &pointer, spans);
+            match (found.as_slice(), expected) {
+                ([], _) => {
+                    let known =
+                        policies.iter().flat_map(|policy| [policy.label.as_str(), policy.title.as_str()]);
+                    self.unknown(&pointer, "policy", title, known);
+                }
+                ([one], Some(expected)) => outcomes.push((Rc::clone(one), expected)),
+                ([_], None) => {}
+                (several, _) => self.fault(&pointer, &ambiguous(title, several)),
+            }
+        }
+        outcomes
+    }
+
+    fn expected(&mut self, wanted: &Json, pointer: &str, spans: usize) -> Option<Vec<Expected>> {
+        let one = |json: &Json| match json {
+            Json::Bool(true) => Some(Expected::True),
+            Json::Bool(false) => Some(Expected::False),
+            Json::Text(text) => Expected::ALL.into_iter().find(|known| known.as_str() == text),
+            _ => None,
+        };
+        let expected = match wanted {
+            Json::List(list) => list.iter().map(one).collect::<Option<Vec<_>>>(),
+            single => one(single).map(|expected| vec![expected; spans]),
+        };
+        match expected {
+            None => self.fault(pointer, "expected `true`, `false`, `error`, or a list of these"),
+            Some(expected) if expected.len() == spans => return Some(expected),
+            Some(expected) => {
+                let (spans, outcomes) = (counted(spans, "span"), counted(expected.len(), "outcome"));
+                self.fault(pointer, &format!("the test has {spans}, and here are {outcomes}"));
+            }
+        }
+        None
+    }
+}
+
+/// Which policies a test may mean, and what can be done.
+fn ambiguous(title: &str, policies: &[&Rc<SuitePolicy>]) -> String {
+    let labels: BTreeSet<&str> = policies.iter().map(|policy| policy.label.as_str()).collect();
+    if labels.len() == 1 {
+        return format!("several policies are called `{title}`: to test one of them, give it another title");
+    }
+    let labels: Vec<String> = labels.iter().map(|label| format!("`{label}`")).collect();
+    format!("several roles have a policy `{title}`: write {}", labels.join(" or "))
+}
+
+/// "1 span", "2 spans".
+fn counted(count: usize, what: &str) -> String {
+    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
+}

@@ -1,0 +1,338 @@
+//! YAML that says what a JSON value says, in one form: the same value is always the same text, and the reader beside it
+//! makes the same value of it again, as other readers of YAML do.
+//!
+//! Texts of several lines stand as literal blocks, so that the lines of policies stay lines; what cannot be seen is escaped.
+
+use std::fmt::Write as _;
+
+use serde_json::{Map, Value};
+use tracewarden_service::is_deceptive;
+
+/// Longer names stand behind a `?`: readers look ahead only so far for a name's colon.
+const MAX_PLAIN_NAME_BYTES: usize = 256;
+
+/// Writes a value, with a line end after it.
+pub fn yaml(value: &Value) -> String {
+    let mut writer = Writer { text: String::new() };
+    match value {
+        Value::Object(members) if !members.is_empty() => writer.members(members, 0),
+        Value::Array(list) if !list.is_empty() => writer.list(list, 0),
+        other => {
+            writer.scalar(other, 0);
+            writer.text.push('\n');
+        }
+    }
+    writer.text
+}
+
+struct Writer {
+    text: String,
+}
+
+impl Writer {
+    fn indent(&mut self, level: usize) {
+        for _ in 0..level {
+            self.text.push_str("  ");
+        }
+    }
+
+    /// Members, the first of them where the line already is, the others on lines of their own.
+    fn members_here(&mut self, members: &Map<String, Value>, level: usize) {
+        for (at, (name, value)) in members.iter().enumerate() {
+            if at > 0 {
+                self.indent(level);
+            }
+            let quoted = text_in_line(name);
+            if quoted.len() > MAX_PLAIN_NAME_BYTES {
+                self.text.push_str("? ");
+                self.text.push_str(&quoted);
+                self.text.push('\n');
+                self.indent(level);
+            } else {
+                self.text.push_str(&quoted);
+            }
+            self.text.push(':');
+            self.member(value, level);
+        }
+    }
+
+    fn members(&mut self, members: &Map<String, Value>, level: usize) {
+        self.indent(level);
+        self.members_here(members, level);
+    }
+
+    /// What follows a name's colon.
+    fn member(&mut self, value: &Value, level: usize) {
+        match value {
+            Value::Object(members) if !members.is_empty() => {
+                self.text.push('\n');
+                self.members(members, level + 1);
+            }
+            Value::Array(list) if !list.is_empty() => {
+                self.text.push('\n');
+                self.list(list, level + 1);
+            }
+            other => {
+                self.text.push(' ');
+                self.scalar(other, level + 1);
+                self.text.push('\n');
+            }
+        }
+    }
+
+    fn list(&mut self, list: &[Value], level: usize) {
+        self.indent(level);
+        self.list_here(list, level);
+    }
+
+    fn list_here(&mut self, list: &[Value], level: usize) {
+        for (at, value) in list.iter().enumerate() {
+            if at > 0 {
+                self.indent(level);
+            }
+            self.text.push_str("- ");
+            match value {
+                Value::Object(members) if !members.is_empty() => self.members_here(members, level + 1),
+                Value::Array(list) if !list.is_empty() => self.list_here(list, level + 1),
+                other => {
+                    self.scalar(other, level + 1);
+                    self.text.push('\n');
+                }
+            }
+        }
+    }
+
+    /// A value without parts; the lines of a block are indented by `level`. Ends without a line end.
+    fn scalar(&mut self, value: &Value, level: usize) {
+        match value {
+            Value::String(text) => match block(text) {
+                Some((sign, lines)) => {
+                    self.text.push_str(sign);
+                    for line in lines.split('\n') {
+                        self.text.push('\n');
+                        // A line without text has no indentation either: nobody sees it, and editors take it away.
+                        if !line.is_empty() {
+                            self.indent(level.max(1));
+                            self.text.push_str(line);
+                        }
+                    }
+                }
+                None => self.text.push_str(&text_in_line(text)),
+            },
+            Value::Object(_) => self.text.push_str("{}"),
+            Value::Array(_) => self.text.push_str("[]"),
+            // `null`, `true`, `false` and numbers are the same in both notations.
+            other => {
+                let _ = write!(self.text, "{other}");
+            }
+        }
+    }
+}
+
+/// How a text of several lines stands as a literal block, and its lines; `None` for what a block would not keep as it is.
+fn block(text: &str) -> Option<(&'static str, &str)> {
+    let (sign, lines) = match text.strip_suffix('\n') {
+        Some(lines) => ("|", lines),
+        None => ("|-", text),
+    };
+    // The first line says how far a block is indented, and line ends after the last are for no block to tell apart.
+    let shapely = text.contains('\n') && !lines.ends_with('\n') && !lines.starts_with([' ', '\t', '\n']);
+    let kept = |line: &str| {
+        line.chars().all(|character| is_visible(character) || character == '\t')
+            && !line.ends_with([' ', '\t'])
+            && !line.starts_with('\t')
+    };
+    (shapely && !lines.is_empty() && lines.split('\n').all(kept)).then_some((sign, lines))
+}
+
+/// A text within one line: as it is where nothing else can be meant, in single quotes where nothing has to be escaped.
+fn text_in_line(text: &str) -> String {
+    if is_plain(text) {
+        return text.to_owned();
+    }
+    if text.chars().all(is_visible) {
+        return format!("'{}'", text.replace('\'', "''"));
+    }
+    let mut quoted = String::with_capacity(text.len() + 2);
+    quoted.push('"');
+    for character in text.chars() {
+        match character {
+            '"' => quoted.push_str("\\\""),
+            '\\' => quoted.push_str("\\\\"),
+            '\n' => quoted.push_str("\\n"),
+            '\t' => quoted.push_str("\\t"),
+            '\r' => quoted.push_str("\\r"),
+            visible if is_visible(visible) => quoted.push(visible),
+            hidden if u32::from(hidden) <= 0xFFFF => {
+                let _ = write!(quoted, "\\u{:04X}", u32::from(hidden));
+            }
+            hidden => {
+                let _ = write!(quoted, "\\U{:08X}", u32::from(hidden));
+            }
+        }
+    }
+    quoted.push('"');
+    quoted
+}
+
+/// Whether a text without quotes is that text for every reader: it begins with a letter, is no word that some take for a
+/// truth value or nothing, and holds no sign of YAML's.
+fn is_plain(text: &str) -> bool {
+    const WORDS: [&str; 11] = ["null", "true", "false", "yes", "no", "on", "off", "y", "n", "nan", "inf"];
+    let inside = |byte: u8| byte.is_ascii_alphanumeric() || b"_-./()+@ ".contains(&byte);
+    text.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
+        && text.bytes().all(inside)
+        && !text.ends_with(' ')
+        && !WORDS.iter().any(|word| text.eq_ignore_ascii_case(word))
+}
+
+/// Whether people see the character, and every reader of YAML keeps it.
+fn is_visible(character: char) -> bool {
+    // Private places, what is no character, and what changes how the one before is drawn.
+    let strange =
+        matches!(u32::from(character), 0xE000..=0xF8FF | 0xFE00..=0xFE0F | 0xFFFE..=0xFFFF | 0xE_0000..);
+    !strange && !is_deceptive(character) && (character == ' ' || !character.is_whitespace())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+    use crate::text::Document;
+
+    #[track_caller]
+    fn written(value: &Value, text: &str) {
+        assert_eq!(yaml(value), text);
+        assert_eq!(Document::read_yaml(text).unwrap().value(), *value);
+    }
+
+    #[test]
+    fn a_file_reads_like_one_that_people_write() {
+        let value = json!({
+            "binding": {"database": "otel", "trace_index": null, "display": {}},
+            "fields": [{"name": "ServiceName", "column_type": "LowCardinality(String)", "policy": true}, "x", []],
+            "roles": [{"name": "payments", "policies": [
+                {"title": "Own team", "expression": "SpanAttributes[\"team\"] == user.attributes.team"},
+                {"title": "it's", "expression": "a ||\n  b // why\n", "description": "two\n\nparts"},
+            ]}],
+            "traces": [{"spans": [{"n": 1.5, "k v": [[1, 2], [{"a": ""}]], "yes": "no"}]}],
+        });
+        let text = r#"binding:
+  database: otel
+  trace_index: null
+  display: {}
+fields:
+  - name: ServiceName
+    column_type: LowCardinality(String)
+    policy: true
+  - x
+  - []
+roles:
+  - name: payments
+    policies:
+      - title: Own team
+        expression: 'SpanAttributes["team"] == user.attributes.team'
+      - title: 'it''s'
+        expression: |
+          a ||
+            b // why
+        description: |-
+          two
+
+          parts
+traces:
+  - spans:
+      - 'n': 1.5
+        k v:
+          - - 1
+            - 2
+          - - a: ''
+        'yes': 'no'
+"#;
+        written(&value, text);
+    }
+
+    #[test]
+    fn what_readers_take_for_other_things_is_quoted() {
+        for (text, line) in [
+            ("yes", "'yes'"),
+            ("Null", "'Null'"),
+            ("1_000", "'1_000'"),
+            ("0x10", "'0x10'"),
+            ("1:20", "'1:20'"),
+            ("2026-11-21", "'2026-11-21'"),
+            ("<<", "'<<'"),
+            ("a: b", "'a: b'"),
+            ("a #b", "'a #b'"),
+            ("- a", "'- a'"),
+            (" a", "' a'"),
+            ("a ", "'a '"),
+            ("&a", "'&a'"),
+            ("!a", "'!a'"),
+            ("%a", "'%a'"),
+            ("\u{e9}", "'\u{e9}'"),
+            ("a\tb", "\"a\\tb\""),
+            ("\u{1f600}", "'\u{1f600}'"),
+            ("a\u{202e}b", "\"a\\u202Eb\""),
+            ("\u{e0041}", "\"\\U000E0041\""),
+            ("\u{feff}", "\"\\uFEFF\""),
+            (" a\nb", "\" a\\nb\""),
+            ("a\n\n", "\"a\\n\\n\""),
+            ("a \nb", "\"a \\nb\""),
+            ("a\r\nb", "\"a\\r\\nb\""),
+            ("\n", "\"\\n\""),
+        ] {
+            written(&json!({ "a": text }), &format!("a: {line}\n"));
+        }
+        let long = "k".repeat(2_000);
+        written(&json!([{ long.as_str(): {"a": 1} }]), &format!("- ? {long}\n  :\n    a: 1\n"));
+    }
+
+    /// Texts made of what is easily mistaken.
+    fn texts() -> impl Strategy<Value = String> {
+        let parts = prop_oneof![
+            8 => "[a-z]{1,4}",
+            8 => prop::sample::select(vec![
+                "\n", " ", "  ", "\t", "\r", "'", "\"", "\\", "#", ": ", ":", "- ", "-", "? ", "|", ">", "&", "*", "!", "%", "@",
+                "`", "{", "}", "[", "]", ",", "~", "<<", "=", "yes", "no", "null", "true", "0x1", "1_000", "010", "1e3", ".5",
+                ".inf", "---", "...", "\u{0}", "\u{7f}", "\u{85}", "\u{a0}", "\u{2028}", "\u{feff}", "\u{202e}", "\u{fffd}",
+                "\u{e000}", "\u{ffff}", "\u{1f600}", "\u{e0041}", "\u{10ffff}", "//", "\u{e9}", "e\u{301}",
+            ]).prop_map(str::to_owned),
+            1 => any::<char>().prop_map(String::from),
+        ];
+        prop::collection::vec(parts, 0..10).prop_map(|parts| parts.concat())
+    }
+
+    fn values() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            6 => texts().prop_map(Value::from),
+            1 => Just(Value::Null),
+            1 => any::<bool>().prop_map(Value::from),
+            1 => any::<i64>().prop_map(Value::from),
+            1 => any::<u64>().prop_map(Value::from),
+            1 => any::<f64>().prop_map(Value::from),
+        ];
+        leaf.prop_recursive(5, 40, 5, |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..5).prop_map(Value::from),
+                prop::collection::vec((texts(), inner), 0..5)
+                    .prop_map(|members| Value::Object(members.into_iter().collect())),
+            ]
+        })
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2_000))]
+        #[test]
+        fn what_was_written_is_read_as_it_was(value in values()) {
+            let text = yaml(&value);
+            let read = Document::read_yaml(&text);
+            prop_assert!(read.is_ok(), "{:?}\n{}", read, text);
+            let read = read.unwrap().value();
+            prop_assert_eq!(&read, &value, "{}", text);
+            prop_assert_eq!(yaml(&read), text);
+        }
+    }
+}
