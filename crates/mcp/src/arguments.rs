@@ -1,0 +1,176 @@
+//! Arguments of tools: read strictly, so that a misspelt one is not taken for an absent one.
+
+use rmcp::model::JsonObject;
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use tracewarden_model::{FieldRef, LogicalType, Number, Operator, RawCondition, Scalar};
+
+use crate::failure::Failure;
+
+/// Reads the arguments of a tool.
+///
+/// # Errors
+/// What is wrong with which argument, with what there is instead.
+pub(crate) fn read<T: DeserializeOwned>(arguments: Option<JsonObject>) -> Result<T, Failure> {
+    let arguments = Value::Object(arguments.unwrap_or_default());
+    serde_path_to_error::deserialize(arguments).map_err(|error| {
+        let path = error.path().to_string();
+        let path = if path == "." { String::new() } else { path };
+        Failure::argument(&path, error.into_inner().to_string())
+    })
+}
+
+/// A condition; a trace matches when any of its spans satisfies it.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Condition {
+    /// The field as svc_filter_schema writes it; or give map and name.
+    #[serde(rename = "ref")]
+    reference: Option<String>,
+    /// The map column that holds the field.
+    map: Option<String>,
+    /// The key within the map, or the column.
+    name: Option<String>,
+    /// An operator of the field's type: eq, ne, in, not_in, prefix, exists, not_exists, has, has_any, has_all, gt, gte, lt, lte, between.
+    op: String,
+    /// For eq, ne, prefix, has, gt, gte, lt, lte.
+    value: Option<Value>,
+    /// For in, not_in, has_any, has_all, between (two numbers).
+    values: Option<Vec<Value>>,
+}
+
+/// Conditions as the service takes them.
+///
+/// # Errors
+/// A field that is named in no way or in two, a value that is neither string, number nor boolean.
+pub(crate) fn raw(conditions: &[Condition]) -> Result<Vec<RawCondition>, Failure> {
+    conditions.iter().enumerate().map(|(at, condition)| condition.raw(at)).collect()
+}
+
+impl Condition {
+    /// That a field of strings, or of arrays of them, has this value.
+    pub(crate) fn having(reference: &str, logical: LogicalType, value: &str) -> Value {
+        let operator = if logical == LogicalType::StringArray { Operator::Has } else { Operator::Eq };
+        serde_json::json!({ "ref": reference, "op": operator.as_str(), "value": value })
+    }
+
+    fn raw(&self, at: usize) -> Result<RawCondition, Failure> {
+        let place = |member: &str| format!("conditions[{at}].{member}");
+        let map = self.map.as_deref().filter(|map| !map.is_empty());
+        let field = match (&self.reference, map, &self.name) {
+            (Some(reference), None, None) => referred(reference),
+            (None, map, Some(name)) => FieldRef { map: map.map(str::to_owned), name: name.clone() },
+            (None, _, None) => {
+                let detail = "name the field: `ref` as svc_filter_schema writes it, or `map` and `name`";
+                return Err(Failure::argument(&place("ref"), detail));
+            }
+            (Some(_), _, _) => {
+                return Err(Failure::argument(&place("ref"), "give either `ref`, or `map` and `name`"));
+            }
+        };
+        let value = self.value.as_ref().map(|value| scalar(value, || place("value"))).transpose()?;
+        let many = |values: &Vec<Value>| {
+            let values = values.iter().enumerate();
+            values.map(|(index, value)| scalar(value, || place(&format!("values[{index}]")))).collect()
+        };
+        let values = self.values.as_ref().map(many).transpose()?;
+        Ok(RawCondition { field, op: self.op.clone(), value, values })
+    }
+}
+
+/// A reference as the field that it names: `Map["key"]`, with the key as a JSON string, or a column.
+fn referred(reference: &str) -> FieldRef {
+    let key = reference.strip_suffix(']').and_then(|rest| rest.split_once('['));
+    let key = key.and_then(|(map, key)| Some((map, serde_json::from_str::<String>(key).ok()?)));
+    key.map_or_else(|| FieldRef::column(reference), |(map, key)| FieldRef::key(map, key))
+}
+
+fn scalar(value: &Value, place: impl Fn() -> String) -> Result<Scalar, Failure> {
+    Ok(match value {
+        Value::String(text) => Scalar::String(text.clone()),
+        Value::Bool(value) => Scalar::Bool(*value),
+        Value::Number(number) => {
+            let integer = number.as_i64().map(Number::Int).or_else(|| number.as_u64().map(Number::UInt));
+            let number =
+                integer.or_else(|| number.as_f64().filter(|value| value.is_finite()).map(Number::Float));
+            let large = || Failure::argument(&place(), "the number is larger than any column can hold");
+            Scalar::Number(number.ok_or_else(large)?)
+        }
+        _ => return Err(Failure::argument(&place(), "expected a string, a number or a boolean")),
+    })
+}
+
+/// The arguments that were sent, but for some, and with others: for the call that goes on.
+pub(crate) fn again(sent: &impl Serialize, without: &[&str], with: &[(&str, Value)]) -> Value {
+    let mut arguments = match serde_json::to_value(sent) {
+        Ok(Value::Object(arguments)) => arguments,
+        _ => Map::new(),
+    };
+    arguments.retain(|name, _| !without.contains(&name.as_str()));
+    arguments.extend(with.iter().map(|(name, value)| ((*name).to_owned(), value.clone())));
+    Value::Object(arguments)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn conditions(value: Value) -> Result<Vec<RawCondition>, Failure> {
+        #[derive(Debug, Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct Sent {
+            conditions: Vec<Condition>,
+        }
+        let arguments = Map::from_iter([("conditions".to_owned(), value)]);
+        raw(&read::<Sent>(Some(arguments))?.conditions)
+    }
+
+    #[test]
+    fn a_field_is_named_by_its_reference_or_by_map_and_name() {
+        let check = |condition: Value, field: FieldRef| {
+            assert_eq!(conditions(json!([condition])).unwrap()[0].field, field);
+        };
+        check(json!({"ref": "ServiceName", "op": "exists"}), FieldRef::column("ServiceName"));
+        check(json!({"name": "ServiceName", "op": "exists"}), FieldRef::column("ServiceName"));
+        check(json!({"map": "", "name": "ServiceName", "op": "exists"}), FieldRef::column("ServiceName"));
+        let key = || FieldRef::key("Attributes", "a \"b\"]");
+        check(json!({"ref": key().to_string(), "op": "exists"}), key());
+        check(json!({"map": "Attributes", "name": "a \"b\"]", "op": "exists"}), key());
+    }
+
+    #[test]
+    fn what_cannot_be_read_says_where_and_what_there_is() {
+        let check = |value: Value, place: &str, text: &str| {
+            let failure = conditions(value).unwrap_err().text();
+            assert!(failure.contains(&format!("{place}: ")) && failure.contains(text), "{failure}");
+        };
+        check(json!([{"op": "eq"}]), "conditions[0].ref", "`map` and `name`");
+        check(json!([{"ref": "a", "name": "b", "op": "eq"}]), "conditions[0].ref", "either");
+        check(json!([{"ref": "a"}]), "conditions[0]", "missing field `op`");
+        check(json!([{"ref": "a", "op": "eq", "valeu": 1}]), "conditions[0].valeu", "expected one of `ref`");
+        check(
+            json!([{"ref": "a", "op": "eq", "value": [1]}]),
+            "conditions[0].value",
+            "a string, a number or a boolean",
+        );
+        check(
+            json!([{"ref": "a", "op": "in", "values": ["x", {}]}]),
+            "conditions[0].values[1]",
+            "a string, a number",
+        );
+        check(json!({"ref": "a"}), "conditions", "expected a sequence");
+    }
+
+    #[test]
+    fn integers_stay_exact() {
+        let read = conditions(
+            json!([{"ref": "a", "op": "in", "values": [18_446_744_073_709_551_615_u64, -1, 0.5]}]),
+        );
+        let expected = [Number::UInt(u64::MAX), Number::Int(-1), Number::Float(0.5)].map(Scalar::Number);
+        assert_eq!(read.unwrap()[0].values.as_deref(), Some(&expected[..]));
+    }
+}

@@ -1,0 +1,109 @@
+//! The tools as they are listed.
+
+use rmcp::model::{Tool as Listed, ToolAnnotations};
+use schemars::JsonSchema;
+use tracewarden_service::Tool;
+
+use crate::tools::{
+    compare_traces, critical_path, explain_access, field_values, filter_schema, get_spans, get_trace,
+    query_traces, trace_stats,
+};
+
+/// A tool as clients list it.
+pub(crate) fn listed(tool: Tool) -> Listed {
+    use Tool::{
+        CompareTraces, CriticalPath, ExplainAccess, FieldValues, FilterSchema, GetSpans, GetTrace,
+        QueryTraces, TraceStats,
+    };
+    match tool {
+        FilterSchema => of::<filter_schema::Arguments, filter_schema::Answer>(
+            tool,
+            "Fields of filters",
+            "Fields that conditions and group_by can name, with the operators of each type and an example.",
+        ),
+        FieldValues => of::<field_values::Arguments, field_values::Answer>(
+            tool,
+            "Values of a field",
+            "Most frequent values of a field in the newest traces that you may read, for use in conditions.",
+        ),
+        TraceStats => of::<trace_stats::Arguments, trace_stats::Answer>(
+            tool,
+            "Statistics of traces",
+            "Counts, error rates and duration percentiles over all matching traces, by up to two fields. Start here to find where \
+             errors or slowness are.",
+        ),
+        QueryTraces => of::<query_traces::Arguments, query_traces::Answer>(
+            tool,
+            "Search traces",
+            "Traces that match all conditions, newest first, a summary each, with the ids of matched spans.",
+        ),
+        GetTrace => of::<get_trace::Arguments, get_trace::Answer>(
+            tool,
+            "Look at a trace",
+            "One trace: outline (folded tree), errors (where they came from), slowest (what took time) or full (all values, paged).",
+        ),
+        GetSpans => of::<get_spans::Arguments, get_spans::Answer>(
+            tool,
+            "Spans in full",
+            "Up to 20 spans of a trace with all attributes and events; long values cut.",
+        ),
+        CriticalPath => of::<critical_path::Arguments, critical_path::Answer>(
+            tool,
+            "Critical path",
+            "Which spans decided how long a trace took, longest first.",
+        ),
+        CompareTraces => of::<compare_traces::Arguments, compare_traces::Answer>(
+            tool,
+            "Compare two traces",
+            "What differs between two traces, by kind of work: numbers, errors, time.",
+        ),
+        ExplainAccess => of::<explain_access::Arguments, explain_access::Answer>(
+            tool,
+            "Your access",
+            "What your roles open, in words; with trace_id, why that trace is open to you.",
+        ),
+    }
+}
+
+fn of<Arguments: JsonSchema + 'static, Answer: JsonSchema + 'static>(
+    tool: Tool,
+    title: &str,
+    description: &'static str,
+) -> Listed {
+    let annotations = ToolAnnotations::with_title(title)
+        .read_only(true)
+        .destructive(false)
+        .idempotent(true)
+        .open_world(false);
+    let mut listed = Listed::default();
+    listed.name = tool.name().into();
+    listed.description = Some(description.into());
+    listed
+        .with_title(title)
+        .with_annotations(annotations)
+        .with_input_schema::<Arguments>()
+        .with_output_schema::<Answer>()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_tool_is_listed_as_read_only_with_both_schemas() {
+        let mut taken = 0;
+        for tool in Tool::ALL {
+            let listed = listed(tool);
+            assert_eq!(listed.name, tool.name());
+            assert_eq!(listed.annotations.as_ref().and_then(|hints| hints.read_only_hint), Some(true));
+            assert_eq!(listed.input_schema["type"], "object");
+            assert_eq!(listed.input_schema["additionalProperties"], false, "{}", listed.name);
+            assert_eq!(listed.output_schema.as_ref().unwrap()["type"], "object");
+            // What a model is shown of it.
+            let shown = serde_json::json!({"name": listed.name, "description": listed.description, "parameters": listed.input_schema});
+            taken += tiktoken_rs::o200k_base_singleton().encode_ordinary(&shown.to_string()).len();
+        }
+        println!("the list of tools takes {taken} tokens");
+        assert!(taken < 3_500, "{taken}");
+    }
+}

@@ -1,0 +1,191 @@
+//! What an agent is told when a call fails: what is wrong, where, and what to do instead, so that it needs one more call and
+//! not a guess.
+
+use rmcp::model::{CallToolResult, ContentBlock};
+use tracewarden_service::{Outcome, ServiceError};
+
+use crate::span_text::one_line;
+use crate::tokens::tokens;
+
+/// A call that failed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Failure {
+    code: &'static str,
+    /// Where and what, each with the argument that it is about, if it is about one.
+    causes: Vec<(String, String)>,
+    advice: Option<&'static str>,
+    /// How it ended, where no record says it yet.
+    unrecorded: Option<Outcome>,
+}
+
+/// More causes than these repeat themselves.
+const MAX_CAUSES: usize = 5;
+/// Arguments are quoted as they were sent; an answer must stay small.
+const MAX_CAUSE_CHARACTERS: usize = 400;
+/// What a failure may take, some of the least answer being what surrounds it.
+const MOST_TOKENS: usize = 900;
+
+impl Failure {
+    /// An argument is not what the tool takes.
+    pub(crate) fn argument(argument: &str, detail: impl Into<String>) -> Self {
+        let causes = vec![(argument.to_owned(), detail.into())];
+        Self { code: "invalid_request", causes, advice: None, unrecorded: Some(Outcome::Failed) }
+    }
+
+    /// A fault of ours.
+    pub(crate) fn internal(what: &'static str) -> Self {
+        tracing::error!(what, "a tool failed");
+        let causes = vec![(String::new(), "something went wrong".to_owned())];
+        Self { code: "internal", causes, advice: None, unrecorded: None }
+    }
+
+    /// The same, of a call whose read is on record: what is refused is only how its answer should be.
+    pub(crate) fn after_reading(self) -> Self {
+        Self { unrecorded: None, ..self }
+    }
+
+    /// The same, refused before any use case saw the call.
+    pub(crate) fn denying(self) -> Self {
+        Self { unrecorded: Some(Outcome::Denied), ..self }
+    }
+
+    /// How it ended, where no record says it yet.
+    pub(crate) fn unrecorded(&self) -> Option<Outcome> {
+        self.unrecorded
+    }
+
+    /// The same, about this argument where it is about none.
+    pub(crate) fn about(mut self, name: &str) -> Self {
+        for (argument, _) in &mut self.causes {
+            if argument.is_empty() {
+                *argument = name.to_owned();
+            }
+        }
+        self
+    }
+
+    /// The machine-readable kind, as in the REST API.
+    pub(crate) fn code(&self) -> &'static str {
+        self.code
+    }
+
+    /// All of it as text, no larger than the smallest answer may be.
+    pub(crate) fn text(&self) -> String {
+        let lengths = [MAX_CAUSE_CHARACTERS, MAX_CAUSE_CHARACTERS / 4, MAX_CAUSE_CHARACTERS / 16];
+        let texts = lengths.map(|characters| self.within(characters));
+        let [.., shortest] = &texts;
+        texts.iter().find(|text| tokens(text) <= MOST_TOKENS).unwrap_or(shortest).clone()
+    }
+
+    fn within(&self, characters: usize) -> String {
+        let mut text = format!("error {}:", self.code);
+        for (argument, detail) in self.causes.iter().take(MAX_CAUSES) {
+            let detail = one_line(detail, characters);
+            let separator = if self.causes.len() > 1 { "\n- " } else { " " };
+            text.push_str(separator);
+            if !argument.is_empty() {
+                text.push_str(&format!("{}: ", one_line(argument, characters.min(100))));
+            }
+            text.push_str(&detail);
+        }
+        if self.causes.len() > MAX_CAUSES {
+            text.push_str(&format!("\n- and {} more", self.causes.len() - MAX_CAUSES));
+        }
+        if let Some(advice) = self.advice {
+            text.push_str(&format!("\n{advice}"));
+        }
+        text
+    }
+
+    /// As a tool's result, which a model sees.
+    pub(crate) fn result(&self) -> CallToolResult {
+        CallToolResult::error(vec![ContentBlock::text(self.text())])
+    }
+}
+
+/// A JSON Pointer into a request of the REST API as the name of the argument that it is about.
+fn argument(pointer: &str) -> String {
+    let pointer = pointer.strip_prefix("/filter").unwrap_or(pointer);
+    let mut name = String::new();
+    for part in pointer.split('/').filter(|part| !part.is_empty()) {
+        if part.bytes().all(|byte| byte.is_ascii_digit()) {
+            name.push_str(&format!("[{part}]"));
+        } else {
+            if !name.is_empty() {
+                name.push('.');
+            }
+            name.push_str(part);
+        }
+    }
+    name
+}
+
+impl From<ServiceError> for Failure {
+    fn from(error: ServiceError) -> Self {
+        if let Some(inside) = error.inside() {
+            tracing::warn!(code = error.code(), inside, "a call of a tool failed");
+        }
+        let causes = match error.errors() {
+            [] => vec![(String::new(), error.detail())],
+            errors => errors.iter().map(|error| (argument(&error.pointer), error.detail.clone())).collect(),
+        };
+        // Use cases record what they refuse.
+        Self { code: error.code(), causes, advice: advice(error.code()), unrecorded: None }
+    }
+}
+
+/// What to do about it, where the error's own text does not say.
+fn advice(code: &str) -> Option<&'static str> {
+    Some(match code {
+        "unknown_field" | "not_filterable" => "svc_filter_schema lists the fields that there are.",
+        "operator_not_allowed" | "value_type" | "value_count" => {
+            "svc_filter_schema lists the operators of each type, with an example of each."
+        }
+        "invalid_window" => "`from` must be before `to`; or use `last`, such as \"1h\".",
+        "invalid_cursor" | "cursor_filter_mismatch" => {
+            "Repeat the call that gave the cursor, with the arguments that its answer holds under `next`, or leave `cursor` out to begin anew."
+        }
+        "trace_not_found" => {
+            "Either there is no such trace, or your access does not open it; nobody can tell which. svc_query_traces lists the traces that you may read."
+        }
+        "not_bound" => "No table of traces is connected yet; an administrator does that.",
+        "schema_changed" | "policy_broken" => {
+            "An administrator has to mend this; nothing is shown until then."
+        }
+        "forbidden" => "The key was made for other tools; its owner can make another.",
+        "too_many_queries" => "Wait a second, and call one tool at a time.",
+        "unavailable" | "trace_store_error" => "Try again in some seconds.",
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pointers_become_arguments() {
+        let check = |pointer: &str, name: &str| assert_eq!(argument(pointer), name);
+        check("/filter/conditions/0/name", "conditions[0].name");
+        check("/filter/conditions/3/values/1", "conditions[3].values[1]");
+        check("/ref", "ref");
+        check("", "");
+    }
+
+    #[test]
+    fn many_causes_stay_short() {
+        let causes = (0..50).map(|at| (format!("conditions[{at}].name"), "x\n".repeat(10_000))).collect();
+        let failure =
+            Failure { code: "unknown_field", causes, advice: advice("unknown_field"), unrecorded: None };
+        let text = failure.text();
+        assert!(text.starts_with("error unknown_field:\n- conditions[0].name: x\\nx\\n"), "{text}");
+        assert!(
+            text.ends_with("- and 45 more\nsvc_filter_schema lists the fields that there are."),
+            "{text}"
+        );
+        assert!(text.lines().count() == 8 && text.len() < 4_000, "{} {}", text.lines().count(), text.len());
+        let causes = (0..5).map(|_| (String::new(), "🦀".repeat(1_000))).collect();
+        let text = Failure { causes, ..failure }.text();
+        assert!(tokens(&text) <= MOST_TOKENS, "{text}");
+    }
+}

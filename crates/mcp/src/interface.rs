@@ -1,0 +1,102 @@
+//! The interface over HTTP: stateless, and checked against pages of other sites.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::Request;
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse as _, Response};
+use http::{StatusCode, header};
+use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
+use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
+use tracewarden_service::Service;
+
+use crate::client_name::carry;
+use crate::server::Server;
+
+/// Bodies above this size are refused, as in the REST API.
+const MAX_BODY_BYTES: usize = 1024 * 1024;
+
+/// Names of this machine to itself.
+const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
+
+/// What the interface is wired with.
+#[derive(Debug, Clone)]
+pub struct Interface {
+    /// Scheme, host and port under which people reach the service, without a trailing slash.
+    pub public_origin: String,
+    /// Further names that agents reach it under, with or without a port.
+    pub hosts: Vec<String>,
+}
+
+/// What answers under the path of the interface. Whoever serves it has authenticated the caller, and put the
+/// `Arc<Principal>` into the request's extensions.
+///
+/// A page of another site that a browser shows could resolve its own name to this service's address; so only the names in
+/// `interface` are answered, and only pages of the service's own origin.
+pub fn interface(service: Service, interface: Interface) -> Router {
+    let origin: Arc<str> = interface.public_origin.as_str().into();
+    let host = interface.public_origin.split_once("://").map_or("", |(_, host)| host);
+    let hosts = LOOPBACK.into_iter().map(str::to_owned).chain([host.to_owned()]).chain(interface.hosts);
+    let config = StreamableHttpServerConfig::default()
+        .with_legacy_session_mode(false)
+        .with_json_response(true)
+        .with_sse_retry(None)
+        .with_max_request_body_bytes(MAX_BODY_BYTES)
+        .with_allowed_hosts(hosts)
+        .with_allowed_origins([with_port(&interface.public_origin)]);
+    let server = Server { service, origin };
+    let answering = StreamableHttpService::new(
+        move || Ok(server.clone()),
+        Arc::new(NeverSessionManager::default()),
+        config,
+    );
+    Router::new()
+        .fallback_service(answering)
+        .layer(middleware::from_fn(carry))
+        .layer(middleware::from_fn(explained))
+}
+
+/// Says what can be done where the library only refuses.
+async fn explained(request: Request, next: Next) -> Response {
+    let json = request
+        .headers()
+        .get(header::CONTENT_TYPE)
+        .is_some_and(|kind| kind.as_bytes().starts_with(b"application/json"));
+    let response = next.run(request).await;
+    match response.status() {
+        StatusCode::FORBIDDEN => (StatusCode::FORBIDDEN, NOT_OF_THIS_SERVICE).into_response(),
+        // It takes whatever it cannot read for another type.
+        StatusCode::UNSUPPORTED_MEDIA_TYPE if json => (StatusCode::BAD_REQUEST, NO_MESSAGE).into_response(),
+        _ => response,
+    }
+}
+
+const NOT_OF_THIS_SERVICE: &str = "`Host` or `Origin` is not one of this service: agents reach it under the name of `public_url`, \
+     the names of loopback and those in the setting `mcp_hosts`, and pages under `public_url` alone";
+const NO_MESSAGE: &str = "the body is no JSON-RPC 2.0 message: one object with `jsonrpc`, `id`, `method` and `params`; batches are not taken";
+
+/// An origin without a port stands for its scheme's alone.
+fn with_port(origin: &str) -> String {
+    let (scheme, host) = origin.split_once("://").unwrap_or(("", origin));
+    let has_port =
+        host.rsplit_once(':').is_some_and(|(_, port)| port.bytes().all(|byte| byte.is_ascii_digit()));
+    match (has_port, scheme) {
+        (false, "https") => format!("{origin}:443"),
+        (false, "http") => format!("{origin}:80"),
+        _ => origin.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_origin_names_its_port() {
+        let check = |origin: &str, full: &str| assert_eq!(with_port(origin), full);
+        check("https://traces.example.com", "https://traces.example.com:443");
+        check("http://[::1]", "http://[::1]:80");
+        check("http://127.0.0.1:8080", "http://127.0.0.1:8080");
+    }
+}

@@ -1,0 +1,71 @@
+//! Durations and times as agents read them.
+
+use tracewarden_model::Timestamp;
+
+/// Milliseconds to a microsecond's precision.
+pub(crate) fn milliseconds(nanos: i64) -> f64 {
+    (nanos as f64 / 1_000.0).round() / 1_000.0
+}
+
+/// In the largest unit of which there is at least one, with three digits.
+pub(crate) fn lasting(nanos: i64) -> String {
+    const UNITS: [(f64, &str); 5] = [(3_600e9, "h"), (60e9, "min"), (1e9, "s"), (1e6, "ms"), (1e3, "µs")];
+    if nanos == 0 {
+        return "0".to_owned();
+    }
+    let nanos = nanos as f64;
+    let unit = UNITS.into_iter().find(|(unit, _)| nanos >= *unit);
+    unit.map_or_else(|| format!("{nanos}ns"), |(unit, name)| format!("{}{name}", digits(nanos / unit)))
+}
+
+fn digits(value: f64) -> String {
+    let text = if value >= 100.0 {
+        return format!("{value:.0}");
+    } else if value >= 10.0 {
+        format!("{value:.1}")
+    } else {
+        format!("{value:.2}")
+    };
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+/// A share of a whole, to four digits.
+pub(crate) fn share(part: u64, whole: u64) -> f64 {
+    if whole == 0 { 0.0 } else { (part as f64 / whole as f64 * 10_000.0).round() / 10_000.0 }
+}
+
+/// In percent.
+pub(crate) fn percent(share: f64) -> String {
+    format!("{}%", digits(share * 100.0))
+}
+
+/// To the millisecond, which is enough to find a trace by.
+pub(crate) fn at(time: Timestamp) -> String {
+    const MILLISECOND: i64 = 1_000_000;
+    let over = time.as_nanos().rem_euclid(MILLISECOND);
+    time.saturating_sub(over).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_have_three_digits() {
+        let check = |nanos: i64, text: &str| assert_eq!(lasting(nanos), text);
+        check(0, "0");
+        check(999, "999ns");
+        check(1_500, "1.5µs");
+        check(12_345_678, "12.3ms");
+        check(100_000_000, "100ms");
+        check(1_234_000_000, "1.23s");
+        check(90_000_000_000, "1.5min");
+        check(7_200_000_000_000, "2h");
+        assert_eq!((milliseconds(1_234_567), milliseconds(1)), (1.235, 0.0));
+        assert_eq!((share(1, 3), share(1, 0), percent(share(1, 3)).as_str()), (0.3333, 0.0, "33.3%"));
+        assert_eq!(
+            at(Timestamp::parse("2026-11-22T08:00:00.123456789Z").unwrap()),
+            "2026-11-22T08:00:00.123Z"
+        );
+    }
+}

@@ -1,0 +1,260 @@
+//! The protocol's server: one for each request, holding nothing that outlives it.
+
+use std::borrow::Cow;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use http::request::Parts;
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, CallToolResult, CustomRequest, CustomResult, DiscoverResult,
+    ErrorCode, ErrorData, Implementation, InitializeRequestParams, InitializeResult, JsonObject,
+    ListToolsResult, PaginatedRequestParams, ProtocolVersion, ServerCapabilities, ServerConfig,
+    Tool as Listed,
+};
+use rmcp::service::RequestContext;
+use rmcp::{RoleServer, ServerHandler};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use tracewarden_model::nearest::nearest;
+use tracewarden_service::{Outcome, Principal, Service, Tool, ToolCall};
+use tracing::Instrument as _;
+
+use crate::arguments::read;
+use crate::catalogue;
+use crate::client_name::{ClientName, Introduced, full_name};
+use crate::failure::Failure;
+use crate::instructions::instructions;
+use crate::span_text::one_line;
+use crate::tools::{
+    Context, compare_traces, critical_path, explain_access, field_values, filter_schema, get_spans,
+    get_trace, query_traces, trace_stats,
+};
+
+/// Answers the requests of one HTTP request.
+#[derive(Clone)]
+pub(crate) struct Server {
+    pub(crate) service: Service,
+    /// Where people reach the service, without a trailing slash.
+    pub(crate) origin: Arc<str>,
+}
+
+/// Revisions of the protocol that are spoken.
+const VERSIONS: [ProtocolVersion; 4] = [
+    ProtocolVersion::V_2025_03_26,
+    ProtocolVersion::V_2025_06_18,
+    ProtocolVersion::V_2025_11_25,
+    ProtocolVersion::V_2026_07_28,
+];
+
+/// The HTTP request that a message came in.
+fn request(context: &RequestContext<RoleServer>) -> Result<&Parts, ErrorData> {
+    context.extensions.get::<Parts>().ok_or_else(|| ErrorData::internal_error("no request", None))
+}
+
+/// Who calls, as the gate before this found out.
+fn caller(parts: &Parts) -> Result<Arc<Principal>, ErrorData> {
+    parts
+        .extensions
+        .get::<Arc<Principal>>()
+        .cloned()
+        .ok_or_else(|| ErrorData::internal_error("no caller", None))
+}
+
+impl Server {
+    fn config(&self) -> ServerConfig {
+        let mut config = ServerConfig::new(ServerCapabilities::builder().enable_tools().build());
+        config.server_info =
+            Implementation::new("tracewarden", env!("CARGO_PKG_VERSION")).with_title("Tracewarden");
+        config
+    }
+
+    /// The same, as it is told to one caller at one time.
+    fn introduction(&self, principal: &Principal) -> ServerConfig {
+        let mut config = self.config();
+        config.instructions = Some(instructions(self.service.now(), principal.username()));
+        config
+    }
+
+    /// Calls a tool that the caller may call. A failure has been recorded by the use case that it came from, or else is
+    /// recorded here.
+    async fn call(
+        &self,
+        principal: &Principal,
+        tool: Tool,
+        sent: Option<JsonObject>,
+    ) -> Result<CallToolResult, Failure> {
+        let result = match principal.require_tool(Some(tool)) {
+            Ok(()) => self.run(principal, tool, sent).await,
+            Err(error) => Err(Failure::from(error).denying()),
+        };
+        if let Err(failure) = &result
+            && let Some(outcome) = failure.unrecorded()
+        {
+            self.service.note_refused_tool_call(principal, Some(tool), failure.code(), outcome).await;
+        }
+        result
+    }
+
+    async fn run(
+        &self,
+        principal: &Principal,
+        tool: Tool,
+        sent: Option<JsonObject>,
+    ) -> Result<CallToolResult, Failure> {
+        let as_sent = &Value::Object(sent.clone().unwrap_or_default());
+        let context =
+            &Context { service: &self.service, principal, origin: &self.origin, tool, sent: as_sent };
+        let call = match tool {
+            Tool::FilterSchema => begun(filter_schema::call, context, sent),
+            Tool::FieldValues => begun(field_values::call, context, sent),
+            Tool::TraceStats => begun(trace_stats::call, context, sent),
+            Tool::QueryTraces => begun(query_traces::call, context, sent),
+            Tool::GetTrace => begun(get_trace::call, context, sent),
+            Tool::GetSpans => begun(get_spans::call, context, sent),
+            Tool::CriticalPath => begun(critical_path::call, context, sent),
+            Tool::CompareTraces => begun(compare_traces::call, context, sent),
+            Tool::ExplainAccess => begun(explain_access::call, context, sent),
+        };
+        call?.await
+    }
+}
+
+/// A call of a tool, with its arguments read. Apart from the others: side by side in one function, what each of them needs
+/// while it runs would be taken from the stack for all of them at once.
+fn begun<'a, Arguments, Call>(
+    tool: impl FnOnce(&'a Context<'a>, Arguments) -> Call,
+    context: &'a Context<'a>,
+    sent: Option<JsonObject>,
+) -> Result<BoxFuture<'a, Result<CallToolResult, Failure>>, Failure>
+where
+    Arguments: DeserializeOwned,
+    Call: Future<Output = Result<CallToolResult, Failure>> + Send + 'a,
+{
+    Ok(tool(context, read(sent)?).boxed())
+}
+
+impl ServerHandler for Server {
+    fn get_info(&self) -> ServerConfig {
+        self.config()
+    }
+
+    async fn initialize(
+        &self,
+        sent: InitializeRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<InitializeResult, ErrorData> {
+        let parts = request(&context)?;
+        if let Some(introduced) = parts.extensions.get::<Introduced>() {
+            introduced.say(&sent.client_info);
+        }
+        let negotiated = self.negotiate_initialize(&sent)?;
+        let mut introduction = self.introduction(caller(parts)?.as_ref());
+        introduction.protocol_version = negotiated.protocol_version;
+        Ok(introduction)
+    }
+
+    async fn discover(&self, context: RequestContext<RoleServer>) -> Result<DiscoverResult, ErrorData> {
+        let introduction = self.introduction(caller(request(&context)?)?.as_ref());
+        let versions = self.supported_protocol_versions().into_owned();
+        Ok(DiscoverResult::from_server_info(versions, introduction))
+    }
+
+    /// Those that the caller's key is good for.
+    async fn list_tools(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        let caller = caller(request(&context)?)?;
+        let allowed = Tool::ALL.into_iter().filter(|tool| caller.require_tool(Some(*tool)).is_ok());
+        Ok(ListToolsResult::with_all_items(allowed.map(catalogue::listed).collect()))
+    }
+
+    /// Those in which a client needs to say nothing before it calls, or at least nothing that has to be kept.
+    fn supported_protocol_versions(&self) -> Cow<'static, [ProtocolVersion]> {
+        Cow::Borrowed(&VERSIONS)
+    }
+
+    /// What the library could not read as any request that it knows.
+    async fn on_custom_request(
+        &self,
+        sent: CustomRequest,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CustomResult, ErrorData> {
+        if sent.method != "tools/call" {
+            return Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, one_line(&sent.method, 100), None));
+        }
+        let params = sent.params.unwrap_or_default();
+        let name = params.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
+        let arguments = params.get("arguments").cloned().unwrap_or_default();
+        let tool = Tool::parse(&name);
+        let principal = caller(request(&context)?)?.calling(ToolCall { tool: name, arguments, client: None });
+        self.service.note_refused_tool_call(&principal, tool, "invalid_request", Outcome::Failed).await;
+        let detail = "a call has a `name`, and `arguments` that are an object";
+        Err(ErrorData::invalid_params(detail, None))
+    }
+
+    fn get_tool(&self, name: &str) -> Option<Listed> {
+        Tool::parse(name).map(catalogue::listed)
+    }
+
+    async fn call_tool(
+        &self,
+        called: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let parts = request(&context)?;
+        let carried = || parts.extensions.get::<ClientName>().map(|name| name.0.clone());
+        let client = context.meta.client_info().as_ref().map(full_name).or_else(carried);
+        let principal = caller(parts)?.calling(ToolCall {
+            tool: called.name.to_string(),
+            arguments: Value::Object(called.arguments.clone().unwrap_or_default()),
+            client,
+        });
+        let Some(tool) = Tool::parse(&called.name) else {
+            return Err(self.no_such_tool(&principal, &called.name).await);
+        };
+        let info = principal.request_info();
+        let span = tracing::info_span!("tool", name = tool.name(), request_id = %info.request_id, user_id = principal.user_id());
+        let call = answered(self.call(&principal, tool, called.arguments)).instrument(span);
+        tokio::select! {
+            // Whoever went away needs no answer; what runs for it in the trace store ends with it.
+            () = context.ct.cancelled() => Err(ErrorData::internal_error("cancelled", None)),
+            result = call => Ok(result.into()),
+        }
+    }
+}
+
+impl Server {
+    async fn no_such_tool(&self, principal: &Principal, name: &str) -> ErrorData {
+        self.service.note_refused_tool_call(principal, None, "unknown_tool", Outcome::Failed).await;
+        let known = Tool::ALL.map(Tool::name);
+        let near = nearest(name, known);
+        let meant = near.first().map_or_else(|| ".".to_owned(), |near| format!("; did you mean `{near}`?"));
+        let name = one_line(name, 100);
+        ErrorData::invalid_params(format!("no tool `{name}`{meant} There are {}", known.join(", ")), None)
+    }
+}
+
+/// What a call ends with, even if that is a panic: that would leave the client waiting, since the task that dies of it is
+/// not the one that answers.
+async fn answered(call: impl Future<Output = Result<CallToolResult, Failure>>) -> CallToolResult {
+    let ended = AssertUnwindSafe(call).catch_unwind().await;
+    let result = ended.unwrap_or_else(|_| Err(Failure::internal("a tool panicked")));
+    result.unwrap_or_else(|failure| failure.result())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_panic_is_an_answer_that_tells_nothing() {
+        let result = answered(async { panic!("with a secret") }).await;
+        assert_eq!(result.is_error, Some(true));
+        let text = serde_json::to_string(&result).unwrap();
+        assert!(text.contains("error internal: something went wrong") && !text.contains("secret"), "{text}");
+    }
+}

@@ -1,0 +1,149 @@
+//! `svc_compare_traces`: what one trace did that another did not, or took longer for.
+
+use rmcp::model::CallToolResult;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use tracewarden_service::Tool;
+
+use super::{BREVITIES, Brevity, Context, Opened, Totals, busy, left_out};
+use crate::answer::{Budget, Next, Rendered, said};
+use crate::failure::Failure;
+use crate::numbers::{lasting, milliseconds};
+use crate::span_text::{fenced, one_line};
+use crate::trace::compare::{Difference, Side, differences};
+
+/// Arguments.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Arguments {
+    /// The one to compare with, e.g. one that went well.
+    first_trace_id: String,
+    /// The one to explain.
+    second_trace_id: String,
+    /// Most tokens of the answer, 1000 to 20000. Default 3000.
+    max_tokens: Option<u32>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+struct Kind {
+    service: String,
+    /// Operation; numbers in it are #.
+    name: String,
+    first: Numbers,
+    second: Numbers,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+struct Numbers {
+    spans: usize,
+    errors: usize,
+    /// Time that they took by themselves.
+    own_ms: f64,
+}
+
+impl From<Side> for Numbers {
+    fn from(side: Side) -> Self {
+        Self { spans: side.count, errors: side.errors, own_ms: milliseconds(side.own) }
+    }
+}
+
+/// The answer.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Answer {
+    first: Totals,
+    second: Totals,
+    /// Kinds of work that are not the same in both: those with other errors first, then by how much time differs.
+    differences: Vec<Kind>,
+    returned: usize,
+    total: usize,
+    truncated: bool,
+    next: Vec<Next>,
+}
+
+pub(crate) async fn call(context: &Context<'_>, arguments: Arguments) -> Result<CallToolResult, Failure> {
+    let budget = Budget::of(arguments.max_tokens)?;
+    let Arguments { first_trace_id, second_trace_id, .. } = arguments;
+    let about = |argument: &'static str| move |failure: Failure| failure.about(argument);
+    let first = context.open(&first_trace_id, None).await.map_err(about("first_trace_id"))?;
+    let second = context.open(&second_trace_id, None).await.map_err(about("second_trace_id"))?;
+    let result = busy(|| rendered(context, budget, &first, &second));
+    first.trace.close().await?;
+    second.trace.close().await?;
+    result
+}
+
+fn rendered(
+    context: &Context<'_>,
+    budget: Budget,
+    first: &Opened,
+    second: &Opened,
+) -> Result<CallToolResult, Failure> {
+    let found = differences(&first.tree, &second.tree);
+    let unseen = first.left_out() + second.left_out();
+    let render = |count: usize, brevity: Brevity| {
+        let mut next = Vec::new();
+        // Two traces' totals fill a small answer.
+        if brevity.names_services() {
+            let arguments = json!({ "trace_id": second.summary.trace_id });
+            next.push(Next { to: "see where the second went", tool: Tool::GetTrace.name(), arguments });
+        }
+        if count < found.len() && budget.can_grow() {
+            next.push(context.larger());
+        }
+        let answer = Answer {
+            first: Totals::of(&first.summary, brevity),
+            second: Totals::of(&second.summary, brevity),
+            differences: found.iter().take(count).map(|difference| kind(difference, brevity)).collect(),
+            returned: count,
+            total: found.len(),
+            truncated: count < found.len() || unseen > 0,
+            next: context.offered(next),
+        };
+        Rendered::new(text(&answer, &found, first, second), &answer)
+    };
+    budget.fit_briefly(&BREVITIES, found.len(), render)
+}
+
+fn kind(difference: &Difference, brevity: Brevity) -> Kind {
+    Kind {
+        service: one_line(&difference.service, brevity.name),
+        name: one_line(&difference.name, brevity.name),
+        first: difference.first.into(),
+        second: difference.second.into(),
+    }
+}
+
+fn text(answer: &Answer, found: &[Difference], first: &Opened, second: &Opened) -> String {
+    let mut lines = vec![
+        format!("first:  {}", answer.first.text(first.summary.duration_nanos)),
+        format!("second: {}", answer.second.text(second.summary.duration_nanos)),
+    ];
+    lines.extend(answer.differences.iter().zip(found).map(|(kind, exact)| {
+        let side = |side: &Side| match side.count {
+            0 => "none".to_owned(),
+            count => {
+                let errors =
+                    if side.errors > 0 { format!(", {} failed", side.errors) } else { String::new() };
+                format!("×{count} {}{errors}", lasting(side.own))
+            }
+        };
+        format!(
+            "{}: {} | first {} | second {}",
+            kind.service,
+            kind.name,
+            side(&exact.first),
+            side(&exact.second)
+        )
+    }));
+    let mut text = "what differs, by kind of work (times without what was called):\n".to_owned();
+    text.push_str(&fenced(&lines));
+    if answer.returned < answer.total {
+        text.push_str(&format!("{} of {} differences shown\n", answer.returned, answer.total));
+    }
+    if answer.total == 0 {
+        text.push_str("nothing differs in number, errors and times\n");
+    }
+    text.push_str(&left_out(first.left_out() + second.left_out()));
+    text + &said(&answer.next)
+}

@@ -1,0 +1,163 @@
+//! `svc_critical_path`: which spans decided how long a trace took.
+
+use std::collections::HashMap;
+
+use rmcp::model::CallToolResult;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use tracewarden_service::Tool;
+
+use super::{BREVITIES, Brevity, Context, Opened, Totals, busy, left_out};
+use crate::answer::{Budget, Next, Rendered, said};
+use crate::failure::Failure;
+use crate::numbers::{lasting, milliseconds, percent};
+use crate::span_text::{fenced, one_line};
+use crate::trace::critical_path::critical_path;
+use crate::trace::tree::{Tree, kind};
+
+/// Arguments.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Arguments {
+    trace_id: String,
+    /// Most tokens of the answer, 1000 to 20000. Default 3000.
+    max_tokens: Option<u32>,
+}
+
+/// Spans of a kind on the path.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+struct Step {
+    service: String,
+    name: String,
+    /// The one that was on the path longest.
+    span_id: String,
+    /// Spans of the kind that were on the path.
+    spans: usize,
+    /// Time on the path.
+    path_ms: f64,
+    /// Share of the whole path, 0 to 1.
+    share: f64,
+    #[serde(skip)]
+    nanos: i64,
+}
+
+/// The answer.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Answer {
+    trace: Totals,
+    /// What the trace waited for, longest first: at each moment the span that the end of the trace hung on.
+    steps: Vec<Step>,
+    returned: usize,
+    total: usize,
+    truncated: bool,
+    next: Vec<Next>,
+}
+
+pub(crate) async fn call(context: &Context<'_>, arguments: Arguments) -> Result<CallToolResult, Failure> {
+    let budget = Budget::of(arguments.max_tokens)?;
+    let opened = context.open(&arguments.trace_id, None).await?;
+    let result = busy(|| rendered(context, budget, &opened));
+    opened.trace.close().await?;
+    result
+}
+
+fn rendered(context: &Context<'_>, budget: Budget, opened: &Opened) -> Result<CallToolResult, Failure> {
+    let summary = &opened.summary;
+    let steps = steps(&opened.tree);
+    let render = |count: usize, brevity: Brevity| {
+        let mut next = Vec::new();
+        let first: Vec<&str> = steps.iter().take(count.min(3)).map(|step| step.span_id.as_str()).collect();
+        if !first.is_empty() {
+            next.push(Next {
+                to: "see what the longest say",
+                tool: Tool::GetSpans.name(),
+                arguments: json!({ "trace_id": summary.trace_id, "span_ids": first }),
+            });
+        }
+        if count < steps.len() && budget.can_grow() {
+            next.push(context.larger());
+        }
+        let answer = Answer {
+            trace: Totals::of(summary, brevity),
+            steps: steps.iter().take(count).map(|step| step.shown(brevity)).collect(),
+            returned: count,
+            total: steps.len(),
+            truncated: count < steps.len() || opened.left_out() > 0,
+            next: context.offered(next),
+        };
+        Rendered::new(text(&answer, summary.duration_nanos, opened.left_out()), &answer)
+    };
+    budget.fit_briefly(&BREVITIES, steps.len(), render)
+}
+
+impl Step {
+    fn shown(&self, brevity: Brevity) -> Self {
+        let short = |name: &str| one_line(name, brevity.name);
+        let span_id = one_line(&self.span_id, 64);
+        Self { service: short(&self.service), name: short(&self.name), span_id, ..self.clone() }
+    }
+}
+
+fn steps(tree: &Tree) -> Vec<Step> {
+    // Of each span, how long it was on the path.
+    let mut times: HashMap<usize, i64> = HashMap::new();
+    for part in critical_path(tree) {
+        *times.entry(part.span).or_default() += part.to.saturating_sub(part.from);
+    }
+    let whole = times.values().copied().fold(0, i64::saturating_add).max(1);
+    let mut spans: Vec<(usize, i64)> = times.into_iter().collect();
+    spans.sort_by_key(|(span, nanos)| (std::cmp::Reverse(*nanos), *span));
+    let mut steps: Vec<Step> = Vec::new();
+    let mut places: HashMap<(String, String), usize> = HashMap::new();
+    for (place, nanos) in spans {
+        let Some(span) = tree.spans.get(place) else { continue };
+        let known = *places.entry(kind(span)).or_insert(steps.len());
+        match steps.get_mut(known) {
+            Some(step) => {
+                step.spans += 1;
+                step.nanos = step.nanos.saturating_add(nanos);
+            }
+            None => steps.push(Step {
+                service: span.service.clone().unwrap_or_default(),
+                name: span.name.clone().unwrap_or_default(),
+                span_id: span.span_id.clone(),
+                spans: 1,
+                path_ms: 0.0,
+                share: 0.0,
+                nanos,
+            }),
+        }
+    }
+    steps.sort_by_key(|step| std::cmp::Reverse(step.nanos));
+    for step in &mut steps {
+        step.path_ms = milliseconds(step.nanos);
+        step.share = (step.nanos as f64 / whole as f64 * 10_000.0).round() / 10_000.0;
+    }
+    steps
+}
+
+fn text(answer: &Answer, duration: Option<i64>, unseen: u64) -> String {
+    let mut lines = vec![answer.trace.text(duration)];
+    lines.extend(answer.steps.iter().map(|step| {
+        let spans = if step.spans > 1 { format!(" in {} spans", step.spans) } else { String::new() };
+        format!(
+            "{} {} {}: {}{spans} [{}]",
+            percent(step.share),
+            lasting(step.nanos),
+            step.service,
+            step.name,
+            step.span_id
+        )
+    }));
+    let mut text = "critical path: what the end of the trace waited for, longest first\n".to_owned();
+    text.push_str(&fenced(&lines));
+    if answer.total == 0 {
+        text.push_str("nothing was waited for: the outermost spans have no duration\n");
+    }
+    if answer.returned < answer.total {
+        text.push_str(&format!("{} of {} kinds of spans shown\n", answer.returned, answer.total));
+    }
+    text.push_str(&left_out(unseen));
+    text + &said(&answer.next)
+}

@@ -1,0 +1,359 @@
+//! `svc_explain_access`: what the caller's access is made of, and why one trace is open to them.
+//!
+//! Of a trace that is not open, the same is said as by every other tool: an answer that explained why not would tell that
+//! there is one.
+
+use std::collections::BTreeMap;
+
+use rmcp::model::CallToolResult;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use tracewarden_model::AttributeValue;
+use tracewarden_service::{
+    ExplainedPolicy, Explanation, OwnAccess, OwnPolicy, PolicyExplanation, PolicyVerdict, SpanMention, Tool,
+};
+
+use super::{Context, counted, named_in};
+use crate::answer::{Budget, Next, Rendered, said};
+use crate::failure::Failure;
+use crate::span_text::{fenced, one_line};
+
+/// Arguments.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Arguments {
+    /// To learn why this trace is open to you too.
+    trace_id: Option<String>,
+    /// Most tokens of the answer, 1000 to 20000. Default 3000.
+    max_tokens: Option<u32>,
+}
+
+/// A policy of a role: one of the conditions of which any opens a trace.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Policy {
+    role: String,
+    title: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    description: Option<String>,
+    /// What any span of a trace must satisfy. Null: it is about fields that you may not filter by, or cannot be applied.
+    in_words: Option<String>,
+}
+
+/// A span that satisfies a policy.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Opening {
+    span_id: String,
+    /// "service: operation".
+    span: String,
+}
+
+/// A policy that opens the trace.
+#[derive(Debug, Serialize, JsonSchema)]
+struct OpenedBy {
+    /// Null for the key's own policy, which a trace must satisfy too.
+    role: Option<String>,
+    title: Option<String>,
+    /// Spans of the trace that satisfy it.
+    count: u64,
+    /// The first of them.
+    first: Vec<Opening>,
+}
+
+/// Why a trace is open.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Explained {
+    trace_id: String,
+    spans: u64,
+    summary: String,
+    opened_by: Vec<OpenedBy>,
+}
+
+/// Who the caller is.
+#[derive(Debug, Serialize, JsonSchema)]
+struct User {
+    username: String,
+    /// Roles that have a policy are under `policies`.
+    roles: Vec<String>,
+    role_count: usize,
+    /// Which policies can name, each in short.
+    attributes: BTreeMap<String, String>,
+    attribute_count: usize,
+}
+
+/// What the key takes away from its owner's access.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Narrowed {
+    /// A trace must satisfy this too. Null: it is about fields that you may not filter by, or cannot be applied.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
+    must_satisfy: Option<Option<String>>,
+    /// The only tools that it is good for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tools: Option<Vec<String>>,
+}
+
+/// The answer.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Answer {
+    user: User,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    key: Option<Narrowed>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    trace: Option<Explained>,
+    /// A trace is open when any of its spans satisfies any of these.
+    policies: Vec<Policy>,
+    /// Policies that are here or under `opened_by`, and that there are.
+    returned: usize,
+    total: usize,
+    truncated: bool,
+    next: Vec<Next>,
+}
+
+/// How much is said of each: characters, spans, entries of lists.
+#[derive(Debug, Clone, Copy)]
+struct Way {
+    name: usize,
+    description: usize,
+    words: usize,
+    spans: usize,
+    listed: usize,
+}
+
+/// What is tried until something fits.
+const WAYS: [Way; 3] = [
+    Way { name: 100, description: 300, words: 2_000, spans: 5, listed: 30 },
+    Way { name: 60, description: 100, words: 400, spans: 2, listed: 8 },
+    Way { name: 30, description: 0, words: 120, spans: 1, listed: 3 },
+];
+
+pub(crate) async fn call(context: &Context<'_>, arguments: Arguments) -> Result<CallToolResult, Failure> {
+    let budget = Budget::of(arguments.max_tokens)?;
+    let Context { service, principal, .. } = context;
+    let explanation = match &arguments.trace_id {
+        Some(trace_id) => Some(service.explain(principal, trace_id, None, None).await?),
+        None => None,
+    };
+    let access = service.own_access(principal).await?;
+    // Explaining a trace is on record already, as the read that it is.
+    if explanation.is_none() {
+        service.note_tool_call(principal, Tool::ExplainAccess).await?;
+    }
+    rendered(context, budget, &access, explanation.as_ref())
+}
+
+fn rendered(
+    context: &Context<'_>,
+    budget: Budget,
+    access: &OwnAccess,
+    explanation: Option<&Explanation>,
+) -> Result<CallToolResult, Failure> {
+    let opening: Vec<&ExplainedPolicy> = explanation
+        .map(|explanation| &explanation.policies)
+        .into_iter()
+        .flatten()
+        .filter(|policy| policy.explained.outcome == PolicyVerdict::Satisfied)
+        .collect();
+    let policies: Vec<(&str, &OwnPolicy)> = access
+        .roles
+        .iter()
+        .flat_map(|role| role.policies.iter().map(|policy| (role.name.as_str(), policy)))
+        .collect();
+    let total = opening.len() + policies.len();
+    let render = |count: usize, way: Way| {
+        let mut next = vec![match explanation {
+            Some(explanation) => Next {
+                to: "look at the trace",
+                tool: Tool::GetTrace.name(),
+                arguments: json!({ "trace_id": explanation.trace_id }),
+            },
+            None => Next {
+                to: "see which fields conditions can name",
+                tool: Tool::FilterSchema.name(),
+                arguments: json!({}),
+            },
+        }];
+        if count < total && budget.can_grow() {
+            next.push(context.larger());
+        }
+        // What was asked for comes first.
+        let opening = opening.get(..count.min(opening.len())).unwrap_or_default();
+        let others = policies.iter().take(count - opening.len());
+        let answer = Answer {
+            user: user(access, way),
+            key: key(access, way),
+            trace: explanation.map(|explanation| explained(explanation, opening, way)),
+            policies: others.map(|(role, policy)| shown(role, policy, way)).collect(),
+            returned: count,
+            total,
+            truncated: count < total,
+            next: context.offered(next),
+        };
+        Rendered::new(text(&answer), &answer)
+    };
+    budget.fit_briefly(&WAYS, total, render)
+}
+
+fn user(access: &OwnAccess, way: Way) -> User {
+    let user = &access.user;
+    let short = |name: &String| one_line(name, way.name);
+    let attributes = user.attributes.iter().take(way.listed);
+    User {
+        username: one_line(&user.username, 100),
+        roles: user.roles.iter().take(way.listed).map(short).collect(),
+        role_count: user.roles.len(),
+        attributes: attributes.map(|(name, value)| (short(name), attribute(value, way))).collect(),
+        attribute_count: user.attributes.len(),
+    }
+}
+
+/// A user's attribute: an administrator's text, or a list of them.
+fn attribute(value: &AttributeValue, way: Way) -> String {
+    match value {
+        AttributeValue::String(text) => one_line(text, way.name),
+        AttributeValue::Bool(value) => value.to_string(),
+        AttributeValue::Strings(list) => {
+            let first: Vec<String> =
+                list.iter().take(way.listed).map(|text| one_line(text, way.name)).collect();
+            match list.len().saturating_sub(first.len()) {
+                0 => first.join(", "),
+                more => format!("{} … and {more} more", first.join(", ")),
+            }
+        }
+    }
+}
+
+fn key(access: &OwnAccess, way: Way) -> Option<Narrowed> {
+    let must_satisfy = access.restriction.as_ref().map(|words| in_words(words.as_deref(), way));
+    let narrowed = Narrowed { must_satisfy, tools: access.tools.clone() };
+    (narrowed.must_satisfy.is_some() || narrowed.tools.is_some()).then_some(narrowed)
+}
+
+fn in_words(words: Option<&str>, way: Way) -> Option<String> {
+    words.map(|words| one_line(words, way.words))
+}
+
+fn shown(role: &str, policy: &OwnPolicy, way: Way) -> Policy {
+    let description = policy.description.as_deref().filter(|text| way.description > 0 && !text.is_empty());
+    Policy {
+        role: one_line(role, way.name),
+        title: one_line(&policy.title, way.name),
+        description: description.map(|text| one_line(text, way.description)),
+        in_words: in_words(policy.in_words.as_deref(), way),
+    }
+}
+
+fn explained(explanation: &Explanation, opening: &[&ExplainedPolicy], way: Way) -> Explained {
+    let mut opened_by: Vec<OpenedBy> = opening
+        .iter()
+        .map(|policy| {
+            let (role, title) = (one_line(&policy.role, way.name), one_line(&policy.title, way.name));
+            opened(Some((role, title)), &policy.explained, way)
+        })
+        .collect();
+    opened_by.extend(explanation.restriction.iter().map(|restriction| opened(None, restriction, way)));
+    Explained {
+        trace_id: one_line(&explanation.trace_id, 256),
+        spans: explanation.spans,
+        summary: one_line(&explanation.summary, 600),
+        opened_by,
+    }
+}
+
+fn opened(policy: Option<(String, String)>, explained: &PolicyExplanation, way: Way) -> OpenedBy {
+    let (role, title) = policy.unzip();
+    let first = explained
+        .spans
+        .iter()
+        .take(way.spans)
+        .map(|span| Opening { span_id: one_line(&span.span_id, 64), span: mentioned(span, way) });
+    OpenedBy { role, title, count: explained.satisfied_by.unwrap_or_default(), first: first.collect() }
+}
+
+fn mentioned(span: &SpanMention, way: Way) -> String {
+    named_in(span.service.as_deref(), span.name.as_deref(), way.name)
+}
+
+/// What stands in the place of words that may not be said.
+const UNSAID: &str = "a condition on fields that you may not filter by, or one that cannot be applied";
+
+fn text(answer: &Answer) -> String {
+    let User { username, roles, role_count, attributes, attribute_count } = &answer.user;
+    let mut text = format!("you are {username}");
+    match role_count {
+        0 => text.push_str(", without a role\n"),
+        _ => text.push_str(&format!("; {}: {}\n", roles_of(*role_count), listed(roles, *role_count))),
+    }
+    if *attribute_count > 0 {
+        let attributes: Vec<String> =
+            attributes.iter().map(|(name, value)| format!("{name} = {value}")).collect();
+        text.push_str(&format!("attributes: {}\n", listed(&attributes, *attribute_count)));
+    }
+    if let Some(key) = &answer.key {
+        if let Some(words) = &key.must_satisfy {
+            let words = words.as_deref().unwrap_or(UNSAID);
+            text.push_str(&format!(
+                "your key opens only traces of which a span satisfies this too: {words}\n"
+            ));
+        }
+        if let Some(tools) = &key.tools {
+            text.push_str(&format!("your key is good for these tools only: {}\n", tools.join(", ")));
+        }
+    }
+    if let Some(trace) = &answer.trace {
+        text.push_str(&format!(
+            "trace {}, {}: {}\n",
+            trace.trace_id,
+            counted(trace.spans, "span"),
+            trace.summary
+        ));
+        let lines: Vec<String> = trace.opened_by.iter().map(OpenedBy::line).collect();
+        if !lines.is_empty() {
+            text.push_str("opened by:\n");
+        }
+        text.push_str(&fenced(&lines));
+    }
+    if answer.total == 0 {
+        text.push_str(
+            "No policy applies to you, so no trace is open to you; an administrator gives roles.\n",
+        );
+    } else if !answer.policies.is_empty() {
+        text.push_str("a trace is open to you when any of its spans satisfies any of these:\n");
+    }
+    for policy in &answer.policies {
+        let words = policy.in_words.as_deref().unwrap_or(UNSAID);
+        let description = policy.description.as_ref().map(|text| format!(" ({text})")).unwrap_or_default();
+        text.push_str(&format!("- {} / {}: {words}{description}\n", policy.role, policy.title));
+    }
+    if answer.truncated {
+        text.push_str(&format!("{} of {} policies shown\n", answer.returned, answer.total));
+    }
+    text + &said(&answer.next)
+}
+
+fn roles_of(count: usize) -> String {
+    if count == 1 { "role".to_owned() } else { format!("{count} roles") }
+}
+
+fn listed(shown: &[String], total: usize) -> String {
+    match total.saturating_sub(shown.len()) {
+        0 => shown.join(", "),
+        more => format!("{} … and {more} more", shown.join(", ")),
+    }
+}
+
+impl OpenedBy {
+    fn line(&self) -> String {
+        let whose = match (&self.role, &self.title) {
+            (Some(role), Some(title)) => format!("{role} / {title}"),
+            _ => "the policy of your key".to_owned(),
+        };
+        let first: Vec<String> =
+            self.first.iter().map(|span| format!("[{}] {}", span.span_id, span.span)).collect();
+        let more = match self.count.saturating_sub(first.len() as u64) {
+            0 => String::new(),
+            more => format!(" … and {more} more"),
+        };
+        format!("{whose}, {}: {}{more}", counted(self.count, "span"), first.join("; "))
+    }
+}

@@ -1,0 +1,165 @@
+//! `svc_field_values`: which values a field has in the traces that the caller may read.
+
+use rmcp::model::CallToolResult;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use tracewarden_service::{FieldValuesRequest, Tool, ValueCount};
+
+use super::{Context, counted};
+use crate::answer::{Budget, Next, Rendered, said};
+use crate::arguments::Condition;
+use crate::failure::Failure;
+use crate::span_text::{fenced, one_line};
+use crate::window::{self, Said, Times};
+
+/// Arguments.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Arguments {
+    /// A field of type string or string_array, as svc_filter_schema writes it.
+    #[serde(rename = "ref")]
+    reference: String,
+    /// What values begin with.
+    prefix: Option<String>,
+    /// Start, RFC 3339. Default: 24 hours before `to`.
+    from: Option<String>,
+    /// End (exclusive), RFC 3339. Default: now.
+    to: Option<String>,
+    /// Instead of from and to: the time until now, e.g. 15m, 6h, 7d.
+    last: Option<String>,
+    /// Most values, at most 100. Default 20.
+    limit: Option<i64>,
+    /// Most tokens of the answer, 1000 to 20000. Default 3000.
+    max_tokens: Option<u32>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+struct Counted {
+    value: String,
+    /// Traces that have it.
+    traces: u64,
+    /// Their spans that have it.
+    spans: u64,
+}
+
+/// The answer.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Answer {
+    #[serde(rename = "ref")]
+    reference: String,
+    /// Those that most traces have first; each can be used as it is.
+    values: Vec<Counted>,
+    window: Said,
+    /// Traces that were looked at: the newest.
+    sampled_traces: u64,
+    /// Whether these were all that have such a value.
+    complete: bool,
+    /// Values that are too long for a condition, or not text.
+    unlisted: u64,
+    returned: usize,
+    /// Null when there are more than the limit.
+    total: Option<usize>,
+    truncated: bool,
+    next: Vec<Next>,
+}
+
+pub(crate) async fn call(context: &Context<'_>, arguments: Arguments) -> Result<CallToolResult, Failure> {
+    let budget = Budget::of(arguments.max_tokens)?;
+    let Arguments { reference, prefix, from, to, last, limit, .. } = arguments;
+    let bounds = Times { from: &from, to: &to, last: &last }.bounds(context.service.now())?;
+    let request = FieldValuesRequest { reference, prefix, from: bounds.from, to: bounds.to, limit };
+    let found = context.service.field_values(context.principal, request).await?;
+    let render = |count: usize, way: Way| {
+        let shown: Vec<&ValueCount> =
+            found.values.iter().filter(|value| way.shows(value)).take(count).collect();
+        let window = window::said(found.window);
+        let mut next = Vec::new();
+        if let Some(value) = shown.first().filter(|_| way == Way::All) {
+            let condition = Condition::having(&found.reference, found.logical, &value.value);
+            next.push(Next {
+                to: "list traces with the first value",
+                tool: Tool::QueryTraces.name(),
+                arguments: json!({ "conditions": [condition], "from": window.from, "to": window.to }),
+            });
+        }
+        let left = shown.len() < found.values.len();
+        if left && budget.can_grow() {
+            next.push(context.larger());
+        }
+        let counted = |value: &ValueCount| Counted {
+            value: value.value.clone(),
+            traces: value.traces,
+            spans: value.spans,
+        };
+        let answer = Answer {
+            reference: found.reference.clone(),
+            returned: shown.len(),
+            values: shown.into_iter().map(counted).collect(),
+            window,
+            sampled_traces: found.sampled_traces,
+            complete: found.complete,
+            unlisted: found.unlisted,
+            total: (!found.more).then_some(found.values.len()),
+            truncated: found.more || left,
+            next: context.offered(next),
+        };
+        Rendered::new(text(&answer, left), &answer)
+    };
+    budget.fit_briefly(&[Way::All, Way::WithoutNext, Way::Short], found.values.len(), render)
+}
+
+/// What is tried until something fits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Way {
+    All,
+    /// Without a call that repeats the first value.
+    WithoutNext,
+    /// Without long values.
+    Short,
+}
+
+impl Way {
+    fn shows(self, value: &ValueCount) -> bool {
+        const SHORT: usize = 60;
+        self != Self::Short || value.value.len() <= SHORT
+    }
+}
+
+fn text(answer: &Answer, left: bool) -> String {
+    let which = if answer.complete { "all" } else { "the newest" };
+    let mut text = format!(
+        "values of {} in {which} {} from {} to {}\n",
+        one_line(&answer.reference, 512),
+        counted(answer.sampled_traces, "trace"),
+        answer.window.from,
+        answer.window.to
+    );
+    if answer.values.is_empty() {
+        text.push_str(
+            "None: no trace that you may read has such a value in this window. Try a longer `last`, or no `prefix`; traces that \
+             your access does not open are never counted.\n",
+        );
+    }
+    let line = |value: &Counted| {
+        format!(
+            "{} ({}, {})",
+            one_line(&value.value, 1_024),
+            counted(value.traces, "trace"),
+            counted(value.spans, "span")
+        )
+    };
+    text.push_str(&fenced(&answer.values.iter().map(line).collect::<Vec<_>>()));
+    if left {
+        text.push_str(&format!(
+            "{} shown; the others, or long ones, do not fit into `max_tokens`\n",
+            answer.returned
+        ));
+    } else if answer.truncated {
+        text.push_str(&format!("{} shown of more; use `prefix` or a larger `limit`\n", answer.returned));
+    }
+    if answer.unlisted > 0 {
+        text.push_str(&format!("{} not listed: too long, or not text\n", counted(answer.unlisted, "value")));
+    }
+    text + &said(&answer.next)
+}

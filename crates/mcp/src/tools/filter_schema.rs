@@ -1,0 +1,174 @@
+//! `svc_filter_schema`: which fields conditions can name.
+
+use std::collections::BTreeMap;
+
+use rmcp::model::CallToolResult;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use tracewarden_model::{LogicalType, Operator};
+use tracewarden_service::{FieldDescriptor, Tool};
+
+use super::Context;
+use crate::answer::{Budget, Next, Rendered, said};
+use crate::failure::Failure;
+use crate::span_text::one_line;
+
+/// Arguments.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Arguments {
+    /// Only fields whose name contains this, in any case.
+    containing: Option<String>,
+    /// Most tokens of the answer, 1000 to 20000. Default 3000.
+    max_tokens: Option<u32>,
+}
+
+/// A field.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Field {
+    /// What `ref` of conditions, svc_field_values and group_by take.
+    #[serde(rename = "ref")]
+    reference: String,
+    #[serde(rename = "type")]
+    logical: &'static str,
+    /// False for administrators' policy inputs, which no condition can name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    filterable: Option<bool>,
+    /// For administrators: whether role policies can name it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    policy: Option<bool>,
+}
+
+/// What a type can do.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Type {
+    operators: Vec<&'static str>,
+    /// A condition, ready to use.
+    #[schemars(with = "serde_json::Map<String, Value>")]
+    example: Value,
+}
+
+/// The answer.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Answer {
+    description: String,
+    fields: Vec<Field>,
+    /// By the type of fields.
+    types: BTreeMap<&'static str, Type>,
+    limits: Limits,
+    /// Version of the access model.
+    version: u64,
+    returned: usize,
+    total: usize,
+    truncated: bool,
+    next: Vec<Next>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+struct Limits {
+    max_conditions: usize,
+    max_values: usize,
+    max_limit: u32,
+}
+
+/// What most asks for a second try.
+const UNITS: &str = "Numbers are compared as they are stored; OpenTelemetry's durations are in nanoseconds.";
+
+pub(crate) async fn call(context: &Context<'_>, arguments: Arguments) -> Result<CallToolResult, Failure> {
+    let budget = Budget::of(arguments.max_tokens)?;
+    let schema = context.service.filter_schema(context.principal).await?;
+    let wanted = arguments.containing.unwrap_or_default().to_lowercase();
+    let fields: Vec<&FieldDescriptor> =
+        schema.fields.iter().filter(|field| field.reference.to_lowercase().contains(&wanted)).collect();
+    context.service.note_tool_call(context.principal, Tool::FilterSchema).await?;
+    let render = |count: usize| {
+        let shown = fields.iter().take(count);
+        let mut types = BTreeMap::new();
+        // A key of a map says more of how fields are named than a column does.
+        let (keys, columns): (Vec<&FieldDescriptor>, Vec<&FieldDescriptor>) =
+            shown.clone().copied().partition(|field| !field.map.is_empty());
+        for field in keys.into_iter().chain(columns).filter(|field| field.operators.is_some()) {
+            types.entry(field.logical.as_str()).or_insert_with(|| Type {
+                operators: field.logical.operators().iter().map(|operator| operator.as_str()).collect(),
+                example: example(field),
+            });
+        }
+        let mut next = next(&fields);
+        if count < fields.len() && budget.can_grow() {
+            next.push(context.larger());
+        }
+        let answer = Answer {
+            description: format!("{} {UNITS}", schema.description),
+            fields: shown.map(|field| described(field)).collect(),
+            types,
+            limits: Limits {
+                max_conditions: schema.limits.max_conditions,
+                max_values: schema.limits.max_values,
+                max_limit: schema.limits.max_limit,
+            },
+            version: schema.version,
+            returned: count,
+            total: fields.len(),
+            truncated: count < fields.len(),
+            next: context.offered(next),
+        };
+        Rendered::new(text(&answer), &answer)
+    };
+    budget.fit(fields.len(), render)
+}
+
+fn described(field: &FieldDescriptor) -> Field {
+    Field {
+        reference: field.reference.clone(),
+        logical: field.logical.as_str(),
+        // To everybody else there are no other fields than these.
+        filterable: field.filterable.filter(|filterable| !filterable),
+        policy: field.policy,
+    }
+}
+
+fn example(field: &FieldDescriptor) -> Value {
+    let (operator, value) = match field.logical {
+        LogicalType::String => (Operator::Eq, json!("…")),
+        LogicalType::StringArray => (Operator::Has, json!("…")),
+        LogicalType::Boolean => (Operator::Eq, json!(true)),
+        LogicalType::Number => (Operator::Gte, json!(1)),
+    };
+    json!({ "ref": field.reference, "op": operator.as_str(), "value": value })
+}
+
+/// What a stranger to the data does first: look where the errors are.
+fn next(fields: &[&FieldDescriptor]) -> Vec<Next> {
+    let text = |field: &&&FieldDescriptor| field.operators.is_some() && field.logical == LogicalType::String;
+    let service = fields.iter().filter(text).find(|field| field.reference.to_lowercase().contains("service"));
+    let Some(field) = service.or_else(|| fields.iter().find(text)) else { return Vec::new() };
+    vec![Next {
+        to: "see where errors are",
+        tool: Tool::TraceStats.name(),
+        arguments: json!({ "group_by": [field.reference], "measure": "errors", "last": "1h" }),
+    }]
+}
+
+fn text(answer: &Answer) -> String {
+    let mut text = format!("{}\n", answer.description);
+    if answer.fields.is_empty() {
+        text.push_str(
+            "No field can be named: none is marked as filterable, or none contains what was asked for.\n",
+        );
+    }
+    for (name, kind) in &answer.types {
+        text.push_str(&format!("{name}: {}; e.g. {}\n", kind.operators.join(" "), kind.example));
+    }
+    for field in &answer.fields {
+        let only = if field.filterable == Some(false) { " (policies only)" } else { "" };
+        text.push_str(&format!("- {} {}{only}\n", one_line(&field.reference, 512), field.logical));
+    }
+    if answer.truncated {
+        text.push_str(&format!(
+            "{} of {} fields; use `containing` or a larger `max_tokens`\n",
+            answer.returned, answer.total
+        ));
+    }
+    text + &said(&answer.next)
+}

@@ -1,0 +1,154 @@
+//! `svc_get_spans`: some spans of a trace, with all they say.
+
+use rmcp::model::CallToolResult;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+use tracewarden_service::Tool;
+
+use super::span_values::{DETAILS, Detail, cut, id_of, lines, parsed};
+use super::{Context, busy};
+use crate::answer::{Budget, MOST, Next, Rendered, said};
+use crate::arguments;
+use crate::failure::Failure;
+use crate::span_text::{fenced, one_line};
+
+/// Spans that can be asked for together.
+const MAX_SPANS: usize = 20;
+
+/// Arguments.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Arguments {
+    trace_id: String,
+    /// One to twenty.
+    span_ids: Vec<String>,
+    /// Only these columns, and the ids, timestamp and parent. Default: all.
+    columns: Option<Vec<String>>,
+    /// Most tokens of the answer, 1000 to 20000. Default 3000.
+    max_tokens: Option<u32>,
+}
+
+/// The answer.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Answer {
+    trace_id: String,
+    /// Columns of the table by name; empty values are left out, long ones cut with their length, and of many the less telling
+    /// ones left out, with their number under "…".
+    #[schemars(with = "Vec<serde_json::Map<String, Value>>")]
+    spans: Vec<Map<String, Value>>,
+    /// Ids of which the trace has no span.
+    missing: Vec<String>,
+    /// Whether values were cut or left out.
+    cut: bool,
+    returned: usize,
+    total: usize,
+    truncated: bool,
+    next: Vec<Next>,
+}
+
+pub(crate) async fn call(context: &Context<'_>, arguments: Arguments) -> Result<CallToolResult, Failure> {
+    let budget = Budget::of(arguments.max_tokens)?;
+    let Arguments { trace_id, mut span_ids, columns, .. } = arguments;
+    if span_ids.is_empty() || span_ids.len() > MAX_SPANS {
+        let detail = format!(
+            "1 to {MAX_SPANS} ids of spans, as svc_get_trace names them; {} were sent",
+            span_ids.len()
+        );
+        return Err(Failure::argument("span_ids", detail));
+    }
+    span_ids.sort();
+    span_ids.dedup();
+    let mut trace = context.service.open_trace(context.principal, &trace_id, columns).await?;
+    let id_column = trace.schema().binding.span_id;
+    let Some(read) = trace.spans(&span_ids).await? else {
+        trace.close().await?;
+        let detail = "these spans are too large to be read together: ask for fewer, or for some `columns`";
+        return Err(Failure::argument("span_ids", detail).after_reading());
+    };
+    // A hostile emitter may repeat an id: what belongs to one is shown together.
+    let mut found: Vec<(String, Vec<Map<String, Value>>)> = Vec::new();
+    for span in read.iter().map(|line| parsed(line)) {
+        let id = id_of(&span, &id_column);
+        match found.iter_mut().find(|(known, _)| *known == id) {
+            Some((_, spans)) => spans.push(span),
+            None => found.push((id, vec![span])),
+        }
+    }
+    let missing: Vec<String> =
+        span_ids.iter().filter(|id| !found.iter().any(|(known, _)| known == *id)).cloned().collect();
+    let result = busy(|| rendered(context, budget, &trace_id, &id_column, &found, &missing));
+    trace.close().await?;
+    result
+}
+
+fn rendered(
+    context: &Context<'_>,
+    budget: Budget,
+    trace_id: &str,
+    id_column: &str,
+    found: &[(String, Vec<Map<String, Value>>)],
+    missing: &[String],
+) -> Result<CallToolResult, Failure> {
+    let all = |detail: Detail, count: usize| -> Vec<Vec<Map<String, Value>>> {
+        let of = |spans: &Vec<Map<String, Value>>| spans.iter().map(|span| cut(span, detail)).collect();
+        found.iter().take(count).map(|(_, spans)| of(spans)).collect()
+    };
+    let whole = all(Detail::WHOLE, found.len());
+    let render = |count: usize, detail: Detail| {
+        let shown = all(detail, count);
+        let first_cut = whole.iter().zip(&shown).position(|(whole, shown)| whole != shown);
+        let rest: Vec<&String> = found.iter().skip(count).map(|(id, _)| id).collect();
+        let with = if found.is_empty() {
+            None
+        } else if count == 0 {
+            budget
+                .can_grow()
+                .then(|| ("see them in an answer that is large enough", vec![("max_tokens", json!(MOST))]))
+        } else if !rest.is_empty() {
+            Some(("get the others", vec![("span_ids", json!(rest))]))
+        } else {
+            // One alone, in the largest answer; unless that is what this is.
+            first_cut.filter(|_| budget.can_grow() || found.len() > 1).and_then(|at| found.get(at)).map(
+                |(id, _)| ("see more of one", vec![("span_ids", json!([id])), ("max_tokens", json!(MOST))]),
+            )
+        };
+        let next = with.map(|(to, with)| Next {
+            to,
+            tool: Tool::GetSpans.name(),
+            arguments: arguments::again(context.sent, &[], &with),
+        });
+        let total = found.iter().map(|(_, spans)| spans.len()).sum();
+        let spans: Vec<Map<String, Value>> = shown.into_iter().flatten().collect();
+        let answer = Answer {
+            trace_id: one_line(trace_id, 256),
+            returned: spans.len(),
+            total,
+            truncated: spans.len() < total || first_cut.is_some(),
+            cut: first_cut.is_some(),
+            missing: missing.iter().map(|id| one_line(id, 64)).collect(),
+            next: context.offered(next.into_iter().collect()),
+            spans,
+        };
+        Rendered::new(text(&answer, id_column), &answer)
+    };
+    // All of them, however briefly, before some of them at length.
+    match DETAILS.into_iter().find(|detail| budget.holds(render(found.len(), *detail))) {
+        Some(detail) => budget.fit(found.len(), |count| render(count, detail)),
+        None => budget.fit_briefly(&DETAILS, found.len(), render),
+    }
+}
+
+fn text(answer: &Answer, id_column: &str) -> String {
+    let mut text = format!("{} of {} spans of trace {}\n", answer.returned, answer.total, answer.trace_id);
+    let of = |span: &Map<String, Value>| {
+        let mut own = vec![format!("span {}", one_line(&id_of(span, id_column), 64))];
+        own.extend(lines(span));
+        own
+    };
+    text.push_str(&fenced(&answer.spans.iter().flat_map(of).collect::<Vec<_>>()));
+    if !answer.missing.is_empty() {
+        text.push_str(&format!("no such span in this trace: {}\n", answer.missing.join(", ")));
+    }
+    text + &said(&answer.next)
+}

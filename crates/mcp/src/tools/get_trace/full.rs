@@ -1,0 +1,98 @@
+//! The view with all values, in pages.
+
+use std::collections::{HashMap, VecDeque};
+
+use rmcp::model::CallToolResult;
+use serde_json::{Map, Value, json};
+
+use super::super::span_values::{DETAILS, Detail, cut, id_of, lines, parsed};
+use super::super::{BREVITIES, Brevity, Opened, Totals, busy, left_out};
+use super::{Answer, Call, View, answer};
+use crate::answer::{Rendered, said};
+use crate::failure::Failure;
+use crate::span_text::{fenced, one_line};
+
+/// Spans that are read for a page, few of which fit; and fewer, when so many are too large to be read together.
+const READ: [usize; 3] = [50, 8, 1];
+/// Spans that a page should hold before values are cut further.
+const WORTH_A_PAGE: usize = 3;
+
+pub(super) async fn full(call: &Call<'_>, mut opened: Opened) -> Result<CallToolResult, Failure> {
+    let offset = call.offset(&opened)?;
+    let id_column = opened.trace.schema().binding.span_id;
+    let spans = page(&mut opened, offset, &id_column).await?;
+    let result = busy(|| rendered(call, &opened, offset, &spans, &id_column));
+    opened.trace.close().await?;
+    result
+}
+
+/// The spans from a place on, one for each place: what cannot be read stands there as that.
+async fn page(
+    opened: &mut Opened,
+    offset: usize,
+    id_column: &str,
+) -> Result<Vec<Map<String, Value>>, Failure> {
+    for wanted in READ {
+        let places = opened.tree.spans.iter().skip(offset).take(wanted);
+        let places: Vec<String> = places.map(|span| span.span_id.clone()).collect();
+        let mut ids = places.clone();
+        ids.sort();
+        ids.dedup();
+        let Some(read) = opened.trace.spans(&ids).await? else { continue };
+        // An id that occurs twice has its spans in the order of time, as the places have.
+        let mut by_id: HashMap<String, VecDeque<Map<String, Value>>> = HashMap::new();
+        for span in read.iter().map(|line| parsed(line)) {
+            by_id.entry(id_of(&span, id_column)).or_default().push_back(span);
+        }
+        let at = |id: String| {
+            let found = by_id.get_mut(&id).and_then(VecDeque::pop_front);
+            found.unwrap_or_else(|| unread(id_column, &id, "one of many spans with this id"))
+        };
+        return Ok(places.into_iter().map(at).collect());
+    }
+    let id = opened.tree.spans.get(offset).map(|span| span.span_id.clone()).unwrap_or_default();
+    Ok(vec![unread(id_column, &id, "too large to be read; svc_get_spans takes columns")])
+}
+
+fn unread(id_column: &str, id: &str, why: &str) -> Map<String, Value> {
+    Map::from_iter([(id_column.to_owned(), json!(id)), ("…".to_owned(), json!(why))])
+}
+
+fn rendered(
+    call: &Call<'_>,
+    opened: &Opened,
+    offset: usize,
+    spans: &[Map<String, Value>],
+    id_column: &str,
+) -> Result<CallToolResult, Failure> {
+    let (summary, tree) = (&opened.summary, &opened.tree);
+    let whole: Vec<Map<String, Value>> = spans.iter().map(|span| cut(span, Detail::WHOLE)).collect();
+    let render = |count: usize, (detail, brevity): (Detail, Brevity)| {
+        let shown: Vec<Map<String, Value>> = spans.iter().take(count).map(|span| cut(span, detail)).collect();
+        let more = offset + count < tree.spans.len();
+        let next = if more { vec![call.page(opened, offset, count)] } else { Vec::new() };
+        let totals = Totals::of(summary, brevity);
+        let mut body = vec![totals.text(summary.duration_nanos)];
+        for span in &shown {
+            body.push(format!("span {}", one_line(&id_of(span, id_column), 64)));
+            body.extend(lines(span));
+        }
+        let text =
+            format!("spans {} to {} of {}, by start\n", offset + 1, offset + count, summary.span_count);
+        let was_cut = whole.iter().zip(&shown).any(|(whole, shown)| whole != shown);
+        let all = usize::try_from(summary.span_count).unwrap_or(usize::MAX);
+        let next = call.context.offered(next);
+        let answer = Answer {
+            spans: Some(shown),
+            truncated: more || was_cut || opened.left_out() > 0,
+            ..answer(totals, View::Full, count, all, next)
+        };
+        Rendered::new(text + &fenced(&body) + &left_out(opened.left_out()) + &said(&answer.next), &answer)
+    };
+    let worth = spans.len().min(WORTH_A_PAGE);
+    let [full, .., least] = BREVITIES;
+    let worthy = DETAILS.into_iter().find(|detail| call.budget.holds(render(worth, (*detail, full))));
+    let [.., briefest] = DETAILS;
+    let ways = [(worthy.unwrap_or(briefest), full), (briefest, least)];
+    call.budget.fit_briefly(&ways, spans.len(), render)
+}

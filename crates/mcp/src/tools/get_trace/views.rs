@@ -1,0 +1,326 @@
+//! The views that are about the shape of a trace: outline, errors, slowest.
+
+use std::collections::HashMap;
+
+use rmcp::model::CallToolResult;
+use serde_json::json;
+use tracewarden_service::{SpanBrief, Tool};
+
+use super::super::span_values::{id_of, message, parsed};
+use super::super::{BREVITIES, Brevity, Opened, Totals, busy, counted, left_out, named_in};
+use super::{Answer, Call, ErrorOrigin, Line, Slow, View, answer};
+use crate::answer::{Next, Rendered, said};
+use crate::arguments;
+use crate::failure::Failure;
+use crate::numbers::{lasting, milliseconds};
+use crate::span_text::{fenced, one_line};
+use crate::trace::errors::{Errors, Origin};
+use crate::trace::outline::{Outline, Shown};
+use crate::trace::slowest::{self, Work};
+use crate::trace::tree::Tree;
+
+/// Places in the trace where errors came from of which the message is read.
+const MAX_MESSAGES: usize = 20;
+/// Spans of a trace that is shown whole where it can be: half of it would only lead to another call.
+const SMALL: u64 = 100;
+/// A message is shown as long as so many names.
+const MESSAGE_NAMES: usize = 4;
+/// Callers that a path names: the outermost and the innermost.
+const MAX_PATH: usize = 8;
+
+pub(super) async fn outline(call: &Call<'_>, opened: Opened) -> Result<CallToolResult, Failure> {
+    let result = busy(|| outlined(call, &opened));
+    opened.trace.close().await?;
+    result
+}
+
+fn outlined(call: &Call<'_>, opened: &Opened) -> Result<CallToolResult, Failure> {
+    let (summary, tree) = (&opened.summary, &opened.tree);
+    let root = match &call.arguments.root {
+        None => None,
+        Some(id) => Some(tree.place_of(id).ok_or_else(|| {
+            let detail =
+                format!("the trace has no span `{}`; leave `root` out for the whole trace", one_line(id, 64));
+            Failure::argument("root", detail).after_reading()
+        })?),
+    };
+    let outline = Outline::new(tree, root);
+    let all = outline.down_to(call.arguments.depth.unwrap_or(usize::MAX));
+    let offset = call.offset(opened)?.min(all.len());
+    let budget = if summary.span_count <= SMALL { call.budget.whole_if_twice() } else { call.budget };
+    // Who asks for a depth or goes on wants the lines in order; who asks for nothing wants those that matter.
+    let continued = call.arguments.cursor.is_some();
+    let in_order = call.arguments.depth.is_some() || continued;
+    let render = |count: usize, brevity: Brevity| {
+        let complete = count == all.len() - offset;
+        let shown: Vec<Shown> = if in_order || complete {
+            all.iter().skip(offset).take(count).copied().collect()
+        } else {
+            outline.most_telling(count)
+        };
+        let lines = || shown.iter().filter_map(|shown| Some((outline.lines.get(shown.line)?, shown.hidden)));
+        let mut next = Vec::new();
+        // The outermost lines hide what this call is about.
+        let deep = lines().filter(|(line, hidden)| *hidden > 0 && line.depth > 0);
+        if let Some(span) =
+            deep.max_by_key(|(_, hidden)| *hidden).and_then(|(line, _)| tree.spans.get(line.span))
+        {
+            next.push(call.instead("see below the line that hides most", &[("root", json!(span.span_id))]));
+        }
+        if !complete {
+            next.push(if in_order { call.page(opened, offset, count) } else { call.in_order(opened) });
+        } else if let (Some(depth), true) = (call.arguments.depth, lines().any(|(_, hidden)| hidden > 0)) {
+            let deeper = arguments::again(
+                call.context.sent,
+                &["cursor"],
+                &[("depth", json!(depth.saturating_add(2)))],
+            );
+            next.push(Next { to: "see deeper levels", tool: Tool::GetTrace.name(), arguments: deeper });
+        }
+        if !continued && lines().any(|(line, _)| line.errors > 0) {
+            next.push(call.instead("see where errors came from", &[("view", json!("errors"))]));
+        }
+        let mut text = format!("{} of {}", shown.len(), counted(all.len() as u64, "line"));
+        text.push_str(": after the start, duration, service: operation [span id]\n");
+        let totals = Totals::of(summary, brevity);
+        let head = totals.text(summary.duration_nanos);
+        let body = shown.iter().filter_map(|shown| line_text(tree, &outline, *shown, brevity));
+        text.push_str(&fenced(&std::iter::once(head).chain(body).collect::<Vec<_>>()));
+        if !complete && !in_order {
+            text.push_str("shown are the lines that failed or took long\n");
+        }
+        text.push_str(&left_out(opened.left_out()));
+        let next = call.context.offered(next);
+        let answer = Answer {
+            lines: Some(shown.iter().filter_map(|shown| line(tree, &outline, *shown, brevity)).collect()),
+            truncated: !complete || opened.left_out() > 0 || lines().any(|(_, hidden)| hidden > 0),
+            ..answer(totals, View::Outline, count, all.len(), next)
+        };
+        Rendered::new(text + &said(&answer.next), &answer)
+    };
+    budget.fit_briefly(&BREVITIES, all.len() - offset, render)
+}
+
+/// Nanoseconds after the start of the trace.
+fn after_start(tree: &Tree, nanos: i64) -> i64 {
+    nanos.saturating_sub(tree.start())
+}
+
+fn line(tree: &Tree, outline: &Outline, shown: Shown, brevity: Brevity) -> Option<Line> {
+    let line = outline.lines.get(shown.line)?;
+    let span = tree.spans.get(line.span)?;
+    let some = |count: usize| Some(count).filter(|count| *count > 0);
+    let several = line.count > 1;
+    Some(Line {
+        depth: line.depth,
+        span_id: one_line(&span.span_id, 64),
+        service: span.service.as_deref().map(|service| one_line(service, brevity.name)),
+        name: span.name.as_ref().map(|_| one_line(&line.name, brevity.name)),
+        start_ms: milliseconds(after_start(tree, line.start)),
+        duration_ms: milliseconds(line.longest),
+        count: several.then_some(line.count),
+        p50_ms: several.then(|| milliseconds(line.median)),
+        p95_ms: several.then(|| milliseconds(line.p95)),
+        errors: some(line.errors),
+        hidden: some(shown.hidden),
+    })
+}
+
+fn line_text(tree: &Tree, outline: &Outline, shown: Shown, brevity: Brevity) -> Option<String> {
+    let line = outline.lines.get(shown.line)?;
+    let span = tree.spans.get(line.span)?;
+    let mut text = " ".repeat(line.depth.min(40));
+    text.push_str(&format!("+{} {}", lasting(after_start(tree, line.start)), lasting(line.longest)));
+    if line.count > 1 {
+        text.push_str(&format!(" ×{} p50 {} p95 {}", line.count, lasting(line.median), lasting(line.p95)));
+    }
+    text.push_str(&format!(
+        " {} [{}]",
+        named_in(span.service.as_deref(), Some(&line.name), brevity.name),
+        one_line(&span.span_id, 64)
+    ));
+    match (line.errors, line.count) {
+        (0, _) => {}
+        (_, 1) => text.push_str(" FAILED"),
+        (errors, _) => text.push_str(&format!(" {errors} FAILED")),
+    }
+    if shown.hidden > 0 {
+        text.push_str(&format!(" (+{} below)", shown.hidden));
+    }
+    Some(text)
+}
+
+pub(super) async fn errors(call: &Call<'_>, mut opened: Opened) -> Result<CallToolResult, Failure> {
+    let found = busy(|| Errors::of(&opened.tree));
+    let offset = call.offset(&opened)?.min(found.origins.len());
+    let origins = found.origins.get(offset..).unwrap_or_default();
+    let ids: Vec<String> =
+        origins.iter().take(MAX_MESSAGES).map(|origin| span_id(&opened.tree, origin.span)).collect();
+    let id_column = opened.trace.schema().binding.span_id;
+    // Where spans are too large for that, their places still lead on.
+    let read = opened.trace.spans(&ids).await?.unwrap_or_default();
+    let messages: HashMap<String, Option<String>> = read
+        .iter()
+        .map(|line| {
+            let span = parsed(line);
+            (id_of(&span, &id_column), message(&span))
+        })
+        .collect();
+    let result = busy(|| errors_told(call, &opened, &found, offset, &messages));
+    opened.trace.close().await?;
+    result
+}
+
+fn errors_told(
+    call: &Call<'_>,
+    opened: &Opened,
+    found: &Errors,
+    offset: usize,
+    messages: &HashMap<String, Option<String>>,
+) -> Result<CallToolResult, Failure> {
+    let (summary, tree) = (&opened.summary, &opened.tree);
+    let origins = found.origins.get(offset..).unwrap_or_default();
+    let told = |origin: &Origin, brevity: Brevity| {
+        let id = span_id(tree, origin.span);
+        let (start, end) = tree.interval(origin.span);
+        let said = messages.get(&id).cloned().flatten();
+        ErrorOrigin {
+            path: path(tree, origin.span, brevity),
+            count: origin.count,
+            start_ms: milliseconds(after_start(tree, start)),
+            duration_ms: milliseconds(end.saturating_sub(start)),
+            message: said.map(|text| one_line(&text, MESSAGE_NAMES * brevity.name)),
+            span_id: one_line(&id, 64),
+        }
+    };
+    let render = |count: usize, brevity: Brevity| {
+        let shown: Vec<ErrorOrigin> =
+            origins.iter().take(count).map(|origin| told(origin, brevity)).collect();
+        let more = offset + count < found.origins.len();
+        let mut next = Vec::new();
+        if !shown.is_empty() {
+            let ids: Vec<String> =
+                origins.iter().take(count.min(3)).map(|origin| span_id(tree, origin.span)).collect();
+            next.push(call.spans(&ids));
+        }
+        if more {
+            next.push(call.page(opened, offset, count));
+        }
+        let totals = Totals::of(summary, brevity);
+        let lines = shown.iter().map(|origin| {
+            let times = if origin.count > 1 { format!("×{} ", origin.count) } else { String::new() };
+            let message = origin.message.as_ref().map(|text| format!(" — {text}")).unwrap_or_default();
+            format!("{times}{} [{}]{message}", origin.path.join(" > "), origin.span_id)
+        });
+        let head = totals.text(summary.duration_nanos);
+        let mut text = match (summary.error_count, found.failed) {
+            (None, _) => {
+                "no column is bound that says which spans failed; the view slowest shows what took time\n"
+                    .to_owned()
+            }
+            (Some(0), _) => {
+                "no span of this trace failed; the view slowest shows what took time\n".to_owned()
+            }
+            (Some(_), 0) => "spans failed, none of those that were looked at\n".to_owned(),
+            (Some(_), failed) => format!(
+                "{} failed; those below which nothing failed, by callers > span [span id] — message:\n",
+                counted(failed as u64, "span")
+            ),
+        };
+        text.push_str(&fenced(&std::iter::once(head).chain(lines).collect::<Vec<_>>()));
+        if count > MAX_MESSAGES {
+            text.push_str(&format!("messages were read of the first {MAX_MESSAGES}\n"));
+        }
+        text.push_str(&left_out(opened.left_out()));
+        let next = call.context.offered(next);
+        let answer = Answer {
+            errors: Some(shown),
+            truncated: more || opened.left_out() > 0,
+            ..answer(totals, View::Errors, count, found.origins.len(), next)
+        };
+        Rendered::new(text + &said(&answer.next), &answer)
+    };
+    call.budget.fit_briefly(&BREVITIES, origins.len(), render)
+}
+
+fn span_id(tree: &Tree, place: usize) -> String {
+    tree.spans.get(place).map(|span| span.span_id.clone()).unwrap_or_default()
+}
+
+/// The outermost caller, and the innermost ones down to the span.
+fn path(tree: &Tree, place: usize, brevity: Brevity) -> Vec<String> {
+    let name = |span: &SpanBrief| named_in(span.service.as_deref(), span.name.as_deref(), brevity.name);
+    let path = tree.path(place);
+    let names = |places: &[usize]| -> Vec<String> {
+        places.iter().filter_map(|place| tree.spans.get(*place)).map(name).collect()
+    };
+    match (path.split_first(), path.len().checked_sub(MAX_PATH)) {
+        (Some((outermost, _)), Some(over)) if over > 0 => {
+            let mut shown = names(&[*outermost]);
+            shown.push(format!("… {} more", over + 1));
+            shown.extend(names(path.get(over + 2..).unwrap_or_default()));
+            shown
+        }
+        _ => names(&path),
+    }
+}
+
+pub(super) async fn slowest(call: &Call<'_>, opened: Opened) -> Result<CallToolResult, Failure> {
+    let result = busy(|| slowest_told(call, &opened));
+    opened.trace.close().await?;
+    result
+}
+
+fn slowest_told(call: &Call<'_>, opened: &Opened) -> Result<CallToolResult, Failure> {
+    let (summary, tree) = (&opened.summary, &opened.tree);
+    let all = slowest::slowest(tree);
+    let offset = call.offset(opened)?.min(all.len());
+    let works = all.get(offset..).unwrap_or_default();
+    let told = |work: &Work, brevity: Brevity| {
+        let span = tree.spans.get(work.span)?;
+        Some(Slow {
+            span_id: one_line(&span.span_id, 64),
+            service: span.service.as_deref().map(|service| one_line(service, brevity.name)),
+            name: span.name.as_deref().map(|name| one_line(name, brevity.name)),
+            count: work.count,
+            own_ms: milliseconds(work.own),
+            longest_ms: milliseconds(work.longest),
+        })
+    };
+    let render = |count: usize, brevity: Brevity| {
+        let shown: Vec<Slow> = works.iter().take(count).filter_map(|work| told(work, brevity)).collect();
+        let more = offset + count < all.len();
+        let mut next = Vec::new();
+        if !shown.is_empty() && call.arguments.cursor.is_none() {
+            let ids: Vec<String> =
+                works.iter().take(count.min(3)).map(|work| span_id(tree, work.span)).collect();
+            next.push(call.spans(&ids));
+        }
+        if more {
+            next.push(call.page(opened, offset, count));
+        }
+        let totals = Totals::of(summary, brevity);
+        let lines = works.iter().zip(&shown).map(|(work, slow)| {
+            let several = if work.count > 1 {
+                format!(" ×{}, longest {}", work.count, lasting(work.longest))
+            } else {
+                String::new()
+            };
+            let name = named_in(slow.service.as_deref(), slow.name.as_deref(), brevity.name);
+            format!("{}{several} {name} [{}]", lasting(work.own), slow.span_id)
+        });
+        let head = totals.text(summary.duration_nanos);
+        let mut text =
+            "kinds of spans by the time that they took by themselves, without what they called:\n".to_owned();
+        text.push_str(&fenced(&std::iter::once(head).chain(lines).collect::<Vec<_>>()));
+        text.push_str(&left_out(opened.left_out()));
+        let next = call.context.offered(next);
+        let answer = Answer {
+            slowest: Some(shown),
+            truncated: more || opened.left_out() > 0,
+            ..answer(totals, View::Slowest, count, all.len(), next)
+        };
+        Rendered::new(text + &said(&answer.next), &answer)
+    };
+    call.budget.fit_briefly(&BREVITIES, works.len(), render)
+}

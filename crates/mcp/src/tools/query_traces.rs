@@ -1,0 +1,178 @@
+//! `svc_query_traces`: traces that match conditions, a line each.
+
+use rmcp::model::CallToolResult;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use tracewarden_service::{AnswerBody, Cuts, QueryRequest, Summary, Tool, View};
+
+use super::{BREVITIES, Brevity, Context, NOTHING, Totals, busy, counted};
+use crate::answer::{Budget, MOST, Next, Rendered, said};
+use crate::arguments::{self, Condition};
+use crate::failure::Failure;
+use crate::span_text::{fenced, one_line};
+use crate::window::{self, Bounds, Said, Times};
+
+/// Traces in an answer when the call does not say: more are seldom looked at.
+const USUAL_LIMIT: i64 = 10;
+/// Ids of matched spans that are named of one trace.
+const MAX_MATCHED: usize = 5;
+
+/// Arguments.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Arguments {
+    /// All must match (AND); a condition matches a trace when any of its spans satisfies it. Default: every trace.
+    conditions: Option<Vec<Condition>>,
+    /// Start, RFC 3339. Default: 24 hours before `to`.
+    from: Option<String>,
+    /// End (exclusive), RFC 3339. Default: now.
+    to: Option<String>,
+    /// Instead of from and to: the time until now, e.g. 15m, 6h, 7d.
+    last: Option<String>,
+    /// Most traces, at most 200. Default 10.
+    limit: Option<i64>,
+    /// From `next` of the answer before.
+    cursor: Option<String>,
+    /// Most tokens of the answer, 1000 to 20000. Default 3000.
+    max_tokens: Option<u32>,
+}
+
+/// One trace.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Found {
+    #[serde(flatten)]
+    totals: Totals,
+    /// Spans that satisfy a condition, earliest first; at most five.
+    matched_span_ids: Vec<String>,
+}
+
+/// The answer.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Answer {
+    window: Said,
+    /// Newest first.
+    traces: Vec<Found>,
+    /// Where a person sees a trace: put its id in.
+    link: String,
+    returned: usize,
+    /// Null when there are more pages; svc_trace_stats counts them.
+    total: Option<usize>,
+    truncated: bool,
+    next: Vec<Next>,
+}
+
+pub(crate) async fn call(context: &Context<'_>, arguments: Arguments) -> Result<CallToolResult, Failure> {
+    let sent = context.sent;
+    let budget = Budget::of(arguments.max_tokens)?;
+    let conditions = arguments::raw(arguments.conditions.as_deref().unwrap_or_default())?;
+    let Arguments { from, to, last, limit, cursor, .. } = arguments;
+    let bounds = match &cursor {
+        None => Times { from: &from, to: &to, last: &last }.bounds(context.service.now())?,
+        Some(_) if from.is_some() || to.is_some() || last.is_some() => {
+            let detail = "it holds the window of the first page: leave `from`, `to` and `last` out";
+            return Err(Failure::argument("cursor", detail));
+        }
+        Some(_) => Bounds { from: None, to: None },
+    };
+    let limit = limit.unwrap_or(USUAL_LIMIT);
+    let page = |limit: i64| QueryRequest {
+        from: bounds.from,
+        to: bounds.to,
+        conditions: conditions.clone(),
+        limit: Some(limit),
+        cursor: cursor.clone(),
+        columns: None,
+        view: View::Summary,
+    };
+    let begun = context.service.begin_query(context.principal, page(limit)).await?;
+    let window = begun.window();
+    let (answer, cuts) = begun.run_with_cuts(None).await?;
+    let AnswerBody::Summaries(traces) = answer.body else {
+        return Err(Failure::internal("a page of summaries holds something else"));
+    };
+    let first = cursor.is_none();
+    let more = answer.next_cursor.is_some();
+    let link = format!("{}/ui/trace/{{trace_id}}", context.origin);
+    let render = |count: usize, brevity: Brevity| {
+        let shown: Vec<Found> = traces.iter().take(count).map(|summary| found(summary, brevity)).collect();
+        let cut = count < traces.len();
+        let answer = Answer {
+            window: window::said(window),
+            next: context.offered(next(sent, &traces, count, &cuts)),
+            traces: shown,
+            link: link.clone(),
+            returned: count,
+            total: (first && !more).then_some(traces.len()),
+            truncated: cut || more,
+        };
+        Rendered::new(text(&answer, &traces, first), &answer)
+    };
+    busy(|| budget.fit_briefly(&BREVITIES, traces.len(), render))
+}
+
+fn found(summary: &Summary, brevity: Brevity) -> Found {
+    let matched = summary.matched_span_ids.iter().take(MAX_MATCHED);
+    Found {
+        totals: Totals::of(summary, brevity),
+        matched_span_ids: matched.map(|id| one_line(id, 64)).collect(),
+    }
+}
+
+fn next(sent: &Value, traces: &[Summary], count: usize, cuts: &Cuts) -> Vec<Next> {
+    let mut next = Vec::new();
+    let shown = || traces.iter().take(count);
+    let failed = shown().find(|summary| summary.error_count.is_some_and(|errors| errors > 0));
+    if let Some(summary) = failed.or_else(|| shown().next()) {
+        let arguments = match failed {
+            Some(_) => json!({ "trace_id": summary.trace_id, "view": "errors" }),
+            None => json!({ "trace_id": summary.trace_id }),
+        };
+        next.push(Next { to: "look into a trace", tool: Tool::GetTrace.name(), arguments });
+    }
+    let tool = Tool::QueryTraces.name();
+    if count == 0 && !traces.is_empty() {
+        let arguments = arguments::again(sent, &[], &[("max_tokens", json!(MOST))]);
+        next.push(Next { to: "see them in an answer that is large enough", tool, arguments });
+        return next;
+    }
+    match cuts.cursor_after(count) {
+        Ok(Some(cursor)) => {
+            let with = [("cursor", json!(cursor))];
+            let arguments = arguments::again(sent, &["from", "to", "last"], &with);
+            next.push(Next { to: "list the traces before", tool, arguments });
+        }
+        Ok(None) => {}
+        Err(error) => tracing::warn!(code = error.code(), "no cursor"),
+    }
+    next
+}
+
+fn text(answer: &Answer, traces: &[Summary], first: bool) -> String {
+    let mut text = format!(
+        "{} from {} to {}",
+        counted(answer.returned as u64, "trace"),
+        answer.window.from,
+        answer.window.to
+    );
+    text.push_str(if answer.truncated {
+        ", newest first, more follow\n"
+    } else {
+        ", newest first, no more\n"
+    });
+    if answer.traces.is_empty() && first && !answer.truncated {
+        text.push_str(NOTHING);
+    }
+    let lines = answer.traces.iter().zip(traces).map(|(found, summary)| {
+        let mut line = found.totals.text(summary.duration_nanos);
+        if !found.matched_span_ids.is_empty() {
+            line.push_str(&format!(" | matched {}", found.matched_span_ids.join(" ")));
+        }
+        line
+    });
+    text.push_str(&fenced(&lines.collect::<Vec<_>>()));
+    if !answer.traces.is_empty() {
+        text.push_str(&format!("link for people: {}\n", answer.link));
+    }
+    text + &said(&answer.next)
+}

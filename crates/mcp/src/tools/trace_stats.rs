@@ -1,0 +1,282 @@
+//! `svc_trace_stats`: counts, error rates and durations over all traces that match.
+
+use rmcp::model::CallToolResult;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use tracewarden_service::{
+    ERROR_STATUSES, Stats, StatsGroup, StatsNumbers, StatsOrder, StatsPer, Tool, TraceStatsAnswer,
+    TraceStatsRequest,
+};
+
+use super::{Context, NOTHING, counted};
+use crate::answer::{Budget, Next, Rendered, said};
+use crate::arguments::{self, Condition};
+use crate::failure::Failure;
+use crate::numbers::{lasting, milliseconds, percent, share};
+use crate::span_text::{fenced, one_line};
+use crate::window::{self, Said, Times};
+
+/// What is counted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum Per {
+    /// Spans, with their own durations; a group holds the spans that have its value.
+    #[default]
+    Span,
+    /// Traces, with their whole durations; a trace counts in each group that any of its spans is in.
+    Trace,
+}
+
+/// What groups are ordered by, most first.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum Measure {
+    #[default]
+    Count,
+    Errors,
+    ErrorRate,
+    /// The 95th percentile.
+    Duration,
+}
+
+/// Arguments.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Arguments {
+    /// All must match (AND), each by any span of a trace. Default: every trace.
+    conditions: Option<Vec<Condition>>,
+    /// At most two fields of type string or string_array, as svc_filter_schema writes them. Default: one total.
+    group_by: Option<Vec<String>>,
+    /// What groups are ordered by: count (default), errors, error_rate, duration.
+    measure: Option<Measure>,
+    /// span (default): numbers of spans; trace: numbers of whole traces.
+    per: Option<Per>,
+    /// Start, RFC 3339. Default: 24 hours before `to`.
+    from: Option<String>,
+    /// End (exclusive), RFC 3339. Default: now.
+    to: Option<String>,
+    /// Instead of from and to: the time until now, e.g. 15m, 6h, 7d.
+    last: Option<String>,
+    /// Most groups, at most 100. Default 10.
+    limit: Option<i64>,
+    /// Most tokens of the answer, 1000 to 20000. Default 3000.
+    max_tokens: Option<u32>,
+}
+
+/// Numbers of some spans or traces.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Numbers {
+    traces: u64,
+    spans: u64,
+    errors: Option<u64>,
+    /// Errors of all spans, or of all traces.
+    error_rate: Option<f64>,
+    p50_ms: Option<f64>,
+    p95_ms: Option<f64>,
+    p99_ms: Option<f64>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+struct Group {
+    /// Of the fields, in their order.
+    values: Vec<String>,
+    #[serde(flatten)]
+    numbers: Numbers,
+}
+
+/// The answer.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Answer {
+    window: Said,
+    /// Over all spans or traces, also those without a value to group by.
+    all: Numbers,
+    groups: Vec<Group>,
+    /// Whether every trace was looked at; else the newest million.
+    complete: bool,
+    returned: usize,
+    /// Groups that there are.
+    total: u64,
+    truncated: bool,
+    next: Vec<Next>,
+}
+
+impl Numbers {
+    fn of(numbers: &StatsNumbers, per: Per) -> Self {
+        let whole = match per {
+            Per::Span => numbers.spans,
+            Per::Trace => numbers.traces,
+        };
+        Self {
+            traces: numbers.traces,
+            spans: numbers.spans,
+            errors: numbers.errors,
+            error_rate: numbers.errors.map(|errors| share(errors, whole)),
+            p50_ms: numbers.p50_nanos.map(milliseconds),
+            p95_ms: numbers.p95_nanos.map(milliseconds),
+            p99_ms: numbers.p99_nanos.map(milliseconds),
+        }
+    }
+}
+
+pub(crate) async fn call(context: &Context<'_>, arguments: Arguments) -> Result<CallToolResult, Failure> {
+    let sent = context.sent;
+    let budget = Budget::of(arguments.max_tokens)?;
+    let conditions = arguments::raw(arguments.conditions.as_deref().unwrap_or_default())?;
+    let Arguments { group_by, measure, per, from, to, last, limit, .. } = arguments;
+    let bounds = Times { from: &from, to: &to, last: &last }.bounds(context.service.now())?;
+    let (group_by, per) = (group_by.unwrap_or_default(), per.unwrap_or_default());
+    let measure = measure.unwrap_or_default();
+    let request = TraceStatsRequest {
+        from: bounds.from,
+        to: bounds.to,
+        conditions,
+        group_by: group_by.clone(),
+        per: match per {
+            Per::Span => StatsPer::Span,
+            Per::Trace => StatsPer::Trace,
+        },
+        order: match measure {
+            Measure::Count => StatsOrder::Count,
+            Measure::Errors => StatsOrder::Errors,
+            Measure::ErrorRate => StatsOrder::ErrorRate,
+            Measure::Duration => StatsOrder::Duration,
+        },
+        limit,
+    };
+    let found = context.service.trace_stats(context.principal, request).await?;
+    let stats = &found.stats;
+    let render = |count: usize, brief: bool| {
+        let window = window::said(found.window);
+        let first = stats.groups.first().filter(|_| count > 0 && !brief);
+        // What the group is first for is what to look at in it.
+        let failed = found.status.as_deref().filter(|_| {
+            matches!(measure, Measure::Errors | Measure::ErrorRate)
+                && first.map_or(&stats.total, |group| &group.numbers).errors.is_some_and(|errors| errors > 0)
+        });
+        let group = |group: &StatsGroup| Group {
+            values: group
+                .values
+                .iter()
+                .map(|value| if brief { one_line(value, 60) } else { value.clone() })
+                .collect(),
+            numbers: Numbers::of(&group.numbers, per),
+        };
+        let mut next = if stats.total.traces > 0 && !brief {
+            next(&found, sent, &group_by, first, &window, failed)
+        } else {
+            Vec::new()
+        };
+        let left = count < stats.groups.len();
+        if left && budget.can_grow() {
+            next.push(context.larger());
+        }
+        let answer = Answer {
+            window,
+            all: Numbers::of(&stats.total, per),
+            groups: stats.groups.iter().take(count).map(group).collect(),
+            complete: stats.complete,
+            returned: count,
+            total: stats.distinct,
+            truncated: stats.distinct > count as u64,
+            next: context.offered(next),
+        };
+        let told = Told { stats, group_by: &group_by, measure, left };
+        Rendered::new(text(&answer, &told), &answer)
+    };
+    budget.fit_briefly(&[false, true], stats.groups.len(), render)
+}
+
+/// What the text says beside the answer.
+struct Told<'a> {
+    stats: &'a Stats,
+    group_by: &'a [String],
+    measure: Measure,
+    /// Whether groups were found that are not shown.
+    left: bool,
+}
+
+/// The traces of the first group; those with a failed span, where the field is known that says so. None where the
+/// limits do not take so many conditions.
+fn next(
+    found: &TraceStatsAnswer,
+    sent: &Value,
+    group_by: &[String],
+    first: Option<&StatsGroup>,
+    window: &Said,
+    failed: Option<&str>,
+) -> Vec<Next> {
+    let mut conditions: Vec<Value> =
+        sent.get("conditions").and_then(Value::as_array).cloned().unwrap_or_default();
+    if let Some(group) = first {
+        let fields = group_by.iter().zip(&found.types).zip(&group.values);
+        conditions.extend(fields.map(|((field, logical), value)| Condition::having(field, *logical, value)));
+    }
+    if let Some(status) = failed.filter(|_| found.limits.max_values >= ERROR_STATUSES.len()) {
+        conditions.push(json!({ "ref": status, "op": "in", "values": ERROR_STATUSES }));
+    }
+    if conditions.len() > found.limits.max_conditions {
+        return Vec::new();
+    }
+    vec![Next {
+        to: match (first.is_some(), failed.is_some()) {
+            (true, true) => "list traces with the first group and a failed span",
+            (true, false) => "list traces of the first group",
+            (false, true) => "list traces with a failed span",
+            (false, false) => "list the traces",
+        },
+        tool: Tool::QueryTraces.name(),
+        arguments: json!({ "conditions": conditions, "from": window.from, "to": window.to, "limit": 5 }),
+    }]
+}
+
+fn text(answer: &Answer, told: &Told<'_>) -> String {
+    let Told { stats, group_by, measure, left } = told;
+    let mut text =
+        format!("from {} to {}: {}\n", answer.window.from, answer.window.to, line(&answer.all, &stats.total));
+    let fields: Vec<String> = group_by.iter().map(|field| one_line(field, 512)).collect();
+    if answer.all.traces == 0 {
+        text.push_str(NOTHING);
+    } else if stats.groups.is_empty() && !fields.is_empty() {
+        text.push_str(&format!("no span of these traces has a value in {}\n", fields.join(" and ")));
+    } else if !fields.is_empty() {
+        text.push_str(&format!("by {}:\n", fields.join(", ")));
+    }
+    if answer.all.errors.is_none() && matches!(measure, Measure::Errors | Measure::ErrorRate) {
+        text.push_str("no column is bound that says which spans failed: groups are in no order of errors\n");
+    }
+    if answer.all.p95_ms.is_none() && answer.all.traces > 0 && *measure == Measure::Duration {
+        text.push_str(
+            "no column is bound that says how long spans took: groups are in no order of durations\n",
+        );
+    }
+    let lines = answer.groups.iter().zip(&stats.groups).map(|(group, exact)| {
+        let values: Vec<String> = group.values.iter().map(|value| one_line(value, 256)).collect();
+        format!("{}: {}", values.join(", "), line(&group.numbers, &exact.numbers))
+    });
+    text.push_str(&fenced(&lines.collect::<Vec<_>>()));
+    if answer.truncated {
+        let of = format!("{} of {} shown", answer.returned, counted(answer.total, "group"));
+        let why = if *left {
+            "a larger `max_tokens` shows more"
+        } else {
+            "a larger `limit` shows more, but for values that are too long"
+        };
+        text.push_str(&format!("{of}; {why}\n"));
+    }
+    if !answer.complete {
+        text.push_str("only the newest million traces were looked at; use a shorter window for all\n");
+    }
+    text + &said(&answer.next)
+}
+
+fn line(numbers: &Numbers, exact: &StatsNumbers) -> String {
+    let mut line = format!("{}, {}", counted(numbers.traces, "trace"), counted(numbers.spans, "span"));
+    if let (Some(errors), Some(rate)) = (numbers.errors, numbers.error_rate) {
+        line.push_str(&format!(", {} ({})", counted(errors, "error"), percent(rate)));
+    }
+    if let (Some(p50), Some(p95), Some(p99)) = (exact.p50_nanos, exact.p95_nanos, exact.p99_nanos) {
+        line.push_str(&format!(", p50 {} p95 {} p99 {}", lasting(p50), lasting(p95), lasting(p99)));
+    }
+    line
+}

@@ -1,0 +1,99 @@
+//! The parts of spans that decided how long a trace took.
+
+use super::tree::Tree;
+
+/// A part of a span on the path, in nanoseconds since 1970.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Part {
+    pub(crate) span: usize,
+    pub(crate) from: i64,
+    pub(crate) to: i64,
+}
+
+/// Back from the end of the trace: a span is on the path where it waits for no child; from the end of the child that ended
+/// last, the path is that child's, until it began. What lies outside the parent does not count. In the order of time.
+pub(crate) fn critical_path(tree: &Tree) -> Vec<Part> {
+    let mut parts = Vec::new();
+    let end = tree.roots.iter().map(|root| tree.interval(*root).1).max().unwrap_or(0);
+    // Spans to be looked at, with the times between which they may be on the path.
+    let mut open = waits(tree, None, &tree.roots, (i64::MIN, end), &mut parts);
+    while let Some((span, from, to)) = open.pop() {
+        open.extend(waits(tree, Some(span), tree.children(span), (from, to), &mut parts));
+    }
+    parts.sort_by_key(|part: &Part| (part.from, part.to, part.span));
+    parts
+}
+
+/// Which of the children a span waited for, and when; the rest of the time is its own.
+fn waits(
+    tree: &Tree,
+    span: Option<usize>,
+    children: &[usize],
+    (from, to): (i64, i64),
+    parts: &mut Vec<Part>,
+) -> Vec<(usize, i64, i64)> {
+    let clipped = |child: usize| {
+        let (start, end) = tree.interval(child);
+        (start.max(from), end.min(to))
+    };
+    let mut last: Vec<usize> = children
+        .iter()
+        .copied()
+        .filter(|child| {
+            let (start, end) = tree.interval(*child);
+            start < to && end > from
+        })
+        .collect();
+    last.sort_by_key(|child| {
+        let (start, end) = clipped(*child);
+        (std::cmp::Reverse(end), start)
+    });
+    let mut time = to;
+    let mut own = |begin: i64, end: i64| {
+        if let Some(span) = span.filter(|_| end > begin) {
+            parts.push(Part { span, from: begin, to: end });
+        }
+    };
+    let mut waited = Vec::new();
+    for child in last {
+        let (start, end) = clipped(child);
+        if end <= time && time > from {
+            own(end, time);
+            waited.push((child, start, end));
+            time = start;
+        }
+    }
+    own(from, time);
+    waited
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trace::sample::spans;
+
+    #[track_caller]
+    fn check(text: &str, expected: &str) {
+        let tree = Tree::new(spans(text));
+        let found: Vec<String> = critical_path(&tree)
+            .iter()
+            .map(|part| format!("{}:{}-{}", tree.spans[part.span].span_id, part.from, part.to))
+            .collect();
+        assert_eq!(found.join(" "), expected, "{text}");
+    }
+
+    #[test]
+    fn the_path_leads_over_what_was_waited_for() {
+        check("", "");
+        check("a@0+100", "a:0-100");
+        check("a@0+100 b<a@10+20 c<a@40+50", "a:0-10 b:10-30 a:30-40 c:40-90 a:90-100");
+        // Of two at the same time, the one that ended last.
+        check("a@0+100 b<a@10+50 c<a@20+70", "a:0-20 c:20-90 a:90-100");
+        // What goes on after the parent, or begins before it, does not count there.
+        check("a@0+100 b<a@50+500", "a:0-50 b:50-100");
+        check("a@10+90 b<a@0+50", "b:10-50 a:50-100");
+        // Several outermost spans, with a gap.
+        check("a@0+10 b@20+10", "a:0-10 b:20-30");
+        check("a@0+100 b<a@10+80 c<b@20+10", "a:0-10 b:10-20 c:20-30 b:30-90 a:90-100");
+    }
+}

@@ -1,0 +1,75 @@
+//! Where errors came from: the failed spans below which nothing failed, by kind.
+
+use std::collections::HashMap;
+
+use super::tree::{Tree, kind};
+
+/// Failed spans of a kind that had no failed span below them.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Origin {
+    /// The first of them.
+    pub(crate) span: usize,
+    /// How many.
+    pub(crate) count: usize,
+}
+
+/// The errors of a trace.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Errors {
+    /// By how many, then by start.
+    pub(crate) origins: Vec<Origin>,
+    /// Failed spans in all: those above them failed for it, or seem so.
+    pub(crate) failed: usize,
+}
+
+impl Errors {
+    pub(crate) fn of(tree: &Tree) -> Self {
+        let failed = |place: usize| tree.spans.get(place).is_some_and(|span| span.error);
+        let mut below = vec![false; tree.spans.len()];
+        for place in tree.downwards().into_iter().rev() {
+            let any = failed(place) || below.get(place) == Some(&true);
+            if any && let Some(mark) = tree.parent(place).and_then(|parent| below.get_mut(parent)) {
+                *mark = true;
+            }
+        }
+        let mut origins: Vec<Origin> = Vec::new();
+        let mut places: HashMap<(String, String), usize> = HashMap::new();
+        for (place, span) in tree.spans.iter().enumerate() {
+            if !span.error || below.get(place) == Some(&true) {
+                continue;
+            }
+            let known = *places.entry(kind(span)).or_insert(origins.len());
+            match origins.get_mut(known) {
+                Some(origin) => origin.count += 1,
+                None => origins.push(Origin { span: place, count: 1 }),
+            }
+        }
+        origins.sort_by_key(|origin| (std::cmp::Reverse(origin.count), origin.span));
+        Self { origins, failed: tree.spans.iter().filter(|span| span.error).count() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trace::sample::spans;
+
+    #[test]
+    fn an_error_comes_from_where_nothing_below_failed() {
+        let check = |text: &str, origins: &[(&str, usize)], failed: usize| {
+            let tree = Tree::new(spans(text));
+            let errors = Errors::of(&tree);
+            let found: Vec<(&str, usize)> = errors
+                .origins
+                .iter()
+                .map(|origin| (tree.spans[origin.span].span_id.as_str(), origin.count))
+                .collect();
+            assert_eq!((found.as_slice(), errors.failed), (origins, failed), "{text}");
+        };
+        check("a b<a", &[], 0);
+        check("a! b<a! c<b!", &[("c", 1)], 3);
+        // Through one that did not fail, and two origins.
+        check("a! b<a c<b! d<a!", &[("c", 1), ("d", 1)], 3);
+        check("a! x-1234567<a! y<a! x-7654321<a!", &[("x-1234567", 2), ("y", 1)], 4);
+    }
+}

@@ -1,0 +1,10 @@
+//! What a trace is, as pure functions of its spans: tree, outline, errors, slowest parts, critical path, differences.
+
+pub(crate) mod compare;
+pub(crate) mod critical_path;
+pub(crate) mod errors;
+pub(crate) mod outline;
+#[cfg(test)]
+pub(crate) mod sample;
+pub(crate) mod slowest;
+pub(crate) mod tree;

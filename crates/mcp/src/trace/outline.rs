@@ -1,0 +1,261 @@
+//! A trace in few lines: siblings of a kind are one line, and where there are too many lines, those that matter stay.
+
+use std::cmp::Ordering;
+use std::collections::{BinaryHeap, HashMap};
+
+use super::tree::{Tree, duration, kind};
+
+/// Siblings of a kind from which on they are one line.
+const FOLDED_FROM: usize = 3;
+
+/// One line: a span, or siblings of a kind.
+#[derive(Debug)]
+pub(crate) struct Line {
+    /// Steps below the outermost.
+    pub(crate) depth: usize,
+    /// The span to look at: the slowest that failed, else the slowest.
+    pub(crate) span: usize,
+    /// How many spans.
+    pub(crate) count: usize,
+    /// How many of them failed.
+    pub(crate) errors: usize,
+    /// Nanoseconds since 1970 at which the first of them starts.
+    pub(crate) start: i64,
+    /// Durations in nanoseconds: the median, the 95th percentile, the longest.
+    pub(crate) median: i64,
+    pub(crate) p95: i64,
+    pub(crate) longest: i64,
+    /// Their name; what differs in it is `#`.
+    pub(crate) name: String,
+    /// Spans below these, and how many of those failed.
+    pub(crate) below: usize,
+    pub(crate) errors_below: usize,
+    children: Vec<usize>,
+}
+
+/// All lines of a trace, each before those below it.
+#[derive(Debug)]
+pub(crate) struct Outline {
+    pub(crate) lines: Vec<Line>,
+    /// Nanoseconds.
+    duration: i64,
+}
+
+/// Some lines in their order.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Shown {
+    pub(crate) line: usize,
+    /// Spans below it that no line shows.
+    pub(crate) hidden: usize,
+}
+
+impl Outline {
+    /// Of a whole trace, or of what is below one span.
+    pub(crate) fn new(tree: &Tree, root: Option<usize>) -> Self {
+        let mut lines: Vec<Line> = Vec::new();
+        let tops = root.map_or_else(|| tree.roots.clone(), |root| vec![root]);
+        // Groups that stand under a line, or at the top.
+        let mut open: Vec<(Option<usize>, usize, Vec<usize>)> =
+            grouped(tree, &tops).into_iter().rev().map(|group| (None, 0, group)).collect();
+        while let Some((parent, depth, group)) = open.pop() {
+            let place = lines.len();
+            if let Some(parent) = parent.and_then(|parent| lines.get_mut(parent)) {
+                parent.children.push(place);
+            }
+            let mut below: Vec<usize> = group.iter().flat_map(|span| tree.children(*span)).copied().collect();
+            below.sort_unstable();
+            open.extend(grouped(tree, &below).into_iter().rev().map(|group| (Some(place), depth + 1, group)));
+            lines.push(line(tree, depth, &group));
+        }
+        // A line stands before those below it, so that from the end everything below is known.
+        for place in (0..lines.len()).rev() {
+            let children = lines.get(place).map(|line| line.children.clone()).unwrap_or_default();
+            let (mut below, mut errors) = (0, 0);
+            for child in children.iter().filter_map(|child| lines.get(*child)) {
+                below += child.count + child.below;
+                errors += child.errors + child.errors_below;
+            }
+            if let Some(line) = lines.get_mut(place) {
+                (line.below, line.errors_below) = (below, errors);
+            }
+        }
+        Self { lines, duration: tree.duration().max(1) }
+    }
+
+    /// All lines that are no deeper.
+    pub(crate) fn down_to(&self, depth: usize) -> Vec<Shown> {
+        let shown = (0..self.lines.len())
+            .filter(|place| self.lines.get(*place).is_some_and(|line| line.depth <= depth));
+        self.with_hidden(shown.collect())
+    }
+
+    /// So many lines, each with all above it: those that failed or have something below that did, then what takes long.
+    pub(crate) fn most_telling(&self, count: usize) -> Vec<Shown> {
+        let mut open: BinaryHeap<Weighed> = BinaryHeap::new();
+        let tops = self.lines.iter().enumerate().filter(|(_, line)| line.depth == 0);
+        open.extend(tops.map(|(place, line)| self.weighed(place, line)));
+        let mut chosen = Vec::new();
+        while chosen.len() < count
+            && let Some(Weighed { place, .. }) = open.pop()
+        {
+            chosen.push(place);
+            let children = self.lines.get(place).into_iter().flat_map(|line| &line.children);
+            open.extend(children.filter_map(|child| Some(self.weighed(*child, self.lines.get(*child)?))));
+        }
+        chosen.sort_unstable();
+        self.with_hidden(chosen)
+    }
+
+    fn weighed(&self, place: usize, line: &Line) -> Weighed {
+        let failed = if line.errors + line.errors_below > 0 { 1.0 } else { 0.0 };
+        let share = (line.longest as f64 / self.duration as f64).min(1.0);
+        Weighed { weight: failed + share, place }
+    }
+
+    fn with_hidden(&self, chosen: Vec<usize>) -> Vec<Shown> {
+        let is_shown = |place: &usize| chosen.binary_search(place).is_ok();
+        let shown = chosen.iter().map(|place| {
+            let children = self.lines.get(*place).into_iter().flat_map(|line| &line.children);
+            let hidden = children.filter(|child| !is_shown(child)).filter_map(|child| self.lines.get(*child));
+            Shown { line: *place, hidden: hidden.map(|line| line.count + line.below).sum() }
+        });
+        shown.collect()
+    }
+}
+
+struct Weighed {
+    weight: f64,
+    place: usize,
+}
+
+impl Ord for Weighed {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.weight.total_cmp(&other.weight).then(other.place.cmp(&self.place))
+    }
+}
+
+impl PartialOrd for Weighed {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Weighed {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Weighed {}
+
+/// Spans in groups of a kind, or alone when there are few of it, by their earliest start.
+fn grouped(tree: &Tree, spans: &[usize]) -> Vec<Vec<usize>> {
+    let mut places: HashMap<(String, String), usize> = HashMap::new();
+    let mut groups: Vec<Vec<usize>> = Vec::new();
+    for place in spans {
+        let Some(span) = tree.spans.get(*place) else { continue };
+        let group = *places.entry(kind(span)).or_insert_with(|| {
+            groups.push(Vec::new());
+            groups.len() - 1
+        });
+        if let Some(group) = groups.get_mut(group) {
+            group.push(*place);
+        }
+    }
+    let mut apart: Vec<Vec<usize>> = Vec::with_capacity(groups.len());
+    for group in groups {
+        if group.len() < FOLDED_FROM {
+            apart.extend(group.into_iter().map(|span| vec![span]));
+        } else {
+            apart.push(group);
+        }
+    }
+    apart.sort_by_key(|group| group.first().copied());
+    apart
+}
+
+fn line(tree: &Tree, depth: usize, group: &[usize]) -> Line {
+    let spans = || group.iter().filter_map(|place| Some((*place, tree.spans.get(*place)?)));
+    let mut durations: Vec<i64> = spans().map(|(_, span)| duration(span)).collect();
+    durations.sort_unstable();
+    let told = spans().max_by_key(|(place, span)| (span.error, duration(span), std::cmp::Reverse(*place)));
+    let name = |(_, span): (usize, &tracewarden_service::SpanBrief)| span.name.clone().unwrap_or_default();
+    let first = spans().next().map(name).unwrap_or_default();
+    let same = spans().all(|(_, span)| span.name.as_deref().unwrap_or_default() == first);
+    Line {
+        depth,
+        span: told.map_or(0, |(place, _)| place),
+        count: group.len(),
+        errors: spans().filter(|(_, span)| span.error).count(),
+        start: group.first().map_or(0, |place| tree.interval(*place).0),
+        median: percentile(&durations, 50),
+        p95: percentile(&durations, 95),
+        longest: durations.last().copied().unwrap_or(0),
+        name: if same { first } else { spans().next().map(|(_, span)| kind(span).1).unwrap_or_default() },
+        below: 0,
+        errors_below: 0,
+        children: Vec::new(),
+    }
+}
+
+/// The smallest of the sorted values that so many of a hundred do not exceed.
+pub(crate) fn percentile(sorted: &[i64], percent: usize) -> i64 {
+    let place = (sorted.len() * percent).div_ceil(100).saturating_sub(1);
+    sorted.get(place).copied().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trace::sample::spans;
+
+    fn text(outline: &Outline, tree: &Tree, shown: &[Shown]) -> String {
+        let line = |shown: &Shown| {
+            let line = &outline.lines[shown.line];
+            let times = if line.count > 1 { format!("×{}", line.count) } else { String::new() };
+            let failed = if line.errors > 0 { format!("!{}", line.errors) } else { String::new() };
+            let hidden = if shown.hidden > 0 { format!(" (+{})", shown.hidden) } else { String::new() };
+            let id = &tree.spans[line.span].span_id;
+            format!("{}{}{times}{failed}[{id}]{hidden}", "-".repeat(line.depth), line.name)
+        };
+        shown.iter().map(line).collect::<Vec<_>>().join(" ")
+    }
+
+    #[track_caller]
+    fn check(given: &str, lines: Option<usize>, expected: &str) {
+        let mut given = spans(given);
+        // Ids are letters with a number: names are without it.
+        for span in &mut given {
+            span.name = Some(span.span_id.trim_end_matches(|last: char| last.is_ascii_digit()).to_owned());
+        }
+        let tree = Tree::new(given);
+        let outline = Outline::new(&tree, None);
+        let shown = lines.map_or_else(|| outline.down_to(usize::MAX), |count| outline.most_telling(count));
+        assert_eq!(text(&outline, &tree, &shown), expected);
+    }
+
+    #[test]
+    fn siblings_of_a_kind_are_one_line() {
+        check("a b1<a b2<a", None, "a[a] -b[b1] -b[b2]");
+        check("a b1<a b2<a+50 c<a b3<a", None, "a[a] -b×3[b2] -c[c]");
+        // What is below them is folded across them; and one that failed is the one to look at.
+        check("a b1<a b2<a b3<a q1<b1 q2<b2! q3<b3+99", None, "a[a] -b×3[b1] --q×3!1[q2]");
+        check("", None, "");
+    }
+
+    #[test]
+    fn few_lines_are_those_that_tell_most() {
+        let given = "a+100 b<a+90 c<b+80 d<a+5 e<d! f<a+4";
+        check(given, Some(6), "a[a] -b[b] --c[c] -d[d] --e!1[e] -f[f]");
+        check(given, Some(3), "a[a] (+3) -d[d] --e!1[e]");
+        check(given, Some(1), "a[a] (+5)");
+        check(given, Some(0), "");
+    }
+
+    #[test]
+    fn percentiles_are_values_that_occur() {
+        assert_eq!((percentile(&[], 50), percentile(&[7], 95), percentile(&[1, 2], 50)), (0, 7, 1));
+        let hundred: Vec<i64> = (1..=100).collect();
+        assert_eq!((percentile(&hundred, 50), percentile(&hundred, 95)), (50, 95));
+    }
+}

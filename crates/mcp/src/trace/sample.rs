@@ -1,0 +1,38 @@
+//! Spans for tests.
+
+use tracewarden_model::Timestamp;
+use tracewarden_service::SpanBrief;
+
+/// A span of service `s`, named by its id.
+pub(crate) fn span(id: &str, parent: String, start: i64, duration: i64) -> SpanBrief {
+    SpanBrief {
+        span_id: id.to_owned(),
+        parent_span_id: parent,
+        start: Timestamp::from_nanos(start),
+        duration_nanos: Some(duration),
+        name: Some(id.to_owned()),
+        service: Some("s".to_owned()),
+        kind: None,
+        error: false,
+    }
+}
+
+/// Spans as `id<parent@start+duration!`, each part but the id optional; `!` for one that failed. They start one after the
+/// other and take 10 nanoseconds, unless it is said.
+pub(crate) fn spans(text: &str) -> Vec<SpanBrief> {
+    let mut spans: Vec<SpanBrief> = text
+        .split_whitespace()
+        .enumerate()
+        .map(|(place, text)| {
+            let (text, error) = text.strip_suffix('!').map_or((text, false), |text| (text, true));
+            let (text, duration) = text.split_once('+').unwrap_or((text, "10"));
+            let place = place.to_string();
+            let (text, start) = text.split_once('@').unwrap_or((text, &place));
+            let (id, parent) = text.split_once('<').unwrap_or((text, ""));
+            let made = span(id, parent.to_owned(), start.parse().unwrap(), duration.parse().unwrap());
+            SpanBrief { error, ..made }
+        })
+        .collect();
+    spans.sort_by_key(|span| span.start);
+    spans
+}

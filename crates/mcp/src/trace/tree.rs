@@ -1,0 +1,241 @@
+//! Spans as a tree, whatever their emitters wrote: missing parents, circles, ids that occur twice, times that contradict.
+
+use std::collections::{HashMap, HashSet};
+
+use tracewarden_service::SpanBrief;
+
+/// Spans by their place, with who called whom.
+#[derive(Debug)]
+pub(crate) struct Tree {
+    /// By start.
+    pub(crate) spans: Vec<SpanBrief>,
+    parents: Vec<Option<usize>>,
+    children: Vec<Vec<usize>>,
+    /// Spans without a parent that is there, and one of each circle.
+    pub(crate) roots: Vec<usize>,
+}
+
+impl Tree {
+    /// Of spans ordered by start.
+    pub(crate) fn new(spans: Vec<SpanBrief>) -> Self {
+        let mut by_id: HashMap<&str, usize> = HashMap::with_capacity(spans.len());
+        for (place, span) in spans.iter().enumerate() {
+            by_id.entry(&span.span_id).or_insert(place);
+        }
+        let parent = |(place, span): (usize, &SpanBrief)| {
+            by_id.get(span.parent_span_id.as_str()).copied().filter(|parent| *parent != place)
+        };
+        let mut parents: Vec<Option<usize>> = spans.iter().enumerate().map(parent).collect();
+        let mut children = vec![Vec::new(); spans.len()];
+        for (place, parent) in parents.iter().enumerate() {
+            if let Some(list) = parent.and_then(|parent| children.get_mut(parent)) {
+                list.push(place);
+            }
+        }
+        let mut roots: Vec<usize> =
+            (0..spans.len()).filter(|place| parents.get(*place).is_some_and(Option::is_none)).collect();
+        let mut reached = vec![false; spans.len()];
+        let mut open = roots.clone();
+        let mut unreached = 0..spans.len();
+        loop {
+            while let Some(place) = open.pop() {
+                if let Some(mark) = reached.get_mut(place) {
+                    *mark = true;
+                }
+                open.extend(children.get(place).into_iter().flatten());
+            }
+            // What no root leads to hangs on a circle, which is where its callers come round again.
+            let Some(left) = unreached.find(|place| reached.get(*place) == Some(&false)) else { break };
+            let mut passed = HashSet::new();
+            let mut cut = left;
+            while passed.insert(cut) {
+                cut = parents.get(cut).copied().flatten().unwrap_or(cut);
+            }
+            if let Some(list) =
+                parents.get(cut).copied().flatten().and_then(|parent| children.get_mut(parent))
+            {
+                list.retain(|child| *child != cut);
+            }
+            if let Some(parent) = parents.get_mut(cut) {
+                *parent = None;
+            }
+            roots.push(cut);
+            open.push(cut);
+        }
+        roots.sort_unstable();
+        Self { spans, parents, children, roots }
+    }
+
+    pub(crate) fn children(&self, place: usize) -> &[usize] {
+        self.children.get(place).map_or(&[], Vec::as_slice)
+    }
+
+    pub(crate) fn parent(&self, place: usize) -> Option<usize> {
+        self.parents.get(place).copied().flatten()
+    }
+
+    pub(crate) fn place_of(&self, span_id: &str) -> Option<usize> {
+        self.spans.iter().position(|span| span.span_id == span_id)
+    }
+
+    /// From the outermost caller to the span.
+    pub(crate) fn path(&self, place: usize) -> Vec<usize> {
+        let mut path: Vec<usize> = std::iter::successors(Some(place), |place| self.parent(*place)).collect();
+        path.reverse();
+        path
+    }
+
+    /// Earliest start, in nanoseconds since 1970; 0 without spans.
+    pub(crate) fn start(&self) -> i64 {
+        self.spans.first().map_or(0, |span| span.start.as_nanos())
+    }
+
+    /// From the earliest start to the latest end, in nanoseconds.
+    pub(crate) fn duration(&self) -> i64 {
+        let end = (0..self.spans.len()).map(|place| self.interval(place).1).max();
+        end.map_or(0, |end| end.saturating_sub(self.start()))
+    }
+
+    /// Begin and end of a span, in nanoseconds since 1970.
+    pub(crate) fn interval(&self, place: usize) -> (i64, i64) {
+        self.spans.get(place).map_or((0, 0), |span| {
+            let start = span.start.as_nanos();
+            (start, start.saturating_add(duration(span)))
+        })
+    }
+
+    /// The spans that a parent comes before its children in.
+    pub(crate) fn downwards(&self) -> Vec<usize> {
+        let mut order = Vec::with_capacity(self.spans.len());
+        let mut open: Vec<usize> = self.roots.iter().rev().copied().collect();
+        while let Some(place) = open.pop() {
+            order.push(place);
+            open.extend(self.children(place).iter().rev());
+        }
+        order
+    }
+
+    /// Of each span, the time in which none of its children ran, in nanoseconds.
+    pub(crate) fn own_times(&self) -> Vec<i64> {
+        (0..self.spans.len()).map(|place| self.own_time(place)).collect()
+    }
+
+    fn own_time(&self, place: usize) -> i64 {
+        let (start, end) = self.interval(place);
+        let mut covered = 0_i64;
+        let mut until = start;
+        // Children are in the order of their starts.
+        for child in self.children(place) {
+            let (from, to) = self.interval(*child);
+            let (from, to) = (from.max(until), to.min(end));
+            if to > from {
+                covered = covered.saturating_add(to.saturating_sub(from));
+                until = to;
+            }
+        }
+        end.saturating_sub(start).saturating_sub(covered)
+    }
+}
+
+/// Nanoseconds; 0 when it is not known.
+pub(crate) fn duration(span: &SpanBrief) -> i64 {
+    span.duration_nanos.unwrap_or(0).max(0)
+}
+
+/// What kind of work a span is: its service and its name, with numbers and ids in it left out, so that `GET /users/17` and
+/// `GET /users/18` are one kind.
+pub(crate) fn kind(span: &SpanBrief) -> (String, String) {
+    (span.service.clone().unwrap_or_default(), without_numbers(span.name.as_deref().unwrap_or_default()))
+}
+
+/// A name with every word that holds a digit replaced by `#`, unless it begins with a letter and is short, as versions and
+/// names such as `http2` are.
+pub(crate) fn without_numbers(name: &str) -> String {
+    let mut plain = String::with_capacity(name.len());
+    let mut word = String::new();
+    let end = |word: &mut String, plain: &mut String| {
+        let digits = word.chars().any(|character| character.is_ascii_digit());
+        let is_name = word.len() <= 6 && word.starts_with(|first: char| first.is_alphabetic());
+        if digits && !is_name {
+            plain.push('#')
+        } else {
+            plain.push_str(word)
+        }
+        word.clear();
+    };
+    for character in name.chars() {
+        if character.is_alphanumeric() {
+            word.push(character);
+        } else {
+            end(&mut word, &mut plain);
+            plain.push(character);
+        }
+    }
+    end(&mut word, &mut plain);
+    plain
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trace::sample::{span, spans};
+
+    #[test]
+    fn every_span_is_reached_once() {
+        for (text, roots) in [
+            ("", 0),
+            ("a", 1),
+            ("a b<a c<b", 1),
+            // A missing parent, a span that is its own, a circle of two with something on it, an id that occurs twice.
+            ("a b<z", 2),
+            ("a<a", 1),
+            ("a<b b<a c<b", 1),
+            ("a b<c c<d d<b e<d", 2),
+            ("a a b<a", 2),
+            // Leaves before the circle that they hang on.
+            ("l1<a l2<a l3<a a<b b<a", 1),
+        ] {
+            let tree = Tree::new(spans(text));
+            assert_eq!(tree.roots.len(), roots, "{text}");
+            let mut seen = tree.downwards();
+            assert!(seen.iter().all(|place| tree.parent(*place).is_none_or(|parent| {
+                seen.iter().position(|other| *other == parent) < seen.iter().position(|other| other == place)
+            })));
+            seen.sort_unstable();
+            assert_eq!(seen, (0..tree.spans.len()).collect::<Vec<_>>(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_chain_of_100000_spans_is_no_recursion() {
+        let id = |at: usize| format!("{at:016x}");
+        let chain = (0..100_000)
+            .map(|at| span(&id(at), if at == 0 { String::new() } else { id(at - 1) }, at as i64, 1));
+        let tree = Tree::new(chain.collect());
+        assert_eq!((tree.downwards().len(), tree.path(99_999).len()), (100_000, 100_000));
+    }
+
+    #[test]
+    fn own_time_is_what_no_child_covers() {
+        let check = |children: &[(i64, i64)], own: i64| {
+            let mut all = vec![span("p", String::new(), 100, 100)];
+            all.extend(children.iter().map(|(start, length)| span("c", "p".to_owned(), *start, *length)));
+            assert_eq!(Tree::new(all).own_times()[0], own, "{children:?}");
+        };
+        check(&[], 100);
+        check(&[(110, 10), (150, 20)], 70);
+        check(&[(110, 30), (120, 30)], 60);
+        check(&[(110, 80), (120, 10)], 20);
+        check(&[(150, 1_000)], 50);
+        check(&[(50, 20)], 100);
+    }
+
+    #[test]
+    fn numbers_and_ids_do_not_tell_kinds_apart() {
+        let check = |name: &str, kind: &str| assert_eq!(without_numbers(name), kind);
+        check("GET /users/17/orders/9f86d081-884c", "GET /users/#/orders/#-#");
+        check("GET /api/v1/items", "GET /api/v1/items");
+        check("SELECT shop.orders_2024", "SELECT shop.orders_#");
+        check("", "");
+    }
+}

@@ -1,0 +1,138 @@
+//! The window of time that a call is about.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use tracewarden_model::{Timestamp, Window};
+
+use crate::failure::Failure;
+
+/// A window of time, as arguments of a tool name it. Each tool declares them itself: arguments that stand in a structure
+/// that several flatten could not be refused when they are misspelt.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Times<'a> {
+    pub(crate) from: &'a Option<String>,
+    pub(crate) to: &'a Option<String>,
+    pub(crate) last: &'a Option<String>,
+}
+
+/// Begin and end, where they were given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Bounds {
+    pub(crate) from: Option<Timestamp>,
+    pub(crate) to: Option<Timestamp>,
+}
+
+impl Times<'_> {
+    /// # Errors
+    /// What is wrong, with an example of what is right.
+    pub(crate) fn bounds(self, now: Timestamp) -> Result<Bounds, Failure> {
+        // Whole seconds are enough, and take half the tokens of nanoseconds; those of now are in it.
+        let now = whole_seconds(now);
+        let Some(last) = self.last else {
+            let from = time("from", self.from.as_deref(), now)?;
+            let to = time("to", self.to.as_deref(), now)?;
+            return Ok(Bounds { from, to: Some(to.unwrap_or(now)) });
+        };
+        if self.from.is_some() || self.to.is_some() {
+            return Err(Failure::argument("last", "give either `last`, or `from` and `to`"));
+        }
+        let nanos = length(last).ok_or_else(|| {
+            let detail = format!(
+                "`{last}` is no length of time: write a whole number and a unit of s, m, h, d or w, such as \"15m\", \"6h\" or \"7d\""
+            );
+            Failure::argument("last", detail)
+        })?;
+        Ok(Bounds { from: Some(now.saturating_sub(nanos)), to: Some(now) })
+    }
+}
+
+fn time(argument: &str, text: Option<&str>, now: Timestamp) -> Result<Option<Timestamp>, Failure> {
+    let Some(text) = text else { return Ok(None) };
+    Timestamp::parse(text).map(Some).map_err(|_| {
+        let detail = format!(
+            "`{text}` is no RFC 3339 time: write it like \"{}\" (that is now), or use `last`, such as \"1h\"",
+            crate::numbers::at(now)
+        );
+        Failure::argument(argument, detail)
+    })
+}
+
+/// The next whole second.
+fn whole_seconds(time: Timestamp) -> Timestamp {
+    const SECOND: i64 = 1_000_000_000;
+    let over = time.as_nanos().rem_euclid(SECOND);
+    if over == 0 { time } else { time.saturating_add(SECOND - over) }
+}
+
+/// Nanoseconds, at least one second.
+fn length(text: &str) -> Option<i64> {
+    let text = text.trim();
+    let unit = text.chars().last()?;
+    let count: i64 = text.strip_suffix(unit)?.trim().parse().ok()?;
+    let seconds = match unit {
+        's' => 1,
+        'm' => 60,
+        'h' => 3_600,
+        'd' => 86_400,
+        'w' => 7 * 86_400,
+        _ => return None,
+    };
+    count.checked_mul(seconds)?.checked_mul(1_000_000_000).filter(|nanos| *nanos > 0)
+}
+
+/// A window as an answer says it.
+pub(crate) fn said(window: Window) -> Said {
+    Said { from: window.from().to_string(), to: window.to().to_string() }
+}
+
+/// The window that an answer is about.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub(crate) struct Said {
+    pub(crate) from: String,
+    pub(crate) to: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOUR: i64 = 3_600_000_000_000;
+
+    fn bounds(from: Option<&str>, to: Option<&str>, last: Option<&str>) -> Result<Bounds, Failure> {
+        let [from, to, last] = [from, to, last].map(|text| text.map(str::to_owned));
+        Times { from: &from, to: &to, last: &last }.bounds(Timestamp::from_nanos(100 * HOUR))
+    }
+
+    #[test]
+    fn the_last_so_many_hours_end_now() {
+        let check = |last: &str, hours: i64| {
+            let bounds = bounds(None, None, Some(last)).unwrap();
+            assert_eq!(bounds.from, Some(Timestamp::from_nanos((100 - hours) * HOUR)), "{last}");
+            assert_eq!(bounds.to, Some(Timestamp::from_nanos(100 * HOUR)));
+        };
+        check("60m", 1);
+        check("3600s", 1);
+        check(" 2 h ", 2);
+        check("1d", 24);
+        check("1w", 168);
+        let given = bounds(Some("2026-11-22T08:00:00Z"), None, None).unwrap();
+        let now = Some(Timestamp::from_nanos(100 * HOUR));
+        assert_eq!((given.from.unwrap().to_string().as_str(), given.to), ("2026-11-22T08:00:00Z", now));
+        assert_eq!(bounds(None, None, None).unwrap(), Bounds { from: None, to: now });
+        let later = Timestamp::from_nanos(100 * HOUR + 1);
+        assert_eq!(whole_seconds(later), Timestamp::from_nanos(100 * HOUR + 1_000_000_000));
+    }
+
+    #[test]
+    fn what_is_wrong_says_what_would_be_right() {
+        for wrong in ["", "h", "15", "-1h", "0m", "1.5h", "15 minutes", "9999999999999999d", "ä"] {
+            let text = bounds(None, None, Some(wrong)).unwrap_err().text();
+            assert!(text.contains("`last`") || text.contains("last:"), "{text}");
+            assert!(text.contains("\"15m\""), "{text}");
+        }
+        let text = bounds(Some("yesterday"), None, None).unwrap_err().text();
+        assert!(text.contains("from: ") && text.contains("1970-01-05T04:00:00Z"), "{text}");
+        let text = bounds(Some("2026-11-22T08:00:00Z"), None, Some("1h")).unwrap_err().text();
+        assert!(text.contains("either `last`, or `from` and `to`"), "{text}");
+    }
+}
