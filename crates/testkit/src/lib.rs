@@ -2,7 +2,9 @@
 
 pub mod chaos_proxy;
 pub mod commit_proxy;
+pub mod incidents;
 pub mod local_store;
+pub mod node;
 #[cfg(feature = "policies")]
 pub mod policies;
 pub mod postgres;

@@ -1,9 +1,15 @@
 //! The command line.
 
+mod model;
+
 use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+
+pub use model::{
+    Connection, Model, ModelApply, ModelExport, ModelHistory, ModelPlan, ModelRestore, Notation,
+};
 
 /// Policy-controlled read access to OpenTelemetry traces in ClickHouse.
 #[derive(Debug, Parser)]
@@ -32,6 +38,9 @@ pub enum Command {
     /// Policies: check, try and test them, without a service or a trace store.
     #[command(subcommand)]
     Policy(Policy),
+    /// The access model of a running service as one file: binding, fields, roles with their policies, and tests.
+    #[command(subcommand, after_help = model::EXAMPLES)]
+    Model(Model),
 }
 
 /// Whose password it is.

@@ -50,6 +50,8 @@ pub struct Configuration {
     pub public_origin: Option<String>,
     /// Proxies whose `X-Forwarded-For` is believed.
     pub trusted_proxies: Vec<IpNet>,
+    /// Further names under which agents reach the MCP interface.
+    pub mcp_hosts: Vec<String>,
     /// The service's own database.
     pub database_url: Secret,
     /// HTTP addresses of the trace store.
@@ -88,6 +90,8 @@ pub struct Configuration {
     pub audit_retention: Option<Duration>,
     /// Whether discovery shows example values.
     pub discovery_samples: bool,
+    /// Services that a policy may make visible only by sharing before storing it warns.
+    pub overshare_warning: u64,
     /// How long `/readyz` refuses while everything else is still served, after the signal to stop.
     pub shutdown_delay: Duration,
     /// How long running answers may take after that.
@@ -167,6 +171,7 @@ impl Reader {
         let listen = self.value("listen", values::address);
         let public_origin = self.optional("public_url", values::origin);
         let trusted_proxies = self.value("trusted_proxies", values::networks);
+        let mcp_hosts = self.value("mcp_hosts", values::hosts);
         let database_url = self.value("database_url", database_url);
         let clickhouse_endpoints = self.value("clickhouse_url", values::endpoints);
         let clickhouse_user = self.value("clickhouse_user", any);
@@ -194,6 +199,8 @@ impl Reader {
             _ => values::count(text, 1, 10_000).map(Some).map_err(|error| format!("{error}, or `unlimited`")),
         });
         let discovery_samples = self.value("discovery_samples", values::boolean);
+        let overshare_warning =
+            self.value("overshare_warning", |text| values::count(text, 0, 100_000).map(|count| count as u64));
         let shutdown_delay = self.value("shutdown_delay", values::delay);
         let shutdown_grace = self.value("shutdown_grace", values::limited_duration);
         let metrics_listen = self.optional("metrics_listen", values::address);
@@ -219,6 +226,7 @@ impl Reader {
             listen,
             public_origin,
             trusted_proxies: trusted_proxies?,
+            mcp_hosts: mcp_hosts?,
             database_url: database_url?,
             clickhouse_endpoints: clickhouse_endpoints?,
             clickhouse_user: clickhouse_user?,
@@ -238,6 +246,7 @@ impl Reader {
             max_queries_per_user: max_queries_per_user?,
             audit_retention: audit_retention?,
             discovery_samples: discovery_samples?,
+            overshare_warning: overshare_warning?,
             shutdown_delay: shutdown_delay?,
             shutdown_grace: shutdown_grace?,
             metrics_listen,

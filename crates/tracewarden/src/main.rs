@@ -9,6 +9,7 @@ mod ddl;
 mod first_start;
 mod logging;
 mod metrics;
+mod model;
 mod own_database;
 mod policy;
 mod process_metrics;
@@ -62,6 +63,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
         Command::Policy(command) => Ok(policy::run(&command)),
+        Command::Model(command) => Ok(model::run(&command)),
     }
 }
 

@@ -3,28 +3,28 @@
 mod check;
 mod columns;
 mod evaluate;
-mod files;
-mod report;
+pub(crate) mod files;
+pub(crate) mod report;
 mod suite;
 mod test;
 
 use std::io::{self, ErrorKind, Write};
 use std::process::ExitCode;
 
-use crate::command_line::Policy;
+use crate::command_line::{Policy, PolicyTest};
 
 /// The status when policies are not valid, or a test failed.
-const FAILED: u8 = 1;
+pub(crate) const FAILED: u8 = 1;
 /// The status when that could not be found out.
-const NOT_DONE: u8 = 2;
+pub(crate) const NOT_DONE: u8 = 2;
 
 /// What kept a command from its work.
 #[derive(Debug, Default)]
-struct Trouble(Vec<Line>);
+pub(crate) struct Trouble(pub(crate) Vec<Line>);
 
 /// A part of what is said about it.
 #[derive(Debug)]
-enum Line {
+pub(crate) enum Line {
     /// With the file and the place where there is one.
     Message(String),
     /// A diagnostic as it is shown.
@@ -32,40 +32,66 @@ enum Line {
 }
 
 impl Trouble {
-    fn one(message: impl Into<String>) -> Self {
+    pub(crate) fn one(message: impl Into<String>) -> Self {
         Self(vec![Line::Message(message.into())])
     }
 }
 
 /// Runs a command. What it found goes to the standard output, what kept it from its work to the standard error.
 pub fn run(command: &Policy) -> ExitCode {
+    match command {
+        Policy::Check(options) => finish(|output| check::run(options, output)),
+        Policy::Evaluate(options) => finish(|output| evaluate::run(options, output)),
+        Policy::Test(options) => test(options),
+    }
+}
+
+/// Runs the tests of files.
+pub(crate) fn test(options: &PolicyTest) -> ExitCode {
+    finish(|output| test::run(options, output))
+}
+
+fn finish(command: impl FnOnce(&mut String) -> Result<u8, Trouble>) -> ExitCode {
     let mut output = String::new();
-    let status = match command {
-        Policy::Check(options) => check::run(options, &mut output),
-        Policy::Evaluate(options) => evaluate::run(options, &mut output),
-        Policy::Test(options) => test::run(options, &mut output),
-    };
-    let mut standard_output = io::stdout().lock();
-    let written = standard_output.write_all(output.as_bytes()).and_then(|()| standard_output.flush());
-    let status = match (status, written) {
+    let status = command(&mut output);
+    // What was found is said also when something kept the command from the rest.
+    let written = write(&output);
+    ended(status.and_then(|status| written.map(|()| status)))
+}
+
+/// Writes results to the standard output.
+///
+/// # Errors
+/// When they cannot be written, unless nobody reads them any more.
+pub(crate) fn write(text: &str) -> Result<(), Trouble> {
+    let mut output = io::stdout().lock();
+    match output.write_all(text.as_bytes()).and_then(|()| output.flush()) {
         // Whoever stops reading has seen enough.
-        (Ok(_), Err(error)) if error.kind() != ErrorKind::BrokenPipe => {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
             Err(Trouble::one(format!("the results cannot be written: {error}")))
         }
-        (status, _) => status,
-    };
-    match status {
-        Ok(status) => status.into(),
-        Err(Trouble(lines)) => {
-            let mut standard_error = io::stderr().lock();
-            for line in lines {
-                // Where nobody is told, the status still says it.
-                let _ = match line {
-                    Line::Message(message) => writeln!(standard_error, "tracewarden: {message}"),
-                    Line::Rendered(text) => writeln!(standard_error, "{text}\n"),
-                };
-            }
-            NOT_DONE.into()
-        }
+        _ => Ok(()),
+    }
+}
+
+/// The status of a command; what kept it from its work is said on the standard error.
+fn ended(status: Result<u8, Trouble>) -> ExitCode {
+    status
+        .unwrap_or_else(|trouble| {
+            tell(trouble);
+            NOT_DONE
+        })
+        .into()
+}
+
+/// Says on the standard error what kept a command from its work.
+pub(crate) fn tell(Trouble(lines): Trouble) {
+    let mut standard_error = io::stderr().lock();
+    for line in lines {
+        // Where nobody is told, the status still says it.
+        let _ = match line {
+            Line::Message(message) => writeln!(standard_error, "tracewarden: {message}"),
+            Line::Rendered(text) => writeln!(standard_error, "{text}\n"),
+        };
     }
 }

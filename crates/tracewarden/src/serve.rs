@@ -12,7 +12,7 @@ use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::oneshot;
 use tracewarden_model::{Clock, Entropy};
-use tracewarden_rest::{Edge, Stopping};
+use tracewarden_rest::{Edge, Mount, Stopping};
 use tracewarden_service::{AdminSettings, Bootstrap, Limits, Service, ServiceError, Settings};
 use tracewarden_tracestore::{StoreConfig, TraceStore};
 
@@ -115,7 +115,12 @@ async fn serve(configuration: &Configuration) -> anyhow::Result<()> {
         maintained.maintain(async { drop(ended.await) }).await;
     });
     let stop = notice(stop, stopping, configuration.shutdown_delay);
-    server::serve(listener, tracewarden_rest::router(service, edge), stop, patience).await;
+    let mcp = tracewarden_mcp::Interface {
+        public_origin: edge.public_origin.clone(),
+        hosts: configuration.mcp_hosts.clone(),
+    };
+    let mcp = Mount { path: "/mcp", interface: tracewarden_mcp::interface(service.clone(), mcp) };
+    server::serve(listener, tracewarden_rest::router(service, edge, mcp), stop, patience).await;
     drop(end_maintenance);
     if let Err(error) = maintenance.await {
         tracing::error!(%error, "the maintenance ended early");
@@ -211,6 +216,7 @@ fn settings(configuration: &Configuration) -> Settings {
     Settings {
         limits,
         discovery_samples: configuration.discovery_samples,
+        overshare_warning: configuration.overshare_warning,
         session_absolute_nanos: configuration.session_lifetime.map(nanos),
         session_idle_nanos: configuration.session_idle.map(nanos),
         max_queries_per_user: configuration.max_queries_per_user,

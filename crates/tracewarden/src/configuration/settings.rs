@@ -25,7 +25,15 @@ impl Setting {
 pub const PREFIX: &str = "TRACEWARDEN_";
 
 /// Variables with our prefix that belong to the local trace store, the development commands and the command line.
-pub const FOREIGN_VARIABLES: &[&str] = &["TRACEWARDEN_LIBCHDB", "TRACEWARDEN_PYTHON", "TRACEWARDEN_CONFIG"];
+pub const FOREIGN_VARIABLES: &[&str] = &[
+    "TRACEWARDEN_LIBCHDB",
+    "TRACEWARDEN_PYTHON",
+    "TRACEWARDEN_CONFIG",
+    "TRACEWARDEN_URL",
+    "TRACEWARDEN_API_KEY",
+    "TRACEWARDEN_API_KEY_FILE",
+    "TRACEWARDEN_CA_FILE",
+];
 
 /// Variables with our prefix that belong to the local trace store.
 pub const FOREIGN_PREFIX: &str = "TRACEWARDEN_LOCALSTORE_";
@@ -53,6 +61,12 @@ pub const SETTINGS: &[Setting] = &[
         Some(""),
         "Addresses or networks (`10.0.0.0/8`) of reverse proxies whose `X-Forwarded-For` is believed. From anybody \
          else the header is ignored.",
+    ),
+    plain(
+        "mcp_hosts",
+        Some(""),
+        "Names, with or without a port, under which agents reach `/mcp` beside that of `public_url` and those of loopback, such \
+         as `tracewarden.internal:8080`. Requests with another `Host` are refused there.",
     ),
     secret(
         "database_url",
@@ -133,8 +147,14 @@ pub const SETTINGS: &[Setting] = &[
     plain(
         "discovery_samples",
         Some("true"),
-        "Whether administrators see what no policy guards: in discovery example values of map keys, and as advice on policies how \
-         many recent traces these open.",
+        "Whether administrators see what no policy guards: in discovery example values of map keys; and counts of traces that \
+         they may not read, as advice on policies, as previews of changes, and when they explain somebody's access.",
+    ),
+    plain(
+        "overshare_warning",
+        Some("5"),
+        "Storing a role warns of a policy that makes more services than this visible only because traces are shown whole, as far \
+         as a sample of recent traces tells.",
     ),
     plain(
         "shutdown_delay",

@@ -112,6 +112,23 @@ pub fn networks(text: &str) -> Result<Vec<IpNet>, String> {
         .collect()
 }
 
+/// Names of hosts, each with or without a port, separated by commas.
+///
+/// # Errors
+/// A message for people.
+pub fn hosts(text: &str) -> Result<Vec<String>, String> {
+    let host = |item: &str| {
+        let named =
+            item.parse::<http::uri::Authority>().is_ok_and(|authority| !authority.as_str().contains('@'));
+        if named {
+            Ok(item.to_owned())
+        } else {
+            Err(format!("`{item}` is not a name such as `traces.internal:8080`"))
+        }
+    };
+    items(text).map(host).collect()
+}
+
 /// Addresses of the trace store, separated by commas.
 ///
 /// # Errors

@@ -82,7 +82,8 @@ fn of_file(path: &Path, given: Option<&AccessModel>) -> Result<Vec<Found>, Troub
         return Ok(vec![alone(Origin::alone(files::shown(path)), files::text(path)?, needed(given)?)]);
     }
     let (named, file, model) = files::roles(path, given)?;
-    let mut found: Vec<Found> = files::policies(&file)
+    let mut found: Vec<Found> = file
+        .policies()
         .map(|(pointer, role, policy)| {
             let role = role.map_or_else(String::new, |role| format!("role `{}`, ", plain(role)));
             let origin = named.origin(&pointer, &format!("{role}policy `{}`", plain(&policy.title)));

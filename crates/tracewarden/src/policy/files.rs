@@ -1,6 +1,5 @@
 //! Files with access models, users, spans, roles and tests.
 
-use std::collections::BTreeSet;
 use std::fmt;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -10,7 +9,7 @@ use serde::de::DeserializeOwned;
 use tracewarden_model::{AccessModel, Caller};
 use tracewarden_rest::json::Json;
 use tracewarden_rest::policies::EvaluatedUser;
-use tracewarden_rest::policy_file::{FilePolicy, MemberFault, PolicyFile};
+use tracewarden_rest::policy_file::{MemberFault, PolicyFile};
 use tracewarden_rest::text::{Document, Fault, Lines};
 
 use super::{Line, Trouble};
@@ -19,7 +18,7 @@ use super::{Line, Trouble};
 const MAX_BYTES: u64 = 64 * 1024 * 1024;
 
 /// Text without characters that a terminal would obey or that are invisible or turn others around.
-pub(super) fn plain(text: &str) -> String {
+pub(crate) fn plain(text: &str) -> String {
     let deceptive = |character: char| {
         character.is_control()
             || matches!(u32::from(character), 0x200B..=0x200F | 0x2028..=0x202E | 0x2060..=0x2069 | 0xFEFF)
@@ -28,16 +27,16 @@ pub(super) fn plain(text: &str) -> String {
 }
 
 /// How a file is called in messages.
-pub(super) fn shown(path: &Path) -> String {
+pub(crate) fn shown(path: &Path) -> String {
     if is_standard_input(path) { "standard input".to_owned() } else { plain(&path.display().to_string()) }
 }
 
-pub(super) fn is_standard_input(path: &Path) -> bool {
+pub(crate) fn is_standard_input(path: &Path) -> bool {
     path.as_os_str() == "-"
 }
 
 /// A file's text; `-` is the standard input.
-pub(super) fn text(path: &Path) -> Result<String, Trouble> {
+pub(crate) fn text(path: &Path) -> Result<String, Trouble> {
     let failed = |error: std::io::Error| Trouble::one(format!("{}: cannot be read: {error}", shown(path)));
     let mut bytes = Vec::new();
     let read = if is_standard_input(path) {
@@ -65,7 +64,7 @@ pub(super) fn one_standard_input<'a>(paths: impl IntoIterator<Item = &'a PathBuf
 }
 
 /// Where a policy comes from.
-pub(super) struct Origin {
+pub(crate) struct Origin {
     file: String,
     /// Which policy of the file it is; empty where the file is one policy.
     policy: String,
@@ -75,12 +74,12 @@ pub(super) struct Origin {
 
 impl Origin {
     /// A text that is no part of a file of roles.
-    pub(super) fn alone(name: String) -> Self {
+    pub(crate) fn alone(name: String) -> Self {
         Self { file: name, policy: String::new(), first_line: None }
     }
 
     /// "roles.yaml:12, role `dev`, policy `One`", for a line of the policy's text.
-    pub(super) fn at(&self, line: u32) -> String {
+    pub(crate) fn at(&self, line: u32) -> String {
         match self.first_line {
             Some(first) => {
                 format!("{}:{}{}", self.file, first + line.saturating_sub(1) as usize, self.policy)
@@ -98,15 +97,18 @@ impl fmt::Display for Origin {
 
 /// A document with the name that messages call it by.
 #[derive(Debug)]
-pub(super) struct Named {
-    pub(super) name: String,
-    pub(super) document: Document,
+pub(crate) struct Named {
+    pub(crate) name: String,
+    pub(crate) document: Document,
 }
 
 impl Named {
-    pub(super) fn read(path: &Path) -> Result<Self, Trouble> {
-        let name = shown(path);
-        match Document::read(&text(path)?) {
+    pub(crate) fn read(path: &Path) -> Result<Self, Trouble> {
+        Self::of_text(shown(path), &text(path)?)
+    }
+
+    pub(crate) fn of_text(name: String, text: &str) -> Result<Self, Trouble> {
+        match Document::read(text) {
             Ok(document) => Ok(Self { name, document }),
             Err(fault) => Err(at_place(&name, &fault)),
         }
@@ -117,12 +119,12 @@ impl Named {
     }
 
     /// "roles.yaml:3:5: message", for the member that a JSON Pointer names.
-    pub(super) fn at(&self, pointer: &str, message: &str) -> String {
+    pub(crate) fn at(&self, pointer: &str, message: &str) -> String {
         format!("{}:{}: {}", self.name, self.document.place(pointer), plain(message))
     }
 
     /// Where the policy comes from that a JSON Pointer names, and that `name` names to people.
-    pub(super) fn origin(&self, pointer: &str, name: &str) -> Origin {
+    pub(crate) fn origin(&self, pointer: &str, name: &str) -> Origin {
         let first_line = match self.document.lines(&format!("{pointer}/expression")) {
             Some(Lines::Kept(first)) => Some(first),
             _ => None,
@@ -157,9 +159,9 @@ pub(super) fn roles(
     let named = Named::read(path)?;
     let mut file: PolicyFile = named.parse()?;
     let own = file.access_model().map_err(|faults| named.trouble(faults))?;
-    let doubtful = unclear(&named, &file);
-    if !doubtful.is_empty() {
-        return Err(Trouble(doubtful));
+    let unclear = file.unclear(&named.document);
+    if !unclear.is_empty() {
+        return Err(named.trouble(unclear));
     }
     let model = match (given, own, file.model.take()) {
         (_, Some(_), Some(_)) => {
@@ -186,48 +188,6 @@ pub(super) fn roles(
         }
     };
     Ok((named, file, model))
-}
-
-/// What makes it unclear which role or policy is meant, or what a policy says. Policies of a role may have one title,
-/// as in the service.
-fn unclear(named: &Named, file: &PolicyFile) -> Vec<Line> {
-    let mut lines = Vec::new();
-    let mut fault = |pointer: &str, message: &str| lines.push(Line::Message(named.at(pointer, message)));
-    for at in repeated(file.roles.iter().map(|role| role.name.as_str())) {
-        fault(&format!("/roles/{at}/name"), "a role of this name is there already");
-    }
-    for at in repeated(file.policies.iter().map(|policy| policy.title.as_str())) {
-        fault(&format!("/policies/{at}/title"), "a policy of this title is there already");
-    }
-    for (pointer, _, policy) in policies(file) {
-        let pointer = format!("{pointer}/expression");
-        // The comment would reach to the end of the joined line, and take conditions with it.
-        if named.document.lines(&pointer) == Some(Lines::Joined) && policy.expression.contains("//") {
-            fault(
-                &pointer,
-                "the lines of this expression become one, so that a comment would hide what follows it: write them after `|`",
-            );
-        }
-    }
-    lines
-}
-
-/// The policies of a file, each with a JSON Pointer to it and the role that holds it.
-pub(super) fn policies(file: &PolicyFile) -> impl Iterator<Item = (String, Option<&str>, &FilePolicy)> {
-    let of_roles = file.roles.iter().enumerate().flat_map(|(at, role)| {
-        let policies = role.policies.iter().enumerate();
-        policies.map(move |(index, policy)| {
-            (format!("/roles/{at}/policies/{index}"), Some(role.name.as_str()), policy)
-        })
-    });
-    let loose = file.policies.iter().enumerate();
-    of_roles.chain(loose.map(|(at, policy)| (format!("/policies/{at}"), None, policy)))
-}
-
-/// The positions of names that were there before.
-pub(super) fn repeated<'n>(names: impl Iterator<Item = &'n str>) -> Vec<usize> {
-    let mut seen = BTreeSet::new();
-    names.enumerate().filter(|(_, name)| !seen.insert(*name)).map(|(at, _)| at).collect()
 }
 
 /// The user of a file.

@@ -6,7 +6,7 @@ use serde::Serialize;
 use tracewarden_policy::{Outcome, Verdict};
 
 /// Pretty JSON with a line end.
-pub(super) fn json(value: &impl Serialize, output: &mut String) {
+pub(crate) fn json(value: &impl Serialize, output: &mut String) {
     // Strings, numbers and lists alone: serialising cannot fail.
     output.push_str(&serde_json::to_string_pretty(value).unwrap_or_default());
     output.push('\n');
@@ -38,6 +38,6 @@ impl fmt::Display for Outcomes {
 }
 
 /// "1 span", "2 spans".
-pub(super) fn counted(count: usize, what: &str) -> String {
+pub(crate) fn counted(count: usize, what: &str) -> String {
     if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
 }

@@ -165,15 +165,18 @@ async fn what_recent_traces_say() {
     assert_eq!(found[0].1, "it opens all of 20 traces of the last 24 hours");
     let found = about("ServiceName == 'web' && SpanAttributes['team'] == 'blue'").await;
     assert_eq!(codes(&found), ["wide_reach"]);
-    assert_eq!(found[0].1, "it names 1 service (`web`), the traces that it opens hold spans of 8 services");
+    assert_eq!(
+        found[0].1,
+        "it names 1 service (`web`), the traces that it opens hold spans of 8 services: 7 are visible only by sharing"
+    );
     let found = about(&team("'blue'")).await;
     assert_eq!(
         found[0].1,
-        "the spans that it looks for are of 1 service, the traces that it opens hold spans of 8 services"
+        "the spans that it looks for are of 1 service, the traces that it opens hold spans of 8 services: 7 are visible \
+         only by sharing"
     );
-    // Two of eight services, and what is constant: that has a warning of its own.
-    let few = "ServiceName in ['web', 'service-1'] && SpanAttributes['team'] == 'blue'";
-    for fine in [few, "true", "false", "ServiceName == 'web' || true"] {
+    // What is constant has a warning of its own.
+    for fine in ["true", "false", "ServiceName == 'web' || true"] {
         assert_eq!(about(fine).await, [], "{fine}");
     }
 
@@ -218,6 +221,18 @@ async fn what_recent_traces_say() {
     let records = records().await;
     assert_eq!(records.len(), 1, "what is not valid is not asked: {records:?}");
     assert_eq!(records[0]["detail"]["expression"], expression.as_str());
+}
+
+#[tokio::test]
+async fn an_operator_says_how_much_may_be_shared_without_a_warning() {
+    let store = Store::start();
+    insert_traces(&store).await;
+    for (most, expected) in [("6", &["wide_reach"] as &[&str]), ("7", &[])] {
+        let service = store.service_with(&[("TRACEWARDEN_OVERSHARE_WARNING", most)]);
+        let admin = bound(&service).await;
+        let found = of_traces(warnings(&admin, "readers", "SpanAttributes['team'] == 'blue'").await);
+        assert_eq!(codes(&found), expected, "{most}");
+    }
 }
 
 #[tokio::test]

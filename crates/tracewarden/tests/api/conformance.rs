@@ -41,12 +41,25 @@ async fn generated_requests_get_documented_answers() {
     let mut own = ids(&warden, "/me/sessions", "sessions").await;
     own.extend(["warden", "wardens", created["id"].as_str().unwrap()].map(str::to_owned));
     let successes = service.directory.path().join("successes");
+    let exported = admin.get("/schema/export").await.expect(200);
+    let change = admin.get("/schema/history").await.expect(200).body["changes"][0]["change"].clone();
+    let proposal = json!({"role": "admin", "policies": [{"title": "all", "expression": "true"}]});
+    let mut shared = proposal.clone();
+    shared["by"] = json!("SpanAttributes[\"team\"]");
+    let mut once = things_that_can_be_named_once(&service, &admin, &warden).await;
+    once["POST /schema/history/{change}/restore"] = json!([{"change": change}]);
     let known = json!({
         "successes": successes,
+        "bodies": {
+            "PUT /schema/import": [exported.body],
+            "POST /schema/history/{change}/restore": [null],
+            "POST /policies/preview": [proposal, proposal],
+            "POST /policies/overshare": [shared, shared, shared, shared],
+        },
         "own": own,
         "session": token_of(&warden),
         "spare sessions": spare_sessions,
-        "once": things_that_can_be_named_once(&service, &admin, &warden).await,
+        "once": once,
     });
 
     let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/api/conformance");
@@ -100,7 +113,7 @@ fn token_of(client: &Client) -> String {
 async fn things_that_can_be_named_once(service: &Service, admin: &Client, warden: &Client) -> Value {
     let mut once: BTreeMap<&str, Vec<Value>> = BTreeMap::new();
     let mut add = |operation, parameters| once.entry(operation).or_default().push(parameters);
-    for number in 0..6 {
+    for number in 0..12 {
         // Some lose their sessions and keys one by one, and some all of them together.
         let one_by_one = number % 2 == 0;
         let username = format!("spare-{number}");
@@ -133,6 +146,10 @@ async fn things_that_can_be_named_once(service: &Service, admin: &Client, warden
     }
     add("GET /traces/{id}", json!({"id": BLUE}));
     add("GET /traces/{id}", json!({"id": RED}));
+    for operation in ["GET /traces/{id}/explain", "GET /traces/{id}/viewers"] {
+        add(operation, json!({"id": BLUE}));
+        add(operation, json!({"id": RED}));
+    }
     json!(once)
 }
 

@@ -197,6 +197,8 @@ async fn access_is_what_applies_now() {
     assert_eq!(access["user"]["username"], "ada");
     assert_eq!(access["roles"][0]["name"], "readers");
     assert_eq!(access["roles"][0]["policies"][0]["expression"], "true");
+    assert_eq!(access["roles"][0]["policies"][0]["in_words"], "every span");
+    assert_eq!(access["summary"], "`ada` can read every trace");
 }
 
 #[tokio::test]

@@ -70,10 +70,14 @@ async fn reader(service: &Service, admin: &Client) -> Client {
 }
 
 async fn outcomes(admin: &Client, number: usize) -> Vec<String> {
+    outcomes_of(admin, "traces.query", number).await
+}
+
+async fn outcomes_of(admin: &Client, action: &str, number: usize) -> Vec<String> {
     // The record is written after the connection is gone.
     let begun = Instant::now();
     loop {
-        let path = format!("/audit?action=traces.query&limit={number}");
+        let path = format!("/audit?action={action}&limit={number}");
         let records = admin.get(&path).await.expect(200).body;
         let outcomes: Vec<String> = (records["records"].as_array().unwrap().iter())
             .map(|record| record["outcome"].as_str().unwrap().to_owned())
@@ -122,6 +126,33 @@ async fn a_client_that_leaves_takes_its_statement_along() {
         }
     }
     assert_eq!(outcomes(&admin, 12).await, vec!["aborted"; 12]);
+}
+
+#[tokio::test]
+async fn an_agent_that_leaves_takes_its_statement_along() {
+    let store = store().await;
+    let (service, admin) = bound_service_at(&store.url, &store, &[]).await;
+    let ada = reader(&service, &admin).await;
+    bind(&admin, "slow").await;
+    let created = ada.post("/me/api-keys", json!({"name": "agent"})).await.expect(201).body;
+    let agent = ada
+        .with_key(created["token"].as_str().unwrap())
+        .with("accept", "application/json, text/event-stream")
+        .with("mcp-protocol-version", "2025-11-25");
+    for (tool, arguments, action) in [
+        ("svc_query_traces", json!({}), "traces.query"),
+        ("svc_trace_stats", json!({}), "traces.stats"),
+        ("svc_get_trace", json!({"trace_id": "1".repeat(32)}), "traces.get"),
+    ] {
+        let params = json!({"name": tool, "arguments": arguments});
+        let message = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
+        let asking = tokio::spawn(agent.request(Method::POST, "/mcp").json(&message).send());
+        wait_for(&store, 1, Duration::from_secs(10)).await;
+        asking.abort();
+        let _ = asking.await.map(drop);
+        wait_for(&store, 0, SOON).await;
+        assert_eq!(outcomes_of(&admin, action, 1).await, ["aborted"], "{tool}");
+    }
 }
 
 #[tokio::test]

@@ -1,6 +1,7 @@
 //! `kill -9` of the service at random moments of administrative writes, on both databases. Afterwards: what was
 //! acknowledged is there, nothing is half done, each change has its record and each record its change.
 
+mod imports;
 mod objects;
 mod writers;
 

@@ -1,0 +1,178 @@
+//! An hour of a random system in which one operation of one service fails for one tenant: for tests of whether whoever
+//! looks for the cause finds it.
+//!
+//! Whatever people would call the system's parts differs from seed to seed, and so does what an administrator marked:
+//! nothing can be found by a name that is known beforehand. The same seed and the same moment give the same spans.
+
+mod names;
+mod rows;
+mod system;
+#[cfg(test)]
+mod tests;
+
+use rand::{RngExt, SeedableRng, seq::IndexedRandom, seq::SliceRandom};
+use rand_chacha::ChaCha8Rng;
+use serde_json::{Value, json};
+
+use rows::Writer;
+use system::System;
+
+/// Nanoseconds.
+const MINUTE: u64 = 60_000_000_000;
+/// Requests of an hour in which nothing fails.
+const HEALTHY: usize = 220;
+/// Environments: what happens in the first is to be found, what happens in the other is not to be seen.
+pub const ENVIRONMENTS: [&str; 2] = ["production", "staging"];
+
+/// The hour, and what is wrong in it.
+pub struct Incident {
+    /// Rows of the exporter's table, each a JSON object.
+    pub rows: Vec<Value>,
+    /// Fields as `PUT /schema/fields` takes them: ten to fifteen, as a sensible administrator marks them.
+    pub fields: Vec<Value>,
+    /// A policy that opens the first of [`ENVIRONMENTS`].
+    pub policy: String,
+    /// What is to be found.
+    pub cause: Cause,
+    /// How many requests failed in the first environment.
+    pub failed: usize,
+    /// All requests there.
+    pub requests: usize,
+}
+
+/// Why requests fail.
+#[derive(Debug, Clone)]
+pub struct Cause {
+    /// Whose requests fail.
+    pub tenant: String,
+    /// Which service fails.
+    pub service: String,
+    /// What it was asked to do.
+    pub operation: String,
+    /// Kind of the exception.
+    pub kind: String,
+    /// What nothing else says.
+    pub message: String,
+    /// Trace and span id of each span that failed by itself.
+    pub spans: Vec<(String, String)>,
+}
+
+/// What fails, while it is being written.
+struct Fault {
+    operation: usize,
+    /// Whether the operation's own statement fails and not the operation itself.
+    in_statement: bool,
+    kind: String,
+    message: String,
+    /// Whether the status says it, and whether an event does.
+    told_by: (bool, bool),
+    /// Attempts of the caller, the first among them.
+    attempts: usize,
+}
+
+impl Incident {
+    /// The hour before the given moment, in nanoseconds since 1970.
+    pub fn new(seed: u64, now_unix_nanos: u64) -> Self {
+        let random = &mut ChaCha8Rng::seed_from_u64(seed);
+        let system = System::new(random);
+        let tenants = names::tenants(random);
+        let fault = fault(random, &system);
+        let tenant = tenants.choose(random).cloned().unwrap_or_default();
+        let mut writer = Writer::new(ChaCha8Rng::seed_from_u64(random.random()), &system);
+
+        let minute = |minutes: u64| now_unix_nanos.saturating_sub(minutes * MINUTE);
+        let hour = minute(59)..minute(1);
+        let begin = random.random_range(8..50);
+        let incident = minute(begin)..minute(begin.saturating_sub(random.random_range(5..25)).max(2));
+        for _ in 0..HEALTHY {
+            let at = random.random_range(hour.clone());
+            let (who, entry) = (tenants.choose(random), system.entries().choose(random));
+            let (Some(who), Some(entry)) = (who, entry) else { continue };
+            // What would fail is among the requests that do.
+            let spared = *who == tenant && incident.contains(&at) && system.reaches(*entry, fault.operation);
+            if !spared {
+                writer.request(*entry, who, ENVIRONMENTS[0], at, None);
+            }
+        }
+        let affected: Vec<usize> = system
+            .entries()
+            .iter()
+            .copied()
+            .filter(|entry| system.reaches(*entry, fault.operation))
+            .collect();
+        let failed = random.random_range(8..24);
+        for _ in 0..failed {
+            let at = random.random_range(incident.clone());
+            if let Some(entry) = affected.choose(random) {
+                writer.request(*entry, &tenant, ENVIRONMENTS[0], at, Some(&fault));
+            }
+        }
+        let requests = writer.requests;
+        let spans = std::mem::take(&mut writer.failed);
+        // Something else fails more often where it is not to be seen.
+        let other = self::fault(random, &system);
+        for _ in 0..failed * 2 {
+            let at = random.random_range(hour.clone());
+            if let (Some(who), Some(entry)) = (tenants.choose(random), system.entries().choose(random)) {
+                writer.request(*entry, who, ENVIRONMENTS[1], at, Some(&other));
+            }
+        }
+        let named = system.named(fault.operation);
+        let cause = Cause {
+            tenant,
+            service: named.0.to_owned(),
+            operation: named.1.to_owned(),
+            kind: fault.kind,
+            message: fault.message,
+            spans,
+        };
+        let fields = fields(random, &system);
+        let policy = format!("ResourceAttributes[\"{}\"] == \"{}\"", system.environment_key, ENVIRONMENTS[0]);
+        Self { rows: writer.rows, fields, policy, cause, failed, requests }
+    }
+}
+
+fn fault(random: &mut ChaCha8Rng, system: &System) -> Fault {
+    let operation = system.deep().choose(random).copied().unwrap_or(0);
+    let (kind, message) = names::failure(random);
+    let told_by = *[(true, false), (false, true), (true, true)].choose(random).unwrap_or(&(true, true));
+    Fault {
+        operation,
+        in_statement: random.random_bool(0.5) && system.has_statement(operation),
+        kind,
+        message,
+        told_by,
+        attempts: random.random_range(1..4),
+    }
+}
+
+fn fields(random: &mut ChaCha8Rng, system: &System) -> Vec<Value> {
+    let column = |name: &str| json!({"name": name, "filterable": true, "policy": true});
+    let key = |map: &str, name: &str| json!({"map": map, "name": name, "filterable": true, "policy": true});
+    let mut fields = vec![
+        column("StatusCode"),
+        column("ServiceName"),
+        column("SpanName"),
+        key("SpanAttributes", &system.tenant_key),
+        key("ResourceAttributes", &system.environment_key),
+        json!({"name": "Duration", "type": "number", "filterable": true, "policy": false}),
+    ];
+    let mut others = vec![
+        column("SpanKind"),
+        column("Events.Name"),
+        key("SpanAttributes", "http.route"),
+        key("SpanAttributes", "http.request.method"),
+        json!({"map": "SpanAttributes", "name": "http.response.status_code", "type": "number", "filterable": true,
+            "policy": false}),
+        key("SpanAttributes", "db.system.name"),
+        key("SpanAttributes", "rpc.method"),
+        key("ResourceAttributes", "service.version"),
+        key("ResourceAttributes", "cloud.region"),
+        key("ResourceAttributes", "k8s.namespace.name"),
+    ];
+    others.shuffle(random);
+    others.truncate(random.random_range(4..=9));
+    fields.append(&mut others);
+    fields.shuffle(random);
+    fields
+}

@@ -1,0 +1,135 @@
+//! A file with an access model: what is sent, and where in it things stand that the service speaks of.
+
+use std::path::Path;
+
+use serde_json::Value;
+use tracewarden_policy::{CODES, Diagnostic};
+
+use super::Stop;
+use super::answers::Warning;
+use super::paint::plain;
+use super::remote::{Body, Failure, InvalidMember, Problem, Remote};
+use crate::policy::files::{Named, Origin, shown, text};
+use crate::policy::{Line, Trouble};
+
+/// What the service calls every reason to refuse a policy.
+const REFUSED: &str = "policy_invalid";
+
+/// An access model, of a file or of the service's history.
+pub(super) struct ModelFile {
+    name: String,
+    /// Where its members stand; of a file alone.
+    document: Option<Named>,
+    content: Value,
+    pub(super) body: Body,
+}
+
+impl ModelFile {
+    /// Reads a file; `-` is the standard input.
+    pub(super) fn read(path: &Path) -> Result<Self, Stop> {
+        let text = text(path)?;
+        let named = Named::of_text(shown(path), &text).map_err(Stop::Refused)?;
+        let is_json = path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("json"));
+        let content_type = if is_json { "application/json" } else { "application/yaml" };
+        let body = Body { content_type, bytes: text.into_bytes() };
+        Ok(Self { name: named.name.clone(), content: named.document.value(), document: Some(named), body })
+    }
+
+    /// The access model that a change made.
+    pub(super) fn of_change(change: u64, content: Value) -> Self {
+        let bytes = content.to_string().into_bytes();
+        let body = Body { content_type: "application/json", bytes };
+        Self { name: format!("change {change}"), document: None, content, body }
+    }
+
+    /// Why the file got no answer, with the places in it that are not valid.
+    pub(super) fn explained(&self, remote: &Remote, failure: Failure) -> Stop {
+        match failure {
+            Failure::Problem(problem)
+                if matches!(problem.status, 400 | 409 | 413 | 422) && !problem.code.is_empty() =>
+            {
+                Stop::Refused(self.refusal(&problem))
+            }
+            failure => remote.explained(failure),
+        }
+    }
+
+    fn refusal(&self, problem: &Problem) -> Trouble {
+        let mut lines: Vec<Line> = problem.errors.iter().map(|error| self.invalid(error)).collect();
+        // Of one member alone, the problem says the same.
+        if !matches!(problem.errors.as_slice(), [one] if one.detail == problem.detail || one.line.is_some()) {
+            lines.push(Line::Message(format!("{}: {}", self.name, problem.said())));
+        }
+        Trouble(lines)
+    }
+
+    fn invalid(&self, error: &InvalidMember) -> Line {
+        let InvalidMember { pointer, code, detail, line, column, length, hint } = error;
+        let place = line.zip(*column).map(|(line, column)| (line, column, length.unwrap_or(1)));
+        let policy = pointer.strip_suffix("/expression").unwrap_or(pointer);
+        let expression = self.content.pointer(policy).and_then(|policy| policy.get("expression"));
+        if let (Some(place), Some(text)) = (place, expression.and_then(Value::as_str)) {
+            let found = diagnostic(code, place, detail, hint.as_deref());
+            if let Some(found) = found {
+                let origin = self.origin(policy);
+                return Line::Rendered(found.render(text, Some(&origin.at(found.line))));
+            }
+        }
+        let hint = hint.as_ref().map_or_else(String::new, |hint| format!("; {hint}"));
+        let message = format!("{detail}{hint}");
+        Line::Message(match &self.document {
+            Some(named) => named.at(pointer, &message),
+            None => plain(&format!("{}, {pointer}: {message}", self.name)),
+        })
+    }
+
+    /// A remark on a policy, with the part of its text that it is about.
+    pub(super) fn warning(&self, warning: &Warning) -> String {
+        let Warning { role, title, code, message, hint, line, column, length } = warning;
+        let found = diagnostic(code, (*line, *column, *length), message, hint.as_deref());
+        if let (Some(found), Some((pointer, text))) = (found, self.policy(role, title)) {
+            return found.render(text, Some(&self.origin(&pointer).at(found.line)));
+        }
+        let hint = hint.as_ref().map_or_else(String::new, |hint| format!("\n  = help: {}", plain(hint)));
+        let place = plain(&format!("{}, role `{role}`, policy `{title}`", self.name));
+        format!("warning[{}]: {}\n --> {place}:{line}:{column}{hint}", plain(code), plain(message))
+    }
+
+    /// Where a role's policy stands, and its text. Of policies of one title, the first.
+    fn policy(&self, role: &str, title: &str) -> Option<(String, &str)> {
+        let has = |value: &Value, member: &str, wanted: &str| {
+            value.get(member).and_then(Value::as_str) == Some(wanted)
+        };
+        let roles = self.content.get("roles")?.as_array()?;
+        let (at, role) = roles.iter().enumerate().find(|(_, found)| has(found, "name", role))?;
+        let policies = role.get("policies")?.as_array()?;
+        let (index, policy) = policies.iter().enumerate().find(|(_, found)| has(found, "title", title))?;
+        Some((format!("/roles/{at}/policies/{index}"), policy.get("expression")?.as_str()?))
+    }
+
+    /// Where the policy comes from that a JSON Pointer names.
+    fn origin(&self, pointer: &str) -> Origin {
+        let text = |pointer: &str, member: &str| {
+            self.content.pointer(&format!("{pointer}/{member}")).and_then(Value::as_str).map(plain)
+        };
+        let role = pointer.rsplit_once("/policies/").and_then(|(role, _)| text(role, "name"));
+        let role = role.map_or_else(String::new, |role| format!("role `{role}`, "));
+        let name = format!("{role}policy `{}`", text(pointer, "title").unwrap_or_default());
+        match &self.document {
+            Some(named) => named.origin(pointer, &name),
+            None => Origin::alone(format!("{}, {name}", self.name)),
+        }
+    }
+}
+
+/// A remark of the service as one of this program's own; `None` of a kind that it does not know.
+fn diagnostic(
+    code: &str,
+    (line, column, length): (u32, u32, u32),
+    message: &str,
+    hint: Option<&str>,
+) -> Option<Diagnostic> {
+    let known = CODES.iter().map(|known| known.code).chain([REFUSED]).find(|known| *known == code)?;
+    let (message, hint) = (message.to_owned(), hint.map(str::to_owned));
+    Some(Diagnostic { line, column, length, code: known, message, hint })
+}

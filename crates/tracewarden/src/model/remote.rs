@@ -1,0 +1,334 @@
+//! The service's API, as an administrator with a key.
+
+use std::env;
+use std::io::Read as _;
+use std::path::Path;
+use std::time::Duration;
+
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, ETAG, IF_MATCH};
+use http::{HeaderValue, Method};
+use reqwest::redirect::Policy;
+use reqwest::{Certificate, Client, Response};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use tokio::runtime::Runtime;
+use url::Url;
+
+use super::Stop;
+use super::paint::plain;
+use crate::command_line::Connection;
+use crate::configuration::values;
+use crate::serve;
+
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// For a whole answer. Beside the service's own limits, so that a command ends when the network does not say anything.
+const TIMEOUT: Duration = Duration::from_secs(180);
+/// Larger answers are refused: no model that a service takes is written so.
+const MAX_ANSWER_BYTES: usize = 256 * 1024 * 1024;
+/// A key has less; so that a wrong file does not fill the memory.
+const MAX_KEY_BYTES: u64 = 4096;
+
+const KEY: &str = "TRACEWARDEN_API_KEY";
+const KEY_FILE: &str = "TRACEWARDEN_API_KEY_FILE";
+
+/// A service.
+pub(super) struct Remote {
+    runtime: Runtime,
+    http: Client,
+    /// Scheme, host and port.
+    pub(super) base: String,
+    authorization: HeaderValue,
+}
+
+/// What is sent.
+pub(super) struct Body {
+    pub(super) content_type: &'static str,
+    pub(super) bytes: Vec<u8>,
+}
+
+/// An answer to a request that succeeded.
+pub(super) struct Answer {
+    etag: Option<HeaderValue>,
+    bytes: Vec<u8>,
+}
+
+/// An answer to a request that did not succeed.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Problem {
+    #[serde(skip)]
+    pub(super) status: u16,
+    pub(super) code: String,
+    pub(super) title: String,
+    pub(super) detail: String,
+    pub(super) errors: Vec<InvalidMember>,
+    #[serde(skip)]
+    retry_after: Option<String>,
+}
+
+/// A member of what was sent that is not valid.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct InvalidMember {
+    pub(super) pointer: String,
+    pub(super) code: String,
+    pub(super) detail: String,
+    pub(super) line: Option<u32>,
+    pub(super) column: Option<u32>,
+    pub(super) length: Option<u32>,
+    pub(super) hint: Option<String>,
+}
+
+/// Why there is no answer that can be used.
+#[derive(Debug)]
+pub(super) enum Failure {
+    /// Nothing was received. It may have been sent.
+    Lost(String),
+    /// The service does not do it.
+    Problem(Box<Problem>),
+}
+
+impl Remote {
+    /// Prepares for requests; none is sent yet.
+    pub(super) fn new(connection: &Connection) -> Result<Self, Stop> {
+        // As everywhere, a variable that is empty counts as not set.
+        let url = connection.url.as_deref().filter(|url| !url.is_empty());
+        let url = url.ok_or_else(|| {
+            Stop::not_done("which service is meant: give its address with `--url` or `TRACEWARDEN_URL`")
+        })?;
+        let base =
+            values::origin(url).map_err(|error| Stop::not_done(format!("the service's address: {error}")))?;
+        let authorization = authorization(&key(connection)?)?;
+        let runtime = serve::runtime().map_err(|error| Stop::not_done(format!("{error:#}")))?;
+        let http = client(&base, connection.ca_file.as_deref())?;
+        Ok(Self { runtime, http, base, authorization })
+    }
+
+    /// Sends a request and takes its answer as JSON.
+    pub(super) fn json<T: DeserializeOwned>(
+        &self,
+        method: Method,
+        path: &str,
+        if_match: Option<u64>,
+        body: Option<&Body>,
+    ) -> Result<T, Failure> {
+        let answer = self.send(method, path, "application/json", if_match, body)?;
+        serde_json::from_slice(&answer.bytes).map_err(|error| Failure::Lost(self.unknown(&error)))
+    }
+
+    /// An answer that was taken as JSON, as what it is known to hold.
+    pub(super) fn known<T: DeserializeOwned>(&self, answer: serde_json::Value) -> Result<T, Stop> {
+        serde_json::from_value(answer).map_err(|error| Stop::not_done(self.unknown(&error)))
+    }
+
+    fn unknown(&self, error: &serde_json::Error) -> String {
+        format!("{} answers with something else than this program knows: {error}", self.base)
+    }
+
+    /// Sends a request.
+    pub(super) fn send(
+        &self,
+        method: Method,
+        path: &str,
+        accept: &'static str,
+        if_match: Option<u64>,
+        body: Option<&Body>,
+    ) -> Result<Answer, Failure> {
+        let mut request = self
+            .http
+            .request(method, format!("{}{path}", self.base))
+            .header(AUTHORIZATION, self.authorization.clone())
+            .header(ACCEPT, accept);
+        if let Some(version) = if_match {
+            request = request.header(IF_MATCH, format!("\"{version}\""));
+        }
+        if let Some(Body { content_type, bytes }) = body {
+            request = request.header(CONTENT_TYPE, *content_type).body(bytes.clone());
+        }
+        self.runtime.block_on(async {
+            let response = request.send().await.map_err(|error| Failure::Lost(self.lost(&error)))?;
+            self.read(response).await
+        })
+    }
+
+    async fn read(&self, mut response: Response) -> Result<Answer, Failure> {
+        let status = response.status();
+        let header = |name: &str| response.headers().get(name).cloned();
+        let (etag, retry_after) = (header(ETAG.as_str()), header("retry-after"));
+        let mut bytes = Vec::new();
+        while let Some(chunk) = response.chunk().await.map_err(|error| Failure::Lost(self.lost(&error)))? {
+            if bytes.len() + chunk.len() > MAX_ANSWER_BYTES {
+                let message = format!("{} answers with more than {MAX_ANSWER_BYTES} bytes", self.base);
+                return Err(Failure::Lost(message));
+            }
+            bytes.extend_from_slice(&chunk);
+        }
+        if status.is_success() {
+            return Ok(Answer { etag, bytes });
+        }
+        let mut problem: Problem = serde_json::from_slice(&bytes).unwrap_or_default();
+        problem.status = status.as_u16();
+        problem.retry_after = retry_after.and_then(|value| value.to_str().ok().map(plain));
+        Err(Failure::Problem(Box::new(problem)))
+    }
+
+    /// What is said of a request without an answer.
+    fn lost(&self, error: &reqwest::Error) -> String {
+        let cause = plain(&causes(error));
+        if error.is_connect() {
+            format!("{} cannot be reached: {cause}; does it run, and is this its address?", self.base)
+        } else if error.is_timeout() {
+            format!("{} did not answer within {} seconds", self.base, TIMEOUT.as_secs())
+        } else {
+            format!("the connection to {} broke: {cause}", self.base)
+        }
+    }
+
+    /// What is said of a request that brought nothing, and what can be done.
+    pub(super) fn explained(&self, failure: Failure) -> Stop {
+        match failure {
+            Failure::Lost(message) => Stop::not_done(message),
+            Failure::Problem(problem) => Stop::not_done(self.explained_problem(&problem)),
+        }
+    }
+
+    fn explained_problem(&self, problem: &Problem) -> String {
+        let base = &self.base;
+        let Problem { status, code, retry_after, .. } = problem;
+        let said = problem.said();
+        match (*status, code.as_str()) {
+            (300..=399, _) => format!("{base} leads elsewhere ({status}): give the address itself with `--url`"),
+            (_, "") => format!("{base} answers with {status}, and not as Tracewarden does: is it the right address?"),
+            (401, _) => format!(
+                "{base} does not take the key: it was revoked, has expired or is another service's; an administrator makes \
+                 a new one with `POST /me/api-keys`, or in the web application"
+            ),
+            (403, "forbidden") => format!(
+                "the key may not do this: the access model is for administrators, and their key must not be narrowed \
+                 ({said})"
+            ),
+            (404, "not_found") | (405, _) => format!(
+                "{base} does not know the access model as a file: it is older than this program ({})",
+                env!("CARGO_PKG_VERSION")
+            ),
+            (412, _) => "somebody changed the access model meanwhile, and nothing was done: plan again, and look at what \
+                         `tracewarden model history` says"
+                .to_owned(),
+            _ => match retry_after {
+                Some(seconds) => format!("{base}: {said} ({status}); try again in {seconds} seconds"),
+                None => format!("{base}: {said} ({status})"),
+            },
+        }
+    }
+}
+
+impl Answer {
+    /// The body.
+    pub(super) fn into_bytes(self) -> Vec<u8> {
+        self.bytes
+    }
+
+    /// The number of the change that the answer is of, if it says so.
+    pub(super) fn change(&self) -> Option<u64> {
+        self.etag.as_ref()?.to_str().ok()?.strip_prefix('"')?.strip_suffix('"')?.parse().ok()
+    }
+}
+
+impl Problem {
+    /// In the service's words.
+    pub(super) fn said(&self) -> String {
+        match (self.title.as_str(), self.detail.as_str()) {
+            (title, "") => plain(title),
+            ("", detail) => plain(detail),
+            (title, detail) => plain(&format!("{title}: {detail}")),
+        }
+    }
+}
+
+/// The key of the option, else that of the variables.
+fn key(connection: &Connection) -> Result<String, Stop> {
+    let variable = |name: &str| env::var_os(name).filter(|value| !value.is_empty());
+    if let Some(path) = &connection.api_key_file {
+        return key_of(path);
+    }
+    match (variable(KEY), variable(KEY_FILE)) {
+        (Some(_), Some(_)) => Err(Stop::not_done(format!("`{KEY}` and `{KEY_FILE}` are both set; keep one"))),
+        (None, Some(path)) => key_of(Path::new(&path)),
+        (Some(key), None) => {
+            key.into_string().map_err(|_| Stop::not_done(format!("`{KEY}` does not hold an API key")))
+        }
+        (None, None) => Err(Stop::not_done(format!(
+            "an administrator's API key is needed: set `{KEY}` or `{KEY_FILE}`, or name its file with `--api-key-file`"
+        ))),
+    }
+}
+
+fn key_of(path: &Path) -> Result<String, Stop> {
+    let shown = plain(&path.display().to_string());
+    let mut text = String::new();
+    let read = std::fs::File::open(path).and_then(|file| file.take(MAX_KEY_BYTES).read_to_string(&mut text));
+    read.map_err(|error| Stop::not_done(format!("the key's file {shown} cannot be read: {error}")))?;
+    match text.trim_end_matches(['\r', '\n']) {
+        "" => Err(Stop::not_done(format!("the key's file {shown} is empty"))),
+        key => Ok(key.to_owned()),
+    }
+}
+
+/// The header with the key, which is not shown, whatever it is.
+fn authorization(key: &str) -> Result<HeaderValue, Stop> {
+    let visible = |byte: u8| byte.is_ascii_graphic();
+    let value = HeaderValue::from_str(&format!("Bearer {key}")).ok().filter(|_| key.bytes().all(visible));
+    let mut value = value.ok_or_else(|| {
+        Stop::not_done("what was given as API key is none: a key begins with `twk_` and has no spaces")
+    })?;
+    value.set_sensitive(true);
+    Ok(value)
+}
+
+fn client(base: &str, ca_file: Option<&Path>) -> Result<Client, Stop> {
+    // The key goes to the address that was given, and nowhere else.
+    let mut builder =
+        Client::builder().connect_timeout(CONNECT_TIMEOUT).timeout(TIMEOUT).redirect(Policy::none());
+    if Url::parse(base).is_ok_and(|url| values::is_loopback(&url)) {
+        // Through a proxy it would leave the machine, perhaps unencrypted.
+        builder = builder.no_proxy();
+    }
+    if let Some(path) = ca_file.filter(|path| !path.as_os_str().is_empty()) {
+        let failed = |error: String| {
+            let shown = plain(&path.display().to_string());
+            Stop::not_done(format!("the certificates of {shown} cannot be used: {error}"))
+        };
+        let pem = std::fs::read(path).map_err(|error| failed(error.to_string()))?;
+        let certificates = Certificate::from_pem_bundle(&pem).map_err(|error| failed(causes(&error)))?;
+        if certificates.is_empty() {
+            return Err(failed("there is none in PEM form".to_owned()));
+        }
+        builder = builder.tls_certs_only(certificates);
+    }
+    builder.build().map_err(|error| Stop::not_done(format!("no HTTP client: {}", causes(&error))))
+}
+
+/// The causes of an error, without the address, which is said already.
+fn causes(error: &reqwest::Error) -> String {
+    let mut texts: Vec<String> = Vec::new();
+    let mut cause: Option<&dyn std::error::Error> = std::error::Error::source(error);
+    while let Some(error) = cause {
+        texts.push(error.to_string());
+        cause = error.source();
+    }
+    if texts.is_empty() { "the connection failed".to_owned() } else { texts.join(": ") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_never_shown() {
+        let header = authorization("twk_hunter2").unwrap();
+        assert!(!format!("{header:?}").contains("hunter2"));
+        for wrong in ["twk_hunter2\n", "hunter2 hunter2", "hunter2\u{e9}", "hunter2\r\nx: y"] {
+            assert!(!format!("{:?}", authorization(wrong).unwrap_err()).contains("hunter2"));
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! What people read in a terminal.
+
+mod differences;
+mod impact;
+
+use std::fmt::Write as _;
+
+use super::answers::{Losing, Plan, Tests};
+use super::file::ModelFile;
+use super::paint::{Paint, plain};
+use crate::policy::report::counted;
+
+pub(super) use differences::differences;
+
+/// So many names of users are shown for a role.
+const SHOWN_USERS: usize = 10;
+
+/// A plan: what changes, what is doubtful, whether tests pass, and whom it concerns; at the end, one line.
+pub(super) fn plan(plan: &Plan, file: &ModelFile, base: &str, paint: Paint) -> String {
+    let Plan { change, changes, warnings, tests, members, impact, notes } = plan;
+    let mut text = format!("The access model of {base} is at change {change}.\n");
+    if changes.is_empty() {
+        text.push_str("The file is what is in force.\n");
+    }
+    text.push_str(&differences(changes, paint));
+    for warning in warnings {
+        let _ = write!(text, "\n{}\n", file.warning(warning));
+    }
+    if let Some(tests) = tests {
+        show_tests(&mut text, tests, paint);
+    }
+    show_losing(&mut text, members, paint);
+    if let Some(impact) = impact {
+        impact::show(&mut text, impact, paint);
+    }
+    if !notes.is_empty() {
+        text.push('\n');
+    }
+    for note in notes {
+        let _ = writeln!(text, "note: {}", plain(note));
+    }
+    let count =
+        |wanted: &[&str]| changes.iter().filter(|found| wanted.contains(&found.change.as_str())).count();
+    let (added, removed) = (count(&["added"]), count(&["removed"]));
+    // Whatever a newer service calls it, too.
+    let changed = changes.len() - added - removed;
+    let _ = writeln!(
+        text,
+        "\n{}",
+        paint.heading(format!("{added} to add, {changed} to change, {removed} to remove"))
+    );
+    text
+}
+
+fn show_tests(text: &mut String, tests: &Tests, paint: Paint) {
+    let Tests { passed, failed } = tests;
+    if *passed == 0 && failed.is_empty() {
+        return;
+    }
+    let _ = writeln!(text, "\n{}", paint.heading("Tests"));
+    for test in failed {
+        let _ = writeln!(text, "  {} {}", paint.removed("FAIL"), plain(&test.name));
+        for line in test.message.lines() {
+            let _ = writeln!(text, "         {}", plain(line));
+        }
+    }
+    let passed = usize::try_from(*passed).unwrap_or(usize::MAX);
+    let _ = writeln!(text, "  {} passed, {} failed", counted(passed, "test"), failed.len());
+}
+
+fn show_losing(text: &mut String, members: &[Losing], paint: Paint) {
+    if members.is_empty() {
+        return;
+    }
+    let _ = writeln!(text, "\n{}", paint.heading("Users who lose a role"));
+    for Losing { role, users, usernames } in members {
+        let shown: Vec<String> = usernames.iter().take(SHOWN_USERS).map(|name| plain(name)).collect();
+        let left = users.saturating_sub(shown.len() as u64);
+        let more = if left > 0 && !shown.is_empty() { format!(" and {left} more") } else { String::new() };
+        let users = counted(usize::try_from(*users).unwrap_or(usize::MAX), "user");
+        let names = if shown.is_empty() { String::new() } else { format!(": {}{more}", shown.join(", ")) };
+        let _ = writeln!(text, "  {} {}  {users}{names}", paint.removed("-"), plain(role));
+    }
+}

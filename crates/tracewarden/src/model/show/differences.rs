@@ -1,0 +1,254 @@
+//! Differences between two access models, in groups, each with what was and what will be.
+
+use std::fmt::Write as _;
+
+use serde_json::Value;
+use similar::{Algorithm, ChangeTag, capture_diff_slices, group_diff_ops};
+
+use crate::model::answers::Difference;
+use crate::model::paint::{Paint, plain};
+
+/// Lines around a changed one that are shown with it.
+const CONTEXT_LINES: usize = 2;
+
+/// Kinds with what they are called, in the order in which they are shown.
+const KINDS: [(&str, &str); 5] = [
+    ("binding", "Binding"),
+    ("field", "Fields"),
+    ("role", "Roles"),
+    ("policy", "Policies"),
+    ("tests", "Tests in the file"),
+];
+
+/// All differences.
+pub(in crate::model) fn differences(changes: &[Difference], paint: Paint) -> String {
+    let mut text = String::new();
+    let mut others: Vec<&str> = changes.iter().map(|found| found.kind.as_str()).collect();
+    others.retain(|kind| KINDS.iter().all(|(known, _)| known != kind));
+    others.dedup();
+    for (kind, heading) in KINDS.into_iter().chain(others.into_iter().map(|kind| (kind, kind))) {
+        let mut of_kind = changes.iter().filter(|found| found.kind == kind).peekable();
+        if of_kind.peek().is_some() {
+            let _ = writeln!(text, "\n{}", paint.heading(plain(heading)));
+        }
+        for found in of_kind {
+            show(&mut text, found, paint);
+        }
+    }
+    text
+}
+
+fn show(text: &mut String, found: &Difference, paint: Paint) {
+    let Difference { kind, name, change, before, after } = found;
+    let name = plain(name);
+    let (before, after) = (lines(before, kind), lines(after, kind));
+    match change.as_str() {
+        "added" if kind == "field" => {
+            let _ = writeln!(text, "  {}", paint.added(format!("+ {name}  {}", after.join(", "))));
+        }
+        "removed" if kind == "field" => {
+            let _ = writeln!(text, "  {}", paint.removed(format!("- {name}  {}", before.join(", "))));
+        }
+        "added" => {
+            let _ = writeln!(text, "  {}", paint.added(format!("+ {name}")));
+            for line in &after {
+                let _ = writeln!(text, "      {}", paint.added(format!("+ {line}")));
+            }
+        }
+        "removed" => {
+            let _ = writeln!(text, "  {}", paint.removed(format!("- {name}")));
+            for line in &before {
+                let _ = writeln!(text, "      {}", paint.removed(format!("- {line}")));
+            }
+        }
+        change => {
+            let how = if change == "changed" { String::new() } else { format!("  ({})", plain(change)) };
+            let _ = writeln!(text, "  {}{how}", paint.changed(format!("~ {name}")));
+            show_lines(text, &before, &after, paint);
+        }
+    }
+}
+
+/// What of the lines differs, with some around.
+fn show_lines(text: &mut String, before: &[String], after: &[String], paint: Paint) {
+    let operations = capture_diff_slices(Algorithm::Myers, before, after);
+    for (index, group) in group_diff_ops(operations, CONTEXT_LINES).iter().enumerate() {
+        if index > 0 {
+            text.push_str("        …\n");
+        }
+        for change in group.iter().flat_map(|operation| operation.iter_changes(before, after)) {
+            let line = change.value();
+            let _ = match change.tag() {
+                ChangeTag::Equal => writeln!(text, "        {line}"),
+                ChangeTag::Delete => writeln!(text, "      {}", paint.removed(format!("- {line}"))),
+                ChangeTag::Insert => writeln!(text, "      {}", paint.added(format!("+ {line}"))),
+            };
+        }
+    }
+}
+
+/// A value as lines to be read and compared: members by name, texts as they are. Members that make up the name of what it
+/// is are said already.
+fn lines(value: &Value, kind: &str) -> Vec<String> {
+    let said: &[&str] = match kind {
+        "field" => &["map", "name", "ref"],
+        "policy" => &["title"],
+        "role" => &["name"],
+        _ => &[],
+    };
+    let mut lines = Vec::new();
+    match value {
+        Value::Object(members) => {
+            let members = members.iter().filter(|(name, _)| !said.contains(&name.as_str()));
+            members.for_each(|(name, value)| member(&mut lines, "", name, value));
+        }
+        Value::Null => {}
+        value => items(&mut lines, "", value),
+    }
+    lines
+}
+
+fn member(lines: &mut Vec<String>, indentation: &str, name: &str, value: &Value) {
+    let name = plain(name);
+    match value {
+        Value::Null => {}
+        Value::String(text) if text.trim_end().contains('\n') => {
+            lines.push(format!("{indentation}{name}:"));
+            // An end of line at the end shows nothing.
+            lines.extend(text.trim_end().lines().map(|line| format!("{indentation}  {}", plain(line))));
+        }
+        Value::Array(list) if list.iter().any(|item| item.is_object() || item.is_array()) => {
+            lines.push(format!("{indentation}{name}:"));
+            items(lines, &format!("{indentation}  "), value);
+        }
+        Value::Object(members) if !members.is_empty() => {
+            lines.push(format!("{indentation}{name}:"));
+            items(lines, &format!("{indentation}  "), value);
+        }
+        value => lines.push(format!("{indentation}{name}: {}", short(value))),
+    }
+}
+
+/// Members of an object, or items of a list, each item with a dash.
+fn items(lines: &mut Vec<String>, indentation: &str, value: &Value) {
+    match value {
+        Value::Object(members) => {
+            for (name, value) in members {
+                member(lines, indentation, name, value);
+            }
+        }
+        Value::Array(list) => {
+            for item in list {
+                let mut of_item = Vec::new();
+                items(&mut of_item, "", item);
+                for (index, line) in of_item.into_iter().enumerate() {
+                    lines.push(format!("{indentation}{}{line}", if index == 0 { "- " } else { "  " }));
+                }
+            }
+        }
+        Value::String(text) => lines.extend(text.lines().map(|line| format!("{indentation}{}", plain(line)))),
+        value => lines.push(format!("{indentation}{value}")),
+    }
+}
+
+/// A value that fits on a line.
+fn short(value: &Value) -> String {
+    match value {
+        // Bare, a text at whose ends or in which nothing is would look like nothing.
+        Value::String(text) if text.is_empty() || text.trim() != text.as_str() => plain(&format!("{text:?}")),
+        Value::String(text) => plain(text),
+        Value::Array(list) => {
+            let items: Vec<String> = list.iter().map(short).collect();
+            format!("[{}]", items.join(", "))
+        }
+        value => value.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn shown(changes: Value) -> String {
+        let changes: Vec<Difference> = serde_json::from_value(changes).unwrap();
+        differences(&changes, Paint::none())
+    }
+
+    #[test]
+    fn differences_stand_in_groups_with_what_was_and_will_be() {
+        let before = "// ours\nServiceName in [\n  \"a\",\n  \"b\"\n]\n";
+        let text = shown(json!([
+            {"kind": "policy", "name": "dev / Own", "change": "changed",
+             "before": {"title": "Own", "expression": before, "description": "x"},
+             "after": {"title": "Own", "expression": before.replace("\"b\"", "\"c\""), "description": "x"}},
+            {"kind": "policy", "name": "dev / Two", "change": "moved", "before": {"position": 2}, "after": {"position": 1}},
+            {"kind": "role", "name": "support", "change": "added", "before": null, "after": {"policies": [
+                {"title": "Tenants", "expression": "a in b"}, {"title": "Crashes", "expression": "a &&\n  b"}]}},
+            {"kind": "field", "name": "SpanAttributes[\"team\"]", "change": "removed", "after": null,
+             "before": {"map": "SpanAttributes", "name": "team", "ref": "x", "type": "string", "policy": true}},
+            {"kind": "binding", "name": "binding", "change": "changed",
+             "before": {"table": "a", "trace_index": null, "display": {"name": "N"}, "tags": ["x", ""]},
+             "after": {"table": "a", "trace_index": "t", "display": {"name": "M"}, "tags": ["x", "y"]}},
+            {"kind": "weather", "name": "rain", "change": "turned", "before": 1, "after": 2},
+        ]));
+        let expected = "
+Binding
+  ~ binding
+        table: a
+      + trace_index: t
+        display:
+      -   name: N
+      - tags: [x, \"\"]
+      +   name: M
+      + tags: [x, y]
+
+Fields
+  - SpanAttributes[\"team\"]  type: string, policy: true
+
+Roles
+  + support
+      + policies:
+      +   - title: Tenants
+      +     expression: a in b
+      +   - title: Crashes
+      +     expression:
+      +       a &&
+      +         b
+
+Policies
+  ~ dev / Own
+          ServiceName in [
+            \"a\",
+      -     \"b\"
+      +     \"c\"
+          ]
+        description: x
+  ~ dev / Two  (moved)
+      - position: 2
+      + position: 1
+
+weather
+  ~ rain  (turned)
+      - 1
+      + 2
+";
+        assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn no_text_reaches_the_terminal_as_it_is() {
+        let hostile = "a\u{1b}[2J\u{202e}b\rc";
+        let text = shown(json!([
+            {"kind": hostile, "name": hostile, "change": hostile, "before": {hostile: hostile}, "after": [hostile, {hostile: [hostile]}]},
+            {"kind": "role", "name": hostile, "change": "added", "after": {hostile: format!("{hostile}\n{hostile}")}},
+            {"kind": "field", "name": hostile, "change": "removed", "before": {"type": format!(" {hostile}")}},
+        ]));
+        assert!(
+            text.chars()
+                .all(|character| character == '\n' || (!character.is_control() && character != '\u{202e}')),
+            "{text:?}"
+        );
+    }
+}

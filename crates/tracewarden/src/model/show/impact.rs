@@ -1,0 +1,79 @@
+//! Who would see more or less.
+
+use std::fmt::Write as _;
+
+use crate::model::answers::{Impact, UserImpact};
+use crate::model::paint::{Paint, plain, seconds};
+use crate::policy::report::counted;
+
+/// So many users are shown; all are in the JSON.
+const SHOWN_USERS: usize = 20;
+/// So many ids of traces are shown of a user.
+const SHOWN_IDS: usize = 3;
+
+pub(super) fn show(text: &mut String, impact: &Impact, paint: Paint) {
+    let Impact { from, to, among, sampled, fraction, members, members_compared, users, notes } = impact;
+    let _ = writeln!(text, "\n{}", paint.heading("Who would see more or less"));
+    let which = if among == "readable" { "traces that you may read yourself" } else { "traces" };
+    let _ = write!(text, "  {which} from {} to {}", seconds(from), seconds(to));
+    let _ = match sampled {
+        true => writeln!(text, ", estimated from {} of them", percent(*fraction)),
+        false => writeln!(text),
+    };
+    let (touched, same): (Vec<&UserImpact>, Vec<&UserImpact>) =
+        users.iter().partition(|user| user.gained > 0 || user.lost > 0);
+    let width = touched.iter().take(SHOWN_USERS).map(|user| plain(&user.username).chars().count()).max();
+    let width = width.unwrap_or_default();
+    for user in touched.iter().take(SHOWN_USERS) {
+        let UserImpact { username, gained, lost, unchanged, gained_ids, lost_ids } = user;
+        let about = if *sampled { "about " } else { "" };
+        let _ = writeln!(
+            text,
+            "  {:<width$}  {about}{} {}, {unchanged} as before",
+            plain(username),
+            paint.added(format!("+{gained}")),
+            paint.removed(format!("-{lost}")),
+        );
+        ids(text, &paint.added("+"), gained_ids);
+        ids(text, &paint.removed("-"), lost_ids);
+    }
+    if touched.len() > SHOWN_USERS {
+        let more = counted(touched.len() - SHOWN_USERS, "more user");
+        let _ = writeln!(text, "  {more}: --format json has them all");
+    }
+    let compared = usize::try_from(*members_compared).unwrap_or(usize::MAX).max(users.len());
+    let same = same.len() + compared.saturating_sub(users.len());
+    match (touched.is_empty(), same) {
+        (true, 0) => {
+            let _ = writeln!(text, "  nobody");
+        }
+        (true, _) => {
+            let _ = writeln!(text, "  nobody: {} looked at, all see what they saw", counted(same, "user"));
+        }
+        (false, 0) => {}
+        (false, _) => {
+            let _ = writeln!(text, "  {} looked at see what they saw", counted(same, "more user"));
+        }
+    }
+    if members > members_compared {
+        let _ = writeln!(text, "  {} of {members} users could be looked at in the time", members_compared);
+    }
+    for note in notes {
+        let _ = writeln!(text, "  note: {}", plain(note));
+    }
+}
+
+fn ids(text: &mut String, sign: &str, ids: &[String]) {
+    for id in ids.iter().take(SHOWN_IDS) {
+        let _ = writeln!(text, "      {sign} {}", plain(id));
+    }
+}
+
+/// A part as a person says it; never all of it, since it was not.
+fn percent(fraction: f64) -> String {
+    match fraction * 100.0 {
+        part if part < 0.1 => "less than 0.1 %".to_owned(),
+        part if part < 10.0 => format!("{part:.1} %"),
+        part => format!("{:.0} %", part.min(99.0)),
+    }
+}

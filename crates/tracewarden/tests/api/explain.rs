@@ -1,0 +1,407 @@
+//! `/traces/{id}/explain` and `/traces/{id}/viewers`.
+
+use serde_json::{Value, json};
+use sqlx::Connection as _;
+
+use crate::support::store::{BLUE, RED, Store, bind, binding, blue_policies, bound_service, two_teams};
+use crate::support::{Answer, Client, Service};
+
+const ABSENT: &str = "99999999999999999999999999999999";
+
+async fn explain(client: &Client, trace: &str, user: Option<&str>) -> Value {
+    asked(client, trace, user).await.expect(200).body
+}
+
+async fn asked(client: &Client, trace: &str, user: Option<&str>) -> Answer {
+    let query = user.map(|user| format!("?user={user}")).unwrap_or_default();
+    client.get(&format!("/traces/{trace}/explain{query}")).await
+}
+
+async fn role(admin: &Client, name: &str, expressions: &[&str]) {
+    let policies: Vec<Value> = expressions
+        .iter()
+        .enumerate()
+        .map(|(at, expression)| json!({"title": format!("P{at}"), "expression": expression, "description": "why"}))
+        .collect();
+    let answer = admin.put(&format!("/roles/{name}"), json!({ "policies": policies })).await;
+    assert!([200, 201].contains(&answer.status), "{}", answer.body);
+}
+
+/// Shows names and services of spans.
+async fn display(admin: &Client) {
+    let mut shown = binding();
+    shown["display"] = json!({"service": "ServiceName", "name": "SpanName"});
+    let version = admin.get("/schema").await.expect(200).headers["etag"].to_str().unwrap().to_owned();
+    admin.with("if-match", &version).put("/schema/binding", shown).await.expect(200);
+}
+
+/// Without what every answer has of its own.
+fn bare(answer: &Answer) -> (u16, Value, Vec<String>) {
+    let mut body = answer.body.clone();
+    body["request_id"] = Value::Null;
+    let headers = answer.headers.iter().filter(|(name, _)| *name != "x-request-id" && *name != "date");
+    let headers = headers.map(|(name, value)| format!("{name}: {}", value.to_str().unwrap()));
+    let mut headers: Vec<String> = headers.collect();
+    headers.sort();
+    (answer.status, body, headers)
+}
+
+#[tokio::test]
+async fn readers_learn_why_they_see_a_trace_and_nothing_of_others() {
+    let store = Store::start();
+    let (_service, admin, ada) = two_teams(&store).await;
+    display(&admin).await;
+    role(
+        &admin,
+        "blue",
+        &[
+            "SpanAttributes[\"team\"] == \"blue\"",
+            "SpanAttributes[\"secret.label\"] == \"x\" || ServiceName == \"shop\"",
+            "ServiceName == \"bank\" && SpanAttributes[\"team\"] == user.username",
+        ],
+    )
+    .await;
+
+    let told = explain(&ada, BLUE, None).await;
+    assert_eq!(told["visible"], true);
+    assert_eq!(told["verdict"], "opened");
+    assert_eq!(told["details"], true);
+    assert_eq!(told["spans"], 3);
+    assert_eq!(told["user"]["username"], "ada");
+    assert_eq!(told["user"]["roles"], json!(["blue"]));
+    assert_eq!(told["summary"], "you see this trace: the policy `P0` of the role `blue` opens it");
+    let policies = told["policies"].as_array().unwrap();
+    assert_eq!(policies.len(), 3);
+    assert_eq!(policies[0]["role"], "blue");
+    assert_eq!(policies[0]["title"], "P0");
+    assert_eq!(policies[0]["description"], "why");
+    assert_eq!(policies[0]["in_words"], "SpanAttributes[\"team\"] is \"blue\"");
+    assert_eq!(policies[0]["satisfied_by"], 3);
+    let span = |id: &str| json!({"span_id": id, "name": "GET /", "service": "shop"});
+    let all = json!([span("0000000000000000"), span("0000000000000002"), span("0000000000000004")]);
+    assert_eq!(policies[0]["spans"], all);
+    // A field that is for policies only does not exist for her, though the policy opens the trace.
+    assert_eq!(policies[1]["outcome"], "satisfied");
+    assert!(policies[1].get("in_words").is_none(), "{told}");
+    // What is not satisfied says how near it comes: neither the service nor the team is right.
+    assert_eq!((&policies[2]["outcome"], &policies[2]["satisfied_by"]), (&json!("not_satisfied"), &json!(0)));
+    assert_eq!(policies[2]["nearest"]["span_id"], "0000000000000000");
+    assert!(policies[2]["nearest"]["score"].as_f64().unwrap() < 1.0, "{told}");
+    let text = told.to_string();
+    for hidden in ["secret", "expression", "decided_by", "errors"] {
+        assert!(!text.contains(hidden), "{hidden}: {text}");
+    }
+
+    // Forbidden and absent are one answer, that of reading.
+    role(&admin, "blue", &["SpanAttributes[\"team\"] == \"blue\""]).await;
+    let expected = bare(&ada.get(&format!("/traces/{RED}")).await.problem(404, "trace_not_found"));
+    for trace in [RED, ABSENT, "0", "no-such-thing"] {
+        assert_eq!(bare(&asked(&ada, trace, None).await), expected, "{trace}");
+    }
+    // Whoever asks about others administers; also about oneself by name, and about nobody.
+    for user in ["ada", "admin", "nobody"] {
+        asked(&ada, BLUE, Some(user)).await.problem(403, "forbidden");
+    }
+    ada.get(&format!("/traces/{BLUE}/viewers")).await.problem(403, "forbidden");
+
+    let records = admin.get("/audit?action=traces.explain").await.expect(200).body["records"].clone();
+    let outcomes: Vec<&str> =
+        records.as_array().unwrap().iter().map(|record| record["outcome"].as_str().unwrap()).collect();
+    let count = |outcome: &str| outcomes.iter().filter(|known| **known == outcome).count();
+    assert_eq!((count("denied"), count("not_found"), count("success")), (3, 4, 1), "{records}");
+}
+
+#[tokio::test]
+async fn administrators_learn_why_somebody_does_or_does_not_see_a_trace() {
+    let store = Store::start();
+    let (service, admin, _ada) = two_teams(&store).await;
+    display(&admin).await;
+    let text = "ServiceName == \"shop\" &&\n  SpanAttributes[\"team\"] == user.attributes.team";
+    role(&admin, "own", &[text, "SpanAttributes[\"secret.label\"] == \"x\""]).await;
+    let attributes = json!({"username": "bob", "roles": ["own"], "attributes": {"team": "blue"}});
+    admin.post("/users", attributes).await.expect(201);
+
+    // The administrator may read neither trace: counts, and nothing of spans.
+    let told = explain(&admin, RED, Some("bob")).await;
+    assert_eq!(
+        (&told["visible"], &told["verdict"], &told["details"]),
+        (&json!(false), &json!("not_satisfied"), &json!(false))
+    );
+    assert_eq!(
+        told["user"],
+        json!({"username": "bob", "roles": ["own"], "attributes": {"team": "blue"}, "disabled": false})
+    );
+    assert_eq!(
+        told["summary"],
+        "`bob` does not see this trace: none of the 2 policies of their roles is satisfied by any of its 3 spans"
+    );
+    let policy = &told["policies"][0];
+    assert_eq!(
+        (&policy["outcome"], &policy["satisfied_by"], &policy["spans"]),
+        (&json!("not_satisfied"), &json!(0), &json!([]))
+    );
+    assert_eq!(policy["expression"], text);
+    assert_eq!(policy["in_words"], "ServiceName is \"shop\" and SpanAttributes[\"team\"] is \"blue\"");
+    assert!(policy.get("nearest").is_none() && policy.get("decided_by").is_none(), "{told}");
+    assert_eq!(told["policies"][1]["in_words"], "SpanAttributes[\"secret.label\"] is \"x\"");
+    let seen = explain(&admin, BLUE, Some("BOB")).await;
+    assert_eq!((&seen["visible"], &seen["policies"][0]["satisfied_by"]), (&json!(true), &json!(3)));
+    assert_eq!(seen["policies"][0]["spans"], json!([]));
+    assert!(!seen.to_string().contains("0000000000000000"), "{seen}");
+    // Their own access is what it was: none.
+    asked(&admin, BLUE, None).await.problem(404, "trace_not_found");
+    asked(&admin, ABSENT, Some("bob")).await.problem(404, "trace_not_found");
+    asked(&admin, BLUE, Some("nobody")).await.problem(404, "not_found");
+
+    // With access of their own they are told what decided.
+    role(&admin, "all", &["ServiceName == 'shop'"]).await;
+    admin.patch("/users/admin", json!({"roles": ["admin", "all"]})).await.expect(200);
+    let told = explain(&admin, RED, Some("bob")).await;
+    assert_eq!((&told["visible"], &told["details"]), (&json!(false), &json!(true)));
+    let policy = &told["policies"][0];
+    let nearest = &policy["nearest"];
+    assert_eq!(
+        (&nearest["span_id"], &nearest["service"], &nearest["name"]),
+        (&json!("0000000000000001"), &json!("shop"), &json!("GET /"))
+    );
+    // The service is right, and a team is there: not the right one.
+    assert!((nearest["score"].as_f64().unwrap() - 2.0 / 3.0).abs() < 1e-9, "{nearest}");
+    assert_eq!(
+        policy["decided_by"],
+        json!({"span_id": "0000000000000001", "outcome": "false", "parts": [{"line": 2, "column": 3, "length": 46,
+            "text": "SpanAttributes[\"team\"] == user.attributes.team", "outcome": "false",
+            "detail": "`SpanAttributes[\"team\"]` is \"red\", `user.attributes[\"team\"]` is \"blue\""}]})
+    );
+    let absent = &told["policies"][1]["decided_by"];
+    assert_eq!(absent["outcome"], "error", "{told}");
+    let told = explain(&admin, BLUE, Some("bob")).await;
+    let policy = &told["policies"][0];
+    assert_eq!(
+        (&policy["decided_by"]["span_id"], &policy["decided_by"]["outcome"]),
+        (&json!("0000000000000000"), &json!("true"))
+    );
+    assert_eq!(policy["spans"].as_array().unwrap().len(), 3);
+    // Of oneself likewise.
+    let own = explain(&admin, RED, None).await;
+    assert_eq!(own["policies"][0]["expression"], "ServiceName == 'shop'");
+    assert_eq!(own["policies"][0]["decided_by"]["outcome"], "true");
+    let records = admin.get("/audit?action=traces.explain").await.expect(200).body["records"].clone();
+    let about = records
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|record| record["detail"]["explained"]["username"] == "bob");
+    let about: Vec<&Value> = about.collect();
+    assert!(
+        about.len() >= 4
+            && about.iter().all(|record| record["detail"]["explained"]["attributes"]["team"] == "blue"),
+        "{records}"
+    );
+
+    // While somebody is previewed, that is whose access counts.
+    admin.put("/me/preview", json!({"username": "bob"})).await.expect(200);
+    let own = explain(&admin, BLUE, None).await;
+    assert_eq!((&own["user"]["username"], &own["visible"]), (&json!("bob"), &json!(true)));
+    asked(&admin, RED, None).await.problem(404, "trace_not_found");
+    assert_eq!(explain(&admin, RED, Some("bob")).await["details"], false);
+    admin.delete("/me/preview").await.expect(204);
+
+    // Who is kept out, and who has nothing.
+    admin.patch("/users/bob", json!({"disabled": true})).await.expect(200);
+    let told = explain(&admin, BLUE, Some("bob")).await;
+    assert_eq!(
+        (&told["visible"], &told["verdict"], &told["user"]["disabled"]),
+        (&json!(false), &json!("disabled"), &json!(true))
+    );
+    admin.post("/users", json!({"username": "eve"})).await.expect(201);
+    let told = explain(&admin, BLUE, Some("eve")).await;
+    assert_eq!(
+        (&told["visible"], &told["verdict"], &told["policies"]),
+        (&json!(false), &json!("no_policy"), &json!([]))
+    );
+    drop(service);
+}
+
+#[tokio::test]
+async fn a_broken_policy_is_named_to_administrators_and_refuses_whoever_has_it() {
+    let store = Store::start();
+    let (service, admin, ada) = two_teams(&store).await;
+    role(&admin, "blue", &["SpanAttributes[\"team\"] == \"blue\"", "ServiceName == \"shop\""]).await;
+    admin.patch("/users/admin", json!({"roles": ["admin", "blue"]})).await.expect(200);
+    // The API refuses such a policy, so it is put into the database behind its back.
+    let url = service.database_url();
+    let mut database = sqlx::SqliteConnection::connect(&url).await.unwrap();
+    let changed = sqlx::query(
+        "UPDATE role_policies SET expression = 'SpanAttributes[\"gone\"] == 1' WHERE title = 'P1'",
+    );
+    assert_eq!(changed.execute(&mut database).await.unwrap().rows_affected(), 1);
+
+    let refused = asked(&ada, BLUE, None).await.problem(500, "policy_broken");
+    assert!(!refused.body.to_string().contains("gone"), "{}", refused.body);
+    // The administrator has the same policy, and can still find out.
+    asked(&admin, BLUE, None).await.problem(500, "policy_broken");
+    let told = explain(&admin, BLUE, Some("ada")).await;
+    assert_eq!(
+        (&told["visible"], &told["verdict"], &told["details"]),
+        (&json!(false), &json!("broken"), &json!(false))
+    );
+    assert_eq!(told["policies"][0]["outcome"], "satisfied");
+    let broken = &told["policies"][1];
+    assert_eq!(broken["outcome"], "broken");
+    assert!(
+        broken.get("satisfied_by").is_none()
+            && broken["errors"][0]["message"].as_str().unwrap().contains("gone"),
+        "{told}"
+    );
+    assert!(told["summary"].as_str().unwrap().contains("the policy `P1` of the role `blue`"), "{told}");
+    let viewers = admin.get(&format!("/traces/{BLUE}/viewers")).await.expect(200).body;
+    assert_eq!(viewers["viewers"], json!([]));
+    let whom = |name: &str| json!({"username": name, "role": "blue", "title": "P1"});
+    assert_eq!(viewers["broken"], json!([whom("ada"), whom("admin")]));
+}
+
+#[tokio::test]
+async fn an_operator_who_shows_no_samples_shows_no_counts_of_traces() {
+    let store = Store::start();
+    store.insert_two_traces().await;
+    let (_service, admin) = bound_service(&store, &[("TRACEWARDEN_DISCOVERY_SAMPLES", "false")]).await;
+    admin.put("/roles/blue", blue_policies()).await.expect(201);
+    admin.post("/users", json!({"username": "ada", "roles": ["blue"]})).await.expect(201);
+    let expected = bare(&admin.get(&format!("/traces/{ABSENT}")).await.problem(404, "trace_not_found"));
+    for trace in [BLUE, RED, ABSENT] {
+        assert_eq!(bare(&asked(&admin, trace, Some("ada")).await), expected);
+        assert_eq!(bare(&admin.get(&format!("/traces/{trace}/viewers")).await), expected);
+    }
+    // What they may read anyway, they may ask about.
+    admin.patch("/users/admin", json!({"roles": ["admin", "blue"]})).await.expect(200);
+    assert_eq!(explain(&admin, BLUE, Some("ada")).await["visible"], true);
+    asked(&admin, RED, Some("ada")).await.problem(404, "trace_not_found");
+    let viewers = admin.get(&format!("/traces/{BLUE}/viewers")).await.expect(200).body;
+    assert_eq!(viewers["viewers"].as_array().unwrap().len(), 2, "{viewers}");
+}
+
+#[tokio::test]
+async fn a_key_s_restriction_is_told_and_its_tools_hold() {
+    let store = Store::start();
+    let (_service, admin, ada) = two_teams(&store).await;
+    role(&admin, "blue", &["ServiceName == \"shop\""]).await;
+    let key = async |with: Value| {
+        let mut body = json!({"name": "k"});
+        body.as_object_mut().unwrap().extend(with.as_object().unwrap().clone());
+        let made = ada.post("/me/api-keys", body).await.expect(201).body;
+        ada.with_key(made["token"].as_str().unwrap())
+    };
+    let narrowed = key(json!({"policy": "SpanAttributes[\"team\"] == \"blue\""})).await;
+    let told = explain(&narrowed, BLUE, None).await;
+    assert_eq!(told["restriction"]["outcome"], "satisfied");
+    assert_eq!(told["restriction"]["in_words"], "SpanAttributes[\"team\"] is \"blue\"");
+    assert_eq!(told["restriction"]["satisfied_by"], 3);
+    assert_eq!(told["policies"].as_array().unwrap().len(), 1);
+    asked(&narrowed, RED, None).await.problem(404, "trace_not_found");
+    assert_eq!(explain(&ada, RED, None).await.get("restriction"), None);
+
+    let others = key(json!({"tools": ["svc_get_trace"]})).await;
+    asked(&others, BLUE, None).await.problem(403, "forbidden");
+    let this = key(json!({"tools": ["svc_explain_access"]})).await;
+    assert_eq!(explain(&this, BLUE, None).await["visible"], true);
+    this.get(&format!("/traces/{BLUE}")).await.problem(403, "forbidden");
+    // An administrator's narrowed key asks about nobody else.
+    let made = admin
+        .post("/me/api-keys", json!({"name": "k", "tools": ["svc_explain_access"]}))
+        .await
+        .expect(201)
+        .body;
+    let narrowed = admin.with_key(made["token"].as_str().unwrap());
+    asked(&narrowed, BLUE, Some("ada")).await.problem(403, "forbidden");
+    narrowed.get(&format!("/traces/{BLUE}/viewers")).await.problem(403, "forbidden");
+}
+
+#[tokio::test]
+async fn who_can_see_a_trace() {
+    let store = Store::start();
+    let (service, admin, _ada) = two_teams(&store).await;
+    role(
+        &admin,
+        "own",
+        &[
+            "SpanAttributes[\"team\"] == user.attributes.team",
+            "ServiceName == \"shop\" && user.username == \"eve\"",
+        ],
+    )
+    .await;
+    let user = async |name: &str, roles: Value, attributes: Value| {
+        let new = json!({"username": name, "roles": roles, "attributes": attributes});
+        admin.post("/users", new).await.expect(201);
+    };
+    user("bob", json!(["own"]), json!({"team": "red"})).await;
+    user("eve", json!(["own", "blue"]), json!({"team": "blue"})).await;
+    user("kim", json!(["own"]), json!({"team": "blue"})).await;
+    admin.patch("/users/kim", json!({"disabled": true})).await.expect(200);
+
+    let told = admin.get(&format!("/traces/{BLUE}/viewers")).await.expect(200).body;
+    let by = |role: &str, title: &str| json!({"role": role, "title": title});
+    assert_eq!(
+        told["viewers"],
+        json!([
+            {"username": "ada", "policies": [by("blue", "Blue")]},
+            {"username": "eve", "policies": [by("blue", "Blue"), by("own", "P0"), by("own", "P1")]},
+        ])
+    );
+    assert_eq!((&told["users"], &told["total_users"]), (&json!(4), &json!(4)), "admin, ada, bob and eve");
+    assert_eq!((&told["spans"], &told["details"], &told["broken"]), (&json!(3), &json!(false), &json!([])));
+    let told = admin.get(&format!("/traces/{RED}/viewers")).await.expect(200).body;
+    let names: Vec<&str> = told["viewers"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|viewer| viewer["username"].as_str().unwrap())
+        .collect();
+    assert_eq!(names, ["bob", "eve"]);
+    admin.get(&format!("/traces/{ABSENT}/viewers")).await.problem(404, "trace_not_found");
+    let records = admin.get("/audit?action=traces.explain").await.expect(200).body["records"].clone();
+    assert!(records.to_string().contains("viewers"), "{records}");
+    drop(service);
+}
+
+#[tokio::test]
+async fn nothing_is_explained_without_a_trace_source() {
+    let service = Service::start();
+    let admin = service.admin().await;
+    asked(&admin, BLUE, None).await.problem(409, "not_bound");
+    asked(&admin, BLUE, Some("admin")).await.problem(409, "not_bound");
+    admin.get(&format!("/traces/{BLUE}/viewers")).await.problem(409, "not_bound");
+}
+
+#[tokio::test]
+async fn a_column_that_changed_is_a_broken_policy_of_who_rests_on_it() {
+    let store = Store::start();
+    store.insert_two_traces().await;
+    let service = store.service();
+    let admin = service.admin().await;
+    store.run("ALTER TABLE otel.otel_traces ADD COLUMN Team String DEFAULT SpanAttributes['team']").await;
+    bind(&admin).await;
+    let schema = admin.get("/schema").await.expect(200);
+    let version = schema.headers["etag"].to_str().unwrap().to_owned();
+    let fields = json!({"fields": [
+        {"name": "ServiceName", "filterable": true, "policy": true},
+        {"name": "Team", "filterable": true, "policy": true},
+    ]});
+    admin.with("if-match", &version).put("/schema/fields", fields).await.expect(200);
+    role(&admin, "team", &["Team == 'blue'"]).await;
+    role(&admin, "shop", &["ServiceName == 'shop'"]).await;
+    admin.post("/users", json!({"username": "ada", "roles": ["team"]})).await.expect(201);
+    admin.post("/users", json!({"username": "bob", "roles": ["shop"]})).await.expect(201);
+    assert_eq!(explain(&admin, BLUE, Some("ada")).await["visible"], true);
+    store.run("ALTER TABLE otel.otel_traces DROP COLUMN Team").await;
+    store.run("ALTER TABLE otel.otel_traces ADD COLUMN Team Nullable(String) DEFAULT 'blue'").await;
+    let told = explain(&admin, BLUE, Some("ada")).await;
+    assert_eq!(
+        (&told["visible"], &told["verdict"], &told["policies"][0]["outcome"]),
+        (&json!(false), &json!("broken"), &json!("broken"))
+    );
+    let told = explain(&admin, BLUE, Some("bob")).await;
+    assert_eq!((&told["visible"], &told["policies"][0]["outcome"]), (&json!(true), &json!("satisfied")));
+    let viewers = admin.get(&format!("/traces/{BLUE}/viewers")).await.expect(200).body;
+    assert_eq!(viewers["viewers"][0]["username"], "bob");
+    assert_eq!(viewers["broken"], json!([{"username": "ada", "role": "team", "title": "P0"}]));
+}

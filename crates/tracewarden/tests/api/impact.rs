@@ -1,0 +1,211 @@
+//! `/policies/preview`.
+
+use serde_json::{Value, json};
+
+use crate::support::Client;
+use crate::support::store::{BLUE, RED, Store, bind, binding, bound_service, two_teams};
+
+const TEAM: &str = "SpanAttributes[\"team\"]";
+
+fn policies(expressions: &[&str]) -> Value {
+    expressions.iter().map(|expression| json!({"title": "t", "expression": expression})).collect()
+}
+
+async fn preview(admin: &Client, role: &str, policies: Value) -> Value {
+    let body = json!({"role": role, "policies": policies, "seconds": 60});
+    admin.post("/policies/preview", body).await.expect(200).body
+}
+
+/// Gained, lost, unchanged.
+fn counts(change: &Value) -> [u64; 3] {
+    ["gained", "lost", "unchanged"].map(|name| change[name].as_u64().unwrap())
+}
+
+#[tokio::test]
+async fn what_a_role_would_open_and_close() {
+    let store = Store::start();
+    let (_service, admin, _ada) = two_teams(&store).await;
+    let before = admin.get("/roles/blue").await.expect(200).body;
+
+    // The administrator may read neither trace: counts alone.
+    let found = preview(&admin, "blue", policies(&[&format!("{TEAM} == \"red\"")])).await;
+    assert_eq!((counts(&found["traces"]), counts(&found["users"][0])), ([1, 1, 0], [1, 1, 0]));
+    assert_eq!((&found["members"], &found["members_compared"]), (&json!(1), &json!(1)));
+    assert_eq!(found["users"][0]["username"], "ada");
+    assert_eq!(
+        (&found["among"], &found["sampled"], &found["fraction"]),
+        (&json!("all"), &json!(false), &json!(1.0))
+    );
+    assert!(!found.to_string().contains(BLUE) && !found.to_string().contains(RED), "{found}");
+    assert!(found["cost"]["rows"].as_u64().unwrap() > 0, "{found}");
+    assert!(found["search"]["before"]["rows"].as_u64().unwrap() > 0, "{found}");
+    // Nothing is stored.
+    assert_eq!(admin.get("/roles/blue").await.expect(200).body, before);
+
+    // What they may read is named.
+    admin
+        .put("/roles/red", json!({"policies": policies(&[&format!("{TEAM} == \"red\"")])}))
+        .await
+        .expect(201);
+    admin.patch("/users/admin", json!({"roles": ["admin", "red"]})).await.expect(200);
+    let found = preview(&admin, "blue", policies(&[&format!("{TEAM} == \"red\"")])).await;
+    assert_eq!(found["traces"]["gained_ids"], json!([RED]));
+    assert_eq!(found["traces"]["lost_ids"], json!([]));
+    assert_eq!(found["users"][0]["gained_ids"], json!([RED]));
+    // By all roles together: what another role opens is no gain, and what it keeps open no loss.
+    admin.patch("/users/ada", json!({"roles": ["blue", "red"]})).await.expect(200);
+    let found = preview(&admin, "blue", policies(&["ServiceName == \"shop\""])).await;
+    assert_eq!((counts(&found["traces"]), counts(&found["users"][0])), ([1, 0, 1], [0, 0, 2]));
+    let deleted = preview(&admin, "red", Value::Null).await;
+    assert_eq!((counts(&deleted["traces"]), deleted["overshare"].clone()), ([0, 1, 0], Value::Null));
+    assert_eq!(deleted["traces"]["lost_ids"], json!([RED]));
+    let users: Vec<(&str, [u64; 3])> = deleted["users"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|user| (user["username"].as_str().unwrap(), counts(user)))
+        .collect();
+    assert_eq!(users, [("ada", [0, 1, 1]), ("admin", [0, 1, 0])]);
+
+    // A role that nobody has yet: of somebody with it alone and no attributes.
+    let own = format!("{TEAM} == user.attributes.team || {TEAM} == \"red\"");
+    let found = preview(&admin, "new", policies(&[&own])).await;
+    assert_eq!(
+        (counts(&found["traces"]), &found["members"], &found["users"]),
+        ([1, 0, 0], &json!(0), &json!([]))
+    );
+    // By the attributes of who has it, once somebody has.
+    admin.put("/roles/new", json!({"policies": policies(&["false"])})).await.expect(201);
+    for (name, team) in [("bob", "blue"), ("eve", "none")] {
+        let new = json!({"username": name, "roles": ["new"], "attributes": {"team": team}});
+        admin.post("/users", new).await.expect(201);
+    }
+    admin.patch("/users/eve", json!({"disabled": true})).await.expect(200);
+    let found = preview(&admin, "new", policies(&[&own])).await;
+    assert_eq!((counts(&found["traces"]), &found["members"]), ([2, 0, 0], &json!(1)));
+    assert_eq!(counts(&found["users"][0]), [2, 0, 0]);
+    // Traces outside of the window do not count.
+    let early = json!({"role": "new", "policies": policies(&[&own]), "to": "2020-01-02T00:00:00Z"});
+    let found = admin.post("/policies/preview", early).await.expect(200).body;
+    assert_eq!((counts(&found["traces"]), &found["from"]), ([0, 0, 0], &json!("2020-01-01T00:00:00Z")));
+
+    let records = admin.get("/audit?action=policy.preview").await.expect(200).body["records"].clone();
+    let records = records.as_array().unwrap();
+    assert_eq!(records.len(), 7, "{records:?}");
+    assert!(records.iter().all(|record| record["outcome"] == "success" && record["target"].is_string()));
+    assert_eq!(records[0]["detail"]["policies"][0]["expression"], own.as_str());
+    assert!(
+        records[0]["detail"]["from"].is_string() && records[0]["detail"]["roles"].is_object(),
+        "{records:?}"
+    );
+}
+
+#[tokio::test]
+async fn what_cannot_be_stored_cannot_be_previewed() {
+    let store = Store::start();
+    let (_service, admin, ada) = two_teams(&store).await;
+    let ask = |body: Value| admin.post("/policies/preview", body);
+    let refused = ask(json!({"role": "blue", "policies": policies(&["true", "nothing"])})).await;
+    let refused = refused.problem(422, "policy_invalid");
+    assert_eq!(refused.first_error()["pointer"], "/policies/1/expression");
+    assert!(refused.first_error()["line"].is_u64(), "{}", refused.body);
+    for (body, status, code) in [
+        (json!({"role": "Blue", "policies": policies(&["true"])}), 422, "invalid_value"),
+        (json!({"role": "blue", "policies": []}), 422, "invalid_value"),
+        (json!({"role": "blue", "policies": policies(&["true"]), "seconds": 0}), 422, "invalid_value"),
+        (json!({"role": "blue", "policies": policies(&["true"]), "seconds": 61}), 422, "invalid_value"),
+        (json!({"role": "blue", "policies": policies(&["true"]), "by": "nothing"}), 422, "unknown_field"),
+        (json!({"role": "blue", "policies": policies(&["true"]), "by": "Duration"}), 422, "value_type"),
+        (
+            json!({"role": "blue", "policies": null, "from": "2026-01-01T00:00:00Z", "to": "2025-01-01T00:00:00Z"}),
+            422,
+            "invalid_window",
+        ),
+        (json!({"role": "absent", "policies": null}), 404, "not_found"),
+        (json!({"role": "admin", "policies": null}), 409, "conflict"),
+        (json!({"role": "blue"}), 400, "invalid_request"),
+        (json!({"role": "blue", "policies": null, "more": 1}), 400, "invalid_request"),
+    ] {
+        ask(body).await.problem(status, code);
+    }
+    let body = json!({"role": "blue", "policies": policies(&["true"])});
+    ada.post("/policies/preview", body.clone()).await.problem(403, "forbidden");
+    let made = admin
+        .post("/me/api-keys", json!({"name": "k", "tools": ["svc_query_traces"]}))
+        .await
+        .expect(201)
+        .body;
+    let narrowed = admin.with_key(made["token"].as_str().unwrap());
+    narrowed.post("/policies/preview", body.clone()).await.problem(403, "forbidden");
+    let made = admin.post("/me/api-keys", json!({"name": "automation"})).await.expect(201).body;
+    let key = admin.with_key(made["token"].as_str().unwrap());
+    key.post("/policies/preview", body).await.expect(200);
+}
+
+#[tokio::test]
+async fn an_operator_who_shows_no_samples_counts_what_is_readable() {
+    let store = Store::start();
+    store.insert_two_traces().await;
+    let (_service, admin) = bound_service(&store, &[("TRACEWARDEN_DISCOVERY_SAMPLES", "false")]).await;
+    let found = preview(&admin, "new", policies(&["true"])).await;
+    assert_eq!((&found["among"], counts(&found["traces"])), (&json!("readable"), [0, 0, 0]));
+    assert_eq!(found["search"], json!({"before": null, "after": null}));
+    admin
+        .put("/roles/blue", json!({"policies": policies(&[&format!("{TEAM} == \"blue\"")])}))
+        .await
+        .expect(201);
+    admin.patch("/users/admin", json!({"roles": ["admin", "blue"]})).await.expect(200);
+    let found = preview(&admin, "new", policies(&["true"])).await;
+    assert_eq!((counts(&found["traces"]), &found["traces"]["gained_ids"]), ([1, 0, 0], &json!([BLUE])));
+}
+
+#[tokio::test]
+async fn a_preview_says_what_it_shares() {
+    let store = Store::start();
+    store.insert_two_traces().await;
+    let (_service, admin) = bound_service(&store, &[]).await;
+    let found = preview(&admin, "new", policies(&["true"])).await;
+    assert_eq!(found["overshare"], Value::Null);
+    assert!(found["notes"].to_string().contains("no column for services is bound"), "{found}");
+    let mut shown = binding();
+    shown["display"] = json!({"service": "ServiceName"});
+    let version = admin.get("/schema").await.expect(200).headers["etag"].to_str().unwrap().to_owned();
+    admin.with("if-match", &version).put("/schema/binding", shown).await.expect(200);
+    let found = preview(&admin, "new", policies(&["true"])).await;
+    assert_eq!(
+        (&found["overshare"]["traces"], &found["overshare"]["by"]),
+        (&json!(2), &json!("ServiceName"))
+    );
+}
+
+#[tokio::test]
+async fn many_members_with_policies_of_their_own_are_compared() {
+    let store = Store::start();
+    store.insert_two_traces().await;
+    let service = store.service();
+    let admin = service.admin().await;
+    bind(&admin).await;
+    admin.put("/roles/own", json!({"policies": policies(&["false"])})).await.expect(201);
+    for number in 0..70 {
+        let team = match number {
+            13 => "blue".to_owned(),
+            66 => "red".to_owned(),
+            _ => format!("team {number}"),
+        };
+        let user =
+            json!({"username": format!("u{number:02}"), "roles": ["own"], "attributes": {"team": team}});
+        admin.post("/users", user).await.expect(201);
+    }
+    let found = preview(&admin, "own", policies(&[&format!("{TEAM} == user.attributes.team")])).await;
+    assert_eq!((&found["members"], &found["members_compared"]), (&json!(70), &json!(70)), "{found}");
+    assert_eq!(counts(&found["traces"]), [2, 0, 0]);
+    let gains: Vec<(&str, [u64; 3])> = found["users"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|user| (user["username"].as_str().unwrap(), counts(user)))
+        .filter(|(_, counts)| *counts != [0, 0, 0])
+        .collect();
+    assert_eq!(gains, [("u13", [1, 0, 0]), ("u66", [1, 0, 0])]);
+    assert_eq!(found["users"][0]["username"], "u13", "those whose access changes come first");
+}

@@ -1,0 +1,337 @@
+//! `tracewarden model` against a running service, as it is run from a terminal or in CI.
+
+mod refusals;
+mod terminal;
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use serde_json::{Value, json};
+
+use crate::support::store::{BLUE, RED, Store, two_teams};
+use crate::support::{Client, Service, program};
+
+/// How the command ended, and what it wrote.
+#[derive(Debug)]
+struct Ran {
+    status: i32,
+    output: String,
+    errors: String,
+}
+
+impl Ran {
+    /// The output, of a command that must have ended so.
+    #[track_caller]
+    fn ended(self, status: i32) -> String {
+        assert_eq!(self.status, status, "{}\n{}", self.output, self.errors);
+        self.output
+    }
+
+    /// What it said on the standard error, of a command that must have ended so.
+    #[track_caller]
+    fn failed(self, status: i32) -> String {
+        assert_eq!(self.status, status, "{}\n{}", self.output, self.errors);
+        self.errors
+    }
+}
+
+/// A directory in which the command is run, for one service and with one key.
+struct Place {
+    directory: tempfile::TempDir,
+    environment: Vec<(String, String)>,
+    key: String,
+}
+
+impl Place {
+    /// With a key that this caller makes.
+    async fn of(service: &Service, owner: &Client) -> Self {
+        let created = owner.post("/me/api-keys", json!({"name": "model"})).await.expect(201).body;
+        Self::with_key(&service.base, created["token"].as_str().unwrap())
+    }
+
+    fn with_key(url: &str, key: &str) -> Self {
+        let environment = vec![
+            ("TRACEWARDEN_URL".to_owned(), url.to_owned()),
+            ("TRACEWARDEN_API_KEY".to_owned(), key.to_owned()),
+        ];
+        Self { directory: tempfile::tempdir().unwrap(), environment, key: key.to_owned() }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    fn read(&self, name: &str) -> String {
+        std::fs::read_to_string(self.path(name)).unwrap()
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        std::fs::write(self.path(name), text).unwrap();
+    }
+
+    fn command(&self, arguments: &[&str]) -> std::process::Command {
+        let mut command = program();
+        let environment = self.environment.iter().map(|(name, value)| (name, value));
+        command.arg("model").args(arguments).current_dir(self.directory.path()).envs(environment);
+        command
+    }
+
+    fn run(&self, arguments: &[&str]) -> Ran {
+        self.run_with(arguments, "")
+    }
+
+    fn run_with(&self, arguments: &[&str], input: &str) -> Ran {
+        let mut command = self.command(arguments);
+        let mut child =
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        // A program that refuses its arguments does not read its input.
+        let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
+        let output = child.wait_with_output().unwrap();
+        let ran = Ran {
+            status: output.status.code().unwrap(),
+            output: String::from_utf8(output.stdout).unwrap(),
+            errors: String::from_utf8(output.stderr).unwrap(),
+        };
+        assert!(
+            !ran.output.contains(&self.key) && !ran.errors.contains(&self.key),
+            "the key is shown: {ran:?}"
+        );
+        ran
+    }
+
+    /// The access model in JSON, as a service exports it.
+    fn exported(&self) -> Value {
+        serde_json::from_str(&self.run(&["export", "--format", "json"]).ended(0)).unwrap()
+    }
+
+    /// Writes a file with an access model.
+    fn model(&self, name: &str, model: &Value) {
+        self.write(name, &serde_json::to_string_pretty(model).unwrap());
+    }
+}
+
+/// Replaces a text that must be there once.
+#[track_caller]
+fn edited(text: &str, from: &str, to: &str) -> String {
+    assert_eq!(text.matches(from).count(), 1, "`{from}` in\n{text}");
+    text.replace(from, to)
+}
+
+/// Whether a caller may read a trace.
+async fn sees(caller: &Client, trace: &str) -> bool {
+    caller.get(&format!("/traces/{trace}")).await.status == 200
+}
+
+#[tokio::test]
+async fn a_model_is_exported_edited_planned_applied_and_restored() {
+    let store = Store::start();
+    let (service, admin, ada) = two_teams(&store).await;
+    let place = Place::of(&service, &admin).await;
+    assert!(sees(&ada, BLUE).await && !sees(&ada, RED).await);
+
+    let said = place.run(&["export", "--output", "access.yaml"]).ended(0);
+    assert!(said.contains("access.yaml") && said.contains(&service.base), "{said}");
+    assert_eq!(place.run(&["export"]).ended(0), place.read("access.yaml"));
+    place.run(&["export", "-o", "access.json"]).ended(0);
+    let json: Value = serde_json::from_str(&place.read("access.json")).unwrap();
+    assert_eq!(json["roles"][1]["name"], "blue", "{json:#}");
+
+    for file in ["access.yaml", "access.json"] {
+        let same = place.run(&["plan", file, "--detailed-exitcode"]).ended(0);
+        assert!(same.ends_with("\n0 to add, 0 to change, 0 to remove\n"), "{same}");
+    }
+
+    let policy = r#"SpanAttributes["team"] == "blue""#;
+    let other = r#"SpanAttributes["team"] in ["blue", "red"]"#;
+    let mut changed = json.clone();
+    assert_eq!(changed["roles"][1]["policies"][0]["expression"], policy);
+    changed["roles"][1]["policies"][0]["expression"] = json!(other);
+    changed["roles"].as_array_mut().unwrap().push(json!({"name": "support", "policies": [
+        {"title": "Billing", "expression": "ServiceName == \"billing\"\n  || ServiceName == \"tax\""}]}));
+    place.model("changed.json", &changed);
+    let planned = place.run(&["plan", "changed.json"]).ended(0);
+    println!("{planned}");
+    for part in [
+        "\nRoles\n  + support\n      + policies:\n      +   - title: Billing\n      +     expression:\n      +       ServiceName == \"billing\"\n",
+        &format!("\nPolicies\n  ~ blue / Blue\n      - expression: {policy}\n      + expression: {other}\n"),
+        "\nWho would see more or less\n  traces from ",
+        "  ada  +1 -0, 1 as before\n",
+        "\n1 to add, 1 to change, 0 to remove\n",
+    ] {
+        assert!(planned.contains(part), "{part}\nis not in\n{planned}");
+    }
+    // The administrator's own policies open no trace: counts, and no ids.
+    assert!(!planned.contains(RED), "{planned}");
+    place.run(&["plan", "changed.json", "--detailed-exitcode"]).ended(3);
+    let answer = place.run(&["plan", "changed.json", "--format", "json", "--seconds", "0"]).ended(0);
+    let answer: Value = serde_json::from_str(&answer).unwrap();
+    assert_eq!((answer["changes"].as_array().unwrap().len(), &answer["impact"]), (2, &Value::Null));
+    // A plan changes nothing.
+    assert_eq!(place.exported(), json);
+    assert!(!sees(&ada, RED).await);
+
+    let applied = place.run(&["apply", "changed.json", "--yes"]).ended(0);
+    println!("{applied}");
+    let change = answer["change"].as_u64().unwrap();
+    assert!(applied.contains(&format!("\nApplied as change {};", change + 1)), "{applied}");
+    assert!(sees(&ada, RED).await);
+    assert_eq!(place.exported()["roles"], changed["roles"]);
+    place.run(&["plan", "changed.json", "--detailed-exitcode"]).ended(0);
+    // What is in force already is not applied again.
+    assert!(!place.run(&["apply", "changed.json", "--yes"]).ended(0).contains("Applied"));
+
+    let history = place.run(&["history"]).ended(0);
+    println!("{history}");
+    let newest: Vec<&str> = history.lines().take(3).collect();
+    assert!(
+        newest[0].contains(&format!("{} ", change + 1)) && newest[0].contains("admin  model.import"),
+        "{history}"
+    );
+    assert!(newest[1..].iter().any(|line| line.contains("`blue`")), "{history}");
+    assert!(newest[1..].iter().any(|line| line.contains("`support`")), "{history}");
+    let one = place.run(&["history", &(change + 1).to_string()]).ended(0);
+    println!("{one}");
+    assert!(one.contains(&format!("      + expression: {other}\n")), "{one}");
+    let two = place.run(&["history", "--limit", "2"]).ended(0);
+    assert!(two.ends_with("older changes: --limit 4\n"), "{two}");
+    let listed: Value =
+        serde_json::from_str(&place.run(&["history", "--limit", "1000", "--format", "json"]).ended(0))
+            .unwrap();
+    let numbers: Vec<u64> =
+        listed["changes"].as_array().unwrap().iter().map(|found| found["change"].as_u64().unwrap()).collect();
+    assert_eq!(numbers, (1..=change + 1).rev().collect::<Vec<_>>());
+
+    let restored = place.run(&["restore", &change.to_string(), "--yes"]).ended(0);
+    println!("{restored}");
+    assert!(
+        restored.contains("\n  - support\n") && restored.contains(&format!("      + expression: {policy}\n")),
+        "{restored}"
+    );
+    assert!(restored.contains("\n0 to add, 1 to change, 1 to remove\n"), "{restored}");
+    assert!(restored.contains(&format!("\nApplied as change {};", change + 2)), "{restored}");
+    assert!(!sees(&ada, RED).await);
+    assert_eq!(place.run(&["export"]).ended(0), place.read("access.yaml"));
+}
+
+#[tokio::test]
+async fn a_file_whose_tests_fail_is_not_applied() {
+    let store = Store::start();
+    let (service, admin, _) = two_teams(&store).await;
+    let place = Place::of(&service, &admin).await;
+    let mut model = place.exported();
+    model["users"] = json!([{"username": "ada", "roles": ["blue"]}]);
+    model["traces"] = json!([{"name": "red", "spans": [{"SpanAttributes": {"team": "red"}}]}]);
+    model["tests"] = json!([{"name": "others' traces are\u{1b}[2J hidden", "user": "ada", "trace": "red", "visible": false}]);
+    place.model("access.json", &model);
+    let passed = place.run(&["plan", "access.json"]).ended(0);
+    assert!(passed.contains("\nTests\n  1 test passed, 0 failed\n"), "{passed}");
+    place.run(&["apply", "access.json", "--yes"]).ended(0);
+    place.run(&["test", "access.json"]).ended(0);
+
+    let in_force = place.run(&["export"]).ended(0);
+    model["roles"][1]["policies"][0]["expression"] = json!("\"team\" in SpanAttributes");
+    place.model("wide.json", &model);
+    let planned = place.run(&["plan", "wide.json", "--detailed-exitcode"]).ended(1);
+    println!("{planned}");
+    assert!(planned.contains("  FAIL others' traces are\u{fffd}[2J hidden\n"), "{planned}");
+    assert!(planned.contains("  0 tests passed, 1 failed\n"), "{planned}");
+    let refused = place.run(&["apply", "wide.json", "--yes"]);
+    assert!(refused.output.contains("FAIL"), "{refused:?}");
+    let refused = refused.failed(1);
+    assert_eq!(refused, "tracewarden: tests of the file fail, and so nothing was changed\n");
+    let tested = place.run(&["test", "wide.json"]).ended(1);
+    assert!(tested.contains("0 tests passed, 1 failed"), "{tested}");
+    assert_eq!(place.run(&["export"]).ended(0), in_force);
+}
+
+#[tokio::test]
+async fn what_is_wrong_in_a_file_is_shown_where_it_stands() {
+    let store = Store::start();
+    let (service, admin, _) = two_teams(&store).await;
+    let place = Place::of(&service, &admin).await;
+    let in_force = place.run(&["export"]).ended(0);
+    let expression = "SpanAttributes[\"team\"] == \"blue\"";
+    let line = in_force.lines().find(|line| line.contains("expression")).unwrap();
+    assert!(line.contains(expression) || line.contains("team"), "{line}");
+    let indentation = line.split("expression").next().unwrap().replace('-', " ");
+    let wrong = edited(
+        &in_force,
+        line,
+        &line.replace(
+            line.split_once("expression: ").unwrap().1,
+            &format!("|-\n{indentation}  ServiceName == \"shop\"\n{indentation}    && SpanAttributes[\"taem\"] == \"blue\""),
+        ),
+    );
+    place.write("wrong.yaml", &wrong);
+    let at = wrong.lines().position(|line| line.contains("taem")).unwrap() + 1;
+    for command in [vec!["plan", "wrong.yaml"], vec!["apply", "wrong.yaml", "--yes"]] {
+        let refused = place.run(&command).failed(1);
+        println!("{refused}");
+        assert!(refused.contains("error[policy_invalid]: "), "{refused}");
+        assert!(
+            refused.contains(&format!("--> wrong.yaml:{at}, role `blue`, policy `Blue`:2:")),
+            "{refused}"
+        );
+        assert!(refused.contains("^^^^"), "{refused}");
+    }
+    // What is no document at all is found without the service.
+    place.write("broken.yaml", "roles:\n  - name: &x blue\n");
+    let broken = place.run(&["plan", "broken.yaml", "--url", "http://127.0.0.1:9"]).failed(1);
+    assert!(broken.starts_with("tracewarden: broken.yaml:2:11: anchors are not read"), "{broken}");
+    place.write("misspelt.yaml", &edited(&in_force, "\nroles:", "\nrolls:"));
+    let misspelt = place.run(&["plan", "misspelt.yaml"]).failed(1);
+    assert!(misspelt.contains("misspelt.yaml") && misspelt.contains("did you mean `roles`?"), "{misspelt}");
+    assert_eq!(place.run(&["export"]).ended(0), in_force);
+    // Advice is no refusal, and stands where it belongs, too.
+    let doubtful = edited(
+        &in_force,
+        line,
+        &line
+            .replace(line.split_once("expression: ").unwrap().1, "'!(SpanAttributes[\"team\"] == \"blue\")'"),
+    );
+    let planned = place.run_with(&["plan", "-"], &doubtful).ended(0);
+    println!("{planned}");
+    assert!(planned.contains("warning[negated_absent_key]: "), "{planned}");
+    let at = doubtful.lines().position(|line| line.contains("'!(")).unwrap() + 1;
+    assert!(
+        planned.contains(&format!("--> standard input:{at}, role `blue`, policy `Blue`:1:")),
+        "{planned}"
+    );
+}
+
+#[tokio::test]
+async fn users_who_lose_a_role_are_named_before() {
+    let store = Store::start();
+    let (service, admin, ada) = two_teams(&store).await;
+    let place = Place::of(&service, &admin).await;
+    let mut model = place.exported();
+    model["roles"].as_array_mut().unwrap().retain(|role| role["name"] != "blue");
+    place.model("without.json", &model);
+    let planned = place.run(&["plan", "without.json"]).ended(0);
+    println!("{planned}");
+    assert!(planned.contains("\nUsers who lose a role\n  - blue  1 user: ada\n"), "{planned}");
+    assert!(planned.contains("  ada  +0 -1, 0 as before\n"), "{planned}");
+    place.run(&["apply", "without.json", "--yes", "--seconds", "0"]).ended(0);
+    assert!(!sees(&ada, BLUE).await);
+    // A role that comes back is nobody's until it is given again.
+    let history: Value = serde_json::from_str(&place.run(&["history", "--format", "json"]).ended(0)).unwrap();
+    let before = history["changes"][1]["change"].to_string();
+    let restored = place.run(&["restore", &before, "--yes"]).ended(0);
+    println!("{restored}");
+    assert!(restored.contains("\nnote: "), "{restored}");
+    assert!(!sees(&ada, BLUE).await);
+}
+
+/// Where the example of the documentation is.
+fn documentation(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(name)
+}
+
+#[test]
+fn the_example_of_the_documentation_passes_its_tests() {
+    let path = documentation("examples/policies.yaml");
+    let place = Place::with_key("http://127.0.0.1:9", "twk_nobody");
+    let tested = place.run(&["test", path.to_str().unwrap()]).ended(0);
+    assert!(tested.ends_with("5 tests passed, 0 failed\n"), "{tested}");
+}

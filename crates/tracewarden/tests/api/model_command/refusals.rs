@@ -1,0 +1,227 @@
+//! Keys and addresses that do not work, and what is said of them; and where a key never goes.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel};
+
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use rustls::pki_types::PrivateKeyDer;
+use serde_json::json;
+use tokio_rustls::TlsAcceptor;
+
+use super::Place;
+use crate::support::{Client, Service};
+
+const FILE: &str = "{\"binding\": null, \"fields\": [], \"roles\": []}";
+
+/// Every command that needs a service.
+const COMMANDS: [&[&str]; 6] = [
+    &["export"],
+    &["plan", "access.json"],
+    &["apply", "access.json", "--yes"],
+    &["history"],
+    &["history", "1"],
+    &["restore", "1", "--yes"],
+];
+
+#[tokio::test]
+async fn a_key_that_is_no_administrators_is_refused_with_what_to_do() {
+    let service = Service::start();
+    let admin = service.admin().await;
+    let ada = service.user(&admin, "ada", &[]).await;
+    let narrowed = json!({"name": "narrowed", "tools": ["svc_get_trace"]});
+    let narrowed = admin.post("/me/api-keys", narrowed).await.expect(201).body;
+    let places = [
+        (Place::of(&service, &ada).await, "must not be narrowed"),
+        (Place::with_key(&service.base, narrowed["token"].as_str().unwrap()), "must not be narrowed"),
+        (
+            Place::with_key(&service.base, "twk_thisisnotakeyofanybody0000000000000000"),
+            "does not take the key",
+        ),
+    ];
+    for (place, told) in &places {
+        place.write("access.json", FILE);
+        for command in COMMANDS {
+            let refused = place.run(command).failed(2);
+            assert!(refused.contains(told), "{command:?}: {refused}");
+            assert_eq!(refused.lines().count(), 1, "{refused}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn where_the_key_comes_from() {
+    let service = Service::start();
+    let admin = service.admin().await;
+    let mut place = Place::of(&service, &admin).await;
+    let key = place.key.clone();
+    place.write("key", &format!("{key}\n"));
+    place.write("wrong", "twk_thisisnotakeyofanybody0000000000000000");
+    place.write("empty", "\n");
+    // The option wins over the variable, and a variable that is empty is none.
+    place.run(&["export", "--api-key-file", "key"]).ended(0);
+    place.run(&["export", "--api-key-file", "wrong"]).failed(2);
+    let empty = place.run(&["export", "--api-key-file", "empty"]).failed(2);
+    assert!(empty.contains("the key's file empty is empty"), "{empty}");
+    let absent = place.run(&["export", "--api-key-file", "absent"]).failed(2);
+    assert!(absent.contains("the key's file absent cannot be read: "), "{absent}");
+    let set = |place: &mut Place, key: &str, file: &str| {
+        let url = ("TRACEWARDEN_URL".to_owned(), service.base.clone());
+        let key = ("TRACEWARDEN_API_KEY".to_owned(), key.to_owned());
+        place.environment = vec![url, key, ("TRACEWARDEN_API_KEY_FILE".to_owned(), file.to_owned())];
+    };
+    set(&mut place, "", "key");
+    place.run(&["export"]).ended(0);
+    set(&mut place, &key, "key");
+    let both = place.run(&["export"]).failed(2);
+    assert!(both.contains("are both set; keep one"), "{both}");
+    set(&mut place, "", "");
+    let none = place.run(&["export"]).failed(2);
+    assert!(none.contains("set `TRACEWARDEN_API_KEY` or `TRACEWARDEN_API_KEY_FILE`"), "{none}");
+    set(&mut place, "a secret\nx: y", "");
+    let wrong = place.run(&["export"]).failed(2);
+    assert!(wrong.contains("a key begins with `twk_`") && !wrong.contains("secret"), "{wrong}");
+    // The service does not take the command line's variables for settings of its own that are misspelt.
+    let mut command = crate::support::program();
+    command.arg("check-config").envs(place.environment.iter().map(|(name, value)| (name, value)));
+    let checked = command.current_dir(place.directory.path()).output().unwrap();
+    assert!(
+        !String::from_utf8_lossy(&checked.stderr).contains("no such environment variable"),
+        "{checked:?}"
+    );
+}
+
+#[test]
+fn the_address_is_encrypted_or_on_this_machine() {
+    let place = Place::with_key("http://traces.example.com", "twk_nobody");
+    let refused = place.run(&["export"]).failed(2);
+    assert!(refused.contains("takes `https`"), "{refused}");
+    let refused = place.run(&["export", "--url", "https://u:hunter2@traces.example.com"]).failed(2);
+    assert!(!refused.contains("hunter2"), "{refused}");
+    let place = Place::with_key("", "twk_nobody");
+    let refused = place.run(&["export"]).failed(2);
+    assert!(refused.contains("`--url` or `TRACEWARDEN_URL`"), "{refused}");
+    // Discard: nothing listens there.
+    let refused = place.run(&["export", "--url", "http://127.0.0.1:9"]).failed(2);
+    assert!(
+        refused.contains("http://127.0.0.1:9 cannot be reached: ") && refused.contains("refused"),
+        "{refused}"
+    );
+}
+
+/// A server that gives every connection this answer, and tells what it was sent.
+fn server(answer: String) -> (String, Receiver<String>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let base = format!("http://{}", listener.local_addr().unwrap());
+    let (sender, received) = channel();
+    std::thread::spawn(move || {
+        for mut connection in listener.incoming().map_while(Result::ok) {
+            let mut request = vec![0; 64 * 1024];
+            let read = connection.read(&mut request).unwrap_or_default();
+            let _ = sender.send(String::from_utf8_lossy(&request[..read]).into_owned());
+            let _ = connection.write_all(answer.as_bytes());
+        }
+    });
+    (base, received)
+}
+
+fn answer(status: &str, headers: &str, body: &str) -> String {
+    format!("HTTP/1.1 {status}\r\ncontent-length: {}\r\nconnection: close\r\n{headers}\r\n{body}", body.len())
+}
+
+#[test]
+fn other_servers_are_told_apart_and_get_no_key_by_a_redirect() {
+    let run = |status: &str, headers: &str, body: &str| {
+        let (base, _received) = server(answer(status, headers, body));
+        let place = Place::with_key(&base, "twk_nobody");
+        place.run(&["export"]).failed(2)
+    };
+    let (elsewhere, received) = server(answer("200 OK", "", "{}"));
+    let moved = run("302 Found", &format!("location: {elsewhere}/schema/export\r\n"), "");
+    assert!(moved.contains("leads elsewhere (302)"), "{moved}");
+    assert!(received.try_recv().is_err(), "the key went along");
+    let strange = run("502 Bad Gateway", "", "<html>");
+    assert!(strange.contains("answers with 502, and not as Tracewarden does"), "{strange}");
+    let older =
+        run("404 Not Found", "", r#"{"code": "not_found", "title": "No such resource", "detail": "x"}"#);
+    assert!(older.contains("is older than this program"), "{older}");
+    let busy =
+        r#"{"code": "unavailable", "title": "Temporarily unavailable", "detail": "the\u001b[2J store"}"#;
+    let busy = run("503 Service Unavailable", "retry-after: 7\r\n", busy);
+    assert!(busy.contains("the\u{fffd}[2J store (503); try again in 7 seconds"), "{busy}");
+}
+
+#[test]
+fn an_answer_that_was_lost_leaves_open_whether_the_change_was_made() {
+    let plan = r#"{"change": 4, "changes": [{"kind": "role", "name": "a", "change": "added", "after": {}}]}"#;
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let base = format!("http://{}", listener.local_addr().unwrap());
+    let served = std::thread::spawn(move || {
+        let mut received = Vec::new();
+        for (turn, connection) in listener.incoming().map_while(Result::ok).take(2).enumerate() {
+            let mut connection = connection;
+            let mut request = vec![0; 64 * 1024];
+            let read = connection.read(&mut request).unwrap();
+            received.push(String::from_utf8_lossy(&request[..read]).into_owned());
+            if turn == 0 {
+                connection.write_all(answer("200 OK", "", plan).as_bytes()).unwrap();
+            }
+        }
+        received
+    });
+    let place = Place::with_key(&base, "twk_nobody");
+    place.write("access.json", FILE);
+    let lost = place.run(&["apply", "access.json", "--yes"]).failed(2);
+    assert!(lost.contains("it is not known whether the change was made"), "{lost}");
+    let received = served.join().unwrap();
+    assert!(
+        received[1].starts_with("PUT /schema/import ") && received[1].contains("if-match: \"4\""),
+        "{}",
+        received[1]
+    );
+}
+
+/// TLS in front of a service, with a certificate of an authority that no system knows.
+async fn behind_tls(service: &Service) -> (String, String) {
+    let mut params = CertificateParams::default();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let authority = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
+    let key = KeyPair::generate().unwrap();
+    let certificate =
+        CertificateParams::new(vec!["localhost".to_owned()]).unwrap().signed_by(&key, &authority).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = rustls::ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate.der().clone()], PrivateKeyDer::Pkcs8(key.serialize_der().into()))
+        .unwrap();
+    let acceptor = TlsAcceptor::from(Arc::new(config));
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let inner = service.base.trim_start_matches("http://").to_owned();
+    tokio::spawn(async move {
+        while let Ok((connection, _)) = listener.accept().await {
+            let Ok(mut outer) = acceptor.accept(connection).await else { continue };
+            let mut inner = tokio::net::TcpStream::connect(&inner).await.unwrap();
+            let _ = tokio::io::copy_bidirectional(&mut outer, &mut inner).await;
+        }
+    });
+    (format!("https://localhost:{port}"), authority.pem())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_private_authority_is_trusted_when_it_is_named() {
+    let service = Service::start();
+    let admin: Client = service.admin().await;
+    let place = Place::of(&service, &admin).await;
+    let (url, authority) = behind_tls(&service).await;
+    let refused = place.run(&["export", "--url", &url]).failed(2);
+    assert!(refused.contains("cannot be reached: ") && refused.contains("certificate"), "{refused}");
+    place.write("ca.pem", &authority);
+    place.run(&["export", "--url", &url, "--ca-file", "ca.pem"]).ended(0);
+    place.write("none.pem", "nothing");
+    let none = place.run(&["export", "--url", &url, "--ca-file", "none.pem"]).failed(2);
+    assert!(none.contains("the certificates of none.pem cannot be used"), "{none}");
+}

@@ -1,0 +1,520 @@
+//! `/schema/export`, `/schema/plan`, `/schema/import`, `/schema/history`: the whole access model as one file.
+
+mod random;
+mod refusals;
+
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::support::store::{Store, binding, blue_policies, bound_service, two_teams};
+use crate::support::{Answer, Client, Service};
+
+/// The file in this notation, and the change that it is of.
+async fn export_as(admin: &Client, kind: &str) -> (String, String) {
+    let answer = admin.with("accept", kind).get("/schema/export").await.expect(200);
+    assert_eq!(answer.headers["content-type"], kind);
+    let change = answer.headers["etag"].to_str().unwrap().to_owned();
+    (String::from_utf8(answer.bytes).unwrap(), change)
+}
+
+/// The file as a document, and the change that it is of.
+async fn export(admin: &Client) -> (Value, String) {
+    let (text, change) = export_as(admin, "application/json").await;
+    (serde_json::from_str(&text).unwrap(), change)
+}
+
+/// Sends a file as it is written.
+async fn send(admin: &Client, method: Method, path: &str, kind: &str, text: &str) -> Answer {
+    let request = admin.request(method.clone(), path).header("content-type", kind).body(text.to_owned());
+    Answer::read(format!("{method} {path}"), request).await
+}
+
+/// Puts a file in force in place of whatever is.
+async fn import(admin: &Client, file: &Value) -> Answer {
+    admin.with("if-match", "*").put("/schema/import", file.clone()).await
+}
+
+fn numbers(admin: &Value) -> Vec<u64> {
+    admin["changes"].as_array().unwrap().iter().map(|entry| entry["change"].as_u64().unwrap()).collect()
+}
+
+async fn last_record(admin: &Client) -> Value {
+    admin.get("/audit?limit=1").await.expect(200).body["records"][0].clone()
+}
+
+/// A file with a role, and tests of it.
+fn with_tests() -> Value {
+    let field = json!({"map": "SpanAttributes", "name": "team", "type": "string", "column_type": "String",
+        "source": "map_key", "filterable": true, "policy": true});
+    json!({
+        "binding": binding(),
+        "fields": [field],
+        "roles": [{"name": "blue", "policies": [
+            {"title": "Blue", "expression": "SpanAttributes[\"team\"] == \"blue\""},
+            {"title": "Own", "description": "by\nattribute", "expression": "SpanAttributes[\"team\"] ==\n  user.attributes.team\n"},
+        ]}],
+        "users": [{"username": "ada", "roles": ["blue"], "attributes": {"team": "red"}}],
+        "traces": [{"name": "red", "spans": [{"SpanAttributes": {"team": "red", "n": "1"}}]}],
+        "tests": [
+            {"name": "Ada sees red", "user": "ada", "trace": "red", "visible": true, "policies": {"Blue": false, "Own": [true]}},
+        ],
+    })
+}
+
+#[tokio::test]
+async fn a_fresh_service_has_a_file_and_a_history() {
+    let service = Service::start();
+    let admin = service.admin().await;
+    let (file, change) = export(&admin).await;
+    assert_eq!(file, json!({"binding": null, "fields": [], "roles": [{"name": "admin", "policies": []}]}));
+    let (text, _) = export_as(&admin, "application/yaml").await;
+    assert_eq!(text, "binding: null\nfields: []\nroles:\n  - name: admin\n    policies: []\n");
+    let plan = admin.post("/schema/plan", file.clone()).await.expect(200).body;
+    assert_eq!((&plan["empty"], &plan["changes"]), (&json!(true), &json!([])), "{plan}");
+    assert_eq!(format!("\"{}\"", plan["change"]), change);
+    let history = admin.get("/schema/history").await.expect(200).body;
+    assert_eq!(history["changes"][0]["action"], "upgrade", "{history}");
+    // What is in force already is no change, with or without the role that is always there.
+    for same in [file, json!({"binding": null, "fields": [], "roles": []})] {
+        let imported = admin.with("if-match", &change).put("/schema/import", same).await.expect(200);
+        assert_eq!(imported.headers["etag"], change.as_str());
+        assert_eq!(imported.body["changes"], json!([]));
+    }
+    assert_eq!(admin.get("/schema/history").await.expect(200).body, history);
+}
+
+#[tokio::test]
+async fn a_file_is_applied_and_comes_back_as_it_is() {
+    let store = Store::start();
+    let service = store.service();
+    let admin = service.admin().await;
+    let plan = admin.post("/schema/plan", with_tests()).await.expect(200).body;
+    assert_eq!(plan["tests"], json!({"passed": 1, "failed": []}), "{plan}");
+    let kinds: Vec<(&str, &str)> = plan["changes"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|change| (change["kind"].as_str().unwrap(), change["change"].as_str().unwrap()))
+        .collect();
+    assert_eq!(kinds, [("binding", "added"), ("field", "added"), ("role", "added"), ("tests", "added")]);
+    // A plan changes nothing.
+    assert_eq!(admin.get("/schema").await.expect(200).body["binding"], Value::Null);
+
+    let if_match = format!("\"{}\"", plan["change"]);
+    let imported = admin.with("if-match", &if_match).put("/schema/import", with_tests()).await.expect(200);
+    assert_eq!(imported.body["changes"], plan["changes"]);
+    assert_eq!(imported.body["change"], plan["change"].as_u64().unwrap() + 1);
+    let tag = imported.headers["etag"].to_str().unwrap().to_owned();
+
+    for kind in ["application/json", "application/yaml"] {
+        let (text, change) = export_as(&admin, kind).await;
+        assert_eq!(change, tag);
+        let same =
+            send(&admin.with("if-match", &tag), Method::PUT, "/schema/import", kind, &text).await.expect(200);
+        assert_eq!(
+            (&same.body["changes"], &same.headers["etag"].to_str().unwrap()),
+            (&json!([]), &tag.as_str())
+        );
+        assert_eq!(export_as(&admin, kind).await.0, text);
+    }
+    let (text, _) = export_as(&admin, "application/yaml").await;
+    assert!(
+        text.contains(
+            "        expression: |\n          SpanAttributes[\"team\"] ==\n            user.attributes.team\n"
+        ),
+        "{text}"
+    );
+    assert!(text.contains("        expression: 'SpanAttributes[\"team\"] == \"blue\"'\n"), "{text}");
+    // It is what the requests for parts say.
+    let role = admin.get("/roles/blue").await.expect(200).body;
+    assert_eq!(
+        role["policies"],
+        json!([
+            {"title": "Blue", "expression": "SpanAttributes[\"team\"] == \"blue\""},
+            {"title": "Own", "expression": "SpanAttributes[\"team\"] ==\n  user.attributes.team\n", "description": "by\nattribute"},
+        ])
+    );
+    let record = last_record(&admin).await;
+    assert_eq!(
+        (&record["action"], &record["outcome"]),
+        (&json!("model.import"), &json!("success")),
+        "{record}"
+    );
+}
+
+#[tokio::test]
+async fn the_same_file_on_another_service_makes_the_same_model() {
+    let store = Store::start();
+    let (_service, admin, _ada) = two_teams(&store).await;
+    let (text, _) = export_as(&admin, "application/yaml").await;
+    let other = store.service();
+    let other = other.admin().await;
+    send(&other.with("if-match", "*"), Method::PUT, "/schema/import", "application/yaml", &text)
+        .await
+        .expect(200);
+    assert_eq!(export_as(&other, "application/yaml").await.0, text);
+    assert_eq!(
+        other.get("/schema").await.expect(200).body["fields"],
+        admin.get("/schema").await.expect(200).body["fields"]
+    );
+}
+
+#[tokio::test]
+async fn what_a_file_does_not_name_is_gone_and_what_it_does_not_change_is_not_touched() {
+    let store = Store::start();
+    let (service, admin, ada) = two_teams(&store).await;
+    admin
+        .put(
+            "/roles/red",
+            json!({"policies": [{"title": "Red", "expression": "SpanAttributes[\"team\"] == \"red\""}]}),
+        )
+        .await
+        .expect(201);
+    service.user(&admin, "bob", &["blue", "red"]).await;
+    ada.get(&format!("/traces/{}", crate::support::store::BLUE)).await.expect(200);
+    let kept = admin.get("/roles/red").await.expect(200);
+    let version = admin.get("/schema").await.expect(200).headers["etag"].clone();
+
+    let (mut file, change) = export(&admin).await;
+    file["roles"].as_array_mut().unwrap().retain(|role| role["name"] != "blue");
+    let plan = admin.post("/schema/plan", file.clone()).await.expect(200).body;
+    assert_eq!(plan["members"], json!([{"role": "blue", "users": 2, "usernames": ["ada", "bob"]}]), "{plan}");
+    assert_eq!(plan["changes"][0]["before"]["policies"], blue_policies()["policies"]);
+    assert_eq!(plan["changes"][0]["after"], Value::Null);
+    admin.with("if-match", &change).put("/schema/import", file).await.expect(200);
+    let record = last_record(&admin).await;
+    assert_eq!(record["detail"]["members"], json!({"blue": ["ada", "bob"]}), "{record}");
+    assert!(record["detail"]["roles"]["removed"]["blue"].is_array(), "{record}");
+    admin.get("/roles/blue").await.problem(404, "not_found");
+    ada.get(&format!("/traces/{}", crate::support::store::BLUE)).await.problem(404, "trace_not_found");
+    assert_eq!(admin.get("/users/bob").await.expect(200).body["roles"], json!(["red"]));
+    let now = admin.get("/roles/red").await.expect(200);
+    assert_eq!((&now.headers["etag"], &now.body), (&kept.headers["etag"], &kept.body));
+    assert_eq!(admin.get("/schema").await.expect(200).headers["etag"], version);
+}
+
+#[tokio::test]
+async fn a_plan_says_what_users_gain_and_lose() {
+    let store = Store::start();
+    let (service, admin, _ada) = two_teams(&store).await;
+    service.user(&admin, "bob", &["admin"]).await;
+    let (mut file, _) = export(&admin).await;
+    let role = file["roles"].as_array_mut().unwrap().iter_mut().find(|role| role["name"] == "blue").unwrap();
+    role["policies"][0]["expression"] = json!("SpanAttributes[\"team\"] == \"red\"");
+    let plan = admin.post("/schema/plan?seconds=20", file.clone()).await.expect(200).body;
+    let impact = &plan["impact"];
+    assert_eq!((&impact["sampled"], &impact["among"]), (&json!(false), &json!("all")), "{plan}");
+    let users = impact["users"].as_array().unwrap();
+    let told = (&users[0]["username"], &users[0]["gained"], &users[0]["lost"], &users[0]["unchanged"]);
+    assert_eq!((users.len(), told), (1, (&json!("ada"), &json!(1), &json!(1), &json!(0))), "{plan}");
+    // The administrator may see neither.
+    assert_eq!((&users[0]["gained_ids"], &users[0]["lost_ids"]), (&json!([]), &json!([])), "{plan}");
+    let record = last_record(&admin).await;
+    assert_eq!(
+        (&record["action"], &record["outcome"]),
+        (&json!("model.plan"), &json!("success")),
+        "{record}"
+    );
+    let plan = admin.post("/schema/plan?seconds=0", file.clone()).await.expect(200).body;
+    assert_eq!(plan["impact"], Value::Null);
+    for seconds in ["-1", "61"] {
+        admin
+            .post(&format!("/schema/plan?seconds={seconds}"), file.clone())
+            .await
+            .problem(422, "invalid_value");
+    }
+    // Without the trace store the rest is said all the same.
+    let mut store = store;
+    store.kill();
+    let plan = admin.post("/schema/plan", file).await.expect(200).body;
+    assert_eq!((&plan["impact"], plan["changes"].as_array().unwrap().len()), (&Value::Null, 1), "{plan}");
+    assert!(
+        plan["notes"][0].as_str().unwrap().starts_with("what users gain and lose is not known"),
+        "{plan}"
+    );
+}
+
+#[tokio::test]
+async fn policies_compile_under_the_model_that_comes_with_them() {
+    let store = Store::start();
+    let (_service, admin) = bound_service(&store, &[]).await;
+    let (mut file, _) = export(&admin).await;
+    // A policy over a field that the same file marks, in place of one that it no longer marks.
+    file["fields"] = json!([{"name": "SpanName"}]);
+    file["roles"] =
+        json!([{"name": "names", "policies": [{"title": "Get", "expression": "SpanName == \"GET /\""}]}]);
+    import(&admin, &file).await.expect(200);
+    let (after, _) = export(&admin).await;
+    assert_eq!(
+        after["fields"],
+        json!([{"name": "SpanName", "type": "string", "column_type": "LowCardinality(String)",
+        "source": "column", "filterable": true, "policy": true}])
+    );
+    // And the other way round: the field goes, the policy stays.
+    file["fields"] = json!([]);
+    let refused = import(&admin, &file).await.problem(422, "policy_invalid");
+    assert_eq!(refused.first_error()["pointer"], "/roles/0/policies/0/expression");
+    assert_eq!((&refused.first_error()["line"], &refused.first_error()["column"]), (&json!(1), &json!(1)));
+    assert_eq!(export(&admin).await.0, after);
+}
+
+#[tokio::test]
+async fn changes_are_guarded_by_the_number_of_the_last() {
+    let service = Service::start();
+    let admin = service.admin().await;
+    let (mut file, change) = export(&admin).await;
+    file["roles"] = json!([{"name": "all", "policies": [{"title": "All", "expression": "true"}]}]);
+    admin.put("/schema/import", file.clone()).await.problem(428, "precondition_required");
+    admin
+        .put("/roles/other", json!({"policies": [{"title": "None", "expression": "false"}]}))
+        .await
+        .expect(201);
+    let stale = admin.with("if-match", &change);
+    stale.put("/schema/import", file.clone()).await.problem(412, "precondition_failed");
+    // Whoever is late hears of that first.
+    stale
+        .put(
+            "/schema/import",
+            json!({"binding": null, "fields": [], "roles": [{"name": "X", "policies": []}]}),
+        )
+        .await
+        .problem(412, "precondition_failed");
+    stale.send(Method::POST, "/schema/history/1/restore", None).await.problem(412, "precondition_failed");
+    admin.send(Method::POST, "/schema/history/1/restore", None).await.problem(428, "precondition_required");
+    admin.get("/roles/other").await.expect(200);
+    let (_, change) = export(&admin).await;
+    admin.with("if-match", &change).put("/schema/import", file).await.expect(200);
+    admin.get("/roles/other").await.problem(404, "not_found");
+}
+
+#[tokio::test]
+async fn of_importers_at_the_same_time_one_gets_through() {
+    let service = Service::start();
+    let admin = service.admin().await;
+    let (_, change) = export(&admin).await;
+    let imports = (0..8).map(|number| {
+        let admin = admin.with("if-match", &change);
+        let policies = json!([{"title": format!("{number}"), "expression": "true"}]);
+        let file = json!({"binding": null, "fields": [], "roles": [{"name": format!("r{number}"), "policies": policies}]});
+        tokio::spawn(async move { admin.put("/schema/import", file).await.status })
+    });
+    let mut statuses = Vec::new();
+    for import in imports.collect::<Vec<_>>() {
+        statuses.push(import.await.unwrap());
+    }
+    statuses.sort_unstable();
+    assert_eq!(statuses, [&[200][..], &[412; 7]].concat());
+    assert_eq!(export(&admin).await.0["roles"].as_array().unwrap().len(), 2);
+}
+
+#[tokio::test]
+async fn tests_of_the_file_keep_a_wrong_one_out() {
+    let store = Store::start();
+    let service = store.service();
+    let admin = service.admin().await;
+    let mut file = with_tests();
+    file["roles"][0]["policies"][1]["expression"] = json!("SpanAttributes[\"team\"] != user.attributes.team");
+    let plan = admin.post("/schema/plan", file.clone()).await.expect(200).body;
+    let failed = &plan["tests"]["failed"][0];
+    assert_eq!((&plan["tests"]["passed"], &failed["name"]), (&json!(0), &json!("Ada sees red")), "{plan}");
+    let message = failed["message"].as_str().unwrap();
+    assert!(message.contains("the trace, for `ada`: expected visible, got hidden"), "{message}");
+    assert!(message.contains("policy `blue/Own` on span 1: expected true, got false"), "{message}");
+    let refused = import(&admin, &file).await.problem(422, "tests_failed");
+    assert_eq!(refused.first_error()["pointer"], "/tests/0", "{}", refused.body);
+    assert!(
+        refused.first_error()["detail"].as_str().unwrap().starts_with("Ada sees red: "),
+        "{}",
+        refused.body
+    );
+    assert_eq!(export(&admin).await.0["roles"].as_array().unwrap().len(), 1);
+    let record = last_record(&admin).await;
+    assert_eq!(
+        (&record["action"], &record["outcome"]),
+        (&json!("model.import"), &json!("failed")),
+        "{record}"
+    );
+    // Tests that cannot be run are told of where they stand.
+    for (member, value, pointer) in [
+        ("/tests/0/user", json!("eve"), "/tests/0/user"),
+        ("/tests/0/trace", json!("green"), "/tests/0/trace"),
+        ("/users/0/roles", json!(["bleu"]), "/users/0/roles"),
+        ("/traces/0/spans", json!([]), "/traces/0/spans"),
+        (
+            "/traces/0/spans/0",
+            json!({"SpanAttributes": {"team": 1}}),
+            "/traces/0/spans/0/SpanAttributes/team",
+        ),
+        ("/tests", json!([]), ""),
+    ] {
+        let mut file = with_tests();
+        *file.pointer_mut(member).unwrap() = value;
+        let refused = import(&admin, &file).await.problem(422, "invalid_value");
+        assert_eq!(refused.first_error()["pointer"], pointer, "{}", refused.body);
+        // A plan says so, and what would change all the same.
+        let plan = admin.post("/schema/plan", file).await.expect(200).body;
+        let failed = &plan["tests"]["failed"][0];
+        assert_eq!(failed["name"], format!("cannot be run: {pointer}"), "{plan}");
+        assert_eq!(failed["message"], refused.first_error()["detail"]);
+        assert_eq!(plan["changes"].as_array().unwrap().len(), 4, "{plan}");
+    }
+}
+
+#[tokio::test]
+async fn the_history_says_who_changed_what_and_each_change_can_be_restored() {
+    let store = Store::start();
+    let (service, admin) = bound_service(&store, &[]).await;
+    let eve = service.user(&admin, "eve", &["admin"]).await;
+    let mut files = vec![export_as(&admin, "application/yaml").await];
+    let role = |expression: &str| json!({"policies": [{"title": "Blue", "expression": expression}]});
+    eve.put("/roles/blue", role("SpanAttributes[\"team\"] == \"blue\"")).await.expect(201);
+    files.push(export_as(&admin, "application/yaml").await);
+    eve.put("/roles/blue", role("ServiceName == \"shop\"")).await.expect(200);
+    files.push(export_as(&admin, "application/yaml").await);
+    import(&admin, &with_tests()).await.expect(200);
+    files.push(export_as(&admin, "application/yaml").await);
+    admin.delete("/roles/blue").await.expect(204);
+    files.push(export_as(&admin, "application/yaml").await);
+    // And the first one of all, in which nothing was bound.
+    files.push((
+        String::from_utf8(
+            admin.with("accept", "application/yaml").get("/schema/history/1").await.expect(200).bytes,
+        )
+        .unwrap(),
+        "\"1\"".to_owned(),
+    ));
+
+    let history = admin.get("/schema/history").await.expect(200).body;
+    let told: Vec<(&str, &str, String)> = history["changes"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|entry| {
+            (
+                entry["action"].as_str().unwrap(),
+                entry["by"]["username"].as_str().unwrap(),
+                entry["summary"].to_string(),
+            )
+        })
+        .collect();
+    let expected = [
+        ("role.delete", "admin", "[\"role `blue` with 2 policies removed\"]"),
+        ("model.import", "admin", ""),
+        ("role.put", "eve", "[\"role `blue`: policy `Blue` changed\"]"),
+        ("role.put", "eve", "[\"role `blue` with 1 policy added\"]"),
+        ("schema.put_fields", "admin", ""),
+        ("schema.put_binding", "admin", "[\"table `otel.otel_traces` bound\"]"),
+        ("upgrade", "", "[]"),
+    ];
+    assert_eq!(told.len(), expected.len(), "{told:?}");
+    for (told, expected) in told.iter().zip(expected) {
+        assert_eq!((told.0, told.1), (expected.0, expected.1));
+        assert!(expected.2.is_empty() || told.2 == expected.2, "{told:?}");
+    }
+    assert_eq!(history["changes"][2]["target"], "blue");
+
+    // In pages it is the same.
+    let mut cursor = String::new();
+    let mut paged = Vec::new();
+    loop {
+        let page = admin.get(&format!("/schema/history?limit=2{cursor}")).await.expect(200).body;
+        paged.extend(page["changes"].as_array().unwrap().clone());
+        match page["next_cursor"].as_str() {
+            Some(next) => cursor = format!("&cursor={next}"),
+            None => break,
+        }
+    }
+    assert_eq!(json!(paged), history["changes"]);
+    admin.get("/schema/history?cursor=x").await.problem(400, "invalid_cursor");
+
+    for (text, tag) in files.iter().rev().chain(&files) {
+        let change = tag.trim_matches('"');
+        // It is the file of that change.
+        let at = admin
+            .with("accept", "application/yaml")
+            .get(&format!("/schema/history/{change}"))
+            .await
+            .expect(200);
+        assert_eq!(String::from_utf8(at.bytes).unwrap(), *text);
+        let detail = admin.get(&format!("/schema/history/{change}")).await.expect(200).body;
+        // What it is told with can be sent back as it is.
+        admin.post("/schema/plan", detail["file"].clone()).await.expect(200);
+        let (_, now) = export_as(&admin, "application/yaml").await;
+        let restored = admin
+            .with("if-match", &now)
+            .send(Method::POST, &format!("/schema/history/{change}/restore"), None)
+            .await
+            .expect(200);
+        assert_eq!(export_as(&admin, "application/yaml").await.0, *text, "{}", restored.body);
+        let record = last_record(&admin).await;
+        assert_eq!(
+            (&record["action"], &record["target"]),
+            (&json!("model.restore"), &json!(change)),
+            "{record}"
+        );
+    }
+    admin
+        .with("if-match", "*")
+        .send(Method::POST, "/schema/history/999/restore", None)
+        .await
+        .problem(404, "not_found");
+    admin.get("/schema/history/999").await.problem(404, "not_found");
+    admin.get("/schema/history/0").await.problem(404, "not_found");
+    admin.get("/schema/history/18446744073709551615").await.problem(404, "not_found");
+    admin.get("/schema/history/x").await.problem(400, "invalid_request");
+    let numbers = numbers(&admin.get("/schema/history?limit=100").await.expect(200).body);
+    assert!(numbers.is_sorted_by(|later, earlier| *later == earlier + 1), "{numbers:?}");
+}
+
+#[tokio::test]
+async fn who_held_a_role_is_told_not_to_come_back_with_it() {
+    let service = Service::start();
+    let admin = service.admin().await;
+    let policies = json!({"policies": [{"title": "All", "expression": "true"}]});
+    admin.put("/roles/all", policies).await.expect(201);
+    admin.post("/users", json!({"username": "ada", "roles": ["all"]})).await.expect(201);
+    let (_, change) = export(&admin).await;
+    admin.delete("/roles/all").await.expect(204);
+    let path = format!("/schema/history/{}/restore", change.trim_matches('"'));
+    let restored = admin.with("if-match", "*").send(Method::POST, &path, None).await.expect(200).body;
+    let note = restored["notes"][0].as_str().unwrap();
+    assert!(note.starts_with("nobody holds `all`"), "{note}");
+    assert_eq!(admin.get("/users/ada").await.expect(200).body["roles"], json!([]));
+}
+
+#[tokio::test]
+async fn a_file_of_roles_is_applied_while_the_trace_store_is_away() {
+    let mut store = Store::start();
+    let (_service, admin) = bound_service(&store, &[]).await;
+    store.kill();
+    let (mut file, _) = export(&admin).await;
+    file["roles"] = json!([{"name": "blue", "policies": blue_policies()["policies"]}]);
+    import(&admin, &file).await.expect(200);
+    // What is asked of the table needs it.
+    file["fields"][0]["filterable"] = json!(false);
+    import(&admin, &file).await.problem(503, "unavailable");
+}
+
+#[tokio::test]
+async fn two_hundred_roles_are_planned_and_put_in_force() {
+    let store = Store::start();
+    let (_service, admin) = bound_service(&store, &[]).await;
+    let (mut file, _) = export(&admin).await;
+    let role = |number: usize| {
+        let policy = |at: usize| {
+            json!({"title": format!("Policy {at}"),
+            "expression": format!("SpanAttributes[\"team\"] == \"team-{number}-{at}\" && ServiceName != user.attributes.service")})
+        };
+        json!({"name": format!("role-{number}"), "policies": (0..5).map(policy).collect::<Vec<_>>()})
+    };
+    file["roles"] = (0..200).map(role).collect();
+    let begun = std::time::Instant::now();
+    let plan = admin.post("/schema/plan", file.clone()).await.expect(200).body;
+    let planned = begun.elapsed();
+    assert_eq!(plan["changes"].as_array().unwrap().len(), 200);
+    import(&admin, &file).await.expect(200);
+    println!("plan {planned:?}, import {:?}", begun.elapsed() - planned);
+    let plan = admin.post("/schema/plan", file).await.expect(200).body;
+    assert_eq!(plan["empty"], true);
+    assert_eq!(export(&admin).await.0["roles"].as_array().unwrap().len(), 201);
+}

@@ -1,0 +1,109 @@
+//! `/policies/overshare`.
+
+use serde_json::{Value, json};
+
+use crate::support::Client;
+use crate::support::store::{Store, bind, binding, bound_service};
+
+const TEAM: &str = "SpanAttributes[\"team\"]";
+
+fn policies(expression: &str) -> Value {
+    json!([{"title": "t", "expression": expression}])
+}
+
+/// Ten traces of a minute ago, each through `web` and a service of its own; the spans of `web` in the first four are of the
+/// team `blue`.
+async fn insert(store: &Store) {
+    store
+        .run(
+            "INSERT INTO otel.otel_traces (Timestamp, TraceId, SpanId, ParentSpanId, SpanName, ServiceName, SpanAttributes) \
+             SELECT now64(9) - 60, lower(hex(MD5(toString(number % 10)))), leftPad(toString(number), 16, '0'), '', 'GET', \
+             if(number < 10, 'web', concat('service-', toString(number % 10))), \
+             map('team', if(number < 4, 'blue', 'red')) FROM numbers(20)",
+        )
+        .await;
+}
+
+async fn display(admin: &Client) {
+    let mut shown = binding();
+    shown["display"] = json!({"service": "ServiceName"});
+    let version = admin.get("/schema").await.expect(200).headers["etag"].to_str().unwrap().to_owned();
+    admin.with("if-match", &version).put("/schema/binding", shown).await.expect(200);
+}
+
+#[tokio::test]
+async fn values_that_become_visible_only_by_sharing() {
+    let store = Store::start();
+    insert(&store).await;
+    let service = store.service();
+    let admin = service.admin().await;
+    bind(&admin).await;
+    let blue = policies(&format!("{TEAM} == \"blue\""));
+    let ask = async |body: Value| admin.post("/policies/overshare", body).await;
+    ask(json!({"role": "blue", "policies": blue})).await.problem(422, "invalid_value");
+    display(&admin).await;
+    ask(json!({"role": "blue"})).await.problem(404, "not_found");
+    ask(json!({"role": "blue", "policies": policies("nothing")})).await.problem(422, "policy_invalid");
+    ask(json!({"role": "blue", "policies": blue, "by": "SpanAttributes[\"size\"]"}))
+        .await
+        .problem(422, "value_type");
+
+    // The administrator may read none of the traces: numbers, and no value.
+    let found = ask(json!({"role": "blue", "policies": blue})).await.expect(200).body;
+    let numbers = |found: &Value| {
+        ["traces", "distinct", "only_shared", "hidden_values"].map(|name| found[name].as_u64().unwrap())
+    };
+    assert_eq!((numbers(&found), &found["values"]), ([4, 5, 4, 5], &json!([])));
+    assert_eq!(
+        (&found["by"], &found["sampled"], &found["among"]),
+        (&json!("ServiceName"), &json!(false), &json!("all"))
+    );
+    // Of the two that they may read, the values are told.
+    let first = policies("ServiceName in ['service-0', 'service-1']");
+    admin.put("/roles/few", json!({ "policies": first })).await.expect(201);
+    admin.patch("/users/admin", json!({"roles": ["admin", "few"]})).await.expect(200);
+    admin.put("/roles/blue", json!({"policies": blue})).await.expect(201);
+    let found = ask(json!({"role": "blue"})).await.expect(200).body;
+    assert_eq!(numbers(&found), [4, 5, 4, 2]);
+    let value = |value: &str, traces: u64, matching: u64| json!({"value": value, "traces": traces, "matching_traces": matching, "only_shared": matching == 0});
+    assert_eq!(
+        found["values"],
+        json!([value("web", 4, 4), value("service-0", 1, 0), value("service-1", 1, 0)])
+    );
+    // By another field.
+    let found = ask(json!({"role": "blue", "by": TEAM})).await.expect(200).body;
+    assert_eq!(found["values"], json!([value("red", 4, 0), value("blue", 4, 4)]));
+
+    let records = admin.get("/audit?action=policy.overshare").await.expect(200).body["records"].clone();
+    let success: Vec<&Value> =
+        records.as_array().unwrap().iter().filter(|record| record["outcome"] == "success").collect();
+    assert_eq!(success.len(), 3, "{records}");
+    assert_eq!(success[0]["detail"]["by"], TEAM);
+    assert_eq!(
+        (&success[0]["target"], &success[0]["detail"]["policies"][0]["expression"]),
+        (&json!("blue"), &blue[0]["expression"])
+    );
+}
+
+#[tokio::test]
+async fn only_administrators_and_only_what_the_operator_lets_be_counted() {
+    let store = Store::start();
+    insert(&store).await;
+    let (service, admin) = bound_service(&store, &[("TRACEWARDEN_DISCOVERY_SAMPLES", "false")]).await;
+    display(&admin).await;
+    let body = json!({"role": "all", "policies": policies("true")});
+    let ada = service.user(&admin, "ada", &[]).await;
+    ada.post("/policies/overshare", body.clone()).await.problem(403, "forbidden");
+    let found = admin.post("/policies/overshare", body.clone()).await.expect(200).body;
+    assert_eq!(
+        (&found["among"], &found["traces"], &found["distinct"]),
+        (&json!("readable"), &json!(0), &json!(0))
+    );
+    admin.put("/roles/few", json!({"policies": policies("ServiceName == 'service-7'")})).await.expect(201);
+    admin.patch("/users/admin", json!({"roles": ["admin", "few"]})).await.expect(200);
+    let found = admin.post("/policies/overshare", body).await.expect(200).body;
+    assert_eq!(
+        (&found["traces"], &found["distinct"], &found["hidden_values"]),
+        (&json!(1), &json!(2), &json!(0))
+    );
+}

@@ -1,0 +1,159 @@
+//! Every call is on record, with tool, arguments, client and counts.
+
+use serde_json::{Value, json};
+
+use crate::narrowed_keys::calls;
+use crate::rpc::{call, key, send};
+use crate::support::Client;
+use crate::support::store::{BLUE, RED, Store, two_teams};
+
+/// Records of calls, oldest first.
+async fn records(admin: &Client) -> Vec<Value> {
+    let body = admin.get("/audit?actor=ada&limit=200").await.expect(200).body;
+    let mut records = body["records"].as_array().unwrap().clone();
+    records.retain(|record| record["actor"]["via"] == "mcp");
+    records.reverse();
+    records
+}
+
+#[tokio::test]
+async fn each_call_leaves_one_record_that_says_what_was_asked_and_given() {
+    let store = Store::start();
+    let (_service, admin, ada) = two_teams(&store).await;
+    let agent = key(&ada, json!({})).await;
+    let introduction = json!({"protocolVersion": "2025-11-25", "capabilities": {},
+        "clientInfo": {"name": "curious\u{202e}agent", "version": "1.2"}});
+    let introduced = send(&agent, "initialize", introduction).await.expect(200);
+    let agent = agent.with("mcp-session-id", introduced.headers["mcp-session-id"].to_str().unwrap());
+    let expected = [
+        ("svc_filter_schema", "filter.schema", None, None),
+        ("svc_field_values", "traces.values", None, Some((1, 0))),
+        ("svc_trace_stats", "traces.stats", None, Some((1, 3))),
+        ("svc_query_traces", "traces.query", None, Some((1, 0))),
+        ("svc_get_trace", "traces.get", Some(BLUE), Some((1, 3))),
+        ("svc_get_spans", "traces.get", Some(BLUE), Some((1, 1))),
+        ("svc_critical_path", "traces.get", Some(BLUE), Some((1, 3))),
+        ("svc_explain_access", "traces.explain", Some(BLUE), Some((1, 3))),
+    ];
+    for (tool, arguments) in calls(BLUE).into_iter().take(expected.len()) {
+        call(&agent, tool, arguments).await.expect();
+    }
+    let found = records(&admin).await;
+    assert_eq!(found.len(), expected.len(), "{found:#?}");
+    for (record, ((tool, arguments), (named, action, target, counts))) in
+        found.iter().zip(calls(BLUE).into_iter().zip(expected))
+    {
+        assert_eq!(tool, named);
+        assert_eq!(record["action"], action, "{record}");
+        assert_eq!(record["outcome"], "success", "{record}");
+        assert_eq!(record["target"], json!(target), "{record}");
+        let mcp = &record["detail"]["mcp"];
+        assert_eq!((&mcp["tool"], &mcp["arguments"]), (&json!(tool), &arguments), "{record}");
+        assert_eq!(mcp["client"], "curiousagent 1.2", "{record}");
+        if let Some((traces, spans)) = counts {
+            assert_eq!(
+                (&record["detail"]["traces"], &record["detail"]["spans"]),
+                (&json!(traces), &json!(spans)),
+                "{record}"
+            );
+        }
+    }
+    // Two traces are two reads.
+    call(&agent, "svc_compare_traces", json!({"first_trace_id": BLUE, "second_trace_id": BLUE}))
+        .await
+        .expect();
+    let found = records(&admin).await;
+    assert_eq!(found.len(), expected.len() + 2);
+    assert!(found.iter().rev().take(2).all(|record| record["target"] == BLUE));
+}
+
+#[tokio::test]
+async fn what_could_not_be_read_is_on_record_too() {
+    let store = Store::start();
+    let (_service, admin, ada) = two_teams(&store).await;
+    let agent = key(&ada, json!({})).await;
+    // Arguments that are no object.
+    for arguments in [json!("{}"), json!([]), json!(7)] {
+        let before = records(&admin).await.len();
+        let answer =
+            send(&agent, "tools/call", json!({"name": "svc_get_trace", "arguments": arguments})).await;
+        assert_eq!(answer.body["error"]["code"], -32602, "{}", answer.body);
+        let found = records(&admin).await;
+        assert_eq!(found.len(), before + 1, "{arguments}");
+        let record = found.last().unwrap();
+        assert_eq!(
+            (record["action"].as_str(), record["outcome"].as_str()),
+            (Some("traces.get"), Some("failed"))
+        );
+        assert_eq!(record["detail"]["mcp"]["arguments"], arguments, "{record}");
+    }
+    // What is no message, in no acceptable form, or of no name of ours.
+    let agent = agent.with("accept", "application/json, text/event-stream");
+    for (header, value) in
+        [("accept", "application/json"), ("host", "evil.example"), ("origin", "https://evil.example")]
+    {
+        let before = records(&admin).await.len();
+        let answer = agent.with(header, value).post("/mcp", json!({})).await;
+        assert!((400..500).contains(&answer.status), "{answer:?}");
+        let found = records(&admin).await;
+        assert_eq!(found.len(), before + 1, "{header}: {found:#?}");
+        assert_eq!(found.last().unwrap()["action"], "tools.call");
+    }
+}
+
+#[tokio::test]
+async fn every_view_counts_each_span_once() {
+    let store = Store::start();
+    let (_service, admin, ada) = two_teams(&store).await;
+    let agent = key(&ada, json!({})).await;
+    for view in ["outline", "errors", "slowest", "full"] {
+        call(&agent, "svc_get_trace", json!({"trace_id": BLUE, "view": view})).await.expect();
+        let found = records(&admin).await;
+        let record = found.last().unwrap();
+        assert_eq!(
+            (&record["detail"]["traces"], &record["detail"]["spans"]),
+            (&json!(1), &json!(3)),
+            "{record}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn refused_calls_are_on_record_too() {
+    let store = Store::start();
+    let (_service, admin, ada) = two_teams(&store).await;
+    let agent = key(&ada, json!({})).await;
+    for (tool, arguments, action, outcome, code) in [
+        ("svc_get_trace", json!({"trace_id": RED}), "traces.get", "not_found", Value::Null),
+        ("svc_get_trace", json!({"trace": RED}), "traces.get", "failed", json!("invalid_request")),
+        ("svc_explain_access", json!({"trace_id": RED}), "traces.explain", "not_found", Value::Null),
+        ("svc_explain_access", json!({"user": "x"}), "traces.explain", "failed", json!("invalid_request")),
+        ("svc_query_traces", json!({"last": "soon"}), "traces.query", "failed", json!("invalid_request")),
+        (
+            "svc_query_traces",
+            json!({"conditions": [{"ref": "x", "op": "eq", "value": 1}]}),
+            "traces.query",
+            "failed",
+            json!("unknown_field"),
+        ),
+        ("svc_trace_stats", json!({"group_by": ["x"]}), "traces.stats", "failed", json!("unknown_field")),
+        ("svc_filter_schema", json!({"max_tokens": 1}), "filter.schema", "failed", json!("invalid_request")),
+    ] {
+        let before = records(&admin).await.len();
+        assert!(call(&agent, tool, arguments.clone()).await.failed, "{tool} {arguments}");
+        let found = records(&admin).await;
+        assert_eq!(found.len(), before + 1, "{tool} {arguments}: {found:#?}");
+        let record = found.last().unwrap();
+        assert_eq!((&record["action"], &record["outcome"]), (&json!(action), &json!(outcome)), "{record}");
+        assert_eq!(record["detail"]["code"], code, "{record}");
+        assert_eq!(record["detail"]["mcp"]["arguments"], arguments, "{record}");
+    }
+    let unknown =
+        send(&agent, "tools/call", json!({"name": "svc_run_sql", "arguments": {"sql": "SELECT 1"}})).await;
+    let message = unknown.expect(200).body["error"]["message"].as_str().unwrap().to_owned();
+    assert!(message.contains("no tool `svc_run_sql`") && message.contains("svc_get_trace"), "{message}");
+    let found = records(&admin).await;
+    let record = found.last().unwrap();
+    assert_eq!((record["action"].as_str(), record["outcome"].as_str()), (Some("tools.call"), Some("failed")));
+    assert_eq!(record["detail"]["mcp"]["tool"], "svc_run_sql");
+}

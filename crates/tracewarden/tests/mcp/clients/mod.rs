@@ -1,0 +1,111 @@
+//! The official SDKs of MCP as clients, each in a program of its own. What they print is described in `python_sdk.py`.
+
+use std::io::Write as _;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::{Value, json};
+use tracewarden_testkit::node::prepared_node;
+use tracewarden_testkit::python::prepared_python;
+
+/// A revision of the protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Revision {
+    /// Without sessions: `server/discover`, and in every request who asks.
+    Newest,
+    /// With `initialize`.
+    Previous,
+}
+
+impl Revision {
+    pub const ALL: [Self; 2] = [Self::Newest, Self::Previous];
+
+    /// As the protocol names it.
+    pub fn date(self) -> &'static str {
+        match self {
+            Self::Newest => "2026-07-28",
+            Self::Previous => "2025-11-25",
+        }
+    }
+}
+
+/// An official SDK.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sdk {
+    Python,
+    TypeScript,
+}
+
+impl Sdk {
+    pub const ALL: [Self; 2] = [Self::Python, Self::TypeScript];
+
+    /// The `clientInfo` that it sends, whose version is `1.0`.
+    pub fn client_name(self) -> &'static str {
+        match self {
+            Self::Python => "python-sdk-test",
+            Self::TypeScript => "typescript-sdk-test",
+        }
+    }
+
+    /// Lists the tools and makes these calls, `[{"name": …, "arguments": {…}}, …]`, in one conversation. Blocks, for a
+    /// minute at most.
+    ///
+    /// # Errors
+    /// What the SDK raised: an object with `type`, `message` and, where it tells them, `code`, `data` and the HTTP
+    /// `status`. That nothing listened or nothing came is among it: a test of a refusal has to look at which it was.
+    pub fn ask(self, revision: Revision, url: &str, key: &str, calls: &Value) -> Result<Value, Value> {
+        let directory = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/mcp/clients"));
+        let mut command = match self {
+            Self::Python => {
+                let mut python = Command::new(prepared_python().unwrap());
+                python.arg(directory.join("python_sdk.py"));
+                python
+            }
+            Self::TypeScript => {
+                let mut node = Command::new(prepared_node(directory).unwrap());
+                node.arg(directory.join("typescript_sdk.mjs"));
+                node
+            }
+        };
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        file.write_all(calls.to_string().as_bytes()).unwrap();
+        let named = match revision {
+            Revision::Newest => "newest",
+            Revision::Previous => "previous",
+        };
+        let output = command.args([url, named]).arg(file.path()).env("MCP_API_KEY", key).output().unwrap();
+        let printed = serde_json::from_slice::<Value>(&output.stdout);
+        match (output.status.code(), printed) {
+            (Some(0), Ok(document)) => {
+                // An SDK that falls back would leave the revision that was meant untried.
+                assert_eq!(document["protocol"], revision.date(), "{self:?}: {document}");
+                Ok(document)
+            }
+            (Some(1), Ok(document)) if document["error"].is_object() => Err(document["error"].clone()),
+            (_, printed) => panic!(
+                "{self:?} ended with {}: {printed:?}\n{}",
+                output.status,
+                String::from_utf8_lossy(&output.stderr)
+            ),
+        }
+    }
+}
+
+/// What the Python SDK got, without a complaint.
+#[track_caller]
+pub fn python(revision: Revision, url: &str, key: &str, calls: &Value) -> Value {
+    fine(Sdk::Python, revision, Sdk::Python.ask(revision, url, key, calls))
+}
+
+/// What the TypeScript SDK got, without a complaint.
+#[track_caller]
+pub fn typescript(revision: Revision, url: &str, key: &str, calls: &Value) -> Value {
+    fine(Sdk::TypeScript, revision, Sdk::TypeScript.ask(revision, url, key, calls))
+}
+
+#[track_caller]
+fn fine(sdk: Sdk, revision: Revision, asked: Result<Value, Value>) -> Value {
+    let document = asked.unwrap_or_else(|error| panic!("{sdk:?}, {revision:?}: {error}"));
+    assert_eq!(document["complaints"], json!([]), "{sdk:?}, {revision:?}");
+    document
+}

@@ -1,0 +1,127 @@
+"""An MCP client made with the official Python SDK: lists the tools, makes calls, and prints one JSON document.
+
+{"sdk", "protocol", "server": {"name", "version"}, "instructions", "tools": [as listed],
+"results": [{"name", "isError", "text", "structured"}], "complaints": [text]}; `text` is that of all text blocks,
+`complaints` what the SDK reported beside its results. What it raised instead is
+{"error": {"type", "message", "code", "data", "status"}} with as much as is known, and the exit code 1. The API key is in
+MCP_API_KEY. `typescript_sdk.mjs` takes and prints the same.
+"""
+
+import argparse
+import importlib.metadata
+import json
+import logging
+import os
+import sys
+
+try:
+    import anyio
+    import httpx2
+    from mcp import Client, MCPError
+    from mcp.client.streamable_http import streamable_http_client
+    from mcp.types import Implementation
+except ImportError as error:
+    # Without a document, so that nobody takes it for an answer of the server.
+    sys.exit(f"{error}: run `cargo xtask test`, which prepares the SDKs")
+
+# "auto" asks with `server/discover` and falls back, as hosts do; whoever reads `protocol` sees what became of it.
+MODES = {"newest": "auto", "previous": "legacy"}
+
+# Seconds for everything. A server that never ends an answer fails its test and does not hold up the others.
+DEADLINE = 60
+
+
+class Complaints(logging.Handler):
+    """What the SDK reports beside its results: an answer that it could not use need not fail a call."""
+
+    def __init__(self):
+        super().__init__(logging.WARNING)
+        self.seen = []
+
+    def emit(self, record):
+        self.seen.append(record.getMessage())
+
+
+async def conversation(arguments, key, calls, last):
+    complaints = Complaints()
+    logging.getLogger().addHandler(complaints)
+
+    async def note(response):
+        last["status"] = response.status_code
+
+    # Without the environment's proxies: the server is on this machine.
+    http = httpx2.AsyncClient(
+        headers={"Authorization": f"Bearer {key}"},
+        timeout=DEADLINE,
+        trust_env=False,
+        event_hooks={"response": [note]},
+    )
+    async with http:
+        client = Client(
+            streamable_http_client(arguments.url, http_client=http),
+            client_info=Implementation(name=arguments.client_name, version="1.0"),
+            mode=MODES[arguments.revision],
+        )
+        async with client:
+            tools = []
+            cursor = None
+            while True:
+                page = await client.list_tools(cursor=cursor)
+                tools += page.tools
+                cursor = page.next_cursor
+                if cursor is None:
+                    break
+            results = []
+            for call in calls:
+                result = await client.call_tool(call["name"], call["arguments"])
+                results.append({
+                    "name": call["name"],
+                    "isError": result.is_error,
+                    "text": "\n".join(block.text for block in result.content if block.type == "text"),
+                    "structured": result.structured_content,
+                })
+            server = client.server_info
+            return {
+                "sdk": f"mcp {importlib.metadata.version('mcp')}",
+                "protocol": client.protocol_version,
+                "server": server and {"name": server.name, "version": server.version},
+                "instructions": client.instructions,
+                "tools": [tool.model_dump(mode="json", by_alias=True, exclude_unset=True) for tool in tools],
+                "results": results,
+                "complaints": complaints.seen,
+            }
+
+
+def described(error, last):
+    """The exception itself, out of the groups that task groups wrap around it."""
+    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    found = {"type": type(error).__name__, "message": str(error) or repr(error)}
+    if isinstance(error, MCPError):
+        found |= {"code": error.error.code, "data": error.error.data}
+    # The SDK does not tell the status of an answer that holds no JSON-RPC error.
+    if last.get("status", 200) >= 400:
+        found["status"] = last["status"]
+    return found
+
+
+async def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("url")
+    parser.add_argument("revision", choices=MODES)
+    parser.add_argument("calls", help='a file with `[{"name": …, "arguments": {…}}, …]`')
+    parser.add_argument("--client-name", default="python-sdk-test")
+    arguments = parser.parse_args()
+    last = {}
+    try:
+        with open(arguments.calls, encoding="utf-8") as file:
+            calls = json.load(file)
+        with anyio.fail_after(DEADLINE):
+            document = await conversation(arguments, os.environ["MCP_API_KEY"], calls, last)
+    except Exception as error:
+        document = {"error": described(error, last)}
+    print(json.dumps(document))
+    return 1 if "error" in document else 0
+
+
+sys.exit(anyio.run(main))

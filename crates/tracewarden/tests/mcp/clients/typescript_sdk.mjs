@@ -1,0 +1,80 @@
+// An MCP client made with the official TypeScript SDK: lists the tools, makes calls, and prints one JSON document.
+
+import { readFile } from "node:fs/promises";
+import { parseArgs } from "node:util";
+import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
+
+// "auto" asks with `server/discover` and falls back, as hosts do; whoever reads `protocol` sees what became of it.
+const MODES = { newest: "auto", previous: "legacy" };
+
+// Milliseconds for everything. A server that never ends an answer fails its test and does not hold up the others.
+const DEADLINE = 60_000;
+
+async function conversation(url, revision, calls, clientName, key) {
+  // An answer that the SDK could not use need not fail a call.
+  const complaints = [];
+  const client = new Client(
+    { name: clientName, version: "1.0" },
+    { versionNegotiation: { mode: MODES[revision] } },
+  );
+  client.onerror = (error) => complaints.push(error.message);
+  const headers = { Authorization: `Bearer ${key}` };
+  const transport = new StreamableHTTPClientTransport(new URL(url), { requestInit: { headers } });
+  await client.connect(transport);
+  const { tools } = await client.listTools();
+  const results = [];
+  for (const call of calls) {
+    const result = await client.callTool({ name: call.name, arguments: call.arguments });
+    const texts = result.content.filter((block) => block.type === "text").map((block) => block.text);
+    results.push({
+      name: call.name,
+      isError: result.isError ?? false,
+      text: texts.join("\n"),
+      structured: result.structuredContent ?? null,
+    });
+  }
+  const server = client.getServerVersion();
+  const sdk = new URL("node_modules/@modelcontextprotocol/client/package.json", import.meta.url);
+  const { name, version } = JSON.parse(await readFile(sdk, "utf8"));
+  const document = {
+    sdk: `${name} ${version}`,
+    protocol: client.getNegotiatedProtocolVersion(),
+    server: server ? { name: server.name, version: server.version } : null,
+    instructions: client.getInstructions() ?? null,
+    tools,
+    results,
+    complaints,
+  };
+  // Does nothing unless the server has opened a session.
+  await transport.terminateSession();
+  await client.close();
+  return document;
+}
+
+function described(error) {
+  const { status } = error.data ?? {};
+  return { type: error.constructor.name, message: error.message, code: error.code, data: error.data, status };
+}
+
+function finish(document) {
+  process.stdout.write(`${JSON.stringify(document)}\n`, () => process.exit(document.error ? 1 : 0));
+}
+
+const { values, positionals } = parseArgs({
+  allowPositionals: true,
+  options: { "client-name": { type: "string", default: "typescript-sdk-test" } },
+});
+const [url, revision, file] = positionals;
+const key = process.env.MCP_API_KEY;
+if (!Object.hasOwn(MODES, revision) || file === undefined || key === undefined) {
+  console.error("usage: MCP_API_KEY=… typescript_sdk.mjs URL newest|previous CALLS [--client-name NAME]");
+  process.exit(2);
+}
+const late = { type: "TimeoutError", message: `not done in ${DEADLINE} ms` };
+setTimeout(() => finish({ error: late }), DEADLINE).unref();
+try {
+  const calls = JSON.parse(await readFile(file, "utf8"));
+  finish(await conversation(url, revision, calls, values["client-name"], key));
+} catch (error) {
+  finish({ error: described(error) });
+}

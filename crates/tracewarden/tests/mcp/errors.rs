@@ -1,0 +1,211 @@
+//! What a failed call says: enough for the next one to be right.
+
+use serde_json::{Value, json};
+
+use crate::rpc::{call, key};
+use crate::support::Client;
+use crate::support::store::{RED, Store, two_teams};
+
+/// Calls, and checks that the answer has the code and says each of these.
+async fn check(agent: &Client, tool: &str, arguments: Value, code: &str, said: &[&str]) {
+    let text = call(agent, tool, arguments.clone()).await.failure(code);
+    for part in said {
+        assert!(text.contains(part), "{tool} {arguments}: {part} is not in: {text}");
+    }
+    assert!(text.len() < 1_000, "{text}");
+}
+
+fn condition(condition: Value) -> Value {
+    json!({"conditions": [{"ref": "ServiceName", "op": "exists"}, condition]})
+}
+
+#[tokio::test]
+async fn each_mistake_is_answered_with_what_would_be_right() {
+    let store = Store::start();
+    let (_service, _admin, ada) = two_teams(&store).await;
+    let agent = key(&ada, json!({})).await;
+    let agent = &agent;
+    // Fields.
+    let misspelt = json!({"ref": "Servicename", "op": "eq", "value": "shop"});
+    let said = [
+        "conditions[1].name: no field `Servicename`; did you mean `ServiceName`?",
+        "svc_filter_schema lists",
+    ];
+    check(agent, "svc_query_traces", condition(misspelt.clone()), "unknown_field", &said).await;
+    check(agent, "svc_trace_stats", condition(misspelt), "unknown_field", &said).await;
+    let key_of_map = json!({"map": "SpanAttributes", "name": "taem", "op": "eq", "value": "x"});
+    check(
+        agent,
+        "svc_query_traces",
+        condition(key_of_map),
+        "unknown_field",
+        &["did you mean `SpanAttributes[\"team\"]`?"],
+    )
+    .await;
+    let said = ["group_by[0]: no field `Servicename`; did you mean `ServiceName`?"];
+    check(agent, "svc_trace_stats", json!({"group_by": ["Servicename"]}), "unknown_field", &said).await;
+    let said = ["ref: no field `Team`", "svc_filter_schema lists"];
+    check(agent, "svc_field_values", json!({"ref": "Team"}), "unknown_field", &said).await;
+    let said = ["ref: `Duration` is of type number", "between"];
+    check(agent, "svc_field_values", json!({"ref": "Duration"}), "value_type", &said).await;
+    // A field that only policies may name does not exist for others.
+    let secret = json!({"map": "SpanAttributes", "name": "secret.label", "op": "exists"});
+    check(
+        agent,
+        "svc_query_traces",
+        condition(secret),
+        "unknown_field",
+        &["no field `SpanAttributes[\"secret.label\"]`"],
+    )
+    .await;
+    // Operators and values.
+    let operator = json!({"ref": "ServiceName", "op": "contains", "value": "sh"});
+    check(
+        agent,
+        "svc_query_traces",
+        condition(operator),
+        "operator_not_allowed",
+        &["conditions[1].op: `ServiceName` is of type string: eq, ne, in"],
+    )
+    .await;
+    let value = json!({"ref": "Duration", "op": "gt", "value": "1s"});
+    check(agent, "svc_query_traces", condition(value), "value_type", &["conditions[1].value", "number"])
+        .await;
+    let count = json!({"ref": "ServiceName", "op": "in", "value": "shop"});
+    check(
+        agent,
+        "svc_query_traces",
+        condition(count),
+        "value_count",
+        &["conditions[1]", "an example of each"],
+    )
+    .await;
+    // Times.
+    check(
+        agent,
+        "svc_query_traces",
+        json!({"last": "1 hour"}),
+        "invalid_request",
+        &["last: `1 hour`", "\"15m\""],
+    )
+    .await;
+    check(
+        agent,
+        "svc_query_traces",
+        json!({"from": "2026-11-22 08:00"}),
+        "invalid_request",
+        &["from: `2026-11-22 08:00`", "write it like \"20"],
+    )
+    .await;
+    let backwards = json!({"from": "2026-11-22T08:00:00Z", "to": "2026-11-22T07:00:00Z"});
+    check(agent, "svc_query_traces", backwards, "invalid_window", &["`from` must be before `to`"]).await;
+    // Arguments.
+    check(
+        agent,
+        "svc_query_traces",
+        json!({"filter": {}}),
+        "invalid_request",
+        &["filter: unknown field `filter`, expected one of `conditions`"],
+    )
+    .await;
+    check(
+        agent,
+        "svc_query_traces",
+        json!({"limit": "ten"}),
+        "invalid_request",
+        &["limit: invalid type: string \"ten\""],
+    )
+    .await;
+    check(
+        agent,
+        "svc_query_traces",
+        json!({"limit": 0}),
+        "invalid_request",
+        &["limit: `limit` is at least 1"],
+    )
+    .await;
+    check(agent, "svc_query_traces", json!({"cursor": "x"}), "invalid_cursor", &["leave `cursor` out"]).await;
+    let both = json!({"cursor": "x", "last": "1h"});
+    check(agent, "svc_query_traces", both, "invalid_request", &["cursor: it holds the window"]).await;
+    check(
+        agent,
+        "svc_query_traces",
+        json!({"max_tokens": 10}),
+        "invalid_request",
+        &["max_tokens: at least 1000"],
+    )
+    .await;
+    check(agent, "svc_get_trace", json!({}), "invalid_request", &["missing field `trace_id`"]).await;
+    check(
+        agent,
+        "svc_get_trace",
+        json!({"trace_id": RED, "view": "tree"}),
+        "invalid_request",
+        &["view: unknown variant `tree`, expected one of `outline`, `errors`"],
+    )
+    .await;
+    check(
+        agent,
+        "svc_get_trace",
+        json!({"trace_id": RED}),
+        "trace_not_found",
+        &["your access does not open it", "svc_query_traces lists"],
+    )
+    .await;
+    check(
+        agent,
+        "svc_get_spans",
+        json!({"trace_id": RED, "span_ids": []}),
+        "invalid_request",
+        &["span_ids: 1 to 20"],
+    )
+    .await;
+    let columns = json!({"trace_id": RED, "span_ids": ["1"], "columns": ["Spanname"]});
+    check(
+        agent,
+        "svc_get_spans",
+        columns,
+        "unknown_field",
+        &["columns[0]: no column `Spanname`; did you mean `SpanName` or"],
+    )
+    .await;
+    check(
+        agent,
+        "svc_compare_traces",
+        json!({"first_trace_id": RED, "second_trace_id": RED}),
+        "trace_not_found",
+        &["first_trace_id: "],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn an_empty_answer_says_why_it_may_be_empty() {
+    let store = Store::start();
+    let (_service, _admin, ada) = two_teams(&store).await;
+    let agent = key(&ada, json!({})).await;
+    let nothing =
+        json!({"conditions": [{"ref": "ServiceName", "op": "eq", "value": "nobody"}], "last": "5m"});
+    for (tool, arguments) in [
+        ("svc_query_traces", nothing.clone()),
+        ("svc_trace_stats", nothing),
+        ("svc_field_values", json!({"ref": "ServiceName", "prefix": "x", "last": "5m"})),
+    ] {
+        let text = call(&agent, tool, arguments).await.expect().text;
+        for part in ["longer `last`", "access"] {
+            assert!(text.contains(part), "{tool}: {text}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn nobody_is_told_apart_from_nothing() {
+    let store = Store::start();
+    let (_service, _admin, ada) = two_teams(&store).await;
+    let agent = key(&ada, json!({})).await;
+    let absent = "9".repeat(32);
+    for tool in ["svc_get_trace", "svc_critical_path", "svc_explain_access"] {
+        let [forbidden, missing] = [RED, &absent].map(|id| call(&agent, tool, json!({"trace_id": id})));
+        assert_eq!(forbidden.await.result, missing.await.result);
+    }
+}

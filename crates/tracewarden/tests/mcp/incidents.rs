@@ -1,0 +1,135 @@
+//! Somebody who knows the tools, and no name of anything in the system, finds the cause of an incident in few calls and
+//! small answers.
+
+use serde_json::{Value, json};
+use tracewarden_testkit::incidents::{Cause, Incident};
+
+use crate::answers::{list, suggested, text};
+use crate::rpc::{call, key};
+use crate::support::store::{Store, binding};
+use crate::support::{Client, Service};
+use crate::token_count::tokens;
+
+const INCIDENTS: u64 = 20;
+/// Calls that the way to the cause may take.
+const CALLS: usize = 5;
+/// Tokens that all their answers may take.
+const TOKENS: usize = 4_000;
+
+/// Does what the answers before suggest, in the order that the documentation of the tools describes, and asks for little.
+struct Agent {
+    client: Client,
+    /// For each call, tokens of the answer, and of its text alone.
+    taken: Vec<(usize, usize)>,
+}
+
+impl Agent {
+    async fn call(&mut self, tool: &str, arguments: Value) -> Value {
+        let answer = call(&self.client, tool, arguments).await.expect();
+        self.taken.push((tokens(&answer.result), tokens(&answer.text)));
+        answer.body
+    }
+
+    /// Makes the first call of a tool that an answer suggests, with some arguments of its own.
+    async fn follow(&mut self, answer: &Value, tool: &str, own: Value) -> Value {
+        let next = suggested(answer, tool).next();
+        let mut arguments = next.unwrap_or_else(|| panic!("{tool} is not suggested: {answer}")).clone();
+        arguments.as_object_mut().unwrap().extend(own.as_object().unwrap().clone());
+        self.call(tool, arguments).await
+    }
+
+    /// From nothing to spans in full.
+    async fn find(&mut self) -> Value {
+        let schema = self.call("svc_filter_schema", json!({"max_tokens": 1_000})).await;
+        let numbers = self.follow(&schema, "svc_trace_stats", json!({"limit": 2, "max_tokens": 1_500})).await;
+        let traces =
+            self.follow(&numbers, "svc_query_traces", json!({"limit": 1, "max_tokens": 2_000})).await;
+        let errors =
+            self.follow(&traces, "svc_get_trace", json!({"view": "errors", "max_tokens": 1_800})).await;
+        self.follow(&errors, "svc_get_spans", json!({"max_tokens": 1_800})).await
+    }
+}
+
+/// Whether any text in a value contains this one.
+fn says(value: &Value, wanted: &str) -> bool {
+    match value {
+        Value::String(text) => text.contains(wanted),
+        Value::Array(list) => list.iter().any(|value| says(value, wanted)),
+        Value::Object(members) => members.values().any(|value| says(value, wanted)),
+        _ => false,
+    }
+}
+
+/// Puts the incident into the store in place of the one before, marks its fields, and opens what belongs to production.
+async fn prepare(store: &Store, admin: &Client, incident: &Incident) {
+    store.run("TRUNCATE TABLE otel.otel_traces").await;
+    let rows: Vec<String> = incident.rows.iter().map(Value::to_string).collect();
+    store.run(&format!("INSERT INTO otel.otel_traces FORMAT JSONEachRow\n{}", rows.join("\n"))).await;
+    // A role may not name fields that are no longer there.
+    let policy = |expression: &str| json!({"policies": [{"title": "Production", "expression": expression}]});
+    admin.put("/roles/oncall", policy("true")).await;
+    let version = admin.get("/schema").await.expect(200).headers["etag"].to_str().unwrap().to_owned();
+    admin
+        .with("if-match", &version)
+        .put("/schema/fields", json!({"fields": incident.fields}))
+        .await
+        .expect(200);
+    admin.put("/roles/oncall", policy(&incident.policy)).await.expect(200);
+}
+
+async fn service(store: &Store) -> (Service, Client, Client) {
+    let service = store.service();
+    let admin = service.admin().await;
+    let mut bound = binding();
+    bound["display"] = json!({"name": "SpanName", "service": "ServiceName", "duration": "Duration", "status": "StatusCode",
+        "kind": "SpanKind"});
+    admin.put("/schema/binding", bound).await.expect(200);
+    admin
+        .put("/roles/oncall", json!({"policies": [{"title": "Nothing", "expression": "false"}]}))
+        .await
+        .expect(201);
+    let ada = service.user(&admin, "ada", &["oncall"]).await;
+    let client = key(&ada, json!({})).await;
+    (service, admin, client)
+}
+
+fn found(answer: &Value, cause: &Cause) -> bool {
+    let trace = text(answer, "trace_id");
+    list(answer, "spans").iter().any(|span| {
+        let id = text(span, "SpanId");
+        cause.spans.iter().any(|known| (known.0.as_str(), known.1.as_str()) == (trace, id))
+            && says(span, &cause.message)
+    })
+}
+
+#[tokio::test]
+async fn the_cause_is_found_by_what_answers_suggest() {
+    let base =
+        std::env::var("TRACEWARDEN_TEST_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(20_261_122);
+    println!("base seed {base}");
+    let store = Store::start();
+    let (_service, admin, client) = service(&store).await;
+    let mut most = 0;
+    for seed in base..base + INCIDENTS {
+        let now = store.ask("SELECT toUnixTimestamp64Nano(now64(9))").await.trim().parse().unwrap();
+        let incident = Incident::new(seed, now);
+        prepare(&store, &admin, &incident).await;
+        let mut agent = Agent { client: client.clone(), taken: Vec::new() };
+        let answer = agent.find().await;
+        let (all, texts) = agent.taken.iter().fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+        let each: Vec<usize> = agent.taken.iter().map(|one| one.0).collect();
+        let Incident { cause, failed, requests, .. } = &incident;
+        println!(
+            "seed {seed}: {} calls, {all} tokens {each:?}, of them text {texts}; {failed} of {requests} requests failed for {} in {}: {}",
+            each.len(),
+            cause.tenant,
+            cause.service,
+            cause.message
+        );
+        assert!(found(&answer, cause), "seed {seed}: {} is not in {answer}", cause.message);
+        assert!(each.len() <= CALLS, "seed {seed}: {} calls", each.len());
+        assert!(all <= TOKENS, "seed {seed}: {all} tokens");
+        most = most.max(all);
+    }
+    println!("at most {most} tokens");
+}

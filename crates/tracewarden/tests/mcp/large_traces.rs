@@ -1,0 +1,95 @@
+//! Traces that are large, deep or hostile: answers about them stay as small as was asked, lead on, and leave nothing out.
+
+mod checked;
+mod made;
+
+use serde_json::{Value, json};
+
+use crate::rpc::key;
+use crate::support::store::{Store, binding};
+use crate::support::{Client, Service};
+
+/// From when on all of them are.
+const FROM: &str = "2025-12-31T00:00:00Z";
+
+/// A trace in the store.
+struct Trace {
+    id: String,
+    spans: usize,
+}
+
+/// Somebody who may see everything, by a key.
+async fn reader(store: &Store) -> (Service, Client) {
+    let service = store.service();
+    let admin = service.admin().await;
+    let mut bound = binding();
+    bound["display"] = json!({"name": "SpanName", "service": "ServiceName", "duration": "Duration", "status": "StatusCode",
+        "kind": "SpanKind"});
+    let answer = admin.put("/schema/binding", bound).await.expect(200);
+    let column = |name: &str| json!({"name": name, "filterable": true, "policy": true});
+    let attribute =
+        |name: &str| json!({"map": "SpanAttributes", "name": name, "filterable": true, "policy": true});
+    let fields = json!({"fields": [column("ServiceName"), column("SpanName"), column("StatusCode"), attribute("app.note"),
+        attribute(&made::hostile_key())]});
+    let version = answer.headers["etag"].to_str().unwrap();
+    admin.with("if-match", version).put("/schema/fields", fields).await.expect(200);
+    let all = json!({"policies": [{"title": "All", "expression": "SpanName != \"nothing is named this\""}]});
+    admin.put("/roles/all", all).await.expect(201);
+    let ada = service.user(&admin, "ada", &["all"]).await;
+    let client = key(&ada, json!({})).await;
+    (service, client)
+}
+
+async fn span_ids(store: &Store, trace: &Trace) -> Vec<String> {
+    let ids = store
+        .ask(&format!("SELECT SpanId FROM otel.otel_traces WHERE TraceId = '{}' ORDER BY SpanId", trace.id))
+        .await;
+    let ids: Vec<String> = ids.lines().map(str::to_owned).collect();
+    assert_eq!(ids.len(), trace.spans);
+    ids
+}
+
+/// Checks everything there is to check; `outlines` are sizes of pages, `full` arguments for reading all spans, if that is done.
+async fn check(store: &Store, trace: Trace, outlines: &[u64], full: Option<Value>) {
+    let other = made::other(store).await;
+    let (_service, client) = reader(store).await;
+    let span_ids = span_ids(store, &trace).await;
+    for max_tokens in outlines {
+        checked::outline_is_whole(&client, &trace, *max_tokens).await;
+    }
+    if let Some(arguments) = full {
+        checked::every_span_is_given(&client, &trace, &span_ids, arguments).await;
+    }
+    checked::every_answer(&client, &trace, &other, &span_ids).await;
+}
+
+#[tokio::test]
+async fn ten_thousand_spans_of_the_shop() {
+    let store = Store::start();
+    let trace = made::reindex(&store).await;
+    let full = json!({"columns": ["SpanName"], "max_tokens": 20_000});
+    check(&store, trace, &[1_000, 3_000], Some(full)).await;
+}
+
+#[tokio::test]
+async fn ten_thousand_names() {
+    let store = Store::start();
+    let trace = made::unique_names(&store).await;
+    // The spans of the shop are as many.
+    check(&store, trace, &[20_000], None).await;
+}
+
+#[tokio::test]
+async fn a_chain_of_five_thousand() {
+    let store = Store::start();
+    let trace = made::chain(&store).await;
+    let full = json!({"columns": ["SpanName"], "max_tokens": 20_000});
+    check(&store, trace, &[20_000], Some(full)).await;
+}
+
+#[tokio::test]
+async fn texts_that_want_to_be_more() {
+    let store = Store::start();
+    let trace = made::hostile(&store).await;
+    check(&store, trace, &[6_000], Some(json!({"max_tokens": 10_000}))).await;
+}

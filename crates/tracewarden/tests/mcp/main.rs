@@ -1,0 +1,26 @@
+//! The MCP interface over HTTP, against the program itself: by hand where the wire counts, else by the official clients.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod answers;
+mod audit;
+mod clients;
+mod errors;
+mod explain_access;
+mod http;
+mod incidents;
+mod large_traces;
+mod narrowed_keys;
+mod replicas;
+mod rpc;
+mod sdks;
+mod token_count;
+mod worlds;

@@ -1,0 +1,84 @@
+//! Any replica answers any call: what one gave goes on at another.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use tracewarden_testkit::postgres;
+
+use crate::rpc::{call, key, send};
+use crate::support::store::{self, Store, blue_policies};
+use crate::support::{Client, Service};
+
+/// Traces of the team `blue`, of seven spans each.
+const TRACES: u64 = 9;
+
+#[tokio::test]
+async fn pages_go_on_at_another_replica() {
+    let store = Store::start();
+    store
+        .run(&format!(
+            "INSERT INTO otel.otel_traces (Timestamp, TraceId, SpanId, ParentSpanId, SpanName, ServiceName, Duration, StatusCode, SpanAttributes) \
+             SELECT now64(9) - 60 - number, leftPad(hex(number % {TRACES} + 1), 32, '0'), leftPad(hex(number + 1), 16, '0'), '', \
+             'GET /' || char(97 + number % 7), 'shop', 1000, 'Ok', map('team', 'blue') FROM numbers({})",
+            TRACES * 7
+        ))
+        .await;
+    let database = Arc::new(postgres::database().unwrap());
+    let [a, b] = [0, 1].map(|_| Service::start_on(&database, &store.settings()));
+    let admin = a.admin().await;
+    store::bind(&admin).await;
+    admin.put("/roles/blue", blue_policies()).await.expect(201);
+    let ada = a.user(&admin, "ada", &["blue"]).await;
+    let agent = key(&ada, json!({})).await;
+    let replicas = [agent.at(&a), agent.at(&b)];
+
+    let introduction = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "hopping", "version": "1"}});
+    let introduced = send(&replicas[0], "initialize", introduction).await.expect(200);
+    let session = introduced.headers["mcp-session-id"].to_str().unwrap().to_owned();
+    let replicas = replicas.map(|replica| replica.with("mcp-session-id", &session));
+    let lists = [
+        send(&replicas[0], "tools/list", json!({})).await,
+        send(&replicas[1], "tools/list", json!({})).await,
+    ];
+    assert_eq!(lists[0].body, lists[1].body);
+
+    // Pages of a search.
+    let traces = through(
+        &replicas,
+        "svc_query_traces",
+        json!({"limit": 2, "last": "1h"}),
+        "traces",
+        "list the traces before",
+    )
+    .await;
+    let ids: std::collections::BTreeSet<&str> =
+        traces.iter().map(|trace| trace["trace_id"].as_str().unwrap()).collect();
+    assert_eq!((traces.len() as u64, ids.len() as u64), (TRACES, TRACES));
+    // Pages of a trace.
+    let full = json!({"trace_id": traces[0]["trace_id"], "view": "full", "max_tokens": 1_200});
+    let spans = through(&replicas, "svc_get_trace", full, "spans", "go on").await;
+    assert_eq!(spans.len(), 7);
+    // The second replica knows who the first was told calls.
+    let record = &admin.get("/audit?actor=ada&limit=1").await.expect(200).body["records"][0];
+    assert_eq!(record["detail"]["mcp"]["client"], "hopping 1", "{record}");
+    // And what one takes away is gone at the other.
+    admin.delete("/roles/blue").await.expect(204);
+    assert_eq!(call(&replicas[1], "svc_query_traces", json!({})).await.expect().body["returned"], 0);
+}
+
+/// Everything that the answers list, each page from the other replica.
+async fn through(replicas: &[Client; 2], tool: &str, arguments: Value, list: &str, to: &str) -> Vec<Value> {
+    let (mut all, mut arguments) = (Vec::new(), arguments);
+    for turn in 0.. {
+        let body = call(&replicas[turn % 2], tool, arguments).await.expect().body;
+        let page = body[list].as_array().unwrap();
+        assert!(!page.is_empty(), "{body}");
+        all.extend(page.clone());
+        let next = body["next"].as_array().unwrap().iter().find(|next| next["to"] == to).cloned();
+        match next {
+            Some(next) => arguments = next["arguments"].clone(),
+            None => return all,
+        }
+    }
+    all
+}

@@ -1,0 +1,77 @@
+//! The protocol by hand: one HTTP request a call, in the revision before the newest, which needs no more than that.
+
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::support::{Answer, Client};
+
+/// What every request says.
+fn headed(client: &Client) -> Client {
+    client
+        .with("accept", "application/json, text/event-stream")
+        .with("content-type", "application/json")
+        .with("mcp-protocol-version", "2025-11-25")
+}
+
+/// Sends a message.
+pub async fn send(client: &Client, method: &str, params: Value) -> Answer {
+    let message = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
+    headed(client).send(Method::POST, "/mcp", Some(message)).await
+}
+
+/// What a tool answered.
+#[derive(Debug)]
+pub struct Called {
+    /// Whether it failed.
+    pub failed: bool,
+    /// The text.
+    pub text: String,
+    /// The structured content; null when it failed.
+    pub body: Value,
+    /// The result as it came.
+    pub result: String,
+}
+
+impl Called {
+    /// The answer, which must be no failure.
+    #[track_caller]
+    pub fn expect(self) -> Self {
+        assert!(!self.failed, "{}", self.text);
+        self
+    }
+
+    /// The text of a failure with this code.
+    #[track_caller]
+    pub fn failure(self, code: &str) -> String {
+        assert!(self.failed, "{}", self.text);
+        assert!(self.text.starts_with(&format!("error {code}:")), "{}", self.text);
+        self.text
+    }
+}
+
+/// Calls a tool.
+pub async fn call(client: &Client, tool: &str, arguments: Value) -> Called {
+    let answer =
+        send(client, "tools/call", json!({ "name": tool, "arguments": arguments })).await.expect(200);
+    let result = &answer.body["result"];
+    assert!(result.is_object(), "{tool} {arguments}: {}", answer.body);
+    Called {
+        failed: result["isError"] == true,
+        text: result["content"][0]["text"].as_str().unwrap().to_owned(),
+        body: result["structuredContent"].clone(),
+        result: result.to_string(),
+    }
+}
+
+/// Makes a key of this owner, and gives a client with it.
+pub async fn key(owner: &Client, narrowing: Value) -> Client {
+    owner.with_key(&token(owner, narrowing).await)
+}
+
+/// Makes a key of this owner.
+pub async fn token(owner: &Client, narrowing: Value) -> String {
+    let mut new = json!({ "name": "agent" });
+    new.as_object_mut().unwrap().extend(narrowing.as_object().unwrap().clone());
+    let created = owner.post("/me/api-keys", new).await.expect(201).body;
+    created["token"].as_str().unwrap().to_owned()
+}

@@ -1,0 +1,103 @@
+//! The official SDKs, in both revisions of the protocol that they speak, list and call every tool.
+
+use serde_json::{Value, json};
+
+use crate::clients::{Revision, Sdk, python, typescript};
+use crate::narrowed_keys::calls;
+use crate::rpc::{call, token};
+use crate::support::Client;
+use crate::support::store::{BLUE, RED, Store, two_teams};
+
+/// Without what differs with the clock, and with numbers as JavaScript has them, where 0.0 is 0.
+fn timeless(structured: Value) -> Value {
+    match structured {
+        Value::Number(number) => json!(number.as_f64()),
+        Value::Array(list) => list.into_iter().map(timeless).collect(),
+        Value::Object(members) => {
+            let kept = members.into_iter().filter(|(name, _)| name != "window" && name != "next");
+            Value::Object(kept.map(|(name, value)| (name, timeless(value))).collect())
+        }
+        other => other,
+    }
+}
+
+#[tokio::test]
+async fn every_tool_is_listed_and_called_by_both_sdks_in_both_revisions() {
+    let store = Store::start();
+    let (service, admin, ada) = two_teams(&store).await;
+    let key = token(&ada, json!({})).await;
+    let agent = ada.with_key(&key);
+    let url = format!("{}/mcp", service.base);
+    let mut expected = Vec::new();
+    for (tool, arguments) in calls(BLUE) {
+        expected.push((tool, arguments.clone(), timeless(call(&agent, tool, arguments).await.expect().body)));
+    }
+    let mut wanted: Vec<Value> =
+        expected.iter().map(|(tool, arguments, _)| json!({"name": tool, "arguments": arguments})).collect();
+    wanted.push(json!({"name": "svc_get_trace", "arguments": {"trace_id": RED}}));
+    wanted.push(json!({"name": "svc_query_traces", "arguments": {"last": "soon"}}));
+    let wanted = Value::from(wanted);
+    for revision in Revision::ALL {
+        for sdk in Sdk::ALL {
+            let (url, key, wanted) = (url.clone(), key.clone(), wanted.clone());
+            let asked = tokio::task::spawn_blocking(move || match sdk {
+                Sdk::Python => python(revision, &url, &key, &wanted),
+                Sdk::TypeScript => typescript(revision, &url, &key, &wanted),
+            });
+            let document = asked.await.unwrap();
+            println!("{} at {}", document["sdk"], document["protocol"]);
+            assert_eq!(document["server"]["name"], "tracewarden");
+            assert!(document["instructions"].as_str().unwrap().contains("svc_trace_stats"));
+            let listed = document["tools"].as_array().unwrap();
+            assert_eq!(listed.len(), expected.len());
+            for tool in listed {
+                assert!(
+                    tool["outputSchema"].is_object() && tool["annotations"]["readOnlyHint"] == true,
+                    "{tool}"
+                );
+            }
+            let results = document["results"].as_array().unwrap();
+            for ((tool, _, structured), result) in expected.iter().zip(results) {
+                assert_ne!(result["isError"], true, "{sdk:?} {revision:?} {tool}: {result}");
+                assert_eq!(
+                    timeless(result["structured"].clone()),
+                    *structured,
+                    "{sdk:?} {revision:?} {tool}"
+                );
+            }
+            let [forbidden, unreadable] = &results[expected.len()..] else { panic!("{results:?}") };
+            assert!(
+                forbidden["isError"] == true
+                    && forbidden["text"].as_str().unwrap().contains("trace_not_found")
+            );
+            assert!(
+                unreadable["isError"] == true && unreadable["text"].as_str().unwrap().contains("\"15m\"")
+            );
+            // However the revision has it, the audit log knows which client it was.
+            assert_eq!(last_client(&admin).await, format!("{} 1.0", sdk.client_name()));
+        }
+    }
+}
+
+async fn last_client(admin: &Client) -> String {
+    let body = admin.get("/audit?actor=ada&limit=1").await.expect(200).body;
+    body["records"][0]["detail"]["mcp"]["client"].as_str().unwrap_or_default().to_owned()
+}
+
+#[tokio::test]
+async fn a_key_that_is_no_longer_good_is_refused_in_the_clients_words() {
+    let store = Store::start();
+    let (service, _admin, ada) = two_teams(&store).await;
+    let key = token(&ada, json!({})).await;
+    let id = ada.get("/me/api-keys").await.expect(200).body["api_keys"][0]["id"].as_str().unwrap().to_owned();
+    ada.delete(&format!("/me/api-keys/{id}")).await.expect(204);
+    let url = format!("{}/mcp", service.base);
+    for revision in Revision::ALL {
+        for sdk in Sdk::ALL {
+            let (url, key) = (url.clone(), key.clone());
+            let asked = tokio::task::spawn_blocking(move || sdk.ask(revision, &url, &key, &json!([])));
+            let error = asked.await.unwrap().unwrap_err();
+            assert_eq!(error["status"], 401, "{sdk:?} {revision:?}: {error}");
+        }
+    }
+}

@@ -1,0 +1,307 @@
+//! Random worlds: traces in days of their own, in a table with columns of every type, and who may see which of them.
+
+use std::collections::BTreeSet;
+
+use rand::{RngExt, SeedableRng, seq::IndexedRandom};
+use rand_chacha::ChaCha8Rng;
+use serde_json::{Value, json};
+use tracewarden_model::{AccessModel, AttributeValue, Caller, ColumnType, LogicalType, Timestamp};
+use tracewarden_policy::{FieldValue, Span, check};
+use tracewarden_testkit::policies::{COLUMNS, Generator, literals};
+
+use crate::support::Client;
+use crate::support::store::Store;
+
+const SECOND: i64 = 1_000_000_000;
+const HOUR: i64 = 3_600 * SECOND;
+const NOON: i64 = 1_790_000_000 * SECOND;
+/// Between the beginnings of two worlds' days: so many that no search for one looks at spans of another.
+const APART: i64 = 96 * HOUR;
+const STATUSES: [&str; 6] = ["Error", "Ok", "STATUS_CODE_ERROR", "Unset", "ERROR", "error"];
+const PARENTS: [&str; 3] = ["0000000000000000", "", "0000000000000001"];
+/// Roles that generated callers can have.
+pub const ROLES: [&str; 4] = ["a", "b", "dev", "oncall"];
+/// Of fields that are marked, every so manieth is for policies only.
+const POLICY_ONLY: usize = 9;
+
+/// The traces of a day.
+pub struct World {
+    /// Ids of all traces, whoever may see them.
+    pub ids: Vec<String>,
+    pub from: String,
+    pub to: String,
+}
+
+/// Makes one world after the other.
+pub struct Worlds {
+    random: ChaCha8Rng,
+    generator: Generator,
+    model: AccessModel,
+    made: i64,
+}
+
+/// The fields that are marked: a key without a name cannot be.
+fn model() -> AccessModel {
+    let mut model = Generator::model();
+    model.fields.retain(|marked| !marked.field.name.is_empty());
+    for (at, marked) in model.fields.iter_mut().enumerate() {
+        marked.filterable = !marked.policy || at % POLICY_ONLY != POLICY_ONLY - 1;
+    }
+    model
+}
+
+/// Creates the table that all worlds lie in, binds it and marks its fields.
+pub async fn bind(store: &Store, admin: &Client) {
+    store
+        .run(&format!(
+            "CREATE TABLE otel.worlds (Timestamp DateTime64(9), TraceId String, SpanId String, ParentSpanId String, \
+             StatusCode LowCardinality(String), Duration UInt64, {}) ENGINE = MergeTree ORDER BY (Timestamp, ServiceName) \
+             SETTINGS index_granularity = 64",
+            literals::definitions()
+        ))
+        .await;
+    let binding = json!({"database": "otel", "table": "worlds", "trace_id": "TraceId", "span_id": "SpanId",
+        "timestamp": "Timestamp", "parent_span_id": "ParentSpanId",
+        "display": {"name": "SpanName", "service": "ServiceName", "duration": "Duration", "status": "StatusCode", "kind": "Kind"}});
+    let bound = admin.put("/schema/binding", binding).await.expect(200);
+    let marks: Vec<Value> = model()
+        .fields
+        .iter()
+        .map(|marked| {
+            let mut mark = json!({"name": marked.field.name, "type": marked.logical.as_str(),
+                "filterable": marked.filterable, "policy": marked.policy});
+            if let Some(map) = &marked.field.map {
+                mark["map"] = map.as_str().into();
+            }
+            mark
+        })
+        .collect();
+    let version = bound.headers["etag"].to_str().unwrap();
+    admin.with("if-match", version).put("/schema/fields", json!({ "fields": marks })).await.expect(200);
+    let closed = json!({"policies": [{"title": "Nothing", "expression": "false"}]});
+    for role in ROLES {
+        admin.put(&format!("/roles/{role}"), closed.clone()).await.expect(201);
+    }
+}
+
+impl Worlds {
+    pub fn new(seed: u64) -> Self {
+        let (random, generator) = (ChaCha8Rng::seed_from_u64(seed), Generator::new(seed));
+        Self { random, generator, model: model(), made: 0 }
+    }
+
+    /// Randomness for what is done with a world.
+    pub fn chance(&mut self) -> ChaCha8Rng {
+        ChaCha8Rng::seed_from_u64(self.random.random())
+    }
+
+    /// Puts the traces of so many worlds into the store, in one piece: many small parts would be merged all the while.
+    pub async fn worlds(&mut self, store: &Store, count: usize) -> Vec<World> {
+        let mut rows = Vec::new();
+        let worlds = (0..count).map(|_| self.world(&mut rows)).collect();
+        let names: Vec<String> = COLUMNS.iter().map(|(name, _)| format!("`{name}`")).collect();
+        store
+            .run(&format!(
+                "INSERT INTO otel.worlds (Timestamp, TraceId, SpanId, ParentSpanId, StatusCode, Duration, {}) VALUES {}",
+                names.join(", "),
+                rows.join(", ")
+            ))
+            .await;
+        worlds
+    }
+
+    fn world(&mut self, rows: &mut Vec<String>) -> World {
+        let begin = NOON - self.made * APART;
+        let mut ids = Vec::new();
+        for trace in 0..self.random.random_range(3..7) {
+            let id = self.trace_id(trace);
+            rows.extend(self.rows(&id, begin));
+            ids.push(id);
+        }
+        self.made += 1;
+        let at = |nanos: i64| Timestamp::from_nanos(nanos).to_string();
+        World { ids, from: at(begin), to: at(begin + 24 * HOUR) }
+    }
+
+    fn trace_id(&mut self, trace: i64) -> String {
+        let number = self.made * 1_000 + trace;
+        match self.random.random_range(0..20) {
+            0 => format!("it's \"{number}\" of 100 % \\ é/?#"),
+            1 => format!("{number}"),
+            _ => format!("{:032x}", number * 7_919 + 1),
+        }
+    }
+
+    /// Rows of a trace that has a span in the day, and perhaps others before it or after it.
+    fn rows(&mut self, id: &str, begin: i64) -> Vec<String> {
+        let random = &mut self.random;
+        let first = begin + random.random_range(0..24) * HOUR + random.random_range(0..3) * 600 * SECOND;
+        let mut rows = Vec::new();
+        for number in 0..random.random_range(1..5) {
+            let later = *[0, 1, SECOND, 600 * SECOND, HOUR / 2].choose(random).unwrap();
+            let at = if number == 0 { first } else { first + later * random.random_range(-1..=1) };
+            let row = format!(
+                "({at}, {}, '{number:016x}', '{}', '{}', {}, {})",
+                literals::literal(&FieldValue::text(id), &ColumnType::String, ""),
+                PARENTS.choose(random).unwrap(),
+                STATUSES.choose(random).unwrap(),
+                [0, 1, 1_000, 5_000_000, u64::MAX].choose(random).unwrap(),
+                literals::row(&each_key_once(self.generator.span())),
+            );
+            // Exporters repeat a batch when its acknowledgement is lost.
+            if random.random_bool(0.1) {
+                rows.push(row.clone());
+            }
+            rows.push(row);
+        }
+        rows
+    }
+
+    /// A policy over fields that are marked.
+    pub fn expression(&mut self) -> String {
+        loop {
+            let text = self.generator.expression();
+            if check(&text, &self.model).is_ok() {
+                return text;
+            }
+        }
+    }
+
+    /// Gives every role other policies.
+    pub async fn change_roles(&mut self, admin: &Client) {
+        for role in ROLES {
+            let policies = json!([{"title": "One", "expression": self.expression()}]);
+            admin.put(&format!("/roles/{role}"), json!({ "policies": policies })).await.expect(200);
+        }
+    }
+
+    /// Gives a user other roles and attributes.
+    pub async fn change_user(&mut self, admin: &Client, username: &str) {
+        let caller = loop {
+            let caller = self.generator.caller();
+            if is_storable(&caller) {
+                break caller;
+            }
+        };
+        let attributes: serde_json::Map<String, Value> = caller
+            .attributes
+            .iter()
+            .map(|(name, value)| {
+                let value = match value {
+                    AttributeValue::String(text) => json!(text),
+                    AttributeValue::Bool(value) => json!(value),
+                    AttributeValue::Strings(texts) => json!(texts),
+                };
+                (name.clone(), value)
+            })
+            .collect();
+        let change = json!({"roles": caller.roles, "attributes": attributes});
+        admin.patch(&format!("/users/{username}"), change).await.expect(200);
+    }
+
+    /// Makes a key with a policy of its own; gives its id and a client with it.
+    pub async fn narrowed_key(&mut self, owner: &Client) -> (String, Client) {
+        loop {
+            // Several of them, since most traces satisfy few.
+            let expressions: Vec<String> = (0..4).map(|_| format!("({})", self.expression())).collect();
+            let policy = expressions.join(" || ");
+            let made = owner.post("/me/api-keys", json!({"name": "narrowed", "policy": policy})).await;
+            // A policy that names what only roles' policies may name is refused.
+            if made.status == 422 {
+                continue;
+            }
+            let key = made.expect(201).body;
+            return (key["id"].as_str().unwrap().to_owned(), owner.with_key(key["token"].as_str().unwrap()));
+        }
+    }
+}
+
+/// No text of the service's own database holds U+0000.
+fn is_storable(caller: &Caller) -> bool {
+    caller.attributes.values().all(|value| match value {
+        AttributeValue::String(text) => !text.contains('\0'),
+        AttributeValue::Strings(texts) => texts.iter().all(|text| !text.contains('\0')),
+        AttributeValue::Bool(_) => true,
+    })
+}
+
+/// Of a key that a map holds twice the first value counts, and of an object's member that it has twice the last.
+fn each_key_once(mut span: Span) -> Span {
+    for value in span.values_mut() {
+        if let FieldValue::Map(entries) = value {
+            let mut seen = BTreeSet::new();
+            entries.retain(|(key, _)| seen.insert(key.clone()));
+        }
+    }
+    span
+}
+
+/// A field of text: how tools and filters name it, and how to find it in a span as REST gives it.
+#[derive(Debug, Clone)]
+pub struct TextField {
+    pub reference: String,
+    map: Option<String>,
+    name: String,
+    /// Of a fixed length, filled up with zeros.
+    fixed: bool,
+    pub is_list: bool,
+}
+
+/// Fields of text that filters may name, and whose values stand in spans as they are.
+pub fn text_fields() -> Vec<TextField> {
+    const MAPS: [&str; 3] = ["SpanAttributes", "ResourceAttributes", "Baggage"];
+    let fields = model().fields.into_iter();
+    fields
+        .filter(|marked| {
+            let text = marked.logical == LogicalType::String;
+            // What a map holds as an array is text there.
+            let list = marked.logical == LogicalType::StringArray && marked.field.map.is_none();
+            let plain = marked.field.map.as_deref().is_none_or(|map| MAPS.contains(&map));
+            marked.filterable && plain && (text || list) && !marked.field.name.contains("Links")
+        })
+        .map(|marked| TextField {
+            reference: marked.field.to_string(),
+            fixed: is_fixed(&marked.column_type),
+            is_list: marked.logical == LogicalType::StringArray,
+            map: marked.field.map,
+            name: marked.field.name,
+        })
+        .collect()
+}
+
+fn is_fixed(column_type: &ColumnType) -> bool {
+    match column_type.bare() {
+        ColumnType::FixedString { .. } => true,
+        ColumnType::Array(element) => is_fixed(element),
+        _ => false,
+    }
+}
+
+impl TextField {
+    /// As conditions of REST name it.
+    pub fn named(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        let map = self.map.as_deref().map(|map| ("map", map));
+        map.into_iter().chain([("name", self.name.as_str())])
+    }
+
+    /// The values that a span has, each once.
+    pub fn values(&self, span: &Value) -> Vec<String> {
+        let value = match &self.map {
+            Some(map) => span[map].get(&self.name),
+            None => span.get(&self.name),
+        };
+        let own = |text: &str| if self.fixed { text.trim_end_matches('\0') } else { text }.to_owned();
+        let mut values = match value {
+            Some(Value::String(text)) => vec![own(text)],
+            // One that is NULL spoils all.
+            Some(Value::Array(list)) => {
+                let texts: Option<Vec<&str>> = list.iter().map(Value::as_str).collect();
+                texts.unwrap_or_default().into_iter().map(own).collect()
+            }
+            _ => Vec::new(),
+        };
+        values.sort();
+        values.dedup();
+        values
+    }
+}

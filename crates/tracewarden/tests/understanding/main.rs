@@ -1,0 +1,260 @@
+//! What explanations, viewers and previews say is what reading does, in random worlds: policies, traces and users.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+#[path = "../mcp/worlds/made.rs"]
+#[allow(dead_code, reason = "the tests of the tools use more of it")]
+mod made;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use futures::StreamExt as _;
+use serde_json::{Value, json};
+
+use made::{ROLES, World, Worlds};
+use support::Client;
+use support::store::Store;
+
+/// Worlds, unless the environment names a number.
+const WORLDS: usize = 70;
+/// Requests that run at a time: what is not found is answered late on purpose.
+const TOGETHER: usize = 16;
+/// More pages than any of these worlds has.
+const MANY_PAGES: usize = 100;
+/// A role that one user has, who has no other.
+const ALONE: &str = "alone";
+
+/// How much was compared.
+#[derive(Debug, Default)]
+struct Compared {
+    open: usize,
+    closed: usize,
+    viewers: usize,
+    previews: usize,
+    gained: usize,
+    lost: usize,
+    unchanged: usize,
+    named: usize,
+}
+
+/// A user who reads.
+struct Reader {
+    name: String,
+    client: Client,
+}
+
+type Ids = BTreeSet<String>;
+
+fn number(name: &str, otherwise: u64) -> u64 {
+    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_told_of_access_is_what_reading_does() {
+    let seed = number("TRACEWARDEN_TEST_SEED", 20_261_123);
+    let count = number("TRACEWARDEN_TEST_WORLDS", WORLDS as u64) as usize;
+    println!("seed {seed}, {count} worlds");
+    let store = Store::start();
+    let service = store.service_with(&[("TRACEWARDEN_MAX_QUERIES_PER_USER", "unlimited")]);
+    let admin = service.admin().await;
+    made::bind(&store, &admin).await;
+    let nothing = json!({"policies": [{"title": "Nothing", "expression": "false"}]});
+    admin.put(&format!("/roles/{ALONE}"), nothing).await.expect(201);
+    let mut worlds = Worlds::new(seed);
+    let mut readers = Vec::new();
+    for name in ["ada", ALONE] {
+        readers.push(Reader { name: name.to_owned(), client: service.user(&admin, name, &[]).await });
+    }
+    readers.push(Reader { name: "admin".to_owned(), client: admin.clone() });
+
+    let mut compared = Compared::default();
+    for (at, world) in worlds.worlds(&store, count).await.iter().enumerate() {
+        worlds.change_roles(&admin).await;
+        store_role(&admin, ALONE, &[worlds.expression()]).await;
+        for name in ["ada", ALONE] {
+            worlds.change_user(&admin, name).await;
+        }
+        admin.patch(&format!("/users/{ALONE}"), json!({"roles": [ALONE]})).await.expect(200);
+        // Administrators see none by being one.
+        let own = if at % 2 == 0 { json!(["admin", ROLES[at % 4]]) } else { json!(["admin"]) };
+        admin.patch("/users/admin", json!({ "roles": own })).await.expect(200);
+
+        let mut seen = visible(&readers, world).await;
+        explained(&admin, &readers, world, &seen, &mut compared).await;
+        for role in [ALONE, ROLES[(at + 1) % 4]] {
+            let proposal = [worlds.expression(), worlds.expression()];
+            seen = previewed(&admin, &readers, world, role, &proposal, seen, &mut compared).await;
+        }
+    }
+    println!("{compared:?}");
+    let Compared { open, closed, viewers, previews, gained, lost, unchanged, named } = compared;
+    assert_eq!(previews, 2 * count);
+    let least = [open, closed, viewers, gained, lost, unchanged, named].into_iter().min();
+    assert!(least > Some(count / 7), "the worlds are too empty to show anything");
+}
+
+async fn store_role(admin: &Client, role: &str, expressions: &[String]) {
+    let policies: Vec<Value> =
+        expressions.iter().map(|text| json!({"title": "t", "expression": text})).collect();
+    admin.put(&format!("/roles/{role}"), json!({ "policies": policies })).await.expect(200);
+}
+
+/// Ids of all pages, of each reader.
+async fn visible(readers: &[Reader], world: &World) -> BTreeMap<String, Ids> {
+    let mut visible = BTreeMap::new();
+    for reader in readers {
+        visible.insert(reader.name.clone(), listed(&reader.client, world).await);
+    }
+    visible
+}
+
+async fn listed(client: &Client, world: &World) -> Ids {
+    let mut ids = Ids::new();
+    let mut query = json!({"view": "ids", "limit": 3, "from": world.from, "to": world.to});
+    for _ in 0..MANY_PAGES {
+        let page = client.post("/traces/query", query).await.expect(200).body;
+        ids.extend(page["trace_ids"].as_array().unwrap().iter().map(|id| id.as_str().unwrap().to_owned()));
+        match page.get("next_cursor") {
+            None => return ids,
+            Some(cursor) => query = json!({"view": "ids", "limit": 3, "cursor": cursor}),
+        }
+    }
+    panic!("the pages do not end");
+}
+
+/// Each trace is explained to each reader, and to the administrator about each.
+async fn explained(
+    admin: &Client,
+    readers: &[Reader],
+    world: &World,
+    visible: &BTreeMap<String, Ids>,
+    compared: &mut Compared,
+) {
+    let pairs = readers.iter().flat_map(|reader| world.ids.iter().map(move |id| (reader, id)));
+    let told = pairs.map(|(reader, id)| async move {
+        let open = visible[&reader.name].contains(id);
+        let path = path(id);
+        let expected = if open { 200 } else { 404 };
+        reader.client.get(&path).await.expect(expected);
+        let own = reader.client.get(&format!("{path}/explain")).await.expect(expected).body;
+        if open {
+            assert_eq!((&own["visible"], &own["details"]), (&json!(true), &json!(true)), "{own}");
+        }
+        let about = admin.get(&format!("{path}/explain?user={}", reader.name)).await.expect(200).body;
+        assert_eq!(about["visible"], open, "{} {id}: {about}", reader.name);
+        assert_eq!(about["verdict"] == "opened", open, "{about}");
+        let readable = visible["admin"].contains(id);
+        assert_eq!(about["details"], readable, "{about}");
+        for policy in about["policies"].as_array().unwrap() {
+            let spans = policy["spans"].as_array().unwrap().len();
+            let satisfied = policy["satisfied_by"].as_u64().unwrap();
+            assert_eq!(satisfied > 0, policy["outcome"] == "satisfied", "{about}");
+            // Spans that an exporter sent twice are named once.
+            assert!(if readable { (spans > 0) == (satisfied > 0) } else { spans == 0 }, "{about}");
+            assert_eq!(policy.get("nearest").is_some(), readable && satisfied == 0, "{about}");
+            assert!(readable || policy.get("decided_by").is_none(), "{about}");
+        }
+        open
+    });
+    let told: Vec<_> = told.collect();
+    let told: Vec<bool> = futures::stream::iter(told).buffer_unordered(TOGETHER).collect().await;
+    let open = told.iter().filter(|open| **open).count();
+    compared.open += open;
+    compared.closed += told.len() - open;
+    for id in &world.ids {
+        let viewers = admin.get(&format!("{}/viewers", path(id))).await.expect(200).body;
+        let names: Vec<&str> = viewers["viewers"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|viewer| viewer["username"].as_str().unwrap())
+            .collect();
+        let expected: Vec<&str> =
+            visible.iter().filter(|(_, ids)| ids.contains(id)).map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names, expected, "{id}: {viewers}");
+        assert_eq!((&viewers["users"], &viewers["total_users"]), (&json!(3), &json!(3)));
+        compared.viewers += names.len();
+    }
+}
+
+/// What a preview says, and what storing the role then does; what is visible after that.
+async fn previewed(
+    admin: &Client,
+    readers: &[Reader],
+    world: &World,
+    role: &str,
+    proposal: &[String],
+    before: BTreeMap<String, Ids>,
+    compared: &mut Compared,
+) -> BTreeMap<String, Ids> {
+    let policies: Vec<Value> =
+        proposal.iter().map(|text| json!({"title": "t", "expression": text})).collect();
+    let body = json!({"role": role, "policies": policies, "from": world.from, "to": world.to, "seconds": 30});
+    let told = admin.post("/policies/preview", body).await.expect(200).body;
+    assert_eq!(
+        (&told["sampled"], &told["fraction"], &told["among"]),
+        (&json!(false), &json!(1.0), &json!("all")),
+        "{told}"
+    );
+    store_role(admin, role, proposal).await;
+    let after = visible(readers, world).await;
+    let readable = &before["admin"];
+
+    let detail = admin.get(&format!("/roles/{role}")).await.expect(200).body;
+    let members: BTreeSet<&str> =
+        detail["members"].as_array().unwrap().iter().map(|name| name.as_str().unwrap()).collect();
+    let users = told["users"].as_array().unwrap();
+    assert_eq!(users.iter().map(|user| user["username"].as_str().unwrap()).collect::<BTreeSet<_>>(), members);
+    assert_eq!((&told["members"], &told["members_compared"]), (&json!(members.len()), &json!(members.len())));
+    for user in users {
+        let name = user["username"].as_str().unwrap();
+        same(user, &before[name], &after[name], readable, compared);
+    }
+    if role == ALONE {
+        same(&told["traces"], &before[ALONE], &after[ALONE], readable, compared);
+    }
+    for (name, ids) in before.iter().filter(|(name, _)| !members.contains(name.as_str())) {
+        assert_eq!(ids, &after[name], "who does not have the role loses and gains nothing");
+    }
+    compared.previews += 1;
+    after
+}
+
+fn same(told: &Value, before: &Ids, after: &Ids, readable: &Ids, compared: &mut Compared) {
+    let (gained, lost): (Ids, Ids) = (after - before, before - after);
+    let unchanged = (before & after).len();
+    assert_eq!(
+        (&told["gained"], &told["lost"], &told["unchanged"]),
+        (&json!(gained.len()), &json!(lost.len()), &json!(unchanged)),
+        "{told}"
+    );
+    for (list, ids) in [("gained_ids", &gained), ("lost_ids", &lost)] {
+        let named: Ids =
+            told[list].as_array().unwrap().iter().map(|id| id.as_str().unwrap().to_owned()).collect();
+        assert_eq!(named, ids & readable, "{told}");
+        compared.named += named.len();
+    }
+    compared.gained += gained.len();
+    compared.lost += lost.len();
+    compared.unchanged += unchanged;
+}
+
+/// An id in a path: those of other systems hold any characters.
+fn path(id: &str) -> String {
+    let escaped: String = id
+        .bytes()
+        .map(|byte| match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' => char::from(byte).to_string(),
+            other => format!("%{other:02X}"),
+        })
+        .collect();
+    format!("/traces/{escaped}")
+}
