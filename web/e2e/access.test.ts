@@ -4,7 +4,8 @@ import type { Page } from "playwright-core";
 import { beforeAll, describe, expect, test } from "vitest";
 import { type Visitor, visitor } from "./browser";
 import { environment } from "./environment";
-import { at, logIn, quiet, shown, submitLogIn } from "./pages";
+import { CLIENT, callTool, type McpServer } from "./mcp";
+import { at, clipboard, copiedCall, listed, logIn, quiet, shown, submitLogIn } from "./pages";
 import { administrator, EVERYTHING, ensureSetUp, person, READER } from "./service";
 import type { Session } from "./session";
 import { MISSING } from "./views";
@@ -103,6 +104,7 @@ describe("a session", () => {
 describe("an API key", () => {
   let visit: Visitor;
   let token = "";
+  let server: McpServer;
 
   beforeAll(async () => {
     visit = await visitor("with keys");
@@ -135,12 +137,53 @@ describe("an API key", () => {
     await page.getByRole("dialog").getByRole("button", { name: "Create key" }).click();
     await shown(page.getByRole("dialog", { name: "The key was created" }));
     await page.getByRole("button", { name: "Copy token" }).click();
-    token = await page.evaluate(() => navigator.clipboard.readText());
+    token = await clipboard(page);
     expect(token).toMatch(/^twk_\w+$/);
     const { status, body } = await curl();
     expect(status).toBe(200);
     const owner = await ids(await person(admin, PARTLY, [PARTLY_ROLE]));
     expect((JSON.parse(body) as { trace_ids: string[] }).trace_ids).toEqual(owner);
+  });
+
+  test("comes with the configuration of MCP clients", async () => {
+    const { page } = visit;
+    await page.getByRole("button", { name: "Copy the configuration" }).click();
+    await expect.poll(() => clipboard(page)).toContain("mcpServers");
+    const authorization = `Bearer ${token}`;
+    const { mcpServers } = JSON.parse(await clipboard(page)) as { mcpServers: { tracewarden: McpServer } };
+    server = mcpServers.tracewarden;
+    expect(mcpServers).toEqual({
+      tracewarden: { type: "http", url: `${service}/mcp`, headers: { Authorization: authorization } },
+    });
+    await page.getByRole("button", { name: "Copy the Claude Code command" }).click();
+    await expect
+      .poll(() => clipboard(page))
+      .toBe(
+        `claude mcp add --transport http tracewarden ${service}/mcp --header "Authorization: ${authorization}"`,
+      );
+  });
+
+  test("answers an agent's call, copied from a search, with the traces of that search", async () => {
+    // Beside the page that still shows the key.
+    const page = await visit.context.newPage();
+    await page.goto(at("/search?last=24h"));
+    await quiet(page);
+    const call = await copiedCall(page);
+    const { traces } = await callTool<{ traces: { trace_id: string }[] }>(server, call);
+    const called = traces.map(({ trace_id }) => trace_id);
+    expect(called.length).toBeGreaterThan(1);
+    expect((await listed(page)).slice(0, called.length)).toEqual(called);
+
+    await page.goto(at(`/trace/${open}`));
+    await quiet(page);
+    await page.getByRole("button", { name: "MCP call" }).click();
+    await expect.poll(() => clipboard(page)).toContain("svc_get_trace");
+    const opened = await callTool(server, JSON.parse(await clipboard(page)));
+    expect(JSON.stringify(opened)).toContain(open);
+    // The key is its owner's, who may not see this one.
+    const other = { name: "svc_get_trace", arguments: { trace_id: closed } };
+    await expect(callTool(server, other)).rejects.toThrow("not_found");
+    await page.close();
   });
 
   test("shows its token this once", async () => {
@@ -164,6 +207,8 @@ describe("an API key", () => {
       .click();
     await expect.poll(() => page.getByRole("dialog").count()).toBe(0);
     expect((await curl()).status).toBe(401);
+    const call = { name: "svc_filter_schema", arguments: {} };
+    await expect(callTool(server, call)).rejects.toThrow(": 401 ");
   });
 });
 
@@ -237,6 +282,23 @@ describe("the audit", () => {
     await page.goto(at(`/audit?action=traces.query&actor=${PARTLY}&from=24h`));
     await quiet(page);
     await shown(page.getByRole("row").filter({ hasText: /by API key/i }));
+  });
+
+  test("names the tool and the client of what an agent read", async () => {
+    const { page } = await visitor("auditing an agent");
+    await logIn(page, "admin");
+    await page.goto(at(`/audit?action=traces.query&actor=${PARTLY}&from=24h`));
+    await quiet(page);
+    const client = `${CLIENT.name} ${CLIENT.version}`;
+    const row = page.getByRole("row").filter({ hasText: `by MCP, ${client}` });
+    await shown(row.filter({ hasText: "svc_query_traces" }));
+    await row
+      .first()
+      .getByRole("button", { name: /open the record/ })
+      .click();
+    const record = page.getByRole("table", { name: "The record" });
+    await shown(record.getByRole("row", { name: "MCP tool svc_query_traces" }));
+    await shown(record.getByRole("row", { name: `MCP client ${client}` }));
   });
 
   test("opens a record with its details, at an address of its own", async () => {

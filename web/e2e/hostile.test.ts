@@ -63,6 +63,17 @@ describe("a trace whose texts want to be more than text", () => {
     expect(bare).toBe(false);
   });
 
+  test("says what opened it without more", async () => {
+    const { page } = visit;
+    await page.goto(at(`/trace/${traceHostile}?why=own`));
+    await quiet(page);
+    const panel = page.getByRole("region", { name: "Why do I see this?" });
+    expect(await panel.getByRole("listitem").count()).toBeGreaterThan(3);
+    await nothingHappened();
+    await page.getByRole("button", { name: "Close the explanation" }).click();
+    await expect.poll(() => panel.count()).toBe(0);
+  });
+
   test("lets itself be looked at span by span", { timeout: 240_000 }, async () => {
     const { page } = visit;
     await grid().focus();

@@ -1,4 +1,5 @@
 import type { Locator, Page, Request } from "playwright-core";
+import type { ToolCall } from "./mcp";
 import { OWN_PASSWORD } from "./session";
 
 /** The path of a page of the application. */
@@ -18,6 +19,31 @@ export async function logIn(page: Page, username: string, password = OWN_PASSWOR
   await page.waitForURL("**/ui/search**");
   await quiet(page);
 }
+
+/** What was copied last. */
+export const clipboard = (page: Page): Promise<string> => page.evaluate(() => navigator.clipboard.readText());
+
+/** Copies the search that is shown as the call of a tool, and reads what was copied. */
+export async function copiedCall(page: Page): Promise<ToolCall> {
+  await page.evaluate(() => navigator.clipboard.writeText(""));
+  await page.getByRole("button", { name: "Copy as" }).click();
+  await page.getByRole("menuitem", { name: /^MCP call/ }).click();
+  // The menu says nothing when it is done, and then is gone.
+  await page.waitForFunction(async () => (await navigator.clipboard.readText()) !== "");
+  return JSON.parse(await clipboard(page)) as ToolCall;
+}
+
+/** The ids of the traces that a search shows, in their order. */
+export const listed = (page: Page): Promise<string[]> =>
+  page
+    .getByRole("table", { name: "Traces found" })
+    .getByRole("row")
+    .getByRole("link")
+    .evaluateAll((links) =>
+      links
+        .map((link) => /\/trace\/([^?]+)/.exec(link.getAttribute("href") ?? "")?.[1] ?? "")
+        .filter(Boolean),
+    );
 
 export const shown = (locator: Locator, timeout = 15_000): Promise<void> =>
   locator.first().waitFor({ timeout });

@@ -1,6 +1,6 @@
 import { beforeAll, describe, expect, test } from "vitest";
 import { type Visitor, visitor } from "./browser";
-import { at, logIn, quiet, shown } from "./pages";
+import { at, copiedCall, listed, logIn, quiet, shown } from "./pages";
 import { EVERYTHING, ensureSetUp, person, READER } from "./service";
 import { OWN_PASSWORD, type Session } from "./session";
 
@@ -44,18 +44,6 @@ async function add(condition: string): Promise<void> {
   await quiet(visit.page);
 }
 
-/** The ids of the traces that the page shows, in their order. */
-const listed = (): Promise<string[]> =>
-  visit.page
-    .getByRole("table", { name: "Traces found" })
-    .getByRole("row")
-    .getByRole("link")
-    .evaluateAll((links) =>
-      links
-        .map((link) => /\/trace\/([^?]+)/.exec(link.getAttribute("href") ?? "")?.[1] ?? "")
-        .filter(Boolean),
-    );
-
 /** What the API answers, in its order. */
 async function answered(conditions: unknown[], session = reader): Promise<string[]> {
   const { traces } = await session.call<{ traces: { trace_id: string }[] }>("POST", "/traces/query", {
@@ -71,7 +59,7 @@ async function answered(conditions: unknown[], session = reader): Promise<string
 async function agrees(conditions: unknown[]): Promise<void> {
   const all = await answered(conditions);
   expect(all.length).toBeGreaterThan(0);
-  const shown = await listed();
+  const shown = await listed(visit.page);
   expect(shown.length).toBeGreaterThanOrEqual(Math.min(all.length, 20));
   expect(shown).toEqual(all.slice(0, shown.length));
 }
@@ -143,7 +131,7 @@ describe("a search", () => {
   test("is in the address: somebody else finds the same with the link", async () => {
     await open();
     await add(`ServiceName = ${services[0]}`);
-    const found = await listed();
+    const found = await listed(visit.page);
     const other = await visitor("with the link");
     await other.page.goto(visit.page.url());
     await other.page.getByLabel("User name", { exact: true }).fill(READER);
@@ -154,6 +142,23 @@ describe("a search", () => {
     const links = other.page.getByRole("table", { name: "Traces found" }).getByRole("row").getByRole("link");
     expect(await links.count()).toBe(found.length);
     await other.context.close();
+  });
+
+  test("is copied as the call of a tool that asks the same", async () => {
+    await open();
+    await add(`ServiceName = ${services[0]}`);
+    const conditions = [{ name: "ServiceName", op: "eq", value: services[0] }];
+    expect(await copiedCall(visit.page)).toEqual({
+      name: "svc_query_traces",
+      arguments: { conditions, from: iso(FROM), to: iso(TO) },
+    });
+    // Back from now stays so: whoever calls it later asks for what is new then.
+    await visit.page.goto(at("/search?last=24h"));
+    await quiet(visit.page);
+    expect(await copiedCall(visit.page)).toEqual({
+      name: "svc_query_traces",
+      arguments: { conditions: [], last: "1d" },
+    });
   });
 
   test("that cannot be read says why, and keeps what was typed", async () => {

@@ -5,7 +5,7 @@ import type { Page } from "playwright-core";
 import { beforeAll, describe, expect, test } from "vitest";
 import { type Visitor, visitor } from "./browser";
 import { environment } from "./environment";
-import { at, logIn, quiet, shown } from "./pages";
+import { at, clipboard, logIn, quiet, shown } from "./pages";
 import { EVERYTHING, ensureSetUp, person, READER } from "./service";
 import type { Session } from "./session";
 
@@ -204,6 +204,19 @@ describe("other views", () => {
     await shown(operations);
     const names = new Set(spans.map(({ ServiceName, SpanName }) => `${ServiceName} ${SpanName}`));
     expect(await operations.getByRole("row").count()).toBe(names.size + 1);
+  });
+});
+
+describe("copies", () => {
+  test("the call of a tool that opens the same trace", async () => {
+    await open();
+    const { page } = visit;
+    await page.getByRole("button", { name: "MCP call" }).click();
+    await expect.poll(() => clipboard(page)).toContain("svc_get_trace");
+    expect(JSON.parse(await clipboard(page))).toEqual({
+      name: "svc_get_trace",
+      arguments: { trace_id: id },
+    });
   });
 });
 

@@ -70,6 +70,15 @@ export const VIEWS: readonly View[] = [
       await shown(page.getByRole("alert"));
     },
   },
+  {
+    name: "search-copy",
+    who: "reader",
+    path: () => "/search",
+    act: async (page) => {
+      await page.getByRole("button", { name: "Copy as" }).click();
+      await shown(page.getByRole("menu"));
+    },
+  },
   { name: "search-nothing-visible", who: "admin", path: () => "/search" },
   { name: "search-previewing", who: "previewing", path: () => "/search" },
   {
@@ -97,7 +106,31 @@ export const VIEWS: readonly View[] = [
   { name: "trace-flame", who: "reader", path: ({ trace }) => `/trace/${trace}?view=flame` },
   { name: "trace-groups", who: "reader", path: ({ trace }) => `/trace/${trace}?view=groups` },
   { name: "trace-found", who: "reader", path: ({ trace }) => `/trace/${trace}?find=error` },
+  {
+    name: "trace-why",
+    who: "reader",
+    path: ({ trace }) => `/trace/${trace}?why=own`,
+    act: (page) => shown(page.getByText("Sees this trace", { exact: true })),
+  },
+  {
+    name: "trace-why-user",
+    who: "previewing",
+    path: ({ trace, user }) => `/trace/${trace}?why=user&user=${encodeURIComponent(user)}`,
+    act: (page) => shown(page.locator("mark")),
+  },
+  {
+    name: "trace-viewers",
+    who: "previewing",
+    path: ({ trace }) => `/trace/${trace}?why=viewers`,
+    act: (page) => shown(page.getByRole("list", { name: "Users who can see this trace" })),
+  },
   { name: "trace-missing", who: "reader", path: () => `/trace/${MISSING}` },
+  {
+    name: "trace-not-seen",
+    who: "admin",
+    path: ({ trace, user }) => `/trace/${trace}?why=user&user=${encodeURIComponent(user)}`,
+    act: (page) => shown(page.getByText("In counts only")),
+  },
   { name: "source", who: "admin", path: () => "/source" },
   { name: "source-binding", who: "admin", path: () => "/source?tab=binding" },
   { name: "source-speed", who: "admin", path: () => "/source?tab=speed" },
@@ -120,6 +153,61 @@ export const VIEWS: readonly View[] = [
       await page.getByRole("textbox", { name: "Expression" }).click();
       await page.keyboard.insertText('ServiceNam == "checkout" && user.attributes.team != "billing"');
       await shown(page.getByRole("button", { name: /^1:1, error/ }));
+    },
+  },
+  {
+    name: "role-review",
+    who: "admin",
+    path: ({ role }) => `/roles/${encodeURIComponent(role)}`,
+    act: async (page) => {
+      await page.getByRole("textbox", { name: "Expression" }).first().click();
+      await page.keyboard.press("ControlOrMeta+a");
+      await page.keyboard.insertText('StatusCode == "Error"');
+      await shown(page.getByRole("status").filter({ hasText: /^Valid/ }));
+      await page.getByRole("button", { name: "Review and save" }).click();
+      await shown(page.getByRole("heading", { name: "By this role alone" }));
+    },
+  },
+  {
+    name: "role-delete",
+    who: "admin",
+    path: ({ role }) => `/roles/${encodeURIComponent(role)}`,
+    act: async (page) => {
+      await page.getByRole("button", { name: "Delete role" }).click();
+      await shown(page.getByRole("heading", { name: "By this role alone" }));
+    },
+  },
+  {
+    name: "role-sharing",
+    who: "admin",
+    path: ({ role }) => `/roles/${encodeURIComponent(role)}`,
+    act: async (page) => {
+      const section = page.getByRole("region", { name: "Seen by sharing" });
+      await section.getByText("24 h", { exact: true }).click();
+      await section.getByRole("button", { name: "Count", exact: true }).click();
+      await shown(section.getByText("Counting read"));
+    },
+  },
+  { name: "history", who: "admin", path: () => "/history" },
+  { name: "history-change", who: "admin", path: () => "/history/2" },
+  {
+    name: "history-restore",
+    who: "admin",
+    path: () => "/history/2",
+    act: async (page) => {
+      await page.getByRole("button", { name: "Restore this state" }).click();
+      await shown(page.getByRole("heading", { name: "Differences" }));
+    },
+  },
+  {
+    name: "history-apply",
+    who: "admin",
+    path: () => "/history/apply",
+    act: async (page) => {
+      const file = "binding: null\nfields: []\nroles: []\n";
+      await page.getByRole("textbox", { name: "Text of the file" }).fill(file);
+      await page.getByRole("button", { name: "Compare with what is in force" }).click();
+      await shown(page.getByRole("heading", { name: "Differences" }));
     },
   },
   { name: "users", who: "admin", path: () => "/users" },
@@ -172,6 +260,27 @@ export const VIEWS: readonly View[] = [
     act: async (page) => {
       await page.getByRole("button", { name: "Create API key" }).click();
       await shown(page.getByRole("dialog"));
+    },
+  },
+  {
+    name: "account-key-tools",
+    who: "reader",
+    path: () => "/account",
+    act: async (page) => {
+      await page.getByRole("button", { name: "Create API key" }).click();
+      await page.getByRole("switch", { name: "Restrict it to some tools" }).click();
+      await shown(page.getByRole("group", { name: "Tools" }));
+    },
+  },
+  {
+    name: "account-key-made",
+    who: "reader",
+    path: () => "/account",
+    act: async (page) => {
+      await page.getByRole("button", { name: "Create API key" }).click();
+      await page.getByRole("textbox", { name: "Name" }).fill("agent");
+      await page.getByRole("button", { name: "Create key" }).click();
+      await shown(page.getByRole("dialog", { name: "The key was created" }));
     },
   },
   {

@@ -133,6 +133,24 @@ const user = createRoute({
   component: lazyRouteComponent(() => import("./pages/users/UserPage"), "UserPage"),
 });
 
+const history = createRoute({
+  getParentRoute: () => app,
+  path: "/history",
+  component: lazyRouteComponent(() => import("./pages/history/HistoryPage"), "HistoryPage"),
+});
+
+const change = createRoute({
+  getParentRoute: () => app,
+  path: "/history/$change",
+  component: lazyRouteComponent(() => import("./pages/history/ChangePage"), "ChangePage"),
+});
+
+const applyModel = createRoute({
+  getParentRoute: () => app,
+  path: "/history/apply",
+  component: lazyRouteComponent(() => import("./pages/history/ApplyPage"), "ApplyPage"),
+});
+
 const audit = createRoute({
   getParentRoute: () => app,
   path: "/audit",
@@ -158,6 +176,9 @@ const pages = [
   newRole,
   users,
   user,
+  history,
+  change,
+  applyModel,
   audit,
   account,
 ];

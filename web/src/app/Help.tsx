@@ -28,6 +28,7 @@ const KEYS: [string, [string, string][]][] = [
       ["← →", "collapses and expands; once more goes to the parent or first child"],
       ["Enter", "opens the span's details"],
       ["e E", "next, previous error"],
+      ["w", "why the trace is shown to you"],
       ["n N", "next, previous match of the text looked for"],
       ["Home End, PageUp PageDown", "far"],
       ["c x", "collapses one level more, one level less"],

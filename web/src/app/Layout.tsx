@@ -16,6 +16,7 @@ import {
   IconChevronDown,
   IconClipboardList,
   IconDatabase,
+  IconHistory,
   IconLogout,
   IconSearch,
   IconShieldLock,
@@ -40,6 +41,7 @@ const PAGES = [
   { to: "/source", label: "Trace source", icon: IconDatabase, admin: true },
   { to: "/roles", label: "Roles", icon: IconShieldLock, admin: true },
   { to: "/users", label: "Users", icon: IconUsers, admin: true },
+  { to: "/history", label: "History", icon: IconHistory, admin: true },
   { to: "/audit", label: "Audit", icon: IconClipboardList, admin: true },
 ] as const;
 

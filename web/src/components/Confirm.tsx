@@ -1,6 +1,7 @@
 import { Button, Group, Modal, Text, TextInput } from "@mantine/core";
 import { useDisclosure } from "@mantine/hooks";
 import { type KeyboardEvent, type ReactNode, useState } from "react";
+import classes from "./dialog.module.css";
 import { ErrorNotice } from "./ErrorNotice";
 
 /** A button for what cannot be taken back: says what will happen, and asks once more. */
@@ -13,6 +14,7 @@ export function Confirm({
   quiet = false,
   of,
   typed,
+  wide = false,
 }: {
   label: string;
   title: string;
@@ -25,6 +27,8 @@ export function Confirm({
   of?: string;
   /** A name to be typed before the button works, for what destroys most. */
   typed?: string;
+  /** For a question with more than a few sentences. */
+  wide?: boolean;
 }) {
   const [opened, { open, close }] = useDisclosure();
   const [state, setState] = useState<{ busy: boolean; error: unknown }>({ busy: false, error: null });
@@ -61,7 +65,7 @@ export function Confirm({
       >
         {label}
       </Button>
-      <Modal opened={opened} onClose={close} title={title} centered>
+      <Modal opened={opened} onClose={close} title={title} centered size={wide ? "xl" : "md"}>
         <Text component="div" size="sm" mb="md">
           {children}
         </Text>
@@ -82,11 +86,22 @@ export function Confirm({
           />
         )}
         {state.error !== null && <ErrorNotice error={state.error} />}
-        <Group justify="flex-end" mt="md" onKeyDownCapture={withoutRepeat}>
+        <Group
+          justify="flex-end"
+          mt="md"
+          className={wide ? (classes.buttons ?? "") : ""}
+          onKeyDownCapture={withoutRepeat}
+        >
           <Button variant="default" onClick={close} data-autofocus={typed === undefined || undefined}>
             Cancel
           </Button>
-          <Button color={color} loading={state.busy} onClick={act} disabled={!ready}>
+          {/* The theme's red is too light for white letters. */}
+          <Button
+            color={color === "red" ? "red.9" : color}
+            loading={state.busy}
+            onClick={act}
+            disabled={!ready}
+          >
             {label}
           </Button>
         </Group>

@@ -18,3 +18,11 @@ export function parseJson(text: string): unknown {
 export function writeJson(value: unknown, indent = 2): string {
   return stringify(value, null, indent) ?? "null";
 }
+
+/** JSON in ASCII alone, on one line: text from spans must not do elsewhere what cannot be seen, as in a terminal. */
+export function plainJson(value: unknown): string {
+  return writeJson(value, 0).replace(
+    /[^\x20-\x7e]/g,
+    (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`,
+  );
+}

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { formatDuration, parseDuration } from "./duration";
-import { LosslessNumber, parseJson, writeJson } from "./json";
+import { LosslessNumber, parseJson, plainJson, writeJson } from "./json";
 import { formatInstant, nanosBetween, parseInstant } from "./time";
 import { visible } from "./visible";
 
@@ -55,6 +55,12 @@ describe("JSON", () => {
     expect(JSON.parse(writeJson(value))).toEqual(JSON.parse(writeJson(value)));
     expect(writeJson(value, 0)).toBe(
       '{"a":9223372036854775807,"b":[-9223372036854775808],"c":"12345678901234567890","d":1.5}',
+    );
+  });
+
+  it("shows what would not be seen, and keeps large integers", () => {
+    expect(plainJson(["\u202ea\u001b[31m😀", new LosslessNumber("9223372036854775807")])).toBe(
+      '["\\u202ea\\u001b[31m\\ud83d\\ude00",9223372036854775807]',
     );
   });
 });

@@ -3,22 +3,13 @@ import { useMutation } from "@tanstack/react-query";
 import { useMemo, useState } from "react";
 import { type Api, ApiError, api, ask } from "../../api/client";
 import { queryClient } from "../../api/queries";
-import { Copy } from "../../components/Copy";
 import { ErrorNotice } from "../../components/ErrorNotice";
-import { Secret } from "../../components/Secret";
 import { PolicyEditor } from "../../editor/PolicyEditor";
 import { refusals } from "../../editor/remarks";
-import { curlLine } from "./curl";
 import { EXPIRIES, type Expiry, expiryOf } from "./expiry";
+import { NewToken } from "./NewToken";
 import { myKeysQuery } from "./queries";
-
-/** The tools that agents get, by the names that keys are stored with. */
-const TOOLS = [
-  { name: "svc_query_traces", about: "search traces" },
-  { name: "svc_get_trace", about: "open one trace" },
-  { name: "svc_filter_schema", about: "list the fields of filters" },
-  { name: "svc_field_values", about: "list values of a field" },
-];
+import { TOOLS } from "./tools";
 
 const NONE: readonly Api["Diagnostic"][] = [];
 
@@ -178,6 +169,7 @@ function KeyForm({
         {toolsOnly && (
           <Checkbox.Group
             label="Tools"
+            description="For REST and MCP alike, where nothing else is said."
             value={tools}
             onChange={setTools}
             error={noTools ? "Choose one at least, or switch this restriction off" : null}
@@ -190,6 +182,7 @@ function KeyForm({
                   label={
                     <>
                       <Code>{tool.name}</Code> {tool.about}
+                      {!tool.rest && " (MCP only)"}
                     </>
                   }
                 />
@@ -213,37 +206,5 @@ function KeyForm({
         </Group>
       </Stack>
     </form>
-  );
-}
-
-function NewToken({ made, onDone }: { made: Api["CreatedApiKey"]; onDone: () => void }) {
-  const line = curlLine(window.location.origin, made.tools);
-  return (
-    <Stack gap="md">
-      <Secret value={made.token} what="token">
-        Keep it where secrets are kept. If it is lost, or seen by somebody else, revoke the key and create
-        another.
-      </Secret>
-      <div>
-        <Group justify="space-between" mb={4}>
-          <Text size="sm" fw={600}>
-            Try it
-          </Text>
-          <Copy value={line} what="command" label="Copy the command" />
-        </Group>
-        <Code block tabIndex={0} style={{ whiteSpace: "pre-wrap", overflowWrap: "anywhere" }}>
-          {line}
-        </Code>
-        <Text size="xs" c="var(--tw-quiet)" mt={4}>
-          It takes the token from the variable TRACEWARDEN_API_KEY, so that it does not stay in the shell’s
-          history. To set it, run <Code>read -rs TRACEWARDEN_API_KEY</Code>, paste the token and press Enter.
-        </Text>
-      </div>
-      <Group justify="flex-end">
-        <Button onClick={onDone} data-autofocus>
-          Done
-        </Button>
-      </Group>
-    </Stack>
   );
 }

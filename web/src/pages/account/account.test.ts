@@ -1,6 +1,9 @@
+import { execFileSync } from "node:child_process";
 import { describe, expect, it } from "vitest";
+import { claudeCommand, clientConfiguration } from "../../api/mcp";
 import { curlLine } from "./curl";
 import { expiryOf } from "./expiry";
+import { servesMcp, TOOLS } from "./tools";
 
 describe("when a key expires", () => {
   const now = new Date(2026, 10, 22, 12);
@@ -24,5 +27,44 @@ describe("the line to try a key", () => {
     expect(curlLine("https://t.example", ["svc_get_trace"])).toBe(
       `curl -sS 'https://t.example/me' -H "Authorization: Bearer $TRACEWARDEN_API_KEY"`,
     );
+  });
+});
+
+describe("the configuration of MCP clients", () => {
+  const origin = "https://t.example:8443";
+
+  it("names the place and holds the token", () => {
+    expect(JSON.parse(clientConfiguration(origin, "twk_secret"))).toEqual({
+      mcpServers: {
+        tracewarden: {
+          type: "http",
+          url: "https://t.example:8443/mcp",
+          headers: { Authorization: "Bearer twk_secret" },
+        },
+      },
+    });
+  });
+
+  it("is a command whose words arrive as they are", () => {
+    for (const of of [origin, "http://[::1]:8080", "http://$(echo harm).example", "http://a'b"]) {
+      const script = `claude() { printf '%s\\n' "$@"; }\n${claudeCommand(of, "twk_secret")}`;
+      expect(execFileSync("sh", ["-c", script]).toString().trim().split("\n")).toEqual([
+        ...["mcp", "add", "--transport", "http", "tracewarden", `${of}/mcp`],
+        ...["--header", "Authorization: Bearer twk_secret"],
+      ]);
+    }
+    // As it is documented, and for shells that know no single quotes.
+    expect(claudeCommand(origin, "twk_secret")).toBe(
+      'claude mcp add --transport http tracewarden https://t.example:8443/mcp --header "Authorization: Bearer twk_secret"',
+    );
+  });
+
+  it("is of use to a key with any tool", () => {
+    expect(servesMcp(null)).toBe(true);
+    for (const { name } of TOOLS) {
+      expect([name, servesMcp([name])]).toEqual([name, true]);
+    }
+    expect(servesMcp([])).toBe(false);
+    expect(servesMcp(["of_a_later_version"])).toBe(false);
   });
 });

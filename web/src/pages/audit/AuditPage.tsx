@@ -20,7 +20,7 @@ import { type Change, Filters } from "./Filters";
 import { OutcomeBadge } from "./OutcomeBadge";
 import { auditQuery, pruningQuery } from "./queries";
 import { RecordPanel } from "./RecordPanel";
-import { actorName, inShort, prunedBefore, viaLabel } from "./record";
+import { actorName, inShort, prunedBefore, toolCallOf, viaLabel } from "./record";
 import type { AuditUrl } from "./url";
 
 const route = getRouteApi("/app/audit");
@@ -211,6 +211,7 @@ function Records({
 
 function Row({ record, open, onOpen }: { record: AuditRecord; open: boolean; onOpen: (id: string) => void }) {
   const short = inShort(record);
+  const client = toolCallOf(record)?.client ?? null;
   const row = useRef<HTMLTableRowElement>(null);
   useEffect(() => {
     if (open) {
@@ -248,6 +249,11 @@ function Row({ record, open, onOpen }: { record: AuditRecord; open: boolean; onO
         {record.actor.via !== "session" && record.actor.via !== "service" && (
           <Text size="xs" c="var(--tw-quiet)">
             by {viaLabel(record.actor.via)}
+            {client !== null && (
+              <>
+                , <Visible text={client} most={40} />
+              </>
+            )}
           </Text>
         )}
       </Table.Td>

@@ -24,7 +24,7 @@ import { actionLabel } from "./actions";
 import classes from "./audit.module.css";
 import { around, only } from "./filter";
 import { OutcomeBadge } from "./OutcomeBadge";
-import { actorFilter, actorName, viaLabel } from "./record";
+import { actorFilter, actorName, toolCallOf, viaLabel } from "./record";
 
 type AuditRecord = Api["AuditRecord"];
 
@@ -124,6 +124,25 @@ function Step({
   );
 }
 
+const ABOUT_ONE_TRACE: ReadonlySet<string> = new Set(["traces.get", "traces.explain", "traces.viewers"]);
+
+const ABOUT_A_ROLE: ReadonlySet<string> = new Set([
+  "role.put",
+  "role.delete",
+  "policy.preview",
+  "policy.overshare",
+]);
+
+/** What makes a change in the history of the access model. */
+const IN_HISTORY: ReadonlySet<string> = new Set([
+  "role.put",
+  "role.delete",
+  "schema.put_binding",
+  "schema.put_fields",
+  "model.import",
+  "model.restore",
+]);
+
 /** Where one goes from a record. */
 function Links({ record }: { record: AuditRecord }) {
   const router = useRouter();
@@ -164,12 +183,17 @@ function Links({ record }: { record: AuditRecord }) {
           The changed user’s page
         </ButtonLink>
       )}
-      {target !== null && action.startsWith("role.") && (
+      {target !== null && ABOUT_A_ROLE.has(action) && (
         <ButtonLink size="xs" variant="default" to="/roles/$name" params={{ name: target }}>
           The role’s page
         </ButtonLink>
       )}
-      {target !== null && action === "traces.get" && (
+      {IN_HISTORY.has(action) && record.outcome === "success" && (
+        <ButtonLink size="xs" variant="default" to="/history">
+          History of the model
+        </ButtonLink>
+      )}
+      {target !== null && ABOUT_ONE_TRACE.has(action) && (
         <ButtonLink size="xs" variant="default" to="/trace/$traceId" params={{ traceId: target }}>
           The trace
         </ButtonLink>
@@ -181,6 +205,7 @@ function Links({ record }: { record: AuditRecord }) {
 
 function Members({ record }: { record: AuditRecord }) {
   const { actor } = record;
+  const call = toolCallOf(record);
   return (
     <Table verticalSpacing={4} layout="fixed" aria-label="The record">
       <Table.Tbody>
@@ -205,6 +230,16 @@ function Members({ record }: { record: AuditRecord }) {
           {actor.id}
         </Member>
         <Member name="Via">{viaLabel(actor.via)}</Member>
+        {call !== null && (
+          <>
+            <Member name="MCP tool">
+              {call.tool === null ? null : <Visible text={call.tool} most={100} />}
+            </Member>
+            <Member name="MCP client">
+              {call.client === null ? null : <Visible text={call.client} most={300} />}
+            </Member>
+          </>
+        )}
         <Member name="Session or key" copy={actor.credential_id}>
           {actor.credential_id}
         </Member>

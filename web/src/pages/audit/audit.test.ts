@@ -3,7 +3,7 @@ import type { Api } from "../../api/client";
 import { actionChoices, actionLabel } from "./actions";
 import { Collection, csvCell, Writer } from "./export";
 import { around, filterOf, only } from "./filter";
-import { inShort, prunedBefore } from "./record";
+import { inShort, prunedBefore, toolCallOf } from "./record";
 import { auditOfUrl } from "./url";
 
 function record(part: Partial<Api["AuditRecord"]> = {}): Api["AuditRecord"] {
@@ -137,6 +137,25 @@ describe("a record in short", () => {
     expect(inShort(record({ action: "user.delete", detail: detail({ code: "last_admin" }) }))).toBe(
       "last_admin",
     );
+  });
+
+  it("says by which tool, and what the client calls itself", () => {
+    const mcp = { tool: "svc_query_traces", arguments: { last: "1h" }, client: "editor 1.2" };
+    const called = record({ detail: detail({ traces: 3, spans: 0, mcp }) });
+    expect(inShort(called)).toBe("svc_query_traces, 3 traces");
+    expect(toolCallOf(called)).toEqual({ tool: "svc_query_traces", client: "editor 1.2" });
+  });
+
+  it("does without a client that says nothing, and with what is no call", () => {
+    const called = (mcp: unknown) => toolCallOf(record({ detail: detail({ mcp }) }));
+    expect(called({ tool: "svc_filter_schema", arguments: {}, client: null })).toEqual({
+      tool: "svc_filter_schema",
+      client: null,
+    });
+    // As records have it whose arguments were too large to be kept.
+    expect(called({ omitted_bytes: 70_000, sha256: "c0ffee" })).toEqual({ tool: null, client: null });
+    expect(toolCallOf(record())).toBeNull();
+    expect(inShort(record())).toBe("");
   });
 
   it("says up to when others were removed", () => {

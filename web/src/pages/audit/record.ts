@@ -29,12 +29,30 @@ function member(detail: unknown, name: string): unknown {
     : undefined;
 }
 
+/** The call of a tool that came in by MCP: which one, and what the client calls itself, which may be anything. */
+export function toolCallOf({ detail }: AuditRecord): { tool: string | null; client: string | null } | null {
+  const call = member(detail, "mcp");
+  if (call === undefined || call === null) {
+    return null;
+  }
+  const [tool, client] = ["tool", "client"].map((name) => member(call, name));
+  return {
+    tool: typeof tool === "string" ? tool : null,
+    client: typeof client === "string" ? client : null,
+  };
+}
+
 const counted = (count: number, what: string) =>
   `${count.toLocaleString("en")} ${what}${count === 1 ? "" : "s"}`;
 
-/** What of the details is worth a place in the list: why it failed, or how much was read. */
-export function inShort({ detail, action }: AuditRecord): string {
+/** What of the details is worth a place in the list: the tool, why it failed, or how much was read. */
+export function inShort(record: AuditRecord): string {
+  const { detail, action } = record;
   const parts: string[] = [];
+  const tool = toolCallOf(record)?.tool;
+  if (typeof tool === "string") {
+    parts.push(tool);
+  }
   const [code, traces, spans] = ["code", "traces", "spans"].map((name) => member(detail, name));
   if (typeof code === "string") {
     parts.push(code);

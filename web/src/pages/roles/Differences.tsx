@@ -1,6 +1,8 @@
 import { Badge, Paper, Stack, Text } from "@mantine/core";
+import type { ReactNode } from "react";
 import { Visible } from "../../components/Visible";
-import { type Difference, type DraftPolicy, differences, textDifferences } from "./draft";
+import { textDifferences } from "../../lib/differences";
+import { type Difference, type DraftPolicy, differences } from "./draft";
 import classes from "./roles.module.css";
 
 const COLOURS = { added: "green", removed: "red", changed: "blue" } as const;
@@ -25,7 +27,8 @@ export function Differences({
   );
 }
 
-function OnePolicy({ difference }: { difference: Difference }) {
+/** One policy as it was and becomes. */
+export function OnePolicy({ difference, title }: { difference: Difference; title?: ReactNode }) {
   const { kind, policy } = difference;
   const none = { title: "", description: "", expression: "" };
   const old = kind === "changed" ? difference.before : kind === "removed" ? policy : none;
@@ -34,7 +37,8 @@ function OnePolicy({ difference }: { difference: Difference }) {
     <Paper component="section" withBorder p="sm" aria-label={`Policy ${kind}`}>
       <Badge variant="light" color={COLOURS[kind]} c="var(--mantine-color-text)" tt="none" mb={6}>
         {kind}
-      </Badge>
+      </Badge>{" "}
+      {title}
       <Text size="sm" fw={500} mb={4}>
         <Changed before={old.title} after={now.title} />
       </Text>

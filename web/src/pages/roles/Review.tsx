@@ -1,7 +1,9 @@
 import { Button, Group, Modal, Stack, Text } from "@mantine/core";
+import classes from "../../components/dialog.module.css";
 import { ErrorNotice } from "../../components/ErrorNotice";
 import { Differences } from "./Differences";
 import type { DraftPolicy } from "./draft";
+import { ImpactPreview } from "./ImpactPreview";
 import { countOf } from "./listing";
 
 /** Looks once more at what a save changes, and for how many. */
@@ -33,8 +35,9 @@ export function Review({
             : `This changes which traces ${countOf(members.length, "member sees", "members see")}, from their next request on.`}
         </Text>
         <Differences before={before} after={after} />
+        <ImpactPreview role={name} draft={after} />
         {error !== null && <ErrorNotice error={error} />}
-        <Group justify="flex-end">
+        <Group justify="flex-end" className={classes.buttons ?? ""}>
           <Button variant="default" onClick={onClose}>
             Back
           </Button>

@@ -15,7 +15,9 @@ import { UnsavedChanges } from "../../components/UnsavedChanges";
 import { Visible } from "../../components/Visible";
 import { visible } from "../../lib/visible";
 import { Conflict, Deleted } from "./Conflict";
+import { ImpactPreview } from "./ImpactPreview";
 import { countOf } from "./listing";
+import { Overshare } from "./Overshare";
 import { refusalOf } from "./PolicyCard";
 import { PolicyList } from "./PolicyList";
 import { deleteRole } from "./queries";
@@ -84,11 +86,16 @@ function OneRole({ name }: { name: string }) {
           <Confirm
             label="Delete role"
             title={`Delete ${name}?`}
+            wide
             action={() => deleteRole(name, tag, () => navigate({ to: "/roles", ignoreBlocker: true }))}
           >
-            {members.length === 0
-              ? "Nobody holds this role. Its policies are gone for good."
-              : `${countOf(members.length, "member loses", "members lose")} this role, and with it every trace that only it opens. Its policies are gone for good.`}
+            <Text size="sm" mb="md">
+              {members.length === 0
+                ? "Nobody holds this role. "
+                : `${countOf(members.length, "member loses", "members lose")} this role, and with it every trace that only it opens. `}
+              The history keeps its policies, but not who held it.
+            </Text>
+            <ImpactPreview role={name} draft={null} />
           </Confirm>
         )}
       </PageTitle>
@@ -149,6 +156,11 @@ function OneRole({ name }: { name: string }) {
         <Grid.Col span={12}>
           <TryIt name={name} draft={draft} members={members} />
         </Grid.Col>
+        {data.policies.length > 0 && !edited.gone && (
+          <Grid.Col span={12}>
+            <Overshare role={name} />
+          </Grid.Col>
+        )}
       </Grid>
       {dirty && edited.theirs === null && (
         <SaveBar

@@ -1,17 +1,11 @@
-import { Badge, Button, Group, Loader, Pagination, Stack, Table, Text, UnstyledButton } from "@mantine/core";
-import {
-  IconAlertTriangle,
-  IconChevronDown,
-  IconChevronRight,
-  IconCircleCheck,
-  IconCircleMinus,
-} from "@tabler/icons-react";
-import { Fragment, type ReactNode, useId, useState } from "react";
+import { Group, Loader, Pagination, Stack, Table, Text, UnstyledButton } from "@mantine/core";
+import { IconChevronDown, IconChevronRight } from "@tabler/icons-react";
+import { Fragment, useId, useState } from "react";
 import type { Api } from "../../api/client";
 import { ErrorNotice } from "../../components/ErrorNotice";
 import { ButtonLink } from "../../components/links";
 import { Visible } from "../../components/Visible";
-import { segments } from "../../editor/place";
+import { DecidedDetails, DecidedExpression, Outcome } from "../../editor/Decided";
 import { visible } from "../../lib/visible";
 import { countOf } from "./listing";
 import classes from "./roles.module.css";
@@ -79,17 +73,6 @@ export function TrialResults({
           />
         ))}
     </Stack>
-  );
-}
-
-function Outcome({ outcome, children }: { outcome: Api["PolicyOutcome"]; children: ReactNode }) {
-  const Icon =
-    outcome === "true" ? IconCircleCheck : outcome === "error" ? IconAlertTriangle : IconCircleMinus;
-  return (
-    <span className={classes.outcome} data-outcome={outcome}>
-      <Icon size={16} aria-hidden />
-      {children}
-    </span>
   );
 }
 
@@ -255,65 +238,12 @@ function WhatDecided({ policies, place }: { policies: readonly PolicyTrial[]; pl
                   <Visible text={policy.title === "" ? "Policy without a title" : policy.title} most={120} />
                 </Text>
               </Group>
-              <pre className={classes.expression}>
-                {segments(policy.expression, result.decided_by).map(({ text, marks }, index) => {
-                  const inner = marks.at(-1);
-                  const key = `${index} ${text}`;
-                  return inner === undefined ? (
-                    <Visible key={key} text={text} />
-                  ) : (
-                    <mark
-                      key={key}
-                      className={classes.mark}
-                      data-outcome={inner.outcome}
-                      title={inner.detail === undefined ? inner.outcome : visible(inner.detail)}
-                    >
-                      <Visible text={text} />
-                    </mark>
-                  );
-                })}
-              </pre>
-              <Details result={result} />
+              <DecidedExpression expression={policy.expression} parts={result.decided_by} />
+              <DecidedDetails outcome={result.outcome} detail={result.detail} parts={result.decided_by} />
             </div>
           )
         );
       })}
-    </Stack>
-  );
-}
-
-function Details({ result }: { result: Api["Evaluation"] }) {
-  const [all, setAll] = useState(false);
-  const details = [
-    ...new Map(
-      [{ outcome: result.outcome, detail: result.detail }, ...result.decided_by].flatMap(
-        ({ outcome, detail }) => (detail === undefined ? [] : [[detail, outcome] as const]),
-      ),
-    ),
-  ];
-  const shown = all ? details : details.slice(0, 4);
-  return (
-    <Stack gap={2} mt={4}>
-      {shown.map(([detail, outcome]) => (
-        <Group key={detail} gap={6} wrap="nowrap" align="flex-start">
-          <Badge size="xs" variant="default" tt="none" style={{ flex: "none" }} mt={3}>
-            {outcome}
-          </Badge>
-          <Text size="xs" style={{ overflowWrap: "anywhere" }}>
-            <Visible text={detail} most={all ? 10_000 : 400} />
-          </Text>
-        </Group>
-      ))}
-      {!all && (shown.length < details.length || details.some(([detail]) => detail.length > 400)) && (
-        <Button
-          size="compact-xs"
-          variant="subtle"
-          onClick={() => setAll(true)}
-          style={{ alignSelf: "start" }}
-        >
-          Show all
-        </Button>
-      )}
     </Stack>
   );
 }

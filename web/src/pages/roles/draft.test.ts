@@ -9,7 +9,6 @@ import {
   newPolicy,
   requestOf,
   sameDraft,
-  textDifferences,
 } from "./draft";
 
 const stored = draftOf([
@@ -77,23 +76,6 @@ describe("differences", () => {
       { title: "A", expression: "a" },
     ]);
     expect(kinds(differences(theirs, stored.slice(0, 1)))).toEqual(["removed N"]);
-  });
-});
-
-describe("differences of a text", () => {
-  it("are told by words", () => {
-    expect(textDifferences('S == "a"', 'S == "b" && x')).toEqual([
-      { kind: "same", text: 'S == "' },
-      { kind: "removed", text: "a" },
-      { kind: "added", text: "b" },
-      { kind: "same", text: '"' },
-      { kind: "added", text: " && x" },
-    ]);
-  });
-
-  it("of long texts are the whole texts", () => {
-    const long = "a ".repeat(500);
-    expect(textDifferences(long, "b").map(({ kind }) => kind)).toEqual(["removed", "added"]);
   });
 });
 

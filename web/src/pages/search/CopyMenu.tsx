@@ -1,12 +1,13 @@
 import { Button, Menu } from "@mantine/core";
 import { notifications } from "@mantine/notifications";
-import { IconCopy, IconLink, IconTerminal2 } from "@tabler/icons-react";
+import { IconCopy, IconLink, IconRobot, IconTerminal2 } from "@tabler/icons-react";
 import { copyText } from "../../lib/useCopy";
-import { curlOf } from "./copyAs";
+import { curlOf, mcpCallOf } from "./copyAs";
+import type { Range } from "./range";
 import type { Question } from "./state";
 
-/** The search for elsewhere: for a shell, or for somebody else. */
-export function CopyMenu({ question }: { question: Question | undefined }) {
+/** The search for elsewhere: for a shell, for an agent, or for somebody else. */
+export function CopyMenu({ question, range }: { question: Question | undefined; range: Range }) {
   const copy = async (text: string, what: string) => {
     // The menu closes: what was copied cannot be said in it.
     if (await copyText(text)) {
@@ -29,6 +30,13 @@ export function CopyMenu({ question }: { question: Question | undefined }) {
           }
         >
           curl, with an API key of yours
+        </Menu.Item>
+        <Menu.Item
+          leftSection={<IconRobot size={16} aria-hidden />}
+          disabled={question === undefined}
+          onClick={() => question !== undefined && void copy(mcpCallOf(question, range), "MCP call")}
+        >
+          MCP call, for an agent
         </Menu.Item>
         <Menu.Item
           leftSection={<IconLink size={16} aria-hidden />}

@@ -110,7 +110,7 @@ export function SearchPage() {
   return (
     <>
       <PageTitle title="Search">
-        <CopyMenu question={state?.question} />
+        <CopyMenu question={state?.question} range={range} />
         <Button size="xs" leftSection={<IconRefresh size={16} aria-hidden />} onClick={search}>
           Search
         </Button>

@@ -1,8 +1,8 @@
 import { execFileSync } from "node:child_process";
 import { describe, expect, it } from "vitest";
-import { LosslessNumber } from "../../lib/json";
+import { LosslessNumber, parseJson, plainJson } from "../../lib/json";
 import { shellWord } from "../../lib/shell";
-import { curlOf, plainJson } from "./copyAs";
+import { curlOf, mcpCallOf } from "./copyAs";
 
 const window = { from: "2026-11-21T23:00:00Z", to: "2026-11-22T00:00:00Z" };
 
@@ -26,10 +26,45 @@ describe("a search as a command", () => {
       expect(JSON.parse(out)).toBe(value);
     }
   });
+});
 
-  it("shows what would not be seen, and keeps large integers", () => {
-    expect(plainJson(["\u202ea\u001b[31m😀", new LosslessNumber("9223372036854775807")])).toBe(
-      '["\\u202ea\\u001b[31m\\ud83d\\ude00",9223372036854775807]',
-    );
+describe("a search as a call of a tool", () => {
+  const absolute = { kind: "absolute", ...window } as const;
+
+  it("holds the conditions and the times", () => {
+    const conditions = [
+      { map: "SpanAttributes", name: "tenant.id", op: "in", values: ["a", "b"] },
+      { name: "Duration", op: "gt", value: 100_000_000 },
+    ];
+    expect(JSON.parse(mcpCallOf({ conditions, window }, absolute))).toEqual({
+      name: "svc_query_traces",
+      arguments: { conditions, ...window },
+    });
+  });
+
+  it.each([
+    ["15m", "15m"],
+    ["2h", "2h"],
+    ["24h", "1d"],
+    ["1h 30m", "90m"],
+    ["1.5H", "90m"],
+    ["1w", "7d"],
+    ["90s", "90s"],
+  ])("goes back %s as %s, whenever it is called", (text, last) => {
+    expect(JSON.parse(mcpCallOf({ conditions: [], window }, { kind: "last", text }))).toEqual({
+      name: "svc_query_traces",
+      arguments: { conditions: [], last },
+    });
+  });
+
+  it("hides nothing, and keeps large integers", () => {
+    const conditions = [
+      { name: "SpanName", op: "eq", value: "\u202ea\n" },
+      { name: "Timestamp", op: "gte", value: new LosslessNumber("1732233600123456789") },
+    ];
+    const call = mcpCallOf({ conditions, window }, absolute);
+    expect(call).toMatch(/^[\x20-\x7e]+$/);
+    expect(call).toContain('"value":1732233600123456789}');
+    expect(parseJson(call)).toMatchObject({ arguments: { conditions } });
   });
 });

@@ -27,6 +27,13 @@ export function parseLength(text: string): number | null {
   return seconds >= 1 && seconds <= MOST ? Math.round(seconds) : null;
 }
 
+/** Seconds as a number of the longest unit that needs no fraction, up to days: what {@link parseLength} read, in the
+ * form that others read too. */
+export function lengthText(seconds: number): string {
+  const unit = (["d", "h", "m"] as const).find((unit) => seconds % (LENGTHS[unit] ?? 1) === 0) ?? "s";
+  return `${seconds / (LENGTHS[unit] ?? 1)}${unit}`;
+}
+
 /** RFC 3339 in UTC, without digits that say nothing. */
 export function shortTime(instant: Instant): string {
   const whole = new Date(instant.seconds * 1000).toISOString().slice(0, 19);

@@ -1,6 +1,7 @@
 import { Button, Menu, Text, Tooltip } from "@mantine/core";
 import { IconDownload, IconRefresh } from "@tabler/icons-react";
 import type { ReactNode } from "react";
+import { toolCall } from "../../api/mcp";
 import { Copy } from "../../components/Copy";
 import { PageTitle } from "../../components/PageTitle";
 import { Time } from "../../components/Time";
@@ -14,7 +15,15 @@ import classes from "./trace.module.css";
 const MOST = 120;
 
 /** What the trace is, and what can be taken from it. */
-export function Header({ trace, onReload }: { trace: Trace; onReload: () => void }) {
+export function Header({
+  trace,
+  onReload,
+  children,
+}: {
+  trace: Trace;
+  onReload: () => void;
+  children: ReactNode;
+}) {
   const title = `${serviceNameOf(trace, trace.root)}: ${nameOf(trace, trace.root)}`;
   const errors = trace.troubled.length;
   return (
@@ -22,6 +31,11 @@ export function Header({ trace, onReload }: { trace: Trace; onReload: () => void
       <PageTitle title={visible(title.length > MOST ? `${title.slice(0, MOST)}…` : title)}>
         <Copy value={trace.id} what="trace id" label="Trace id" />
         <Copy value={() => window.location.href} what="link" label="Link" />
+        <Copy
+          value={() => toolCall("svc_get_trace", { trace_id: trace.id })}
+          what="MCP call"
+          label="MCP call"
+        />
         <Menu position="bottom-end">
           <Menu.Target>
             <Button size="xs" variant="default" leftSection={<IconDownload size={16} aria-hidden />}>
@@ -63,6 +77,7 @@ export function Header({ trace, onReload }: { trace: Trace; onReload: () => void
           </code>
         </Fact>
       </dl>
+      {children}
     </header>
   );
 }

@@ -25,12 +25,23 @@ import { nameOf, serviceNameOf, type Trace } from "../../trace/model";
 import classes from "./trace.module.css";
 import type { TraceState } from "./useTraceState";
 import { Entries, LongText } from "./Values";
+import type { Opening } from "./why/useAccess";
 
 /** Events and links that stand in the document. */
 const MOST = 100;
 
 /** Everything about one span. */
-export function Panel({ trace, index, state }: { trace: Trace; index: number; state: TraceState }) {
+export function Panel({
+  trace,
+  index,
+  state,
+  opening,
+}: {
+  trace: Trace;
+  index: number;
+  state: TraceState;
+  opening: Opening;
+}) {
   const { columns } = trace;
   const parts = useMemo(() => {
     const span = trace.spans[index] ?? {};
@@ -53,6 +64,7 @@ export function Panel({ trace, index, state }: { trace: Trace; index: number; st
   const flags = trace.flags[index] ?? 0;
   const parent = trace.parent[index] ?? -1;
   const { exceptions, events, links } = parts;
+  const opens = opening.spans.get(index);
   return (
     <section aria-label="Span details" className={classes.panel}>
       <Group justify="space-between" wrap="nowrap" align="flex-start" gap="xs">
@@ -140,6 +152,18 @@ export function Panel({ trace, index, state }: { trace: Trace; index: number; st
             >
               <Visible text={nameOf(trace, parent)} most={60} />
             </Button>
+          </SpanFact>
+        )}
+        {opens !== undefined && (
+          <SpanFact name="Opens">
+            the trace, by{" "}
+            {opens.map(({ role, title }, place) => (
+              // biome-ignore lint/suspicious/noArrayIndexKey: policies of a role are told apart by their order alone
+              <span key={`${role} ${place}`}>
+                {place > 0 && ", "}
+                <Visible text={role} most={60} /> / <Visible text={title} most={120} />
+              </span>
+            ))}
           </SpanFact>
         )}
         {parts.scope !== "" && (

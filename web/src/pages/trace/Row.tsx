@@ -1,7 +1,7 @@
 // biome-ignore-all lint/a11y/useSemanticElements: a table's elements cannot be placed where only some rows exist
 // biome-ignore-all lint/a11y/useFocusableInteractive: the focus stays on the grid, which names the active row
 // biome-ignore-all lint/a11y/useKeyWithClickEvents: the page takes the keys
-import { IconAlertCircleFilled, IconAlertTriangle } from "@tabler/icons-react";
+import { IconAlertCircleFilled, IconAlertTriangle, IconLockOpen } from "@tabler/icons-react";
 import { memo } from "react";
 import { Visible } from "../../components/Visible";
 import { serviceColour } from "../../lib/colours";
@@ -25,6 +25,8 @@ type Properties = {
   open: boolean;
   collapsed: boolean;
   matched: boolean;
+  /** What is said of a span that opens the trace; `null` of others. */
+  opens: string | null;
   /** Most pixels of indentation; deeper spans say how deep they are. */
   indentRoom: number;
   onOpen: (span: number) => void;
@@ -84,6 +86,9 @@ export const Row = memo(function Row(properties: Properties) {
         )}
         <span className={classes.strip} style={{ background: serviceColour(service) }} aria-hidden />
         <Marks flags={flags} />
+        {properties.opens !== null && (
+          <IconLockOpen size={14} className={classes.opensMark} role="img" aria-label={properties.opens} />
+        )}
         <span className={classes.names}>
           {/* The space is heard rather than seen: the row is read out as its texts together. */}
           <Visible text={nameOf(trace, index)} most={NAME} />{" "}

@@ -12,13 +12,18 @@ import { Visible } from "../../components/Visible";
 import { type Progress, traceQuery } from "./load";
 import { TraceView } from "./TraceView";
 import classes from "./trace.module.css";
+import { forgetAccess } from "./why/queries";
+import { WhyNotSeen } from "./why/WhyNotSeen";
 
 /** One trace, by its id. */
 export function TracePage() {
   const { traceId } = useParams({ from: "/app/trace/$traceId" });
   const [progress, setProgress] = useState<Progress>({ bytes: 0, spans: 0 });
   const { data, error, isFetching, refetch } = useQuery(traceQuery(traceId, setProgress));
-  const again = () => void refetch();
+  const again = () => {
+    forgetAccess(traceId);
+    void refetch();
+  };
   if (error !== null && !isFetching) {
     return error instanceof ApiError && error.status === 404 ? (
       <NoSuchTrace id={traceId} onRetry={again} />
@@ -82,6 +87,7 @@ function NoSuchTrace({ id, onRetry }: { id: string; onRetry: () => void }) {
           </Button>
         </Group>
       </EmptyState>
+      {me.is_admin && <WhyNotSeen id={id} />}
     </>
   );
 }

@@ -14,6 +14,9 @@ import { Toolbar } from "./Toolbar";
 import classes from "./trace.module.css";
 import { useTraceState } from "./useTraceState";
 import { Waterfall } from "./Waterfall";
+import { useAccess } from "./why/useAccess";
+import { WhyBadge } from "./why/WhyBadge";
+import { WhyPanel } from "./why/WhyPanel";
 
 /** Where keys are typed or mean something of their own. */
 const OWN_KEYS =
@@ -22,7 +25,8 @@ const OWN_KEYS =
 /** A trace with its views and the details of a span beside them. */
 export function TraceView({ trace, onReload }: { trace: Trace; onReload: () => void }) {
   const state = useTraceState(trace);
-  const { act, view, open } = state;
+  const { act, view, open, why, setWhy } = state;
+  const { own, opening } = useAccess(trace, state);
   const { ref: box, width, height } = useElementSize();
   const wide = useMediaQuery("(min-width: 60em)", true, { getInitialValueInEffect: false });
   const [panelWidth, setPanelWidth] = useLocalStorage({
@@ -61,10 +65,33 @@ export function TraceView({ trace, onReload }: { trace: Trace; onReload: () => v
     return () => cancelAnimationFrame(frame);
   }, []);
 
+  const show = (spanId: string): boolean => {
+    const span = trace.byId.get(spanId);
+    if (span === undefined) {
+      return false;
+    }
+    if (view === "groups") {
+      state.setView("waterfall");
+    }
+    if (!wide) {
+      // The panel lies over the spans there.
+      setWhy(null);
+      document.querySelector("[data-spans]")?.scrollIntoView({ block: "center" });
+    }
+    state.go(span);
+    return true;
+  };
+  const beside = why !== null || open >= 0;
   const unknownSpan = state.url.span !== undefined && open < 0 ? state.url.span.slice(0, 40) : null;
   return (
     <div className={classes.page}>
-      <Header trace={trace} onReload={onReload} />
+      <Header trace={trace} onReload={onReload}>
+        <WhyBadge
+          explanation={own}
+          opened={why !== null}
+          onToggle={() => setWhy(why === null ? "own" : null)}
+        />
+      </Header>
       <Notices faults={trace.faults} unknownSpan={unknownSpan} />
       <Services trace={trace} onFind={state.setFind} />
       <Toolbar trace={trace} state={state} />
@@ -76,10 +103,10 @@ export function TraceView({ trace, onReload }: { trace: Trace; onReload: () => v
           ) : view === "flame" ? (
             <Flame trace={trace} state={state} />
           ) : (
-            <Waterfall trace={trace} state={state} width={width} height={height} />
+            <Waterfall trace={trace} state={state} opening={opening} width={width} height={height} />
           )}
         </div>
-        {open >= 0 && wide && (
+        {beside && wide && (
           <Splitter
             label="Width of the details"
             value={panelWidth}
@@ -89,9 +116,23 @@ export function TraceView({ trace, onReload }: { trace: Trace; onReload: () => v
             reverse
           />
         )}
-        {open >= 0 && (
+        {beside && (
           <div className={classes.panelBox} style={wide ? { width: panelWidth } : {}}>
-            <Panel key={open} trace={trace} index={open} state={state} />
+            {why === null ? (
+              <Panel key={open} trace={trace} index={open} state={state} opening={opening} />
+            ) : (
+              <WhyPanel
+                id={trace.id}
+                why={why}
+                user={state.url.user}
+                onChange={setWhy}
+                onClose={() => {
+                  setWhy(null);
+                  document.querySelector<HTMLElement>("[data-why]")?.focus();
+                }}
+                onGo={show}
+              />
+            )}
           </div>
         )}
       </div>

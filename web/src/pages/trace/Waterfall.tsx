@@ -11,6 +11,7 @@ import { Row } from "./Row";
 import { Splitter } from "./Splitter";
 import type { TraceState } from "./useTraceState";
 import classes from "./waterfall.module.css";
+import type { Opening } from "./why/useAccess";
 
 /** Heights in pixels: of a row with name and bar beside each other, of one with the bar below, of the scale. */
 const ROW = 26;
@@ -25,11 +26,13 @@ const STEP = 6;
 export function Waterfall({
   trace,
   state,
+  opening,
   width,
   height,
 }: {
   trace: Trace;
   state: TraceState;
+  opening: Opening;
   width: number;
   height: number;
 }) {
@@ -138,6 +141,7 @@ export function Waterfall({
               open={span === state.open}
               collapsed={state.collapsed[span] === 1}
               matched={state.found.marks[span] === 1}
+              opens={opening.spans.has(span) ? opening.said : null}
               indentRoom={narrow ? width * 0.35 : names * 0.45}
               onOpen={state.openDetails}
               onToggle={state.toggle}

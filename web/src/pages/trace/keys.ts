@@ -5,7 +5,7 @@ export type KeyAction =
   | { readonly do: "edge"; readonly end: boolean }
   | { readonly do: "sideways"; readonly right: boolean }
   | { readonly do: "pan"; readonly right: boolean }
-  | { readonly do: "open" | "close" }
+  | { readonly do: "open" | "close" | "why" }
   | { readonly do: "error" | "match"; readonly forward: boolean }
   | { readonly do: "level"; readonly collapse: boolean }
   | { readonly do: "zoom"; readonly factor: number };
@@ -27,6 +27,7 @@ const ACTIONS: Readonly<Record<string, KeyAction>> = {
   PageDown: { do: "page", pages: 1 },
   Enter: { do: "open" },
   Escape: { do: "close" },
+  w: { do: "why" },
   e: { do: "error", forward: true },
   E: { do: "error", forward: false },
   n: { do: "match", forward: true },

@@ -9,7 +9,10 @@ describe("the address of a trace page", () => {
       zoom: "1-20",
       find: "true",
     });
-    expect(traceOfUrl({ span: "", view: "table", zoom: "all", find: null })).toEqual({});
+    expect(traceOfUrl({ why: "user", user: 42 })).toEqual({ why: "user", user: "42" });
+    expect(traceOfUrl({ span: "", view: "table", zoom: "all", find: null, why: "all", user: "" })).toEqual(
+      {},
+    );
   });
 
   it("holds the zoom in nanoseconds", () => {

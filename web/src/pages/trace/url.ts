@@ -1,4 +1,5 @@
 import type { Range } from "../../trace/scale";
+import type { Why } from "./why/explanation";
 
 /** What the address says of a trace page. */
 export type TraceUrl = {
@@ -10,6 +11,10 @@ export type TraceUrl = {
   zoom?: string;
   /** Text that is looked for. */
   find?: string;
+  /** What of the access to the trace is explained beside it; nothing when absent. */
+  why?: Why;
+  /** The user whose access is explained. */
+  user?: string;
 };
 
 // The router reads `123` and `true` as what they are in JSON.
@@ -20,11 +25,14 @@ const text = (value: unknown): string | undefined =>
 
 export function traceOfUrl(search: Record<string, unknown>): TraceUrl {
   const [span, zoom, find] = [text(search.span), text(search.zoom), text(search.find)];
+  const user = text(search.user);
   return {
     ...(span === undefined ? {} : { span }),
     ...(search.view === "flame" || search.view === "groups" ? { view: search.view } : {}),
     ...(zoom !== undefined && /^\d+-\d+$/.test(zoom) ? { zoom } : {}),
     ...(find === undefined ? {} : { find }),
+    ...(search.why === "own" || search.why === "user" || search.why === "viewers" ? { why: search.why } : {}),
+    ...(user === undefined ? {} : { user }),
   };
 }
 

@@ -14,6 +14,7 @@ import type { KeyAction } from "./keys";
 import { rangeOfUrl, type TraceUrl, zoomOfRange } from "./url";
 import { type Found, useFind } from "./useFind";
 import { useTraceUrl } from "./useTraceUrl";
+import type { Why } from "./why/explanation";
 
 export type View = "waterfall" | "flame" | "groups";
 
@@ -38,6 +39,9 @@ export type TraceState = {
   readonly openDetails: (span: number) => void;
   readonly closeDetails: () => void;
   readonly toggle: (span: number) => void;
+  /** What of the access to the trace is explained, in the place of a span's details; `null` for nothing. */
+  readonly why: Why | null;
+  readonly setWhy: (why: Why | null, user?: string) => void;
   /** Does what a key asks for; a page is so many rows. */
   readonly act: (action: KeyAction, pageRows: number) => void;
 };
@@ -100,11 +104,17 @@ export function useTraceState(trace: Trace): TraceState {
     (span: number) => {
       setCurrent(span);
       setCollapsed((before) => revealed(trace, before, span));
-      change({ span: trace.ids[span] });
+      change({ span: trace.ids[span], why: undefined, user: undefined });
     },
     [trace, change],
   );
   const closeDetails = useCallback(() => change({ span: undefined }), [change]);
+  const why = url.why ?? null;
+  const setWhy = useCallback(
+    (to: Why | null, user?: string) =>
+      change(to === null ? { why: undefined, user: undefined } : { why: to, user, span: undefined }),
+    [change],
+  );
 
   const toggle = useCallback(
     (span: number) => setCollapsed((before) => toggled(before, span, before[span] !== 1)),
@@ -141,7 +151,9 @@ export function useTraceState(trace: Trace): TraceState {
       case "open":
         return openDetails(current);
       case "close":
-        return closeDetails();
+        return why === null ? closeDetails() : setWhy(null);
+      case "why":
+        return setWhy(why === null ? "own" : null);
       case "error":
         return go(neighbour(trace.troubled, current, action.forward));
       case "match":
@@ -180,6 +192,8 @@ export function useTraceState(trace: Trace): TraceState {
     openDetails,
     closeDetails,
     toggle,
+    why,
+    setWhy,
     act,
   };
 }

@@ -5,8 +5,9 @@ import type { TraceUrl } from "./url";
 /** A part that is `undefined` goes from the address. */
 export type UrlChange = { [Part in keyof TraceUrl]: TraceUrl[Part] | undefined };
 
-const same = (one: TraceUrl, other: TraceUrl) =>
-  one.span === other.span && one.view === other.view && one.zoom === other.zoom && one.find === other.find;
+const PARTS = ["span", "view", "zoom", "find", "why", "user"] as const satisfies readonly (keyof TraceUrl)[];
+
+const same = (one: TraceUrl, other: TraceUrl) => PARTS.every((part) => one[part] === other[part]);
 
 /** The page's state in the address. A change shows at once and is written a little later, so that holding a key down does not write
  * the history full. */

@@ -1,7 +1,10 @@
-import { Code, Group, Skeleton, Stack, Table, Text, Title } from "@mantine/core";
+import { Button, Code, Group, Skeleton, Stack, Table, Text, Title } from "@mantine/core";
+import { IconEye } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 import type { Api } from "../../api/client";
+import { useMe } from "../../app/useMe";
 import { ErrorNotice } from "../../components/ErrorNotice";
+import { InWords } from "../../components/InWords";
 import { PageLink } from "../../components/links";
 import { Section } from "../../components/Section";
 import { StateBadge } from "../../components/StateBadge";
@@ -9,6 +12,7 @@ import { Visible } from "../../components/Visible";
 import { valueText } from "./attributes";
 import { attributesNamed } from "./policyAttributes";
 import { accessQuery } from "./queries";
+import { useViewAsUser } from "./viewAs";
 
 /** What a user's access is made of: roles, their policies, and the attributes that these read. */
 export function UserAccess({ username }: { username: string }) {
@@ -17,6 +21,7 @@ export function UserAccess({ username }: { username: string }) {
     <Section
       title="Effective access"
       about="As it applies now: a trace is shown, whole, when any of its spans satisfies any of these policies."
+      actions={<SeeTheirs username={username} />}
     >
       {data === undefined ? (
         error === null ? (
@@ -36,30 +41,43 @@ export function UserAccess({ username }: { username: string }) {
   );
 }
 
-function Summary({ access }: { access: Api["UserAccess"] }) {
-  const policies = access.roles.flatMap((role) => role.policies).length;
-  if (access.user.disabled) {
-    return (
-      <Text component="div" size="sm">
-        <StateBadge color="red">Sees nothing</StateBadge> The account is disabled. Enabled again, what follows
-        would hold.
-      </Text>
-    );
+/** Leads to the search with the traces that the user sees. */
+function SeeTheirs({ username }: { username: string }) {
+  const me = useMe();
+  const view = useViewAsUser(username);
+  if (me.username === username) {
+    return null;
   }
-  if (policies === 0) {
-    return (
-      <Text component="div" size="sm">
-        <StateBadge color="gray">Sees no traces</StateBadge>{" "}
-        {access.roles.length === 0
-          ? "Without a role nothing is shown. Give one above."
-          : "None of the roles has a policy."}
-      </Text>
-    );
-  }
-  return null;
+  return (
+    <Button
+      size="xs"
+      variant="default"
+      leftSection={<IconEye size={14} aria-hidden />}
+      loading={view.isPending}
+      onClick={view.begin}
+    >
+      See their traces
+    </Button>
+  );
 }
 
-function RoleAccess({ role, attributes }: { role: Api["Role"]; attributes: Api["Attributes"] }) {
+function Summary({ access }: { access: Api["UserAccess"] }) {
+  const { user, roles, summary } = access;
+  const nothing = roles.every((role) => role.policies.length === 0);
+  return (
+    <Text component="div" size="sm">
+      {user.disabled ? (
+        <StateBadge color="red">Sees nothing</StateBadge>
+      ) : (
+        nothing && <StateBadge color="gray">Sees no traces</StateBadge>
+      )}{" "}
+      <Visible text={summary} />{" "}
+      {user.disabled ? "Enabled again, what follows would hold." : roles.length === 0 && "Give a role above."}
+    </Text>
+  );
+}
+
+function RoleAccess({ role, attributes }: { role: Api["AccessRole"]; attributes: Api["Attributes"] }) {
   return (
     <div>
       <Title order={3} mb={4}>
@@ -85,7 +103,13 @@ function RoleAccess({ role, attributes }: { role: Api["Role"]; attributes: Api["
   );
 }
 
-function PolicyAccess({ policy, attributes }: { policy: Api["Policy"]; attributes: Api["Attributes"] }) {
+function PolicyAccess({
+  policy,
+  attributes,
+}: {
+  policy: Api["AccessPolicy"];
+  attributes: Api["Attributes"];
+}) {
   const names = attributesNamed(policy.expression);
   return (
     <div>
@@ -96,6 +120,14 @@ function PolicyAccess({ policy, attributes }: { policy: Api["Policy"]; attribute
         <Text size="sm" c="var(--tw-quiet)">
           <Visible text={policy.description} />
         </Text>
+      )}
+      {policy.in_words === undefined ? (
+        <Text component="div" size="sm" my={4}>
+          <StateBadge color="red">Broken</StateBadge> It does not fit the marked fields any more, and keeps
+          whoever has it from reading any trace. Mend it in its role.
+        </Text>
+      ) : (
+        <InWords text={policy.in_words} />
       )}
       <Code block style={{ whiteSpace: "pre-wrap", overflowWrap: "anywhere" }}>
         <Visible text={policy.expression} />

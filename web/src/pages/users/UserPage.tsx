@@ -22,7 +22,7 @@ import { UserKeys, UserSessions } from "./UserCredentials";
 import { UserSettings } from "./UserSettings";
 import { UserStateBadge } from "./UserState";
 import { useUserDraft } from "./useUserDraft";
-import { useViewAs } from "./viewAs";
+import { useViewAsUser } from "./viewAs";
 
 const route = getRouteApi("/app/users/$username");
 
@@ -117,7 +117,7 @@ function Actions({
 }) {
   const me = useMe();
   const router = useRouter();
-  const view = useViewAs();
+  const view = useViewAsUser(user.username);
   const { username } = user;
   const path = { username };
   const self = me.id === user.id;
@@ -139,19 +139,7 @@ function Actions({
             variant="default"
             leftSection={<IconEye size={14} aria-hidden />}
             loading={view.isPending}
-            onClick={() =>
-              view.mutate(
-                { username },
-                {
-                  onError: (error) =>
-                    notifications.show({
-                      color: "red",
-                      title: "The preview did not begin",
-                      message: error.message,
-                    }),
-                },
-              )
-            }
+            onClick={view.begin}
           >
             View as
           </Button>

@@ -1,3 +1,4 @@
+import { notifications } from "@mantine/notifications";
 import { useMutation } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { type Api, api, ask } from "../../api/client";
@@ -13,4 +14,18 @@ export function useViewAs() {
       await navigate({ to: "/search" });
     },
   });
+}
+
+/** The same for a user, from a button that has no place for an error. */
+export function useViewAsUser(username: string): { isPending: boolean; begin: () => void } {
+  const { isPending, mutate } = useViewAs();
+  const begin = () =>
+    mutate(
+      { username },
+      {
+        onError: (error) =>
+          notifications.show({ color: "red", title: "The preview did not begin", message: error.message }),
+      },
+    );
+  return { isPending, begin };
 }

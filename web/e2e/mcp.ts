@@ -1,0 +1,59 @@
+/** A call of a tool, as the pages copy it. */
+export interface ToolCall {
+  name: string;
+  arguments: Record<string, unknown>;
+}
+
+/** A server, as it stands in the configuration of MCP clients. */
+export interface McpServer {
+  url: string;
+  headers: Record<string, string>;
+}
+
+const PROTOCOL = "2025-11-25";
+
+/** What this client calls itself, as the audit has it. */
+export const CLIENT = { name: "browser-test", version: "1.0" };
+
+/** Calls a tool as MCP clients do, and returns the structured content of its answer. */
+export async function callTool<T>(server: McpServer, call: ToolCall): Promise<T> {
+  const hello = { protocolVersion: PROTOCOL, capabilities: {}, clientInfo: CLIENT };
+  const { headers } = await ask(server, "initialize", hello);
+  const session = headers.get("mcp-session-id");
+  const { result } = await ask(server, "tools/call", call, {
+    "mcp-protocol-version": PROTOCOL,
+    ...(session === null ? {} : { "mcp-session-id": session }),
+  });
+  const { isError, structuredContent } = result as { isError?: boolean; structuredContent?: unknown };
+  if (isError === true) {
+    throw new Error(`${call.name}: ${JSON.stringify(result)}`);
+  }
+  return structuredContent as T;
+}
+
+/** One message and its answer, which may come as JSON or as the only event of a stream. */
+async function ask(
+  { url, headers }: McpServer,
+  method: string,
+  params: object,
+  more: Record<string, string> = {},
+): Promise<{ headers: Headers; result: unknown }> {
+  const response = await fetch(url, {
+    method: "POST",
+    headers: {
+      ...headers,
+      ...more,
+      "content-type": "application/json",
+      accept: "application/json, text/event-stream",
+    },
+    body: JSON.stringify({ jsonrpc: "2.0", id: 1, method, params }),
+  });
+  const text = await response.text();
+  const stream = response.headers.get("content-type")?.startsWith("text/event-stream") ?? false;
+  const body = stream ? [...text.matchAll(/^data: ?(\{.*)$/gm)].at(-1)?.[1] : text;
+  const answer = response.ok ? (JSON.parse(body ?? "null") as { result?: unknown } | null) : null;
+  if (answer?.result === undefined) {
+    throw new Error(`${method} at ${url}: ${response.status} ${text}`);
+  }
+  return { headers: response.headers, result: answer.result };
+}

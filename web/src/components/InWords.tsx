@@ -1,0 +1,14 @@
+import { Text } from "@mantine/core";
+import { Visible } from "./Visible";
+
+/** What a policy asks of a span, in the service's words. */
+export function InWords({ text }: { text: string }) {
+  return (
+    <Text component="div" size="sm" my={4} style={{ overflowWrap: "anywhere" }}>
+      <Text span size="xs" c="var(--tw-quiet)" display="block">
+        In words
+      </Text>
+      <Visible text={text} />
+    </Text>
+  );
+}

@@ -1,0 +1,65 @@
+import { describe, expect, it } from "vitest";
+import { hunks, lineDifferences, textDifferences } from "./differences";
+
+describe("differences of a text", () => {
+  it("are told by words", () => {
+    expect(textDifferences('S == "a"', 'S == "b" && x')).toEqual([
+      { kind: "same", text: 'S == "' },
+      { kind: "removed", text: "a" },
+      { kind: "added", text: "b" },
+      { kind: "same", text: '"' },
+      { kind: "added", text: " && x" },
+    ]);
+  });
+
+  it("of long texts are the whole texts, but for how they begin and end", () => {
+    expect(textDifferences("a ".repeat(500), "b").map(({ kind }) => kind)).toEqual(["removed", "added"]);
+    const long = (word: string) => `x ${`${word} `.repeat(1_000)}y`;
+    expect(textDifferences(long("a"), long("b")).map(({ kind }) => kind)).toEqual([
+      "same",
+      "removed",
+      "added",
+      "same",
+    ]);
+  });
+});
+
+const marks = { same: " ", added: "+", removed: "-" };
+const drawn = (before: string, after: string) =>
+  lineDifferences(before, after).map(({ kind, text }) => marks[kind] + text);
+
+describe("differences by lines", () => {
+  it.each([
+    ["a\nb\nc\n", "a\nx\nc\n", [" a", "-b", "+x", " c"]],
+    ["", "a\nb", ["+a", "+b"]],
+    ["a\n", "", ["-a"]],
+    ["", "", []],
+    ["a\nb", "a\nb\n", [" a", " b"]],
+    ["a\na\nb", "a\nb", [" a", "-a", " b"]],
+  ])("%j to %j", (before, after, lines) => expect(drawn(before, after)).toEqual(lines));
+
+  it("give back both texts, whatever these are", () => {
+    let state = 7;
+    const random = (below: number) => {
+      state = (state * 1_103_515_245 + 12_345) % 2_147_483_648;
+      return Math.floor((state / 2_147_483_648) * below);
+    };
+    const text = () => Array.from({ length: random(9) }, () => "abc"[random(3)]).join("\n");
+    for (let round = 0; round < 500; round += 1) {
+      const [before, after] = [text(), text()];
+      const found = lineDifferences(before, after);
+      const side = (without: string) =>
+        found.flatMap(({ kind, text }) => (kind === without ? [] : [text])).join("\n");
+      expect([side("added"), side("removed")]).toEqual([before, after]);
+    }
+  });
+
+  it("leave out what stays, but for a few lines around what does not", () => {
+    const before = Array.from({ length: 20 }, (_, place) => `line ${place}`).join("\n");
+    const shown = hunks(lineDifferences(before, before.replace("line 10", "other")), 2);
+    expect(
+      shown.map((hunk) => ("line" in hunk ? marks[hunk.line.kind] + hunk.line.text : hunk.skipped)),
+    ).toEqual([8, " line 8", " line 9", "-line 10", "+other", " line 11", " line 12", 7]);
+    expect(hunks(lineDifferences("a\nb", "a\nb"))).toEqual([{ skipped: 2 }]);
+  });
+});

@@ -1,0 +1,158 @@
+import { Anchor, Breadcrumbs, Button, Group, Modal, Skeleton, Stack, Text } from "@mantine/core";
+import { useDisclosure } from "@mantine/hooks";
+import { notifications } from "@mantine/notifications";
+import { IconArrowBackUp } from "@tabler/icons-react";
+import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
+import { getRouteApi, Link, useNavigate } from "@tanstack/react-router";
+import { type Api, ApiError } from "../../api/client";
+import { AdminOnly } from "../../components/AdminOnly";
+import { EmptyState } from "../../components/EmptyState";
+import { ErrorNotice } from "../../components/ErrorNotice";
+import { ButtonLink } from "../../components/links";
+import { PageTitle } from "../../components/PageTitle";
+import { Section } from "../../components/Section";
+import { Time } from "../../components/Time";
+import { Visible } from "../../components/Visible";
+import { around } from "../audit/filter";
+import { actionText, authorOf, changeOf } from "./changes";
+import { Download } from "./Download";
+import { ModelChanges } from "./ModelChanges";
+import { PlanAndApply } from "./PlanAndApply";
+import { changeQuery, fileOf, historyQuery, restoreModel } from "./queries";
+
+const route = getRouteApi("/app/history/$change");
+
+/** One change: what it changed, and the way back to the state that it made. */
+export function ChangePage() {
+  const { change: text } = route.useParams();
+  const change = changeOf(text);
+  return (
+    <AdminOnly>
+      <Breadcrumbs mb="xs">
+        <Anchor component={Link} to="/history">
+          History
+        </Anchor>
+        <Text span>{change === null ? "No change" : `Change ${change}`}</Text>
+      </Breadcrumbs>
+      {change === null ? <NoChange /> : <OneChange key={change} number={change} />}
+    </AdminOnly>
+  );
+}
+
+function NoChange() {
+  return (
+    <EmptyState title="There is no such change">
+      Changes are numbered from 1 on.
+      <Group justify="center" mt="md">
+        <ButtonLink to="/history" variant="default">
+          All changes
+        </ButtonLink>
+      </Group>
+    </EmptyState>
+  );
+}
+
+function OneChange({ number }: { number: number }) {
+  const { data, error, refetch } = useQuery(changeQuery(number));
+  const history = useInfiniteQuery(historyQuery);
+  const newest = history.data?.pages[0]?.changes[0]?.change;
+  if (data === undefined) {
+    return error === null ? (
+      <Skeleton height={240} aria-label="Loading the change" />
+    ) : error instanceof ApiError && error.status === 404 ? (
+      <NoChange />
+    ) : (
+      <ErrorNotice error={error} onRetry={() => void refetch()} />
+    );
+  }
+  const current = newest === number;
+  return (
+    <>
+      <PageTitle title={`Change ${number}`}>
+        <Download change={number} label="Download this state" />
+        {newest !== undefined && !current && <Restore change={data} />}
+      </PageTitle>
+      <Stack gap="md">
+        <Group gap="md" justify="space-between">
+          <Text size="sm" style={{ overflowWrap: "anywhere" }}>
+            <Visible text={actionText(data.action)} />
+            {data.target != null && (
+              <>
+                {" "}
+                (<Visible text={data.target} most={120} />)
+              </>
+            )}{" "}
+            · <Time at={data.at} digits={0} /> · by <Visible text={authorOf(data)} most={80} />
+            {current ? " · in force" : ""}
+          </Text>
+          <Group gap="xs">
+            <Step to={number - 1} shown={number > 1} label="Older" />
+            <Step to={number + 1} shown={newest !== undefined && number < newest} label="Newer" />
+            {data.by.username !== "" && (
+              <ButtonLink
+                size="xs"
+                variant="default"
+                to="/audit"
+                search={{ ...around(data.at, 60), action: data.action }}
+              >
+                In the audit
+              </ButtonLink>
+            )}
+          </Group>
+        </Group>
+        <Section
+          title="What it changed"
+          about={number === 1 ? "Against nothing: this is what the history begins with." : undefined}
+        >
+          <ModelChanges changes={data.changes} />
+        </Section>
+      </Stack>
+    </>
+  );
+}
+
+function Step({ to, shown, label }: { to: number; shown: boolean; label: string }) {
+  return (
+    shown && (
+      <ButtonLink size="xs" variant="default" to="/history/$change" params={{ change: String(to) }}>
+        {label}
+      </ButtonLink>
+    )
+  );
+}
+
+/** Asks once more, with all that going back would change. */
+function Restore({ change }: { change: Api["ModelAtChange"] }) {
+  const [opened, { open, close }] = useDisclosure();
+  const navigate = useNavigate();
+  const { change: number } = change;
+  return (
+    <>
+      <Button leftSection={<IconArrowBackUp size={16} aria-hidden />} onClick={open}>
+        Restore this state
+      </Button>
+      <Modal opened={opened} onClose={close} title={`Restore the state of change ${number}?`} size="xl">
+        <Text size="sm" mb="md">
+          The trace source, the marked fields, the roles and their policies become what they were. It is a new
+          change; the history loses nothing. <b>Assignments do not come back:</b> a role that was deleted
+          since has no members until it is given to users again.
+        </Text>
+        <PlanAndApply
+          file={fileOf(change)}
+          label="Restore"
+          testsMustPass={false}
+          apply={(over) => restoreModel(number, over)}
+          onApplied={(applied) => {
+            close();
+            notifications.show({
+              color: "green",
+              message: `The state of change ${number} is in force again.`,
+            });
+            void navigate({ to: "/history/$change", params: { change: String(applied.change) } });
+          }}
+          onClose={close}
+        />
+      </Modal>
+    </>
+  );
+}

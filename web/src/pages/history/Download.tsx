@@ -1,0 +1,33 @@
+import { Button } from "@mantine/core";
+import { notifications } from "@mantine/notifications";
+import { IconDownload } from "@tabler/icons-react";
+import { useMutation } from "@tanstack/react-query";
+import { errorText } from "../../components/errorText";
+import { Visible } from "../../components/Visible";
+import { download } from "../../lib/download";
+import { fileInYaml } from "./queries";
+
+/** Gives the model's file in YAML: as it is now, or as a change left it. */
+export function Download({ change, label }: { change: number | null; label: string }) {
+  const save = useMutation({
+    mutationFn: () => fileInYaml(change),
+    onSuccess: ({ name, text }) => download([text], name, "application/yaml"),
+    onError: (error) =>
+      notifications.show({
+        color: "red",
+        autoClose: false,
+        title: "The file could not be downloaded",
+        message: <Visible text={errorText(error)} />,
+      }),
+  });
+  return (
+    <Button
+      variant="default"
+      leftSection={<IconDownload size={16} aria-hidden />}
+      loading={save.isPending}
+      onClick={() => save.mutate()}
+    >
+      {label}
+    </Button>
+  );
+}

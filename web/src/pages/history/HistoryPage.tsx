@@ -1,0 +1,136 @@
+import { Badge, Skeleton, Table, Text } from "@mantine/core";
+import { IconFileUpload, IconHistory } from "@tabler/icons-react";
+import { useInfiniteQuery } from "@tanstack/react-query";
+import type { Api } from "../../api/client";
+import { AdminOnly } from "../../components/AdminOnly";
+import { EmptyState } from "../../components/EmptyState";
+import { ErrorNotice } from "../../components/ErrorNotice";
+import { ButtonLink, PageLink } from "../../components/links";
+import { MoreRows } from "../../components/MoreRows";
+import { PageTitle } from "../../components/PageTitle";
+import { Time } from "../../components/Time";
+import { Visible } from "../../components/Visible";
+import { actionText, authorOf } from "./changes";
+import { Download } from "./Download";
+import classes from "./history.module.css";
+import { historyQuery } from "./queries";
+
+/** What the access model was, change by change. */
+export function HistoryPage() {
+  return (
+    <AdminOnly>
+      <PageTitle title="History">
+        <Download change={null} label="Download the model" />
+        <ButtonLink to="/history/apply" leftSection={<IconFileUpload size={16} aria-hidden />}>
+          Apply a file
+        </ButtonLink>
+      </PageTitle>
+      <Text c="var(--tw-quiet)" mb="md" maw={720}>
+        Every change of the trace source, the marked fields, the roles and their policies. Each state is one
+        file, which can be downloaded, kept in a repository, applied and restored. Users and the roles that
+        they hold are no part of it.
+      </Text>
+      <Changes />
+    </AdminOnly>
+  );
+}
+
+function Changes() {
+  const { data, error, hasNextPage, isFetching, isFetchNextPageError, fetchNextPage, refetch } =
+    useInfiniteQuery(historyQuery);
+  if (data === undefined) {
+    return error === null ? (
+      <Skeleton height={240} aria-label="Loading the history" />
+    ) : (
+      <ErrorNotice error={error} onRetry={() => void refetch()} />
+    );
+  }
+  const changes = data.pages.flatMap((page) => page.changes);
+  if (changes.length === 0) {
+    return <EmptyState title="Nothing has changed yet" icon={<IconHistory size={32} aria-hidden />} />;
+  }
+  return (
+    <>
+      <Table.ScrollContainer minWidth={620} type="native">
+        <Table verticalSpacing="xs" highlightOnHover aria-label="Changes">
+          <Table.Thead>
+            <Table.Tr>
+              <Table.Th scope="col">Change</Table.Th>
+              <Table.Th scope="col">What</Table.Th>
+              <Table.Th scope="col">By</Table.Th>
+              <Table.Th scope="col">Time</Table.Th>
+            </Table.Tr>
+          </Table.Thead>
+          <Table.Tbody>
+            {changes.map((entry, place) => (
+              <Row key={entry.change} entry={entry} current={place === 0} />
+            ))}
+          </Table.Tbody>
+        </Table>
+      </Table.ScrollContainer>
+      {error !== null && isFetchNextPageError && (
+        <ErrorNotice error={error} onRetry={() => void fetchNextPage()} />
+      )}
+      {hasNextPage && !isFetchNextPageError && (
+        <MoreRows
+          busy={isFetching}
+          onMore={() => {
+            if (!isFetching) {
+              void fetchNextPage();
+            }
+          }}
+        />
+      )}
+    </>
+  );
+}
+
+/** Lines of a summary that the list shows. */
+const LINES = 4;
+
+function Row({ entry, current }: { entry: Api["HistoryEntry"]; current: boolean }) {
+  const rest = entry.summary.length - LINES;
+  return (
+    <Table.Tr>
+      <Table.Th scope="row" fw={500} style={{ whiteSpace: "nowrap" }}>
+        <PageLink to="/history/$change" params={{ change: String(entry.change) }} inherit>
+          {entry.change}
+        </PageLink>
+        {current && (
+          <Badge ml="xs" size="sm" variant="default" tt="none" fw={500}>
+            in force
+          </Badge>
+        )}
+      </Table.Th>
+      <Table.Td>
+        <Text size="xs" c="var(--tw-quiet)">
+          <Visible text={actionText(entry.action)} />
+        </Text>
+        <Summary lines={entry.summary.slice(0, LINES)} />
+        {rest > 0 && (
+          <Text size="sm" c="var(--tw-quiet)">
+            and {rest.toLocaleString("en")} more
+          </Text>
+        )}
+      </Table.Td>
+      <Table.Td style={{ overflowWrap: "anywhere" }}>
+        <Visible text={authorOf(entry)} most={60} />
+      </Table.Td>
+      <Table.Td>
+        <Time at={entry.at} digits={0} />
+      </Table.Td>
+    </Table.Tr>
+  );
+}
+
+function Summary({ lines }: { lines: readonly string[] }) {
+  return (
+    <ul className={classes.summary}>
+      {lines.map((line) => (
+        <li key={line}>
+          <Visible text={line} most={200} />
+        </li>
+      ))}
+    </ul>
+  );
+}

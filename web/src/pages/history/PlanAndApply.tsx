@@ -1,0 +1,116 @@
+import { Alert, Button, Group, Stack, Text } from "@mantine/core";
+import { IconAlertTriangle } from "@tabler/icons-react";
+import { useMutation, useQuery } from "@tanstack/react-query";
+import { useState } from "react";
+import { type Api, ApiError } from "../../api/client";
+import { queryClient } from "../../api/queries";
+import classes from "../../components/dialog.module.css";
+import { ErrorNotice } from "../../components/ErrorNotice";
+import { Counting } from "../roles/Counting";
+import { type ModelFile, obstacle } from "./changes";
+import { PlanView } from "./PlanView";
+import { PLAN_SECONDS, planQuery } from "./queries";
+
+/** Shows what a file changes, then applies it: over the state that it was compared with, or not at all. */
+export function PlanAndApply({
+  file,
+  label,
+  testsMustPass,
+  apply,
+  onApplied,
+  onClose,
+}: {
+  file: ModelFile;
+  /** What the button says. */
+  label: string;
+  testsMustPass: boolean;
+  /** Applies over the state with the number. */
+  apply: (over: number) => Promise<Api["ImportedModel"]>;
+  onApplied: (applied: Api["ImportedModel"]) => void;
+  onClose: (() => void) | undefined;
+}) {
+  const options = planQuery(file);
+  const { data, error, isFetching, refetch } = useQuery(options);
+  const [overtaken, setOvertaken] = useState(false);
+  const save = useMutation({
+    mutationFn: apply,
+    onSuccess: onApplied,
+    onError: (error) => {
+      // The plan was of another state: what is shown must be what would be done.
+      if (isStale(error)) {
+        setOvertaken(true);
+        void refetch();
+      }
+    },
+  });
+  const why = data === undefined ? null : obstacle(data, testsMustPass);
+  return (
+    <Stack gap="md">
+      {overtaken && (
+        <Alert
+          role="alert"
+          color="yellow"
+          variant="light"
+          icon={<IconAlertTriangle aria-hidden />}
+          title="Somebody has changed the access model meanwhile"
+        >
+          <Text size="sm">
+            Nothing was applied. Below stands what would change of the state that is in force now, their
+            change included: look at it again.
+          </Text>
+        </Alert>
+      )}
+      {isFetching ? (
+        <Counting
+          what="Comparing, and counting traces"
+          seconds={PLAN_SECONDS}
+          onStop={() => void queryClient.cancelQueries({ queryKey: options.queryKey })}
+        />
+      ) : error !== null ? (
+        <ErrorNotice error={error} onRetry={() => void refetch()} />
+      ) : data === undefined ? (
+        <Group gap="sm">
+          <Text size="sm">Stopped: it was not compared with what is in force.</Text>
+          <Button size="compact-sm" variant="default" onClick={() => void refetch()}>
+            Compare
+          </Button>
+        </Group>
+      ) : (
+        <PlanView plan={data} />
+      )}
+      {save.isError && !isStale(save.error) && <ErrorNotice error={save.error} title={titleOf(save.error)} />}
+      <Group justify="flex-end" className={classes.buttons ?? ""}>
+        {why !== null && !isFetching && (
+          <Text size="sm" c="var(--tw-quiet)">
+            {why}
+          </Text>
+        )}
+        {onClose !== undefined && (
+          <Button variant="default" onClick={onClose} data-autofocus>
+            Cancel
+          </Button>
+        )}
+        <Button
+          disabled={data === undefined || isFetching || why !== null || error !== null}
+          loading={save.isPending}
+          onClick={() => {
+            if (data !== undefined) {
+              setOvertaken(false);
+              save.mutate(data.change);
+            }
+          }}
+        >
+          {label}
+        </Button>
+      </Group>
+    </Stack>
+  );
+}
+
+/** Where no answer of the service's own came, or it could not tell, the change may have been made. */
+const titleOf = (error: unknown): string =>
+  error instanceof ApiError && error.status < 500
+    ? "Nothing was applied"
+    : "It is not known whether it was applied: look at the history";
+
+const isStale = (error: unknown): boolean => error instanceof ApiError && error.status === 412;

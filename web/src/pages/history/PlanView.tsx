@@ -1,0 +1,157 @@
+import { Alert, List, Stack, Text, Title } from "@mantine/core";
+import { IconAlertTriangle, IconCircleCheck, IconUsers } from "@tabler/icons-react";
+import type { Api } from "../../api/client";
+import { Visible } from "../../components/Visible";
+import { CountsView, costText, Reliance, UsersView } from "../roles/ImpactView";
+import { countOf, members as firstOf } from "../roles/listing";
+import { inCounts } from "./changes";
+import { ModelChanges } from "./ModelChanges";
+
+/** What applying a file would do: what stops it and what takes away first. */
+export function PlanView({ plan }: { plan: Api["ModelPlan"] }) {
+  const { changes, tests, members, warnings, notes } = plan;
+  if (plan.empty) {
+    return (
+      <Stack gap="md">
+        <Alert color="gray" variant="light" icon={<IconCircleCheck aria-hidden />} role="status">
+          <Text size="sm" c="var(--mantine-color-text)">
+            The file says exactly what is in force: applying it changes nothing.
+          </Text>
+        </Alert>
+        <Tests tests={tests} />
+      </Stack>
+    );
+  }
+  return (
+    <Stack gap="md">
+      <Text size="sm" role="status">
+        Against change {plan.change}, which is in force: {inCounts(changes)}.
+      </Text>
+      <Tests tests={tests} />
+      {members.length > 0 && (
+        <Alert
+          color="red"
+          variant="light"
+          icon={<IconUsers aria-hidden />}
+          title="Users lose a role that is removed"
+        >
+          <List size="sm">
+            {members.map(({ role, users, usernames }) => (
+              <List.Item key={role} style={{ overflowWrap: "anywhere" }}>
+                <b>
+                  <Visible text={role} />
+                </b>
+                : {countOf(users, "user loses it", "users lose it")} (
+                <Visible text={firstOf(usernames)} />)
+              </List.Item>
+            ))}
+          </List>
+        </Alert>
+      )}
+      <Impact impact={plan.impact} />
+      <Notes notes={notes} />
+      <Warnings warnings={warnings} />
+      <div>
+        <Title order={2} size="h3" mb="xs">
+          Differences
+        </Title>
+        <ModelChanges changes={changes} />
+      </div>
+    </Stack>
+  );
+}
+
+function Tests({ tests }: { tests: Api["ModelPlan"]["tests"] }) {
+  if (tests.failed.length > 0) {
+    return (
+      <Alert
+        role="alert"
+        color="red"
+        variant="light"
+        icon={<IconAlertTriangle aria-hidden />}
+        title={`${countOf(tests.failed.length, "test fails", "tests fail")}, ${countOf(tests.passed, "test passes", "tests pass")}`}
+      >
+        <List size="sm">
+          {tests.failed.map(({ name, message }) => (
+            <List.Item key={`${name} ${message}`} style={{ overflowWrap: "anywhere" }}>
+              <Visible text={name} most={200} />: <Visible text={message} most={1_000} />
+            </List.Item>
+          ))}
+        </List>
+      </Alert>
+    );
+  }
+  return tests.passed === 0 ? null : (
+    <Text size="sm">{countOf(tests.passed, "test of the file passes", "tests of the file pass")}.</Text>
+  );
+}
+
+function Impact({ impact }: { impact: Api["Impact"] | null }) {
+  if (impact === null) {
+    return null;
+  }
+  const { users, sampled, members, members_compared, traces } = impact;
+  return (
+    <section aria-label="What it changes">
+      <Title order={2} size="h3" mb="xs">
+        What it changes
+      </Title>
+      <Stack gap="sm">
+        <Reliance {...impact} />
+        {members > 0 && (
+          <UsersView users={users} compared={members_compared} total={members} sampled={sampled} />
+        )}
+        {traces != null && <CountsView counts={traces} sampled={sampled} />}
+        <Text size="xs" c="var(--tw-quiet)">
+          Counting read {costText(impact.cost)}.
+        </Text>
+      </Stack>
+    </section>
+  );
+}
+
+export function Notes({ notes }: { notes: readonly string[] }) {
+  if (notes.length === 0) {
+    return null;
+  }
+  return (
+    <List size="sm">
+      {notes.map((note) => (
+        <List.Item key={note}>
+          <Visible text={note} />
+        </List.Item>
+      ))}
+    </List>
+  );
+}
+
+export function Warnings({ warnings }: { warnings: Api["ModelPlan"]["warnings"] }) {
+  if (warnings.length === 0) {
+    return null;
+  }
+  return (
+    <Alert
+      color="yellow"
+      variant="light"
+      icon={<IconAlertTriangle aria-hidden />}
+      title={countOf(warnings.length, "warning", "warnings")}
+    >
+      <List size="sm">
+        {warnings.map(({ role, title, line, column, message, hint, code }) => (
+          <List.Item key={`${role} ${title} ${code} ${line} ${column}`} style={{ overflowWrap: "anywhere" }}>
+            <b>
+              <Visible text={`${role} / ${title}`} most={200} />
+            </b>
+            , {line}:{column}: <Visible text={message} />
+            {hint != null && (
+              <>
+                {" "}
+                (<Visible text={hint} />)
+              </>
+            )}
+          </List.Item>
+        ))}
+      </List>
+    </Alert>
+  );
+}

@@ -1,0 +1,92 @@
+import { Autocomplete, Button, SegmentedControl, Stack, Text } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
+import { type FormEvent, useEffect, useState } from "react";
+import { useMe } from "../../../app/useMe";
+import { knownUsersQuery } from "../../../editor/queries";
+import { Explained } from "./Explained";
+import type { Why } from "./explanation";
+import { ViewersList } from "./ViewersList";
+import classes from "./why.module.css";
+
+/** What administrators may ask of a trace's access: for one user, or who has it. */
+export function AccessChoice({
+  id,
+  why,
+  user,
+  onChange,
+  onGo,
+  own,
+}: {
+  id: string;
+  why: Why;
+  user: string | undefined;
+  onChange: (why: Why, user?: string) => void;
+  onGo: ((spanId: string) => boolean) | null;
+  /** Whether the administrator sees the trace, so that there is something to explain of that, too. */
+  own: boolean;
+}) {
+  const me = useMe();
+  const chosen = why === "own" && !own ? "user" : why;
+  return (
+    <Stack gap="sm">
+      <SegmentedControl
+        size="xs"
+        fullWidth
+        aria-label="Whose access"
+        value={chosen}
+        onChange={(value) => onChange(value as Why, user)}
+        data={[
+          ...(own ? [{ value: "own", label: me.preview === null ? "Me" : "This preview" }] : []),
+          { value: "user", label: "Another user" },
+          { value: "viewers", label: "Who can see it" },
+        ]}
+      />
+      {chosen === "own" && <Explained id={id} user={null} onGo={onGo} />}
+      {chosen === "user" && (
+        <>
+          <UserChoice user={user} onChoose={(username) => onChange("user", username)} />
+          {user !== undefined && <Explained key={user} id={id} user={user} onGo={onGo} />}
+        </>
+      )}
+      {chosen === "viewers" && <ViewersList id={id} onExplain={(username) => onChange("user", username)} />}
+    </Stack>
+  );
+}
+
+/** A user by name: chosen from the first that there are, or typed, since there may be more. */
+function UserChoice({ user, onChoose }: { user: string | undefined; onChoose: (username: string) => void }) {
+  const users = useQuery(knownUsersQuery);
+  const [name, setName] = useState(user ?? "");
+  useEffect(() => setName(user ?? ""), [user]);
+  const asked = name.trim();
+  const submit = (event: FormEvent) => {
+    event.preventDefault();
+    if (asked !== "") {
+      onChoose(asked);
+    }
+  };
+  return (
+    <form onSubmit={submit} className={classes.choice}>
+      <Autocomplete
+        size="xs"
+        label="Explain for another user"
+        placeholder="User name"
+        autoComplete="off"
+        spellCheck={false}
+        limit={100}
+        data={(users.data?.users ?? []).map(({ username }) => username)}
+        value={name}
+        onChange={setName}
+        onOptionSubmit={onChoose}
+      />
+      <Button type="submit" size="xs" variant="default" disabled={asked === ""}>
+        Explain
+      </Button>
+      {users.isError && (
+        <Text size="xs" c="var(--tw-quiet)">
+          The users could not be listed; a name can be typed.
+        </Text>
+      )}
+    </form>
+  );
+}

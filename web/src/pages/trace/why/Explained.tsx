@@ -1,0 +1,137 @@
+import { Alert, Skeleton, Stack, Text } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
+import { type Api, ApiError } from "../../../api/client";
+import { useMe } from "../../../app/useMe";
+import { ErrorNotice } from "../../../components/ErrorNotice";
+import { PageLink } from "../../../components/links";
+import { StateBadge } from "../../../components/StateBadge";
+import { Visible } from "../../../components/Visible";
+import { inOrder, verdictText } from "./explanation";
+import { PolicyCard, RestrictionCard } from "./PolicyCard";
+import { explainQuery } from "./queries";
+import classes from "./why.module.css";
+
+/** Why one user sees the trace, or does not; the reader when no name is given. */
+export function Explained({
+  id,
+  user,
+  onGo,
+}: {
+  id: string;
+  user: string | null;
+  onGo: ((spanId: string) => boolean) | null;
+}) {
+  const { data, error, isFetching, refetch } = useQuery(explainQuery(id, user));
+  if (data !== undefined) {
+    return <Verdict explanation={data} own={user === null} onGo={onGo} />;
+  }
+  if (error === null || isFetching) {
+    return <Skeleton height={120} aria-label="Asking why" />;
+  }
+  return <NotExplained error={error} own={user === null} onRetry={() => void refetch()} />;
+}
+
+/** Why nothing is explained. */
+export function NotExplained({ error, own, onRetry }: { error: unknown; own: boolean; onRetry: () => void }) {
+  if (error instanceof ApiError && error.code === "trace_not_found") {
+    return (
+      <Alert role="alert" color="gray" variant="light" title="There is nothing to explain">
+        {own ? (
+          "This trace is not open to you any more: a role, a policy or the trace changed since it was loaded. Load it again."
+        ) : (
+          <>
+            No trace with this id is stored, or the service is set to tell administrators nothing about traces
+            that they may not read themselves (<code>discovery_samples = false</code>).
+          </>
+        )}
+      </Alert>
+    );
+  }
+  return <ErrorNotice error={error} onRetry={onRetry} />;
+}
+
+/** Policies that are unfolded from the start, at most. */
+const UNFOLDED = 4;
+
+function Verdict({
+  explanation,
+  own,
+  onGo,
+}: {
+  explanation: Api["AccessExplanation"];
+  own: boolean;
+  onGo: ((spanId: string) => boolean) | null;
+}) {
+  const { user, policies, restriction, spans, verdict } = explanation;
+  const ordered = inOrder(policies);
+  return (
+    <Stack gap="sm">
+      <div>
+        <StateBadge color={explanation.visible ? "green" : verdict === "broken" ? "red" : "gray"}>
+          {verdictText(verdict)}
+        </StateBadge>
+        <p className={classes.verdict}>
+          <Visible text={explanation.summary} />
+        </p>
+        <Text size="xs" c="var(--tw-quiet)" component="div">
+          <Who user={user} />
+          {", "}
+          {spans.toLocaleString("en")} {spans === 1 ? "span" : "spans"} looked at
+        </Text>
+      </div>
+      {!explanation.details && (
+        <Text size="sm" role="note">
+          In counts only: you may not read this trace yourself, so that nothing of its spans is shown.
+        </Text>
+      )}
+      {restriction !== undefined && <RestrictionCard verdict={restriction} onGo={onGo} />}
+      {ordered.map((policy, place) => (
+        <PolicyCard
+          // biome-ignore lint/suspicious/noArrayIndexKey: policies of a role are told apart by their order alone
+          key={`${policy.role} ${place}`}
+          verdict={policy}
+          unfolded={
+            place < UNFOLDED &&
+            (policy.outcome === "satisfied" || !explanation.visible || ordered.length === 1)
+          }
+          onGo={onGo}
+        />
+      ))}
+      {policies.length === 0 && (
+        <Text size="sm" c="var(--tw-quiet)">
+          {own ? "You have" : "This user has"} no role with a policy.
+        </Text>
+      )}
+    </Stack>
+  );
+}
+
+/** The user and the roles, with links to their pages for those who may open them. */
+function Who({ user }: { user: Api["ExplainedUser"] }) {
+  const me = useMe();
+  const known = me.is_admin && user.username !== "";
+  const roles = user.roles.map((role, place) => (
+    <span key={role}>
+      {place > 0 && ", "}
+      {me.is_admin ? (
+        <PageLink to="/roles/$name" params={{ name: role }} inherit underline="always">
+          <Visible text={role} />
+        </PageLink>
+      ) : (
+        <Visible text={role} />
+      )}
+    </span>
+  ));
+  return (
+    <>
+      {known ? (
+        <PageLink to="/users/$username" params={{ username: user.username }} inherit underline="always">
+          <Visible text={user.username} />
+        </PageLink>
+      ) : (
+        <Visible text={user.username} />
+      )}
+      {roles.length === 0 ? " without a role" : <> with {roles}</>}
+    </>
+  );
+}

@@ -1,0 +1,204 @@
+import { UnstyledButton } from "@mantine/core";
+import { IconChevronDown, IconChevronRight } from "@tabler/icons-react";
+import { type ReactNode, useId, useState } from "react";
+import type { Api } from "../../../api/client";
+import { useMe } from "../../../app/useMe";
+import { InWords } from "../../../components/InWords";
+import { PageLink } from "../../../components/links";
+import { Visible } from "../../../components/Visible";
+import { DecidedDetails, DecidedExpression, Outcome } from "../../../editor/Decided";
+import { countText, nearestText, outcomeOf } from "./explanation";
+import classes from "./why.module.css";
+
+type Go = ((spanId: string) => boolean) | null;
+
+const SAID: Readonly<Record<Api["PolicyVerdict"], string>> = {
+  satisfied: "opens it",
+  not_satisfied: "not satisfied",
+  broken: "broken",
+};
+
+/** One policy, and what it is on the trace. */
+export function PolicyCard({
+  verdict,
+  unfolded,
+  onGo,
+}: {
+  verdict: Api["ExplainedPolicy"];
+  unfolded: boolean;
+  onGo: Go;
+}) {
+  return (
+    <Card
+      name={
+        <>
+          <Visible text={verdict.role} most={60} /> /{" "}
+          <strong>{<Visible text={verdict.title} most={120} />}</strong>
+        </>
+      }
+      said={SAID[verdict.outcome]}
+      verdict={verdict}
+      description={verdict.description}
+      unfolded={unfolded}
+      roleName={verdict.role}
+      onGo={onGo}
+    />
+  );
+}
+
+/** What a key is narrowed to: it must be satisfied as well as a policy. */
+export function RestrictionCard({ verdict, onGo }: { verdict: Api["PolicyExplanation"]; onGo: Go }) {
+  return (
+    <Card
+      name={<strong>Restriction of the API key</strong>}
+      said={verdict.outcome === "satisfied" ? "satisfied" : SAID[verdict.outcome]}
+      verdict={verdict}
+      unfolded
+      roleName={null}
+      onGo={onGo}
+    />
+  );
+}
+
+function Card({
+  name,
+  said,
+  verdict,
+  description,
+  unfolded,
+  roleName,
+  onGo,
+}: {
+  name: ReactNode;
+  said: string;
+  verdict: Api["PolicyExplanation"];
+  description?: string | undefined;
+  unfolded: boolean;
+  roleName: string | null;
+  onGo: Go;
+}) {
+  const [shown, setShown] = useState(unfolded);
+  const id = useId();
+  return (
+    <article className={classes.policy} aria-labelledby={`${id}-name`}>
+      <UnstyledButton
+        className={classes.head}
+        aria-expanded={shown}
+        aria-controls={id}
+        onClick={() => setShown(!shown)}
+      >
+        {shown ? <IconChevronDown size={14} aria-hidden /> : <IconChevronRight size={14} aria-hidden />}
+        <span className={classes.names} id={`${id}-name`}>
+          {name}
+        </span>{" "}
+        <Outcome outcome={outcomeOf(verdict.outcome)}>{said}</Outcome>
+      </UnstyledButton>
+      {shown && (
+        <div id={id} className={classes.body}>
+          {description !== undefined && description !== "" && (
+            <span className={classes.quiet}>
+              <Visible text={description} />
+            </span>
+          )}
+          <Body verdict={verdict} roleName={roleName} onGo={onGo} />
+        </div>
+      )}
+    </article>
+  );
+}
+
+function Body({
+  verdict,
+  roleName,
+  onGo,
+}: {
+  verdict: Api["PolicyExplanation"];
+  roleName: string | null;
+  onGo: Go;
+}) {
+  const me = useMe();
+  const { expression, in_words, decided_by, nearest, spans } = verdict;
+  return (
+    <>
+      {in_words !== undefined && <InWords text={in_words} />}
+      {expression !== undefined && (
+        <div>
+          <span className={classes.label}>
+            Expression
+            {decided_by !== undefined && ", with what decided"}
+            {me.is_admin && roleName !== null && (
+              <>
+                {" · "}
+                <PageLink to="/roles/$name" params={{ name: roleName }} inherit underline="always">
+                  open the role
+                </PageLink>
+              </>
+            )}
+          </span>
+          <DecidedExpression expression={expression} parts={decided_by?.parts ?? []} />
+          {decided_by !== undefined && (
+            <DecidedDetails outcome={decided_by.outcome} parts={decided_by.parts} />
+          )}
+        </div>
+      )}
+      {verdict.outcome === "broken" && (
+        <div>
+          It does not fit the marked fields any more, and keeps whoever has it from reading any trace.{" "}
+          {me.is_admin ? "Mend it in its role." : "Tell an administrator."}
+          {verdict.errors?.map(({ line, column, message, hint }) => (
+            <p key={`${line} ${column} ${message}`} className={classes.error}>
+              {line}:{column} <Visible text={hint === undefined ? message : `${message} (${hint})`} />
+            </p>
+          ))}
+        </div>
+      )}
+      {verdict.outcome === "satisfied" && (
+        <div>
+          {countText(verdict.satisfied_by ?? spans.length, spans.length)}
+          <ul className={classes.spans}>
+            {spans.map((span) => (
+              <li key={span.span_id}>
+                <SpanLink span={span} onGo={onGo} />
+              </li>
+            ))}
+          </ul>
+        </div>
+      )}
+      {nearest !== undefined && (
+        <div>
+          <span className={classes.label}>Nearest span, which {nearestText(nearest.score)}</span>
+          <SpanLink span={nearest} onGo={onGo} />
+        </div>
+      )}
+    </>
+  );
+}
+
+/** A span by name; shown among the others when it is pressed. */
+function SpanLink({ span, onGo }: { span: Api["SpanMention"]; onGo: Go }) {
+  const [absent, setAbsent] = useState(false);
+  const name = (
+    <>
+      <span className={classes.spanName}>
+        <Visible text={span.name || "(no name)"} most={160} />
+      </span>{" "}
+      <span className={classes.quiet}>
+        <Visible text={span.service || "(no service)"} most={80} />
+      </span>
+    </>
+  );
+  return onGo === null ? (
+    <span className={classes.span}>{name}</span>
+  ) : (
+    <>
+      <UnstyledButton className={classes.span} onClick={() => setAbsent(!onGo(span.span_id))}>
+        {name}
+      </UnstyledButton>
+      {absent && (
+        <span role="status" className={classes.quiet}>
+          It arrived after this page was loaded. Load the trace again to see it.
+        </span>
+      )}
+    </>
+  );
+}

@@ -1,0 +1,85 @@
+import { Alert, Button, Skeleton, Stack, Text } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
+import { useState } from "react";
+import type { Api } from "../../../api/client";
+import { PageLink } from "../../../components/links";
+import { Visible } from "../../../components/Visible";
+import { visible } from "../../../lib/visible";
+import { NotExplained } from "./Explained";
+import { viewersText } from "./explanation";
+import { viewersQuery } from "./queries";
+import classes from "./why.module.css";
+
+/** Users that are shown at a time. */
+const SOME = 50;
+
+/** Who can see the trace, each with what opens it to them. */
+export function ViewersList({ id, onExplain }: { id: string; onExplain: (username: string) => void }) {
+  const { data, error, isFetching, refetch } = useQuery(viewersQuery(id));
+  const [shown, setShown] = useState(SOME);
+  if (data === undefined) {
+    return error === null || isFetching ? (
+      <Skeleton height={120} aria-label="Asking who can see it" />
+    ) : (
+      <NotExplained error={error} own={false} onRetry={() => void refetch()} />
+    );
+  }
+  return (
+    <Stack gap="xs">
+      <Text size="sm" fw={600}>
+        {viewersText(data)}
+      </Text>
+      <Text size="xs" c="var(--tw-quiet)">
+        Of the accounts that are not disabled, with their roles and attributes as they are now.
+      </Text>
+      {data.broken.length > 0 && (
+        <Alert color="orange" variant="light" title="Who sees nothing, because a policy is broken">
+          <ul className={classes.spans}>
+            {data.broken.map(({ username, role, title }) => (
+              <li key={`${username} ${role} ${title}`}>
+                <Visible text={username} />: <Visible text={role} /> / <Visible text={title} />
+              </li>
+            ))}
+          </ul>
+        </Alert>
+      )}
+      <ul className={classes.viewers} aria-label="Users who can see this trace">
+        {data.viewers.slice(0, shown).map((viewer) => (
+          <OneViewer key={viewer.username} viewer={viewer} onExplain={onExplain} />
+        ))}
+      </ul>
+      {shown < data.viewers.length && (
+        <Button size="xs" variant="default" onClick={() => setShown(shown + SOME)}>
+          Show {Math.min(SOME, data.viewers.length - shown)} more
+        </Button>
+      )}
+    </Stack>
+  );
+}
+
+function OneViewer({ viewer, onExplain }: { viewer: Api["Viewer"]; onExplain: (username: string) => void }) {
+  const { username, policies } = viewer;
+  return (
+    <li>
+      <div className={classes.viewer}>
+        <PageLink to="/users/$username" params={{ username }} inherit fw={600}>
+          <Visible text={username} />
+        </PageLink>
+        {policies.map(({ role, title }, place) => (
+          // biome-ignore lint/suspicious/noArrayIndexKey: policies of a role are told apart by their order alone
+          <div key={`${role} ${place}`} className={classes.quiet}>
+            <Visible text={role} most={60} /> / <Visible text={title} most={120} />
+          </div>
+        ))}
+      </div>
+      <Button
+        size="compact-xs"
+        variant="subtle"
+        aria-label={`Explain for ${visible(username)}`}
+        onClick={() => onExplain(username)}
+      >
+        Explain
+      </Button>
+    </li>
+  );
+}

@@ -1,0 +1,27 @@
+import { Box } from "@mantine/core";
+import { Section } from "../../../components/Section";
+import { useTraceUrl } from "../useTraceUrl";
+import { AccessChoice } from "./AccessChoice";
+
+/** For administrators who are not shown a trace: who is, and why. Nothing is asked before they choose, and of a trace that they may not
+ * read nothing but counts is answered. */
+export function WhyNotSeen({ id }: { id: string }) {
+  const [url, change] = useTraceUrl();
+  return (
+    <Box maw={640} mx="auto">
+      <Section
+        title="Who sees it, and why"
+        about="For administrators, whether or not they may read the trace; it is written to the audit."
+      >
+        <AccessChoice
+          id={id}
+          why={url.why ?? "user"}
+          user={url.user}
+          onChange={(why, user) => change({ why, user })}
+          onGo={null}
+          own={false}
+        />
+      </Section>
+    </Box>
+  );
+}

@@ -1,0 +1,49 @@
+import { ActionIcon, Group, Title, Tooltip } from "@mantine/core";
+import { IconX } from "@tabler/icons-react";
+import { useId } from "react";
+import { useMe } from "../../../app/useMe";
+import { AccessChoice } from "./AccessChoice";
+import { Explained } from "./Explained";
+import type { Why } from "./explanation";
+import { PANEL } from "./WhyBadge";
+import classes from "./why.module.css";
+
+/** Why the trace is shown: to the reader and, for administrators, to others. */
+export function WhyPanel({
+  id,
+  why,
+  user,
+  onChange,
+  onClose,
+  onGo,
+}: {
+  id: string;
+  why: Why;
+  user: string | undefined;
+  onChange: (why: Why, user?: string) => void;
+  onClose: () => void;
+  /** Shows a span by its id; the answer is whether it is among those that are loaded. */
+  onGo: (spanId: string) => boolean;
+}) {
+  const me = useMe();
+  const title = useId();
+  return (
+    <section id={PANEL} aria-labelledby={title} className={classes.panel}>
+      <Group justify="space-between" wrap="nowrap" align="flex-start" gap="xs" mb="xs">
+        <Title order={2} size="h3" id={title}>
+          {me.is_admin && why !== "own" ? "Who sees this, and why" : "Why do I see this?"}
+        </Title>
+        <Tooltip label="Close (Esc)">
+          <ActionIcon variant="subtle" color="gray" aria-label="Close the explanation" onClick={onClose}>
+            <IconX size={18} aria-hidden />
+          </ActionIcon>
+        </Tooltip>
+      </Group>
+      {me.is_admin ? (
+        <AccessChoice id={id} why={why} user={user} onChange={onChange} onGo={onGo} own />
+      ) : (
+        <Explained id={id} user={null} onGo={onGo} />
+      )}
+    </section>
+  );
+}

@@ -1,0 +1,86 @@
+import { describe, expect, it } from "vitest";
+import type { Api } from "../../../api/client";
+import { countText, inOrder, nearestText, openedBy, openingSpans, viewersText } from "./explanation";
+
+const policy = (
+  title: string,
+  outcome: Api["PolicyVerdict"],
+  spans: readonly string[] = [],
+): Api["ExplainedPolicy"] => ({
+  role: "payments",
+  title,
+  outcome,
+  satisfied_by: spans.length,
+  spans: spans.map((span_id) => ({ span_id, name: "charge", service: "card" })),
+});
+
+describe("what opened a trace", () => {
+  const policies = [
+    policy("Broken", "broken"),
+    policy("Errors", "not_satisfied"),
+    policy("My team", "satisfied", ["b", "a"]),
+    policy("My tenant", "satisfied", ["b", "c"]),
+  ];
+
+  it("is the first policy that is satisfied, with how many more are", () => {
+    expect(openedBy({ visible: true, policies })).toEqual({ role: "payments", title: "My team", more: 1 });
+  });
+
+  it("is nothing when the trace is not seen, whatever is satisfied, or when nothing is", () => {
+    expect(openedBy({ visible: false, policies })).toBeNull();
+    expect(openedBy({ visible: true, policies: policies.slice(0, 2) })).toBeNull();
+  });
+
+  it("are the spans of policies that are satisfied, where the page has them", () => {
+    const trace = {
+      byId: new Map([
+        ["a", 4],
+        ["b", 2],
+        ["d", 7],
+      ]),
+    };
+    const found = [...openingSpans(trace, { policies })].map(([span, by]) => [
+      span,
+      by.map(({ title }) => title),
+    ]);
+    expect(found).toEqual([
+      [2, ["My team", "My tenant"]],
+      [4, ["My team"]],
+    ]);
+    expect(openingSpans(trace, { policies: [policy("Other", "not_satisfied", ["a"])] }).size).toBe(0);
+    expect(openingSpans(trace, undefined).size).toBe(0);
+  });
+
+  it("comes before what is broken and what is not satisfied", () => {
+    expect(inOrder(policies).map(({ title }) => title)).toEqual(["My team", "My tenant", "Broken", "Errors"]);
+  });
+});
+
+describe("counts in words", () => {
+  it("say when not all spans are listed", () => {
+    expect(countText(1, 1)).toBe("1 span satisfies it");
+    expect(countText(3, 3)).toBe("3 spans satisfy it");
+    expect(countText(1200, 20)).toBe("1,200 spans satisfy it; the first 20:");
+    expect(countText(1200, 0)).toBe("1,200 spans satisfy it");
+  });
+
+  it("never say of a span that does not satisfy a policy that it meets all of it", () => {
+    expect(nearestText(0.5)).toBe("meets 50 % of what it asks for");
+    expect(nearestText(0.9999)).toBe("meets 99 % of what it asks for");
+    expect(nearestText(0)).toBe("meets 0 % of what it asks for");
+  });
+
+  it("say of how many users, and when not all were looked at", () => {
+    const viewers = [{ username: "ada", policies: [] }];
+    const rest = { trace_id: "1", spans: 1, details: false, broken: [] };
+    expect(viewersText({ ...rest, viewers, users: 12, total_users: 12 })).toBe(
+      "1 of 12 users can see this trace",
+    );
+    expect(viewersText({ ...rest, viewers: [], users: 1, total_users: 1 })).toBe(
+      "0 of 1 user can see this trace",
+    );
+    expect(viewersText({ ...rest, viewers, users: 10000, total_users: 12000 })).toBe(
+      "1 of the first 10,000 users can see this trace; there are 12,000",
+    );
+  });
+});

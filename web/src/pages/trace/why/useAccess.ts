@@ -1,0 +1,35 @@
+import { useQuery } from "@tanstack/react-query";
+import { useMemo } from "react";
+import type { Api } from "../../../api/client";
+import { useMe } from "../../../app/useMe";
+import { visible } from "../../../lib/visible";
+import type { Trace } from "../../../trace/model";
+import type { TraceState } from "../useTraceState";
+import { openingSpans } from "./explanation";
+import { explainQuery } from "./queries";
+
+/** The spans that open the trace to whomever the page explains it for, and what is said of each. */
+export type Opening = {
+  readonly spans: ReadonlyMap<number, readonly Api["ExplainedPolicy"][]>;
+  readonly said: string;
+};
+
+/** Why the trace is shown. Asked for once the trace is there, so that it never waits for this; when it fails, the trace is shown
+ * without. */
+export function useAccess(
+  trace: Trace,
+  { why, url }: Pick<TraceState, "why" | "url">,
+): { own: Api["AccessExplanation"] | undefined; opening: Opening } {
+  const me = useMe();
+  const own = useQuery(explainQuery(trace.id, null)).data;
+  const another = why === "user" && url.user !== undefined && me.is_admin ? url.user : null;
+  const other = useQuery({ ...explainQuery(trace.id, another), enabled: another !== null }).data;
+  const opening = useMemo(
+    () => ({
+      spans: openingSpans(trace, another === null ? own : other),
+      said: another === null ? "Opens this trace" : `Opens this trace to ${visible(another)}`,
+    }),
+    [trace, own, other, another],
+  );
+  return { own, opening };
+}
