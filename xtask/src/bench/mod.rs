@@ -1,8 +1,9 @@
 //! `cargo xtask bench`: what finding and reading traces costs, what the service costs on top of the trace store, and what
-//! policies cost, measured on this machine and never in tests.
+//! policies and models of them cost, measured on this machine and never in tests.
 
 mod bars;
 mod load;
+mod model;
 mod policy;
 mod search;
 mod small_answers;
@@ -24,12 +25,16 @@ use bars::Bar;
 pub enum Bench {
     /// Finding traces through the service, and by hand.
     Search(search::Options),
+    /// What previewing a change of a role costs.
+    Previews(search::Options),
     /// A page of 200 traces, through the service and straight from the trace store.
     Streaming,
     /// Requests a second of small answers, on one core.
     SmallAnswers,
     /// Checking policies and authorising callers.
     Policy,
+    /// Planning and putting in force a whole access model.
+    Model,
 }
 
 /// What a benchmark adds to the page.
@@ -41,7 +46,7 @@ pub struct Section {
 }
 
 /// The page's sections, in its order.
-const TITLES: [&str; 4] = ["Searching", "Streaming", "Small answers", "Policies"];
+const TITLES: [&str; 6] = ["Searching", "Previews", "Streaming", "Small answers", "Policies", "Access model"];
 
 /// Runs the benchmarks and writes what they measured in the place of what was there. With `check`, a bar that does not hold
 /// is an error.
@@ -51,15 +56,19 @@ pub fn run(bench: Option<&Bench>, check: bool) -> Result<()> {
     let mut measured = Vec::new();
     match bench {
         Some(Bench::Search(options)) => measured.extend(search::run(options)?),
+        Some(Bench::Previews(options)) => measured.push(search::previews(options)?),
         Some(Bench::Streaming) => measured.push(streaming_section()?),
         Some(Bench::SmallAnswers) => measured.push(small_answers::section()?),
         Some(Bench::Policy) => measured.push(plain("Policies", policy::run()?)),
+        Some(Bench::Model) => measured.push(model::section()?),
         None => {
             // The shortest first: what is wrong with them shows early.
             measured.push(plain("Policies", policy::run()?));
+            measured.push(model::section()?);
             measured.push(small_answers::section()?);
             measured.push(streaming_section()?);
             measured.extend(search::run(&search::Options::default())?);
+            measured.push(search::previews(&search::Options::default())?);
         }
     }
     if measured.is_empty() {

@@ -94,6 +94,15 @@ pub static ASSISTANT_QUALITY: Role = Role {
     }],
 };
 
+/// What [`STOREFRONT_PRODUCTION`] is proposed to hold instead: some traces come, some go, some stay.
+pub static PROPOSAL: Policy = Policy {
+    title: "Logistics, in production only",
+    expression: r#"ResourceAttributes["team"] == "logistics" && ResourceAttributes["deployment.environment.name"] == "production""#,
+    satisfied: |trace, span| {
+        span.service.team() == Team::Logistics && trace.environment == Environment::Production
+    },
+};
+
 pub static ROLES: [&Role; 4] = [&PAYMENTS_ON_CALL, &STOREFRONT_PRODUCTION, &SUPPORT, &ASSISTANT_QUALITY];
 
 pub const ADMINISTRATOR: &str = "admin";
@@ -137,6 +146,42 @@ pub static PEOPLE: [Person; 5] = [
         attributes: || json!({}),
     },
 ];
+
+/// Tests that the access model holds, of users as those above and of traces small enough to be read.
+pub fn tests() -> Value {
+    let users: Vec<Value> = PEOPLE
+        .iter()
+        .filter_map(|person| {
+            let role = person.role?.name;
+            Some(json!({"username": person.username, "roles": [role], "attributes": (person.attributes)()}))
+        })
+        .collect();
+    let [tenant, _] = SUPPORTED_TENANTS;
+    let resource =
+        |team: &str, environment: &str| json!({"team": team, "deployment.environment.name": environment});
+    let traces = json!([
+        {"name": "checkout in production", "spans": [
+            {"ServiceName": "frontend", "ResourceAttributes": resource("storefront", "production"),
+                "SpanAttributes": {"tenant.id": tenant}, "Events.Name": []},
+            {"ServiceName": "payment", "ResourceAttributes": resource("payments", "production"),
+                "SpanAttributes": {}, "Events.Name": []}]},
+        {"name": "page that broke in staging", "spans": [
+            {"ServiceName": "frontend", "ResourceAttributes": resource("storefront", "staging"),
+                "SpanAttributes": {"tenant.id": "somebody-else"}, "Events.Name": ["exception"]}]},
+    ]);
+    let test = |name: &str, user: &str, trace: &str, visible: bool| json!({"name": name, "user": user, "trace": trace, "visible": visible});
+    let (checkout, page) = ("checkout in production", "page that broke in staging");
+    let tests = json!([
+        test("payments sees what it takes part in", "paula", checkout, true),
+        test("payments sees pages that broke", "paula", page, true),
+        test("the storefront sees its production", "stefan", checkout, true),
+        test("the storefront does not see staging", "stefan", page, false),
+        test("support sees its tenants", "sam", checkout, true),
+        test("support does not see other tenants", "sam", page, false),
+        test("machine learning does not see checkouts", "mira", checkout, false),
+    ]);
+    json!({"users": users, "traces": traces, "tests": tests})
+}
 
 /// The marked fields: what people may filter by, and what policies may read.
 pub fn fields() -> Value {

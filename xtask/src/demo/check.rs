@@ -1,9 +1,13 @@
 //! `cargo xtask demo --check`: every answer against what the generated spans say.
 
+mod agent;
 mod audit;
 mod changes;
+mod model_file;
+mod reasons;
 mod traces;
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
@@ -54,16 +58,27 @@ pub struct Subject<'a> {
     pub accounts: &'a Accounts,
     pub anonymous: &'a Client,
     pub absent: TraceId,
+    /// In which all spans of the sample lie; nanoseconds since 1970.
+    pub window: (u64, u64),
+    /// Address of the service.
+    pub base: &'a str,
+    /// The service's program.
+    pub program: &'a Path,
 }
 
 type Part = fn(&Subject<'_>, &mut Findings) -> Result<()>;
 
-const PARTS: [(&str, Part); 6] = [
+const PARTS: [(&str, Part); 11] = [
     ("single traces by id, allowed and not", traces::by_id),
     ("queries, page by page, in order", traces::by_question),
     ("whole traces, counts and summaries", traces::whole),
     ("nobody, and an API key", changes::credentials),
+    ("the same traces for an agent, over MCP", agent::by_tool),
     ("changes apply at the next request", changes::take_effect),
+    ("why each user sees each trace, and who sees it", reasons::of_landmarks),
+    ("what a changed role would do", reasons::of_a_proposal),
+    ("what a role opens by sharing", reasons::of_sharing),
+    ("the access model as one file", model_file::back_and_forth),
     ("the audit log has them all", audit::complete),
 ];
 

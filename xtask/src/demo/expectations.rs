@@ -1,11 +1,11 @@
 //! What each user must get for each question, worked out from the generated spans alone.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use serde_json::Value;
 use tracewarden_testkit::shop::{Shop, Span, Trace, TraceId};
 
-use super::cast::{PEOPLE, Person};
+use super::cast::{PAYMENTS_ON_CALL, PEOPLE, PROPOSAL, Person, Policy, STOREFRONT_PRODUCTION};
 use super::questions::{Question, questions};
 
 /// A landmark as it was generated.
@@ -16,6 +16,24 @@ pub struct Landmark {
     pub spans: Vec<String>,
     /// By the order of [`PEOPLE`].
     pub visible: Vec<bool>,
+    /// By the order of [`PEOPLE`], then of their role's policies: the spans that satisfy each.
+    pub openers: Vec<Vec<BTreeSet<String>>>,
+}
+
+/// What [`PROPOSAL`] does to those who hold [`STOREFRONT_PRODUCTION`], in traces of the whole sample.
+#[derive(Default)]
+pub struct Impact {
+    pub gained: u64,
+    pub lost: u64,
+    pub unchanged: u64,
+}
+
+/// What [`PAYMENTS_ON_CALL`] opens, in traces of the whole sample.
+#[derive(Default)]
+pub struct Reach {
+    pub traces: u64,
+    /// By service: whether a span of it, in any trace, is one that opens.
+    pub services: BTreeMap<&'static str, bool>,
 }
 
 /// One trace that answers a question, with what decides its place in the answer.
@@ -37,6 +55,8 @@ pub struct Expectations {
     /// Visible traces of the whole sample, by the order of [`PEOPLE`].
     pub visible: Vec<usize>,
     pub traces: usize,
+    pub impact: Impact,
+    pub reach: Reach,
 }
 
 impl Expectations {
@@ -49,7 +69,15 @@ impl Expectations {
             first.iter().filter_map(|trace| Some(landmark(names.get(&trace.id)?, trace))).collect();
         let questions = questions(shop, &first);
         let places = questions.iter().map(|_| PEOPLE.iter().map(|_| Vec::new()).collect()).collect();
-        Self { landmarks, questions, places, visible: vec![0; PEOPLE.len()], traces: 0 }
+        Self {
+            landmarks,
+            questions,
+            places,
+            visible: vec![0; PEOPLE.len()],
+            traces: 0,
+            impact: Impact::default(),
+            reach: Reach::default(),
+        }
     }
 
     /// Takes a trace of the sample into account.
@@ -58,6 +86,22 @@ impl Expectations {
         let visible: Vec<bool> = PEOPLE.iter().map(|person| is_visible(person, trace)).collect();
         for (count, visible) in self.visible.iter_mut().zip(&visible) {
             *count += usize::from(*visible);
+        }
+        let opens = |policies: &[Policy]| {
+            trace.spans.iter().any(|span| policies.iter().any(|policy| (policy.satisfied)(trace, span)))
+        };
+        match (opens(STOREFRONT_PRODUCTION.policies), opens(std::slice::from_ref(&PROPOSAL))) {
+            (false, true) => self.impact.gained += 1,
+            (true, false) => self.impact.lost += 1,
+            (true, true) => self.impact.unchanged += 1,
+            (false, false) => {}
+        }
+        if opens(PAYMENTS_ON_CALL.policies) {
+            self.reach.traces += 1;
+            for span in &trace.spans {
+                let matches = PAYMENTS_ON_CALL.policies.iter().any(|policy| (policy.satisfied)(trace, span));
+                *self.reach.services.entry(span.service.name()).or_default() |= matches;
+            }
         }
         for (question, places) in self.questions.iter().zip(&mut self.places) {
             if !answers(question, trace) {
@@ -87,7 +131,18 @@ fn landmark(name: &'static str, trace: &Trace) -> Landmark {
         start_unix_nanos: trace.start_unix_nanos(),
         spans: trace.spans.iter().map(|span| span.id.to_string()).collect(),
         visible: PEOPLE.iter().map(|person| is_visible(person, trace)).collect(),
+        openers: PEOPLE.iter().map(|person| openers(person, trace)).collect(),
     }
+}
+
+/// The spans that satisfy each policy of a person's role.
+fn openers(person: &Person, trace: &Trace) -> Vec<BTreeSet<String>> {
+    let policies = person.role.map(|role| role.policies).unwrap_or_default();
+    let of = |policy: &Policy| {
+        let spans = trace.spans.iter().filter(|span| (policy.satisfied)(trace, span));
+        spans.map(|span| span.id.to_string()).collect()
+    };
+    policies.iter().map(of).collect()
 }
 
 /// One span is enough, wherever it is.
@@ -171,6 +226,14 @@ mod tests {
             let differ = answers.iter().any(|count| *count > 0);
             assert_eq!(differ, question.name != "nothing matches", "{}: {answers:?}", question.name);
         }
+    }
+
+    #[test]
+    fn the_proposal_gives_takes_and_leaves_and_sharing_shows_more_services_than_match() {
+        let Expectations { impact, reach, .. } = expectations();
+        assert!(impact.gained > 0 && impact.lost > 0 && impact.unchanged > 0);
+        let shared = reach.services.values().filter(|matches| !**matches).count();
+        assert!(shared > 0 && shared < reach.services.len());
     }
 
     #[test]

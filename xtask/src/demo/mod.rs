@@ -56,6 +56,8 @@ pub struct Demo {
     expectations: Expectations,
     anonymous: Client,
     pub accounts: Accounts,
+    /// The service's program.
+    program: PathBuf,
     first_answer: Duration,
 }
 
@@ -86,12 +88,14 @@ impl Demo {
         let accounts = seed::set_up(&anonymous, &stack.admin_password);
         stack.check()?;
         let accounts = accounts?;
+        seed::keep_key(directory.path(), &accounts)?;
         say(begun, "table bound, fields marked, roles and users created");
         let query = json!({"view": "summary", "limit": 1});
         accounts.of(cast::AGENTS_OWNER)?.client.call("POST", "/traces/query", Some(&query))?;
         let first_answer = begun.elapsed();
         say(begun, "first query answered");
-        Ok(Self { stack, directory, shop, expectations, anonymous, accounts, first_answer })
+        let program = binaries.join("tracewarden");
+        Ok(Self { stack, directory, shop, expectations, anonymous, accounts, program, first_answer })
     }
 
     /// The traces that the sample is known for, by name.
@@ -113,6 +117,9 @@ fn check(demo: &Demo) -> Result<()> {
         accounts: &demo.accounts,
         anonymous: &demo.anonymous,
         absent: demo.shop.landmarks().absent,
+        window: demo.shop.window(),
+        base: &demo.stack.base,
+        program: &demo.program,
     };
     check::run(&subject, demo.first_answer)
 }
@@ -125,12 +132,18 @@ fn report(demo: &Demo) -> Result<()> {
         landmarks: &demo.expectations.landmarks,
         directory: &demo.directory.path().display().to_string(),
         kept: matches!(demo.directory, Directory::Kept(_)),
-        mcp: report::mcp_answers(&demo.anonymous)?,
         web: report::web_answers(&demo.anonymous)?,
+        program: &as_typed(&demo.program),
     };
     print!("{}", report.render());
     std::io::stdout().flush()?;
     Ok(())
+}
+
+/// A program's path, from here where that is shorter.
+fn as_typed(program: &Path) -> String {
+    let here = std::env::current_dir().unwrap_or_default();
+    program.strip_prefix(here).unwrap_or(program).display().to_string()
 }
 
 /// Runs until Ctrl-C, or until one of the programs ends.

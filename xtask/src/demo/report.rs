@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::cast::{AGENTS_OWNER, PEOPLE};
 use super::expectations::Landmark;
-use super::seed::Accounts;
+use super::seed::{Accounts, KEY_FILE};
 use crate::stack::api::Client;
 
 /// Everything that the report tells.
@@ -19,10 +19,10 @@ pub struct Report<'a> {
     /// Where the data are, and whether they stay.
     pub directory: &'a str,
     pub kept: bool,
-    /// Whether the MCP interface answers.
-    pub mcp: bool,
     /// Whether the web application is there.
     pub web: bool,
+    /// The command, as it is typed.
+    pub program: &'a str,
 }
 
 impl Report<'_> {
@@ -74,14 +74,12 @@ impl Report<'_> {
             writeln!(out, "  curl -s {base}/traces/{incident} \\")?;
             writeln!(out, "    -H 'Authorization: Bearer {key}'")?;
         }
-        if self.mcp {
-            let server = json!({"type": "http", "url": format!("{base}/mcp"), "headers": {"Authorization": format!("Bearer {key}")}});
-            let client = json!({"mcpServers": {"tracewarden": server}});
-            writeln!(out, "\nThe same for an MCP client:\n")?;
-            let text = serde_json::to_string_pretty(&client).unwrap_or_default();
-            for line in text.lines() {
-                writeln!(out, "  {line}")?;
-            }
+        let server = json!({"type": "http", "url": format!("{base}/mcp"), "headers": {"Authorization": format!("Bearer {key}")}});
+        let client = json!({"mcpServers": {"tracewarden": server}});
+        writeln!(out, "\nThe same for an MCP client:\n")?;
+        let text = serde_json::to_string_pretty(&client).unwrap_or_default();
+        for line in text.lines() {
+            writeln!(out, "  {line}")?;
         }
         if !self.web {
             writeln!(out, "\nLog in as a person would; the cookie is the session:\n")?;
@@ -89,6 +87,15 @@ impl Report<'_> {
             writeln!(out, "    -d '{{\"username\":\"sam\",\"password\":\"{}\"}}'", self.password_of("sam"))?;
             writeln!(out, "  curl -s -b cookies {base}/me")?;
         }
+        let program = self.program;
+        writeln!(
+            out,
+            "\nThe whole access model as one file, with tests; change it and see who would see what:\n"
+        )?;
+        writeln!(out, "  export TRACEWARDEN_URL={base}")?;
+        writeln!(out, "  export TRACEWARDEN_API_KEY_FILE={directory}/{KEY_FILE}")?;
+        writeln!(out, "  {program} model export --output access.yaml")?;
+        writeln!(out, "  {program} model plan access.yaml")?;
         let otlp = otlp.strip_suffix("/v1/traces").unwrap_or(otlp);
         writeln!(
             out,
@@ -144,11 +151,6 @@ pub fn table(landmarks: &[Landmark]) -> String {
     out
 }
 
-/// Whether the MCP interface is there at all.
-pub fn mcp_answers(anonymous: &Client) -> Result<bool> {
-    Ok(anonymous.send("POST", "/mcp", None, Some(&json!({})))?.status != 404)
-}
-
 /// Whether the web application is there.
 pub fn web_answers(anonymous: &Client) -> Result<bool> {
     Ok(anonymous.send("GET", "/ui/", None, None)?.status == 200)
@@ -167,17 +169,19 @@ mod tests {
             start_unix_nanos: 0,
             spans: vec![String::new(); 10_000],
             visible: vec![true, false, true, false, false],
+            openers: Vec::new(),
         }
     }
 
-    fn report(mcp: bool) -> String {
+    fn report() -> String {
         let account = |person| Account {
             person,
             password: "aaaa-bbbb-cccc-dddd".to_owned(),
             client: Client::anonymous("http://127.0.0.1:8080"),
         };
         let all = PEOPLE.iter().map(account).collect();
-        let accounts = Accounts { all, key: "twk_0123456789012345678901234567890123456789".to_owned() };
+        let key = "twk_0123456789012345678901234567890123456789".to_owned();
+        let accounts = Accounts { all, administrator_key: key.clone(), key };
         let report = Report {
             base: "http://127.0.0.1:8080",
             otlp: "http://127.0.0.1:4318/v1/traces",
@@ -185,29 +189,31 @@ mod tests {
             landmarks: &[Landmark { name: "incident", ..landmark() }],
             directory: "/tmp/tracewarden-demo-abcdef",
             kept: false,
-            mcp,
             web: false,
+            program: "target/release/tracewarden",
         };
         report.render()
     }
 
     #[test]
     fn everything_fits_into_100_columns() {
-        for line in report(true).lines().chain(table(&[landmark()]).lines()) {
+        for line in report().lines().chain(table(&[landmark()]).lines()) {
             assert!(line.chars().count() <= 100, "{line}");
         }
     }
 
     #[test]
     fn the_query_can_be_pasted() {
-        let text = report(false);
+        let text = report();
         let body = text.split("-d '").nth(1).and_then(|rest| rest.split('\'').next()).unwrap();
         assert!(serde_json::from_str::<serde_json::Value>(body).is_ok(), "{body}");
     }
 
     #[test]
-    fn mcp_is_left_out_until_it_answers() {
-        assert!(!report(false).contains("mcpServers"));
-        assert!(report(true).contains("mcpServers"));
+    fn the_configuration_of_a_client_can_be_pasted() {
+        let text = report();
+        let lines = text.lines().skip_while(|line| *line != "  {").take_while(|line| line.starts_with("  "));
+        let configuration: serde_json::Value = serde_json::from_str(&lines.collect::<String>()).unwrap();
+        assert_eq!(configuration["mcpServers"]["tracewarden"]["url"], "http://127.0.0.1:8080/mcp");
     }
 }

@@ -1,11 +1,19 @@
 //! Sets the service up as an administrator would, through the public API and nothing else.
 
+use std::fs::OpenOptions;
+use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
-use super::cast::{ADMINISTRATOR, AGENTS_OWNER, PEOPLE, Person, ROLES, fields};
-use crate::stack::api::{Client, text};
+use super::cast::{ADMINISTRATOR, AGENTS_OWNER, PEOPLE, Person, ROLES, fields, tests};
+use crate::stack::api::{Client, expect, text};
 use crate::stack::trace_source;
+
+/// The administrator's key, in the demo's directory.
+pub const KEY_FILE: &str = "administrator-key";
 
 const DATABASE: &str = "otel";
 const TABLE: &str = "otel_traces";
@@ -21,6 +29,8 @@ pub struct Account {
 pub struct Accounts {
     pub all: Vec<Account>,
     pub key: String,
+    /// The administrator's, for the access model as a file.
+    pub administrator_key: String,
 }
 
 impl Accounts {
@@ -61,12 +71,34 @@ pub fn set_up(anonymous: &Client, admin_password: &str) -> Result<Accounts> {
         };
         all.push(Account { person, password, client });
     }
-    let mut accounts = Accounts { all, key: String::new() };
-    let created = accounts.of(AGENTS_OWNER)?.client.call(
-        "POST",
-        "/me/api-keys",
-        Some(&json!({"name": "coding agent"})),
-    )?;
-    accounts.key = text(&created, "/token")?.to_owned();
+    hold_tests(&administrator)?;
+    let mut accounts = Accounts { all, key: String::new(), administrator_key: String::new() };
+    accounts.key = key_of(&accounts.of(AGENTS_OWNER)?.client, "coding agent")?;
+    accounts.administrator_key = key_of(&administrator, "access model as a file")?;
     Ok(accounts)
+}
+
+fn key_of(owner: &Client, name: &str) -> Result<String> {
+    let created = owner.call("POST", "/me/api-keys", Some(&json!({ "name": name })))?;
+    Ok(text(&created, "/token")?.to_owned())
+}
+
+/// Adds tests to the access model, which are kept with it.
+fn hold_tests(administrator: &Client) -> Result<()> {
+    let exported = administrator.send("GET", "/schema/export", None, None)?;
+    let mut model = expect(&exported, "GET", "/schema/export", &[200])?;
+    if let (Some(model), Value::Object(tests)) = (model.as_object_mut(), tests()) {
+        model.extend(tests);
+    }
+    let imported = administrator.send("PUT", "/schema/import", exported.etag.as_deref(), Some(&model))?;
+    expect(&imported, "PUT", "/schema/import", &[200]).map(|_| ())
+}
+
+/// Keeps the administrator's key where only this user can read it.
+pub fn keep_key(directory: &Path, accounts: &Accounts) -> Result<()> {
+    let path = directory.join(KEY_FILE);
+    let mut options = OpenOptions::new();
+    let file = options.write(true).create_new(true).mode(0o600).open(&path);
+    file.and_then(|mut file| writeln!(file, "{}", accounts.administrator_key))
+        .with_context(|| format!("cannot write `{}`", path.display()))
 }

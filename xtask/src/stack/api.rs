@@ -24,15 +24,20 @@ pub struct Tally {
     pub log_ins: AtomicU64,
     pub queries: AtomicU64,
     pub fetches: AtomicU64,
+    pub explanations: AtomicU64,
     pub changes: AtomicU64,
 }
 
 impl Tally {
     fn count(&self, method: &str, path: &str, status: u16) {
+        let path = path.split('?').next().unwrap_or_default();
         let counter = match (method, path) {
             // Whose request it was is not known without a valid credential.
             _ if status == 401 => return,
             ("POST", "/traces/query") => &self.queries,
+            // What the demo calls there is one tool, which fetches a trace.
+            ("POST", "/mcp") => &self.fetches,
+            ("GET", path) if path.ends_with("/explain") || path.ends_with("/viewers") => &self.explanations,
             ("GET", path) if path.starts_with("/traces/") => &self.fetches,
             ("GET", _) => return,
             ("POST", "/login") => &self.log_ins,
@@ -120,7 +125,9 @@ impl Client {
         body: Option<&Value>,
     ) -> Result<Answer> {
         interrupt::check()?;
-        let mut request = Request::builder().method(method).uri(format!("{}{path}", self.base));
+        let request = Request::builder().method(method).uri(format!("{}{path}", self.base));
+        // Agents' protocol wants to be told both, whichever comes.
+        let mut request = request.header("accept", "application/json, text/event-stream");
         request = match &self.credential {
             Credential::Nobody => request,
             Credential::Session(cookie) => request.header("cookie", cookie),

@@ -70,7 +70,7 @@ impl Stack {
 
     /// The most memory that the service ever held, in bytes.
     pub fn service_peak_memory(&self) -> Result<u64> {
-        self.service.running.peak_memory()
+        self.service.peak_memory()
     }
 
     /// The processor time that the service has used.
@@ -146,6 +146,11 @@ pub struct Service {
 }
 
 impl Service {
+    /// The most memory that it ever held, in bytes.
+    pub fn peak_memory(&self) -> Result<u64> {
+        self.running.peak_memory()
+    }
+
     /// Starts it with its own data and its log in `directory`, in front of the store at `store_url`, with these settings
     /// beside those that every instance needs; it may not answer yet.
     pub fn start(

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail};
 
 use crate::{browser, process, tidy, web, workspace};
-use prerequisite::{Engine, PostgreSql, Prerequisite, Python, WebApplication};
+use prerequisite::{Engine, NodeClient, PostgreSql, Prerequisite, Python, WebApplication};
 
 /// What the tests find in their environment.
 pub type Environment = Vec<(&'static str, String)>;
@@ -34,8 +34,8 @@ pub fn prepare(environment: &mut Environment) -> Result<Prepared> {
 /// Without what they need, tests would fail in ways that hide the one reason.
 fn prerequisites(steps: &mut Steps, environment: &mut Environment) -> Result<Prepared> {
     let mut postgresql = PostgreSql::default();
-    let prerequisites: [&mut dyn Prerequisite; 4] =
-        [&mut Engine, &mut Python, &mut postgresql, &mut WebApplication];
+    let prerequisites: [&mut dyn Prerequisite; 5] =
+        [&mut Engine, &mut Python, &mut postgresql, &mut WebApplication, &mut NodeClient];
     for prerequisite in prerequisites {
         steps.run(prerequisite.name(), || prerequisite.prepare(environment));
     }

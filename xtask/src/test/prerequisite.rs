@@ -1,10 +1,12 @@
 //! What must be there before tests can run. A new kind of test adds its need here, and nowhere else.
 
-use anyhow::{Result, anyhow};
-use tracewarden_testkit::postgres;
+use std::process::Command;
+
+use anyhow::{Context, Result, anyhow};
+use tracewarden_testkit::{node, postgres};
 
 use super::{Environment, python};
-use crate::{debian, engine, web};
+use crate::{cache, debian, engine, process, web, workspace};
 
 /// Something that is fetched, installed or started for the tests.
 pub trait Prerequisite {
@@ -40,6 +42,32 @@ impl Prerequisite for Python {
     fn prepare(&mut self, environment: &mut Environment) -> Result<()> {
         environment.push(("TRACEWARDEN_PYTHON", python::ensure()?.display().to_string()));
         Ok(())
+    }
+}
+
+/// The official MCP client for TypeScript. Tests know where it is: beside them. What is missing of Node itself is said by
+/// the step that builds the web application.
+pub struct NodeClient;
+
+const NODE_CLIENT: &str = "crates/tracewarden/tests/mcp/clients";
+
+impl Prerequisite for NodeClient {
+    fn name(&self) -> &'static str {
+        "node"
+    }
+
+    fn prepare(&mut self, _: &mut Environment) -> Result<()> {
+        let directory = workspace::root().join(NODE_CLIENT);
+        let _lock = cache::Lock::acquire(&cache::directory("node")?)?;
+        if node::is_installed(&directory) {
+            return Ok(());
+        }
+        eprintln!("installing the MCP client that the tests use");
+        let mut npm = Command::new("npm");
+        npm.current_dir(directory).args(["ci", "--no-audit", "--no-fund"]);
+        process::run(&mut npm).context(
+            "cannot install the MCP client; check Node, the network and npm's configuration (`npm config list`)",
+        )
     }
 }
 

@@ -8,7 +8,8 @@ use anyhow::{Context, Result, bail};
 
 use crate::{cache, debian, process};
 
-const REQUIREMENTS: &str = include_str!("../../python-requirements.txt");
+/// What `python-requirements.txt` asks for and everything that that needs, each with the hashes of its files.
+const REQUIREMENTS: &str = include_str!("../../python-requirements.lock");
 
 /// Returns the interpreter of the virtual environment, building it when it is absent or its list has changed.
 pub fn ensure() -> Result<PathBuf> {
@@ -41,7 +42,9 @@ fn build(environment: &Path, python: &Path) -> Result<()> {
     let list = tempfile::NamedTempFile::new().context("cannot create a temporary file")?;
     fs::write(list.path(), REQUIREMENTS).context("cannot write a temporary file")?;
     let mut pip = Command::new(python);
-    pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--requirement"])
+    // With the hashes required, a package that the list does not name is refused as well.
+    pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--require-hashes"])
+        .arg("--requirement")
         .arg(list.path());
     process::output_of(&mut pip).context(
         "cannot install the Python packages; check the network and pip's configuration (`pip config list`)",
@@ -68,11 +71,30 @@ fn ensure_venv_module(version: &str) -> Result<()> {
 mod tests {
     use super::*;
 
+    const ASKED_FOR: &str = include_str!("../../python-requirements.txt");
+
     #[test]
     fn every_requirement_is_pinned_exactly() {
-        let lines = REQUIREMENTS.lines().filter(|line| !line.starts_with('#'));
+        let lines = ASKED_FOR.lines().filter(|line| !line.starts_with('#'));
         let pinned: Vec<(&str, &str)> = lines.map(|line| line.split_once("==").unwrap()).collect();
         assert!(pinned.len() >= 3);
-        assert!(pinned.iter().all(|(_, version)| version.starts_with(|first: char| first.is_ascii_digit())));
+        for (name, version) in pinned {
+            assert!(version.starts_with(|first: char| first.is_ascii_digit()), "{name}");
+            let listed = format!("\n{name}=={version} ");
+            assert!(
+                format!("\n{REQUIREMENTS}").contains(&listed),
+                "the lock does not hold {name}=={version}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_lock_pins_and_hashes_everything() {
+        // What belongs to one package is on one line after this.
+        let joined = REQUIREMENTS.replace("\\\n", "");
+        for line in joined.lines() {
+            let (name, rest) = line.split_once("==").unwrap();
+            assert!(!name.contains(' ') && rest.contains("--hash=sha256:"), "{line}");
+        }
     }
 }

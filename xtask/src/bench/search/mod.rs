@@ -3,6 +3,7 @@
 mod cells;
 mod data;
 mod pages;
+mod previews;
 mod questions;
 mod report;
 mod service;
@@ -114,6 +115,17 @@ impl Options {
         asked && (self.store.is_none() || !matches!(part, Part::Suggestions | Part::Windows))
     }
 
+    /// The directory of the programs that are measured.
+    fn programs(&self) -> Result<PathBuf> {
+        match &self.programs {
+            // They are started in another directory.
+            Some(programs) => programs
+                .canonicalize()
+                .with_context(|| format!("cannot find the directory `{}`", programs.display())),
+            None => stack::build(),
+        }
+    }
+
     fn effort(&self) -> Effort {
         Effort { rounds: self.rounds.max(1), cap: Duration::from_secs(self.cap) }
     }
@@ -148,13 +160,7 @@ struct Bench {
 /// Measures; nothing comes back when only a part was asked for, which is then printed.
 pub fn run(options: &Options) -> Result<Option<Section>> {
     let cells = options.cells()?;
-    let programs = match &options.programs {
-        // They are started in another directory.
-        Some(programs) => programs
-            .canonicalize()
-            .with_context(|| format!("cannot find the directory `{}`", programs.display()))?,
-        None => stack::build()?,
-    };
+    let programs = options.programs()?;
     let mut bench = Bench::start(options, &programs)?;
     let outcome = bench.measure(&cells, options);
     // A program that died is the better explanation.
@@ -166,6 +172,21 @@ pub fn run(options: &Options) -> Result<Option<Section>> {
         return Ok(None);
     }
     Ok(Some(Section { title: "Searching", text, bars }))
+}
+
+/// Measures previews of changes of roles, on the same data.
+pub fn previews(options: &Options) -> Result<Section> {
+    let programs = options.programs()?;
+    let mut bench = Bench::start(options, &programs)?;
+    let table = DAY_TABLE.quoted();
+    let layout =
+        Layout { table: &table, range: Range::last_seconds(86_400), traces: bench.traces, columns: &[] };
+    let outcome = previews::measure(&bench, &layout, options.effort());
+    let measured = bench.check().and(outcome).inspect_err(|error| bench.keep_logs(error))?;
+    let memory = bench.service.peak_memory()?;
+    bench.stop()?;
+    let (text, bars) = previews::markdown(bench.traces * SPANS_A_TRACE, &bench.engine, &measured, memory);
+    Ok(Section { title: "Previews", text, bars })
 }
 
 impl Bench {

@@ -89,6 +89,11 @@ impl Prepared {
         self.running.check()
     }
 
+    /// The most memory that it ever held, in bytes.
+    pub fn peak_memory(&self) -> Result<u64> {
+        self.running.peak_memory()
+    }
+
     pub fn stop(&mut self) -> Result<()> {
         self.running.stop()
     }

@@ -25,6 +25,7 @@ pub fn complete(subject: &Subject<'_>, findings: &mut Findings) -> Result<()> {
         for (what, sent, recorded) in [
             ("queries", sent(&tally.queries), count(|action| action == "traces.query")),
             ("traces by id", sent(&tally.fetches), count(|action| action == "traces.get")),
+            ("traces to be explained", sent(&tally.explanations), count(|action| action == "traces.explain")),
             ("log-ins", sent(&tally.log_ins), count(|action| action == "login")),
             (
                 "changes",

@@ -1,0 +1,39 @@
+//! The same traces as a coding agent asks for them, over MCP.
+
+use anyhow::{Context, Result};
+use serde_json::{Value, json};
+
+use super::{Findings, Subject};
+use crate::demo::cast::{AGENTS_OWNER, PEOPLE};
+use crate::stack::api::{Client, expect};
+
+/// Each landmark by the agent's key: its totals where its owner sees it, else the answer of a trace that does not exist.
+pub fn by_tool(subject: &Subject<'_>, findings: &mut Findings) -> Result<()> {
+    let owner = PEOPLE.iter().position(|person| person.username == AGENTS_OWNER).unwrap_or_default();
+    let agent = subject.accounts.of(AGENTS_OWNER)?.client.with_key(&subject.accounts.key);
+    let absent = get_trace(&agent, &subject.absent.to_string())?;
+    for landmark in &subject.expectations.landmarks {
+        let id = landmark.id.to_string();
+        let what = || format!("{AGENTS_OWNER}'s agent, svc_get_trace of `{}`", landmark.name);
+        let Some(result) = findings.take(get_trace(&agent, &id), what)? else { continue };
+        if landmark.visible.get(owner).copied().unwrap_or_default() {
+            let spans = result.pointer("/structuredContent/trace/spans").and_then(Value::as_u64);
+            findings.assert(spans == Some(landmark.spans.len() as u64), || {
+                format!("{}: {spans:?} spans, must be {}", what(), landmark.spans.len())
+            });
+        } else {
+            findings
+                .assert(result == absent, || format!("{}: forbidden and absent differ: {result}", what()));
+        }
+    }
+    Ok(())
+}
+
+/// The result of one call, in the revision of the protocol that needs nothing before it.
+fn get_trace(agent: &Client, id: &str) -> Result<Value> {
+    let params = json!({"name": "svc_get_trace", "arguments": {"trace_id": id}});
+    let message = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
+    let answer = agent.send("POST", "/mcp", None, Some(&message))?;
+    let body = expect(&answer, "POST", "/mcp", &[200])?;
+    body.get("result").cloned().with_context(|| format!("no result: {body}"))
+}
