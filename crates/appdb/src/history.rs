@@ -58,6 +58,15 @@ pub struct ModelState {
     pub tests: String,
 }
 
+/// What a change did, without the documents of tests, each of which can be as large as a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChangeOutline {
+    /// Binding and fields before and after it, and of the roles those that it wrote; without tests.
+    pub sides: [ModelState; 2],
+    /// Where it wrote tests, whether there were any before and after it.
+    pub tests: Option<[bool; 2]>,
+}
+
 const ONE: &str =
     "SELECT number, at, by_id, by_name, action, target, model_version FROM changes WHERE number = $1";
 
@@ -95,6 +104,10 @@ const POLICIES_AFTER: &str = "SELECT written.role, written.deleted, policies.tit
      policies.description FROM role_changes AS written \
      LEFT JOIN role_change_policies AS policies ON policies.role = written.role AND policies.change = written.change \
      WHERE written.change = $1 ORDER BY written.role, policies.position";
+
+/// The last two documents of tests up to a change, by whether there is anything in them.
+const TESTS_WRITTEN: &str = "SELECT change, CAST(CASE WHEN document = '' THEN 0 ELSE 1 END AS BIGINT) AS present \
+     FROM test_changes WHERE change <= $1 ORDER BY change DESC LIMIT 2";
 
 /// Roles from rows with their policies, or with none.
 fn roles_of(found: &[AnyRow]) -> Result<BTreeMap<String, Vec<Policy>>, DbError> {
@@ -178,19 +191,22 @@ impl WriteTx {
 
 impl AppDb {
     /// Takes into the history what was written past it, by a program from before it that ran on beside this one: a role is
-    /// else told and restored as it was before.
-    pub(crate) async fn catch_up(&self, now: Timestamp) -> Result<(), DbError> {
+    /// else told and restored as it was before. Whether there was something.
+    ///
+    /// # Errors
+    /// [`DbError`] when the database fails.
+    pub async fn catch_up(&self, now: Timestamp) -> Result<bool, DbError> {
         // What cannot be read denies access where it is needed, and must not keep the service from being started.
-        let unread = |error| if matches!(error, DbError::Corrupt(_)) { Ok(()) } else { Err(error) };
+        let unread = |error| if matches!(error, DbError::Corrupt(_)) { Ok(false) } else { Err(error) };
         let mut tx = self.begin_read().await?;
         match tx.past_the_history().await {
-            Ok(None) => return Ok(()),
+            Ok(None) => return Ok(false),
             Ok(Some(_)) => drop(tx),
             Err(error) => return unread(error),
         }
         let mut tx = self.begin_write().await?;
         match tx.past_the_history().await {
-            Ok(None) => Ok(()),
+            Ok(None) => Ok(false),
             Ok(Some([told, is])) => {
                 let names: BTreeSet<&String> = told.roles.keys().chain(is.roles.keys()).collect();
                 let roles: Vec<_> = names
@@ -206,7 +222,8 @@ impl AppDb {
                     model_version: is.model.version,
                 };
                 tx.record_change(&change, &roles, None).await?;
-                tx.commit().await
+                tx.commit().await?;
+                Ok(true)
             }
             Err(error) => unread(error),
         }
@@ -284,12 +301,30 @@ impl ReadTx {
         Ok(Some(ModelState { model, roles, tests: self.tests_as_of(signed).await? }))
     }
 
-    /// The model before and after a change, of the roles only those that it wrote: what it costs to read this does not grow
-    /// with the model. `None` when there is no such change; before the first one there is nothing.
+    /// The model before and after a change, of the roles only those that it wrote, and the tests only where it wrote them:
+    /// what it costs to read this does not grow with the model. `None` when there is no such change; before the first one
+    /// there is nothing.
     ///
     /// # Errors
     /// [`DbError`] when the database fails or a row cannot be read.
     pub async fn change_sides(&mut self, number: u64) -> Result<Option<[ModelState; 2]>, DbError> {
+        let Some(ChangeOutline { sides, tests }) = self.change_outline(number).await? else {
+            return Ok(None);
+        };
+        let [mut before, mut after] = sides;
+        if tests.is_some() {
+            let signed = rows::signed(number)?;
+            before.tests = self.tests_as_of(signed.saturating_sub(1)).await?;
+            after.tests = self.tests_as_of(signed).await?;
+        }
+        Ok(Some([before, after]))
+    }
+
+    /// What a change did, for a list of many. `None` when there is no such change; before the first one there is nothing.
+    ///
+    /// # Errors
+    /// [`DbError`] when the database fails or a row cannot be read.
+    pub async fn change_outline(&mut self, number: u64) -> Result<Option<ChangeOutline>, DbError> {
         let Some(change) = self.change(number).await? else { return Ok(None) };
         let signed = rows::signed(number)?;
         let earlier = match number.checked_sub(1) {
@@ -304,12 +339,19 @@ impl ReadTx {
         };
         let before = sqlx::query(POLICIES_BEFORE).bind(signed).fetch_all(self.statements()).await?;
         let after = sqlx::query(POLICIES_AFTER).bind(signed).fetch_all(self.statements()).await?;
-        let tests_before = self.tests_as_of(signed.saturating_sub(1)).await?;
-        let tests = self.tests_as_of(signed).await?;
-        Ok(Some([
-            ModelState { model: model_before, roles: roles_of(&before)?, tests: tests_before },
-            ModelState { model, roles: roles_of(&after)?, tests },
-        ]))
+        let tests = sqlx::query(TESTS_WRITTEN).bind(signed).fetch_all(self.statements()).await?;
+        let tests = match tests.as_slice() {
+            [last, earlier @ ..] if rows::integer(last, "change")? == signed => {
+                let earlier = earlier.first().map(|row| rows::boolean(row, "present")).transpose()?;
+                Some([earlier.unwrap_or_default(), rows::boolean(last, "present")?])
+            }
+            _ => None,
+        };
+        let sides = [
+            ModelState { model: model_before, roles: roles_of(&before)?, tests: String::new() },
+            ModelState { model, roles: roles_of(&after)?, tests: String::new() },
+        ];
+        Ok(Some(ChangeOutline { sides, tests }))
     }
 
     /// Binding and fields as of a change.

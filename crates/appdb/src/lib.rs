@@ -38,7 +38,7 @@ pub use audit_query::{AuditFilter, AuditRecord};
 pub use audit_verify::{AuditPlace, AuditRemoval, ChainFault, VerifiedAudit};
 pub use database::{AppDb, ReadTx, WriteTx};
 pub use error::DbError;
-pub use history::{Change, ModelState, NewChange};
+pub use history::{Change, ChangeOutline, ModelState, NewChange};
 pub use inspect::{DbInspection, SchemaState};
 pub use records::{
     ADMIN_ROLE, ApiKey, AttributeSet, NewApiKey, NewSession, NewUser, PasswordHash, Policy, Preview, Role,

@@ -133,6 +133,27 @@ impl ReadTx {
     }
 }
 
+impl ReadTx {
+    /// Names of the users who hold each of these roles, in order. Of a role that nobody holds there is no entry.
+    ///
+    /// # Errors
+    /// [`DbError`] when the database fails.
+    pub async fn members_of_roles(
+        &mut self,
+        names: &[&str],
+    ) -> Result<BTreeMap<String, Vec<String>>, DbError> {
+        let which = "SELECT user_roles.role, users.username FROM users JOIN user_roles ON user_roles.user_id = users.id \
+             WHERE user_roles.role";
+        let found =
+            self.select_named(which, names, "ORDER BY user_roles.role, users.username_folded").await?;
+        let mut members: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for row in &found {
+            members.entry(rows::text(row, "role")?).or_default().push(rows::text(row, "username")?);
+        }
+        Ok(members)
+    }
+}
+
 impl WriteTx {
     /// Creates or replaces a role and gives its new revision, which no role has had before.
     ///

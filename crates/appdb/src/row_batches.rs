@@ -1,12 +1,16 @@
-//! Writing many rows with few statements: on a server each statement is a round trip, and other writers wait.
+//! Writing and finding many rows with few statements: on a server each statement is a round trip, and other writers wait.
 
 use sqlx::AssertSqlSafe;
+use sqlx::any::AnyRow;
 
-use crate::database::WriteTx;
+use crate::database::{ReadTx, WriteTx};
 use crate::error::DbError;
 
 /// In one statement. With the widest rows far below the 32,766 parameters that SQLite takes.
 const ROWS_MAX: usize = 100;
+
+/// Names that are looked for in one statement.
+const NAMES_MAX: usize = 10_000;
 
 /// A value of a row.
 #[derive(Clone, Copy)]
@@ -62,6 +66,28 @@ impl WriteTx {
             deleted = deleted.saturating_add(query.execute(self.statements()).await?.rows_affected());
         }
         Ok(deleted)
+    }
+}
+
+impl ReadTx {
+    /// The rows whose column is one of `names`, each named once; `which` is the statement up to that column, with it, and
+    /// `order` what follows. More names than fit one statement are looked for in several, one after another.
+    pub(crate) async fn select_named(
+        &mut self,
+        which: &'static str,
+        names: &[&str],
+        order: &'static str,
+    ) -> Result<Vec<AnyRow>, DbError> {
+        let mut found = Vec::new();
+        for chunk in names.chunks(NAMES_MAX) {
+            let statement = format!("{which} IN {} {order}", parameters(0, chunk.len()));
+            let mut query = sqlx::query(AssertSqlSafe(statement));
+            for name in chunk {
+                query = query.bind(*name);
+            }
+            found.extend(query.fetch_all(self.statements()).await?);
+        }
+        Ok(found)
     }
 }
 

@@ -15,14 +15,19 @@ const MEMBER_MAX_BYTES: usize = 64 * 1024;
 pub(crate) fn bounded(mut detail: Value) -> Value {
     if let Value::Object(members) = &mut detail {
         for value in members.values_mut() {
-            let text = value.to_string();
-            if text.len() > MEMBER_MAX_BYTES {
-                let digest = hex::encode(Sha256::digest(text.as_bytes()));
-                *value = json!({ "omitted_bytes": text.len(), "sha256": digest });
-            }
+            *value = bounded_member(value.take());
         }
     }
     detail
+}
+
+/// One member of a detail, within bounds.
+pub(crate) fn bounded_member(value: Value) -> Value {
+    let text = value.to_string();
+    if text.len() <= MEMBER_MAX_BYTES {
+        return value;
+    }
+    json!({ "omitted_bytes": text.len(), "sha256": hex::encode(Sha256::digest(text.as_bytes())) })
 }
 
 /// The entries that are not the same in both: `added` and `removed` with their value, `changed` with both values.

@@ -1,5 +1,5 @@
 //! What the service tidies up by itself: audit records beyond their retention, sessions over their time, counters of
-//! log-ins that count no more. Every replica does it; a second one at the same time finds nothing left to do.
+//! log-ins that count no more, changes of the access model without a number. Every replica does it; a second one at the same time finds nothing left to do.
 
 use std::future::Future;
 use std::time::Duration;
@@ -37,20 +37,31 @@ impl Service {
     }
 
     async fn tidy_up(&self) {
-        let report = |what: &'static str, result: Result<u64, ServiceError>| match result {
-            Ok(0) => {}
-            Ok(removed) => tracing::info!(removed, "{what} removed"),
+        let failed = |what: &'static str, error: ServiceError| match error {
             // Not for want of a database: somebody has to look at it.
-            Err(error @ ServiceError::Internal { .. }) => {
-                tracing::error!(code = error.code(), inside = error.inside(), "{what} were not removed");
+            error @ ServiceError::Internal { .. } => {
+                tracing::error!(code = error.code(), inside = error.inside(), "{what}");
             }
-            Err(error) => {
-                tracing::warn!(code = error.code(), inside = error.inside(), "{what} were not removed");
-            }
+            error => tracing::warn!(code = error.code(), inside = error.inside(), "{what}"),
         };
-        report("old audit records", self.prune_audit_once().await);
-        report("sessions over their time", self.delete_expired_sessions_once().await);
-        report("counters of log-ins", self.delete_stale_throttles_once().await.map(|()| 0));
+        let report = |what: &'static str, not: &'static str, result: Result<u64, ServiceError>| match result {
+            Ok(0) => {}
+            Ok(removed) => tracing::info!(removed, "{what}"),
+            Err(error) => failed(not, error),
+        };
+        let (done, not) = ("old audit records removed", "old audit records were not removed");
+        report(done, not, self.prune_audit_once().await);
+        let (done, not) = ("sessions over their time removed", "sessions over their time were not removed");
+        report(done, not, self.delete_expired_sessions_once().await);
+        let (done, not) = ("counters of log-ins removed", "counters of log-ins were not removed");
+        report(done, not, self.delete_stale_throttles_once().await.map(|()| 0));
+        match self.number_changes_once().await {
+            Ok(false) => {}
+            Ok(true) => tracing::warn!(
+                "the access model was changed past its history, by a program from before it: the change has a number now"
+            ),
+            Err(error) => failed("the history of the access model was not compared with it", error),
+        }
     }
 
     /// An hour, or less where the retention is short, less up to a quarter at random, so that replicas that were
@@ -109,6 +120,15 @@ impl Service {
         let deleted = tx.delete_expired_sessions(created, seen).await?;
         tx.commit().await?;
         Ok(deleted)
+    }
+
+    /// Takes a change of the access model that a replica of an earlier version made without a number into the history; whether
+    /// there was one. Such a replica may write for as long as replicas are being replaced, after those beside it have started.
+    ///
+    /// # Errors
+    /// When the own database fails.
+    pub async fn number_changes_once(&self) -> Result<bool, ServiceError> {
+        Ok(self.db().catch_up(self.now()).await?)
     }
 
     /// Deletes the counters of log-ins that slow nobody down any more.

@@ -5,15 +5,24 @@
 
 mod support;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use support::*;
 use tracewarden_appdb::AuditFilter;
-use tracewarden_model::Clock as _;
+use tracewarden_model::{Clock as _, Timestamp};
 use tracewarden_service::*;
 
-on_both!(every_request_makes_one_change, a_refused_request_makes_none, change_and_record_appear_together);
+on_both!(
+    every_request_makes_one_change,
+    a_refused_request_makes_none,
+    change_and_record_appear_together,
+    an_export_is_of_one_moment,
+    a_file_is_not_put_over_what_was_written_without_a_number,
+    what_was_written_without_a_number_gets_one_while_the_service_runs,
+);
 
 /// Action, target, version of binding and fields, and roles of the state, of all changes from the first.
 async fn history(world: &World) -> Vec<(String, Option<String>, u64, Vec<String>)> {
@@ -162,4 +171,105 @@ async fn change_and_record_appear_together(own: Own) {
     done.store(true, Ordering::SeqCst);
     let seen = watcher.await.unwrap();
     assert!(seen.len() > 5, "it looked while changes were made: {seen:?}");
+}
+
+/// Writes a role as a program from before the history does, which knows nothing of it.
+async fn write_without_a_number(db: &AppDb, expression: &str) {
+    let mut tx = db.begin_write().await.unwrap();
+    tx.put_role("pay", &[policy(expression)], Timestamp::from_micros(1)).await.unwrap();
+    tx.commit().await.unwrap();
+}
+
+/// The tag that a file is exported with is that of the file: put in force under it, it takes nothing back.
+async fn an_export_is_of_one_moment(own: Own) {
+    let world = Arc::new(world_on(own, Settings { discovery_samples: false, ..Settings::default() }).await);
+    let admin = world.admin().await;
+    world.bind(&admin).await;
+    let done = Arc::new(AtomicBool::new(false));
+    let writer = {
+        let (world, admin, done) = (Arc::clone(&world), admin.clone(), Arc::clone(&done));
+        tokio::spawn(async move {
+            let right = admin.require_admin().unwrap();
+            let mut round = 0;
+            while !done.load(Ordering::SeqCst) {
+                let policies = vec![policy(&format!("ServiceName == \"{round}\""))];
+                world.service.put_role(&right, "pay", policies, None).await.unwrap();
+                round += 1;
+            }
+        })
+    };
+    let right = admin.require_admin().unwrap();
+    let mut seen = BTreeSet::new();
+    for _ in 0..2_000 {
+        let exported = world.service.export_model(&right).await.unwrap();
+        let of_change =
+            world.db.begin_read().await.unwrap().model_state(Some(exported.change)).await.unwrap();
+        assert_eq!(Some(exported.state), of_change, "change {}", exported.change);
+        seen.insert(exported.change);
+        if seen.len() > 100 {
+            break;
+        }
+    }
+    done.store(true, Ordering::SeqCst);
+    writer.await.unwrap();
+    assert!(seen.len() > 20, "it exported while changes were made: {}", seen.len());
+}
+
+/// Tests that a replica of an earlier version changes a role during; where its database is, they say themselves.
+fn meanwhile(state: &ModelState, _: &AtomicBool) -> Result<TestRun, Vec<FieldError>> {
+    tokio::runtime::Handle::current().block_on(async {
+        let db = AppDb::open(&state.tests, Timestamp::from_micros(1)).await.unwrap();
+        write_without_a_number(&db, "ServiceName == \"older\"").await;
+    });
+    Ok(TestRun::default())
+}
+
+async fn a_file_is_not_put_over_what_was_written_without_a_number(own: Own) {
+    let world = world_on(own, Settings::default()).await;
+    let admin = world.admin().await;
+    world.bind(&admin).await;
+    let right = admin.require_admin().unwrap();
+    let service = &world.service;
+    service.put_role(&right, "pay", vec![policy("ServiceName == \"pay\"")], None).await.unwrap();
+    let ExportedModel { change, state } = service.export_model(&right).await.unwrap();
+    let file = || {
+        let mut file = AccessFile { tests: world.url.clone(), ..AccessFile::from(state.clone()) };
+        file.roles.push(("new".to_owned(), vec![policy("ServiceName == \"new\"")]));
+        file
+    };
+    let if_match = || Some(IfMatch::Versions(vec![change]));
+    let refused = service.import_model(&right, file(), if_match(), meanwhile).await;
+    assert_eq!(code(refused), "precondition_failed");
+    let record = world.last_audit(&admin).await;
+    assert_eq!((record.action.as_str(), record.outcome.as_str()), ("model.import", "failed"));
+    let now = service.export_model(&right).await.unwrap();
+    assert_eq!(now.change, change, "the number tells nothing of it");
+    assert_eq!(now.state.roles["pay"], [policy("ServiceName == \"older\"")]);
+    assert!(!now.state.roles.contains_key("new"));
+}
+
+async fn what_was_written_without_a_number_gets_one_while_the_service_runs(own: Own) {
+    let world = world_on(own, Settings::default()).await;
+    let admin = world.admin().await;
+    world.bind(&admin).await;
+    let right = admin.require_admin().unwrap();
+    let service = &world.service;
+    service.put_role(&right, "pay", vec![policy("ServiceName == \"pay\"")], None).await.unwrap();
+    let before = service.export_model(&right).await.unwrap().change;
+    write_without_a_number(&world.db, "ServiceName == \"older\"").await;
+    world.clock.pass(60);
+
+    let numbered = async {
+        while service.export_model(&right).await.unwrap().change == before {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    let stop = async { tokio::time::timeout(Duration::from_secs(60), numbered).await.unwrap() };
+    service.maintain(stop).await;
+    let entry = service.model_history(&right, None, Some(1)).await.unwrap().changes.remove(0);
+    assert_eq!((entry.change.number, entry.change.action.as_str()), (before + 1, "upgrade"));
+    assert_eq!((entry.change.by_name.as_str(), entry.change.at), ("", world.clock.now()));
+    assert_eq!(entry.summary, ["role `pay`: policy `a policy` changed"]);
+    assert!(!service.number_changes_once().await.unwrap(), "there is nothing more");
+    assert_eq!(history(&world).await.len(), 5);
 }

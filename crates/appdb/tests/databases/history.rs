@@ -1,6 +1,6 @@
 //! The history of the access model: what it tells is what the tables held, whatever was written in whichever order.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
 use rand::{RngExt as _, SeedableRng as _};
@@ -8,7 +8,7 @@ use rand_chacha::ChaCha8Rng;
 use tracewarden_appdb::{AppDb, Change, DbError, ModelState, NewChange, Policy, ReadTx};
 use tracewarden_model::{AccessModel, ColumnType, FieldRef, FieldSource, LogicalType, MarkedField};
 
-use crate::fixture::{Fixture, at, on_both};
+use crate::fixture::{Fixture, add_user, at, on_both};
 
 on_both!(
     it_tells_what_the_tables_held,
@@ -16,6 +16,7 @@ on_both!(
     what_is_given_up_leaves_no_change,
     what_was_written_past_it_is_taken_in_at_the_next_start,
     what_cannot_be_read_keeps_nobody_from_starting,
+    members_of_several_roles_are_found_at_once,
     a_large_change_is_quick,
 );
 
@@ -90,6 +91,7 @@ async fn change(db: &AppDb, random: &mut ChaCha8Rng, time: i64) {
         tx.insert_access_model(&model, at(time), ("u1", "Ada")).await.unwrap();
     }
     let tests = random.random_bool(0.3).then(|| format!("{{\"tests\": [{time}]}}"));
+    let tests = tests.map(|tests| if random.random_bool(0.2) { String::new() } else { tests });
     let roles: Vec<_> = written.iter().map(|(name, policies)| (*name, policies.as_deref())).collect();
     tx.record_change(&by(time, "schema.import", None, version), &roles, tests.as_deref()).await.unwrap();
     // Some change their mind at the last moment.
@@ -129,10 +131,12 @@ async fn it_tells_what_the_tables_held(fixture: &Fixture) {
         }
         let [nothing, first] = tx.change_sides(1).await.unwrap().unwrap();
         assert!(nothing.roles.is_empty() && first == held[0]);
+        assert_eq!(tx.change_outline(1).await.unwrap().unwrap().tests, None);
         let after = u64::try_from(held.len()).unwrap() + 1;
         for absent in [0, after, u64::MAX] {
             assert_eq!(tx.model_state(Some(absent)).await.unwrap(), None);
             assert_eq!(tx.change_sides(absent).await.unwrap(), None);
+            assert_eq!(tx.change_outline(absent).await.unwrap(), None);
         }
         drop(tx);
         db.close().await;
@@ -145,12 +149,21 @@ async fn it_tells_what_the_tables_held(fixture: &Fixture) {
 async fn told_of_one_change(tx: &mut ReadTx, number: u64, sides: &[ModelState]) {
     let [before, after] = tx.change_sides(number).await.unwrap().unwrap();
     for (told, held) in [(&before, &sides[0]), (&after, &sides[1])] {
-        assert!((&told.model, &told.tests) == (&held.model, &held.tests), "change {number}");
+        assert!(told.model == held.model, "change {number}");
+        let differ = sides[0].tests != sides[1].tests;
+        assert!(!differ || told.tests == held.tests, "change {number}");
+        assert!(differ || before.tests == after.tests, "change {number}");
         assert!(
             told.roles.iter().all(|(name, policies)| held.roles.get(name) == Some(policies)),
             "change {number}"
         );
     }
+    let outline = tx.change_outline(number).await.unwrap().unwrap();
+    let without_tests = |side: &ModelState| ModelState { tests: String::new(), ..side.clone() };
+    assert!(outline.sides == [&before, &after].map(without_tests), "change {number}");
+    let present = [&sides[0], &sides[1]].map(|state| !state.tests.is_empty());
+    assert!(outline.tests.is_none_or(|told| told == present), "change {number}");
+    assert!(outline.tests.is_some() || sides[0].tests == sides[1].tests, "change {number}");
     let names: BTreeSet<&String> = sides.iter().flat_map(|state| state.roles.keys()).collect();
     for name in names {
         let (was, is) = (sides[0].roles.get(name), sides[1].roles.get(name));
@@ -264,6 +277,51 @@ async fn what_cannot_be_read_keeps_nobody_from_starting(fixture: &Fixture) {
     let mut tx = db.begin_read().await.unwrap();
     assert!(matches!(tx.model_state(None).await, Err(DbError::Corrupt(_))));
     assert_eq!(tx.change_number().await.unwrap(), 1);
+}
+
+async fn members_of_several_roles_are_found_at_once(fixture: &Fixture) {
+    let db = fixture.open().await;
+    let mut tx = db.begin_write().await.unwrap();
+    // More than one statement takes.
+    let names: Vec<String> = (0..10_050).map(|number| format!("r{number:05}")).collect();
+    let roles: Vec<(&str, &[Policy])> = names.iter().map(|name| (name.as_str(), &[][..])).collect();
+    tx.put_roles(&roles, at(1)).await.unwrap();
+    tx.commit().await.unwrap();
+    add_user(&db, "u1", "Zoe", &["r00000", "r10049"]).await.unwrap();
+    add_user(&db, "u2", "ada", &["r00000", "r00001"]).await.unwrap();
+    add_user(&db, "u3", "eve", &["admin"]).await.unwrap();
+    let mut tx = db.begin_read().await.unwrap();
+    let all: Vec<&str> = names.iter().map(String::as_str).collect();
+    let members = tx.members_of_roles(&all).await.unwrap();
+    let told = |role: &str, members: &[&str]| {
+        (role.to_owned(), members.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>())
+    };
+    let expected = [told("r00000", &["ada", "Zoe"]), told("r00001", &["ada"]), told("r10049", &["Zoe"])];
+    assert_eq!(members, BTreeMap::from(expected));
+    assert!(tx.members_of_roles(&[]).await.unwrap().is_empty());
+}
+
+/// A list of changes must not cost what their tests do: one that cannot be read at all is told of.
+#[tokio::test]
+async fn documents_of_tests_are_not_read_for_an_outline() {
+    let fixture = Fixture::sqlite();
+    let db = fixture.open().await;
+    for (time, tests) in [(1, Some("{}")), (2, Some("{\"tests\": []}")), (3, None), (4, Some(""))] {
+        let mut tx = db.begin_write().await.unwrap();
+        tx.record_change(&by(time, "model.import", None, 0), &[], tests).await.unwrap();
+        tx.commit().await.unwrap();
+    }
+    db.close().await;
+    // A number of its own type is no text.
+    fixture.run(&["UPDATE test_changes SET document = x'ff00' WHERE document <> ''"]).await;
+    let db = fixture.open().await;
+    let mut tx = db.begin_read().await.unwrap();
+    for (number, tests) in
+        [(2, Some([false, true])), (3, Some([true, true])), (4, None), (5, Some([true, false]))]
+    {
+        assert_eq!(tx.change_outline(number).await.unwrap().unwrap().tests, tests, "change {number}");
+    }
+    assert!(tx.change_sides(3).await.is_err(), "there is something to be read");
 }
 
 /// The figures are for people to look at; the bar is only against a transaction in which others give up waiting.

@@ -204,17 +204,22 @@ fn tests(before: &str, after: &str) -> Option<ModelChange> {
     if before == after {
         return None;
     }
-    let some = |document: &str| Some(document.to_owned()).filter(|document| !document.is_empty());
-    let (before, after) = (some(before), some(after));
+    let some = |document: &str| Some(ModelPart::Tests(document.to_owned())).filter(|_| !document.is_empty());
+    Some(tests_differ(some(before), some(after)))
+}
+
+/// The same where only is known whether there were tests before and after a change that wrote some: it has words, and no
+/// parts.
+pub(super) fn tests_by_presence(before: bool, after: bool) -> Option<ModelChange> {
+    let part = |present: bool| present.then(|| ModelPart::Tests(String::new()));
+    let change = tests_differ(part(before), part(after));
+    (before || after).then_some(ModelChange { before: None, after: None, ..change })
+}
+
+fn tests_differ(before: Option<ModelPart>, after: Option<ModelPart>) -> ModelChange {
     let change = ChangeKind::of(before.as_ref(), after.as_ref());
-    Some(ModelChange {
-        kind: PartKind::Tests,
-        name: "tests".to_owned(),
-        change,
-        before: before.map(ModelPart::Tests),
-        after: after.map(ModelPart::Tests),
-        words: format!("tests {}", change.as_str()),
-    })
+    let words = format!("tests {}", change.as_str());
+    ModelChange { kind: PartKind::Tests, name: "tests".to_owned(), change, before, after, words }
 }
 
 /// An element on one side of a difference.

@@ -1,6 +1,6 @@
 //! What the access model was, and who changed it.
 
-use tracewarden_appdb::{Change, ModelState};
+use tracewarden_appdb::{Change, ChangeOutline, ModelState};
 
 use super::{ModelChange, changes};
 use crate::error::ServiceError;
@@ -70,11 +70,13 @@ impl Service {
         let next_cursor = changes.last().filter(|_| more).map(|change| change.number.to_string());
         let mut entries = Vec::with_capacity(changes.len());
         for change in changes {
-            // One at a time: with its tests, each may be as large as a file.
-            let [before, after] = known(tx.change_sides(change.number).await?)?;
+            // One at a time: each may have written as much as a file has.
+            let ChangeOutline { sides: [before, after], tests } =
+                known(tx.change_outline(change.number).await?)?;
             let entry = blocking(move || {
-                let parts =
+                let mut parts =
                     if change.number == FIRST { Vec::new() } else { changes::between(&before, &after) };
+                parts.extend(tests.and_then(|[before, after]| changes::tests_by_presence(before, after)));
                 HistoryEntry { change, summary: summary(&parts) }
             });
             entries.push(entry.await?);

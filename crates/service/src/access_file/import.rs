@@ -3,16 +3,16 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
-use tracewarden_appdb::{DbError, Policy, WriteTx};
+use tracewarden_appdb::{DbError, ModelState, Policy, WriteTx};
 
 use super::{AccessFile, Adoption, ModelChange, PolicyWarning, Prepared, RunTests};
-use crate::audit_detail::difference;
+use crate::audit_detail::{bounded_member, difference};
 use crate::error::ServiceError;
 use crate::model_change::change_detail;
 use crate::precondition::IfMatch;
 use crate::principal::Administrator;
 use crate::roles::policies_detail;
-use crate::service::Service;
+use crate::service::{Service, blocking};
 
 /// What putting a file in force did.
 #[derive(Debug, Clone)]
@@ -111,6 +111,11 @@ impl Service {
         target: Option<&str>,
         prepared: Prepared,
     ) -> Result<ImportedModel, ServiceError> {
+        let (prepared, said) = blocking(move || {
+            let said = prepared.roles_said();
+            (prepared, said)
+        })
+        .await?;
         // Now that nobody else changes anything. Every change has a number; but a replica of an earlier version, while all
         // are being replaced, gives its changes none.
         let mut tx = self.begin_change(admin).await?;
@@ -124,7 +129,7 @@ impl Service {
             self.record(&mut tx, admin, action, target, detail).await?;
             prepared.change
         } else {
-            self.write(&mut tx, admin, action, target, &prepared).await?
+            self.write(&mut tx, admin, action, target, &prepared, said).await?
         };
         tx.commit().await?;
         let Prepared { after, changes, warnings, notes, .. } = prepared;
@@ -138,6 +143,7 @@ impl Service {
         action: &'static str,
         target: Option<&str>,
         prepared: &Prepared,
+        said: Option<Value>,
     ) -> Result<u64, ServiceError> {
         let Prepared { before, after, .. } = prepared;
         let now = self.now();
@@ -149,12 +155,11 @@ impl Service {
             })?;
         }
         let removed: Vec<&str> = prepared.removed_roles().collect();
-        let mut members = serde_json::Map::new();
-        for role in &removed {
-            members.insert((*role).to_owned(), tx.role_members(role).await?.into());
-        }
         let written: Vec<(&str, &[Policy])> = prepared.written_roles().collect();
+        let mut members: BTreeMap<&str, Vec<String>> = BTreeMap::new();
         if !removed.is_empty() {
+            let mut held = tx.members_of_roles(&removed).await?;
+            members = removed.iter().map(|role| (*role, held.remove(*role).unwrap_or_default())).collect();
             tx.delete_roles(&removed).await?;
         }
         if !written.is_empty() {
@@ -170,11 +175,11 @@ impl Service {
         let change = tx.record_change(&change, &roles, tests).await?;
         let mut detail = change_detail(change, &before.model, &after.model);
         if let Value::Object(detail) = &mut detail {
-            if !roles.is_empty() {
-                detail.insert("roles".to_owned(), difference(&said(before), &said(after)));
+            if let Some(said) = said {
+                detail.insert("roles".to_owned(), said);
             }
             if !members.is_empty() {
-                detail.insert("members".to_owned(), members.into());
+                detail.insert("members".to_owned(), json!(members));
             }
             if let Some(document) = tests {
                 detail.insert("tests".to_owned(), json!({ "bytes": document.len() }));
@@ -191,9 +196,16 @@ impl Prepared {
         let added = self.after.roles.keys().filter(|name| !self.before.roles.contains_key(*name));
         added.map(|name| format!("`{name}`")).collect()
     }
-}
 
-/// For the audit log: what the policies of each role say.
-fn said(state: &tracewarden_appdb::ModelState) -> BTreeMap<String, Value> {
-    state.roles.iter().map(|(name, policies)| (name.clone(), policies_detail(policies))).collect()
+    /// For the audit log: what the policies of the roles that change say before and after, within its bounds; `None` when no
+    /// role changes. It can be as much as a file, so that no writer is to wait for it.
+    fn roles_said(&self) -> Option<Value> {
+        let said = |one: &ModelState, other: &ModelState| -> BTreeMap<String, Value> {
+            let differ = one.roles.iter().filter(|(name, policies)| other.roles.get(*name) != Some(*policies));
+            differ.map(|(name, policies)| (name.clone(), policies_detail(policies))).collect()
+        };
+        let (before, after) = (said(&self.before, &self.after), said(&self.after, &self.before));
+        let differ = !before.is_empty() || !after.is_empty();
+        differ.then(|| bounded_member(difference(&before, &after)))
+    }
 }
