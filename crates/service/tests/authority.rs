@@ -13,6 +13,7 @@ use tracewarden_service::*;
 
 on_both!(
     a_revoked_administrator_changes_nothing,
+    an_administrator_who_was_demoted_counts_nothing,
     a_revoked_caller_changes_nothing_of_their_own,
     a_revoked_reader_reads_nothing,
     a_reader_who_is_revoked_during_preparation_reads_nothing,
@@ -110,6 +111,60 @@ async fn a_revoked_administrator_changes_nothing(own: Own) {
     assert_eq!((victim.attributes, victim.must_change_password), (team("payments"), false));
     assert_eq!(service.user_sessions(&over, "victim").await.unwrap().len(), 1);
     assert_eq!(code(service.user(&over, "eve").await), "not_found");
+}
+
+/// What administrators are told without reading it themselves they are told under the right that they have now.
+async fn an_administrator_who_was_demoted_counts_nothing(own: Own) {
+    let world = world_on(own, Settings::default()).await;
+    let boss = world.admin().await;
+    world.bind(&boss).await;
+    let service = &world.service;
+    let over = boss.require_admin().unwrap();
+    service.put_role(&over, "pay", vec![policy("ServiceName == \"pay\"")], None).await.unwrap();
+    world.user(&boss, "victim", &["pay"]).await;
+    // They may read the trace still, as everybody with the role.
+    let deputy = world.user(&boss, "deputy", &["admin", "pay"]).await;
+    let right = deputy.require_admin().unwrap();
+    world.store.set(|answers| {
+        answers.selected = vec![("t1".to_owned(), 10, 2)];
+        answers.found = (2, 1);
+    });
+    let roles = UserChange { roles: Some(set(&["pay"])), ..change() };
+    service.update_user(&over, "deputy", roles, None).await.unwrap();
+    let before = (world.audit(&boss).await.len(), world.store.lookups());
+
+    let policies = Some(vec![policy("true")]);
+    let by = Some("ServiceName".to_owned());
+    let preview = PolicyPreviewRequest {
+        role: "pay".to_owned(),
+        policies: policies.clone(),
+        by: by.clone(),
+        ..PolicyPreviewRequest::default()
+    };
+    let overshare = OvershareRequest { role: "pay".to_owned(), by, ..OvershareRequest::default() };
+    let mut file = AccessFile::from(service.export_model(&over).await.unwrap().state);
+    file.roles.retain(|(name, _)| name != "pay");
+    let answers = [
+        code(service.explain(&deputy, "t1", Some("victim"), None).await),
+        code(service.viewers(&right, "t1").await),
+        code(service.preview_policies(&right, preview).await),
+        code(service.overshare(&right, overshare).await),
+        code(service.plan_model(&right, file, |_, _| Ok(TestRun::default()), None).await),
+    ];
+    assert_eq!(answers, ["forbidden"; 5]);
+    let records = world.audit(&boss).await;
+    let refused: Vec<_> = records[..records.len() - before.0]
+        .iter()
+        .rev()
+        .map(|record| {
+            assert_eq!(record.actor_name.as_deref(), Some("deputy"));
+            assert!(record.completed_at.is_none(), "nothing was begun: {record:?}");
+            (record.action.as_str(), record.outcome.as_str(), record.detail["code"].as_str())
+        })
+        .collect();
+    let expected = ["traces.explain", "traces.explain", "policy.preview", "policy.overshare", "model.plan"];
+    assert_eq!(refused, expected.map(|action| (action, "denied", Some("forbidden"))));
+    assert_eq!(world.store.lookups(), before.1, "no trace was looked at");
 }
 
 async fn a_revoked_caller_changes_nothing_of_their_own(own: Own) {
