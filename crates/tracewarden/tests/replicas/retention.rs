@@ -50,6 +50,7 @@ async fn replicas_prune_together_and_keep_what_is_not_old() {
             assert!(present.contains(request.as_str()), "a record was removed before its time");
         }
     }
-    assert!(young > 50, "{young}");
+    // Of twelve seconds these are the last three and a half, however many a slow machine does in them.
+    assert!(young > 10 && young > written.len() / 10, "{young} of {}", written.len());
     println!("{} changes, {} records kept, {} removals", written.len(), records.len(), pruned.len());
 }
