@@ -7,6 +7,7 @@ use anyhow::{Context, Result, bail};
 
 use super::Environment;
 use crate::process::{described, run};
+use crate::tidy::{self, Source};
 use crate::{web, workspace};
 
 /// cargo, for tests that check: with the variable they would rewrite the generated files that they compare.
@@ -23,8 +24,12 @@ pub fn nextest(filters: &[String], environment: &Environment) -> Result<()> {
     run(command.envs(environment.iter().map(|(name, value)| (name, value))))
 }
 
-/// nextest does not run them.
+/// nextest does not run them. Asking for them compiles every crate once more, so only where there is one.
 pub fn doc_tests(environment: &Environment) -> Result<()> {
+    if !tidy::sources()?.iter().any(has_doc_test) {
+        println!("no documentation of the crates has code to run");
+        return Ok(());
+    }
     let mut command = checking();
     command.args(["test", "--quiet", "--workspace", "--doc"]);
     run(command.envs(environment.iter().map(|(name, value)| (name, value))))
@@ -35,6 +40,15 @@ pub fn hostile_text_in_release() -> Result<()> {
     let mut command = checking();
     command.args(["test", "--quiet", "--release", "--package", "tracewarden-policy", "--test", "hostile"]);
     run(&mut command)
+}
+
+/// Indented code, which rustdoc runs as well, is not what anybody writes here: formatting leaves fences alone.
+fn has_doc_test(source: &Source) -> bool {
+    let fence = |line: &str| {
+        let line = line.trim_start();
+        (line.starts_with("///") || line.starts_with("//!")) && line.contains("```")
+    };
+    source.path.ends_with(".rs") && source.text.lines().any(fence)
 }
 
 /// Types, lints, layout and unit tests of the web application.
@@ -97,6 +111,16 @@ mod tests {
         assert_eq!(scope(&["some_test".to_owned()]), Some("--workspace"));
         assert_eq!(scope(&["-p".to_owned(), "xtask".to_owned()]), None);
         assert_eq!(scope(&["--package=xtask".to_owned()]), None);
+    }
+
+    #[test]
+    fn code_in_documentation_is_found() {
+        let has = |path, text| has_doc_test(&tidy::source(path, text));
+        let fence = concat!("//", "/ ```\n//", "/ assert!(true);\n//", "/ ```\nfn f() {}\n");
+        assert!(has("crates/model/src/lib.rs", fence));
+        assert!(has("crates/model/src/lib.rs", concat!("mod m {\n    //", "! ```no_run\n}\n")));
+        assert!(!has("crates/model/src/lib.rs", "/// Says `nothing`.\nfn f() {}\n"));
+        assert!(!has("docs/api.md", fence));
     }
 
     #[test]

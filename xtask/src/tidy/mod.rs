@@ -25,8 +25,7 @@ pub struct Source {
 
 /// Checks every rule and reports every violation.
 pub fn run() -> Result<()> {
-    let root = workspace::root();
-    let sources = tracked(&root)?;
+    let sources = sources()?;
     let metadata = workspace::metadata()?;
     let mut violations = Vec::new();
     violations.extend(dependencies::violations(&metadata)?);
@@ -44,6 +43,11 @@ pub fn run() -> Result<()> {
         eprintln!("{violation}");
     }
     bail!("{} violations of the repository's rules", violations.len())
+}
+
+/// The repository's text files.
+pub fn sources() -> Result<Vec<Source>> {
+    tracked(&workspace::root())
 }
 
 /// Files that git tracks or would track, so that a rule speaks up before the commit. Binary ones are left out.
