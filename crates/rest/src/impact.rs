@@ -3,6 +3,7 @@
 use axum::Json as Answer;
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
+use tracewarden_model::Window;
 use tracewarden_service::{
     Among, Cost, ImpactAnswer, Policy, PolicyPreview, PolicyPreviewRequest, SearchCosts, TraceChange,
     UserImpact,
@@ -86,6 +87,34 @@ impl From<Cost> for WireCost {
     }
 }
 
+/// Which traces were counted, and how far the counts can be relied on.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Counted)]
+pub(crate) struct WireCounted {
+    /// Start of the window.
+    from: Time,
+    /// End of the window.
+    to: Time,
+    /// Which traces were counted.
+    among: WireAmong,
+    /// Whether only a sample was looked at, for lack of time; then the counts of traces are estimates for the whole window,
+    /// and those of values are what the sample has.
+    sampled: bool,
+    /// The share of the window that was looked at; 1 when the counts are exact.
+    fraction: f64,
+    /// What it took.
+    cost: WireCost,
+    /// What was left out, and why, for people.
+    notes: Vec<String>,
+}
+
+impl WireCounted {
+    pub(crate) fn new(window: Window, among: Among, fraction: f64, cost: Cost, notes: Vec<String>) -> Self {
+        let (from, to) = (window.from().into(), window.to().into());
+        Self { from, to, among: among.into(), sampled: fraction < 1.0, fraction, cost: cost.into(), notes }
+    }
+}
+
 /// Traces that come and go.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = TraceChange)]
@@ -130,16 +159,9 @@ impl From<UserImpact> for WireUserImpact {
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Impact)]
 pub(crate) struct WireImpact {
-    /// Start of the window.
-    from: Time,
-    /// End of the window.
-    to: Time,
     /// Which traces were counted.
-    among: WireAmong,
-    /// Whether only a sample was looked at, for lack of time; then all counts are estimates for the whole window.
-    sampled: bool,
-    /// The share of the window that was looked at; 1 when the counts are exact.
-    fraction: f64,
+    #[serde(flatten)]
+    counted: WireCounted,
     /// By the role alone, for any of the members who were looked at; when nobody has it, for somebody with this role alone
     /// and no attributes. Null when no role was asked about.
     #[schema(required = true)]
@@ -150,26 +172,18 @@ pub(crate) struct WireImpact {
     members_compared: u64,
     /// Those whose access changes first, those who lose something before others; at most 200.
     users: Vec<WireUserImpact>,
-    /// What it took.
-    cost: WireCost,
-    /// What was left out and why, for people.
-    notes: Vec<String>,
 }
 
 impl From<ImpactAnswer> for WireImpact {
     fn from(impact: ImpactAnswer) -> Self {
+        let ImpactAnswer { window, among, fraction, traces, members, members_compared, users, cost, notes } =
+            impact;
         Self {
-            from: impact.window.from().into(),
-            to: impact.window.to().into(),
-            among: impact.among.into(),
-            sampled: impact.sampled(),
-            fraction: impact.fraction,
-            traces: impact.traces.map(WireTraceChange::from),
-            members: impact.members,
-            members_compared: impact.members_compared,
-            users: impact.users.into_iter().map(WireUserImpact::from).collect(),
-            cost: impact.cost.into(),
-            notes: impact.notes,
+            counted: WireCounted::new(window, among, fraction, cost, notes),
+            traces: traces.map(WireTraceChange::from),
+            members,
+            members_compared,
+            users: users.into_iter().map(WireUserImpact::from).collect(),
         }
     }
 }

@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 
 use crate::App;
 use crate::body::{Json, present};
-use crate::impact::{WireAmong, WireCost};
+use crate::impact::WireCounted;
 use crate::limit::Limit;
 use crate::problem::Problem;
 use crate::roles::WirePolicy;
@@ -79,20 +79,22 @@ impl From<SharedValue> for WireSharedValue {
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Overshare)]
 pub(crate) struct WireOvershare {
+    /// Which traces were counted.
+    #[serde(flatten)]
+    counted: WireCounted,
     /// The field.
     #[schema(examples("ServiceName"))]
     by: String,
-    /// Start of the window.
-    from: Time,
-    /// End of the window.
-    to: Time,
-    /// Which traces were counted.
-    among: WireAmong,
-    /// Whether only a sample was looked at, for lack of time; then the counts of traces are estimates for the whole window,
-    /// and those of values are what the sample has.
-    sampled: bool,
-    /// The share of the window that was looked at; 1 when the counts are exact.
-    fraction: f64,
+    /// Users who have the role and are not disabled. When nobody has it, it is told for somebody with this role alone and no
+    /// attributes.
+    members: u64,
+    /// Those for whom it was counted, each by their own attributes; `notes` say why not for all.
+    members_counted: u64,
+    /// Those for whom the counts and values are told: members of whom the policies ask the same, and to whom most values are
+    /// visible only by sharing.
+    members_told: u64,
+    /// Of those counted, the members to whom any value is visible only by sharing; of a sample, as far as that shows it.
+    members_shared: u64,
     /// Traces that the policies open.
     traces: u64,
     /// Different values in them.
@@ -103,33 +105,31 @@ pub(crate) struct WireOvershare {
     values: Vec<WireSharedValue>,
     /// Different values that are not told: the caller may read no trace with them, or no filter could use them.
     hidden_values: u64,
-    /// What it took.
-    cost: WireCost,
-    /// What was left out, and why, for people.
-    notes: Vec<String>,
 }
 
 impl From<OvershareAnswer> for WireOvershare {
     fn from(found: OvershareAnswer) -> Self {
+        let OvershareAnswer { by, window, among, fraction, cost, notes, .. } = found;
         Self {
-            from: found.window.from().into(),
-            to: found.window.to().into(),
-            among: found.among.into(),
-            sampled: found.sampled(),
-            fraction: found.fraction,
+            counted: WireCounted::new(window, among, fraction, cost, notes),
+            by,
+            members: found.members,
+            members_counted: found.members_counted,
+            members_told: found.members_told,
+            members_shared: found.members_shared,
             traces: found.traces,
             distinct: found.distinct,
             only_shared: found.only_shared,
             values: found.values.into_iter().map(WireSharedValue::from).collect(),
             hidden_values: found.hidden_values,
-            cost: found.cost.into(),
-            notes: found.notes,
-            by: found.by,
         }
     }
 }
 
 /// What a role lets its members see besides what its policies name, by the values of one field.
+///
+/// Where the policies ask for something else for each member (`user.attributes`), it is counted for each by themself, members
+/// of whom they ask the same together, and told for those to whom most values are visible only by sharing.
 ///
 /// The counts are about traces that the caller may not read, too, and stand in the audit log; values are only of traces that
 /// the caller may read.

@@ -26,7 +26,7 @@ use crate::pending::Prepared;
 use crate::principal::Administrator;
 use crate::query_limit::{Asked, QueryLimit};
 use crate::service::Service;
-pub(crate) use numbers::Known;
+pub(crate) use numbers::hash;
 use numbers::{Batch, batches};
 
 pub(crate) use people::People;
@@ -126,13 +126,6 @@ pub struct ImpactAnswer {
     pub cost: Cost,
     /// What was left out, and why, for people.
     pub notes: Vec<String>,
-}
-
-impl ImpactAnswer {
-    /// Whether the counts are estimates.
-    pub fn sampled(&self) -> bool {
-        self.fraction < 1.0
-    }
 }
 
 impl Service {

@@ -1,7 +1,10 @@
 //! Whom a role lets see more than its policies name. A span that satisfies a policy opens its whole trace: what others did in
-//! it becomes visible too. How much that is, is told by the values of one field: services, as a rule.
+//! it becomes visible too. How much that is, is told by the values of one field: services, as a rule. It is counted for each
+//! member by themself, and told of those with whom most is shared.
 //!
 //! Like the preview of a change, this counts what nobody reads: see `impact.rs` for what may leave, and to whom.
+
+mod groups;
 
 use std::collections::BTreeMap;
 
@@ -11,26 +14,24 @@ use tokio::time::{Instant, timeout_at};
 use tracewarden_appdb::Policy;
 use tracewarden_model::nearest::nearest;
 use tracewarden_model::{AccessModel, Binding, LogicalType, MarkedField, Timestamp, Window};
-use tracewarden_policy::Predicate;
 use tracewarden_tracestore::{Cost, OvershareRequest as StoreRequest, SharedValue, Spread, StoreError};
 
 use crate::access::Access;
 use crate::audit::Outcome;
 use crate::error::{FieldError, ServiceError, unknown};
-use crate::impact::{Among, Change, Failure, Known, ModelSide, People, estimate, noted, patience};
+use crate::impact::{Among, Change, Failure, ModelSide, People, estimate, noted, patience, sum};
 use crate::pending::Prepared;
 use crate::principal::Administrator;
 use crate::query_input;
 use crate::roles::{check_all, check_members, policies_detail};
 use crate::service::Service;
 use crate::validate;
+use groups::Groups;
 
 /// As the audit log spells it.
 const POLICY_OVERSHARE: &str = "policy.overshare";
 /// Values in an answer.
 const VALUES: u32 = 100;
-/// Largest predicate that is asked about, in nodes as written: as much as one caller's policies may come to.
-const MAX_SIZE: u64 = 20_000;
 
 /// What to look at.
 #[derive(Debug, Clone, Default)]
@@ -49,8 +50,9 @@ pub struct OvershareRequest {
     pub seconds: Option<i64>,
 }
 
-/// What becomes visible, and what only because traces are shown whole. Of a sample, the counts of traces are estimates for
-/// the whole window, and those of values are what the sample has.
+/// What becomes visible, and what only because traces are shown whole. Where the policies ask for something else for each
+/// member, it is that of the members to whom most is visible only by sharing. Of a sample, the counts of traces are estimates
+/// for the whole window, and those of values are what the sample has.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OvershareAnswer {
     /// The field, as it was asked for.
@@ -59,8 +61,17 @@ pub struct OvershareAnswer {
     pub window: Window,
     /// Which traces were counted.
     pub among: Among,
-    /// The share of the window that was looked at: 1 when the counts are exact.
+    /// The share of the window that was looked at: 1 when the counts are exact. Where several statements looked at
+    /// different shares, the least.
     pub fraction: f64,
+    /// Users who have the role and are not disabled.
+    pub members: u64,
+    /// Those of them for whom it was counted.
+    pub members_counted: u64,
+    /// Those for whom it is told: the policies ask the same for all of them.
+    pub members_told: u64,
+    /// Of those counted, the members to whom any value is visible only by sharing.
+    pub members_shared: u64,
     /// Traces that the policies open.
     pub traces: u64,
     /// Different values in them.
@@ -75,13 +86,6 @@ pub struct OvershareAnswer {
     pub cost: Cost,
     /// What was left out, and why, for people.
     pub notes: Vec<String>,
-}
-
-impl OvershareAnswer {
-    /// Whether the counts are estimates.
-    pub fn sampled(&self) -> bool {
-        self.fraction < 1.0
-    }
 }
 
 /// By what is counted.
@@ -246,49 +250,44 @@ impl Service {
         by: Spreading,
         deadline: Instant,
     ) -> Result<OvershareAnswer, Failure> {
-        let (mut notes, mut predicates) = (Vec::new(), Vec::<Predicate>::new());
-        let (mut known, mut size) = (Known::default(), 0_u64);
-        for predicate in people.compared.iter().flat_map(|person| person.after.by_role()) {
-            if !known.insert(predicate) {
-                continue;
-            }
-            size = size.saturating_add(predicate.size());
-            if size > MAX_SIZE {
-                notes.push(
-                    "sharing is told for the first members alone: there are too many to ask about".to_owned(),
-                );
-                break;
-            }
-            predicates.push(predicate.clone());
-        }
-        if people.asks_differently() {
-            notes.push(
-                "the policies ask for something else for each member, and are counted together: what one member's policies \
-                 name is not counted as shared with another"
-                    .to_owned(),
-            );
-        }
-        let predicate = Predicate::any(predicates);
         let turn = timeout_at(deadline, self.looks().acquire()).await;
         let _turn = turn.map_err(|_| StoreError::Timeout("other previews were running".to_owned()))?;
-        let request = StoreRequest {
-            binding: &access.binding,
-            predicate: &predicate,
-            by: match &by {
-                Spreading::Field(field) => Spread::Field(field),
-                Spreading::Column(column) => Spread::Column(column),
-            },
-            window,
-            readable: &access.scope,
-            only_readable: self.among() == Among::Readable,
-            rests_on: &people.rests_on,
-            limit: VALUES,
-            patience: deadline.saturating_duration_since(Instant::now()),
-        };
-        let found = timeout_at(deadline, access.store.overshare(request)).await;
-        let found = found.map_err(|_| StoreError::Timeout("there was no time to look".to_owned()))??;
-        let scale = |traces: u64| estimate(traces, found.fraction);
-        let values = found.values.into_iter().map(|value| SharedValue {
+        let (mut groups, mut fraction, mut cost) = (Groups::of(people), 1.0_f64, Cost::default());
+        let batches = groups.batches();
+        for (at, predicates) in batches.iter().enumerate() {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let share = u32::try_from(batches.len() - at).unwrap_or(u32::MAX).clamp(1, 2);
+            let request = StoreRequest {
+                binding: &access.binding,
+                predicates,
+                by: match &by {
+                    Spreading::Field(field) => Spread::Field(field),
+                    Spreading::Column(column) => Spread::Column(column),
+                },
+                window,
+                readable: &access.scope,
+                only_readable: self.among() == Among::Readable,
+                rests_on: &people.rests_on,
+                limit: VALUES,
+                patience: left / share,
+            };
+            let found = match timeout_at(deadline, access.store.overshare(request)).await {
+                Ok(Ok(found)) => found,
+                // What was counted stands; for whom it was not is said.
+                Ok(Err(StoreError::Timeout(_) | StoreError::Memory(_))) | Err(_) if at > 0 => break,
+                Ok(Err(error)) => return Err(error.into()),
+                Err(_) => return Err(StoreError::Timeout("there was no time to look".to_owned()).into()),
+            };
+            fraction = fraction.min(found.fraction);
+            cost = sum(cost, found.cost);
+            groups.learn(found.shared, found.fraction);
+        }
+        let nothing = || StoreError::Short("nothing was counted".to_owned());
+        let worst = groups.worst().ok_or_else(nothing)?;
+        let (members, mut notes) = (people.members(), Vec::new());
+        groups.note(&worst, members, &mut notes);
+        let scale = |traces: u64| estimate(traces, worst.fraction);
+        let values = worst.shared.values.into_iter().map(|value| SharedValue {
             traces: scale(value.traces),
             matching_traces: scale(value.matching_traces),
             ..value
@@ -297,13 +296,17 @@ impl Service {
             by: by.name(),
             window,
             among: self.among(),
-            fraction: found.fraction,
-            traces: scale(found.traces),
-            distinct: found.distinct,
-            only_shared: found.only_shared,
+            fraction,
+            members,
+            members_counted: groups.counted,
+            members_told: worst.members,
+            members_shared: groups.shared,
+            traces: scale(worst.shared.traces),
+            distinct: worst.shared.distinct,
+            only_shared: worst.shared.only_shared,
             values: values.collect(),
-            hidden_values: found.hidden_values,
-            cost: found.cost,
+            hidden_values: worst.shared.hidden_values,
+            cost,
             notes,
         };
         Ok(answer)

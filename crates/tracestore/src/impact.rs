@@ -23,6 +23,7 @@ use crate::table::BoundTable;
 use crate::{StoreError, TraceStore};
 pub(crate) use looks::{Counting, Look, Looks};
 use statement::Counts;
+pub(crate) use statement::bits;
 
 /// Most predicates of one question.
 pub const MAX_IMPACT_PREDICATES: usize = 63;
@@ -232,7 +233,7 @@ fn distinct(comparisons: &[Comparison]) -> (Vec<&Comparison>, Vec<usize>) {
 fn parts<'c>(comparisons: &'c [&'c Comparison], predicates: &[Predicate]) -> Vec<&'c [&'c Comparison]> {
     let (mut parts, mut begin, mut known, mut size) = (Vec::new(), 0, 0_u64, 0_u64);
     for (at, comparison) in comparisons.iter().enumerate() {
-        let own = statement::bits(comparison.before.iter().chain(&comparison.after));
+        let own = bits(comparison.before.iter().chain(&comparison.after));
         let added = size_of(own & !known, predicates);
         if at > begin && size.saturating_add(added) > MAX_SIZE {
             parts.extend(comparisons.get(begin..at));

@@ -72,7 +72,7 @@ pub use layout::{
     key_column_expression,
 };
 pub use openers::{MAX_FIRST_SPANS, Nearest, Satisfied, TraceCounts};
-pub use overshare::{Overshare, OvershareRequest, SharedValue, Spread};
+pub use overshare::{MAX_OVERSHARE_PREDICATES, Overshare, OvershareRequest, Shared, SharedValue, Spread};
 pub use predicate_sql::readable;
 pub use progress::{OnProgress, SearchProgress};
 pub use reach::{MAX_PREDICATES, Opened, ReachRequest, RecentReach};

@@ -10,7 +10,7 @@ use tracewarden_model::{Binding, Filter, LogicalType, MarkedField, Window};
 use tracewarden_policy::{AccessScope, Predicate};
 
 use crate::cost::Cost;
-use crate::impact::{Counting, Look, Looks, WindowOf};
+use crate::impact::{Counting, Look, Looks, WindowOf, bits};
 use crate::plan::Search;
 use crate::predicate_sql::{render, strings};
 use crate::select::{SEARCHES_MAX, Tables, known_column};
@@ -20,8 +20,11 @@ use crate::table::{BoundTable, plain_text};
 use crate::values::sought;
 use crate::{StoreError, TraceStore};
 
-/// Values of one trace that are counted. Nobody looks at so many, but who sends spans decides how many there are.
-const MAX_VALUES: u32 = 1_000;
+/// Most predicates of one question.
+pub const MAX_OVERSHARE_PREDICATES: usize = 16;
+/// Values of one trace that are counted for a predicate. Nobody looks at so many, but who sends spans decides how many there
+/// are.
+const MAX_VALUES: usize = 1_000;
 
 /// What a row is about: the total, a value that can be listed, or, with one more, one that no list can show.
 const TOTAL: u8 = 0;
@@ -41,8 +44,8 @@ pub enum Spread<'a> {
 pub struct OvershareRequest<'a> {
     /// The bound table.
     pub binding: &'a Binding,
-    /// What opens traces.
-    pub predicate: &'a Predicate,
+    /// What opens traces, each by itself: at most [`MAX_OVERSHARE_PREDICATES`].
+    pub predicates: &'a [Predicate],
     /// By what.
     pub by: Spread<'a>,
     /// The window that the traces are looked for in.
@@ -51,18 +54,30 @@ pub struct OvershareRequest<'a> {
     pub readable: &'a AccessScope,
     /// Whether nothing else is counted either.
     pub only_readable: bool,
-    /// Every field that the policies behind the predicate name, though nothing of it may be left in it.
+    /// Every field that the policies behind the predicates name, though nothing of it may be left in them.
     pub rests_on: &'a [Arc<MarkedField>],
-    /// How many values at most.
+    /// How many values at most, of each predicate.
     pub limit: u32,
     /// How long all of it may take.
     pub patience: Duration,
 }
 
-/// Which values become visible.
+/// What is shared.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Overshare {
-    /// Traces that the predicate opens.
+    /// In the order of the predicates.
+    pub shared: Vec<Shared>,
+    /// The share of the window whose traces were looked at: 1 for all of them, when the counts are exact. All counts are of
+    /// that share, not scaled.
+    pub fraction: f64,
+    /// What it took.
+    pub cost: Cost,
+}
+
+/// Which values become visible by a predicate.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Shared {
+    /// Traces that it opens.
     pub traces: u64,
     /// Values in them; those that most traces have first, then those that fewer traces have in a span that satisfies the
     /// predicate, then by value.
@@ -74,11 +89,6 @@ pub struct Overshare {
     pub hidden_values: u64,
     /// Of all of them, those that no span has that satisfies the predicate.
     pub only_shared: u64,
-    /// The share of the window whose traces were looked at: 1 for all of them, when the counts are exact. All counts are of
-    /// that share, not scaled.
-    pub fraction: f64,
-    /// What it took.
-    pub cost: Cost,
 }
 
 /// A value that becomes visible.
@@ -93,13 +103,14 @@ pub struct SharedValue {
     pub matching_traces: u64,
 }
 
-/// Kind and value; traces, and those where a matching span has it; different values, only shared ones, and listable ones.
-type Row = (u8, String, u64, u64, u64, u64, u64);
+/// Number of the predicate; kind and value; traces, and those where a matching span has it; of the predicate, different
+/// values, only shared ones, and listable ones.
+type Row = (u8, u8, String, u64, u64, u64, u64, u64);
 
 impl TraceStore {
-    /// Counts the values of a field in the traces of a window that a predicate opens. Traces and the spans that count for
-    /// them are those of [selecting](Self::select), of each the first 1,000 values. Where looking at all traces takes too
-    /// long for the patience that there is, a sample is looked at.
+    /// Counts the values of a field in the traces of a window that predicates open, for each of them by itself. Traces and
+    /// the spans that count for them are those of [selecting](Self::select), of each the first 1,000 values. Where looking
+    /// at all traces takes too long for the patience that there is, a sample is looked at.
     ///
     /// # Errors
     /// When the store fails, a field or column is no longer what it was, or there was not even time for a sample.
@@ -116,6 +127,10 @@ impl TraceStore {
             && !matches!(field.logical, LogicalType::String | LogicalType::StringArray)
         {
             return Err(StoreError::Internal("values are of fields of strings".to_owned()));
+        }
+        if request.predicates.len() > MAX_OVERSHARE_PREDICATES {
+            let message = format!("at most {MAX_OVERSHARE_PREDICATES} predicates can be asked about at once");
+            return Err(StoreError::Internal(message));
         }
         let store = self.metered();
         for _ in 0..SEARCHES_MAX {
@@ -142,11 +157,12 @@ impl TraceStore {
         let mut search = of.search(self, request.binding, &filter, &table, tables.index)?;
         // Before anything is known to be empty, so that a column that is gone is the same error for everyone.
         request.by.values(&table, &mut table.statement())?;
-        let nothing = matches!(request.predicate, Predicate::False)
+        let nothing = request.predicates.iter().all(|predicate| matches!(predicate, Predicate::False))
             || (request.only_readable && request.readable.opens_nothing());
         let (rows, fraction) =
             if nothing { (Vec::new(), 1.0) } else { looks.take(&mut search, &request).await? };
-        overshare(rows, fraction, self.cost())
+        let shared = shared(rows, request.predicates.len())?;
+        Ok(Overshare { shared, fraction, cost: self.cost() })
     }
 }
 
@@ -185,51 +201,76 @@ fn statement(
     request: &OvershareRequest<'_>,
 ) -> Result<Statement, StoreError> {
     let mut statement = search.table.statement();
-    let [all, matching, readable, value, shared, traces, own, open, listable] =
-        ["all", "matching", "readable", "value", "shared", "traces", "own", "open", "listable"]
-            .map(|name| statement.own(name));
-    let condition = search.table.condition(request.predicate, &mut statement)?;
+    let [all, matching, opening, readable, number, bit, pair, value, shared, traces, own, open, listable] = [
+        "all", "matching", "opening", "readable", "number", "bit", "pair", "value", "shared", "traces",
+        "own", "open", "listable",
+    ]
+    .map(|name| statement.own(name));
+    let many = request.predicates.len();
+    let mut satisfied = Vec::new();
+    for (number, predicate) in request.predicates.iter().enumerate() {
+        let condition = search.table.condition(predicate, &mut statement)?;
+        satisfied.push(format!("toUInt64({condition}) * {}", bits([&number])));
+    }
+    // Of a span a bit for each predicate that it satisfies: the spans are read once, whatever the number of predicates, and
+    // a trace has one list of matching values, not one for each.
+    let mask = format!("({})", satisfied.join(" + "));
     let values = request.by.values(search.table, &mut statement)?;
     let columns = format!(
         "groupUniqArrayArray({MAX_VALUES})({values}) AS {all}, \
-         groupUniqArrayArrayIf({MAX_VALUES})({values}, {condition}) AS {matching}"
+         groupUniqArrayArray({most})(arrayFilter({pair} -> {pair}.2 != 0, \
+         arrayZip({values}, arrayWithConstant(length({values}), {mask})))) AS {matching}, groupBitOr({mask}) AS {opening}",
+        most = MAX_VALUES.saturating_mul(many),
     );
     let among = if request.only_readable { format!(" AND {readable}") } else { String::new() };
-    let having = format!(" AND countIf({condition}) > 0{among}");
-    let opened = look.traces(search, &columns, &having, &mut statement)?;
+    let opened = look.traces(search, &columns, &format!(" AND {opening} != 0{among}"), &mut statement)?;
+    // Each trace once for each predicate that opens it, with the values of the spans that satisfy that one.
+    let openings = format!(
+        "SELECT {number}, {all}, {readable}, arraySlice(arrayDistinct(arrayMap({pair} -> {pair}.1, \
+         arrayFilter({pair} -> bitTest({pair}.2, {number}), {matching}))), 1, {MAX_VALUES}) AS {own} FROM (\
+         SELECT arrayJoin(arrayFilter({bit} -> bitTest({opening}, {bit}), range(toUInt8({many})))) AS {number}, {all}, \
+         {matching}, {readable} FROM ({opened}))"
+    );
     // A row for the trace, and one for each of its values.
     let rows = format!(
-        "arrayPushFront(arrayMap({value} -> (toUInt8({LISTED} + {value}.1), {value}.2, has({matching}, {value})), \
-         arrayDistinct(arrayConcat({matching}, {all}))), (toUInt8({TOTAL}), '', toUInt8(0)))"
+        "arrayPushFront(arrayMap({value} -> (toUInt8({LISTED} + {value}.1), {value}.2, has({own}, {value})), \
+         arrayDistinct(arrayConcat({own}, {all}))), (toUInt8({TOTAL}), '', toUInt8(0)))"
     );
+    let of_predicate = format!("OVER (PARTITION BY {number})");
     statement.push(&format!(
-        "SELECT {shared}.1, if({listable}, {shared}.2, ''), {traces}, {own}, countIf({shared}.1 != {TOTAL}) OVER (), \
-         countIf({shared}.1 != {TOTAL} AND {own} = 0) OVER (), countIf({listable}) OVER () FROM (\
-         SELECT {shared}, {traces}, {own}, {shared}.1 = {LISTED} AND {open} AS {listable} FROM (\
-         SELECT ({value}.1, {value}.2) AS {shared}, count() AS {traces}, countIf({value}.3 = 1) AS {own}, \
+        "SELECT {number}, {shared}.1, if({listable}, {shared}.2, ''), {traces}, {own}, \
+         countIf({shared}.1 != {TOTAL}) {of_predicate}, countIf({shared}.1 != {TOTAL} AND {own} = 0) {of_predicate}, \
+         countIf({listable}) {of_predicate} FROM (\
+         SELECT {number}, {shared}, {traces}, {own}, {shared}.1 = {LISTED} AND {open} AS {listable} FROM (\
+         SELECT {number}, ({value}.1, {value}.2) AS {shared}, count() AS {traces}, countIf({value}.3 = 1) AS {own}, \
          max({readable}) AS {open} FROM (\
-         SELECT arrayJoin({rows}) AS {value}, {readable} FROM ({opened})) GROUP BY {shared})) \
-         ORDER BY {shared}.1 != {TOTAL}, NOT {listable}, {traces} DESC, {own}, {shared}.2 LIMIT {limit}",
+         SELECT {number}, arrayJoin({rows}) AS {value}, {readable} FROM ({openings})) GROUP BY {number}, {shared})) \
+         ORDER BY {number}, {shared}.1 != {TOTAL}, NOT {listable}, {traces} DESC, {own}, {shared}.2 \
+         LIMIT {limit} BY {number}",
         limit = u64::from(request.limit) + 1,
     ));
     Ok(statement)
 }
 
-/// What the rows say: the total first, and none where there are no traces. A row that cannot be listed has no value.
-fn overshare(rows: Vec<Row>, fraction: f64, cost: Cost) -> Result<Overshare, StoreError> {
-    let mut rows = rows.into_iter();
-    let (traces, distinct, only_shared, listable) = match rows.next() {
-        None => (0, 0, 0, 0),
-        Some((TOTAL, _, traces, _, distinct, only_shared, listable)) => {
-            (traces, distinct, only_shared, listable)
+/// What the rows say of each of so many predicates: the total first, and none where it opens no trace. A row that cannot be
+/// listed has no value.
+fn shared(rows: Vec<Row>, many: usize) -> Result<Vec<Shared>, StoreError> {
+    let mut found: Vec<Option<(Shared, u64)>> = vec![None; many];
+    for (number, kind, value, traces, matching_traces, distinct, only_shared, listable) in rows {
+        let short = || StoreError::Short("the total is missing".to_owned());
+        match found.get_mut(usize::from(number)).ok_or_else(short)? {
+            Some((shared, listable)) => {
+                if (shared.values.len() as u64) < *listable {
+                    shared.values.push(SharedValue { value, traces, matching_traces });
+                }
+            }
+            none if kind == TOTAL => {
+                let hidden_values = distinct.saturating_sub(listable);
+                let values = Vec::new();
+                *none = Some((Shared { traces, values, distinct, hidden_values, only_shared }, listable));
+            }
+            _ => return Err(short()),
         }
-        Some(_) => return Err(StoreError::Short("the total is missing".to_owned())),
-    };
-    let most = usize::try_from(listable).unwrap_or(usize::MAX);
-    let values = rows
-        .take(most)
-        .map(|(_, value, traces, matching_traces, ..)| SharedValue { value, traces, matching_traces })
-        .collect();
-    let hidden_values = distinct.saturating_sub(listable);
-    Ok(Overshare { traces, values, distinct, hidden_values, only_shared, fraction, cost })
+    }
+    Ok(found.into_iter().map(|found| found.map(|(shared, _)| shared).unwrap_or_default()).collect())
 }

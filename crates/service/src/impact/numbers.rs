@@ -1,7 +1,7 @@
 //! Comparisons as the trace store takes them: numbers of predicates, so many at a time.
 
 use std::collections::HashMap;
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::hash::{DefaultHasher, Hash, Hasher as _};
 
 use tracewarden_policy::Predicate;
 use tracewarden_tracestore::{Comparison, MAX_IMPACT_PREDICATES};
@@ -80,11 +80,11 @@ fn few(predicates: &[Predicate]) -> Vec<Predicate> {
 
 /// Predicates that were seen.
 #[derive(Default)]
-pub(crate) struct Known<'a>(HashMap<u64, Vec<&'a Predicate>>);
+struct Known<'a>(HashMap<u64, Vec<&'a Predicate>>);
 
 impl<'a> Known<'a> {
     /// Whether it is a new one.
-    pub(crate) fn insert(&mut self, predicate: &'a Predicate) -> bool {
+    fn insert(&mut self, predicate: &'a Predicate) -> bool {
         let alike = self.0.entry(hash(predicate)).or_default();
         let new = !alike.contains(&predicate);
         if new {
@@ -94,9 +94,9 @@ impl<'a> Known<'a> {
     }
 }
 
-fn hash(predicate: &Predicate) -> u64 {
+pub(crate) fn hash<T: Hash + ?Sized>(asked: &T) -> u64 {
     let mut hasher = DefaultHasher::new();
-    predicate.hash(&mut hasher);
+    asked.hash(&mut hasher);
     hasher.finish()
 }
 

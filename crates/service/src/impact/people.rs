@@ -83,10 +83,14 @@ impl People {
         if self.is_nobody { 0 } else { self.compared.len() as u64 }
     }
 
-    /// Whether the role's policies ask of one member what they do not ask of another.
-    pub(crate) fn asks_differently(&self) -> bool {
-        let mut asked = self.compared.iter().map(|person| person.after.by_role());
-        asked.next().is_some_and(|first| asked.any(|other| other != first))
+    /// How many users there are, compared or not.
+    pub(crate) fn members(&self) -> u64 {
+        self.members
+    }
+
+    /// Whether nobody has the role, and who is compared is nobody.
+    pub(crate) fn is_nobody(&self) -> bool {
+        self.is_nobody
     }
 
     pub(crate) fn note(&mut self, notes: &mut Vec<String>) {

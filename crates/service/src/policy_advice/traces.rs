@@ -109,7 +109,10 @@ impl Trial {
             let hint = "if it is meant to open everything, write `true`";
             return vec![whole("opens_every_recent_trace", message, hint)];
         }
-        let far = opened.iter().find_map(|(predicate, opened)| far(predicate, *opened, model, most_shared));
+        // Of the users for whom it is tried, those to whom most is visible only by sharing.
+        let worst = opened.iter().rev().max_by_key(|(_, opened)| shared(*opened));
+        let whose = self.for_whom(if opened.len() == 1 { "each" } else { "one" });
+        let far = worst.and_then(|(predicate, opened)| far(predicate, *opened, &whose, model, most_shared));
         let hint = "a trace is opened whole: with the spans of all the services that it went through; which they are, the \
                     preview of the role tells";
         far.map(|message| whole("wide_reach", message, hint)).into_iter().collect()
@@ -138,11 +141,23 @@ fn sample(reach: &RecentReach) -> String {
     format!("{} {of} {window}", reach.traces)
 }
 
+/// Services none of whose spans satisfies the predicate that opens their traces.
+fn shared(opened: Opened) -> u64 {
+    opened.services.saturating_sub(opened.matching_services)
+}
+
 /// That a predicate makes many services visible none of whose spans satisfies it: only because traces are shown whole.
-fn far(predicate: &Predicate, opened: Opened, model: &AccessModel, most_shared: u64) -> Option<String> {
+/// `whose` says for which users it is what the policy asks.
+fn far(
+    predicate: &Predicate,
+    opened: Opened,
+    whose: &str,
+    model: &AccessModel,
+    most_shared: u64,
+) -> Option<String> {
     let services = |count: u64| if count == 1 { "1 service".to_owned() } else { format!("{count} services") };
     let column = model.binding.as_ref()?.display.service.as_deref()?;
-    let shared = opened.services.saturating_sub(opened.matching_services);
+    let shared = shared(opened);
     if shared <= most_shared {
         return None;
     }
@@ -151,14 +166,15 @@ fn far(predicate: &Predicate, opened: Opened, model: &AccessModel, most_shared: 
     if named.is_empty() {
         let own = services(opened.matching_services);
         return Some(format!(
-            "the spans that it looks for are of {own}, the traces that it opens hold spans of {reached}: {shared} are \
+            "the spans that it looks for are of {own}, the traces that it opens{whose} hold spans of {reached}: {shared} are \
              visible only by sharing"
         ));
     }
     let names: Vec<String> = named.iter().take(NAMED).map(|name| format!("`{name}`")).collect();
     let more = if named.len() > NAMED { ", …" } else { "" };
     Some(format!(
-        "it names {} ({}{more}), the traces that it opens hold spans of {reached}: {shared} are visible only by sharing",
+        "it names {} ({}{more}), the traces that it opens{whose} hold spans of {reached}: {shared} are visible only by \
+         sharing",
         services(named.len() as u64),
         names.join(", ")
     ))

@@ -243,10 +243,10 @@ pub(super) async fn ask(store: &TraceStore, table: &str, mut then: impl FnMut(&'
         // Slices are told as a sample, whatever they see.
         assert_eq!(fraction < 1.0, looks.whole.is_zero());
         answered(titles[0], format!("{compared:?} of {traces}"));
-        let (predicate, by) = (scope.predicate(), Spread::Column("ServiceName"));
+        let by = Spread::Column("ServiceName");
         let request = OvershareRequest {
             binding,
-            predicate,
+            predicates,
             by,
             window,
             readable,
@@ -256,8 +256,8 @@ pub(super) async fn ask(store: &TraceStore, table: &str, mut then: impl FnMut(&'
             patience,
         };
         let found = store.overshare_by(request, looks).await.unwrap();
-        assert_eq!((found.distinct, found.only_shared), (4, 3));
-        answered(titles[1], format!("{:?} of {}", found.values, found.traces));
+        assert_eq!((found.shared[1].distinct, found.shared[1].only_shared), (4, 3));
+        answered(titles[1], format!("{:?}", found.shared));
     }
     let columns = store.columns("default", table).await.unwrap();
     let mut sampled = store.sample_keys("default", table, &columns, Some("Timestamp")).await.unwrap();

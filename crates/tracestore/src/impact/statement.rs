@@ -11,7 +11,7 @@ use crate::sql::Statement;
 pub(super) type Row = (u64, Vec<u64>, Vec<u64>, Vec<u64>, Vec<Vec<String>>, Vec<Vec<String>>);
 
 /// Which predicates, as bits.
-pub(super) fn bits<'n>(numbers: impl IntoIterator<Item = &'n usize>) -> u64 {
+pub(crate) fn bits<'n>(numbers: impl IntoIterator<Item = &'n usize>) -> u64 {
     numbers.into_iter().fold(0, |bits, number| {
         bits | u32::try_from(*number).ok().and_then(|number| 1_u64.checked_shl(number)).unwrap_or(0)
     })

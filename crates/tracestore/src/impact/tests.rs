@@ -1,6 +1,7 @@
 //! Samples of many traces, time that is not enough, and who is told nothing. That counts are right is tried by
 //! `worlds/impact.rs`.
 
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
 
 use tracewarden_model::{
@@ -13,7 +14,7 @@ use tracewarden_testkit::local_store::LocalStore;
 use super::*;
 use crate::cancellation::{binding, everything, running};
 use crate::differential::{connect, execute};
-use crate::{Overshare, OvershareRequest, SharedValue, Spread};
+use crate::{MAX_OVERSHARE_PREDICATES, Overshare, OvershareRequest, Shared, SharedValue, Spread};
 
 const NOON: i64 = 1_790_000_000;
 /// Within the day before noon, each with four spans of a second.
@@ -99,7 +100,7 @@ impl Asking<'_> {
     ) -> Result<Overshare, StoreError> {
         let request = OvershareRequest {
             binding: &binding("default", table),
-            predicate: &self.predicates[0],
+            predicates: self.predicates,
             by: Spread::Column("Service"),
             window: window(),
             readable: self.readable,
@@ -171,18 +172,24 @@ async fn a_sample_is_about_what_it_is_a_sample_of() {
         matching_traces,
     };
     // No readable trace is opened, so no value is told.
-    assert_eq!((shared.traces, shared.values), (tenth, vec![]));
-    assert_eq!((shared.distinct, shared.hidden_values, shared.only_shared), (4, 4, 3));
+    let first = &shared.shared[0];
+    assert_eq!((first.traces, first.values.as_slice()), (tenth, &[][..]));
+    assert_eq!((first.distinct, first.hidden_values, first.only_shared), (4, 4, 3));
     let asking = Asking { readable: &everything(), ..asking };
     let shared = asking.overshare(&store, "spans", whole).await.unwrap();
-    let services = [("cart", 0), ("db", 0), ("mail", 0), ("web", tenth)];
-    assert_eq!(shared.values, services.map(|(name, own)| value(name, tenth, own)));
-    assert_eq!((shared.hidden_values, shared.only_shared, shared.fraction), (0, 3, 1.0));
+    assert_eq!((shared.fraction, shared.shared.len()), (1.0, 3));
+    // Each predicate by itself, though they are asked about together and open some of the same traces.
+    for (shared, opened) in shared.shared.iter().zip([tenth, 4 * tenth, tenth]) {
+        let services = [("cart", 0), ("db", 0), ("mail", 0), ("web", opened)];
+        assert_eq!(shared.values, services.map(|(name, own)| value(name, opened, own)));
+        assert_eq!((shared.traces, shared.hidden_values, shared.only_shared), (opened, 0, 3));
+    }
     let sampled = asking.overshare(&store, "spans", sampling()).await.unwrap();
-    assert!(sampled.fraction < 0.26 && sampled.traces < tenth / 2);
-    let (of, own) = (sampled.traces, sampled.traces);
+    let first = &sampled.shared[0];
+    assert!(sampled.fraction < 0.26 && first.traces < tenth / 2);
+    let (of, own) = (first.traces, first.traces);
     let services = [("cart", 0), ("db", 0), ("mail", 0), ("web", own)];
-    assert_eq!(sampled.values, services.map(|(name, own)| value(name, of, own)));
+    assert_eq!(first.values, services.map(|(name, own)| value(name, of, own)));
 }
 
 #[tokio::test]
@@ -223,6 +230,73 @@ async fn what_takes_too_long_is_stopped_and_no_number_is_made_up() {
     assert_eq!((found.compared, found.traces), (vec![Difference::default()], 0));
 }
 
+/// Refuses every look, and counts them.
+#[derive(Default)]
+struct Refusing(AtomicU32);
+
+impl Counting for Refusing {
+    type Counted = ();
+
+    async fn count(&self, _: &Search<'_>, _: Look<'_>) -> Result<(), StoreError> {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        Err(StoreError::Memory("never enough".to_owned()))
+    }
+}
+
+#[tokio::test]
+async fn a_store_that_refuses_at_once_is_not_asked_for_ever() {
+    let local = LocalStore::start().unwrap();
+    let store = fill(&local, FEW).await;
+    let (binding, filter, readable) = (binding("default", "spans"), Filter::default(), everything());
+    let tables = store.bound_tables(&binding).await.unwrap();
+    let table = BoundTable::new(&binding, tables.columns.to_vec()).unwrap();
+    let of = WindowOf { readable: &readable, window: window(), rests_on: &[] };
+    let mut search = of.search(&store, &binding, &filter, &table, tables.index).unwrap();
+    let refusing = Refusing::default();
+    let begun = Instant::now();
+    let refused = sampling().take(&mut search, &refusing).await;
+    assert!(matches!(refused, Err(StoreError::Timeout(_))), "{refused:?}");
+    assert_eq!(refusing.0.load(Ordering::Relaxed), 8);
+    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+}
+
+#[tokio::test]
+async fn a_sample_that_is_all_of_a_short_window_is_told_as_a_sample() {
+    let local = LocalStore::start().unwrap();
+    let store = fill(&local, TRACES).await;
+    // So few ticks that each is a slice; spans before and after it are of the same traces.
+    let at = |nanos: i64| Timestamp::from_nanos((NOON - 40_000) * 1_000_000_000 + nanos);
+    let short = Window::new(at(0), at(16)).unwrap();
+    let binding = binding("default", "spans");
+    let predicates = [Predicate::True];
+    let request = ImpactRequest {
+        binding: &binding,
+        predicates: &predicates,
+        comparisons: &[comparison(&[], &[0])],
+        window: short,
+        readable: &everything(),
+        only_readable: false,
+        rests_on: &[],
+        samples: 1,
+        patience: Duration::from_secs(60),
+    };
+    let found = store.impact_by(request, sampling()).await.unwrap();
+    assert!(found.fraction < 1.0 && found.fraction > 0.99, "{}", found.fraction);
+    let request = OvershareRequest {
+        binding: &binding,
+        predicates: &predicates,
+        by: Spread::Column("Service"),
+        window: short,
+        readable: &everything(),
+        only_readable: false,
+        rests_on: &[],
+        limit: 1,
+        patience: Duration::from_secs(60),
+    };
+    let found = store.overshare_by(request, sampling()).await.unwrap();
+    assert!(found.fraction < 1.0 && found.fraction > 0.99, "{}", found.fraction);
+}
+
 #[tokio::test]
 async fn whoever_may_read_nothing_is_told_counts_or_nothing() {
     let local = LocalStore::start().unwrap();
@@ -245,7 +319,7 @@ async fn whoever_may_read_nothing_is_told_counts_or_nothing() {
         let found = silent.impact(&store, "spans", looks).await.unwrap();
         assert_eq!((found.traces, found.compared), (0, vec![Difference::default()]));
         let found = silent.overshare(&store, "spans", looks).await.unwrap();
-        assert_eq!((found.traces, found.distinct, found.values), (0, 0, vec![]));
+        assert_eq!(found.shared, [Shared::default()]);
     }
 
     // The same error for everyone when the table, or a field that policies rest on, is not what it was.
@@ -305,9 +379,31 @@ async fn there_may_be_many_comparisons_of_large_predicates() {
     let refused = Asking { predicates: &vec![Predicate::True; 64], ..asking };
     let refused = refused.impact(&store, "spans", sampling()).await;
     assert!(matches!(refused, Err(StoreError::Internal(_))), "{refused:?}");
+    let refused = Asking { predicates: &vec![Predicate::True; MAX_OVERSHARE_PREDICATES + 1], ..asking };
+    let refused = refused.overshare(&store, "spans", sampling()).await;
+    assert!(matches!(refused, Err(StoreError::Internal(_))), "{refused:?}");
     let refused = Asking { comparisons: &[comparison(&[], &[4])], ..asking };
     let refused = refused.impact(&store, "spans", sampling()).await;
     assert!(matches!(refused, Err(StoreError::Internal(_))), "{refused:?}");
+    // As many predicates as may be asked about, which differ in what they match.
+    let services = ["web", "cart", "db", "none"];
+    let expressions =
+        (0..MAX_OVERSHARE_PREDICATES).map(|number| format!("Service == '{}'", services[number % 4]));
+    let many: Vec<Predicate> = expressions.map(|expression| scope(&expression).predicate().clone()).collect();
+    let asked = Asking { predicates: &many, ..asking };
+    let found = asked.overshare(&store, "spans", Looks::within(Duration::from_secs(600))).await.unwrap();
+    for (number, shared) in found.shared.iter().enumerate() {
+        let own: Vec<&str> = shared
+            .values
+            .iter()
+            .filter(|value| value.matching_traces > 0)
+            .map(|value| &*value.value)
+            .collect();
+        match services[number % 4] {
+            "none" => assert_eq!(shared, &Shared::default()),
+            service => assert_eq!((shared.traces, shared.only_shared, own), (FEW, 3, vec![service])),
+        }
+    }
     // All bits of the integer.
     let many: Vec<Predicate> =
         (0..63).map(|number| if number == 62 { Predicate::True } else { Predicate::False }).collect();

@@ -21,7 +21,7 @@ use crate::filter_reference::strings;
 use crate::impact::Looks;
 use crate::{
     Comparison, Difference, ImpactRequest, MAX_FIRST_SPANS, MAX_VALUE_BYTES, OvershareRequest, SelectRequest,
-    SharedValue, Spread, TraceCounts, TraceStore,
+    Shared, SharedValue, Spread, TraceCounts, TraceStore,
 };
 
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -266,7 +266,10 @@ impl Round<'_> {
 
     async fn values(&self, changes: &mut Changes) {
         let Self { store, world, binding, model, asked, readable, window, .. } = *self;
-        let number = changes.random.random_range(0..asked.predicates.len());
+        // Some together, one of them twice at times.
+        let many = changes.random.random_range(1..=4);
+        let numbers: Vec<usize> =
+            (0..many).map(|_| changes.random.random_range(0..asked.predicates.len())).collect();
         let only_readable = changes.random.random_bool(0.3);
         let limit = *[0, 2, 1_000, 1_000].choose(&mut changes.random).unwrap();
         let fields: Vec<&MarkedField> = model
@@ -278,42 +281,50 @@ impl Round<'_> {
             true => Spread::Column("ServiceName"),
             false => Spread::Field(fields.choose(&mut changes.random).unwrap()),
         };
-        let opened = asked.opened(&[number], store, binding, model, window).await;
         let may_read = all(store, binding, readable, window).await;
-        let (mut traces, mut values) = (0, BTreeMap::<Vec<u8>, (u64, u64, bool)>::new());
-        for id in opened.iter().filter(|id| !only_readable || may_read.contains(*id)) {
-            traces += 1;
-            let (low, high) = bounds(world, id.as_bytes(), window);
-            let (mut all, mut matching) = (BTreeSet::new(), BTreeSet::new());
-            for (span, met) in world.spans.iter().zip(&asked.met[number]) {
-                if span.trace == id.as_bytes() && (low..high).contains(&span.at) {
-                    let of_span = of_span(span, by);
-                    matching.extend(of_span.iter().filter(|_| *met).cloned());
-                    all.extend(of_span);
+        let mut expected = Vec::new();
+        for number in &numbers {
+            let opened = asked.opened(&[*number], store, binding, model, window).await;
+            let (mut traces, mut values) = (0, BTreeMap::<Vec<u8>, (u64, u64, bool)>::new());
+            for id in opened.iter().filter(|id| !only_readable || may_read.contains(*id)) {
+                traces += 1;
+                let (low, high) = bounds(world, id.as_bytes(), window);
+                let (mut all, mut matching) = (BTreeSet::new(), BTreeSet::new());
+                for (span, met) in world.spans.iter().zip(&asked.met[*number]) {
+                    if span.trace == id.as_bytes() && (low..high).contains(&span.at) {
+                        let of_span = of_span(span, by);
+                        matching.extend(of_span.iter().filter(|_| *met).cloned());
+                        all.extend(of_span);
+                    }
+                }
+                for value in all {
+                    let own = u64::from(matching.contains(&value));
+                    let known = values.entry(value).or_default();
+                    *known = (known.0 + 1, known.1 + own, known.2 || may_read.contains(id));
                 }
             }
-            for value in all {
-                let own = u64::from(matching.contains(&value));
-                let known = values.entry(value).or_default();
-                *known = (known.0 + 1, known.1 + own, known.2 || may_read.contains(id));
-            }
+            let distinct = values.len() as u64;
+            let only_shared = values.values().filter(|(_, own, _)| *own == 0).count() as u64;
+            let mut listed: Vec<SharedValue> = values
+                .into_iter()
+                .filter(|(value, (.., open))| *open && value.len() <= MAX_VALUE_BYTES)
+                .filter_map(|(value, (traces, matching_traces, _))| {
+                    Some(SharedValue { value: String::from_utf8(value).ok()?, traces, matching_traces })
+                })
+                .collect();
+            let hidden_values = distinct - listed.len() as u64;
+            let key =
+                |shared: &SharedValue| (Reverse(shared.traces), shared.matching_traces, shared.value.clone());
+            listed.sort_by_key(key);
+            listed.truncate(limit as usize);
+            expected.push(Shared { traces, values: listed, distinct, hidden_values, only_shared });
         }
-        let distinct = values.len() as u64;
-        let only_shared = values.values().filter(|(_, own, _)| *own == 0).count() as u64;
-        let mut listed: Vec<SharedValue> = values
-            .into_iter()
-            .filter(|(value, (.., open))| *open && value.len() <= MAX_VALUE_BYTES)
-            .filter_map(|(value, (traces, matching_traces, _))| {
-                Some(SharedValue { value: String::from_utf8(value).ok()?, traces, matching_traces })
-            })
-            .collect();
-        let hidden_values = distinct - listed.len() as u64;
-        listed.sort_by_key(|shared| (Reverse(shared.traces), shared.matching_traces, shared.value.clone()));
-        listed.truncate(limit as usize);
+        let predicates: Vec<Predicate> =
+            numbers.iter().map(|number| asked.predicates[*number].clone()).collect();
         for looks in self.looks {
             let request = OvershareRequest {
                 binding,
-                predicate: &asked.predicates[number],
+                predicates: &predicates,
                 by,
                 window,
                 readable,
@@ -323,20 +334,20 @@ impl Round<'_> {
                 patience: PATIENCE,
             };
             let found = store.overshare_by(request, *looks).await.unwrap();
-            let context = format!("{looks:?}, {window:?}, {by:?}, {:?}", asked.expressions[number]);
-            assert_eq!(found.traces, traces, "{context}");
+            let expressions: Vec<_> = numbers.iter().map(|number| &asked.expressions[*number]).collect();
+            let context = format!("{looks:?}, {window:?}, {by:?}, {expressions:?}");
             // Slices are told as a sample, whatever they see; where nothing may be counted, nothing is looked at.
-            let nothing = matches!(asked.predicates[number], Predicate::False)
+            let nothing = predicates.iter().all(|predicate| matches!(predicate, Predicate::False))
                 || (only_readable && readable.opens_nothing());
             assert_eq!(found.fraction < 1.0, looks.whole.is_zero() && !nothing, "{context}");
-            assert_eq!(found.values, listed, "{context}");
-            let counts = (found.distinct, found.hidden_values, found.only_shared);
-            assert_eq!(counts, (distinct, hidden_values, only_shared), "{context}");
+            assert_eq!(found.shared, expected, "{context}");
         }
         let seen = &mut changes.seen;
-        seen.only_shared += only_shared;
-        seen.hidden += hidden_values;
-        seen.listed += listed.len() as u64;
+        for shared in &expected {
+            seen.only_shared += shared.only_shared;
+            seen.hidden += shared.hidden_values;
+            seen.listed += shared.values.len() as u64;
+        }
     }
 }
 

@@ -86,6 +86,69 @@ async fn values_that_become_visible_only_by_sharing() {
 }
 
 #[tokio::test]
+async fn what_one_members_policies_name_is_shared_with_another() {
+    let store = Store::start();
+    insert(&store).await;
+    let service = store.service_with(&[("TRACEWARDEN_OVERSHARE_WARNING", "3")]);
+    let admin = service.admin().await;
+    bind(&admin).await;
+    display(&admin).await;
+    let own = policies(&format!("{TEAM} == user.attributes.team"));
+    admin.put("/roles/own", json!({ "policies": own })).await.expect(201);
+    let user = async |name: &str, attributes: Value| {
+        let new = json!({"username": name, "roles": ["own"], "attributes": attributes});
+        admin.post("/users", new).await.expect(201);
+    };
+    let members = |found: &Value| {
+        ["members", "members_counted", "members_told", "members_shared"]
+            .map(|name| found[name].as_u64().unwrap())
+    };
+    let numbers =
+        |found: &Value| ["traces", "distinct", "only_shared"].map(|name| found[name].as_u64().unwrap());
+    let count = async || admin.post("/policies/overshare", json!({"role": "own"})).await.expect(200).body;
+
+    let found = count().await;
+    assert_eq!((members(&found), numbers(&found)), ([0, 0, 0, 0], [0, 0, 0]), "{found}");
+    for name in ["bob", "cid"] {
+        user(name, json!({"team": "red"})).await;
+    }
+    // Spans of every service are of the team, so that nothing is visible only by sharing.
+    let found = count().await;
+    assert_eq!((members(&found), numbers(&found)), ([2, 2, 2, 0], [10, 11, 0]));
+    assert_eq!(found["notes"], json!([]), "all are asked the same");
+
+    // Of the first four traces, `web` is of the team `blue`: the policies of `bob` name the others, and those of `ada` do not.
+    user("ada", json!({"team": "blue"})).await;
+    user("dan", json!({})).await;
+    let found = count().await;
+    assert_eq!((members(&found), numbers(&found)), ([4, 4, 1, 1], [4, 5, 4]), "{found}");
+    let note = found["notes"][0].as_str().unwrap();
+    assert!(note.contains("counted for 4 of 4 members") && note.contains("the 1 to whom most"), "{note}");
+    assert_eq!(found["notes"].as_array().unwrap().len(), 1, "{found}");
+    // The preview says the same, and so does the warning.
+    let preview = json!({"role": "own", "policies": own, "seconds": 60});
+    let preview = admin.post("/policies/preview", preview).await.expect(200).body;
+    assert_eq!(numbers(&preview["overshare"]), [4, 5, 4]);
+    assert!(preview["notes"].to_string().contains(note), "{preview}");
+    let stored = admin.put("/roles/own", json!({ "policies": own })).await.expect(200).body;
+    let warnings = stored["policies"][0]["warnings"].as_array().unwrap();
+    let far: Vec<&Value> = warnings.iter().filter(|warning| warning["code"] == "wide_reach").collect();
+    assert_eq!(far.len(), 1, "{stored}");
+    assert_eq!(
+        far[0]["message"],
+        "the spans that it looks for are of 1 service, the traces that it opens for one of the 4 users with this role hold \
+         spans of 5 services: 4 are visible only by sharing"
+    );
+
+    // More things to ask than one statement holds.
+    for number in 0..40 {
+        user(&format!("u{number}"), json!({"team": format!("team {number}")})).await;
+    }
+    let found = count().await;
+    assert_eq!((members(&found), numbers(&found)), ([44, 44, 1, 1], [4, 5, 4]), "{found}");
+}
+
+#[tokio::test]
 async fn only_administrators_and_only_what_the_operator_lets_be_counted() {
     let store = Store::start();
     insert(&store).await;

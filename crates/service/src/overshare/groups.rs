@@ -1,0 +1,240 @@
+//! Members whose policies ask the same. What one member's policies name may be shared with another, so that each of these is
+//! counted by itself.
+
+use std::collections::HashMap;
+
+use tracewarden_policy::Predicate;
+use tracewarden_tracestore::{MAX_OVERSHARE_PREDICATES, Shared};
+
+use crate::impact::{People, hash};
+
+/// Most groups that are counted, in statements of [`MAX_OVERSHARE_PREDICATES`].
+const MAX_GROUPS: usize = 256;
+/// Largest predicates of one statement together, in nodes as written: as much as one caller's policies may come to.
+const MAX_SIZE: u64 = 20_000;
+
+/// Members for whom the role's policies ask the same.
+#[derive(Debug, Clone, PartialEq)]
+struct Group {
+    predicate: Predicate,
+    members: u64,
+}
+
+/// All groups of a role, and what was counted of them.
+#[derive(Debug, Default)]
+pub(super) struct Groups {
+    /// Those that are counted, the largest first.
+    groups: Vec<Group>,
+    /// How many there are, counted or not.
+    all: u64,
+    /// Members of groups beyond the bound.
+    beyond: u64,
+    /// How many groups were counted.
+    learned: usize,
+    /// Members for whom it was counted.
+    pub(super) counted: u64,
+    /// Of these, members to whom a value is visible only by sharing.
+    pub(super) shared: u64,
+    worst: Option<Worst>,
+}
+
+/// What is shared with the members with whom most is.
+#[derive(Debug)]
+pub(super) struct Worst {
+    pub(super) shared: Shared,
+    pub(super) members: u64,
+    /// The share of the window that the counts are of.
+    pub(super) fraction: f64,
+}
+
+impl Groups {
+    pub(super) fn of(people: &People) -> Self {
+        let asked = people.compared.iter().map(|person| person.after.by_role());
+        // Somebody who has the role alone, when nobody has it, is no member.
+        Self::grouped(asked, u64::from(!people.is_nobody()))
+    }
+
+    fn grouped<'a>(asked: impl Iterator<Item = &'a [Predicate]>, each: u64) -> Self {
+        let mut places: HashMap<u64, Vec<usize>> = HashMap::new();
+        let mut members: Vec<(&[Predicate], u64)> = Vec::new();
+        for asked in asked {
+            let alike = places.entry(hash(asked)).or_default();
+            let same = |place: &usize| members.get(*place).is_some_and(|(other, _)| *other == asked);
+            let place = alike.iter().copied().find(same).unwrap_or_else(|| {
+                alike.push(members.len());
+                members.push((asked, 0));
+                members.len() - 1
+            });
+            if let Some((_, members)) = members.get_mut(place) {
+                *members += each;
+            }
+        }
+        let mut found = Self { all: members.len() as u64, ..Self::default() };
+        // To whom nothing is open nothing is shared: there is nothing to ask about, unless it is to nobody that anything is.
+        if members.len() > 1 {
+            members.retain(|(asked, members)| {
+                found.counted += if asked.is_empty() { *members } else { 0 };
+                !asked.is_empty()
+            });
+        }
+        members.sort_by_key(|(_, members)| std::cmp::Reverse(*members));
+        let beyond = members.split_off(MAX_GROUPS.min(members.len()));
+        found.beyond = beyond.iter().map(|(_, members)| members).sum();
+        found.groups = members
+            .into_iter()
+            .map(|(asked, members)| Group { predicate: Predicate::any(asked.iter().cloned()), members })
+            .collect();
+        if found.groups.is_empty() {
+            found.groups.push(Group { predicate: Predicate::False, members: 0 });
+        }
+        found
+    }
+
+    /// What is asked about together.
+    pub(super) fn batches(&self) -> Vec<Vec<Predicate>> {
+        let (mut batches, mut batch, mut size) = (Vec::new(), Vec::new(), 0_u64);
+        for Group { predicate, .. } in &self.groups {
+            let full = batch.len() >= MAX_OVERSHARE_PREDICATES;
+            if full || (!batch.is_empty() && size.saturating_add(predicate.size()) > MAX_SIZE) {
+                batches.push(std::mem::take(&mut batch));
+                size = 0;
+            }
+            size = size.saturating_add(predicate.size());
+            batch.push(predicate.clone());
+        }
+        batches.push(batch);
+        batches
+    }
+
+    /// Takes what was found of the next groups.
+    pub(super) fn learn(&mut self, found: Vec<Shared>, fraction: f64) {
+        for (group, shared) in self.groups.iter().skip(self.learned).zip(found) {
+            self.learned += 1;
+            self.counted += group.members;
+            self.shared += if shared.only_shared > 0 { group.members } else { 0 };
+            let key = |shared: &Shared| (shared.only_shared, shared.distinct, shared.traces);
+            // Of equal ones the largest group, which came first.
+            if self.worst.as_ref().is_none_or(|worst| key(&shared) > key(&worst.shared)) {
+                self.worst = Some(Worst { shared, members: group.members, fraction });
+            }
+        }
+    }
+
+    pub(super) fn worst(&mut self) -> Option<Worst> {
+        self.worst.take()
+    }
+
+    /// What has to be known about the numbers, of so many members.
+    pub(super) fn note(&self, worst: &Worst, members: u64, notes: &mut Vec<String>) {
+        if self.all < 2 {
+            return;
+        }
+        let Self { counted, shared, beyond, .. } = self;
+        notes.push(format!(
+            "the policies do not ask the same for every member: what is shared was counted for {counted} of {members} members, \
+             each by their own attributes, and is told for the {} to whom most is visible only by sharing; something is to \
+             {shared} of them",
+            worst.members
+        ));
+        if *beyond > 0 {
+            notes.push(format!(
+                "the policies ask {} different things of members, of which the {MAX_GROUPS} of most members are counted",
+                self.all
+            ));
+        }
+        let late: u64 = self.groups.iter().skip(self.learned).map(|group| group.members).sum();
+        if late > 0 {
+            notes.push(format!("there was no time to count what is shared with {late} of the members"));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use tracewarden_model::{ColumnType, FieldRef, FieldSource, LogicalType, MarkedField};
+    use tracewarden_policy::predicate::{Atom, Relation, Text};
+
+    use super::*;
+
+    fn asking(value: usize) -> Vec<Predicate> {
+        let field = MarkedField {
+            field: FieldRef::column("Team"),
+            logical: LogicalType::String,
+            source: FieldSource::Column,
+            column_type: ColumnType::String,
+            filterable: false,
+            policy: true,
+            column: None,
+        };
+        let [field, value] = [Text::Field(Arc::new(field)), Text::Literal(value.to_string())];
+        vec![Predicate::atom(Atom::CompareText(Relation::Eq, field, value))]
+    }
+
+    fn shared(only_shared: u64) -> Shared {
+        Shared { only_shared, distinct: 9, traces: 9, ..Shared::default() }
+    }
+
+    #[test]
+    fn members_who_are_asked_the_same_are_one_group_and_the_largest_come_first() {
+        let asked = [asking(1), asking(2), Vec::new(), asking(2), Vec::new(), Vec::new()];
+        let mut groups = Groups::grouped(asked.iter().map(Vec::as_slice), 1);
+        assert_eq!(groups.batches(), [[asking(2), asking(1)].concat()]);
+        // For those to whom nothing is open it is known.
+        assert_eq!((groups.all, groups.counted), (3, 3));
+        groups.learn(vec![shared(0), shared(1)], 1.0);
+        let worst = groups.worst().unwrap();
+        assert_eq!((worst.members, worst.shared.only_shared), (1, 1));
+        assert_eq!((groups.counted, groups.shared), (6, 1));
+        let mut notes = Vec::new();
+        groups.note(&worst, 6, &mut notes);
+        assert_eq!(notes.len(), 1, "{notes:?}");
+        assert!(
+            notes[0].contains("counted for 6 of 6 members") && notes[0].contains("told for the 1 to whom")
+        );
+    }
+
+    #[test]
+    fn one_group_has_nothing_to_say_about_others() {
+        for asked in [vec![asking(1), asking(1)], vec![Vec::new(), Vec::new()]] {
+            let mut groups = Groups::grouped(asked.iter().map(Vec::as_slice), 1);
+            assert_eq!(groups.batches().concat().len(), 1);
+            groups.learn(vec![shared(0)], 1.0);
+            let (worst, mut notes) = (groups.worst().unwrap(), Vec::new());
+            groups.note(&worst, 2, &mut notes);
+            assert_eq!((worst.members, groups.counted, notes), (2, 2, Vec::new()));
+        }
+        // Nobody: there is still something to ask, by which a column that is gone is found out.
+        assert_eq!(Groups::grouped(std::iter::empty(), 1).batches(), [[Predicate::False]]);
+    }
+
+    #[test]
+    fn so_many_are_counted_and_the_others_are_said() {
+        let most = MAX_GROUPS + 5;
+        let asked: Vec<Vec<Predicate>> = (0..most).map(asking).collect();
+        let mut groups = Groups::grouped(asked.iter().map(Vec::as_slice), 1);
+        let batches = groups.batches();
+        assert_eq!(batches.len(), MAX_GROUPS / MAX_OVERSHARE_PREDICATES);
+        assert!(batches.iter().all(|batch| batch.len() == MAX_OVERSHARE_PREDICATES));
+        groups.learn(vec![shared(1); MAX_OVERSHARE_PREDICATES], 1.0);
+        groups.learn(vec![shared(2)], 0.5);
+        let (worst, mut notes) = (groups.worst().unwrap(), Vec::new());
+        assert_eq!((worst.shared.only_shared, worst.fraction), (2, 0.5));
+        groups.note(&worst, most as u64, &mut notes);
+        let counted = MAX_OVERSHARE_PREDICATES + 1;
+        assert!(notes[0].contains(&format!("counted for {counted} of {most} members")), "{notes:?}");
+        assert!(notes[1].contains(&format!("the {MAX_GROUPS} of most members are counted")), "{notes:?}");
+        assert!(notes[2].contains(&format!("with {} of the members", MAX_GROUPS - counted)), "{notes:?}");
+    }
+
+    #[test]
+    fn one_statement_is_not_larger_than_a_callers_policies() {
+        let large = |value: usize| {
+            let many = (0..15_000).map(|number| asking(value * 100_000 + number).remove(0));
+            vec![Predicate::any(many)]
+        };
+        let asked = [large(1), large(2)];
+        assert_eq!(Groups::grouped(asked.iter().map(Vec::as_slice), 1).batches().len(), 2);
+    }
+}
