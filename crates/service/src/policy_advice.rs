@@ -161,7 +161,7 @@ impl Service {
         let mut found = None;
         let look = async {
             // However many administrators type, the store has other things to do.
-            let _turn = self.looks().acquire().await;
+            let _turn = self.advice_looks().acquire().await;
             self.store().recent_reach(request, &mut found).await
         };
         match timeout_at(deadline, look).await {

@@ -38,6 +38,7 @@ struct Inner {
     metrics: Metrics,
     compiled: Arc<CompiledPolicies>,
     looks: Semaphore,
+    advice: Semaphore,
 }
 
 /// Whoever asks whether the service is ready gives up after a few seconds; a query's patience is not theirs.
@@ -49,8 +50,11 @@ const LOGIN_NAME_KEY: &str = "login_name_key";
 
 const KEY_BYTES: usize = 32;
 
-/// Looks at recent traces, for advice, that this replica takes at the same time.
+/// Previews of a change that this replica counts at the same time.
 const LOOKS: usize = 2;
+/// Looks at recent traces, for advice, that it takes at the same time. They are not the same as those: advice has seconds,
+/// within which a preview that may take a minute would not be over.
+const ADVICE: usize = 2;
 
 impl Service {
     /// Wires the service; makes the keys that replicas share if none has yet.
@@ -84,6 +88,7 @@ impl Service {
             metrics,
             compiled: Arc::default(),
             looks: Semaphore::new(LOOKS),
+            advice: Semaphore::new(ADVICE),
         };
         Ok(Self { inner: Arc::new(inner) })
     }
@@ -164,9 +169,14 @@ impl Service {
         &self.inner.noting
     }
 
-    /// The leave to look at recent traces for advice.
+    /// The leave to count for a preview of a change.
     pub(crate) fn looks(&self) -> &Semaphore {
         &self.inner.looks
+    }
+
+    /// The leave to look at recent traces for advice.
+    pub(crate) fn advice_looks(&self) -> &Semaphore {
+        &self.inner.advice
     }
 
     pub(crate) fn cursors(&self) -> &CursorKey {
