@@ -1,6 +1,9 @@
 //! `/policies/preview`.
 
+use std::time::{Duration, Instant};
+
 use serde_json::{Value, json};
+use sqlx::Connection as _;
 
 use crate::support::Client;
 use crate::support::store::{BLUE, RED, Store, bind, binding, bound_service, two_teams};
@@ -208,4 +211,124 @@ async fn many_members_with_policies_of_their_own_are_compared() {
         .collect();
     assert_eq!(gains, [("u13", [1, 0, 0]), ("u66", [1, 0, 0])]);
     assert_eq!(found["users"][0]["username"], "u13", "those whose access changes come first");
+}
+
+/// Binds a table in place of what is bound.
+async fn rebind(admin: &Client, table: &str) {
+    let mut other = binding();
+    other["table"] = Value::from(table);
+    other["display"] = json!({"service": "ServiceName"});
+    let version = admin.get("/schema").await.expect(200).headers["etag"].to_str().unwrap().to_owned();
+    admin.with("if-match", &version).put("/schema/binding", other).await.expect(200);
+}
+
+/// Spans without an end in every second of the last day: no look at them, or at a sample of them, comes to an end.
+async fn endless(store: &Store) {
+    store
+        .run(
+            "CREATE VIEW otel.endless AS SELECT now64(9) - toIntervalSecond(number % 86400) AS Timestamp, \
+             toString(number % 9) AS TraceId, toString(number) AS SpanId, '' AS ParentSpanId, \
+             toLowCardinality('shop') AS ServiceName, toUInt64(1) AS Duration, \
+             CAST(map('team', 'blue'), 'Map(LowCardinality(String), String)') AS SpanAttributes FROM numbers(1000000000000)",
+        )
+        .await;
+}
+
+#[tokio::test]
+async fn where_there_is_no_time_even_for_a_sample_it_is_said_what_to_do() {
+    let store = Store::start();
+    let (_service, admin, _ada) = two_teams(&store).await;
+    endless(&store).await;
+    rebind(&admin, "endless").await;
+    let blue = policies(&[&format!("{TEAM} == \"blue\"")]);
+    for path in ["/policies/preview", "/policies/overshare"] {
+        let body = json!({"role": "blue", "policies": blue, "seconds": 1});
+        let late = admin.post(path, body).await.problem(504, "query_timeout");
+        assert_eq!(
+            late.body["detail"],
+            "there was no time to look even at a sample: give it more `seconds`, at most 60, or narrow the window",
+            "{path}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn advice_does_not_wait_for_previews() {
+    let store = Store::start();
+    let (_service, admin, _ada) = two_teams(&store).await;
+    // Ten and more tell something.
+    store
+        .run(
+            "INSERT INTO otel.otel_traces (Timestamp, TraceId, SpanId, SpanName, ServiceName) \
+             SELECT now64(9) - 60, lower(hex(MD5(toString(number)))), leftPad(toString(number), 16, '0'), 'x', 'shop' \
+             FROM numbers(20)",
+        )
+        .await;
+    endless(&store).await;
+    rebind(&admin, "endless").await;
+    let previews: Vec<_> = (0..2)
+        .map(|_| {
+            let body = json!({"role": "blue", "policies": policies(&["true"]), "seconds": 60});
+            let preview = admin.request(reqwest::Method::POST, "/policies/preview").json(&body);
+            tokio::spawn(preview.send())
+        })
+        .collect();
+    // Both are looking.
+    let begun = Instant::now();
+    let running =
+        "SELECT count() FROM system.processes WHERE query LIKE '%endless%' AND query NOT LIKE '%processes%'";
+    while store.ask(running).await.trim() != "2" {
+        assert!(begun.elapsed() < Duration::from_secs(30), "{}", store.ask(running).await);
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    rebind(&admin, "otel_traces").await;
+    let stored = json!({"policies": policies(&[&format!("{TEAM} == \"blu\"")])});
+    let stored = admin.put("/roles/new", stored).await.expect(201).body;
+    assert!(stored.to_string().contains("opens_no_recent_trace"), "{stored}");
+    assert!(previews.iter().all(|preview| !preview.is_finished()));
+    previews.into_iter().for_each(|preview| preview.abort());
+}
+
+#[tokio::test]
+async fn a_role_by_itself_stands_or_falls_by_its_own_policies() {
+    let store = Store::start();
+    store.run("ALTER TABLE otel.otel_traces ADD COLUMN Label String DEFAULT 'open'").await;
+    let (service, admin, _ada) = two_teams(&store).await;
+    let schema = admin.get("/schema").await.expect(200);
+    let version = schema.headers["etag"].to_str().unwrap().to_owned();
+    let fields = json!({"fields": [
+        {"map": "SpanAttributes", "name": "team", "filterable": true, "policy": true},
+        {"name": "ServiceName", "filterable": true, "policy": true},
+        {"name": "Label", "filterable": true, "policy": true},
+    ]});
+    admin.with("if-match", &version).put("/schema/fields", fields).await.expect(200);
+    let label = policies(&["Label == \"open\""]);
+    admin.put("/roles/label", json!({ "policies": label })).await.expect(201);
+    admin.patch("/users/ada", json!({"roles": ["blue", "label"]})).await.expect(200);
+    let found = preview(&admin, "label", label.clone()).await;
+    assert_eq!((counts(&found["traces"]), counts(&found["users"][0])), ([0, 0, 2], [0, 0, 2]));
+
+    // A field of one role is something else now: its holders read nothing, and what the other role opens is told all the same.
+    for change in ["DROP COLUMN Label", "ADD COLUMN Label Array(String)"] {
+        store.run(&format!("ALTER TABLE otel.otel_traces {change} SETTINGS mutations_sync = 2")).await;
+    }
+    let all = policies(&["ServiceName == \"shop\""]);
+    let found = preview(&admin, "blue", all.clone()).await;
+    assert_eq!((counts(&found["traces"]), counts(&found["users"][0])), ([1, 0, 1], [0, 0, 0]), "{found}");
+    assert!(found["notes"].to_string().contains("is of another type now"), "{found}");
+    let found = preview(&admin, "label", label.clone()).await;
+    assert_eq!((counts(&found["traces"]), counts(&found["users"][0])), ([0, 0, 0], [0, 0, 0]), "{found}");
+    assert!(found["notes"].to_string().contains("is of another type now"), "{found}");
+
+    // The holders can read nothing for another reason, so that nothing of theirs rests on the field: the role still does.
+    let path = service.directory.path().join("tracewarden.db");
+    let mut database = sqlx::SqliteConnection::connect(&format!("sqlite:{}", path.display())).await.unwrap();
+    let broken = "UPDATE role_policies SET expression = 'Gone == 1' WHERE title = 'Blue'";
+    assert_eq!(sqlx::query(broken).execute(&mut database).await.unwrap().rows_affected(), 1);
+    let found = preview(&admin, "label", label.clone()).await;
+    assert_eq!((counts(&found["traces"]), counts(&found["users"][0])), ([0, 0, 0], [0, 0, 0]), "{found}");
+    assert!(found["notes"].to_string().contains("the policy `Blue` of the role `blue`"), "{found}");
+    let shared = json!({"role": "label", "policies": label, "by": "ServiceName"});
+    let found = admin.post("/policies/overshare", shared).await.expect(200).body;
+    assert_eq!((&found["traces"], &found["distinct"]), (&json!(0), &json!(0)));
 }
