@@ -10,6 +10,9 @@ use http_body_util::BodyExt;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
 use serde_path_to_error::Segment;
+use tokio::sync::Semaphore;
+
+use tracewarden_service::ServiceError;
 
 use crate::code::Code;
 use crate::problem::Problem;
@@ -28,6 +31,12 @@ const MAX_DISCARDED_BYTES: usize = 16 * MAX_BODY_BYTES;
 
 /// A body must have arrived after this time, so that slow senders do not pile up.
 const BODY_DEADLINE: Duration = Duration::from_secs(30);
+
+/// Model files that this process reads or writes at the same time: each can keep a processor busy for seconds, and take
+/// hundreds of megabytes while it does.
+const DOCUMENTS_AT_ONCE: usize = 2;
+
+static TURNS: Semaphore = Semaphore::const_new(DOCUMENTS_AT_ONCE);
 
 /// What a route takes as its body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,8 +66,11 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Json<T> {
     }
 }
 
-/// A document that may be YAML.
-pub(crate) struct ModelDocument(pub(crate) Document);
+/// The text of a document that may be YAML.
+pub(crate) struct ModelDocument {
+    text: String,
+    notation: Notation,
+}
 
 impl<S: Send + Sync> FromRequest<S> for ModelDocument {
     type Rejection = Problem;
@@ -67,12 +79,50 @@ impl<S: Send + Sync> FromRequest<S> for ModelDocument {
         let notation = notation(request.headers(), Takes::ModelFile)?;
         let bytes = read_in_time(request.into_body(), MAX_DOCUMENT_BYTES).await?;
         let text = String::from_utf8(bytes).map_err(|_| Problem::invalid("", "the body is not UTF-8"))?;
-        let read = match notation {
-            Notation::Json => Document::read_json(&text),
-            Notation::Yaml => Document::read_yaml(&text),
-        };
-        read.map(Self).map_err(|fault| unreadable(&fault))
+        Ok(Self { text, notation })
     }
+}
+
+impl ModelDocument {
+    /// Reads it and makes something of it, in turn.
+    ///
+    /// # Errors
+    /// Where it cannot be read, and what `make` refuses.
+    pub(crate) async fn read<T: Send + 'static>(
+        self,
+        make: impl FnOnce(&Document) -> Result<T, Problem> + Send + 'static,
+    ) -> Result<T, Problem> {
+        in_turn(move || {
+            let read = match self.notation {
+                Notation::Json => Document::read_json(&self.text),
+                Notation::Yaml => Document::read_yaml(&self.text),
+            };
+            make(&read.map_err(|fault| unreadable(&fault))?)
+        })
+        .await?
+    }
+}
+
+/// Does what a model file takes off the threads that serve requests, of which there are no more than processors: a few such
+/// files would keep everybody waiting.
+///
+/// # Errors
+/// When the work panicked.
+pub(crate) async fn in_turn<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, Problem> {
+    let internal = || Problem::new(Code::Internal, ServiceError::Internal { inside: String::new() }.detail());
+    // Nobody closes it.
+    let turn = TURNS.acquire().await.map_err(|_| internal())?;
+    let work = move || {
+        // It ends with the work, and not with a client who leaves: that does not stop the work.
+        let _turn = turn;
+        work()
+    };
+    tokio::task::spawn_blocking(work).await.map_err(|error| {
+        tracing::error!(%error, "a worker thread died");
+        internal()
+    })
 }
 
 /// A fault of a document, with its place: whoever wrote the file by hand looks for the line.
@@ -200,6 +250,8 @@ pub(crate) fn escape(token: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::mpsc;
+
     use serde_json::value::RawValue;
 
     use super::*;
@@ -267,6 +319,37 @@ mod tests {
         assert!(refused(r#"[{"one_of": null}]"#).contains("invalid type: map, expected a string"));
         assert!(refused("[1]").contains("invalid type: integer `1`, expected a string"));
         assert!(refused(r#"["none"]"#).contains("unknown variant `none`, expected `one_of`"));
+    }
+
+    /// On one thread, what keeps it busy lets nobody else run.
+    #[tokio::test]
+    async fn work_on_files_keeps_no_thread_of_requests_and_waits_its_turn() {
+        let begin = |begun: mpsc::Sender<()>| {
+            let (end, ended) = mpsc::channel::<()>();
+            let work = tokio::spawn(in_turn(move || {
+                begun.send(()).unwrap();
+                ended.recv_timeout(Duration::from_secs(20)).is_ok()
+            }));
+            (end, work)
+        };
+        let (begun, beginnings) = mpsc::channel();
+        let mut works: Vec<_> = (0..=DOCUMENTS_AT_ONCE).map(|_| begin(begun.clone())).collect();
+        let begun_so_far = async || {
+            tokio::time::sleep(Duration::from_millis(200)).await;
+            beginnings.try_iter().count()
+        };
+        assert_eq!(begun_so_far().await, DOCUMENTS_AT_ONCE);
+        // Whoever leaves leaves the work, which keeps its turn.
+        let (left, work) = works.remove(0);
+        work.abort();
+        assert!(work.await.unwrap_err().is_cancelled());
+        assert_eq!(begun_so_far().await, 0);
+        left.send(()).unwrap();
+        assert_eq!(begun_so_far().await, 1);
+        for (end, work) in works {
+            end.send(()).unwrap();
+            assert!(work.await.unwrap().unwrap());
+        }
     }
 
     #[test]

@@ -26,6 +26,7 @@ mod limit;
 mod me;
 mod metrics;
 mod model;
+mod model_tests;
 mod model_wire;
 mod mount;
 mod operations;

@@ -1,34 +1,29 @@
 //! `/schema/export`, `/schema/plan`, `/schema/import` and `/schema/history`: the whole access model as one file.
 
-use std::sync::atomic::AtomicBool;
-
 use axum::Json as Answer;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, header};
-use serde::Deserialize;
-use tracewarden_service::suite::{Failure, Stuck};
-use tracewarden_service::{AccessFile, FailedTest, FieldError, ModelAt, ModelState, ServiceError, TestRun};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use tracewarden_service::{AccessFile, ModelAt, ModelState, ServiceError};
 use utoipa::IntoParams;
 
 use crate::accept::Representation;
-use crate::body::{MAX_DOCUMENT_BYTES, ModelDocument, unreadable};
+use crate::body::{MAX_DOCUMENT_BYTES, ModelDocument, in_turn, unreadable};
 use crate::code::Code;
+use crate::model_tests::run_tests;
 use crate::model_wire::{WireHistoryPage, WireImportedModel, WireModelAt, WireModelPlan, changes};
-use crate::policy_file::{FilePolicy, FileRole, MemberFault, PolicyFile, TestsDocument};
-use crate::policy_suite::{SuiteFault, resolve};
+use crate::policy_file::{MemberFault, PolicyFile};
 use crate::preconditions::{IfMatch, etag};
 use crate::problem::{InvalidMember, Problem};
 use crate::query::{Path, Query};
 use crate::routes::Caller;
-use crate::text::{Document, Fault, yaml};
+use crate::text::{Document, Fault, MAX_VALUES, values, yaml};
 use crate::{App, limit};
 
 /// What a file that is imported has to say, so that a file of a part, such as one for tests, takes nothing away.
 const REQUIRED: [&str; 3] = ["binding", "fields", "roles"];
-
-/// Of a test that fails, so many reasons are told.
-const REASONS_TOLD: usize = 3;
 
 /// The whole access model in force: binding, marked fields, roles with their policies, tests. The same model is always the
 /// same text.
@@ -42,7 +37,7 @@ pub(crate) async fn export(
     representation: Representation,
 ) -> Result<Response, Problem> {
     let exported = app.service.export_model(&caller.require_admin()?).await?;
-    Ok((etag(exported.change), file(exported.state, representation)?).into_response())
+    Ok((etag(exported.change), file(exported.state, representation).await?).into_response())
 }
 
 /// How far to look.
@@ -70,11 +65,12 @@ pub(crate) async fn plan(
     State(app): State<App>,
     caller: Caller,
     Query(request): Query<PlanRequest>,
-    ModelDocument(document): ModelDocument,
-) -> Result<Answer<WireModelPlan>, Problem> {
+    document: ModelDocument,
+) -> Result<Response, Problem> {
     let admin = caller.require_admin()?;
-    let file = access_file(&document)?;
-    Ok(Answer(app.service.plan_model(&admin, file, run_tests, request.seconds).await?.into()))
+    let file = document.read(|document| allowed(read(document)?, document)).await?;
+    let plan = app.service.plan_model(&admin, file, run_tests, request.seconds).await?;
+    answered(|| Ok(WireModelPlan::from(plan))).await
 }
 
 /// Puts a file in force, all of it or nothing. What it does not name is gone: fields, roles with who held them, policies,
@@ -96,18 +92,21 @@ pub(crate) async fn import(
     State(app): State<App>,
     caller: Caller,
     IfMatch(if_match): IfMatch,
-    ModelDocument(document): ModelDocument,
+    document: ModelDocument,
 ) -> Result<impl IntoResponse, Problem> {
     let admin = caller.require_admin()?;
-    let file = read(&document)?;
-    // Before what is not allowed: whoever does not say what it is for has not looked at what is in force.
-    if if_match.is_none() {
-        return Err(ServiceError::PreconditionRequired.into());
-    }
-    let file = allowed(file, &document)?;
-    let imported: WireImportedModel =
-        app.service.import_model(&admin, file, if_match, run_tests).await?.into();
-    Ok((etag(imported.change), Answer(imported)))
+    let is_conditional = if_match.is_some();
+    let make = move |document: &Document| {
+        let file = read(document)?;
+        // Before what is not allowed: whoever does not say what it is for has not looked at what is in force.
+        if !is_conditional {
+            return Err(ServiceError::PreconditionRequired.into());
+        }
+        allowed(file, document)
+    };
+    let file = document.read(make).await?;
+    let imported = app.service.import_model(&admin, file, if_match, run_tests).await?;
+    Ok((etag(imported.change), answered(|| Ok(WireImportedModel::from(imported))).await?))
 }
 
 /// Which changes.
@@ -153,10 +152,13 @@ pub(crate) async fn at(
     let ModelAt { entry, changes: parts, state } =
         app.service.model_at(&caller.require_admin()?, number).await?;
     if representation == Representation::Yaml {
-        return file(state, representation);
+        return file(state, representation).await;
     }
-    let file = PolicyFile::of(state).map_err(unknown_tests)?;
-    Ok(Answer(WireModelAt { entry: entry.into(), changes: changes(parts), file }).into_response())
+    answered(|| {
+        let file = PolicyFile::of(state).map_err(unknown_tests)?;
+        Ok(WireModelAt { entry: entry.into(), changes: changes(parts), file })
+    })
+    .await
 }
 
 /// Puts the access model of a change in force again. Who held a role that was removed since does not hold it again.
@@ -181,25 +183,38 @@ pub(crate) async fn restore(
     IfMatch(if_match): IfMatch,
 ) -> Result<impl IntoResponse, Problem> {
     let admin = caller.require_admin()?;
-    let restored: WireImportedModel =
-        app.service.restore_model(&admin, number, if_match, run_tests).await?.into();
-    Ok((etag(restored.change), Answer(restored)))
+    let restored = app.service.restore_model(&admin, number, if_match, run_tests).await?;
+    Ok((etag(restored.change), answered(|| Ok(WireImportedModel::from(restored))).await?))
+}
+
+/// An answer that can be as large as a file.
+async fn answered<T: Serialize>(
+    make: impl FnOnce() -> Result<T, Problem> + Send + 'static,
+) -> Result<Response, Problem> {
+    in_turn(|| Ok(Answer(make()?).into_response())).await?
 }
 
 /// A model as an answer.
-fn file(state: ModelState, representation: Representation) -> Result<Response, Problem> {
-    let file = PolicyFile::of(state).map_err(unknown_tests)?;
-    let text = written(&file, representation);
-    let kind = HeaderValue::from_static(representation.media_type());
-    Ok(([(header::CONTENT_TYPE, kind)], text).into_response())
+async fn file(state: ModelState, representation: Representation) -> Result<Response, Problem> {
+    let make = move || {
+        let file = value(&PolicyFile::of(state).map_err(unknown_tests)?);
+        let kind = HeaderValue::from_static(representation.media_type());
+        Ok(([(header::CONTENT_TYPE, kind)], written(&file, representation)).into_response())
+    };
+    in_turn(make).await?
+}
+
+/// A file as JSON.
+fn value(file: &PolicyFile) -> Value {
+    // Strings, numbers, lists and objects with texts as names: serialising cannot fail.
+    serde_json::to_value(file).unwrap_or_default()
 }
 
 /// The text of a file.
-fn written(file: &PolicyFile, representation: Representation) -> String {
-    // Strings, numbers, lists and objects with texts as names: serialising cannot fail.
+fn written(file: &Value, representation: Representation) -> String {
     match representation {
-        Representation::Yaml => yaml(&serde_json::to_value(file).unwrap_or_default()),
-        _ => serde_json::to_string_pretty(file).unwrap_or_default() + "\n",
+        Representation::Yaml => yaml(file),
+        _ => format!("{file:#}\n"),
     }
 }
 
@@ -209,10 +224,6 @@ fn unknown_tests(fault: Fault) -> Problem {
 }
 
 /// Reads a file that says all of the model.
-fn access_file(document: &Document) -> Result<AccessFile, Problem> {
-    allowed(read(document)?, document)
-}
-
 fn read(document: &Document) -> Result<PolicyFile, Problem> {
     let file: PolicyFile = document.parse().map_err(|fault| unreadable(&fault))?;
     if let Some(missing) = REQUIRED.into_iter().find(|member| !document.has(member)) {
@@ -224,16 +235,24 @@ fn read(document: &Document) -> Result<PolicyFile, Problem> {
     Ok(file)
 }
 
+/// The model that a file says, when it can be put in force as it is.
 fn allowed(file: PolicyFile, document: &Document) -> Result<AccessFile, Problem> {
     let unclear = file.unclear(document);
     if !unclear.is_empty() {
         return Err(refused(unclear));
     }
     // What is put in force must be possible to export, and to import again.
-    let largest = [Representation::Json, Representation::Yaml].map(|form| written(&file, form).len());
-    if largest.into_iter().any(|bytes| bytes > MAX_DOCUMENT_BYTES) {
-        let detail = format!("exported, the file would have more than {MAX_DOCUMENT_BYTES} bytes");
-        return Err(Problem::new(Code::PayloadTooLarge, detail));
+    let exported = value(&file);
+    let too_many = |most: usize, what: &str| {
+        let detail = format!("exported, the file would have more than {most} {what}");
+        Err(Problem::new(Code::PayloadTooLarge, detail))
+    };
+    if values(&exported) > MAX_VALUES {
+        return too_many(MAX_VALUES, "values");
+    }
+    let forms = [Representation::Json, Representation::Yaml];
+    if forms.into_iter().any(|form| written(&exported, form).len() > MAX_DOCUMENT_BYTES) {
+        return too_many(MAX_DOCUMENT_BYTES, "bytes");
     }
     file.into_access_file().map_err(refused)
 }
@@ -247,61 +266,4 @@ fn refused(faults: Vec<MemberFault>) -> Problem {
     faults.into_iter().fold(Problem::new(code, detail), |problem, MemberFault { pointer, message }| {
         problem.with(InvalidMember::new(pointer, code.as_str(), message))
     })
-}
-
-/// Runs the tests that are kept with a model.
-fn run_tests(state: &ModelState, stopped: &AtomicBool) -> Result<TestRun, Vec<FieldError>> {
-    let error = |pointer: &str, detail: String| FieldError {
-        pointer: pointer.to_owned(),
-        code: Code::InvalidValue.as_str(),
-        detail,
-        diagnostic: None,
-    };
-    let document = TestsDocument::read(&state.tests)
-        .map_err(|fault| vec![error("/tests", format!("the tests cannot be read: {}", fault.message))])?;
-    let TestsDocument { users, traces, tests } = document;
-    let roles = state.roles.iter().map(|(name, policies)| FileRole {
-        name: name.clone(),
-        policies: policies.iter().cloned().map(FilePolicy::from).collect(),
-    });
-    let file = PolicyFile { roles: roles.collect(), users, traces, tests, ..PolicyFile::default() };
-    let suite = resolve(&file, &state.model).map_err(|faults| -> Vec<FieldError> {
-        let told = faults.into_iter().map(|fault| match fault {
-            SuiteFault::Member(MemberFault { pointer, message }) => error(&pointer, message),
-            SuiteFault::Policy { label, diagnostics, .. } => {
-                let reason = diagnostics.into_iter().next().map(|found| found.message).unwrap_or_default();
-                error("/roles", format!("policy `{label}`: {reason}"))
-            }
-        });
-        told.collect()
-    })?;
-    let mut run = TestRun::default();
-    for (at, test) in suite.tests.iter().enumerate() {
-        let pointer = format!("/tests/{at}");
-        match suite.run(test, stopped) {
-            Ok(failures) if failures.is_empty() => run.passed += 1,
-            Ok(failures) => {
-                let message = message(&failures);
-                run.failed.push(FailedTest { pointer, name: test.name.clone(), message });
-            }
-            Err(Stuck { policy, diagnostics }) => {
-                let reason = diagnostics.into_iter().next().map(|found| found.message).unwrap_or_default();
-                let message = format!("policy `{}`: {reason}", policy.label);
-                return Err(vec![error(&pointer, message)]);
-            }
-        }
-    }
-    Ok(run)
-}
-
-fn message(failures: &[Failure]) -> String {
-    let told = failures.iter().take(REASONS_TOLD).map(|failure| {
-        let Failure { about, expected, got, .. } = failure;
-        format!("{about}: expected {expected}, got {got}")
-    });
-    let mut reasons: Vec<String> = told.collect();
-    if failures.len() > REASONS_TOLD {
-        reasons.push(format!("and {} more", failures.len() - REASONS_TOLD));
-    }
-    reasons.join("; ")
 }

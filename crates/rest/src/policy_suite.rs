@@ -72,18 +72,27 @@ impl Reader<'_> {
 
     /// A service reads such files too, in the memory and the time that it has for others.
     fn within_bounds(&mut self, file: &PolicyFile) {
-        let lists = [
-            ("users", file.users.len(), MAX_ITEMS),
-            ("traces", file.traces.len(), MAX_ITEMS),
-            ("tests", file.tests.len(), MAX_ITEMS),
-        ];
-        let own = file.tests.iter().map(|test| test.spans.as_deref().unwrap_or_default().len());
-        let spans: usize = file.traces.iter().map(|trace| trace.spans.len()).chain(own).sum();
-        for (name, found, most) in lists.into_iter().chain([("spans in all", spans, MAX_SPANS)]) {
-            if found > most {
-                let list = name.split(' ').next().unwrap_or_default();
-                let pointer = if list == "spans" { String::new() } else { format!("/{list}") };
-                self.fault(&pointer, &format!("at most {most} {name}, and there are {found}"));
+        let lists = [("users", file.users.len()), ("traces", file.traces.len()), ("tests", file.tests.len())];
+        for (list, found) in lists {
+            if found > MAX_ITEMS {
+                self.fault(
+                    &format!("/{list}"),
+                    &format!("at most {MAX_ITEMS} {list}, and there are {found}"),
+                );
+            }
+        }
+        let traces = file.traces.iter().map(|trace| trace.spans.len());
+        let tests = file.tests.iter().map(|test| test.spans.as_deref().unwrap_or_default().len());
+        let found = traces.clone().sum::<usize>() + tests.clone().sum::<usize>();
+        let places = [("traces", traces.collect::<Vec<_>>()), ("tests", tests.collect())];
+        let mut passed = 0;
+        for (list, spans) in &places {
+            for (at, spans) in spans.iter().enumerate() {
+                passed += spans;
+                if passed > MAX_SPANS {
+                    let message = format!("at most {MAX_SPANS} spans in all, and there are {found}");
+                    return self.fault(&format!("/{list}/{at}/spans"), &message);
+                }
             }
         }
     }
@@ -285,4 +294,53 @@ fn ambiguous(title: &str, policies: &[&Rc<SuitePolicy>]) -> String {
 /// "1 span", "2 spans".
 fn counted(count: usize, what: &str) -> String {
     if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::text::Document;
+
+    /// Faults of a file with so many users, traces of one span, and tests; and spans of the first test besides.
+    fn faults(users: usize, traces: usize, tests: usize, spans: usize) -> Vec<(String, String)> {
+        let many = |count: usize, one: &dyn Fn(usize) -> Value| (0..count).map(one).collect::<Vec<_>>();
+        let first = json!({"name": "first", "user": "u0", "spans": vec![json!({}); spans], "visible": false});
+        let other = |at: usize| {
+            if at == 0 {
+                return first.clone();
+            }
+            json!({"name": format!("test {at}"), "user": "u0", "trace": "t0", "visible": false})
+        };
+        let file = json!({
+            "users": many(users, &|at| json!({"username": format!("u{at}")})),
+            "traces": many(traces, &|at| json!({"name": format!("t{at}"), "spans": [{}]})),
+            "tests": many(tests, &other),
+        });
+        let file: PolicyFile = Document::read(&file.to_string()).unwrap().parse().unwrap();
+        let told = |fault| match fault {
+            SuiteFault::Member(MemberFault { pointer, message }) => (pointer, message),
+            SuiteFault::Policy { .. } => panic!("{fault:?}"),
+        };
+        match resolve(&file, &AccessModel::default()) {
+            Ok(suite) => {
+                assert_eq!(suite.tests.len(), tests);
+                Vec::new()
+            }
+            Err(faults) => faults.into_iter().map(told).collect(),
+        }
+    }
+
+    #[test]
+    fn a_file_has_so_many_users_traces_tests_and_spans() {
+        assert_eq!(faults(MAX_ITEMS, MAX_ITEMS, MAX_ITEMS, MAX_SPANS - MAX_ITEMS), []);
+        let one = |pointer: &str, message: &str| vec![(pointer.to_owned(), message.to_owned())];
+        assert_eq!(faults(2_001, 1, 2, 1), one("/users", "at most 2000 users, and there are 2001"));
+        assert_eq!(faults(1, 2_001, 2, 1), one("/traces", "at most 2000 traces, and there are 2001"));
+        assert_eq!(faults(1, 1, 2_001, 1), one("/tests", "at most 2000 tests, and there are 2001"));
+        let spans = "at most 20000 spans in all, and there are 20001";
+        assert_eq!(faults(1, 1, 2, 20_000), one("/tests/0/spans", spans));
+        assert_eq!(faults(2_001, 2_001, 2_001, 20_000).len(), 4, "all of them are told");
+    }
 }

@@ -8,6 +8,7 @@ mod json;
 mod write;
 mod yaml;
 
+use std::cell::Cell;
 use std::fmt;
 
 use serde::de::DeserializeOwned;
@@ -23,6 +24,9 @@ pub use write::yaml;
 const MAX_BYTES: usize = 64 * 1024 * 1024;
 /// Deeper documents are refused.
 const MAX_DEPTH: usize = 64;
+/// Of a document that is said to be of one notation so many values are read, names not counted. In a few bytes each stands
+/// for a hundred of memory, and for more in what is made of it.
+pub(crate) const MAX_VALUES: usize = 500_000;
 
 /// A place in a document's text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,26 +103,27 @@ impl Document {
     /// # Errors
     /// The first place that cannot be read.
     pub fn read(text: &str) -> Result<Self, Fault> {
-        Self::read_by(text, root)
+        // From somebody's own disk, into their own memory.
+        Self::read_by(text, |text| root(text, Values::of(usize::MAX)))
     }
 
-    /// Reads a document that is said to be JSON.
+    /// Reads a document that is said to be JSON, of at most 500,000 values.
     ///
     /// # Errors
     /// The first place that cannot be read.
     pub fn read_json(text: &str) -> Result<Self, Fault> {
-        Self::read_by(text, json::read)
+        Self::read_by(text, |text| json::read(text, Values::of(MAX_VALUES)))
     }
 
-    /// Reads a document that is said to be YAML.
+    /// Reads a document that is said to be YAML, of at most 500,000 values.
     ///
     /// # Errors
     /// The first place that cannot be read.
     pub fn read_yaml(text: &str) -> Result<Self, Fault> {
-        Self::read_by(text, yaml::read)
+        Self::read_by(text, |text| yaml::read(text, Values::of(MAX_VALUES)))
     }
 
-    fn read_by(text: &str, reader: fn(&str) -> Result<Node, Fault>) -> Result<Self, Fault> {
+    fn read_by(text: &str, reader: impl FnOnce(&str) -> Result<Node, Fault>) -> Result<Self, Fault> {
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let start = Place { line: 1, column: 1 };
         if text.len() > MAX_BYTES {
@@ -187,13 +192,46 @@ impl Document {
     }
 }
 
-fn root(text: &str) -> Result<Node, Fault> {
+/// How many values a document may have, and how many of them are left.
+#[derive(Debug, Clone)]
+struct Values {
+    most: usize,
+    left: Cell<usize>,
+}
+
+impl Values {
+    fn of(most: usize) -> Self {
+        Self { most, left: Cell::new(most) }
+    }
+
+    /// Takes one.
+    ///
+    /// # Errors
+    /// When there is none left.
+    fn take(&self, place: Place) -> Result<(), Fault> {
+        let most = self.most;
+        let none = || Fault::new(place, format!("documents have at most {most} values, this has more"));
+        self.left.set(self.left.get().checked_sub(1).ok_or_else(none)?);
+        Ok(())
+    }
+}
+
+/// How many values there are in a value, itself and all within.
+pub(crate) fn values(value: &Value) -> usize {
+    1 + match value {
+        Value::Array(list) => list.iter().map(values).sum(),
+        Value::Object(members) => members.values().map(values).sum(),
+        _ => 0,
+    }
+}
+
+fn root(text: &str, values: Values) -> Result<Node, Fault> {
     let mut characters = text.chars().filter(|character| !character.is_whitespace());
     if !matches!(characters.next(), Some('{' | '[')) {
-        return yaml::read(text);
+        return yaml::read(text, values);
     }
     // JSON has keys of any length, escapes and tabs that YAML does not, and YAML has braces, too.
-    json::read(text).or_else(|fault| match (characters.next(), yaml::read(text)) {
+    json::read(text, values.clone()).or_else(|fault| match (characters.next(), yaml::read(text, values)) {
         (_, Ok(root)) => Ok(root),
         (Some('"' | '{' | '[') | None, Err(_)) => Err(fault),
         (Some(_), Err(fault)) => Err(fault),
@@ -297,6 +335,30 @@ mod tests {
         }
         let deep = format!("x: {}{}", "[".repeat(65), "]".repeat(65));
         refused(&deep, "1:67", "deeper");
+    }
+
+    #[test]
+    fn a_document_has_so_many_values() {
+        let list = |count: usize| format!("[{}0]", "0,".repeat(count - 2));
+        let nested = |count: usize| format!("{{\"a\":[{}0]}}", "{\"b\":[]},".repeat((count - 3) / 2));
+        for (text, found) in [(list(99), 99), (list(100), 100), (nested(99), 99), (nested(101), 101)] {
+            assert_eq!(values(&Document::read(&text).unwrap().value()), found);
+            for read in [json::read, yaml::read] {
+                match read(&text, Values::of(99)) {
+                    Ok(_) => assert_eq!(found, 99),
+                    Err(fault) => {
+                        assert_eq!(fault.message, "documents have at most 99 values, this has more");
+                        assert!(found > 99 && fault.place.column > 99, "{fault:?}");
+                    }
+                }
+            }
+        }
+        let list = list(MAX_VALUES + 1);
+        for read in [Document::read_json, Document::read_yaml] {
+            let message = read(&list).unwrap_err().message;
+            assert_eq!(message, "documents have at most 500000 values, this has more");
+        }
+        assert!(Document::read_json(&list.replacen("0,", "", 1)).is_ok());
     }
 
     #[test]

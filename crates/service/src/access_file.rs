@@ -259,17 +259,17 @@ impl Service {
 
     /// Who loses a role that is removed.
     async fn losers(&self, prepared: &Prepared) -> Result<Vec<LostRole>, ServiceError> {
-        let mut lost = Vec::new();
-        let mut tx = self.db().begin_read().await?;
-        for role in prepared.removed_roles() {
-            let mut usernames = tx.role_members(role).await?;
-            if !usernames.is_empty() {
-                let users = usernames.len();
-                usernames.truncate(MEMBERS_TOLD);
-                lost.push(LostRole { role: role.to_owned(), users, usernames });
-            }
+        let removed: Vec<&str> = prepared.removed_roles().collect();
+        if removed.is_empty() {
+            return Ok(Vec::new());
         }
-        Ok(lost)
+        let members = self.db().begin_read().await?.members_of_roles(&removed).await?;
+        let lost = members.into_iter().map(|(role, mut usernames)| {
+            let users = usernames.len();
+            usernames.truncate(MEMBERS_TOLD);
+            LostRole { role, users, usernames }
+        });
+        Ok(lost.collect())
     }
 
     /// Checks a file as the requests that change a part of the model check theirs.
@@ -286,7 +286,8 @@ impl Service {
         let model = self.next_model(&before.model, binding, fields, adoption, &mut notes).await?;
         let after = ModelState { model, roles: roles.iter().cloned().collect(), tests };
         blocking(move || {
-            let warnings = check_policies(&roles, &before, &after)?;
+            let (warnings, broken) = check_policies(&roles, &before, &after)?;
+            notes.extend(broken);
             let changes = changes::between(&before, &after);
             Ok(Prepared { change, before, after, changes, warnings, notes })
         })
@@ -400,7 +401,8 @@ fn all_roles(mut roles: Vec<(String, Vec<Policy>)>) -> Result<Vec<(String, Vec<P
     Ok(roles)
 }
 
-/// Compiles all policies under the model that they are to be in force with.
+/// Compiles all policies under the model that they are to be in force with: advice about them, and notes of those that are
+/// broken already and left as they are, which must not keep the rest of the model from being mended.
 ///
 /// # Errors
 /// [`ServiceError::Refused`] with `policy_invalid`, and pointers into `/roles`.
@@ -408,16 +410,23 @@ fn check_policies(
     roles: &[(String, Vec<Policy>)],
     before: &ModelState,
     after: &ModelState,
-) -> Result<Vec<PolicyWarning>, ServiceError> {
+) -> Result<(Vec<PolicyWarning>, Vec<String>), ServiceError> {
     let mut errors = Vec::new();
     let mut warnings = Vec::new();
+    let mut notes = Vec::new();
     let other_model = before.model != after.model;
     for (at, (name, policies)) in roles.iter().enumerate() {
         match check_each(policies, &after.model) {
-            Err(error) => match under(&format!("/roles/{at}"), error) {
-                ServiceError::Refused(found) => errors.extend(found),
-                other => return Err(other),
-            },
+            Err(ServiceError::Refused(mut found)) => {
+                if before.roles.get(name) == Some(policies) {
+                    notes.extend(broken_already(name, policies, &before.model, &mut found));
+                }
+                for error in &mut found {
+                    error.pointer.insert_str(0, &format!("/roles/{at}"));
+                }
+                errors.extend(found);
+            }
+            Err(other) => return Err(other),
             Ok((_, found)) if other_model || before.roles.get(name) != Some(policies) => {
                 for (policy, diagnostics) in policies.iter().zip(found) {
                     warnings.extend(diagnostics.into_iter().map(|diagnostic| PolicyWarning {
@@ -430,7 +439,32 @@ fn check_policies(
             Ok(_) => {}
         }
     }
-    if errors.is_empty() { Ok(warnings) } else { Err(ServiceError::Refused(errors)) }
+    if errors.is_empty() { Ok((warnings, notes)) } else { Err(ServiceError::Refused(errors)) }
+}
+
+/// Takes out of what was found of a role's policies what is so under the model in force, too, with a note for each policy.
+fn broken_already(
+    role: &str,
+    policies: &[Policy],
+    current: &AccessModel,
+    found: &mut Vec<FieldError>,
+) -> Vec<String> {
+    let mut notes = Vec::new();
+    for (at, policy) in policies.iter().enumerate() {
+        let pointer = format!("/policies/{at}/expression");
+        let reason = found.iter().find(|error| error.pointer == pointer).map(|error| error.detail.clone());
+        if let Some(reason) = reason
+            && check_each(std::slice::from_ref(policy), current).is_err()
+        {
+            found.retain(|error| error.pointer != pointer);
+            notes.push(format!(
+                "the policy `{}` of the role `{role}`, which stays as it is, is broken: it opens nothing, and whoever has the role \
+                 can read nothing: {reason}",
+                policy.title
+            ));
+        }
+    }
+    notes
 }
 
 /// The same error about a part of a larger document.

@@ -7,16 +7,16 @@ use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::{Content, Fault, Lines as TextLines, MAX_DEPTH, Node, Place};
+use super::{Content, Fault, Lines as TextLines, MAX_DEPTH, Node, Place, Values};
 
 /// Reads a document.
 ///
 /// # Errors
-/// Where the text is no JSON, a name is there twice, or the document is too deep.
-pub(super) fn read(text: &str) -> Result<Node, Fault> {
+/// Where the text is no JSON, a name is there twice, or the document is too deep or has too many values.
+pub(super) fn read(text: &str, values: Values) -> Result<Node, Fault> {
     let raw: &RawValue =
         serde_json::from_str(text).map_err(|error| at(&error, Place { line: 1, column: 1 }))?;
-    let lines = Lines { text, last: Cell::new((0, Place { line: 1, column: 1 })) };
+    let lines = Lines { text, last: Cell::new((0, Place { line: 1, column: 1 })), values };
     node(raw.get(), &lines, 1)
 }
 
@@ -25,6 +25,7 @@ pub(super) fn read(text: &str) -> Result<Node, Fault> {
 struct Lines<'a> {
     text: &'a str,
     last: Cell<(usize, Place)>,
+    values: Values,
 }
 
 impl Lines<'_> {
@@ -53,6 +54,7 @@ fn node(raw: &str, lines: &Lines<'_>, depth: usize) -> Result<Node, Fault> {
             format!("documents are at most {MAX_DEPTH} levels deep, this is deeper"),
         ));
     }
+    lines.values.take(place)?;
     let failed = |error: serde_json::Error| at(&error, place);
     let content = match raw.as_bytes().first() {
         Some(b'{') => {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use saphyr_parser::{Event, Parser, ScalarStyle, ScanError, Span, StrInput};
 
-use super::{Content, Fault, Lines, MAX_DEPTH, Node, Place};
+use super::{Content, Fault, Lines, MAX_DEPTH, Node, Place, Values};
 
 const EXPRESSION_ADVICE: &str = "put an expression in single quotes, or on the lines after `|`";
 
@@ -12,8 +12,8 @@ const EXPRESSION_ADVICE: &str = "put an expression in single quotes, or on the l
 ///
 /// # Errors
 /// Where the text is no YAML, or YAML that is refused here.
-pub(super) fn read(text: &str) -> Result<Node, Fault> {
-    let mut reader = Reader { text, events: Parser::new_from_str(text) };
+pub(super) fn read(text: &str, values: Values) -> Result<Node, Fault> {
+    let mut reader = Reader { text, events: Parser::new_from_str(text), values };
     let start = Place { line: 1, column: 1 };
     loop {
         match reader.next()? {
@@ -31,6 +31,7 @@ pub(super) fn read(text: &str) -> Result<Node, Fault> {
 struct Reader<'a> {
     text: &'a str,
     events: Parser<'a, StrInput<'a>>,
+    values: Values,
 }
 
 fn place(span: &Span) -> Place {
@@ -95,6 +96,7 @@ impl<'a> Reader<'a> {
         if depth > MAX_DEPTH {
             return refuse(&format!("documents are at most {MAX_DEPTH} levels deep, this is deeper"));
         }
+        self.values.take(place)?;
         let (anchor, tag) = match &event {
             Event::Alias(_) => return unread("aliases", "write the value out"),
             Event::Scalar(_, _, anchor, tag) => (*anchor, tag.is_some()),

@@ -201,7 +201,8 @@ impl Prepared {
     /// role changes. It can be as much as a file, so that no writer is to wait for it.
     fn roles_said(&self) -> Option<Value> {
         let said = |one: &ModelState, other: &ModelState| -> BTreeMap<String, Value> {
-            let differ = one.roles.iter().filter(|(name, policies)| other.roles.get(*name) != Some(*policies));
+            let differ =
+                one.roles.iter().filter(|(name, policies)| other.roles.get(*name) != Some(*policies));
             differ.map(|(name, policies)| (name.clone(), policies_detail(policies))).collect()
         };
         let (before, after) = (said(&self.before, &self.after), said(&self.after, &self.before));

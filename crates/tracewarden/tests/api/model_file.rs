@@ -5,6 +5,7 @@ mod refusals;
 
 use reqwest::Method;
 use serde_json::{Value, json};
+use sqlx::Connection as _;
 
 use crate::support::store::{Store, binding, blue_policies, bound_service, two_teams};
 use crate::support::{Answer, Client, Service};
@@ -358,6 +359,215 @@ async fn tests_of_the_file_keep_a_wrong_one_out() {
         assert_eq!(failed["message"], refused.first_error()["detail"]);
         assert_eq!(plan["changes"].as_array().unwrap().len(), 4, "{plan}");
     }
+}
+
+#[tokio::test]
+async fn more_tests_than_a_service_runs_are_refused_where_they_stand() {
+    let store = Store::start();
+    let service = store.service();
+    let admin = service.admin().await;
+    let mut file = with_tests();
+    let user = |number: usize| json!({"username": format!("user{number}")});
+    file["users"].as_array_mut().unwrap().extend((1..2_001).map(user));
+    let plan = admin.post("/schema/plan?seconds=0", file.clone()).await.expect(200).body;
+    assert_eq!(plan["tests"]["failed"][0]["name"], "cannot be run: /users", "{}", plan["tests"]);
+    let refused = import(&admin, &file).await.problem(422, "invalid_value");
+    let told = (&refused.first_error()["pointer"], &refused.first_error()["detail"]);
+    assert_eq!(told, (&json!("/users"), &json!("at most 2000 users, and there are 2001")));
+    file["users"].as_array_mut().unwrap().pop();
+    import(&admin, &file).await.expect(200);
+
+    let spans = vec![json!({"SpanAttributes": {"team": "red"}}); 20_000];
+    file["tests"]
+        .as_array_mut()
+        .unwrap()
+        .push(json!({"name": "many", "user": "ada", "spans": spans, "visible": true}));
+    let refused = import(&admin, &file).await.problem(422, "invalid_value");
+    let told = (&refused.first_error()["pointer"], &refused.first_error()["detail"]);
+    assert_eq!(told, (&json!("/tests/1/spans"), &json!("at most 20000 spans in all, and there are 20001")));
+}
+
+/// A policy that the API would refuse gets into the database behind its back, as it does where another program writes.
+#[tokio::test]
+async fn a_policy_that_is_broken_already_keeps_nothing_else_from_being_changed() {
+    let store = Store::start();
+    let service = store.service();
+    let admin = service.admin().await;
+    let mut file = with_tests();
+    let policy = |title: &str, expression: &str| json!({"title": title, "expression": expression});
+    let red = policy("Red", "SpanAttributes[\"team\"] == \"red\"");
+    file["roles"]
+        .as_array_mut()
+        .unwrap()
+        .push(json!({"name": "red", "policies": [red.clone(), policy("Also", "true")]}));
+    file["users"].as_array_mut().unwrap().push(json!({"username": "bob", "roles": ["red"]}));
+    file["tests"]
+        .as_array_mut()
+        .unwrap()
+        .push(json!({"name": "Bob sees red", "user": "bob", "trace": "red", "visible": true, "policies": {"Red": true}}));
+    import(&admin, &file).await.expect(200);
+    let mut database = sqlx::SqliteConnection::connect(&service.database_url()).await.unwrap();
+    let gone = "SpanAttributes[\"gone\"] == \"x\"";
+    let changed = sqlx::query("UPDATE role_policies SET expression = $1 WHERE title = 'Red'")
+        .bind(gone)
+        .execute(&mut database);
+    assert_eq!(changed.await.unwrap().rows_affected(), 1);
+    let (broken, _) = export(&admin).await;
+
+    // The tests that the policy decides do not pass, and the others are run.
+    let plan = admin.post("/schema/plan?seconds=0", broken.clone()).await.expect(200).body;
+    let note = plan["notes"][0].as_str().unwrap();
+    assert!(
+        note.starts_with("the policy `Red` of the role `red`, which stays as it is, is broken"),
+        "{note}"
+    );
+    assert!(note.contains("gone"), "{note}");
+    let tests = &plan["tests"];
+    assert_eq!(
+        (&tests["passed"], &tests["failed"][0]["name"]),
+        (&json!(1), &json!("Bob sees red")),
+        "{tests}"
+    );
+    assert_eq!(tests["failed"].as_array().unwrap().len(), 1, "{tests}");
+    assert!(
+        tests["failed"][0]["message"].as_str().unwrap().contains("policy `red/Red` is broken"),
+        "{tests}"
+    );
+    let refused = import(&admin, &broken).await.problem(422, "tests_failed");
+    assert_eq!(refused.first_error()["pointer"], "/tests/1");
+
+    // Another role is changed, and the broken one stays.
+    let mut file = broken.clone();
+    file["tests"].as_array_mut().unwrap().pop();
+    let at = |file: &Value, name: &str| {
+        file["roles"].as_array().unwrap().iter().position(|role| role["name"] == name).unwrap()
+    };
+    let (blue, red_at) = (at(&file, "blue"), at(&file, "red"));
+    file["roles"][blue]["policies"][0]["description"] = json!("what it is for");
+    let imported = import(&admin, &file).await.expect(200).body;
+    assert_eq!(imported["changes"][0]["name"], "blue / Blue", "{imported}");
+    assert_eq!(imported["notes"].as_array().unwrap().len(), 1, "{imported}");
+    assert_eq!(export(&admin).await.0, file);
+    // So are the fields.
+    file["fields"].as_array_mut().unwrap().push(json!({"name": "SpanName"}));
+    import(&admin, &file).await.expect(200);
+
+    // Whoever writes the role has to write it right, and what the file breaks itself is refused.
+    let mut wrong = file.clone();
+    wrong["roles"][red_at]["policies"].as_array_mut().unwrap().pop();
+    let refused = import(&admin, &wrong).await.problem(422, "policy_invalid");
+    assert_eq!(refused.first_error()["pointer"], format!("/roles/{red_at}/policies/0/expression"));
+    let mut wrong = file.clone();
+    wrong["fields"] = json!([{"name": "SpanName"}]);
+    let refused = import(&admin, &wrong).await.problem(422, "policy_invalid");
+    let pointers: Vec<&str> = refused.body["errors"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|error| error["pointer"].as_str().unwrap())
+        .collect();
+    let told = [0, 1].map(|number| format!("/roles/{blue}/policies/{number}/expression"));
+    assert_eq!(pointers, told, "not of the policy that was broken before");
+    // Mended, it is whole.
+    let (mut file, _) = export(&admin).await;
+    file["roles"][red_at]["policies"][0] = red;
+    assert_eq!(import(&admin, &file).await.expect(200).body["notes"], json!([]));
+}
+
+/// What pages show of a trace says nothing of which traces there are.
+#[tokio::test]
+async fn a_plan_of_another_display_column_says_that_and_still_compares() {
+    let store = Store::start();
+    let (_service, admin, _ada) = two_teams(&store).await;
+    let (mut file, _) = export(&admin).await;
+    file["binding"]["display"] = json!({"service": "ServiceName"});
+    let role = file["roles"].as_array_mut().unwrap().iter_mut().find(|role| role["name"] == "blue").unwrap();
+    role["policies"][0]["expression"] = json!("SpanAttributes[\"team\"] == \"red\"");
+    let compared = |plan: &Value| {
+        let users = plan["impact"]["users"].as_array().unwrap();
+        users
+            .iter()
+            .map(|user| (user["gained"].as_u64().unwrap(), user["lost"].as_u64().unwrap()))
+            .collect::<Vec<_>>()
+    };
+    let nothing_else = |plan: &Value| {
+        let notes = plan["notes"].as_array().unwrap();
+        assert!(
+            notes.len() == 1 && notes[0].as_str().unwrap().starts_with("without a trace index"),
+            "{plan}"
+        );
+        assert_eq!(plan["impact"]["notes"], json!([]), "{plan}");
+    };
+    let plan = admin.post("/schema/plan?seconds=20", file.clone()).await.expect(200).body;
+    let words = |plan: &Value| {
+        let of = |change: &Value| {
+            format!("{} {}", change["name"].as_str().unwrap(), change["change"].as_str().unwrap())
+        };
+        plan["changes"].as_array().unwrap().iter().map(of).collect::<Vec<_>>()
+    };
+    assert_eq!(words(&plan), ["binding changed", "blue / Blue changed"]);
+    nothing_else(&plan);
+    assert_eq!(compared(&plan), [(1, 1)], "{plan}");
+
+    // By itself it changes nobody's access, of which the plan says nothing else.
+    let (mut file, _) = export(&admin).await;
+    file["binding"]["display"] = json!({"service": "ServiceName"});
+    let plan = admin.post("/schema/plan?seconds=20", file.clone()).await.expect(200).body;
+    assert_eq!(words(&plan), ["binding changed"]);
+    let change = &plan["changes"][0];
+    assert_eq!(
+        (&change["before"]["display"]["service"], &change["after"]["display"]["service"]),
+        (&Value::Null, &json!("ServiceName")),
+        "{plan}"
+    );
+    assert!(compared(&plan).iter().all(|changed| *changed == (0, 0)), "{plan}");
+    nothing_else(&plan);
+    // Of another table it cannot be told.
+    file["binding"]["timestamp"] = json!("Timestamp");
+    file["binding"]["span_id"] = json!("ParentSpanId");
+    let plan = admin.post("/schema/plan?seconds=20", file).await.expect(200).body;
+    assert!(plan["impact"]["notes"][0].as_str().unwrap().contains("bound otherwise"), "{plan}");
+}
+
+/// As many files at once as would keep every thread that serves requests busy.
+#[tokio::test]
+async fn large_files_keep_nobody_else_waiting() {
+    let service = Service::start();
+    let admin = service.admin().await;
+    // Refused at its end, after all of it was read.
+    let text = format!(
+        "binding: null\nfields: []\nroles: []\ntraces:\n{}nothing: 1\n",
+        "  - {name: a, spans: [{a: b, c: d}]}\n".repeat(20_000)
+    );
+    let threads = std::thread::available_parallelism().unwrap().get();
+    let send = || {
+        let (admin, text) = (admin.clone(), text.clone());
+        tokio::spawn(async move {
+            let begun = std::time::Instant::now();
+            let path = "/schema/plan?seconds=0";
+            send(&admin, Method::POST, path, "application/yaml", &text).await.problem(400, "invalid_request");
+            begun.elapsed()
+        })
+    };
+    let files: Vec<_> = (0..2 * threads).map(|_| send()).collect();
+    let mut longest = std::time::Duration::ZERO;
+    while !files.iter().all(tokio::task::JoinHandle::is_finished) {
+        let begun = std::time::Instant::now();
+        admin.get("/me").await.expect(200);
+        longest = longest.max(begun.elapsed());
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    }
+    let mut took = Vec::new();
+    for file in files {
+        took.push(file.await.unwrap());
+    }
+    let last = *took.iter().max().unwrap();
+    println!("files: {took:?}; others: {longest:?}");
+    assert!(
+        last > std::time::Duration::from_millis(500),
+        "the files are too small to tell anything: {took:?}"
+    );
+    assert!(longest < last / 4, "somebody waited {longest:?} while files took {took:?}");
 }
 
 #[tokio::test]

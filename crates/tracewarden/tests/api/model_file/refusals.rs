@@ -257,15 +257,25 @@ async fn only_these_two_routes_take_yaml_and_large_bodies() {
         .await
         .problem(413, "payload_too_large");
     // A file that could not be imported again once it was exported.
-    let names = vec!["a\u{1}"; 1_000_000];
-    let tests = json!({"binding": null, "fields": [], "roles": [],
-        "users": [{"username": "a"}], "tests": [{"name": "n", "user": "a", "spans": [{"names": names}], "visible": false}]});
-    assert!(tests.to_string().len() < 10 << 20);
-    let text = tests.to_string().replace("\\u0001", "");
+    let with_names = |names: Vec<&str>| {
+        json!({"binding": null, "fields": [], "roles": [], "users": [{"username": "a"}],
+            "tests": [{"name": "n", "user": "a", "spans": [{"names": names}], "visible": false}]})
+        .to_string()
+    };
+    let text = with_names(vec!["ten bytes."; 450_000]);
     assert!(text.len() < 8 << 20);
     send(&admin, Method::PUT, "/schema/import", "application/json", &text)
         .await
         .problem(413, "payload_too_large");
+    // One that takes far more memory than it has bytes.
+    let text = with_names(vec!["a"; 500_000]);
+    assert!(text.len() < 3 << 20);
+    for kind in ["application/json", "application/yaml"] {
+        let refused = send(&admin, Method::PUT, "/schema/import", kind, &text).await;
+        let refused = refused.problem(400, "invalid_request");
+        let detail = refused.body["detail"].as_str().unwrap();
+        assert!(detail.ends_with("documents have at most 500000 values, this has more"), "{detail}");
+    }
 }
 
 #[tokio::test]

@@ -1,0 +1,164 @@
+//! The tests that are kept with the access model, run on its roles.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::AtomicBool;
+
+use tracewarden_model::Caller;
+use tracewarden_service::suite::{Failure, Stuck, Suite};
+use tracewarden_service::{FailedTest, FieldError, ModelState, TestRun};
+
+use crate::code::Code;
+use crate::json::Json;
+use crate::policy_file::{FilePolicy, FileRole, FileTest, MemberFault, PolicyFile, TestsDocument};
+use crate::policy_suite::{SuiteFault, resolve};
+
+/// Of a test that fails, so many reasons are told.
+const REASONS_TOLD: usize = 3;
+
+/// Runs the tests that are kept with a model. A policy that is broken does not keep those from being run that have nothing to
+/// do with it; whether it may be there at all is not for tests to say.
+pub(crate) fn run_tests(state: &ModelState, stopped: &AtomicBool) -> Result<TestRun, Vec<FieldError>> {
+    let document = TestsDocument::read(&state.tests)
+        .map_err(|fault| vec![error("/tests", format!("the tests cannot be read: {}", fault.message))])?;
+    let TestsDocument { users, traces, tests } = document;
+    let roles = state.roles.iter().map(|(name, policies)| FileRole {
+        name: name.clone(),
+        policies: policies.iter().cloned().map(FilePolicy::from).collect(),
+    });
+    let mut file = PolicyFile { roles: roles.collect(), users, traces, tests, ..PolicyFile::default() };
+    let mut run = TestRun::default();
+    let mut places: Vec<usize> = (0..file.tests.len()).collect();
+    let suite = match resolve(&file, &state.model) {
+        Ok(suite) => suite,
+        Err(faults) => {
+            let broken = without_broken(&mut file, &faults);
+            if broken.is_empty() {
+                return Err(told(faults));
+            }
+            places = without_tests_of(&mut file, &broken, &mut run);
+            if places.is_empty() {
+                return Ok(run);
+            }
+            // What else is wrong was found with everything in its place.
+            resolve(&file, &state.model).map_err(|_| told(faults))?
+        }
+    };
+    run_suite(&suite, &places, stopped, &mut run)?;
+    Ok(run)
+}
+
+fn error(pointer: &str, detail: String) -> FieldError {
+    let code = Code::InvalidValue.as_str();
+    FieldError { pointer: pointer.to_owned(), code, detail, diagnostic: None }
+}
+
+fn told(faults: Vec<SuiteFault>) -> Vec<FieldError> {
+    let told = faults.into_iter().map(|fault| match fault {
+        SuiteFault::Member(MemberFault { pointer, message }) => error(&pointer, message),
+        SuiteFault::Policy { label, diagnostics, .. } => {
+            let reason = diagnostics.into_iter().next().map(|found| found.message).unwrap_or_default();
+            error("/roles", format!("policy `{label}`: {reason}"))
+        }
+    });
+    told.collect()
+}
+
+/// Takes the policies that are not valid out of their roles, and gives their titles by role.
+fn without_broken(file: &mut PolicyFile, faults: &[SuiteFault]) -> BTreeMap<String, Vec<String>> {
+    let invalid: BTreeSet<&str> = faults
+        .iter()
+        .filter_map(|fault| match fault {
+            SuiteFault::Policy { pointer, .. } => Some(pointer.as_str()),
+            SuiteFault::Member(_) => None,
+        })
+        .collect();
+    let mut broken: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for (at, role) in file.roles.iter_mut().enumerate() {
+        let mut index = 0..;
+        role.policies.retain(|policy| {
+            let is_broken =
+                index.next().is_some_and(|index| invalid.contains(&*format!("/roles/{at}/policies/{index}")));
+            if is_broken {
+                broken.entry(role.name.clone()).or_default().push(policy.title.clone());
+            }
+            !is_broken
+        });
+    }
+    broken
+}
+
+/// Takes out the tests that a broken policy decides, and counts them as failed: of users who hold its role, who can read
+/// nothing, and of the policy itself. Gives the places of the others.
+fn without_tests_of(
+    file: &mut PolicyFile,
+    broken: &BTreeMap<String, Vec<String>>,
+    run: &mut TestRun,
+) -> Vec<usize> {
+    let users: Vec<Caller> = file.users.iter().cloned().map(Caller::from).collect();
+    let decided_by = |test: &FileTest| {
+        let user = users.iter().find(|user| user.username == test.user);
+        let held = |role: &str| user.is_some_and(|user| user.roles.contains(role));
+        let names = |role: &str, title: &str| match &test.policies {
+            Some(Json::Object(members)) => {
+                members.iter().any(|(name, _)| name == title || *name == format!("{role}/{title}"))
+            }
+            _ => false,
+        };
+        broken.iter().find_map(|(role, titles)| {
+            let title = titles.iter().find(|title| held(role) || names(role, title))?;
+            Some(format!("policy `{role}/{title}` is broken, so that whoever has the role can read nothing"))
+        })
+    };
+    let mut kept = Vec::with_capacity(file.tests.len());
+    let mut places = Vec::with_capacity(file.tests.len());
+    for (at, test) in std::mem::take(&mut file.tests).into_iter().enumerate() {
+        match decided_by(&test) {
+            Some(message) => {
+                run.failed.push(FailedTest { pointer: format!("/tests/{at}"), name: test.name, message });
+            }
+            None => {
+                kept.push(test);
+                places.push(at);
+            }
+        }
+    }
+    file.tests = kept;
+    places
+}
+
+/// Runs tests, each of which stands at its place in the file.
+fn run_suite(
+    suite: &Suite,
+    places: &[usize],
+    stopped: &AtomicBool,
+    run: &mut TestRun,
+) -> Result<(), Vec<FieldError>> {
+    for (test, at) in suite.tests.iter().zip(places) {
+        let pointer = format!("/tests/{at}");
+        match suite.run(test, stopped) {
+            Ok(failures) if failures.is_empty() => run.passed += 1,
+            Ok(failures) => {
+                let message = message(&failures);
+                run.failed.push(FailedTest { pointer, name: test.name.clone(), message });
+            }
+            Err(Stuck { policy, diagnostics }) => {
+                let reason = diagnostics.into_iter().next().map(|found| found.message).unwrap_or_default();
+                let message = format!("policy `{}`: {reason}", policy.label);
+                return Err(vec![error(&pointer, message)]);
+            }
+        }
+    }
+    Ok(())
+}
+
+fn message(failures: &[Failure]) -> String {
+    let told = failures.iter().take(REASONS_TOLD).map(|failure| {
+        let Failure { about, expected, got, .. } = failure;
+        format!("{about}: expected {expected}, got {got}")
+    });
+    let mut reasons: Vec<String> = told.collect();
+    if failures.len() > REASONS_TOLD {
+        reasons.push(format!("and {} more", failures.len() - REASONS_TOLD));
+    }
+    reasons.join("; ")
+}
