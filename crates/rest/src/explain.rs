@@ -67,6 +67,8 @@ pub(crate) enum WireAccessVerdict {
     Restriction,
     /// The user is disabled.
     Disabled,
+    /// The user has to change the password first: until then neither a session nor a key of theirs reads anything.
+    PasswordChangeRequired,
     /// A stored policy cannot be applied, so that every read of theirs is refused.
     Broken,
 }
@@ -79,6 +81,7 @@ impl From<ExplainVerdict> for WireAccessVerdict {
             ExplainVerdict::NotSatisfied => Self::NotSatisfied,
             ExplainVerdict::Restriction => Self::Restriction,
             ExplainVerdict::Disabled => Self::Disabled,
+            ExplainVerdict::PasswordChangeRequired => Self::PasswordChangeRequired,
             ExplainVerdict::Broken => Self::Broken,
         }
     }
@@ -386,6 +389,8 @@ pub(crate) struct TraceViewers {
     total_users: u64,
     /// Users who can read nothing, by name.
     broken: Vec<BrokenAccess>,
+    /// Users to whom a policy opens the trace, and who can read nothing before they change the password, by name.
+    must_change_password: Vec<String>,
 }
 
 impl From<Viewers> for TraceViewers {
@@ -411,6 +416,7 @@ impl From<Viewers> for TraceViewers {
             details: found.details,
             users: found.users,
             total_users: found.total_users,
+            must_change_password: found.must_change_password,
         }
     }
 }

@@ -64,6 +64,8 @@ pub enum ExplainVerdict {
     Restriction,
     /// The user is kept out.
     Disabled,
+    /// The user has to change the password first: until then nothing of theirs opens anything, keys neither.
+    PasswordChangeRequired,
     /// A stored policy cannot be applied, and so every read is refused.
     Broken,
 }
@@ -77,6 +79,7 @@ impl ExplainVerdict {
             Self::NotSatisfied => "not_satisfied",
             Self::Restriction => "restriction",
             Self::Disabled => "disabled",
+            Self::PasswordChangeRequired => "password_change_required",
             Self::Broken => "broken",
         }
     }
@@ -440,6 +443,7 @@ impl AppliedTo {
         Self {
             caller: access::caller(principal),
             disabled: false,
+            must_change_password: false,
             roles: authority.roles.clone(),
             restriction,
             model: authority.model.clone(),
@@ -449,6 +453,7 @@ impl AppliedTo {
     /// A user as stored.
     pub(crate) fn user(user: &User, roles: Vec<Role>, model: AccessModel) -> Self {
         let caller = access::stored_caller(user);
-        Self { caller, disabled: user.disabled, roles, restriction: None, model }
+        let User { disabled, must_change_password, .. } = *user;
+        Self { caller, disabled, must_change_password, roles, restriction: None, model }
     }
 }

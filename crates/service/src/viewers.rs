@@ -11,7 +11,7 @@ use tracewarden_appdb::{ReadTx, Role, User, fold_username};
 use tracewarden_policy::{AppliedPolicy, BrokenPolicy, PolicySource};
 use tracewarden_tracestore::StoreError;
 
-use crate::access::{Access, stored_caller};
+use crate::access::Access;
 use crate::audit::Outcome;
 use crate::error::ServiceError;
 use crate::explain::{Applied, AppliedTo, ExplainVerdict, FoundSatisfied, satisfied};
@@ -76,6 +76,8 @@ pub struct Viewers {
     pub total_users: u64,
     /// By name.
     pub broken: Vec<BrokenFor>,
+    /// Users to whom a policy opens it, and who can read nothing before they change the password; by name.
+    pub must_change_password: Vec<String>,
 }
 
 struct Plan {
@@ -141,8 +143,17 @@ impl Service {
         let roles = Arc::new(roles);
         let trace_id_owned = trace_id.to_owned();
         let (viewers, broken) = (Vec::new(), Vec::new());
-        let mut seen =
-            Viewers { trace_id: trace_id_owned, spans: 0, details, viewers, users: 0, total_users, broken };
+        let must_change_password = Vec::new();
+        let mut seen = Viewers {
+            trace_id: trace_id_owned,
+            spans: 0,
+            details,
+            viewers,
+            users: 0,
+            total_users,
+            broken,
+            must_change_password,
+        };
         // Whether there is the trace is asked also when there is nobody to ask about.
         let mut first = true;
         let mut known = Known::default();
@@ -154,15 +165,7 @@ impl Service {
             let work = move || {
                 let apply = |user: User| {
                     let held = user.roles.iter().filter_map(|name| roles.get(name)).cloned().collect();
-                    let caller = stored_caller(&user);
-                    let to = AppliedTo {
-                        caller,
-                        disabled: false,
-                        roles: held,
-                        restriction: None,
-                        model: model.clone(),
-                    };
-                    Applied::new(to, &compiled)
+                    Applied::new(AppliedTo::user(&user, held, model.clone()), &compiled)
                 };
                 some.into_iter().map(apply).collect::<Vec<Applied>>()
             };
@@ -275,6 +278,11 @@ impl Known {
             }
             (ExplainVerdict::Broken, Some(PolicySource::Role { role, title })) => {
                 seen.broken.push(BrokenFor { username, role, title });
+            }
+            (ExplainVerdict::PasswordChangeRequired, _)
+                if applied.decide_by_policies(&found).verdict == ExplainVerdict::Opened =>
+            {
+                seen.must_change_password.push(username);
             }
             _ => {}
         }

@@ -19,6 +19,8 @@ pub(crate) struct AppliedTo {
     /// Whom policies see.
     pub(crate) caller: Caller,
     pub(crate) disabled: bool,
+    /// Whether they cannot do anything before they change the password.
+    pub(crate) must_change_password: bool,
     pub(crate) roles: Vec<Role>,
     /// Text of the key's policy, and whether its author knows of fields that are policy inputs only.
     pub(crate) restriction: Option<(String, bool)>,
@@ -110,6 +112,16 @@ impl Applied {
         if self.to.disabled {
             return refused(ExplainVerdict::Disabled);
         }
+        // Sessions and keys alike are refused where a caller is authenticated, before anything is read.
+        if self.to.must_change_password {
+            return refused(ExplainVerdict::PasswordChangeRequired);
+        }
+        self.decide_by_policies(found)
+    }
+
+    /// The decision for a user who may call.
+    pub(crate) fn decide_by_policies(&self, found: &FoundSatisfied) -> Decision {
+        let refused = |verdict| Decision { verdict, source: None };
         if let Some(broken) = &self.policies.refused {
             return Decision { verdict: ExplainVerdict::Broken, source: Some(broken.source.clone()) };
         }

@@ -34,6 +34,9 @@ pub(super) fn of(applied: &Applied, decision: &Decision, spans: u64, own: bool) 
             format!("{who} {not} this trace: the policy of the API key is not satisfied by {spans}")
         }
         ExplainVerdict::Disabled => format!("{who} {is} disabled and can read no trace"),
+        ExplainVerdict::PasswordChangeRequired => {
+            format!("{who} can read no trace before the password is changed")
+        }
         ExplainVerdict::Broken => {
             format!("{who} can read no trace at all: {} can no longer be applied", source("a policy"))
         }
@@ -42,11 +45,19 @@ pub(super) fn of(applied: &Applied, decision: &Decision, spans: u64, own: bool) 
 
 /// "`ada` can read a trace when …".
 pub(super) fn of_access(applied: &Applied) -> String {
+    if applied.to.disabled {
+        return format!("`{}` is disabled and can read no trace", applied.to.caller.username);
+    }
+    let by_policies = of_access_by_policies(applied);
+    if applied.to.must_change_password {
+        return format!("{by_policies}; nothing before the password is changed");
+    }
+    by_policies
+}
+
+fn of_access_by_policies(applied: &Applied) -> String {
     let name = &applied.to.caller.username;
     let policies = applied.policies.policies.len();
-    if applied.to.disabled {
-        return format!("`{name}` is disabled and can read no trace");
-    }
     if let Some(broken) = &applied.policies.refused {
         let source = match &broken.source {
             PolicySource::Role { role, title } => format!("the policy `{title}` of the role `{role}`"),

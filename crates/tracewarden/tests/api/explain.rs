@@ -118,8 +118,8 @@ async fn administrators_learn_why_somebody_does_or_does_not_see_a_trace() {
     display(&admin).await;
     let text = "ServiceName == \"shop\" &&\n  SpanAttributes[\"team\"] == user.attributes.team";
     role(&admin, "own", &[text, "SpanAttributes[\"secret.label\"] == \"x\""]).await;
-    let attributes = json!({"username": "bob", "roles": ["own"], "attributes": {"team": "blue"}});
-    admin.post("/users", attributes).await.expect(201);
+    service.user(&admin, "bob", &["own"]).await;
+    admin.patch("/users/bob", json!({"attributes": {"team": "blue"}})).await.expect(200);
 
     // The administrator may read neither trace: counts, and nothing of spans.
     let told = explain(&admin, RED, Some("bob")).await;
@@ -213,7 +213,8 @@ async fn administrators_learn_why_somebody_does_or_does_not_see_a_trace() {
         (&told["visible"], &told["verdict"], &told["user"]["disabled"]),
         (&json!(false), &json!("disabled"), &json!(true))
     );
-    admin.post("/users", json!({"username": "eve"})).await.expect(201);
+    assert_eq!(told["summary"], "`bob` is disabled and can read no trace");
+    service.user(&admin, "eve", &[]).await;
     let told = explain(&admin, BLUE, Some("eve")).await;
     assert_eq!(
         (&told["visible"], &told["verdict"], &told["policies"]),
@@ -264,9 +265,9 @@ async fn a_broken_policy_is_named_to_administrators_and_refuses_whoever_has_it()
 async fn an_operator_who_shows_no_samples_shows_no_counts_of_traces() {
     let store = Store::start();
     store.insert_two_traces().await;
-    let (_service, admin) = bound_service(&store, &[("TRACEWARDEN_DISCOVERY_SAMPLES", "false")]).await;
+    let (service, admin) = bound_service(&store, &[("TRACEWARDEN_DISCOVERY_SAMPLES", "false")]).await;
     admin.put("/roles/blue", blue_policies()).await.expect(201);
-    admin.post("/users", json!({"username": "ada", "roles": ["blue"]})).await.expect(201);
+    service.user(&admin, "ada", &["blue"]).await;
     let expected = bare(&admin.get(&format!("/traces/{ABSENT}")).await.problem(404, "trace_not_found"));
     for trace in [BLUE, RED, ABSENT] {
         assert_eq!(bare(&asked(&admin, trace, Some("ada")).await), expected);
@@ -330,8 +331,11 @@ async fn who_can_see_a_trace() {
     )
     .await;
     let user = async |name: &str, roles: Value, attributes: Value| {
-        let new = json!({"username": name, "roles": roles, "attributes": attributes});
-        admin.post("/users", new).await.expect(201);
+        service.user(&admin, name, &[]).await;
+        admin
+            .patch(&format!("/users/{name}"), json!({"roles": roles, "attributes": attributes}))
+            .await
+            .expect(200);
     };
     user("bob", json!(["own"]), json!({"team": "red"})).await;
     user("eve", json!(["own", "blue"]), json!({"team": "blue"})).await;
@@ -364,6 +368,48 @@ async fn who_can_see_a_trace() {
 }
 
 #[tokio::test]
+async fn who_has_to_change_the_password_is_told_to_read_nothing() {
+    let store = Store::start();
+    let (service, admin, ada) = two_teams(&store).await;
+    let made = ada.post("/me/api-keys", json!({"name": "k"})).await.expect(201).body;
+    let key = ada.with_key(made["token"].as_str().unwrap());
+    key.get(&format!("/traces/{BLUE}")).await.expect(200);
+    // One has a key from before, the other never signed in.
+    let password = admin.post("/users/ada/password", json!({})).await.expect(200).body;
+    let initial = json!({"username": "bob", "roles": ["blue"]});
+    admin.post("/users", initial).await.expect(201);
+    service.user(&admin, "eve", &["blue"]).await;
+
+    key.get(&format!("/traces/{BLUE}")).await.problem(403, "password_change_required");
+    for user in ["ada", "bob"] {
+        let told = explain(&admin, BLUE, Some(user)).await;
+        assert_eq!(
+            (&told["visible"], &told["verdict"]),
+            (&json!(false), &json!("password_change_required")),
+            "{told}"
+        );
+        assert_eq!(told["summary"], format!("`{user}` can read no trace before the password is changed"));
+        assert_eq!(told["policies"][0]["outcome"], "satisfied");
+    }
+    let viewers = admin.get(&format!("/traces/{BLUE}/viewers")).await.expect(200).body;
+    assert_eq!(viewers["viewers"].as_array().unwrap().len(), 1, "{viewers}");
+    assert_eq!(viewers["viewers"][0]["username"], "eve");
+    assert_eq!(viewers["must_change_password"], json!(["ada", "bob"]));
+    let viewers = admin.get(&format!("/traces/{RED}/viewers")).await.expect(200).body;
+    assert_eq!((&viewers["viewers"], &viewers["must_change_password"]), (&json!([]), &json!([])));
+    // Who is kept out is so whatever the password.
+    admin.patch("/users/bob", json!({"disabled": true})).await.expect(200);
+    assert_eq!(explain(&admin, BLUE, Some("bob")).await["verdict"], "disabled");
+
+    let initial = password["initial_password"].as_str().unwrap();
+    let ada = service.sign_in("ada", initial).await;
+    let change = json!({"current_password": initial, "new_password": "quite another long secret"});
+    ada.post("/me/password", change).await.expect(204);
+    key.get(&format!("/traces/{BLUE}")).await.expect(200);
+    assert_eq!(explain(&admin, BLUE, Some("ada")).await["verdict"], "opened");
+}
+
+#[tokio::test]
 async fn nothing_is_explained_without_a_trace_source() {
     let service = Service::start();
     let admin = service.admin().await;
@@ -389,8 +435,8 @@ async fn a_column_that_changed_is_a_broken_policy_of_who_rests_on_it() {
     admin.with("if-match", &version).put("/schema/fields", fields).await.expect(200);
     role(&admin, "team", &["Team == 'blue'"]).await;
     role(&admin, "shop", &["ServiceName == 'shop'"]).await;
-    admin.post("/users", json!({"username": "ada", "roles": ["team"]})).await.expect(201);
-    admin.post("/users", json!({"username": "bob", "roles": ["shop"]})).await.expect(201);
+    service.user(&admin, "ada", &["team"]).await;
+    service.user(&admin, "bob", &["shop"]).await;
     assert_eq!(explain(&admin, BLUE, Some("ada")).await["visible"], true);
     store.run("ALTER TABLE otel.otel_traces DROP COLUMN Team").await;
     store.run("ALTER TABLE otel.otel_traces ADD COLUMN Team Nullable(String) DEFAULT 'blue'").await;

@@ -198,7 +198,12 @@ async fn access_is_what_applies_now() {
     assert_eq!(access["roles"][0]["name"], "readers");
     assert_eq!(access["roles"][0]["policies"][0]["expression"], "true");
     assert_eq!(access["roles"][0]["policies"][0]["in_words"], "every span");
-    assert_eq!(access["summary"], "`ada` can read every trace");
+    assert_eq!(access["summary"], "`ada` can read every trace; nothing before the password is changed");
+    service.user(&admin, "bob", &["readers"]).await;
+    assert_eq!(
+        admin.get("/users/bob/access").await.expect(200).body["summary"],
+        "`bob` can read every trace"
+    );
 }
 
 #[tokio::test]

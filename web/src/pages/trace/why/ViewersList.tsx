@@ -43,6 +43,20 @@ export function ViewersList({ id, onExplain }: { id: string; onExplain: (usernam
           </ul>
         </Alert>
       )}
+      {data.must_change_password.length > 0 && (
+        <Alert color="blue" variant="light" title="Who will see it once the password is changed">
+          <ul className={classes.spans}>
+            {data.must_change_password.slice(0, shown).map((username) => (
+              <li key={username}>
+                <Visible text={username} />
+              </li>
+            ))}
+            {shown < data.must_change_password.length && (
+              <li>and {(data.must_change_password.length - shown).toLocaleString("en")} more</li>
+            )}
+          </ul>
+        </Alert>
+      )}
       <ul className={classes.viewers} aria-label="Users who can see this trace">
         {data.viewers.slice(0, shown).map((viewer) => (
           <OneViewer key={viewer.username} viewer={viewer} onExplain={onExplain} />

@@ -15,6 +15,7 @@ const VERDICTS: Readonly<Record<Api["AccessVerdict"], string>> = {
   not_satisfied: "No policy is satisfied",
   restriction: "The key is restricted to other traces",
   disabled: "The account is disabled",
+  password_change_required: "The password has to be changed first",
   broken: "A policy is broken",
 };
 
