@@ -1,15 +1,23 @@
 //! Differences between two access models, in groups, each with what was and what will be.
 
 use std::fmt::Write as _;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use similar::{Algorithm, ChangeTag, capture_diff_slices, group_diff_ops};
+use similar::{Algorithm, ChangeTag, DiffOp, capture_diff_slices_deadline, group_diff_ops};
 
 use crate::model::answers::Difference;
 use crate::model::paint::{Paint, plain};
 
 /// Lines around a changed one that are shown with it.
 const CONTEXT_LINES: usize = 2;
+/// How long all comparing of lines may take. Of a file of megabytes that has little in common with what is there, the shortest
+/// difference takes minutes; a longer one, which is as true, is at hand.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// With fewer lines on both sides together, comparing them needs little stack.
+const FEW_LINES: usize = 1_000;
+/// The stack for more: comparing goes as deep as there are places where the sides meet.
+const STACK_BYTES: usize = 256 << 20;
 
 /// Kinds with what they are called, in the order in which they are shown.
 const KINDS: [(&str, &str); 5] = [
@@ -23,6 +31,7 @@ const KINDS: [(&str, &str); 5] = [
 /// All differences.
 pub(in crate::model) fn differences(changes: &[Difference], paint: Paint) -> String {
     let mut text = String::new();
+    let deadline = Instant::now() + PATIENCE;
     let mut others: Vec<&str> = changes.iter().map(|found| found.kind.as_str()).collect();
     others.retain(|kind| KINDS.iter().all(|(known, _)| known != kind));
     others.dedup();
@@ -32,13 +41,13 @@ pub(in crate::model) fn differences(changes: &[Difference], paint: Paint) -> Str
             let _ = writeln!(text, "\n{}", paint.heading(plain(heading)));
         }
         for found in of_kind {
-            show(&mut text, found, paint);
+            show(&mut text, found, paint, deadline);
         }
     }
     text
 }
 
-fn show(text: &mut String, found: &Difference, paint: Paint) {
+fn show(text: &mut String, found: &Difference, paint: Paint, deadline: Instant) {
     let Difference { kind, name, change, before, after } = found;
     let name = plain(name);
     let (before, after) = (lines(before, kind), lines(after, kind));
@@ -64,14 +73,14 @@ fn show(text: &mut String, found: &Difference, paint: Paint) {
         change => {
             let how = if change == "changed" { String::new() } else { format!("  ({})", plain(change)) };
             let _ = writeln!(text, "  {}{how}", paint.changed(format!("~ {name}")));
-            show_lines(text, &before, &after, paint);
+            show_lines(text, &before, &after, paint, deadline);
         }
     }
 }
 
-/// What of the lines differs, with some around.
-fn show_lines(text: &mut String, before: &[String], after: &[String], paint: Paint) {
-    let operations = capture_diff_slices(Algorithm::Myers, before, after);
+/// What of the lines differs, with some around. After the deadline, what is not compared yet is told as replaced.
+fn show_lines(text: &mut String, before: &[String], after: &[String], paint: Paint, deadline: Instant) {
+    let operations = compared(before, after, deadline);
     for (index, group) in group_diff_ops(operations, CONTEXT_LINES).iter().enumerate() {
         if index > 0 {
             text.push_str("        …\n");
@@ -85,6 +94,19 @@ fn show_lines(text: &mut String, before: &[String], after: &[String], paint: Pai
             };
         }
     }
+}
+
+fn compared(before: &[String], after: &[String], deadline: Instant) -> Vec<DiffOp> {
+    let compare = || capture_diff_slices_deadline(Algorithm::Myers, before, after, Some(deadline));
+    if before.len() + after.len() < FEW_LINES {
+        return compare();
+    }
+    let deep = std::thread::Builder::new().stack_size(STACK_BYTES);
+    let compared = std::thread::scope(|scope| deep.spawn_scoped(scope, compare).ok()?.join().ok());
+    // Without a thread for it: all of it is another.
+    let replaced =
+        DiffOp::Replace { old_index: 0, old_len: before.len(), new_index: 0, new_len: after.len() };
+    compared.unwrap_or_else(|| vec![replaced])
 }
 
 /// A value as lines to be read and compared: members by name, texts as they are. Members that make up the name of what it
@@ -235,6 +257,31 @@ weather
       + 2
 ";
         assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn large_files_with_little_in_common_are_compared_in_seconds() {
+        // Lines of which each is in the other file again and again, and always somewhere else: about 8 MiB a file.
+        let lines = |seed: u64| -> Vec<String> {
+            let mut state = seed;
+            let mut line = || {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                format!("{:019}", (state >> 33) % 5_000)
+            };
+            (0..400_000).map(|_| line()).collect()
+        };
+        let (before, after) = (lines(1), lines(2));
+        let begun = Instant::now();
+        let text = shown(json!([{"kind": "tests", "name": "t", "change": "changed",
+            "before": {"text": before.join("\n")}, "after": {"text": after.join("\n")}}]));
+        assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+        // It is a longer difference than need be, and not a wrong one.
+        let of = |sign: &str| -> Vec<&str> {
+            let line = |line: &'_ str| line.trim_start().starts_with(sign);
+            text.lines().filter(|text| line(text)).filter_map(|line| line.split(' ').next_back()).collect()
+        };
+        let (removed, added) = (of("- "), of("+ "));
+        assert!(!removed.is_empty() && removed.len() <= before.len() && added.len() == removed.len());
     }
 
     #[test]
