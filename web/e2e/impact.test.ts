@@ -236,4 +236,34 @@ describe("a role that is stored", () => {
       ),
     );
   });
+
+  test("says for whom it is told, where its members are not asked the same", {
+    timeout: 120_000,
+  }, async () => {
+    const { page } = visit;
+    const role = "previewed-own-team";
+    await admin.call("PUT", `/roles/${role}`, {
+      policies: [{ title: "Their team", expression: 'ResourceAttributes["team"] == user.attributes.team' }],
+    });
+    for (const team of ["payments", "logistics"]) {
+      await person(admin, `${role}-${team}`, [role], { team });
+    }
+    await page.goto(at(`/roles/${role}`));
+    await quiet(page);
+    const section = page.getByRole("region", { name: "Seen by sharing" });
+    await week(section);
+    await section.getByRole("button", { name: "Count", exact: true }).click();
+    await quiet(page);
+    const answer = await admin.call<{ only_shared: number; members_told: number; notes: string[] }>(
+      "POST",
+      "/policies/overshare",
+      { role, from: new Date(Date.now() - 7 * 86_400_000).toISOString(), seconds: 60 },
+    );
+    // What the one team's policies name is shared with the other.
+    expect(answer.only_shared).toBeGreaterThan(0);
+    expect(answer.members_told).toBe(1);
+    expect(answer.notes).toHaveLength(1);
+    await shown(section.getByText("counted for 2 of 2 members", { exact: false }));
+    await shown(section.getByText(answer.notes[0] as string));
+  });
 });
