@@ -83,7 +83,7 @@ impl TraceStore {
             column = table.trace_id_column,
             timestamp = table.timestamp,
         ));
-        let rows: Vec<Row> = self.client.rows(statement).await?;
+        let rows: Vec<Row> = self.client.at(selection.endpoint).rows(statement).await?;
         if (rows.len() as u64) < trace.spans.min(u64::from(most)) {
             return Err(StoreError::Short("a trace lost spans".to_owned()));
         }

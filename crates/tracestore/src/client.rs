@@ -18,7 +18,7 @@ use serde::de::DeserializeOwned;
 use tracewarden_model::Entropy;
 use url::Url;
 
-pub(crate) use answer::{Answer, quotable};
+pub(crate) use answer::Answer;
 pub(crate) use failure::FailureKind;
 
 use crate::cost::{Cost, Meter};
@@ -26,7 +26,7 @@ use crate::metrics::{Measured, Metrics};
 use crate::settings::{Bounds, names};
 use crate::sql::Statement;
 use crate::{StoreConfig, StoreError};
-use answer::Arrived;
+use answer::{Arrived, MAX_COLLECTED_BYTES};
 use failure::Miss;
 use pool::{Pool, Session, pause};
 use request::{Question, Sent};
@@ -52,8 +52,8 @@ const SETTINGS_MAX: usize = 3;
 /// Time limit of a statement that finds out whether an endpoint is back.
 const PROBE_SECONDS: u32 = 3;
 
-/// Rows as JSON arrays, one a line.
-const ROWS: &str = "JSONCompactEachRow";
+/// Answers that are collected: one JSON document, with the rows as arrays, that says behind them how many they are.
+const COLLECTED: &str = "JSONCompact";
 
 /// Cheap to clone.
 #[derive(Clone)]
@@ -62,6 +62,8 @@ pub(crate) struct Client {
     bounds: Bounds,
     /// Without one, each statement goes to the first endpoint that works.
     session: Option<Session>,
+    /// The one endpoint that is asked, whatever becomes of it.
+    only: Option<usize>,
     /// Adds up what statements cost, if anybody asks.
     meter: Option<Arc<Meter>>,
 }
@@ -95,7 +97,7 @@ impl Client {
         let metrics = Metrics::of(pool.names());
         let bounds = Bounds::of(&config);
         let shared = Arc::new(Shared { http, pool, metrics, config, entropy });
-        Ok(Self { shared, bounds, session: None, meter: None })
+        Ok(Self { shared, bounds, session: None, only: None, meter: None })
     }
 
     /// Names the counts in a registry.
@@ -126,7 +128,16 @@ impl Client {
 
     /// All rows of a small answer, each a JSON array.
     pub(crate) async fn rows<T: DeserializeOwned>(&self, statement: Statement) -> Result<Vec<T>, StoreError> {
-        self.collect(&statement, Sent::Settings(self.bounds)).await
+        self.rows_within(statement, MAX_COLLECTED_BYTES).await
+    }
+
+    /// The same, of an answer that may have so many bytes; [`StoreError::TooLarge`] when it has more.
+    pub(crate) async fn rows_within<T: DeserializeOwned>(
+        &self,
+        statement: Statement,
+        bytes: usize,
+    ) -> Result<Vec<T>, StoreError> {
+        self.collect(&statement, Sent::Settings(self.bounds), bytes).await
     }
 
     /// All rows of a small answer to a statement that looks at the user's own profile: without any setting of ours. Never
@@ -135,22 +146,23 @@ impl Client {
         &self,
         statement: &str,
     ) -> Result<Vec<T>, StoreError> {
-        self.collect(&Statement::new(statement), Sent::Nothing).await
+        self.collect(&Statement::new(statement), Sent::Nothing, MAX_COLLECTED_BYTES).await
     }
 
     async fn collect<T: DeserializeOwned>(
         &self,
         statement: &Statement,
         sent: Sent,
+        bytes: usize,
     ) -> Result<Vec<T>, StoreError> {
         let mut measured: Measured = self.shared.metrics.begin();
         let begun = Instant::now();
         let until = begun + self.bounds.time() + GRACE;
-        let question = Question { statement, format: ROWS, sent, whole: self.meter.is_some() };
-        let mut rows = self.collect_once(&question, until).await;
+        let question = Question { statement, format: COLLECTED, sent, whole: self.meter.is_some() };
+        let mut rows = self.collect_once(&question, until, bytes).await;
         if matches!(rows, Err(StoreError::Short(_))) {
             // It broke off midway, but nobody has seen any of it.
-            rows = self.collect_once(&question, until).await;
+            rows = self.collect_once(&question, until, bytes).await;
         }
         match &rows {
             Ok(rows) => {
@@ -168,6 +180,7 @@ impl Client {
         &self,
         question: &Question<'_>,
         until: Instant,
+        bytes: usize,
     ) -> Result<Vec<T>, StoreError> {
         let begun = Instant::now();
         let (endpoint, arrived) = self.deliver(question, until).await?;
@@ -177,7 +190,7 @@ impl Client {
             meter.add(cost);
         }
         let late = StoreError::Timeout("the rest of the answer did not come in time".to_owned());
-        let rows = tokio::time::timeout_at(until.into(), arrived.rows()).await.unwrap_or(Err(late));
+        let rows = tokio::time::timeout_at(until.into(), arrived.rows(bytes)).await.unwrap_or(Err(late));
         if matches!(rows, Err(StoreError::Short(_))) {
             self.look_at(endpoint, "the answer broke off").await;
         }
@@ -190,8 +203,8 @@ impl Client {
         let mut asked = Vec::new();
         let mut failure = "every endpoint has failed and is tried again by and by".to_owned();
         while asked.len() < ATTEMPTS_MAX && Instant::now() < until {
-            let Some(at) = pool.choose(self.session.as_ref(), &asked) else {
-                if asked.is_empty() && pool.wait_for_return().await {
+            let Some(at) = pool.choose(self.session.as_ref(), self.only, &asked) else {
+                if asked.is_empty() && self.only.is_none() && pool.wait_for_return().await {
                     continue;
                 }
                 break;
@@ -256,9 +269,14 @@ impl Client {
         let mut statement = Statement::default();
         let list = statement.strings(&names);
         statement.push(&format!("SELECT name FROM system.settings WHERE has({list}, name)"));
-        let question = Question { statement: &statement, format: ROWS, sent: Sent::Nothing, whole: false };
-        let rows: Vec<(String,)> =
-            self.exchange(at, &question, until).await?.rows().await.map_err(Miss::Final)?;
+        let question =
+            Question { statement: &statement, format: COLLECTED, sent: Sent::Nothing, whole: false };
+        let rows: Vec<(String,)> = self
+            .exchange(at, &question, until)
+            .await?
+            .rows(MAX_COLLECTED_BYTES)
+            .await
+            .map_err(Miss::Final)?;
         Ok(rows.into_iter().map(|(name,)| name).collect())
     }
 
@@ -332,7 +350,7 @@ impl Client {
     async fn is_back(&self, at: usize) -> bool {
         let statement = Statement::new("SELECT 1");
         let sent = Sent::Settings(self.bounds);
-        let question = Question { statement: &statement, format: ROWS, sent, whole: false };
+        let question = Question { statement: &statement, format: COLLECTED, sent, whole: false };
         let asked = self.ask(at, &question, Instant::now() + self.bounds.time()).await;
         match asked {
             Ok(_) => true,
@@ -360,6 +378,16 @@ impl Client {
     /// The same client for statements that belong together: they stay with one endpoint as long as it works.
     pub(crate) fn session(&self) -> Self {
         Self { session: Some(Session::default()), ..self.clone() }
+    }
+
+    /// The same client for statements about what was chosen at this endpoint: another one would answer for other data.
+    pub(crate) fn at(&self, endpoint: Option<usize>) -> Self {
+        Self { only: endpoint.or(self.only), ..self.clone() }
+    }
+
+    /// The endpoint that answered the request's statements last, where they stay together.
+    pub(crate) fn place(&self) -> Option<usize> {
+        self.session.as_ref().and_then(Session::place)
     }
 
     /// The same client, which adds up what its statements cost: also for the one that it is made of.
@@ -390,7 +418,8 @@ impl Client {
             config: Arc::clone(config),
             entropy: Arc::clone(entropy),
         };
-        Ok(Self { shared: Arc::new(shared), bounds: self.bounds, session: None, meter: self.meter.clone() })
+        let (bounds, meter) = (self.bounds, self.meter.clone());
+        Ok(Self { shared: Arc::new(shared), bounds, session: None, only: None, meter })
     }
 }
 
@@ -402,7 +431,7 @@ async fn bring_back(shared: Weak<Shared>, at: usize, first: Duration) {
         let Some(shared) = shared.upgrade() else { return };
         let Some(endpoint) = shared.pool.get(at) else { return };
         let bounds = Bounds { seconds: PROBE_SECONDS, rows: 0 };
-        let client = Client { shared: Arc::clone(&shared), bounds, session: None, meter: None };
+        let client = Client { shared: Arc::clone(&shared), bounds, session: None, only: None, meter: None };
         // Another version may have been started.
         endpoint.dialect.forget();
         if client.is_back(at).await {

@@ -55,6 +55,8 @@ pub struct TraceCounts {
 struct Place<'a> {
     table: &'a BoundTable,
     trace_id: &'a str,
+    /// Where it was chosen.
+    endpoint: Option<usize>,
 }
 
 impl TraceStore {
@@ -72,7 +74,8 @@ impl TraceStore {
     ) -> Result<Vec<Satisfied>, StoreError> {
         selection.table.check_fields(rests_on.iter().map(AsRef::as_ref))?;
         let Some(trace) = selection.traces.first() else { return Ok(Vec::new()) };
-        let place = Place { table: selection.table.as_ref(), trace_id: &trace.id };
+        let place =
+            Place { table: selection.table.as_ref(), trace_id: &trace.id, endpoint: selection.endpoint };
         let mut satisfied = Vec::with_capacity(predicates.len());
         for part in parts(predicates) {
             let (spans, mut found) = self.first_spans(place, part).await?;
@@ -114,7 +117,7 @@ impl TraceStore {
         }
         let table = self.bound_table(binding).await?;
         table.check_fields(rests_on.iter().map(AsRef::as_ref))?;
-        let place = Place { table: &table, trace_id };
+        let place = Place { table: &table, trace_id, endpoint: self.client.place() };
         let mut counts = TraceCounts { spans: 0, satisfied: Vec::with_capacity(predicates.len()) };
         // Whether there is the trace is asked also where nothing else is.
         let mut parts: Vec<&[Predicate]> = parts(predicates);
@@ -126,7 +129,7 @@ impl TraceStore {
             let met = place.conditions(part, &mut statement)?;
             let met: Vec<String> = met.iter().map(|met| format!("countIf({met})")).collect();
             place.end(&format!("SELECT count(), [{}]", met.join(", ")), &mut statement);
-            let rows: Vec<(u64, Vec<u64>)> = self.client.rows(statement).await?;
+            let rows: Vec<(u64, Vec<u64>)> = self.client.at(place.endpoint).rows(statement).await?;
             let (spans, satisfied) = only(rows)?;
             if satisfied.len() != part.len() {
                 return Err(missing());
@@ -165,7 +168,8 @@ impl TraceStore {
         let outer = format!("SELECT count(), [{}], [{}] FROM ({inner}", counts.join(", "), first.join(", "));
         place.end(&outer, &mut statement);
         statement.push(")");
-        let rows: Vec<(u64, Vec<u64>, Vec<Vec<String>>)> = self.client.rows(statement).await?;
+        let rows: Vec<(u64, Vec<u64>, Vec<Vec<String>>)> =
+            self.client.at(place.endpoint).rows(statement).await?;
         let (spans, counts, first) = only(rows)?;
         if counts.len() != predicates.len() || first.len() != predicates.len() {
             return Err(missing());
@@ -191,7 +195,7 @@ impl TraceStore {
             .collect();
         place.end(&format!("SELECT [{}] FROM ({inner}", nearest.join(", ")), &mut statement);
         statement.push(")");
-        let rows: Vec<(Vec<(String, f64)>,)> = self.client.rows(statement).await?;
+        let rows: Vec<(Vec<(String, f64)>,)> = self.client.at(place.endpoint).rows(statement).await?;
         let (nearest,) = only(rows)?;
         if nearest.len() != predicates.len() {
             return Err(missing());

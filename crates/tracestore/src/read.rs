@@ -183,4 +183,6 @@ impl SpanStream {
 }
 
 #[cfg(test)]
+mod one_endpoint;
+#[cfg(test)]
 mod tests;

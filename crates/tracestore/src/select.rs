@@ -67,6 +67,9 @@ pub struct Selection {
     positions: Vec<Position>,
     /// Whether there are traces after the last one.
     more: bool,
+    /// Where they were chosen. Another endpoint may hold other spans of them, or other traces under their ids: only this one is
+    /// asked about them.
+    pub(crate) endpoint: Option<usize>,
 }
 
 /// A chosen trace.
@@ -225,7 +228,13 @@ impl TraceStore {
         // Before the scope is looked at, so that a table that is gone is the same error for everyone.
         let table = Arc::new(BoundTable::new(request.binding, tables.columns.to_vec())?);
         if request.scope.opens_nothing() {
-            return Ok(Selection { traces: Vec::new(), table, positions: Vec::new(), more: false });
+            return Ok(Selection {
+                traces: Vec::new(),
+                table,
+                positions: Vec::new(),
+                more: false,
+                endpoint: None,
+            });
         }
         let mut search = self.prepare(request, &table, tables.index, Tuning::default())?;
         search.progress = progress;
@@ -237,7 +246,7 @@ impl TraceStore {
             (SelectedTrace { id, spans: found.spans }, found.position)
         });
         let (traces, positions) = chosen.unzip();
-        Ok(Selection { traces, table, positions, more })
+        Ok(Selection { traces, table, positions, more, endpoint: self.client.place() })
     }
 
     /// The quoted name of the bound trace index. When it was dropped, or is something else now, nothing may depend on it.
@@ -334,7 +343,24 @@ impl TraceStore {
         if trace_id.bytes().all(|byte| byte == b'0') {
             return Ok(None);
         }
-        let table = Arc::new(self.bound_table(binding).await?);
+        for _ in 0..SEARCHES_MAX {
+            let table = Arc::new(self.bound_table(binding).await?);
+            let moves = self.client.moves().max(1);
+            let found = self.find_in(table, scope, trace_id).await;
+            // What one endpoint says of the columns is not what another reads.
+            if self.client.moves() <= moves {
+                return found;
+            }
+        }
+        Err(StoreError::Short("the endpoint changed with every search".to_owned()))
+    }
+
+    async fn find_in(
+        &self,
+        table: Arc<BoundTable>,
+        scope: &AccessScope,
+        trace_id: &str,
+    ) -> Result<Option<Selection>, StoreError> {
         let mut statement = table.statement();
         let demands = Demands::new(scope, &[], &table)?;
         let opened = demands.shown(&demands.all(), &table, &mut statement)?;
@@ -348,7 +374,8 @@ impl TraceStore {
         match rows.as_slice() {
             [(spans, 1)] if *spans > 0 => {
                 let trace = SelectedTrace { id: trace_id.to_owned(), spans: *spans };
-                Ok(Some(Selection { traces: vec![trace], table, positions: Vec::new(), more: false }))
+                let (traces, positions, endpoint) = (vec![trace], Vec::new(), self.client.place());
+                Ok(Some(Selection { traces, table, positions, more: false, endpoint }))
             }
             [_] => Ok(None),
             _ => Err(StoreError::Short("a count is missing".to_owned())),

@@ -80,7 +80,7 @@ impl TraceStore {
             table = table.name,
             column = table.trace_id_column,
         ));
-        let rows: Vec<Row> = self.client.rows(statement).await?;
+        let rows: Vec<Row> = self.client.at(selection.endpoint).rows(statement).await?;
         let mut by_id: HashMap<String, Row> = rows.into_iter().map(|row| (row.0.clone(), row)).collect();
         selection
             .traces

@@ -73,10 +73,11 @@ impl TraceStore {
         if request.selection.is_empty() {
             return Ok(FieldValues::default());
         }
-        let counts = self.client.rows(self.counts_statement(request)).await?;
+        let client = self.client.at(request.selection.endpoint);
+        let counts = client.rows(self.counts_statement(request)).await?;
         let traces = affordable(&request.selection.traces, &counts.into_iter().collect());
         let statement = self.values_statement(request, traces)?;
-        let rows: Vec<Row> = self.client.rows(statement).await?;
+        let rows: Vec<Row> = client.rows(statement).await?;
         let (distinct, unlisted) = rows.first().map_or((0, 0), |row| (row.4, row.5));
         let values = rows
             .into_iter()

@@ -132,24 +132,24 @@ async fn serve(mut stream: TcpStream, answers: Arc<Mutex<Answers>>) {
 
 fn answer(head: &str, body: &str, answers: &mut Answers) -> (String, bool) {
     answers.asked.push(body.to_owned());
-    let lines = |lines: Vec<String>| lines.into_iter().map(|line| line + "\n").collect::<String>();
+    let document = |rows: Vec<String>| format!("{{\"data\":[{}],\"rows\":{}}}\n", rows.join(","), rows.len());
     if body.contains("system.columns") {
         let known = body.contains("otel_traces");
         let columns = answers.columns.iter().filter(|_| known);
         let row =
             |(name, kind): &(String, String)| format!("[\"otel_traces\",{name:?},{kind:?},\"\",\"\",1]");
-        (lines(columns.map(row).collect()), false)
+        (document(columns.map(row).collect()), false)
     } else if body.contains("system.tables") {
         // No distributed ones.
-        (String::new(), false)
+        (document(Vec::new()), false)
     } else if head.contains("default_format=JSONEachRow") {
         (answers.spans.clone(), answers.cut)
     } else if body.contains("SELECT count(), countIf(") {
-        (format!("[{},{}]\n", answers.found.0, answers.found.1), false)
+        (document(vec![format!("[{},{}]", answers.found.0, answers.found.1)]), false)
     } else if body.contains("SELECT 1") {
-        ("[1]\n".to_owned(), false)
+        (document(vec!["[1]".to_owned()]), false)
     } else {
-        (lines(search(body, &answers.selected)), false)
+        (document(search(body, &answers.selected)), false)
     }
 }
 

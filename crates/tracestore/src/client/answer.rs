@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use futures::task::{ArcWake, AtomicWaker, waker_ref};
 use futures::{Stream, StreamExt, stream};
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use super::Client;
@@ -19,10 +20,8 @@ use crate::metrics::Measured;
 
 /// Most of an error's text that is kept.
 const MAX_ERROR_BYTES: usize = 16 * 1024;
-/// Most of an answer that is collected rather than streamed.
-const MAX_COLLECTED_BYTES: usize = 256 * 1024 * 1024;
-/// How the block begins that ends an answer when its statement fails late.
-const EXCEPTION_MARK: &[u8] = b"__exception__";
+/// Most of an answer that is collected rather than streamed, unless its reader says otherwise.
+pub(super) const MAX_COLLECTED_BYTES: usize = 256 * 1024 * 1024;
 
 /// An answer whose first bytes are here.
 pub(super) struct Arrived {
@@ -67,8 +66,8 @@ impl Arrived {
         }
     }
 
-    /// All rows, each a JSON array.
-    pub(super) async fn rows<T: DeserializeOwned>(mut self) -> Result<Vec<T>, StoreError> {
+    /// All rows of an answer that was asked for as [`COLLECTED`](super::COLLECTED), of so many bytes at most.
+    pub(super) async fn rows<T: DeserializeOwned>(mut self, most: usize) -> Result<Vec<T>, StoreError> {
         let mut body = Vec::new();
         let cut = loop {
             match self.next().await {
@@ -76,31 +75,65 @@ impl Arrived {
                 Ok(None) => break None,
                 Err(cut) => break Some(cut),
             }
-            if body.len() > MAX_COLLECTED_BYTES {
-                return Err(StoreError::Internal("an answer is too large to be collected".to_owned()));
+            if body.len() > most {
+                return Err(StoreError::TooLarge(format!("the answer has more than {most} bytes")));
             }
         };
-        if let Some(cut) = cut {
-            return Err(late_exception(&body).unwrap_or(cut));
+        match (collected(&body), cut) {
+            (Ok(_) | Err(StoreError::Short(_)), Some(cut)) => Err(cut),
+            (rows, _) => rows,
         }
-        body.split(|byte| *byte == b'\n')
-            .filter(|line| !line.is_empty())
-            .map(|line| {
-                serde_json::from_slice(line).map_err(|error| {
-                    let shown = quotable(line, b'[');
-                    StoreError::Store { code: None, message: format!("unexpected row ({error}): {shown}") }
-                })
-            })
-            .collect()
     }
 }
 
-/// What made a statement fail after its answer had begun.
-fn late_exception(body: &[u8]) -> Option<StoreError> {
-    let at = memchr::memmem::rfind(body, b"Code: ")?;
-    memchr::memmem::find(body.get(..at)?, EXCEPTION_MARK)?;
+/// A whole answer. The number of rows stands behind them: a proxy that tells the end of an answer by closing its connection
+/// cannot make a shorter answer of it, whatever broke before it.
+#[derive(Deserialize)]
+struct Collected<T> {
+    data: Vec<T>,
+    rows: u64,
+}
+
+fn collected<T: DeserializeOwned>(body: &[u8]) -> Result<Vec<T>, StoreError> {
+    let short = |cause: &str| StoreError::Short(format!("the answer ended before its end: {cause}"));
+    match serde_json::from_slice::<Collected<T>>(body) {
+        Ok(Collected { data, rows }) if data.len() as u64 == rows => Ok(data),
+        Ok(Collected { data, rows }) => Err(short(&format!("{} rows of {rows}", data.len()))),
+        Err(error) if error.is_data() => Err(unexpected(&error)),
+        Err(error) => {
+            let rest = offset(body, error.line(), error.column());
+            // Half a number is at the end, too, and is no number.
+            if error.is_eof() || rest + 1 >= body.len() {
+                return Err(short("it is cut off"));
+            }
+            // Up to here it is JSON, in which span data cannot begin anything of its own.
+            let rest = body.get(rest..).unwrap_or_default();
+            Err(late_exception(rest).unwrap_or_else(|| unexpected(&error)))
+        }
+    }
+}
+
+/// Not the error's own words: they quote values.
+fn unexpected(error: &serde_json::Error) -> StoreError {
+    let message = format!("an unexpected answer, at line {}, column {}", error.line(), error.column());
+    StoreError::Store { code: None, message }
+}
+
+/// Where a line and a column are, both from one on.
+fn offset(body: &[u8], line: usize, column: usize) -> usize {
+    let begin = match line.checked_sub(2) {
+        None => 0,
+        Some(before) => memchr::memchr_iter(b'\n', body).nth(before).map_or(body.len(), |end| end + 1),
+    };
+    begin + column.saturating_sub(1)
+}
+
+/// What made a statement fail after its answer had begun, told behind the rows: in a block of its own, or, by servers before
+/// that was made, as it is.
+fn late_exception(rest: &[u8]) -> Option<StoreError> {
+    let at = memchr::memmem::find(rest, b"Code: ")?;
     let message: String =
-        String::from_utf8_lossy(body.get(at..)?).lines().next().unwrap_or_default().to_owned();
+        String::from_utf8_lossy(rest.get(at..)?).lines().next().unwrap_or_default().to_owned();
     let code = message.strip_prefix("Code: ")?.split('.').next()?.parse().ok()?;
     Some(StoreError::from_exception(Some(code), message))
 }
@@ -265,24 +298,56 @@ fn overdue() -> StoreError {
     StoreError::Timeout("the answer was not taken in time (`answer_timeout`)".to_owned())
 }
 
-/// What a line that should not be there says, for the log; nothing when it begins like the rows that were asked for,
-/// since those hold span data.
-pub(crate) fn quotable(line: &[u8], row_begin: u8) -> String {
-    if line.first() == Some(&row_begin) {
-        return "(not shown, it may hold span data)".to_owned();
-    }
-    String::from_utf8_lossy(line).chars().take(300).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    /// As the store writes it.
+    const WHOLE: &str = "{\n\t\"meta\":\n\t[\n\t\t{\n\t\t\t\"name\": \"n\",\n\t\t\t\"type\": \"UInt8\"\n\t\t}\n\t],\n\n\t\"data\":\n\t[\n\
+        \t\t[1, \"Code: 159. DB::Exception: }\\n\"],\n\t\t[2, \"\"]\n\t],\n\n\t\"rows\": 2,\n\n\t\"statistics\":\n\t{\n\t\t\"elapsed\": 0.1\n\t}\n}\n";
+
+    fn rows(body: &str) -> Result<Vec<(u8, String)>, StoreError> {
+        collected(body.as_bytes())
+    }
+
     #[test]
-    fn a_late_exception_says_what_it_is() {
-        let block = "[1]\n[2]\n\r\n__exception__\r\nabc\r\nCode: 159. DB::Exception: Timeout exceeded\n42 abc\r\n__exception__\r\n";
-        assert!(matches!(late_exception(block.as_bytes()), Some(StoreError::Timeout(_))));
-        // A value is no exception.
-        assert_eq!(late_exception(b"[\"Code: 159. x\"]\n"), None);
+    fn a_shorter_answer_is_none_wherever_it_ends() {
+        assert_eq!(rows(WHOLE).unwrap().len(), 2);
+        for end in 0..WHOLE.trim_end().len() {
+            let rows = rows(&WHOLE[..end]);
+            assert!(matches!(rows, Err(StoreError::Short(_))), "{end}: {rows:?}");
+        }
+        let fewer = WHOLE.replace(",\n\t\t[2, \"\"]", "");
+        assert!(matches!(rows(&fewer), Err(StoreError::Short(_))), "{fewer}");
+    }
+
+    #[test]
+    fn an_exception_behind_rows_says_what_it_is() {
+        let tagged = "\r\n__exception__\r\nabc\r\nCode: 159. DB::Exception: Timeout exceeded\n42 abc\r\n__exception__\r\n";
+        let untagged = "Code: 159. DB::Exception: Timeout exceeded: elapsed 1.0 seconds (TIMEOUT_EXCEEDED) (version 24.3)\n";
+        let behind = [
+            WHOLE.find("\"data\"").unwrap(),
+            WHOLE.find(",\n\t\t[2").unwrap(),
+            WHOLE.find("\"rows\"").unwrap(),
+            WHOLE.len(),
+        ];
+        for at in behind {
+            for block in [tagged, untagged] {
+                let body = format!("{}{block}", &WHOLE[..at]);
+                assert!(matches!(rows(&body), Err(StoreError::Timeout(_))), "{body}: {:?}", rows(&body));
+            }
+        }
+        // Inside of a string it is an error as well, of whatever kind.
+        let inside = format!("{}{untagged}", &WHOLE[..WHOLE.find("DB::Exception").unwrap()]);
+        rows(&inside).unwrap_err();
+    }
+
+    #[test]
+    fn an_answer_of_another_kind_does_not_show_what_it_holds() {
+        let error = rows(&WHOLE.replace("[2, \"\"]", "[\"a secret\", \"\"]")).unwrap_err();
+        assert!(
+            matches!(&error, StoreError::Store { message, .. } if !message.contains("secret")),
+            "{error}"
+        );
     }
 }

@@ -200,7 +200,7 @@ async fn what_was_passed_on_is_not_begun_again() {
     let world = world();
     let wide = Statement::new("SELECT number, repeat('x', 1000) FROM numbers(20000)");
     world.first.set(Fault::CutAfter(3_000_000));
-    let mut stream = Box::pin(world.store.client.send(wide.clone(), ROWS).await.unwrap().into_stream());
+    let mut stream = Box::pin(world.store.client.send(wide.clone(), COLLECTED).await.unwrap().into_stream());
     let mut bytes = 0;
     let failed = loop {
         match stream.next().await.unwrap() {
@@ -223,7 +223,7 @@ async fn the_reader_s_time_is_not_the_store_s() {
     let world = world();
     let client = world.direct.client.within(Bounds { seconds: 2, rows: 0 });
     let wide = Statement::new("SELECT number, repeat('x', 1000) FROM numbers(60000)");
-    let mut stream = Box::pin(client.send(wide, ROWS).await.unwrap().into_stream());
+    let mut stream = Box::pin(client.send(wide, COLLECTED).await.unwrap().into_stream());
     let mut bytes = stream.next().await.unwrap().unwrap().len();
     // The store is held up for longer than its time limit.
     tokio::time::sleep(Duration::from_secs(4)).await;
@@ -234,7 +234,7 @@ async fn the_reader_s_time_is_not_the_store_s() {
     // Its own work is bounded, also after the first byte.
     execute(&world.local, SLOW.to_owned()).await;
     let slow = "SELECT number, slept, text FROM default.slow";
-    let mut stream = Box::pin(client.send(Statement::new(slow), ROWS).await.unwrap().into_stream());
+    let mut stream = Box::pin(client.send(Statement::new(slow), COLLECTED).await.unwrap().into_stream());
     let begun = Instant::now();
     let failed = loop {
         if let Err(error) = stream.next().await.unwrap() {
@@ -255,7 +255,7 @@ async fn a_reader_who_never_finishes_is_let_go() {
     let entropy = world.direct.client.shared.entropy.clone();
     let store = TraceStore::new(config, entropy).unwrap();
     let wide = Statement::new("SELECT number, repeat('x', 1000) FROM numbers(100000)");
-    let mut stream = Box::pin(store.client.send(wide, ROWS).await.unwrap().into_stream());
+    let mut stream = Box::pin(store.client.send(wide, COLLECTED).await.unwrap().into_stream());
     stream.next().await.unwrap().unwrap();
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert_eq!(world.running().await, 1);

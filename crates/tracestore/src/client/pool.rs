@@ -46,6 +46,9 @@ enum State {
     Aside { next_try: Instant },
 }
 
+/// Where a session is before its first answer.
+const NOWHERE: usize = usize::MAX;
+
 /// The endpoint to which the statements of one request go, once one of them was answered.
 #[derive(Debug, Clone)]
 pub(super) struct Session(Arc<Stay>);
@@ -59,7 +62,7 @@ struct Stay {
 
 impl Default for Session {
     fn default() -> Self {
-        Self(Arc::new(Stay { at: AtomicUsize::new(usize::MAX), moves: AtomicUsize::new(0) }))
+        Self(Arc::new(Stay { at: AtomicUsize::new(NOWHERE), moves: AtomicUsize::new(0) }))
     }
 }
 
@@ -74,8 +77,9 @@ impl Session {
         self.0.moves.load(Ordering::Acquire)
     }
 
-    fn place(&self) -> usize {
-        self.0.at.load(Ordering::Acquire)
+    /// Nowhere yet until a statement was answered.
+    pub(super) fn place(&self) -> Option<usize> {
+        Some(self.0.at.load(Ordering::Acquire)).filter(|at| *at != NOWHERE)
     }
 }
 
@@ -142,10 +146,17 @@ impl Pool {
     }
 
     /// The endpoint to ask next, given which were asked before for the same statement. One that works is asked a second
-    /// time only when no other is left: its connection broke, perhaps because it had been idle for too long.
-    pub(super) fn choose(&self, session: Option<&Session>, asked: &[usize]) -> Option<usize> {
+    /// time only when no other is left: its connection broke, perhaps because it had been idle for too long. With `only`, it is
+    /// that one or none.
+    pub(super) fn choose(
+        &self,
+        session: Option<&Session>,
+        only: Option<usize>,
+        asked: &[usize],
+    ) -> Option<usize> {
         let times = |at: usize| asked.iter().filter(|before| **before == at).count();
-        let places = || session.map(Session::place).into_iter().chain(0..self.endpoints.len());
+        let all = 0..if only.is_some() { 0 } else { self.endpoints.len() };
+        let places = || only.or_else(|| session.and_then(Session::place)).into_iter().chain(all.clone());
         let working = |at: &usize| self.get(*at).is_some_and(Endpoint::works);
         (0..2).find_map(|most| places().filter(working).find(|at| times(*at) == most))
     }
@@ -218,24 +229,29 @@ mod tests {
     fn the_first_that_works_is_asked_and_a_session_stays() {
         let (pool, kept) = (pool(), Session::default());
         let session = Some(&kept);
-        assert_eq!(pool.choose(session, &[]), Some(0));
-        assert_eq!(pool.choose(session, &[0]), Some(1));
+        assert_eq!(pool.choose(session, None, &[]), Some(0));
+        assert_eq!(pool.choose(session, None, &[0]), Some(1));
         // Twice only when no other is left, and not a third time.
-        assert_eq!(pool.choose(session, &[0, 1, 2]), Some(0));
-        assert_eq!(pool.choose(session, &[0, 1, 2, 0, 1, 2]), None);
+        assert_eq!(pool.choose(session, None, &[0, 1, 2]), Some(0));
+        assert_eq!(pool.choose(session, None, &[0, 1, 2, 0, 1, 2]), None);
+        // What was chosen at the second is asked of the second.
+        assert_eq!(pool.choose(session, Some(1), &[]), Some(1));
+        assert_eq!(pool.choose(session, Some(1), &[1]), Some(1));
+        assert_eq!(pool.choose(session, Some(1), &[1, 1]), None);
         assert!(pool.get(0).unwrap().put_aside());
+        assert_eq!(pool.choose(session, Some(0), &[]), None);
         assert!(!pool.get(0).unwrap().put_aside());
-        assert_eq!(pool.choose(session, &[]), Some(1));
+        assert_eq!(pool.choose(session, None, &[]), Some(1));
         kept.stay(1);
         pool.came_back(pool.get(0).unwrap());
-        assert_eq!(pool.choose(session, &[]), Some(1));
-        assert_eq!(pool.choose(None, &[]), Some(0));
+        assert_eq!(pool.choose(session, None, &[]), Some(1));
+        assert_eq!(pool.choose(None, None, &[]), Some(0));
         assert!(pool.get(1).unwrap().put_aside());
-        assert_eq!(pool.choose(session, &[]), Some(0));
+        assert_eq!(pool.choose(session, None, &[]), Some(0));
         for at in [0, 2] {
             pool.get(at).unwrap().put_aside();
         }
-        assert_eq!(pool.choose(session, &[]), None);
+        assert_eq!(pool.choose(session, None, &[]), None);
         for at in 0..3 {
             pool.get(at).unwrap().try_after(Duration::from_millis(4_500 + at as u64 * 1_000));
         }

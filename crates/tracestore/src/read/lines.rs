@@ -7,7 +7,6 @@ use tracewarden_model::Binding;
 
 use super::SpanChunk;
 use crate::StoreError;
-use crate::client::quotable;
 use crate::select::SelectedTrace;
 
 /// Longest span accepted, in bytes of JSON. Larger than anything that a collector lets through.
@@ -130,6 +129,15 @@ fn quoted_string(text: &[u8]) -> Option<&[u8]> {
 
 fn unexpected(line: &[u8]) -> StoreError {
     StoreError::Store { code: None, message: format!("not a span: {}", quotable(line, b'{')) }
+}
+
+/// What a line that should not be there says, for the log; nothing when it begins like the rows that were asked for,
+/// since those hold span data.
+fn quotable(line: &[u8], row_begin: u8) -> String {
+    if line.first() == Some(&row_begin) {
+        return "(not shown, it may hold span data)".to_owned();
+    }
+    String::from_utf8_lossy(line).chars().take(300).collect()
 }
 
 #[cfg(test)]

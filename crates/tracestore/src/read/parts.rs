@@ -86,7 +86,7 @@ impl Parts {
     ) -> Self {
         let usual = store.memory.spans_of_a_trace(subject(&selection.table.name)).unwrap_or(0);
         let mut parts = Self {
-            client: store.client.clone(),
+            client: store.client.at(selection.endpoint),
             binding: binding.clone(),
             selection: selection.clone(),
             projection,

@@ -1,10 +1,9 @@
 //! Given spans of one chosen trace.
 
-use bytes::Bytes;
-use futures::StreamExt as _;
+use serde_json::Value;
+use serde_json::value::RawValue;
 use tracewarden_model::Binding;
 
-use super::lines::LineChecker;
 use super::projection;
 use crate::select::{SelectedTrace, Selection};
 use crate::sql::{Statement, quote};
@@ -13,6 +12,8 @@ use crate::{StoreError, TraceStore};
 
 /// Most that is collected, in bytes of JSON: all of it is held at once.
 const MAX_BYTES: usize = 64 * 1024 * 1024;
+/// What an answer may have beside its spans: names and types of columns, and tabs.
+const MARGIN: usize = 1024 * 1024;
 /// Most spans of one id. Exporters repeat a batch now and then; and who sends one id a thousand times must not fill the
 /// answer with it, so that the other spans are missing from it.
 const MAX_OF_AN_ID: usize = 4;
@@ -49,29 +50,38 @@ impl TraceStore {
             return Ok(Vec::new());
         };
         let statement = spans_statement(&selection.table, &projection, trace, span_ids);
-        let answer = self.client.send(statement, "JSONEachRow").await?;
-        // How many of the trace's spans these are, nobody has counted.
-        let mut checker = LineChecker::new(binding, &[SelectedTrace { id: trace.id.clone(), spans: 0 }]);
-        let mut body = std::pin::pin!(answer.into_stream());
-        let (mut lines, mut bytes) = (Vec::new(), 0_usize);
-        while let Some(part) = body.next().await {
-            let part: Bytes = part?;
-            bytes = bytes.saturating_add(part.len());
+        // Collected, since nobody has counted how many of the trace's spans these are: the answer itself has to say it.
+        let rows: Vec<Vec<Box<RawValue>>> = self
+            .client
+            .at(selection.endpoint)
+            .rows_within(statement, most.saturating_mul(2).saturating_add(MARGIN))
+            .await?;
+        let names: Vec<String> =
+            projection.iter().map(|name| Value::from(name.as_str()).to_string()).collect();
+        let (mut lines, mut bytes) = (Vec::with_capacity(rows.len()), 0_usize);
+        for row in rows {
+            let line = line(&names, &row, &trace.id)?;
+            bytes = bytes.saturating_add(line.len() + 1);
             if bytes > most {
                 return Err(StoreError::TooLarge(format!("the spans are larger than {most} bytes")));
             }
-            let Some(chunk) = checker.take(part)? else { continue };
-            for line in chunk.lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
-                let line = std::str::from_utf8(line).map_err(|_| StoreError::Store {
-                    code: None,
-                    message: "a span is not UTF-8".to_owned(),
-                })?;
-                lines.push(line.to_owned());
-            }
+            lines.push(line);
         }
-        checker.finish()?;
         Ok(lines)
     }
+}
+
+/// A span as the object that [`TraceStore::read`] delivers, of its values in the order of the projection.
+fn line(names: &[String], row: &[Box<RawValue>], trace: &str) -> Result<String, StoreError> {
+    let of_another =
+        || StoreError::Store { code: None, message: "a span of another trace arrived".to_owned() };
+    let id = row.first().ok_or_else(of_another)?;
+    if row.len() != names.len() || serde_json::from_str::<String>(id.get()).ok().as_deref() != Some(trace) {
+        return Err(of_another());
+    }
+    let members: Vec<String> =
+        names.iter().zip(row).map(|(name, value)| format!("{name}:{}", value.get())).collect();
+    Ok(format!("{{{}}}", members.join(",")))
 }
 
 fn spans_statement(

@@ -11,6 +11,12 @@ const TRACES: usize = 40;
 /// Forty traces whose spans lie among each other, of 1 to 7 spans.
 async fn selected(local: &LocalStore) -> (TraceStore, Binding, Selection) {
     let (store, binding) = (connect(local), binding("default", "mixed"));
+    fill(local).await;
+    let selection = select(&store, &binding).await;
+    (store, binding, selection)
+}
+
+pub(super) async fn fill(local: &LocalStore) {
     execute(
         local,
         "CREATE TABLE default.mixed (Timestamp DateTime64(9), TraceId String, SpanId String, ParentSpanId String) \
@@ -26,9 +32,12 @@ async fn selected(local: &LocalStore) -> (TraceStore, Binding, Selection) {
         ),
     )
     .await;
+}
+
+pub(super) async fn select(store: &TraceStore, binding: &Binding) -> Selection {
     let at = |seconds: i64| Timestamp::from_nanos(seconds * 1_000_000_000);
     let request = SelectRequest {
-        binding: &binding,
+        binding,
         scope: &everything(),
         filter: &Filter::default(),
         window: Window::new(at(1_789_999_000), at(1_790_001_000)).unwrap(),
@@ -38,10 +47,10 @@ async fn selected(local: &LocalStore) -> (TraceStore, Binding, Selection) {
     };
     let selection = store.select(request).await.unwrap();
     assert_eq!(selection.len(), TRACES);
-    (store, binding, selection)
+    selection
 }
 
-async fn text(spans: &mut SpanStream) -> Result<String, StoreError> {
+pub(super) async fn text(spans: &mut SpanStream) -> Result<String, StoreError> {
     let mut text = String::new();
     while let Some(chunk) = spans.next().await {
         text.push_str(std::str::from_utf8(&chunk?.lines).unwrap());
