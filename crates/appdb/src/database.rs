@@ -265,7 +265,7 @@ impl WriteTx {
             ));
         }
         let result = match backend {
-            Backend::Sqlite => inner.commit().await.map_err(DbError::from),
+            Backend::Sqlite => inner.commit().await.map_err(DbError::from_commit_to_file),
             Backend::Postgres => match timeout(postgres::ANSWER_LIMIT, inner.commit()).await {
                 Ok(done) => done.map_err(DbError::from_commit),
                 Err(_) => Err(DbError::OutcomeUnknown("the database does not answer".to_owned())),

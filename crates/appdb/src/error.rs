@@ -8,7 +8,7 @@ pub enum DbError {
     /// The database cannot be reached, is locked for too long, or fails at a statement.
     #[error("own database unavailable: {0}")]
     Unavailable(String),
-    /// The connection was lost during a commit: the change holds in full or not at all, and nobody knows which.
+    /// The connection, or the disk, failed during a commit: the change holds in full or not at all, and nobody knows which.
     #[error("own database unavailable during a commit, so that it is unknown whether the change holds: {0}")]
     OutcomeUnknown(String),
     /// A unique name or version exists already.
@@ -67,6 +67,19 @@ impl DbError {
         match code.as_deref().and_then(|code| code.get(..2)) {
             Some("23" | "40") => Self::from(error),
             _ => Self::OutcomeUnknown(message(&error)),
+        }
+    }
+
+    /// What a failed `COMMIT` means on SQLite. When the change is in the file and only its sync, or something after it, failed,
+    /// it is gone for this process and there for the next one that opens the file after a crash.
+    pub(crate) fn from_commit_to_file(error: sqlx::Error) -> Self {
+        /// `SQLITE_IOERR` and `SQLITE_FULL`, of which the codes are subdivided above their lowest byte.
+        const IO_ERROR: u32 = 10;
+        const FULL: u32 = 13;
+        let code = error.as_database_error().and_then(|inner| inner.code());
+        match code.and_then(|code| code.parse::<u32>().ok()).map(|code| code & 0xff) {
+            Some(IO_ERROR | FULL) => Self::OutcomeUnknown(message(&error)),
+            _ => Self::from(error),
         }
     }
 }

@@ -10,3 +10,4 @@ pub mod policies;
 pub mod postgres;
 pub mod python;
 pub mod shop;
+pub mod write_errors;

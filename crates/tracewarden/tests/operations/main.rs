@@ -17,3 +17,4 @@ mod memory;
 mod metrics;
 mod starting;
 mod stopping;
+mod write_errors;

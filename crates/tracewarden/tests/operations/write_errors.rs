@@ -1,0 +1,208 @@
+//! The disk under the SQLite database fails at the n-th write or sync, for every n: what was acknowledged is there, what was
+//! refused is not, and the service goes on when the disk does.
+
+use std::collections::BTreeSet;
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tracewarden_testkit::write_errors::{Kind, TOLD, WriteErrors};
+
+use crate::support::{Answer, Client, program};
+
+/// Of so many writes, or syncs, one fails in a run of its own, unless the environment says otherwise.
+const STEPS: [(Kind, u64); 2] = [(Kind::Write, 71), (Kind::Sync, 2)];
+/// More than the script needs.
+const MOST: u64 = 2_000;
+
+/// A started program, or one whose start failed.
+struct Run {
+    child: Child,
+    client: Option<Client>,
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn start(directory: &Path, environment: &[(&'static str, String)]) -> Run {
+    let log = std::fs::OpenOptions::new().create(true).append(true).open(directory.join("log")).unwrap();
+    let mut command = program();
+    command.arg("serve").current_dir(directory).envs(environment.iter().cloned());
+    command.env("TRACEWARDEN_LISTEN", "127.0.0.1:0").env("TRACEWARDEN_CLICKHOUSE_URL", "http://127.0.0.1:9");
+    command.env("TRACEWARDEN_INITIAL_PASSWORD_FILE", directory.join("password"));
+    let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
+    let base = lines.find_map(|line| line.strip_prefix("listening ").map(str::to_owned));
+    Run { child, client: base.map(|base| Client::new(&base)) }
+}
+
+fn log(directory: &Path) -> String {
+    std::fs::read_to_string(directory.join("log")).unwrap()
+}
+
+/// What a change was answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Told {
+    Done,
+    NotDone,
+    Unknown,
+}
+
+fn told(answer: &Answer) -> Told {
+    match answer.status {
+        200..=299 => Told::Done,
+        503 if answer.body["detail"].as_str().unwrap().contains("it is not known") => Told::Unknown,
+        503 => Told::NotDone,
+        _ => panic!("{answer:?}"),
+    }
+}
+
+const OWN_PASSWORD: &str = "a longer passphrase of the tests";
+
+/// Logs the administrator in, who has the generated password or has replaced it.
+async fn sign_in(client: &Client, directory: &Path) -> Option<Client> {
+    let generated = std::fs::read_to_string(directory.join("password")).unwrap_or_default();
+    for password in [OWN_PASSWORD, generated.trim()].into_iter().filter(|password| !password.is_empty()) {
+        let answer = client.post("/login", json!({"username": "admin", "password": password})).await;
+        match answer.status {
+            200 => {
+                let cookie =
+                    answer.headers["set-cookie"].to_str().unwrap().split(';').next().unwrap().to_owned();
+                return Some(client.with("cookie", &cookie));
+            }
+            401 => {}
+            503 => return None,
+            _ => panic!("{answer:?}"),
+        }
+    }
+    panic!("nobody can log in: {}", log(directory));
+}
+
+/// Each makes something of its own, named like its audit record's target.
+async fn changes(admin: &Client) -> Vec<(&'static str, Told)> {
+    let policy = json!({"policies": [{"title": "t", "expression": "true"}]});
+    let mut done = Vec::new();
+    for role in ["one", "two"] {
+        done.push((role, told(&admin.put(&format!("/roles/{role}"), policy.clone()).await)));
+    }
+    done.push(("ada", told(&admin.post("/users", json!({"username": "ada", "roles": ["admin"]})).await)));
+    for role in ["three", "four"] {
+        done.push((role, told(&admin.put(&format!("/roles/{role}"), policy.clone()).await)));
+    }
+    done
+}
+
+/// Names of everything that there is, and of everything of which a record says that it was made.
+async fn made(admin: &Client) -> (BTreeSet<String>, BTreeSet<String>) {
+    let names = |body: &Value, list: &str, member: &str| -> Vec<String> {
+        let items = body[list].as_array().unwrap().iter();
+        items.map(|item| item[member].as_str().unwrap().to_owned()).collect()
+    };
+    let roles = admin.get("/roles").await.expect(200).body;
+    let users = admin.get("/users").await.expect(200).body;
+    let there = [names(&roles, "roles", "name"), names(&users, "users", "username")].concat();
+    let records = admin.get("/audit?limit=100").await.expect(200).body;
+    let recorded = records["records"].as_array().unwrap().iter().filter(|record| {
+        let action = record["action"].as_str().unwrap();
+        record["outcome"] == "success" && (action.starts_with("role.") || action == "user.create")
+    });
+    let recorded = recorded.filter_map(|record| record["target"].as_str().map(str::to_owned));
+    let built_in = ["admin".to_owned()];
+    (
+        there.into_iter().filter(|name| !built_in.contains(name)).collect(),
+        recorded.filter(|name| !built_in.contains(name)).collect(),
+    )
+}
+
+/// One run whose disk fails; whether it was disturbed.
+async fn run(errors: &WriteErrors, kind: Kind, number: u64, once: bool) -> bool {
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path();
+    let disturbed = start(directory, &errors.environment(kind, number, once));
+    let mut changed = Vec::new();
+    if let Some(client) = &disturbed.client {
+        if let Some(admin) = sign_in(client, directory).await {
+            let generated = std::fs::read_to_string(directory.join("password")).unwrap();
+            let own = json!({"current_password": generated.trim(), "new_password": OWN_PASSWORD});
+            let replaced = admin.post("/me/password", own).await;
+            if replaced.status == 204 || replaced.status == 200 {
+                changed = changes(&admin).await;
+            } else {
+                told(&replaced);
+            }
+        }
+        let begun = Instant::now();
+        let recovered = || async {
+            let admin = sign_in(client, directory).await?;
+            let answer = admin.get("/me").await;
+            (answer.status == 200).then_some(())
+        };
+        while once && recovered().await.is_none() {
+            assert!(begun.elapsed() < Duration::from_secs(5), "it does not go on: {}", log(directory));
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+    drop(disturbed);
+    let was_disturbed = log(directory).contains(TOLD);
+
+    let healthy = start(directory, &[]);
+    let context = format!("{kind:?} {number}, once: {once}: {changed:?}\n{}", log(directory));
+    let client = healthy.client.as_ref().unwrap_or_else(|| panic!("it does not start again: {context}"));
+    let admin = sign_in(client, directory).await.unwrap_or_else(|| panic!("{context}"));
+    if admin.get("/roles").await.status == 403 {
+        let generated = std::fs::read_to_string(directory.join("password")).unwrap();
+        let own = json!({"current_password": generated.trim(), "new_password": OWN_PASSWORD});
+        admin.post("/me/password", own).await;
+    }
+    let (there, recorded) = made(&admin).await;
+    assert_eq!(there, recorded, "{context}");
+    for (name, told) in changed {
+        match told {
+            Told::Done => assert!(there.contains(name), "{name} is lost: {context}"),
+            Told::NotDone => assert!(!there.contains(name), "{name} was refused and is there: {context}"),
+            Told::Unknown => {}
+        }
+    }
+    let mut verify = program();
+    verify.args(["audit", "verify"]).current_dir(directory);
+    let verified = verify.output().unwrap();
+    assert!(verified.status.success(), "{}{context}", String::from_utf8_lossy(&verified.stdout));
+    was_disturbed
+}
+
+async fn each(kind: Kind) {
+    let usual = STEPS.iter().find(|(of, _)| *of == kind).unwrap().1;
+    let step = std::env::var("TRACEWARDEN_TEST_WRITE_ERROR_STEP").ok().and_then(|text| text.parse().ok());
+    let step: u64 = step.unwrap_or(usual);
+    let directory = tempfile::tempdir().unwrap();
+    let errors = WriteErrors::compile(directory.path()).unwrap();
+    let mut runs = 0;
+    for once in [true, false] {
+        for number in (step.div_ceil(2)..MOST).step_by(step as usize) {
+            let disturbed = run(&errors, kind, number, once).await;
+            runs += 1;
+            if !disturbed {
+                println!("{kind:?}, once: {once}: {} in all", number - 1);
+                break;
+            }
+        }
+    }
+    println!("{runs} runs");
+    assert!(runs > 4, "nothing failed");
+}
+
+#[tokio::test]
+async fn a_write_that_fails_loses_nothing() {
+    each(Kind::Write).await;
+}
+
+#[tokio::test]
+async fn a_sync_that_fails_loses_nothing() {
+    each(Kind::Sync).await;
+}
