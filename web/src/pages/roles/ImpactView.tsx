@@ -3,6 +3,7 @@ import { IconAlertTriangle, IconInfoCircle } from "@tabler/icons-react";
 import type { ReactNode } from "react";
 import type { Api } from "../../api/client";
 import { PageLink } from "../../components/links";
+import { ScrolledTable } from "../../components/ScrolledTable";
 import { Visible } from "../../components/Visible";
 import { formatDuration } from "../../lib/duration";
 import { visible } from "../../lib/visible";
@@ -58,7 +59,7 @@ function TraceLinks({ ids, label }: { ids: readonly string[]; label: string }) {
             params={{ traceId: id }}
             target="_blank"
             title={`${visible(id)}, in a new tab`}
-            aria-label={`Trace ${visible(id)}, in a new tab`}
+            aria-label={`Trace ${visible(id.slice(0, 8))}, in a new tab`}
             inherit
           >
             <Visible text={id.slice(0, 8)} />
@@ -100,53 +101,48 @@ export function UsersView({
       {users.length > 0 && (
         <Paged items={byLoss(users)} size={10} what="users">
           {(shown) => (
-            <Table.ScrollContainer minWidth={420} type="native">
-              <Table verticalSpacing={4} aria-label="Users whose access was compared">
-                <Table.Thead>
-                  <Table.Tr>
-                    <Table.Th scope="col">User</Table.Th>
-                    <Table.Th scope="col">Loses</Table.Th>
-                    <Table.Th scope="col">Gains</Table.Th>
-                    <Table.Th scope="col">Keeps</Table.Th>
+            <ScrolledTable minWidth={420} label="Users whose access was compared">
+              <Table.Thead>
+                <Table.Tr>
+                  <Table.Th scope="col">User</Table.Th>
+                  <Table.Th scope="col">Loses</Table.Th>
+                  <Table.Th scope="col">Gains</Table.Th>
+                  <Table.Th scope="col">Keeps</Table.Th>
+                </Table.Tr>
+              </Table.Thead>
+              <Table.Tbody>
+                {shown.map((user) => (
+                  <Table.Tr key={user.username}>
+                    <Table.Th scope="row" fw={500}>
+                      <PageLink
+                        to="/users/$username"
+                        params={{ username: user.username }}
+                        target="_blank"
+                        inherit
+                      >
+                        <Visible text={user.username} />
+                      </PageLink>
+                    </Table.Th>
+                    <Table.Td>
+                      <span className={classes.change} data-kind={user.lost > 0 ? "lost" : undefined}>
+                        {tracesText(user.lost, sampled)}
+                      </span>
+                      <TraceLinks ids={user.lost_ids} label={`Traces that ${visible(user.username)} loses`} />
+                    </Table.Td>
+                    <Table.Td>
+                      <span className={classes.change} data-kind={user.gained > 0 ? "gained" : undefined}>
+                        {tracesText(user.gained, sampled)}
+                      </span>
+                      <TraceLinks
+                        ids={user.gained_ids}
+                        label={`Traces that ${visible(user.username)} gains`}
+                      />
+                    </Table.Td>
+                    <Table.Td>{tracesText(user.unchanged, sampled)}</Table.Td>
                   </Table.Tr>
-                </Table.Thead>
-                <Table.Tbody>
-                  {shown.map((user) => (
-                    <Table.Tr key={user.username}>
-                      <Table.Th scope="row" fw={500}>
-                        <PageLink
-                          to="/users/$username"
-                          params={{ username: user.username }}
-                          target="_blank"
-                          inherit
-                        >
-                          <Visible text={user.username} />
-                        </PageLink>
-                      </Table.Th>
-                      <Table.Td>
-                        <span className={classes.change} data-kind={user.lost > 0 ? "lost" : undefined}>
-                          {tracesText(user.lost, sampled)}
-                        </span>
-                        <TraceLinks
-                          ids={user.lost_ids}
-                          label={`Traces that ${visible(user.username)} loses`}
-                        />
-                      </Table.Td>
-                      <Table.Td>
-                        <span className={classes.change} data-kind={user.gained > 0 ? "gained" : undefined}>
-                          {tracesText(user.gained, sampled)}
-                        </span>
-                        <TraceLinks
-                          ids={user.gained_ids}
-                          label={`Traces that ${visible(user.username)} gains`}
-                        />
-                      </Table.Td>
-                      <Table.Td>{tracesText(user.unchanged, sampled)}</Table.Td>
-                    </Table.Tr>
-                  ))}
-                </Table.Tbody>
-              </Table>
-            </Table.ScrollContainer>
+                ))}
+              </Table.Tbody>
+            </ScrolledTable>
           )}
         </Paged>
       )}

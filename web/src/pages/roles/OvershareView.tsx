@@ -1,6 +1,7 @@
 import { Button, Stack, Table, Text } from "@mantine/core";
 import { useState } from "react";
 import type { Api } from "../../api/client";
+import { ScrolledTable } from "../../components/ScrolledTable";
 import { StateBadge } from "../../components/StateBadge";
 import { Visible } from "../../components/Visible";
 import { formatShare } from "../source/numbers";
@@ -50,38 +51,36 @@ export function OvershareView({ answer, cost = true }: { answer: Api["Overshare"
       </Text>
       <Reliance {...answer} />
       {rows.length > 0 && (
-        <Table.ScrollContainer minWidth={380} type="native">
-          <Table verticalSpacing={4} aria-label="Values that become visible">
-            <Table.Thead>
-              <Table.Tr>
-                <Table.Th scope="col">Value</Table.Th>
-                <Table.Th scope="col">In opened traces</Table.Th>
-                <Table.Th scope="col">How it is seen</Table.Th>
+        <ScrolledTable minWidth={380} label="Values that become visible">
+          <Table.Thead>
+            <Table.Tr>
+              <Table.Th scope="col">Value</Table.Th>
+              <Table.Th scope="col">In opened traces</Table.Th>
+              <Table.Th scope="col">How it is seen</Table.Th>
+            </Table.Tr>
+          </Table.Thead>
+          <Table.Tbody>
+            {shown.map((value) => (
+              <Table.Tr key={value.value}>
+                <Table.Th scope="row" fw={500} style={{ overflowWrap: "anywhere" }}>
+                  {value.value === "" ? "(empty)" : <Visible text={value.value} most={160} />}
+                </Table.Th>
+                <Table.Td style={{ whiteSpace: "nowrap" }}>
+                  {tracesText(value.traces, sampled)} ({formatShare(value.traces, traces)})
+                </Table.Td>
+                <Table.Td>
+                  {value.only_shared ? (
+                    <StateBadge color="orange">only by sharing</StateBadge>
+                  ) : (
+                    <StateBadge color="gray">
+                      itself in {tracesText(value.matching_traces, sampled)}
+                    </StateBadge>
+                  )}
+                </Table.Td>
               </Table.Tr>
-            </Table.Thead>
-            <Table.Tbody>
-              {shown.map((value) => (
-                <Table.Tr key={value.value}>
-                  <Table.Th scope="row" fw={500} style={{ overflowWrap: "anywhere" }}>
-                    {value.value === "" ? "(empty)" : <Visible text={value.value} most={160} />}
-                  </Table.Th>
-                  <Table.Td style={{ whiteSpace: "nowrap" }}>
-                    {tracesText(value.traces, sampled)} ({formatShare(value.traces, traces)})
-                  </Table.Td>
-                  <Table.Td>
-                    {value.only_shared ? (
-                      <StateBadge color="orange">only by sharing</StateBadge>
-                    ) : (
-                      <StateBadge color="gray">
-                        itself in {tracesText(value.matching_traces, sampled)}
-                      </StateBadge>
-                    )}
-                  </Table.Td>
-                </Table.Tr>
-              ))}
-            </Table.Tbody>
-          </Table>
-        </Table.ScrollContainer>
+            ))}
+          </Table.Tbody>
+        </ScrolledTable>
       )}
       {rows.length > shown.length && (
         <Button
