@@ -543,31 +543,24 @@ async fn large_files_keep_nobody_else_waiting() {
     let send = || {
         let (admin, text) = (admin.clone(), text.clone());
         tokio::spawn(async move {
-            let begun = std::time::Instant::now();
             let path = "/schema/plan?seconds=0";
             send(&admin, Method::POST, path, "application/yaml", &text).await.problem(400, "invalid_request");
-            begun.elapsed()
         })
     };
+    // Twice as many as would hold up every thread of requests at once.
     let files: Vec<_> = (0..2 * threads).map(|_| send()).collect();
-    let mut longest = std::time::Duration::ZERO;
+    let mut others = 0;
     while !files.iter().all(tokio::task::JoinHandle::is_finished) {
-        let begun = std::time::Instant::now();
         admin.get("/me").await.expect(200);
-        longest = longest.max(begun.elapsed());
+        others += 1;
         tokio::time::sleep(std::time::Duration::from_millis(5)).await;
     }
-    let mut took = Vec::new();
     for file in files {
-        took.push(file.await.unwrap());
+        file.await.unwrap();
     }
-    let last = *took.iter().max().unwrap();
-    println!("files: {took:?}; others: {longest:?}");
-    assert!(
-        last > std::time::Duration::from_millis(500),
-        "the files are too small to tell anything: {took:?}"
-    );
-    assert!(longest < last / 4, "somebody waited {longest:?} while files took {took:?}");
+    // On threads of requests, one or two get in between.
+    println!("{others} others were answered meanwhile");
+    assert!(others > 10, "only {others} others were answered while files were read");
 }
 
 #[tokio::test]
