@@ -35,6 +35,12 @@ pub enum Soak {
         #[arg(long, default_value_t = 70)]
         worlds: u64,
     },
+    /// Fail a write or a sync of the SQLite database, each in a run of its own, and look for what was lost.
+    WriteErrors {
+        /// Every so many of them.
+        #[arg(long, default_value_t = 1)]
+        step: u64,
+    },
     /// Send requests that are generated from the OpenAPI document.
     Conformance {
         /// Requests for each operation and phase.
@@ -92,6 +98,18 @@ impl Soak {
             Self::Worlds { worlds } => {
                 run("worlds", *worlds, "worlds", "TRACEWARDEN_TEST_WORLDS", STORE, &["--lib"], "worlds::")
             }
+            Self::WriteErrors { step } => {
+                let (variable, operations) = ("TRACEWARDEN_TEST_WRITE_ERROR_STEP", &["--test", "operations"]);
+                run(
+                    "write-errors",
+                    *step,
+                    "from one to the next",
+                    variable,
+                    SERVICE,
+                    operations,
+                    "write_errors::",
+                )
+            }
             Self::Conformance { examples } => {
                 let of = "examples for each operation and phase";
                 run("conformance", *examples, of, "TRACEWARDEN_TEST_EXAMPLES", SERVICE, api, "conformance::")
@@ -131,6 +149,7 @@ mod tests {
             Soak::Races { rounds: 1 },
             Soak::Policy { pairs: 1 },
             Soak::Worlds { worlds: 1 },
+            Soak::WriteErrors { step: 1 },
             Soak::Conformance { examples: 1 },
         ];
         for run in soaks.map(|soak| soak.run()) {
