@@ -1,5 +1,7 @@
 //! `/schema/export`, `/schema/plan`, `/schema/import`, `/schema/history`: the whole access model as one file.
 
+mod history;
+mod large;
 mod random;
 mod refusals;
 
@@ -361,32 +363,6 @@ async fn tests_of_the_file_keep_a_wrong_one_out() {
     }
 }
 
-#[tokio::test]
-async fn more_tests_than_a_service_runs_are_refused_where_they_stand() {
-    let store = Store::start();
-    let service = store.service();
-    let admin = service.admin().await;
-    let mut file = with_tests();
-    let user = |number: usize| json!({"username": format!("user{number}")});
-    file["users"].as_array_mut().unwrap().extend((1..2_001).map(user));
-    let plan = admin.post("/schema/plan?seconds=0", file.clone()).await.expect(200).body;
-    assert_eq!(plan["tests"]["failed"][0]["name"], "cannot be run: /users", "{}", plan["tests"]);
-    let refused = import(&admin, &file).await.problem(422, "invalid_value");
-    let told = (&refused.first_error()["pointer"], &refused.first_error()["detail"]);
-    assert_eq!(told, (&json!("/users"), &json!("at most 2000 users, and there are 2001")));
-    file["users"].as_array_mut().unwrap().pop();
-    import(&admin, &file).await.expect(200);
-
-    let spans = vec![json!({"SpanAttributes": {"team": "red"}}); 20_000];
-    file["tests"]
-        .as_array_mut()
-        .unwrap()
-        .push(json!({"name": "many", "user": "ada", "spans": spans, "visible": true}));
-    let refused = import(&admin, &file).await.problem(422, "invalid_value");
-    let told = (&refused.first_error()["pointer"], &refused.first_error()["detail"]);
-    assert_eq!(told, (&json!("/tests/1/spans"), &json!("at most 20000 spans in all, and there are 20001")));
-}
-
 /// A policy that the API would refuse gets into the database behind its back, as it does where another program writes.
 #[tokio::test]
 async fn a_policy_that_is_broken_already_keeps_nothing_else_from_being_changed() {
@@ -529,162 +505,6 @@ async fn a_plan_of_another_display_column_says_that_and_still_compares() {
     assert!(plan["impact"]["notes"][0].as_str().unwrap().contains("bound otherwise"), "{plan}");
 }
 
-/// As many files at once as would keep every thread that serves requests busy.
-#[tokio::test]
-async fn large_files_keep_nobody_else_waiting() {
-    let service = Service::start();
-    let admin = service.admin().await;
-    // Refused at its end, after all of it was read.
-    let text = format!(
-        "binding: null\nfields: []\nroles: []\ntraces:\n{}nothing: 1\n",
-        "  - {name: a, spans: [{a: b, c: d}]}\n".repeat(20_000)
-    );
-    let threads = std::thread::available_parallelism().unwrap().get();
-    let send = || {
-        let (admin, text) = (admin.clone(), text.clone());
-        tokio::spawn(async move {
-            let path = "/schema/plan?seconds=0";
-            send(&admin, Method::POST, path, "application/yaml", &text).await.problem(400, "invalid_request");
-        })
-    };
-    // Twice as many as would hold up every thread of requests at once.
-    let files: Vec<_> = (0..2 * threads).map(|_| send()).collect();
-    let mut others = 0;
-    while !files.iter().all(tokio::task::JoinHandle::is_finished) {
-        admin.get("/me").await.expect(200);
-        others += 1;
-        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
-    }
-    for file in files {
-        file.await.unwrap();
-    }
-    // On threads of requests, one or two get in between.
-    println!("{others} others were answered meanwhile");
-    assert!(others > 10, "only {others} others were answered while files were read");
-}
-
-#[tokio::test]
-async fn the_history_says_who_changed_what_and_each_change_can_be_restored() {
-    let store = Store::start();
-    let (service, admin) = bound_service(&store, &[]).await;
-    let eve = service.user(&admin, "eve", &["admin"]).await;
-    let mut files = vec![export_as(&admin, "application/yaml").await];
-    let role = |expression: &str| json!({"policies": [{"title": "Blue", "expression": expression}]});
-    eve.put("/roles/blue", role("SpanAttributes[\"team\"] == \"blue\"")).await.expect(201);
-    files.push(export_as(&admin, "application/yaml").await);
-    eve.put("/roles/blue", role("ServiceName == \"shop\"")).await.expect(200);
-    files.push(export_as(&admin, "application/yaml").await);
-    import(&admin, &with_tests()).await.expect(200);
-    files.push(export_as(&admin, "application/yaml").await);
-    admin.delete("/roles/blue").await.expect(204);
-    files.push(export_as(&admin, "application/yaml").await);
-    // And the first one of all, in which nothing was bound.
-    files.push((
-        String::from_utf8(
-            admin.with("accept", "application/yaml").get("/schema/history/1").await.expect(200).bytes,
-        )
-        .unwrap(),
-        "\"1\"".to_owned(),
-    ));
-
-    let history = admin.get("/schema/history").await.expect(200).body;
-    let told: Vec<(&str, &str, String)> = history["changes"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|entry| {
-            (
-                entry["action"].as_str().unwrap(),
-                entry["by"]["username"].as_str().unwrap(),
-                entry["summary"].to_string(),
-            )
-        })
-        .collect();
-    let expected = [
-        ("role.delete", "admin", "[\"role `blue` with 2 policies removed\"]"),
-        ("model.import", "admin", ""),
-        ("role.put", "eve", "[\"role `blue`: policy `Blue` changed\"]"),
-        ("role.put", "eve", "[\"role `blue` with 1 policy added\"]"),
-        ("schema.put_fields", "admin", ""),
-        ("schema.put_binding", "admin", "[\"table `otel.otel_traces` bound\"]"),
-        ("upgrade", "", "[]"),
-    ];
-    assert_eq!(told.len(), expected.len(), "{told:?}");
-    for (told, expected) in told.iter().zip(expected) {
-        assert_eq!((told.0, told.1), (expected.0, expected.1));
-        assert!(expected.2.is_empty() || told.2 == expected.2, "{told:?}");
-    }
-    assert_eq!(history["changes"][2]["target"], "blue");
-
-    // In pages it is the same.
-    let mut cursor = String::new();
-    let mut paged = Vec::new();
-    loop {
-        let page = admin.get(&format!("/schema/history?limit=2{cursor}")).await.expect(200).body;
-        paged.extend(page["changes"].as_array().unwrap().clone());
-        match page["next_cursor"].as_str() {
-            Some(next) => cursor = format!("&cursor={next}"),
-            None => break,
-        }
-    }
-    assert_eq!(json!(paged), history["changes"]);
-    admin.get("/schema/history?cursor=x").await.problem(400, "invalid_cursor");
-
-    for (text, tag) in files.iter().rev().chain(&files) {
-        let change = tag.trim_matches('"');
-        // It is the file of that change.
-        let at = admin
-            .with("accept", "application/yaml")
-            .get(&format!("/schema/history/{change}"))
-            .await
-            .expect(200);
-        assert_eq!(String::from_utf8(at.bytes).unwrap(), *text);
-        let detail = admin.get(&format!("/schema/history/{change}")).await.expect(200).body;
-        // What it is told with can be sent back as it is.
-        admin.post("/schema/plan", detail["file"].clone()).await.expect(200);
-        let (_, now) = export_as(&admin, "application/yaml").await;
-        let restored = admin
-            .with("if-match", &now)
-            .send(Method::POST, &format!("/schema/history/{change}/restore"), None)
-            .await
-            .expect(200);
-        assert_eq!(export_as(&admin, "application/yaml").await.0, *text, "{}", restored.body);
-        let record = last_record(&admin).await;
-        assert_eq!(
-            (&record["action"], &record["target"]),
-            (&json!("model.restore"), &json!(change)),
-            "{record}"
-        );
-    }
-    admin
-        .with("if-match", "*")
-        .send(Method::POST, "/schema/history/999/restore", None)
-        .await
-        .problem(404, "not_found");
-    admin.get("/schema/history/999").await.problem(404, "not_found");
-    admin.get("/schema/history/0").await.problem(404, "not_found");
-    admin.get("/schema/history/18446744073709551615").await.problem(404, "not_found");
-    admin.get("/schema/history/x").await.problem(400, "invalid_request");
-    let numbers = numbers(&admin.get("/schema/history?limit=100").await.expect(200).body);
-    assert!(numbers.is_sorted_by(|later, earlier| *later == earlier + 1), "{numbers:?}");
-}
-
-#[tokio::test]
-async fn who_held_a_role_is_told_not_to_come_back_with_it() {
-    let service = Service::start();
-    let admin = service.admin().await;
-    let policies = json!({"policies": [{"title": "All", "expression": "true"}]});
-    admin.put("/roles/all", policies).await.expect(201);
-    admin.post("/users", json!({"username": "ada", "roles": ["all"]})).await.expect(201);
-    let (_, change) = export(&admin).await;
-    admin.delete("/roles/all").await.expect(204);
-    let path = format!("/schema/history/{}/restore", change.trim_matches('"'));
-    let restored = admin.with("if-match", "*").send(Method::POST, &path, None).await.expect(200).body;
-    let note = restored["notes"][0].as_str().unwrap();
-    assert!(note.starts_with("nobody holds `all`"), "{note}");
-    assert_eq!(admin.get("/users/ada").await.expect(200).body["roles"], json!([]));
-}
-
 #[tokio::test]
 async fn a_file_of_roles_is_applied_while_the_trace_store_is_away() {
     let mut store = Store::start();
@@ -696,28 +516,4 @@ async fn a_file_of_roles_is_applied_while_the_trace_store_is_away() {
     // What is asked of the table needs it.
     file["fields"][0]["filterable"] = json!(false);
     import(&admin, &file).await.problem(503, "unavailable");
-}
-
-#[tokio::test]
-async fn two_hundred_roles_are_planned_and_put_in_force() {
-    let store = Store::start();
-    let (_service, admin) = bound_service(&store, &[]).await;
-    let (mut file, _) = export(&admin).await;
-    let role = |number: usize| {
-        let policy = |at: usize| {
-            json!({"title": format!("Policy {at}"),
-            "expression": format!("SpanAttributes[\"team\"] == \"team-{number}-{at}\" && ServiceName != user.attributes.service")})
-        };
-        json!({"name": format!("role-{number}"), "policies": (0..5).map(policy).collect::<Vec<_>>()})
-    };
-    file["roles"] = (0..200).map(role).collect();
-    let begun = std::time::Instant::now();
-    let plan = admin.post("/schema/plan", file.clone()).await.expect(200).body;
-    let planned = begun.elapsed();
-    assert_eq!(plan["changes"].as_array().unwrap().len(), 200);
-    import(&admin, &file).await.expect(200);
-    println!("plan {planned:?}, import {:?}", begun.elapsed() - planned);
-    let plan = admin.post("/schema/plan", file).await.expect(200).body;
-    assert_eq!(plan["empty"], true);
-    assert_eq!(export(&admin).await.0["roles"].as_array().unwrap().len(), 201);
 }
