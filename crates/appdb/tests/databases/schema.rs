@@ -1,13 +1,19 @@
 //! Databases that an earlier program made, and ones that are not up to date.
 
 use sha2::{Digest as _, Sha256};
+use sqlx::Connection as _;
 use tracewarden_appdb::{AppDb, Change, DbError, GENESIS_HASH};
 
 use crate::fixture::{Fixture, at, on_both};
 
-on_both!(an_earlier_schema_is_brought_up_to_date, only_a_current_schema_is_opened_as_it_is);
+on_both!(
+    every_step_is_pinned,
+    an_earlier_schema_is_brought_up_to_date,
+    only_a_current_schema_is_opened_as_it_is,
+);
 
-/// A step with its checksums as released programs wrote them: a released step that is edited fails here.
+/// A step with the checksums that its program writes. The pin of a released step never changes: an edit would lock out every
+/// database that has it.
 struct Step {
     name: &'static str,
     sql: &'static str,
@@ -17,7 +23,8 @@ struct Step {
     sha256: [&'static str; 2],
 }
 
-const RELEASED: [Step; 3] = [
+/// All steps. The first four are those of 0.1.0.
+const PINNED: [Step; 4] = [
     Step {
         name: "initial",
         sql: include_str!("../../migrations/0001_initial.sql"),
@@ -37,6 +44,15 @@ const RELEASED: [Step; 3] = [
         sha256: [
             "eed17b1203cea91293f99f9c4067a31d1f8e8ca3f46064e53de2134a50ffd9b1",
             "95d9a116bb1c9376f3f85fa08c8e3c20a5d0abe693937c43ba8a3162aa279714",
+        ],
+    },
+    Step {
+        name: "history",
+        sql: include_str!("../../migrations/0004_history.sql"),
+        postgres: include_str!("../../migrations/0004_bytewise_order.postgres.sql"),
+        sha256: [
+            "2698c98888061680b400a9f38023e99138b4e8b8a1d8a06404b2647bc45fcbaa",
+            "8d96dfec19c8f1dc4b476894556275df866b010dd07239dc9a65dfc2c76242c1",
         ],
     },
 ];
@@ -61,12 +77,12 @@ async fn make(fixture: &Fixture, steps: usize) {
             .to_owned(),
     ];
     let apply = |statements: &mut Vec<String>, version: usize| {
-        let Step { name, sql, postgres, sha256 } = &RELEASED[version - 1];
+        let Step { name, sql, postgres, sha256 } = &PINNED[version - 1];
         let (sql, sha256) = match fixture {
             Fixture::Sqlite { .. } => ((*sql).to_owned(), sha256[0]),
             Fixture::Postgres(_) => (format!("{sql}{postgres}"), sha256[1]),
         };
-        assert_eq!(hex::encode(Sha256::digest(&sql)), sha256, "a released step was edited");
+        assert_eq!(hex::encode(Sha256::digest(&sql)), sha256, "step {version} was edited");
         statements.push(sql);
         statements.push(format!("INSERT INTO schema_migrations VALUES ({version}, '{name}', '{sha256}', 0)"));
     };
@@ -79,10 +95,18 @@ async fn make(fixture: &Fixture, steps: usize) {
     fixture.run(&statements).await;
 }
 
-async fn check(fixture: &Fixture) {
+async fn check(fixture: &Fixture, is_newest: bool) {
     let url = fixture.url();
-    let error = AppDb::open_existing(&url).await.err().unwrap();
-    assert!(matches!(&error, DbError::Migration(text) if text.contains("has not been applied")), "{error}");
+    let existing = AppDb::open_existing(&url).await;
+    if is_newest {
+        existing.unwrap().close().await;
+    } else {
+        let error = existing.err().unwrap();
+        assert!(
+            matches!(&error, DbError::Migration(text) if text.contains("has not been applied")),
+            "{error}"
+        );
+    }
     let db = AppDb::open(&url, at(9)).await.unwrap();
     let mut tx = db.begin_read().await.unwrap();
     let user = tx.user_by_name("ADA").await.unwrap().unwrap();
@@ -97,7 +121,8 @@ async fn check(fixture: &Fixture) {
     assert_eq!(tx.verify_audit(|_, _| ()).await.unwrap().unwrap().records, 0);
     let began = Change {
         number: 1,
-        at: at(9),
+        // Of the step that began it.
+        at: at(if is_newest { 0 } else { 9 }),
         by_id: String::new(),
         by_name: String::new(),
         action: "upgrade".to_owned(),
@@ -122,14 +147,34 @@ async fn check(fixture: &Fixture) {
     AppDb::open_existing(&url).await.unwrap();
 }
 
+/// As the program writes them into a new database: a step that is added, and any that is edited, fails here.
+async fn every_step_is_pinned(fixture: &Fixture) {
+    AppDb::open(&fixture.url(), at(0)).await.unwrap().close().await;
+    let backend = usize::from(matches!(fixture, Fixture::Postgres(_)));
+    let pinned = (1..)
+        .zip(&PINNED)
+        .map(|(version, step)| (version, step.name.to_owned(), step.sha256[backend].to_owned()));
+    sqlx::any::install_default_drivers();
+    let url = match fixture {
+        Fixture::Sqlite { path, .. } => {
+            format!("sqlite://{}", path.display().to_string().replace('%', "%25").replace('#', "%23"))
+        }
+        Fixture::Postgres(database) => database.url(),
+    };
+    let mut other = sqlx::AnyConnection::connect(&url).await.unwrap();
+    let select = "SELECT version, name, sha256 FROM schema_migrations ORDER BY version";
+    let applied: Vec<(i64, String, String)> = sqlx::query_as(select).fetch_all(&mut other).await.unwrap();
+    assert_eq!(applied, pinned.collect::<Vec<_>>());
+}
+
 async fn an_earlier_schema_is_brought_up_to_date(fixture: &Fixture) {
-    for steps in 1..=RELEASED.len() {
+    for steps in 1..=PINNED.len() {
         let earlier = match fixture {
             Fixture::Sqlite { .. } => Fixture::sqlite(),
             Fixture::Postgres(_) => Fixture::postgres(),
         };
         make(&earlier, steps).await;
-        check(&earlier).await;
+        check(&earlier, steps == PINNED.len()).await;
     }
 }
 
