@@ -1,6 +1,7 @@
 //! `cargo xtask test`: everything that must hold before a change goes in. A part that cannot run is a failure, never a
 //! part that is left out.
 
+mod deny;
 mod prerequisite;
 mod python;
 mod suite;
@@ -48,14 +49,20 @@ fn prerequisites(steps: &mut Steps, environment: &mut Environment) -> Result<Pre
 pub enum Part {
     /// The web application in a real browser, against the service and a local store.
     Browser,
+    /// Licences and sources of dependencies.
+    Licences,
 }
 
 /// Runs everything, or only a part, or only the tests that `filters` select.
 pub fn run(part: Option<Part>, filters: &[String]) -> Result<()> {
-    if part == Some(Part::Browser) {
-        web::ensure()?;
-        build()?;
-        return browser::test(&binaries()?, filters);
+    match part {
+        None => {}
+        Some(Part::Licences) => return deny::check(),
+        Some(Part::Browser) => {
+            web::ensure()?;
+            build()?;
+            return browser::test(&binaries()?, filters);
+        }
     }
     let mut environment = Environment::new();
     let mut steps = Steps::default();
@@ -63,9 +70,12 @@ pub fn run(part: Option<Part>, filters: &[String]) -> Result<()> {
 
     if filters.is_empty() {
         steps.run("tidy", tidy::run);
+        steps.run("licences", deny::check);
         steps.run("clippy", clippy);
     } else {
-        println!("tidy, clippy, doc tests and the web application's tests are left out: a filter was given");
+        println!(
+            "tidy, licences, clippy, doc tests and the web application's tests are left out: a filter was given"
+        );
     }
     steps.run("build", build);
     if steps.failed.iter().any(|step| step == "build") {

@@ -5,6 +5,7 @@ mod architecture;
 mod dependencies;
 mod formatting;
 mod lints;
+mod npm_licences;
 mod privacy;
 mod routes;
 mod sources;
@@ -34,6 +35,7 @@ pub fn run() -> Result<()> {
     violations.extend(architecture::violations(&sources));
     violations.extend(privacy::violations(&sources));
     violations.extend(routes::violations(&sources));
+    violations.extend(npm_licences::violations(&sources)?);
     violations.extend(formatting::violations()?);
     if violations.is_empty() {
         println!("{} files are tidy", sources.len());

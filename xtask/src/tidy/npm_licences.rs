@@ -1,0 +1,95 @@
+//! What the web application's pages are made of goes to whoever opens them: npm packages that are shipped have licences that
+//! `deny.toml` allows. Tools that only build and test it are not looked at, nor is what the tests of the service use.
+
+use anyhow::{Context, Result};
+use serde_json::Value;
+
+use super::Source;
+
+/// The shipped packages are those that it does not mark with `dev`.
+const LOCK: &str = "web/package-lock.json";
+
+/// One list for everything that is shipped.
+const ALLOWED: &str = "deny.toml";
+
+pub fn violations(sources: &[Source]) -> Result<Vec<String>> {
+    let text = |path: &str| {
+        let source = sources.iter().find(|source| source.path == path);
+        source.map(|source| source.text.as_str()).with_context(|| format!("no `{path}`"))
+    };
+    let lock: Value = serde_json::from_str(text(LOCK)?).with_context(|| format!("`{LOCK}` is not JSON"))?;
+    let deny: toml::Table =
+        toml::from_str(text(ALLOWED)?).with_context(|| format!("`{ALLOWED}` is not TOML"))?;
+    let allowed =
+        deny.get("licenses").and_then(|licenses| licenses.get("allow")).and_then(toml::Value::as_array);
+    let allowed: Vec<&str> = allowed
+        .with_context(|| format!("`{ALLOWED}` allows no licences"))?
+        .iter()
+        .filter_map(toml::Value::as_str)
+        .collect();
+    let packages = lock.get("packages").and_then(Value::as_object);
+    let packages = packages.with_context(|| format!("`{LOCK}` lists no packages"))?;
+    let mut found = Vec::new();
+    // The package without a name is the application.
+    for (path, package) in packages.iter().filter(|(path, _)| !path.is_empty()) {
+        let says = |member: &str| package.get(member).and_then(Value::as_bool).unwrap_or_default();
+        if says("dev") {
+            continue;
+        }
+        match package.get("license").and_then(Value::as_str) {
+            Some(licence) if is_allowed(licence, &allowed) => {}
+            Some(licence) => {
+                found.push(format!("{LOCK}: `{path}` is {licence}, which `{ALLOWED}` does not allow"))
+            }
+            None => found.push(format!("{LOCK}: `{path}` says no licence")),
+        }
+    }
+    Ok(found)
+}
+
+/// Of an SPDX expression without nested parentheses, which no package here has: what cannot be read is not allowed.
+fn is_allowed(expression: &str, allowed: &[&str]) -> bool {
+    let expression = expression.trim();
+    let inner = expression.strip_prefix('(').and_then(|rest| rest.strip_suffix(')')).unwrap_or(expression);
+    !inner.contains(['(', ')'])
+        && inner
+            .split(" OR ")
+            .any(|choice| choice.split(" AND ").all(|licence| allowed.contains(&licence.trim())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tidy::source;
+
+    fn check(packages: &str) -> Vec<String> {
+        let lock = format!(r#"{{"packages": {{"": {{"license": "Own"}}, {packages}}}}}"#);
+        let deny = "[licenses]\nallow = [\"MIT\", \"0BSD\"]\n";
+        violations(&[source(LOCK, &lock), source(ALLOWED, deny)]).unwrap()
+    }
+
+    #[test]
+    fn shipped_packages_have_allowed_licences() {
+        for (licence, is_fine) in [
+            ("MIT", true),
+            ("(MIT OR CC0-1.0)", true),
+            ("CC0-1.0 OR 0BSD", true),
+            ("MIT AND 0BSD", true),
+            ("GPL-3.0", false),
+            ("(MIT AND CC0-1.0)", false),
+            ("(MIT OR CC0-1.0) AND GPL-3.0", false),
+            ("GPL-3.0 AND (MIT OR CC0-1.0)", false),
+            ("(GPL-3.0 AND (CC0-1.0 OR MIT OR 0BSD))", false),
+            ("", false),
+        ] {
+            let shipped = format!(r#""node_modules/a": {{"license": "{licence}"}}"#);
+            assert_eq!(check(&shipped).is_empty(), is_fine, "{licence}");
+            let tool = format!(r#""node_modules/a": {{"license": "{licence}", "dev": true}}"#);
+            assert_eq!(check(&tool), [""; 0], "{licence}");
+        }
+        assert_eq!(
+            check(r#""node_modules/a": {}"#),
+            ["web/package-lock.json: `node_modules/a` says no licence"]
+        );
+    }
+}
