@@ -7,6 +7,7 @@ use reqwest::Method;
 use serde_json::json;
 
 use crate::document::committed;
+use crate::every_operation::record;
 use crate::support::{Client, Service};
 
 /// A column of the table.
@@ -132,14 +133,19 @@ async fn operations(service: &Service) -> Vec<Operation> {
 fn table(operations: &[Operation]) -> String {
     let row = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
     let titles = CALLERS.iter().map(|caller| caller.title.to_owned());
-    let mut table = row(std::iter::once("operation".to_owned()).chain(titles).collect());
-    table += &format!("|{}\n", "---|".repeat(CALLERS.len() + 1));
+    let mut table = row(std::iter::once("operation".to_owned())
+        .chain(titles)
+        .chain(["recorded as".to_owned()])
+        .collect());
+    table += &format!("|{}\n", "---|".repeat(CALLERS.len() + 2));
     for operation in operations {
         let cells = CALLERS.iter().map(|caller| match operation.cell(caller) {
             YES => YES.to_owned(),
             refusal => format!("`{refusal}`"),
         });
-        table += &row(std::iter::once(format!("`{}`", operation.name())).chain(cells).collect());
+        let action = record(&operation.name()).map_or(String::new(), |action| format!("`{action}`"));
+        table +=
+            &row(std::iter::once(format!("`{}`", operation.name())).chain(cells).chain([action]).collect());
     }
     table
 }

@@ -20,6 +20,7 @@ mod cross_site;
 mod ddl;
 mod document;
 mod errors;
+mod every_operation;
 mod explain;
 mod field_values;
 mod headers;

@@ -1,0 +1,364 @@
+//! Every operation of the OpenAPI document, done once with success: what it records, and that what only reads changes nothing.
+//! A new operation fails here until it is said how it is done.
+
+use std::collections::BTreeMap;
+
+use reqwest::Method;
+use serde_json::{Value, json};
+use sqlx::{AssertSqlSafe, Column as _, Connection as _, Row as _};
+
+use crate::support::store::{BLUE, Store, binding, blue_policies, bound_service};
+use crate::support::{ADMIN_PASSWORD, Answer, Client, Service, USER_PASSWORD};
+
+/// An operation of the document.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Operation {
+    pub method: Method,
+    /// With parameters in braces.
+    pub path: String,
+    /// `x-access` of the document.
+    pub access: String,
+}
+
+impl Operation {
+    pub fn name(&self) -> String {
+        format!("{} {}", self.method, self.path)
+    }
+
+    /// A path that matches, of things that do not exist.
+    pub fn path_of_nothing(&self) -> String {
+        self.path.replace(['{', '}'], "")
+    }
+
+    pub fn changes(&self) -> bool {
+        self.method != Method::GET
+    }
+}
+
+/// All of them, in the order of the document.
+pub async fn operations(service: &Service) -> Vec<Operation> {
+    let document = service.anonymous().get("/openapi.json").await.expect(200).body;
+    let mut operations = Vec::new();
+    for (path, item) in document["paths"].as_object().unwrap() {
+        for (method, operation) in item.as_object().unwrap() {
+            operations.push(Operation {
+                method: method.to_uppercase().parse().unwrap(),
+                path: path.clone(),
+                access: operation["x-access"].as_str().unwrap().to_owned(),
+            });
+        }
+    }
+    assert!(operations.len() >= 50, "{operations:?}");
+    operations
+}
+
+/// The action of the record that a success leaves, of those that docs/api.md lists.
+pub fn record(operation: &str) -> Option<&'static str> {
+    Some(match operation {
+        "POST /login" => "login",
+        "POST /logout" => "logout",
+        "POST /me/password" => "password.change",
+        "POST /me/api-keys" => "api_key.create",
+        "DELETE /me/api-keys/{id}" => "api_key.revoke",
+        "DELETE /me/sessions/{id}" => "session.end",
+        "PUT /me/preview" => "preview.begin",
+        "DELETE /me/preview" => "preview.end",
+        "POST /traces/query" => "traces.query",
+        "GET /traces/{id}" => "traces.get",
+        "GET /filter/values" => "traces.values",
+        "GET /traces/{id}/explain" | "GET /traces/{id}/viewers" => "traces.explain",
+        "POST /policies/check" => "policy.check",
+        "POST /policies/preview" => "policy.preview",
+        "POST /policies/overshare" => "policy.overshare",
+        "POST /users" => "user.create",
+        "PATCH /users/{username}" => "user.update",
+        "DELETE /users/{username}" => "user.delete",
+        "POST /users/{username}/password" => "user.rotate_password",
+        "DELETE /users/{username}/sessions" | "DELETE /users/{username}/sessions/{id}" => "user.end_sessions",
+        "DELETE /users/{username}/api-keys" | "DELETE /users/{username}/api-keys/{id}" => {
+            "user.revoke_api_keys"
+        }
+        "PUT /roles/{name}" => "role.put",
+        "DELETE /roles/{name}" => "role.delete",
+        "GET /schema/tables/{database}/{table}" => "schema.discover",
+        "PUT /schema/binding" => "schema.put_binding",
+        "PUT /schema/fields" => "schema.put_fields",
+        "PUT /schema/import" => "model.import",
+        "POST /schema/history/{change}/restore" => "model.restore",
+        "POST /schema/plan" => "model.plan",
+        // The configuration, one's own account, and what is open to all. An expression is evaluated on spans that were sent.
+        "GET /audit"
+        | "GET /filter/schema"
+        | "GET /healthz"
+        | "GET /me"
+        | "GET /me/api-keys"
+        | "GET /me/sessions"
+        | "GET /openapi.json"
+        | "GET /readyz"
+        | "GET /roles"
+        | "GET /roles/{name}"
+        | "GET /schema"
+        | "GET /schema/ddl"
+        | "GET /schema/export"
+        | "GET /schema/history"
+        | "GET /schema/history/{change}"
+        | "GET /schema/tables"
+        | "GET /users"
+        | "GET /users/{username}"
+        | "GET /users/{username}/access"
+        | "GET /users/{username}/api-keys"
+        | "GET /users/{username}/sessions"
+        | "POST /policies/evaluate" => return None,
+        other => panic!("{other}: say which record it leaves, and how it is done"),
+    })
+}
+
+/// A service with traces, users, roles and credentials, of which each operation finds its own.
+pub struct World {
+    pub service: Service,
+    pub admin: Client,
+    /// Another session of the administrator, which nothing here ends.
+    pub watcher: Client,
+    /// A user with the role `blue`.
+    pub ada: Client,
+    /// What stands for a parameter of an operation.
+    ids: BTreeMap<&'static str, String>,
+    file: Value,
+    _store: Store,
+}
+
+impl World {
+    pub async fn make(environment: &[(&str, &str)]) -> Self {
+        let store = Store::start();
+        store.insert_two_traces().await;
+        let (service, admin) = bound_service(&store, environment).await;
+        let ones = |answer: Value, member: &str| answer[member][0]["id"].as_str().unwrap().to_owned();
+        for role in ["blue", "spare"] {
+            admin.put(&format!("/roles/{role}"), blue_policies()).await.expect(201);
+        }
+        admin.patch("/users/admin", json!({"roles": ["admin", "blue"]})).await.expect(200);
+        let ada = service.user(&admin, "ada", &["blue"]).await;
+        admin.post("/users", json!({"username": "gone"})).await.expect(201);
+        for name in ["bob", "ida"] {
+            service
+                .user(&admin, name, &[])
+                .await
+                .post("/me/api-keys", json!({"name": "x"}))
+                .await
+                .expect(201);
+        }
+        let mut ids = BTreeMap::new();
+        ids.insert(
+            "change",
+            admin.get("/schema/history").await.expect(200).body["changes"][0]["change"].to_string(),
+        );
+        admin.put("/roles/late", blue_policies()).await.expect(201);
+        let mut file = admin.get("/schema/export").await.expect(200).body;
+        let imported = json!({"name": "imported", "policies": blue_policies()["policies"]});
+        file["roles"].as_array_mut().unwrap().push(imported);
+        ids.insert(
+            "own key",
+            admin.post("/me/api-keys", json!({"name": "x"})).await.expect(201).body["id"]
+                .as_str()
+                .unwrap()
+                .to_owned(),
+        );
+        ids.insert("ida's key", ones(admin.get("/users/ida/api-keys").await.expect(200).body, "api_keys"));
+        ids.insert(
+            "ida's session",
+            ones(admin.get("/users/ida/sessions").await.expect(200).body, "sessions"),
+        );
+        let watcher = service.sign_in("admin", ADMIN_PASSWORD).await;
+        let known = |list: &Value| -> Vec<String> {
+            list["sessions"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|each| each["id"].as_str().unwrap().to_owned())
+                .collect()
+        };
+        let before = known(&watcher.get("/me/sessions").await.expect(200).body);
+        service.sign_in("admin", ADMIN_PASSWORD).await;
+        let mut after = known(&watcher.get("/me/sessions").await.expect(200).body);
+        after.retain(|id| !before.contains(id));
+        ids.insert("own session", after.remove(0));
+        Self { service, admin, watcher, ada, ids, file, _store: store }
+    }
+
+    /// The path with its parameters, and a body if it takes one.
+    fn asked(&self, operation: &Operation) -> (String, Option<Value>) {
+        let name = operation.name();
+        let username = match name.as_str() {
+            "DELETE /users/{username}" => "gone",
+            "PATCH /users/{username}" | "POST /users/{username}/password" => "bob",
+            "DELETE /users/{username}/sessions" | "DELETE /users/{username}/api-keys" => "bob",
+            _ => "ida",
+        };
+        let id = match name.as_str() {
+            "DELETE /me/api-keys/{id}" => &self.ids["own key"],
+            "DELETE /me/sessions/{id}" => &self.ids["own session"],
+            "DELETE /users/{username}/api-keys/{id}" => &self.ids["ida's key"],
+            "DELETE /users/{username}/sessions/{id}" => &self.ids["ida's session"],
+            _ => BLUE,
+        };
+        let role = if name.starts_with("DELETE") { "spare" } else { "blue" };
+        let mut path = operation.path.clone();
+        for (parameter, value) in [
+            ("username", username),
+            ("id", id),
+            ("name", role),
+            ("change", &self.ids["change"]),
+            ("database", "otel"),
+            ("table", "otel_traces"),
+        ] {
+            path = path.replace(&format!("{{{parameter}}}"), value);
+        }
+        if name == "GET /filter/values" {
+            path += "?ref=SpanAttributes%5B%22team%22%5D";
+        }
+        let mut proposal = json!({"role": "blue", "policies": blue_policies()["policies"]});
+        let body = match name.as_str() {
+            "POST /login" => json!({"username": "ada", "password": USER_PASSWORD}),
+            "POST /me/password" => {
+                json!({"current_password": USER_PASSWORD, "new_password": "another rather long sentence"})
+            }
+            "POST /me/api-keys" => json!({"name": "second"}),
+            "PUT /me/preview" => json!({"roles": ["blue"]}),
+            "POST /policies/check" => json!({"expression": "true", "recent_traces": true}),
+            "POST /policies/evaluate" => {
+                json!({"expression": "true", "user": {"username": "x"}, "spans": [{}]})
+            }
+            "POST /policies/preview" => proposal,
+            "POST /policies/overshare" => {
+                proposal["by"] = json!("SpanAttributes[\"team\"]");
+                proposal
+            }
+            "PUT /roles/{name}" => blue_policies(),
+            "POST /traces/query" => json!({"view": "ids"}),
+            "POST /users" => json!({"username": "new"}),
+            "PATCH /users/{username}" => json!({"attributes": {"team": "blue"}}),
+            "PUT /schema/binding" => binding(),
+            "PUT /schema/fields" => {
+                json!({"fields": [{"map": "SpanAttributes", "name": "team", "filterable": true, "policy": true}]})
+            }
+            "PUT /schema/import" => self.file.clone(),
+            "POST /schema/plan" => {
+                let mut file = self.file.clone();
+                // What somebody would gain is counted, and that is recorded.
+                let roles = file["roles"].as_array_mut().unwrap();
+                let blue = roles.iter_mut().find(|role| role["name"] == "blue").unwrap();
+                blue["policies"][0]["expression"] = json!("true");
+                file
+            }
+            _ => return (path, None),
+        };
+        (path, Some(body))
+    }
+
+    /// Who asks.
+    pub async fn client(&self, operation: &Operation) -> Client {
+        match operation.name().as_str() {
+            "POST /login" => self.service.anonymous(),
+            "POST /logout" => self.service.sign_in("admin", ADMIN_PASSWORD).await,
+            "POST /me/password" => self.ada.clone(),
+            _ => self.admin.with("if-match", "*"),
+        }
+    }
+
+    /// Asks for it so that it succeeds if this client may do it.
+    pub async fn ask(&self, client: &Client, operation: &Operation) -> Answer {
+        let (path, body) = self.asked(operation);
+        client.send(operation.method.clone(), &path, body).await
+    }
+
+    /// Does it.
+    pub async fn perform(&self, operation: &Operation) -> Answer {
+        let answer = self.ask(&self.client(operation).await, operation).await;
+        assert!((200..300).contains(&answer.status), "{}: {}", operation.name(), answer.body);
+        answer
+    }
+
+    /// Actions of the records that a request left.
+    async fn records(&self, answer: &Answer) -> Vec<String> {
+        let all = self.watcher.get("/audit?limit=20").await.expect(200).body;
+        let own = all["records"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter(|record| record["request_id"] == answer.headers["x-request-id"].to_str().unwrap());
+        own.map(|record| record["action"].as_str().unwrap().to_owned()).collect()
+    }
+}
+
+/// What the service keeps, but for records and the times of use: rows of each table.
+pub async fn own_data(service: &Service) -> BTreeMap<String, Vec<String>> {
+    sqlx::any::install_default_drivers();
+    let mut connection = sqlx::AnyConnection::connect(&service.database_url()).await.unwrap();
+    let list = match service.database {
+        None => "SELECT name FROM sqlite_master WHERE type = 'table'",
+        Some(_) => "SELECT CAST(tablename AS TEXT) FROM pg_tables WHERE schemaname = 'public'",
+    };
+    let tables: Vec<(String,)> = sqlx::query_as(list).fetch_all(&mut connection).await.unwrap();
+    assert!(tables.len() >= 15, "{tables:?}");
+    let mut data = BTreeMap::new();
+    for (table,) in tables.into_iter().filter(|(table,)| !["audit", "audit_head"].contains(&table.as_str())) {
+        let all = AssertSqlSafe(format!("SELECT * FROM {table}"));
+        let rows = sqlx::query(all).fetch_all(&mut connection).await.unwrap();
+        let mut rows: Vec<String> = rows.iter().map(shown).collect();
+        rows.sort_unstable();
+        data.insert(table, rows);
+    }
+    data
+}
+
+fn shown(row: &sqlx::any::AnyRow) -> String {
+    let kept =
+        row.columns().iter().filter(|column| !["last_used_at", "last_seen_at"].contains(&column.name()));
+    let values = kept.map(|column| {
+        let at = column.ordinal();
+        let value = row.try_get::<Option<i64>, _>(at).map(|number| format!("{number:?}"));
+        let value = value.unwrap_or_else(|_| format!("{:?}", row.get::<Option<String>, _>(at)));
+        format!("{}={value}", column.name())
+    });
+    values.collect::<Vec<_>>().join(" ")
+}
+
+#[tokio::test]
+async fn each_leaves_the_record_that_the_table_names() {
+    let world = World::make(&[]).await;
+    for operation in operations(&world.service).await {
+        let answer = world.perform(&operation).await;
+        let expected: Vec<&str> = record(&operation.name()).into_iter().collect();
+        assert_eq!(world.records(&answer).await, expected, "{}", operation.name());
+    }
+}
+
+#[tokio::test]
+async fn what_only_reads_changes_nothing() {
+    let world = World::make(&[]).await;
+    let before = own_data(&world.service).await;
+    let (mut reads, mut trials) = (0, 0);
+    for operation in operations(&world.service).await {
+        // Questions that need a body.
+        let asks = ["/traces/query", "/policies/", "/schema/plan"]
+            .iter()
+            .any(|path| operation.path.starts_with(path));
+        if operation.changes() && !asks {
+            continue;
+        }
+        world.perform(&operation).await;
+        let (path, _) = world.asked(&operation);
+        if operation.changes() {
+            trials += 1;
+        } else {
+            reads += 1;
+            let headed = world.admin.send(Method::HEAD, &path, None).await;
+            assert!(headed.bytes.is_empty(), "{}", operation.name());
+        }
+        assert_eq!(own_data(&world.service).await, before, "{}", operation.name());
+    }
+    assert!(reads >= 25 && trials >= 5, "{reads} {trials}");
+    // What does change something is seen.
+    world.admin.put("/me/preview", json!({"roles": ["blue"]})).await.expect(200);
+    assert_ne!(own_data(&world.service).await, before);
+}
