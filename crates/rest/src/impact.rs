@@ -215,7 +215,8 @@ pub(crate) struct WirePreview {
     /// What comes and goes.
     #[serde(flatten)]
     impact: WireImpact,
-    /// What the policies let see besides what they name; null for a role that is deleted, or where it could not be told.
+    /// What the policies let see besides what they name. Where one statement counted it together with what comes and goes, the
+    /// cost of that is told in both. Null for a role that is deleted, or where it could not be told.
     #[schema(required = true)]
     overshare: Option<WireOvershare>,
     /// What the first page of a search of all traces in the window's last 24 hours costs the first member.

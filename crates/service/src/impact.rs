@@ -17,11 +17,12 @@ use serde_json::Value;
 use tokio::time::{Duration, Instant, timeout_at};
 use tracewarden_appdb::Policy;
 use tracewarden_model::{AccessModel, Binding, Display, Window};
-use tracewarden_tracestore::{Cost, Difference, ImpactRequest, StoreError};
+use tracewarden_tracestore::{Cost, Difference, ImpactRequest, Sharing, StoreError};
 
 use crate::access::Access;
 use crate::audit::Outcome;
 use crate::error::ServiceError;
+use crate::overshare::{Groups, Spreading, VALUES};
 use crate::pending::Prepared;
 use crate::principal::Administrator;
 use crate::query_limit::{Asked, QueryLimit};
@@ -154,7 +155,7 @@ impl Service {
         let deadline = Instant::now() + patience;
         let compared = async {
             let mut people = self.people(&change, deadline).await?;
-            self.impact_within(&access, &change, &mut people, deadline).await
+            self.impact_within(&access, &change, &mut people, deadline, None).await
         };
         match compared.await {
             Ok(impact) => {
@@ -185,6 +186,7 @@ impl Service {
         change: &Change<'_>,
         people: &mut People,
         deadline: Instant,
+        mut beside: Option<&mut Beside<'_>>,
     ) -> Result<ImpactAnswer, Failure> {
         let mut answer = ImpactAnswer {
             window: change.window,
@@ -211,9 +213,14 @@ impl Service {
             let turn = timeout_at(deadline, self.looks().acquire()).await;
             let _turn = turn.map_err(|_| StoreError::Timeout("other previews were running".to_owned()))?;
             loop {
-                match self.compare(access, change, people, deadline, &mut answer).await {
+                let beside_now = beside.as_deref_mut();
+                match self.compare(access, change, people, deadline, beside_now, &mut answer).await {
                     // Whoever's access rests on a field that is something else now reads nothing.
                     Err(StoreError::FieldsChanged(changed)) if people.refuse(&changed) => {}
+                    // What it is counted by may be gone, which is no reason not to compare.
+                    Err(error) if !error.is_over_limit() && beside.take().is_some() => {
+                        tracing::info!(%error, "what is shared is counted apart from the comparison");
+                    }
                     looked => return looked,
                 }
             }
@@ -243,6 +250,7 @@ impl Service {
         change: &Change<'_>,
         people: &People,
         deadline: Instant,
+        mut beside: Option<&mut Beside<'_>>,
         answer: &mut ImpactAnswer,
     ) -> Result<(), StoreError> {
         (answer.users, answer.members_compared, answer.fraction) = (Vec::new(), 0, 1.0);
@@ -250,13 +258,29 @@ impl Service {
         let batches: Vec<Batch<'_>> = batches(people, answer.traces.is_some());
         let many = batches.len();
         let has_role = batches.iter().any(|batch| batch.role.is_some());
+        if let Some(beside) = &mut beside {
+            beside.counted = None;
+        }
         for (at, batch) in batches.into_iter().enumerate() {
+            // Reading the spans once more to count what is shared would double the time.
+            let mut together = beside.as_deref_mut().filter(|_| many == 1).and_then(|beside| {
+                let groups = Groups::of(people);
+                let openings = groups.numbered(|predicate| batch.known(predicate))?;
+                Some((beside, groups, openings))
+            });
+            let sharing = together.as_ref().map(|(beside, _, openings)| Sharing {
+                openings,
+                by: beside.by.spread(),
+                limit: VALUES,
+            });
+            let deadline = together.as_ref().map_or(deadline, |(beside, ..)| beside.deadline);
             let left = deadline.saturating_duration_since(Instant::now());
             let share = u32::try_from(many - at).unwrap_or(u32::MAX).clamp(1, 2);
             let request = ImpactRequest {
                 binding: &access.binding,
                 predicates: &batch.predicates,
                 comparisons: &batch.comparisons,
+                sharing,
                 window: change.window,
                 readable: &access.scope,
                 only_readable: answer.among == Among::Readable,
@@ -278,6 +302,10 @@ impl Service {
                 }
             };
             answer.fraction = answer.fraction.min(impact.fraction);
+            if let Some((beside, mut groups, _)) = together.take() {
+                groups.learn(impact.shared.clone(), impact.fraction);
+                beside.counted = Some(groups);
+            }
             let change_of =
                 |place: usize| impact.compared.get(place).map(|found| scaled(found, impact.fraction));
             if let (Some(place), Some(traces)) = (batch.role, &mut answer.traces) {
@@ -298,6 +326,15 @@ impl Service {
         answer.cost = sum(answer.cost, store.cost());
         Ok(())
     }
+}
+
+/// What is shared by the role's policies after the change, where that can be counted by the statement that compares.
+struct Beside<'a> {
+    by: &'a Spreading,
+    /// For both.
+    deadline: Instant,
+    /// Nothing when it was not counted.
+    counted: Option<Groups>,
 }
 
 /// The binding, as far as it says which traces there are.

@@ -14,7 +14,7 @@ use tokio::time::{Instant, timeout_at};
 use tracewarden_appdb::Policy;
 use tracewarden_model::nearest::nearest;
 use tracewarden_model::{AccessModel, Binding, LogicalType, MarkedField, Timestamp, Window};
-use tracewarden_tracestore::{Cost, OvershareRequest as StoreRequest, SharedValue, Spread, StoreError};
+use tracewarden_tracestore::{Cost, ImpactRequest, SharedValue, Sharing, Spread, StoreError};
 
 use crate::access::Access;
 use crate::audit::Outcome;
@@ -26,12 +26,12 @@ use crate::query_input;
 use crate::roles::{check_all, check_members, policies_detail};
 use crate::service::Service;
 use crate::validate;
-use groups::Groups;
+pub(crate) use groups::Groups;
 
 /// As the audit log spells it.
 const POLICY_OVERSHARE: &str = "policy.overshare";
 /// Values in an answer.
-const VALUES: u32 = 100;
+pub(crate) const VALUES: u32 = 100;
 
 /// What to look at.
 #[derive(Debug, Clone, Default)]
@@ -107,6 +107,14 @@ impl Spreading {
             Self::Column(name) => name.clone(),
         }
     }
+
+    /// As the trace store takes it.
+    pub(crate) fn spread(&self) -> Spread<'_> {
+        match self {
+            Self::Field(field) => Spread::Field(field),
+            Self::Column(name) => Spread::Column(name),
+        }
+    }
 }
 
 /// The display columns that hold words.
@@ -177,7 +185,7 @@ impl Service {
             let mut notes = Vec::new();
             people.note(&mut notes);
             loop {
-                match self.overshare_within(&access, window, &people, by.clone(), deadline).await {
+                match self.overshare_within(&access, window, &people, &by, deadline).await {
                     // Whoever's access rests on a field that is something else now reads nothing.
                     Err(Failure::Store(StoreError::FieldsChanged(changed))) if people.refuse(&changed) => {}
                     told => {
@@ -247,31 +255,29 @@ impl Service {
         access: &Access,
         window: Window,
         people: &People,
-        by: Spreading,
+        by: &Spreading,
         deadline: Instant,
     ) -> Result<OvershareAnswer, Failure> {
         let turn = timeout_at(deadline, self.looks().acquire()).await;
         let _turn = turn.map_err(|_| StoreError::Timeout("other previews were running".to_owned()))?;
         let (mut groups, mut fraction, mut cost) = (Groups::of(people), 1.0_f64, Cost::default());
         let batches = groups.batches();
-        for (at, predicates) in batches.iter().enumerate() {
+        for (at, batch) in batches.iter().enumerate() {
             let left = deadline.saturating_duration_since(Instant::now());
             let share = u32::try_from(batches.len() - at).unwrap_or(u32::MAX).clamp(1, 2);
-            let request = StoreRequest {
+            let request = ImpactRequest {
                 binding: &access.binding,
-                predicates,
-                by: match &by {
-                    Spreading::Field(field) => Spread::Field(field),
-                    Spreading::Column(column) => Spread::Column(column),
-                },
+                predicates: &batch.predicates,
+                comparisons: &[],
+                sharing: Some(Sharing { openings: &batch.openings, by: by.spread(), limit: VALUES }),
                 window,
                 readable: &access.scope,
                 only_readable: self.among() == Among::Readable,
                 rests_on: &people.rests_on,
-                limit: VALUES,
+                samples: 0,
                 patience: left / share,
             };
-            let found = match timeout_at(deadline, access.store.overshare(request)).await {
+            let found = match timeout_at(deadline, access.store.impact(request)).await {
                 Ok(Ok(found)) => found,
                 // What was counted stands; for whom it was not is said.
                 Ok(Err(StoreError::Timeout(_) | StoreError::Memory(_))) | Err(_) if at > 0 => break,
@@ -282,9 +288,25 @@ impl Service {
             cost = sum(cost, found.cost);
             groups.learn(found.shared, found.fraction);
         }
+        self.told(groups, people.members(), window, by, fraction, cost).map_err(Failure::from)
+    }
+
+    /// What was counted for groups of so many members.
+    ///
+    /// # Errors
+    /// When nothing was.
+    pub(crate) fn told(
+        &self,
+        mut groups: Groups,
+        members: u64,
+        window: Window,
+        by: &Spreading,
+        fraction: f64,
+        cost: Cost,
+    ) -> Result<OvershareAnswer, StoreError> {
         let nothing = || StoreError::Short("nothing was counted".to_owned());
         let worst = groups.worst().ok_or_else(nothing)?;
-        let (members, mut notes) = (people.members(), Vec::new());
+        let mut notes = Vec::new();
         groups.note(&worst, members, &mut notes);
         let scale = |traces: u64| estimate(traces, worst.fraction);
         let values = worst.shared.values.into_iter().map(|value| SharedValue {

@@ -70,7 +70,7 @@ impl StoreError {
     }
 
     /// Whether the statement was given up because it costs too much.
-    pub(crate) fn is_over_limit(&self) -> bool {
+    pub fn is_over_limit(&self) -> bool {
         matches!(self, Self::Timeout(_) | Self::Memory(_) | Self::TooLarge(_))
     }
 

@@ -1,13 +1,15 @@
-//! Which traces of a window a change of policies would open and close: the difference between what a query finds before and
-//! after it, without listing either.
+//! What policies open of the traces of a window, without listing them: which traces a change would open and close, as the
+//! difference between what a query finds before and after it, and what is shared by what they open.
 //!
 //! Counts leave the store for traces that nobody was asked about reading, so whoever asks has to answer for it, as for those of
 //! [`recent_reach`](TraceStore::recent_reach). Ids of traces leave only where a scope opens them.
 
 mod looks;
+mod sharing;
 mod statement;
 #[cfg(test)]
 mod tests;
+mod traces;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -21,15 +23,16 @@ use crate::plan::{Search, Tuning};
 use crate::select::{SEARCHES_MAX, SelectRequest, Tables};
 use crate::table::BoundTable;
 use crate::{StoreError, TraceStore};
-pub(crate) use looks::{Counting, Look, Looks};
-use statement::Counts;
-pub(crate) use statement::bits;
+pub(crate) use looks::Looks;
+pub use sharing::{MAX_OPENINGS, Shared, SharedValue, Sharing, Spread};
+use statement::{Counts, bits};
+use traces::Look;
 
 /// Most predicates of one question.
 pub const MAX_IMPACT_PREDICATES: usize = 63;
 /// Most ids of traces that one comparison lists of each kind.
 const MAX_SAMPLES: u32 = 1_000;
-/// Largest all predicates of one statement together, in nodes as written; a comparison of larger ones has its own.
+/// Largest all predicates of one statement together, in nodes as written; what is larger by itself has its own.
 const MAX_SIZE: u64 = 20_000;
 
 /// Somebody's access before and after a change, each as numbers of predicates: a trace is open when any of them is satisfied by
@@ -42,7 +45,7 @@ pub struct Comparison {
     pub after: Vec<usize>,
 }
 
-/// What is compared, and when.
+/// What is asked, and of when.
 #[derive(Clone, Copy)]
 pub struct ImpactRequest<'a> {
     /// The bound table.
@@ -51,9 +54,11 @@ pub struct ImpactRequest<'a> {
     pub predicates: &'a [Predicate],
     /// Any number of them: equal ones are counted once.
     pub comparisons: &'a [Comparison],
+    /// What is shared by what some of the predicates open, if that is asked.
+    pub sharing: Option<Sharing<'a>>,
     /// The window that the traces are looked for in.
     pub window: Window,
-    /// Ids of traces leave only where this opens them.
+    /// Ids and values of traces leave only where this opens them.
     pub readable: &'a AccessScope,
     /// Whether nothing else is counted either.
     pub only_readable: bool,
@@ -65,12 +70,14 @@ pub struct ImpactRequest<'a> {
     pub patience: Duration,
 }
 
-/// What changes.
+/// What changes, and what is shared.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Impact {
     /// In the order of the comparisons.
     pub compared: Vec<Difference>,
-    /// Traces looked at, whatever opens them.
+    /// In the order of the openings.
+    pub shared: Vec<Shared>,
+    /// Traces compared, whatever opens them.
     pub traces: u64,
     /// The share of the window whose traces were looked at: 1 for all of them, when the counts are exact. All counts are of
     /// that share, not scaled.
@@ -95,12 +102,13 @@ pub struct Difference {
 }
 
 impl TraceStore {
-    /// Compares what predicates open of the traces in a window. A trace is in the window, and a span counts for it, as
-    /// when [selecting](Self::select): with all traces looked at, the counts are those of the differences between two
-    /// queries. Where that takes too long for the patience that there is, a sample is looked at.
+    /// Compares what predicates open of the traces in a window, and counts the values of a field in what some of them open. A
+    /// trace is in the window, and a span counts for it, as when [selecting](Self::select): with all traces looked at, the
+    /// counts are those of the differences between two queries. Where that takes too long for the patience that there is, a
+    /// sample is looked at.
     ///
     /// # Errors
-    /// When the store fails, a field is no longer what it was marked as, or there was not even time for a sample.
+    /// When the store fails, a field or column is no longer what it was marked as, or there was not even time for a sample.
     pub async fn impact(&self, request: ImpactRequest<'_>) -> Result<Impact, StoreError> {
         self.impact_by(request, Looks::within(request.patience)).await
     }
@@ -114,10 +122,18 @@ impl TraceStore {
             let message = format!("at most {MAX_IMPACT_PREDICATES} predicates can be compared at once");
             return Err(StoreError::Internal(message));
         }
-        let numbers =
+        let openings = request.sharing.map_or(&[][..], |sharing| sharing.openings);
+        if openings.len() > MAX_OPENINGS {
+            let message = format!("at most {MAX_OPENINGS} openings can be asked about at once");
+            return Err(StoreError::Internal(message));
+        }
+        let compared =
             request.comparisons.iter().flat_map(|compared| compared.before.iter().chain(&compared.after));
-        if numbers.copied().any(|number| number >= request.predicates.len()) {
-            return Err(StoreError::Internal("a comparison is of a predicate that is not there".to_owned()));
+        if compared.chain(openings.iter().flatten()).any(|number| *number >= request.predicates.len()) {
+            return Err(StoreError::Internal("a question is about a predicate that is not there".to_owned()));
+        }
+        if let Some(sharing) = request.sharing {
+            sharing.by.check()?;
         }
         let store = self.metered();
         for _ in 0..SEARCHES_MAX {
@@ -142,13 +158,22 @@ impl TraceStore {
         let filter = Filter::default();
         let of = WindowOf { readable: request.readable, window: request.window, rests_on: request.rests_on };
         let mut search = of.search(self, request.binding, &filter, &table, tables.index)?;
-        if request.only_readable && request.readable.opens_nothing() {
+        if let Some(sharing) = request.sharing {
+            // Before anything is known to be empty, so that a column that is gone is the same error for everyone.
+            sharing.by.of_trace("0", &table, &mut table.statement())?;
+        }
+        let shared = vec![Shared::default(); request.sharing.map_or(0, |sharing| sharing.openings.len())];
+        let opens =
+            |number: &usize| !matches!(request.predicates.get(*number), Some(Predicate::False) | None);
+        let unopened = request.comparisons.is_empty()
+            && request.sharing.is_some_and(|sharing| !sharing.openings.iter().flatten().any(opens));
+        if unopened || (request.only_readable && request.readable.opens_nothing()) {
             let compared = vec![Difference::default(); request.comparisons.len()];
-            return Ok(Impact { compared, traces: 0, fraction: 1.0, cost: self.cost() });
+            return Ok(Impact { compared, shared, traces: 0, fraction: 1.0, cost: self.cost() });
         }
         let (distinct, places) = distinct(request.comparisons);
-        let comparing = Comparing { request: &request, distinct: &distinct };
-        let (counts, fraction) = looks.take(&mut search, &comparing).await?;
+        let question = Question { request: &request, distinct: &distinct };
+        let (counts, fraction) = looks.take(&mut search, &question).await?;
         let ids = request.samples as usize;
         let compared = places
             .into_iter()
@@ -159,24 +184,44 @@ impl TraceStore {
                 compared
             })
             .collect();
-        Ok(Impact { compared, traces: counts.traces, fraction, cost: self.cost() })
+        Ok(Impact { compared, shared: counts.shared, traces: counts.traces, fraction, cost: self.cost() })
     }
 }
 
-/// Counts what each of these comparisons finds.
-struct Comparing<'a> {
+/// What is counted in one look.
+///
+/// A trait, because the future that an async closure gives is not known to be `Send` for every lifetime, and requests are
+/// served on several threads.
+trait Counting: Sync {
+    /// The counts.
+    fn count(
+        &self,
+        search: &Search<'_>,
+        look: &Look<'_>,
+    ) -> impl Future<Output = Result<Counts, StoreError>> + Send;
+}
+
+/// All that is asked.
+struct Question<'a> {
     request: &'a ImpactRequest<'a>,
     distinct: &'a [&'a Comparison],
 }
 
-impl Counting for Comparing<'_> {
-    type Counted = Counts;
+/// As much of it as one statement counts.
+struct Part<'a> {
+    comparisons: &'a [&'a Comparison],
+    sharing: Option<Sharing<'a>>,
+}
 
-    async fn count(&self, search: &Search<'_>, look: Look<'_>) -> Result<Counts, StoreError> {
+impl Counting for Question<'_> {
+    async fn count(&self, search: &Search<'_>, look: &Look<'_>) -> Result<Counts, StoreError> {
         let mut counts = Counts::default();
-        for part in parts(self.distinct, self.request.predicates) {
-            let statement = statement::statement(search, &look, self.request, part)?;
-            counts.add(search.rows(statement).await?, part.len())?;
+        for part in parts(self.distinct, self.request.sharing, self.request.predicates) {
+            let statement = statement::statement(search, look, self.request, &part)?;
+            counts.add(search.rows(statement).await?, &part)?;
+            if counts.beyond_index {
+                break;
+            }
         }
         Ok(counts)
     }
@@ -229,20 +274,27 @@ fn distinct(comparisons: &[Comparison]) -> (Vec<&Comparison>, Vec<usize>) {
     (distinct, places)
 }
 
-/// Comparisons in parts that one statement can hold each; there is one part at least.
-fn parts<'c>(comparisons: &'c [&'c Comparison], predicates: &[Predicate]) -> Vec<&'c [&'c Comparison]> {
-    let (mut parts, mut begin, mut known, mut size) = (Vec::new(), 0, 0_u64, 0_u64);
+/// All that is asked in parts that one statement can count each; there is one part at least.
+fn parts<'a>(
+    comparisons: &'a [&'a Comparison],
+    sharing: Option<Sharing<'a>>,
+    predicates: &[Predicate],
+) -> Vec<Part<'a>> {
+    let opening = sharing.map_or(0, |sharing| bits(sharing.openings.iter().flatten()));
+    let (mut parts, mut begin, mut first) = (Vec::new(), 0, sharing);
+    let (mut known, mut size) = (opening, size_of(opening, predicates));
     for (at, comparison) in comparisons.iter().enumerate() {
         let own = bits(comparison.before.iter().chain(&comparison.after));
         let added = size_of(own & !known, predicates);
-        if at > begin && size.saturating_add(added) > MAX_SIZE {
-            parts.extend(comparisons.get(begin..at));
+        if (at > begin || first.is_some()) && size.saturating_add(added) > MAX_SIZE {
+            let comparisons = comparisons.get(begin..at).unwrap_or_default();
+            parts.push(Part { comparisons, sharing: first.take() });
             (begin, known, size) = (at, own, size_of(own, predicates));
         } else {
             (known, size) = (known | own, size.saturating_add(added));
         }
     }
-    parts.extend(comparisons.get(begin..));
+    parts.push(Part { comparisons: comparisons.get(begin..).unwrap_or_default(), sharing: first });
     parts
 }
 

@@ -33,7 +33,6 @@ mod key_columns;
 mod layout;
 mod metrics;
 mod openers;
-mod overshare;
 mod plan;
 mod predicate_sql;
 mod progress;
@@ -64,7 +63,9 @@ pub use discovery::TableSummary;
 pub use error::StoreError;
 pub use fields::{ChangedField, NoField, PhysicalField, key_logical_types, members, physical_field};
 pub use grants::{Grant, Power};
-pub use impact::{Comparison, Difference, Impact, ImpactRequest, MAX_IMPACT_PREDICATES};
+pub use impact::{
+    Comparison, Difference, Impact, ImpactRequest, MAX_IMPACT_PREDICATES, MAX_OPENINGS, Shared, SharedValue, Sharing, Spread,
+};
 pub use inspect::{EndpointInspection, ProfileLimit, StoreInspection, UserInspection};
 pub use key_columns::{Compared, not_adoptable};
 pub use layout::{
@@ -72,7 +73,6 @@ pub use layout::{
     key_column_expression,
 };
 pub use openers::{MAX_FIRST_SPANS, Nearest, Satisfied, TraceCounts};
-pub use overshare::{MAX_OVERSHARE_PREDICATES, Overshare, OvershareRequest, Shared, SharedValue, Spread};
 pub use predicate_sql::readable;
 pub use progress::{OnProgress, SearchProgress};
 pub use reach::{MAX_PREDICATES, Opened, ReachRequest, RecentReach};

@@ -8,7 +8,6 @@ mod statement;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use statement::told_apart;
 use tracewarden_model::{Binding, Filter, LogicalType, MarkedField, Window};
 use tracewarden_policy::AccessScope;
 

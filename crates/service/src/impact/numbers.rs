@@ -102,7 +102,7 @@ pub(crate) fn hash<T: Hash + ?Sized>(asked: &T) -> u64 {
 
 impl Batch<'_> {
     /// The number of a predicate that is in the batch.
-    fn known(&self, predicate: &Predicate) -> Option<usize> {
+    pub(super) fn known(&self, predicate: &Predicate) -> Option<usize> {
         let numbers = self.numbers.get(&hash(predicate))?;
         numbers.iter().copied().find(|number| self.predicates.get(*number) == Some(predicate))
     }

@@ -9,7 +9,7 @@ use tracewarden_appdb::{ADMIN_ROLE, Policy};
 use tracewarden_model::{Timestamp, Window};
 use tracewarden_tracestore::Cost;
 
-use super::{Among, Change, Failure, ImpactAnswer, ModelSide, People, noted};
+use super::{Among, Beside, Change, Failure, ImpactAnswer, ModelSide, People, noted};
 use crate::access::Access;
 use crate::audit::Outcome;
 use crate::error::ServiceError;
@@ -98,26 +98,29 @@ impl Service {
         let begun = Instant::now();
         let deadline = begun + patience;
         let change = Change { before: &before, after: &after, role: Some(role), window };
+        let by = by.filter(|_| request.policies.is_some());
+        let mut beside = by.as_ref().map(|by| Beside { by, deadline, counted: None });
         let compared = async {
             let comparing = begun + patience.mul_f64(COMPARING_SHARE);
             let mut people = self.people(&change, comparing).await?;
-            let impact = self.impact_within(&access, &change, &mut people, comparing).await?;
+            let impact =
+                self.impact_within(&access, &change, &mut people, comparing, beside.as_mut()).await?;
             Ok::<_, Failure>((people, impact))
         };
         let (people, mut impact) = match compared.await {
             Ok(compared) => compared,
             Err(failure) => return Err(pending.fail(failure.told_in_time(&asked)).await),
         };
-        let overshare = match (&request.policies, by) {
-            (None, _) => None,
-            (Some(_), None) => {
-                impact
-                    .notes
-                    .push("no column for services is bound, by which sharing could be told".to_owned());
-                None
-            }
-            (Some(_), Some(by)) => {
-                match self.overshare_within(&access, window, &people, by, deadline).await {
+        let overshare = match beside {
+            Some(Beside { by, counted, .. }) => {
+                let told = match counted {
+                    Some(groups) => {
+                        let (members, fraction, cost) = (people.members(), impact.fraction, impact.cost);
+                        self.told(groups, members, window, by, fraction, cost).map_err(Failure::from)
+                    }
+                    None => self.overshare_within(&access, window, &people, by, deadline).await,
+                };
+                match told {
                     Ok(mut overshare) => {
                         impact.notes.append(&mut overshare.notes);
                         Some(overshare)
@@ -131,6 +134,13 @@ impl Service {
                         None
                     }
                 }
+            }
+            None => {
+                if request.policies.is_some() {
+                    let note = "no column for services is bound, by which sharing could be told";
+                    impact.notes.push(note.to_owned());
+                }
+                None
             }
         };
         let search = self.search_costs(&access, window, &people, deadline).await;

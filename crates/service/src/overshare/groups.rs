@@ -4,11 +4,11 @@
 use std::collections::HashMap;
 
 use tracewarden_policy::Predicate;
-use tracewarden_tracestore::{MAX_OVERSHARE_PREDICATES, Shared};
+use tracewarden_tracestore::{MAX_OPENINGS, Shared};
 
 use crate::impact::{People, hash};
 
-/// Most groups that are counted, in statements of [`MAX_OVERSHARE_PREDICATES`].
+/// Most groups that are counted, in questions of [`MAX_OPENINGS`].
 const MAX_GROUPS: usize = 256;
 /// Largest predicates of one statement together, in nodes as written: as much as one caller's policies may come to.
 const MAX_SIZE: u64 = 20_000;
@@ -16,13 +16,20 @@ const MAX_SIZE: u64 = 20_000;
 /// Members for whom the role's policies ask the same.
 #[derive(Debug, Clone, PartialEq)]
 struct Group {
-    predicate: Predicate,
+    asked: Vec<Predicate>,
     members: u64,
+}
+
+/// Groups that are asked about together.
+pub(super) struct Batch {
+    pub(super) predicates: Vec<Predicate>,
+    /// Of each group the numbers of its predicates.
+    pub(super) openings: Vec<Vec<usize>>,
 }
 
 /// All groups of a role, and what was counted of them.
 #[derive(Debug, Default)]
-pub(super) struct Groups {
+pub(crate) struct Groups {
     /// Those that are counted, the largest first.
     groups: Vec<Group>,
     /// How many there are, counted or not.
@@ -48,7 +55,7 @@ pub(super) struct Worst {
 }
 
 impl Groups {
-    pub(super) fn of(people: &People) -> Self {
+    pub(crate) fn of(people: &People) -> Self {
         let asked = people.compared.iter().map(|person| person.after.by_role());
         // Somebody who has the role alone, when nobody has it, is no member.
         Self::grouped(asked, u64::from(!people.is_nobody()))
@@ -80,34 +87,43 @@ impl Groups {
         members.sort_by_key(|(_, members)| std::cmp::Reverse(*members));
         let beyond = members.split_off(MAX_GROUPS.min(members.len()));
         found.beyond = beyond.iter().map(|(_, members)| members).sum();
-        found.groups = members
-            .into_iter()
-            .map(|(asked, members)| Group { predicate: Predicate::any(asked.iter().cloned()), members })
-            .collect();
+        found.groups =
+            members.into_iter().map(|(asked, members)| Group { asked: asked.to_vec(), members }).collect();
         if found.groups.is_empty() {
-            found.groups.push(Group { predicate: Predicate::False, members: 0 });
+            found.groups.push(Group { asked: Vec::new(), members: 0 });
         }
         found
     }
 
     /// What is asked about together.
-    pub(super) fn batches(&self) -> Vec<Vec<Predicate>> {
-        let (mut batches, mut batch, mut size) = (Vec::new(), Vec::new(), 0_u64);
-        for Group { predicate, .. } in &self.groups {
-            let full = batch.len() >= MAX_OVERSHARE_PREDICATES;
-            if full || (!batch.is_empty() && size.saturating_add(predicate.size()) > MAX_SIZE) {
-                batches.push(std::mem::take(&mut batch));
+    pub(super) fn batches(&self) -> Vec<Batch> {
+        let (mut batches, mut predicates, mut size) = (Vec::new(), Vec::new(), 0_u64);
+        let batch = |predicates: Vec<Predicate>| {
+            let openings = (0..predicates.len()).map(|number| vec![number]).collect();
+            Batch { predicates, openings }
+        };
+        for Group { asked, .. } in &self.groups {
+            let predicate = Predicate::any(asked.iter().cloned());
+            let full = predicates.len() >= MAX_OPENINGS;
+            if full || (!predicates.is_empty() && size.saturating_add(predicate.size()) > MAX_SIZE) {
+                batches.push(batch(std::mem::take(&mut predicates)));
                 size = 0;
             }
             size = size.saturating_add(predicate.size());
-            batch.push(predicate.clone());
+            predicates.push(predicate);
         }
-        batches.push(batch);
+        batches.push(batch(predicates));
         batches
     }
 
+    /// All groups as numbers of predicates that are asked about anyway, if they are so few, and each of theirs is among those.
+    pub(crate) fn numbered(&self, number: impl Fn(&Predicate) -> Option<usize>) -> Option<Vec<Vec<usize>>> {
+        let of = |group: &Group| group.asked.iter().map(&number).collect::<Option<Vec<usize>>>();
+        if self.groups.len() > MAX_OPENINGS { None } else { self.groups.iter().map(of).collect() }
+    }
+
     /// Takes what was found of the next groups.
-    pub(super) fn learn(&mut self, found: Vec<Shared>, fraction: f64) {
+    pub(crate) fn learn(&mut self, found: Vec<Shared>, fraction: f64) {
         for (group, shared) in self.groups.iter().skip(self.learned).zip(found) {
             self.learned += 1;
             self.counted += group.members;
@@ -180,7 +196,14 @@ mod tests {
     fn members_who_are_asked_the_same_are_one_group_and_the_largest_come_first() {
         let asked = [asking(1), asking(2), Vec::new(), asking(2), Vec::new(), Vec::new()];
         let mut groups = Groups::grouped(asked.iter().map(Vec::as_slice), 1);
-        assert_eq!(groups.batches(), [[asking(2), asking(1)].concat()]);
+        let batches = groups.batches();
+        assert_eq!((batches.len(), &batches[0].predicates), (1, &[asking(2), asking(1)].concat()));
+        assert_eq!(batches[0].openings, [vec![0], vec![1]]);
+        // Among other predicates; nothing when one of theirs is not there.
+        let known = [asking(1), asking(7), asking(2)].concat();
+        let number = |predicate: &Predicate| known.iter().position(|known| known == predicate);
+        assert_eq!(groups.numbered(number), Some(vec![vec![2], vec![0]]));
+        assert_eq!(groups.numbered(|predicate| number(predicate).filter(|number| *number > 0)), None);
         // For those to whom nothing is open it is known.
         assert_eq!((groups.all, groups.counted), (3, 3));
         groups.learn(vec![shared(0), shared(1)], 1.0);
@@ -199,14 +222,14 @@ mod tests {
     fn one_group_has_nothing_to_say_about_others() {
         for asked in [vec![asking(1), asking(1)], vec![Vec::new(), Vec::new()]] {
             let mut groups = Groups::grouped(asked.iter().map(Vec::as_slice), 1);
-            assert_eq!(groups.batches().concat().len(), 1);
+            assert_eq!(groups.batches()[0].predicates.len(), 1);
             groups.learn(vec![shared(0)], 1.0);
             let (worst, mut notes) = (groups.worst().unwrap(), Vec::new());
             groups.note(&worst, 2, &mut notes);
             assert_eq!((worst.members, groups.counted, notes), (2, 2, Vec::new()));
         }
         // Nobody: there is still something to ask, by which a column that is gone is found out.
-        assert_eq!(Groups::grouped(std::iter::empty(), 1).batches(), [[Predicate::False]]);
+        assert_eq!(Groups::grouped(std::iter::empty(), 1).batches()[0].predicates, [Predicate::False]);
     }
 
     #[test]
@@ -215,14 +238,15 @@ mod tests {
         let asked: Vec<Vec<Predicate>> = (0..most).map(asking).collect();
         let mut groups = Groups::grouped(asked.iter().map(Vec::as_slice), 1);
         let batches = groups.batches();
-        assert_eq!(batches.len(), MAX_GROUPS / MAX_OVERSHARE_PREDICATES);
-        assert!(batches.iter().all(|batch| batch.len() == MAX_OVERSHARE_PREDICATES));
-        groups.learn(vec![shared(1); MAX_OVERSHARE_PREDICATES], 1.0);
+        assert_eq!(batches.len(), MAX_GROUPS / MAX_OPENINGS);
+        assert!(batches.iter().all(|batch| batch.predicates.len() == MAX_OPENINGS));
+        assert_eq!(groups.numbered(|_| Some(0)), None);
+        groups.learn(vec![shared(1); MAX_OPENINGS], 1.0);
         groups.learn(vec![shared(2)], 0.5);
         let (worst, mut notes) = (groups.worst().unwrap(), Vec::new());
         assert_eq!((worst.shared.only_shared, worst.fraction), (2, 0.5));
         groups.note(&worst, most as u64, &mut notes);
-        let counted = MAX_OVERSHARE_PREDICATES + 1;
+        let counted = MAX_OPENINGS + 1;
         assert!(notes[0].contains(&format!("counted for {counted} of {most} members")), "{notes:?}");
         assert!(notes[1].contains(&format!("the {MAX_GROUPS} of most members are counted")), "{notes:?}");
         assert!(notes[2].contains(&format!("with {} of the members", MAX_GROUPS - counted)), "{notes:?}");

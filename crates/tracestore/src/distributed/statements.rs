@@ -18,8 +18,8 @@ use super::{Storage, shards};
 use crate::differential::{connect, execute};
 use crate::impact::Looks;
 use crate::{
-    Comparison, Impact, ImpactRequest, OvershareRequest, ReachRequest, SelectRequest, Selection, Spread,
-    StatsOrder, StatsPer, StatsRequest, TraceStore, ValuesRequest,
+    Comparison, Impact, ImpactRequest, ReachRequest, SelectRequest, Selection, Sharing, Spread, StatsOrder,
+    StatsPer, StatsRequest, TraceStore, ValuesRequest,
 };
 
 const DEFINITIONS: &str = "Timestamp DateTime64(9), TraceId String, SpanId String, ParentSpanId String, \
@@ -231,6 +231,7 @@ pub(super) async fn ask(store: &TraceStore, table: &str, mut then: impl FnMut(&'
             binding,
             predicates,
             comparisons,
+            sharing: None,
             window,
             readable,
             only_readable,
@@ -244,18 +245,9 @@ pub(super) async fn ask(store: &TraceStore, table: &str, mut then: impl FnMut(&'
         assert_eq!(fraction < 1.0, looks.whole.is_zero());
         answered(titles[0], format!("{compared:?} of {traces}"));
         let by = Spread::Column("ServiceName");
-        let request = OvershareRequest {
-            binding,
-            predicates,
-            by,
-            window,
-            readable,
-            only_readable,
-            rests_on,
-            limit: 5,
-            patience,
-        };
-        let found = store.overshare_by(request, looks).await.unwrap();
+        let sharing = Some(Sharing { openings: &[vec![0], vec![1]], by, limit: 5 });
+        let found = store.impact_by(ImpactRequest { sharing, ..request }, looks).await.unwrap();
+        assert_eq!(found.compared, compared);
         assert_eq!((found.shared[1].distinct, found.shared[1].only_shared), (4, 3));
         answered(titles[1], format!("{:?}", found.shared));
     }

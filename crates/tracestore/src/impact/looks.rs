@@ -4,9 +4,11 @@ use std::time::Duration;
 
 use tokio::time::{Instant, timeout_at};
 
+use super::Counting;
+use super::statement::Counts;
+use super::traces::Look;
 use crate::StoreError;
-use crate::plan::{Among, Search, Span, Spans};
-use crate::sql::Statement;
+use crate::plan::{Among, Search, Spans};
 
 /// The share of the patience that looking at all traces may take.
 const WHOLE_SHARE: f64 = 0.6;
@@ -40,28 +42,6 @@ pub(crate) struct Looks {
     pub(crate) margin: Option<i64>,
 }
 
-/// What is counted in one look.
-///
-/// A trait, because the future that an async closure gives is not known to be `Send` for every lifetime, and requests are
-/// served on several threads.
-pub(crate) trait Counting: Sync {
-    /// The counts.
-    type Counted: Send;
-
-    /// Counts the traces that are looked at.
-    fn count(
-        &self,
-        search: &Search<'_>,
-        look: Look<'_>,
-    ) -> impl Future<Output = Result<Self::Counted, StoreError>> + Send;
-}
-
-/// One look: which traces, and where their spans are.
-pub(crate) struct Look<'a> {
-    among: Among<'a>,
-    scan: Span,
-}
-
 impl Looks {
     pub(crate) fn within(patience: Duration) -> Self {
         Self { whole: patience.mul_f64(WHOLE_SHARE), all: patience, first_share: FIRST_SHARE, margin: None }
@@ -71,23 +51,19 @@ impl Looks {
     ///
     /// # Errors
     /// When the store fails, or there was not even time for a sample.
-    pub(crate) async fn take<C: Counting>(
+    pub(super) async fn take(
         self,
         search: &mut Search<'_>,
-        counting: &C,
-    ) -> Result<(C::Counted, f64), StoreError> {
+        counting: &impl Counting,
+    ) -> Result<(Counts, f64), StoreError> {
         let begun = Instant::now();
         let until = begun + self.all;
         let whole = begun + self.whole;
         search.deadline = until;
         if !hopeless(search, self.whole).await {
             search.deadline = whole;
-            let looking = async {
-                let look = Look { among: Among::Window, scan: search.scan(Among::Window).await? };
-                counting.count(search, look).await
-            };
-            if let Some(counted) = by(whole, looking).await? {
-                return Ok((counted, 1.0));
+            if let Some(counts) = by(whole, whole_window(search, counting)).await? {
+                return Ok((counts, 1.0));
             }
         }
         let (mut share, mut best, mut failed) = (self.first_share, None, 0);
@@ -98,11 +74,11 @@ impl Looks {
             // Half of the time is kept for another one: larger when this is quick, smaller when it is not.
             let deadline = now + left / 2;
             search.deadline = deadline;
-            let looking = counting.count(search, Look { among: Among::Slices(&slices), scan: None });
-            match by(deadline, looking).await? {
-                Some(counted) => {
+            let look = Look::Spans { among: Among::Slices(&slices), scan: None };
+            match by(deadline, counting.count(search, &look)).await? {
+                Some(counts) => {
                     // Slices may be all of a short window; yet they see less of what is around it than all its traces need.
-                    best = Some((counted, slices.fraction.min(SAMPLED)));
+                    best = Some((counts, slices.fraction.min(SAMPLED)));
                     let took = now.elapsed().as_secs_f64().max(1e-3);
                     let room = until.saturating_duration_since(Instant::now()).as_secs_f64() / 2.0;
                     let next = (share * (room / took).min(STEP)).min(LARGEST_SHARE);
@@ -122,6 +98,18 @@ impl Looks {
     }
 }
 
+/// What is counted of all traces of the window.
+async fn whole_window(search: &Search<'_>, counting: &impl Counting) -> Result<Counts, StoreError> {
+    if let Some(look) = Look::traces_first(search).await? {
+        let counts = counting.count(search, &look).await?;
+        if !counts.beyond_index {
+            return Ok(counts);
+        }
+    }
+    let scan = search.scan(Among::Window).await?;
+    counting.count(search, &Look::Spans { among: Among::Window, scan }).await
+}
+
 /// What comes in time; nothing where the store has to give up.
 async fn by<T>(
     deadline: Instant,
@@ -139,32 +127,4 @@ async fn by<T>(
 async fn hopeless(search: &Search<'_>, time: Duration) -> bool {
     let rows = search.estimate(Spans::All, search.default, false).await;
     rows.is_some_and(|rows| rows as f64 > ROWS_A_SECOND * time.as_secs_f64())
-}
-
-impl Look<'_> {
-    /// The traces that are looked at, one a row: `trace`, `latest`, which is its latest span in the window in ticks,
-    /// `readable`, which is whether the search's scope opens it, and `columns` that aggregate over its spans.
-    pub(crate) fn traces(
-        &self,
-        search: &Search<'_>,
-        columns: &str,
-        having: &str,
-        statement: &mut Statement,
-    ) -> Result<String, StoreError> {
-        let [trace, latest, readable] = ["trace", "latest", "readable"].map(|name| statement.own(name));
-        let inside = search.inside(statement);
-        let spans = search.spans_that_count(self.among, self.scan, statement);
-        let shown = search.demands.shown(&search.demands.all(), search.table, statement)?;
-        let sampled = match self.among {
-            Among::Slices(slices) => format!(" AND {}", slices.hold(&latest, statement)),
-            Among::Window | Among::Traces(_) => String::new(),
-        };
-        Ok(format!(
-            "SELECT {id} AS {trace}, maxIf({ticks}, {inside}) AS {latest}, ({shown}) AS {readable}, {columns}{spans} \
-             GROUP BY {trace} HAVING {is_trace} AND countIf({inside}) > 0{sampled}{having}",
-            id = search.table.trace_id,
-            ticks = search.table.ticks,
-            is_trace = Search::is_trace(&trace),
-        ))
-    }
 }

@@ -14,7 +14,6 @@ use tracewarden_testkit::local_store::LocalStore;
 use super::*;
 use crate::cancellation::{binding, everything, running};
 use crate::differential::{connect, execute};
-use crate::{MAX_OVERSHARE_PREDICATES, Overshare, OvershareRequest, Shared, SharedValue, Spread};
 
 const NOON: i64 = 1_790_000_000;
 /// Within the day before noon, each with four spans of a second.
@@ -82,6 +81,7 @@ impl Asking<'_> {
             binding: &binding("default", table),
             predicates,
             comparisons,
+            sharing: None,
             window: window(),
             readable,
             only_readable,
@@ -92,24 +92,22 @@ impl Asking<'_> {
         store.impact_by(request, looks).await
     }
 
-    async fn overshare(
-        &self,
-        store: &TraceStore,
-        table: &str,
-        looks: Looks,
-    ) -> Result<Overshare, StoreError> {
-        let request = OvershareRequest {
+    /// What each predicate by itself shares.
+    async fn sharing(&self, store: &TraceStore, table: &str, looks: Looks) -> Result<Impact, StoreError> {
+        let openings: Vec<Vec<usize>> = (0..self.predicates.len()).map(|number| vec![number]).collect();
+        let request = ImpactRequest {
             binding: &binding("default", table),
             predicates: self.predicates,
-            by: Spread::Column("Service"),
+            comparisons: &[],
+            sharing: Some(Sharing { openings: &openings, by: Spread::Column("Service"), limit: 10 }),
             window: window(),
             readable: self.readable,
             only_readable: self.only_readable,
             rests_on: self.rests_on,
-            limit: 10,
+            samples: 0,
             patience: looks.all,
         };
-        store.overshare_by(request, looks).await
+        store.impact_by(request, looks).await
     }
 }
 
@@ -165,7 +163,7 @@ async fn a_sample_is_about_what_it_is_a_sample_of() {
     let small = asking.impact(&store, "spans", smallest).await.unwrap();
     assert!(small.fraction < 0.26 && small.compared[0].gained > 0);
 
-    let shared = asking.overshare(&store, "spans", whole).await.unwrap();
+    let shared = asking.sharing(&store, "spans", whole).await.unwrap();
     let value = |value: &str, traces, matching_traces| SharedValue {
         value: value.to_owned(),
         traces,
@@ -176,7 +174,7 @@ async fn a_sample_is_about_what_it_is_a_sample_of() {
     assert_eq!((first.traces, first.values.as_slice()), (tenth, &[][..]));
     assert_eq!((first.distinct, first.hidden_values, first.only_shared), (4, 4, 3));
     let asking = Asking { readable: &everything(), ..asking };
-    let shared = asking.overshare(&store, "spans", whole).await.unwrap();
+    let shared = asking.sharing(&store, "spans", whole).await.unwrap();
     assert_eq!((shared.fraction, shared.shared.len()), (1.0, 3));
     // Each predicate by itself, though they are asked about together and open some of the same traces.
     for (shared, opened) in shared.shared.iter().zip([tenth, 4 * tenth, tenth]) {
@@ -184,7 +182,7 @@ async fn a_sample_is_about_what_it_is_a_sample_of() {
         assert_eq!(shared.values, services.map(|(name, own)| value(name, opened, own)));
         assert_eq!((shared.traces, shared.hidden_values, shared.only_shared), (opened, 0, 3));
     }
-    let sampled = asking.overshare(&store, "spans", sampling()).await.unwrap();
+    let sampled = asking.sharing(&store, "spans", sampling()).await.unwrap();
     let first = &sampled.shared[0];
     assert!(sampled.fraction < 0.26 && first.traces < tenth / 2);
     let (of, own) = (first.traces, first.traces);
@@ -235,9 +233,7 @@ async fn what_takes_too_long_is_stopped_and_no_number_is_made_up() {
 struct Refusing(AtomicU32);
 
 impl Counting for Refusing {
-    type Counted = ();
-
-    async fn count(&self, _: &Search<'_>, _: Look<'_>) -> Result<(), StoreError> {
+    async fn count(&self, _: &Search<'_>, _: &Look<'_>) -> Result<Counts, StoreError> {
         self.0.fetch_add(1, Ordering::Relaxed);
         Err(StoreError::Memory("never enough".to_owned()))
     }
@@ -273,6 +269,7 @@ async fn a_sample_that_is_all_of_a_short_window_is_told_as_a_sample() {
         binding: &binding,
         predicates: &predicates,
         comparisons: &[comparison(&[], &[0])],
+        sharing: Some(Sharing { openings: &[vec![0]], by: Spread::Column("Service"), limit: 1 }),
         window: short,
         readable: &everything(),
         only_readable: false,
@@ -281,19 +278,6 @@ async fn a_sample_that_is_all_of_a_short_window_is_told_as_a_sample() {
         patience: Duration::from_secs(60),
     };
     let found = store.impact_by(request, sampling()).await.unwrap();
-    assert!(found.fraction < 1.0 && found.fraction > 0.99, "{}", found.fraction);
-    let request = OvershareRequest {
-        binding: &binding,
-        predicates: &predicates,
-        by: Spread::Column("Service"),
-        window: short,
-        readable: &everything(),
-        only_readable: false,
-        rests_on: &[],
-        limit: 1,
-        patience: Duration::from_secs(60),
-    };
-    let found = store.overshare_by(request, sampling()).await.unwrap();
     assert!(found.fraction < 1.0 && found.fraction > 0.99, "{}", found.fraction);
 }
 
@@ -318,7 +302,7 @@ async fn whoever_may_read_nothing_is_told_counts_or_nothing() {
         let silent = Asking { only_readable: true, ..asking };
         let found = silent.impact(&store, "spans", looks).await.unwrap();
         assert_eq!((found.traces, found.compared), (0, vec![Difference::default()]));
-        let found = silent.overshare(&store, "spans", looks).await.unwrap();
+        let found = silent.sharing(&store, "spans", looks).await.unwrap();
         assert_eq!(found.shared, [Shared::default()]);
     }
 
@@ -327,7 +311,7 @@ async fn whoever_may_read_nothing_is_told_counts_or_nothing() {
     let changed = Asking { only_readable: true, rests_on: &rests_on, ..asking };
     let refused = changed.impact(&store, "spans", sampling()).await;
     assert!(matches!(refused, Err(StoreError::FieldsChanged(_))), "{refused:?}");
-    let refused = changed.overshare(&store, "spans", sampling()).await;
+    let refused = changed.sharing(&store, "spans", sampling()).await;
     assert!(matches!(refused, Err(StoreError::FieldsChanged(_))), "{refused:?}");
     let binding = binding("default", "spans");
     let refused = store.satisfied_counts(&binding, "1", &predicates, &rests_on).await;
@@ -359,7 +343,10 @@ async fn there_may_be_many_comparisons_of_large_predicates() {
     let predicates = [large("web"), large("cart"), large("none"), Predicate::True];
     let comparisons: Vec<Comparison> =
         (0..400).map(|number: usize| comparison(&[number % 3], &[number % 4])).collect();
-    assert!(parts(&distinct(&comparisons).0, &predicates).len() > 1);
+    let sharing = Sharing { openings: &[vec![3]], by: Spread::Column("Service"), limit: 1 };
+    let (compared, _) = distinct(&comparisons);
+    let asked = parts(&compared, Some(sharing), &predicates);
+    assert!(asked.len() > 1 && asked.iter().filter(|part| part.sharing.is_some()).count() == 1);
     let asking = Asking {
         predicates: &predicates,
         comparisons: &comparisons,
@@ -379,19 +366,18 @@ async fn there_may_be_many_comparisons_of_large_predicates() {
     let refused = Asking { predicates: &vec![Predicate::True; 64], ..asking };
     let refused = refused.impact(&store, "spans", sampling()).await;
     assert!(matches!(refused, Err(StoreError::Internal(_))), "{refused:?}");
-    let refused = Asking { predicates: &vec![Predicate::True; MAX_OVERSHARE_PREDICATES + 1], ..asking };
-    let refused = refused.overshare(&store, "spans", sampling()).await;
+    let refused = Asking { predicates: &vec![Predicate::True; MAX_OPENINGS + 1], ..asking };
+    let refused = refused.sharing(&store, "spans", sampling()).await;
     assert!(matches!(refused, Err(StoreError::Internal(_))), "{refused:?}");
     let refused = Asking { comparisons: &[comparison(&[], &[4])], ..asking };
     let refused = refused.impact(&store, "spans", sampling()).await;
     assert!(matches!(refused, Err(StoreError::Internal(_))), "{refused:?}");
     // As many predicates as may be asked about, which differ in what they match.
     let services = ["web", "cart", "db", "none"];
-    let expressions =
-        (0..MAX_OVERSHARE_PREDICATES).map(|number| format!("Service == '{}'", services[number % 4]));
+    let expressions = (0..MAX_OPENINGS).map(|number| format!("Service == '{}'", services[number % 4]));
     let many: Vec<Predicate> = expressions.map(|expression| scope(&expression).predicate().clone()).collect();
     let asked = Asking { predicates: &many, ..asking };
-    let found = asked.overshare(&store, "spans", Looks::within(Duration::from_secs(600))).await.unwrap();
+    let found = asked.sharing(&store, "spans", Looks::within(Duration::from_secs(600))).await.unwrap();
     for (number, shared) in found.shared.iter().enumerate() {
         let own: Vec<&str> = shared
             .values
@@ -411,4 +397,131 @@ async fn there_may_be_many_comparisons_of_large_predicates() {
         Asking { predicates: &many, comparisons: &[comparison(&[0], &[62]), comparison(&[], &[])], ..asking };
     let found = last.impact(&store, "spans", Looks::within(Duration::from_secs(600))).await.unwrap();
     assert_eq!((found.compared[0].gained, found.compared[1].clone()), (FEW, Difference::default()));
+}
+
+/// The index as it is filled beside the spans, which holds all of each trace.
+async fn fill_index(local: &LocalStore) {
+    for statement in [
+        "CREATE TABLE default.bounds (TraceId String, Start DateTime, End DateTime) ENGINE = MergeTree ORDER BY TraceId",
+        "INSERT INTO default.bounds SELECT TraceId, min(Timestamp), max(Timestamp) FROM default.spans GROUP BY TraceId",
+    ] {
+        execute(local, statement.to_owned()).await;
+    }
+}
+
+#[tokio::test]
+async fn the_index_is_joined_to_traces_where_that_says_the_same() {
+    let local = LocalStore::start().unwrap();
+    let store = fill(&local, FEW).await;
+    fill_index(&local).await;
+    let binding = Binding { trace_index: Some("bounds".to_owned()), ..binding("default", "spans") };
+    let (filter, readable) = (Filter::default(), everything());
+    let predicates =
+        [scope("Team == '0'").predicate().clone(), scope("Service == 'web'").predicate().clone()];
+    let comparisons = [comparison(&[1], &[0])];
+    let sharing = Sharing { openings: &[vec![0]], by: Spread::Column("Service"), limit: 10 };
+    let request = ImpactRequest {
+        binding: &binding,
+        predicates: &predicates,
+        comparisons: &comparisons,
+        sharing: Some(sharing),
+        window: window(),
+        readable: &readable,
+        only_readable: false,
+        rests_on: &[],
+        samples: 50,
+        patience: Duration::from_secs(60),
+    };
+    let id = |trace: u64| format!("{:032x}", trace + 1);
+    // Traces that reach far, and whether any has spans beyond its entry; opened before, after, and values in what is opened.
+    let ask = async || {
+        let tables = store.bound_tables(&binding).await.unwrap();
+        let table = BoundTable::new(&binding, tables.columns.to_vec()).unwrap();
+        let of = WindowOf { readable: &readable, window: window(), rests_on: &[] };
+        let search = of.search(&store, &binding, &filter, &table, tables.index).unwrap();
+        let (distinct, _) = distinct(&comparisons);
+        let question = Question { request: &request, distinct: &distinct };
+        let first = match Look::traces_first(&search).await.unwrap() {
+            Some(look) => {
+                let counts = question.count(&search, &look).await.unwrap();
+                let Look::Traces { far, .. } = look else { panic!("not of traces") };
+                Some((far.len(), counts))
+            }
+            None => None,
+        };
+        let told = store.impact(request).await.unwrap();
+        let all = |difference: &Difference, shared: &Shared| {
+            (difference.lost + difference.unchanged, difference.unchanged, shared.clone())
+        };
+        let lost: Vec<String> = told.compared[0].lost_ids.clone();
+        let asked = first
+            .map(|(far, counts)| (far, counts.beyond_index, all(&counts.compared[0], &counts.shared[0])));
+        (asked, all(&told.compared[0], &told.shared[0]), lost)
+    };
+    let (first, told, _) = ask().await;
+    let (all, open) = (FEW, FEW / 10);
+    assert_eq!((told.0, told.1, told.2.traces, told.2.only_shared), (all, open, open, 3));
+    assert_eq!(first, Some((0, false, told)), "by the traces' bounds alone");
+
+    // A trace whose entry reaches back for two days, where it has a span that opens it.
+    let early = format!("toDateTime64({NOON}, 9) - INTERVAL 3 DAY");
+    for statement in [
+        format!(
+            "INSERT INTO default.bounds VALUES ('{}', toDateTime({NOON}) - INTERVAL 3 DAY, toDateTime({NOON}))",
+            id(1)
+        ),
+        format!(
+            "INSERT INTO default.spans SELECT {early}, '{}', 'early', '', 'mill', '0' UNION ALL \
+             SELECT {early}, '{}', 'early', '', 'mill', '0'",
+            id(1),
+            // Its entry does not reach there, and neither is it looked at there without one.
+            id(2),
+        ),
+    ] {
+        execute(&local, statement).await;
+    }
+    let (first, told, lost) = ask().await;
+    assert_eq!((told.0, told.1, told.2.traces, told.2.only_shared), (all, open + 1, open + 1, 3));
+    assert_eq!((told.2.distinct, lost.contains(&id(1)), lost.contains(&id(2))), (5, false, true));
+    assert_eq!(first, Some((1, false, told)), "that one by its spans");
+
+    // A trace whose entry does not hold its first span, the one of the team.
+    execute(
+        &local,
+        format!(
+            "ALTER TABLE default.bounds UPDATE Start = End WHERE TraceId = '{}' SETTINGS mutations_sync = 2",
+            id(20)
+        ),
+    )
+    .await;
+    let (first, told, _) = ask().await;
+    assert_eq!((told.0, told.1, told.2.traces), (all - 1, open, open));
+    let (far, beyond, _) = first.unwrap();
+    assert_eq!((far, beyond), (1, true), "not by the traces' bounds");
+
+    // An entry that is nowhere near its spans: none of them counts.
+    execute(
+        &local,
+        format!(
+            "ALTER TABLE default.bounds UPDATE Start = toDateTime(0), End = toDateTime(9) WHERE TraceId IN ('{}', '{}') \
+             SETTINGS mutations_sync = 2",
+            id(20),
+            id(30)
+        ),
+    )
+    .await;
+    let (first, told, _) = ask().await;
+    assert_eq!((told.0, told.1, told.2.traces), (all - 2, open - 1, open - 1));
+    assert!(first.unwrap().1);
+
+    // Without any entry all of it that is near counts.
+    execute(
+        &local,
+        "ALTER TABLE default.bounds DELETE WHERE Start = toDateTime(0) SETTINGS mutations_sync = 2"
+            .to_owned(),
+    )
+    .await;
+    let (first, told, _) = ask().await;
+    assert_eq!((told.0, told.1, told.2.traces), (all, open + 1, open + 1));
+    assert_eq!(first, Some((1, false, told)));
 }

@@ -69,6 +69,14 @@ impl Search<'_> {
         })
     }
 
+    /// What stands behind the trace index for its entries: of all traces, or only of those that have a span in the window.
+    pub(crate) fn entries(&self, sought: bool, statement: &mut Statement) -> String {
+        if !sought {
+            return String::new();
+        }
+        format!(" WHERE `TraceId` {}", self.among(Among::Window, statement))
+    }
+
     /// What stands behind a trace id that is one of theirs.
     fn among(&self, among: Among<'_>, statement: &mut Statement) -> String {
         match among {

@@ -206,7 +206,7 @@ fn values(
 }
 
 /// Values of an array, each as whether no list can show it and the value, or what stands for it.
-pub(crate) fn told_apart(values: &str, statement: &Statement) -> String {
+fn told_apart(values: &str, statement: &Statement) -> String {
     let text = statement.own("text");
     let odd = format!("(length({text}) > {MAX_VALUE_BYTES} OR NOT isValidUTF8({text}))");
     format!(

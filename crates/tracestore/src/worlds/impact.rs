@@ -20,8 +20,8 @@ use crate::cancellation::everything;
 use crate::filter_reference::strings;
 use crate::impact::Looks;
 use crate::{
-    Comparison, Difference, ImpactRequest, MAX_FIRST_SPANS, MAX_VALUE_BYTES, OvershareRequest, SelectRequest,
-    Shared, SharedValue, Spread, TraceCounts, TraceStore,
+    Comparison, Difference, ImpactRequest, MAX_FIRST_SPANS, MAX_VALUE_BYTES, SelectRequest, Shared,
+    SharedValue, Sharing, Spread, TraceCounts, TraceStore,
 };
 
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -246,6 +246,7 @@ impl Round<'_> {
                 binding,
                 predicates: &asked.predicates,
                 comparisons: &comparisons,
+                sharing: None,
                 window,
                 readable,
                 only_readable,
@@ -283,8 +284,11 @@ impl Round<'_> {
         };
         let may_read = all(store, binding, readable, window).await;
         let mut expected = Vec::new();
+        let mut opened_by_any = BTreeSet::new();
         for number in &numbers {
             let opened = asked.opened(&[*number], store, binding, model, window).await;
+            opened_by_any
+                .extend(opened.iter().filter(|id| !only_readable || may_read.contains(*id)).cloned());
             let (mut traces, mut values) = (0, BTreeMap::<Vec<u8>, (u64, u64, bool)>::new());
             for id in opened.iter().filter(|id| !only_readable || may_read.contains(*id)) {
                 traces += 1;
@@ -321,26 +325,34 @@ impl Round<'_> {
         }
         let predicates: Vec<Predicate> =
             numbers.iter().map(|number| asked.predicates[*number].clone()).collect();
+        let openings: Vec<Vec<usize>> = (0..numbers.len()).map(|number| vec![number]).collect();
+        // Asked alone, and together with a comparison.
+        let all_gained = Comparison { before: Vec::new(), after: (0..numbers.len()).collect() };
+        let comparisons = if changes.random.random_bool(0.5) { vec![all_gained] } else { Vec::new() };
         for looks in self.looks {
-            let request = OvershareRequest {
+            let request = ImpactRequest {
                 binding,
                 predicates: &predicates,
-                by,
+                comparisons: &comparisons,
+                sharing: Some(Sharing { openings: &openings, by, limit }),
                 window,
                 readable,
                 only_readable,
                 rests_on: &asked.rests_on,
-                limit,
+                samples: 0,
                 patience: PATIENCE,
             };
-            let found = store.overshare_by(request, *looks).await.unwrap();
+            let found = store.impact_by(request, *looks).await.unwrap();
             let expressions: Vec<_> = numbers.iter().map(|number| &asked.expressions[*number]).collect();
-            let context = format!("{looks:?}, {window:?}, {by:?}, {expressions:?}");
+            let context = format!("{looks:?}, {window:?}, {by:?}, {expressions:?}, {comparisons:?}");
             // Slices are told as a sample, whatever they see; where nothing may be counted, nothing is looked at.
-            let nothing = predicates.iter().all(|predicate| matches!(predicate, Predicate::False))
-                || (only_readable && readable.opens_nothing());
+            let unopened = predicates.iter().all(|predicate| matches!(predicate, Predicate::False));
+            let nothing = (comparisons.is_empty() && unopened) || (only_readable && readable.opens_nothing());
             assert_eq!(found.fraction < 1.0, looks.whole.is_zero() && !nothing, "{context}");
             assert_eq!(found.shared, expected, "{context}");
+            for compared in &found.compared {
+                assert_eq!(compared.gained, opened_by_any.len() as u64, "{context}");
+            }
         }
         let seen = &mut changes.seen;
         for shared in &expected {

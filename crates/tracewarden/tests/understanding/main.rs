@@ -43,6 +43,8 @@ struct Compared {
     lost: usize,
     unchanged: usize,
     named: usize,
+    /// Values of what the previewed roles open.
+    shared: u64,
 }
 
 /// A user who reads.
@@ -95,10 +97,10 @@ async fn what_is_told_of_access_is_what_reading_does() {
         }
     }
     println!("{compared:?}");
-    let Compared { open, closed, viewers, previews, gained, lost, unchanged, named } = compared;
+    let Compared { open, closed, viewers, previews, gained, lost, unchanged, named, shared } = compared;
     assert_eq!(previews, 2 * count);
     let least = [open, closed, viewers, gained, lost, unchanged, named].into_iter().min();
-    assert!(least > Some(count / 7), "the worlds are too empty to show anything");
+    assert!(least > Some(count / 7) && shared > count as u64, "the worlds are too empty to show anything");
 }
 
 async fn store_role(admin: &Client, role: &str, expressions: &[String]) {
@@ -221,6 +223,16 @@ async fn previewed(
     if role == ALONE {
         same(&told["traces"], &before[ALONE], &after[ALONE], readable, compared);
     }
+    // Counted beside the comparison, and of the stored role by itself.
+    let body = json!({"role": role, "from": world.from, "to": world.to, "seconds": 30});
+    let shared = admin.post("/policies/overshare", body).await.expect(200).body;
+    let numbers = |shared: &Value| {
+        let mut numbers = shared.clone();
+        numbers.as_object_mut().unwrap().retain(|name, _| !["cost", "notes"].contains(&name.as_str()));
+        numbers
+    };
+    assert_eq!(numbers(&told["overshare"]), numbers(&shared), "{told}");
+    compared.shared += shared["distinct"].as_u64().unwrap();
     for (name, ids) in before.iter().filter(|(name, _)| !members.contains(name.as_str())) {
         assert_eq!(ids, &after[name], "who does not have the role loses and gains nothing");
     }
