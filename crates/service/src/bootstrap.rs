@@ -93,13 +93,17 @@ impl Service {
         }
         validate::no_errors(errors)?;
         let empty = self.db().begin_read().await?.users("", 1).await?.is_empty();
-        if empty && let Some(created) = self.create_first_administrator(&admin, keep).await? {
-            return Ok(created);
-        }
-        match &admin.password_hash {
-            None => Ok(Bootstrap::Unchanged),
-            Some(hash) => self.replace_hash(&admin.username, hash).await,
-        }
+        let created = match empty {
+            true => self.create_first_administrator(&admin, keep).await?,
+            false => None,
+        };
+        let done = match (created, &admin.password_hash) {
+            (Some(created), _) => created,
+            (None, None) => Bootstrap::Unchanged,
+            (None, Some(hash)) => self.replace_hash(&admin.username, hash).await?,
+        };
+        self.note_password_costs().await?;
+        Ok(done)
     }
 
     async fn create_first_administrator(

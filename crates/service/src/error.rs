@@ -106,6 +106,9 @@ pub enum ServiceError {
         /// Seconds to wait, at least 1.
         retry_after_seconds: u64,
     },
+    /// As many log-ins are under way as this replica works on at a time.
+    #[error("too many log-ins are under way; try again in a moment")]
+    TooManyLogIns,
     /// The user's queries that run already are as many as one user may run at a time.
     #[error("too many queries of yours are running; wait for one to end")]
     TooManyQueries,
@@ -203,7 +206,7 @@ impl ServiceError {
             Self::NotBound => "not_bound",
             Self::PreconditionFailed => "precondition_failed",
             Self::PreconditionRequired => "precondition_required",
-            Self::TooManyAttempts { .. } => "too_many_attempts",
+            Self::TooManyAttempts { .. } | Self::TooManyLogIns => "too_many_attempts",
             Self::TooManyQueries => "too_many_queries",
             Self::Refused(errors) => errors.first().map_or("invalid_value", |error| error.code),
             Self::PolicyBroken { .. } => "policy_broken",
@@ -262,7 +265,7 @@ impl ServiceError {
         match self {
             Self::TooManyAttempts { retry_after_seconds }
             | Self::TraceStoreAway { retry_after_seconds, .. } => Some(*retry_after_seconds),
-            Self::TooManyQueries => Some(1),
+            Self::TooManyQueries | Self::TooManyLogIns => Some(1),
             _ => None,
         }
     }

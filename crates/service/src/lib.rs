@@ -29,6 +29,7 @@ mod fields;
 mod filter_schema;
 mod hash_memory;
 mod impact;
+mod log_in_bounds;
 mod login;
 mod maintenance;
 mod metrics;

@@ -4,7 +4,7 @@ use std::fmt;
 
 use secrecy::ExposeSecret as _;
 use serde_json::json;
-use tracewarden_appdb::{NewSession, PasswordHash, Session, User};
+use tracewarden_appdb::{NewSession, PasswordHash, Session, User, fold_username};
 
 use crate::Secret;
 use crate::audit::{AuditContext, Event, Outcome, tame};
@@ -62,16 +62,26 @@ impl Service {
     /// An unknown name, a wrong password and a disabled user are answered alike and cost one hash each.
     ///
     /// # Errors
-    /// [`ServiceError::InvalidCredentials`], [`ServiceError::TooManyAttempts`], or a failure of the own database.
+    /// [`ServiceError::InvalidCredentials`], [`ServiceError::TooManyAttempts`], [`ServiceError::TooManyLogIns`], or a
+    /// failure of the own database.
     pub async fn login(&self, login: Login, info: RequestInfo) -> Result<LoggedIn, ServiceError> {
-        let result = self.sign_in(login, info).await;
+        let attempt = Attempt::new(&login.username, info.client_ip, self.names());
+        // Before the first statement: the own database is what a flood of log-ins would take from everybody.
+        let result = match self.log_ins().admit(attempt.address()) {
+            Ok(_place) => self.sign_in(login, attempt, info).await,
+            Err(refusal) => Err(refusal),
+        };
         self.metrics().login(&result);
         result
     }
 
-    async fn sign_in(&self, login: Login, info: RequestInfo) -> Result<LoggedIn, ServiceError> {
+    async fn sign_in(
+        &self,
+        login: Login,
+        attempt: Attempt,
+        info: RequestInfo,
+    ) -> Result<LoggedIn, ServiceError> {
         let name = login.username.as_str();
-        let attempt = Attempt::new(name, info.client_ip, self.names());
         let mut tx = self.db().begin_read().await?;
         let now = self.now();
         if let Some(block) = Block::met_by(&attempt, &mut tx, now).await?.filter(|block| block.is_noted) {
@@ -124,10 +134,29 @@ impl Service {
         Err(ServiceError::InvalidCredentials)
     }
 
+    /// Finds out what the stored hashes cost, so that not even the first log-in shows which user's is of another cost.
+    ///
+    /// # Errors
+    /// A failure of the own database.
+    pub(crate) async fn note_password_costs(&self) -> Result<(), ServiceError> {
+        const PAGE: u32 = 500;
+        let mut after = String::new();
+        loop {
+            let users = self.db().begin_read().await?.users(&after, PAGE).await?;
+            let Some(last) = users.last() else { return Ok(()) };
+            after = fold_username(&last.username);
+            for user in &users {
+                self.passwords().note_cost(&user.password_hash)?;
+            }
+        }
+    }
+
     async fn record_failure(&self, context: &AuditContext, reason: &'static str) -> Result<(), ServiceError> {
         let detail = json!({ "reason": reason });
         let event = Event { action: "login", outcome: Outcome::Denied, target: None, detail };
-        self.record_alone(context, &event).await
+        let mut tx = self.begin_log_in_write().await?;
+        context.append(&mut tx, self.now(), None, &event).await?;
+        tx.commit().await
     }
 
     async fn open_session(
@@ -141,7 +170,7 @@ impl Service {
         let id = tokens::id("ses", self.entropy())?;
         let client_ip = info.client_ip.map(|address| address.to_canonical().to_string());
         let user_agent = info.user_agent.as_deref().map(tame);
-        let mut tx = self.db().begin_write().await?;
+        let mut tx = self.begin_log_in_write().await?;
         let now = self.now();
         // Hashing takes a while: whoever was disabled, deleted or given another password meanwhile does not come in.
         let mut user = match tx.user_by_id(&verified.id).await? {

@@ -69,7 +69,7 @@ impl Default for Metrics {
             unauthenticated: Family::default(),
         };
         // What has not happened yet shows as zero: an alert on a rate sees the first time, too.
-        for outcome in ["success", "invalid", "throttled", "failed"] {
+        for outcome in ["success", "invalid", "throttled", "over_limit", "failed"] {
             drop(inner.logins.get_or_create(&WithOutcome { outcome }));
         }
         for credential in ["session", "api_key"] {
@@ -134,6 +134,7 @@ impl Metrics {
             Ok(_) => "success",
             Err(ServiceError::InvalidCredentials) => "invalid",
             Err(ServiceError::TooManyAttempts { .. }) => "throttled",
+            Err(ServiceError::TooManyLogIns) => "over_limit",
             Err(_) => "failed",
         };
         self.0.logins.get_or_create(&WithOutcome { outcome }).inc();

@@ -1,7 +1,7 @@
 //! Password hashes, and which passwords are good enough.
 
 use std::collections::HashSet;
-use std::sync::{Arc, LazyLock};
+use std::sync::{Arc, LazyLock, PoisonError, RwLock};
 
 use argon2::password_hash::phc::{Output, ParamsString, PasswordHash as Phc, Salt};
 use argon2::{Algorithm, Argon2, Params, Version};
@@ -30,8 +30,9 @@ pub(crate) struct Passwords {
     cost: PasswordCost,
     entropy: Arc<dyn Entropy>,
     memories: HashMemories,
-    /// A hash that no password has, against which log-ins with unknown names are verified so that they take as long.
-    decoy: PasswordHash,
+    /// A hash that no password has for each cost that a stored hash has. Every verification computes one hash of each of these
+    /// costs, so that it takes as long for an unknown name as for any user, whatever their hash costs.
+    decoys: RwLock<Vec<(PasswordCost, PasswordHash)>>,
 }
 
 impl Passwords {
@@ -41,7 +42,24 @@ impl Passwords {
         let mut memory = HashMemory::default();
         let decoy = hash(&hex::encode(unguessable), settings.password, entropy.as_ref(), &mut memory)?;
         let memories = HashMemories::new(settings.max_parallel_hashes, memory);
-        Ok(Self { cost: settings.password, entropy, memories, decoy })
+        let decoys = RwLock::new(vec![(settings.password, decoy)]);
+        Ok(Self { cost: settings.password, entropy, memories, decoys })
+    }
+
+    /// Takes note of what a stored hash costs. One that cannot be read is left to those who verify against it.
+    pub(crate) fn note_cost(&self, stored: &PasswordHash) -> Result<(), ServiceError> {
+        let Ok(cost) = phc_cost(&stored.0) else { return Ok(()) };
+        // Whoever died while they held the lock was adding, which is done or not.
+        let known = |decoys: &[(PasswordCost, _)]| decoys.iter().any(|(known, _)| *known == cost);
+        if known(&self.decoys.read().unwrap_or_else(PoisonError::into_inner)) {
+            return Ok(());
+        }
+        let decoy = decoy(cost, self.entropy.as_ref())?;
+        let mut decoys = self.decoys.write().unwrap_or_else(PoisonError::into_inner);
+        if !known(&decoys) {
+            decoys.push((cost, decoy));
+        }
+        Ok(())
     }
 
     /// A new hash.
@@ -51,17 +69,36 @@ impl Passwords {
         self.memories.lend(work).await?
     }
 
-    /// Whether the password has this hash. Without a hash the answer is no, and takes one hash's time all the same.
+    /// What is computed beside a stored hash, or in place of one.
+    fn decoys_beside(&self, stored: Option<&PasswordHash>) -> Vec<PasswordHash> {
+        let cost = stored.and_then(|stored| phc_cost(&stored.0).ok());
+        let decoys = self.decoys.read().unwrap_or_else(PoisonError::into_inner);
+        decoys.iter().filter(|(of, _)| Some(*of) != cost).map(|(_, decoy)| decoy.clone()).collect()
+    }
+
+    /// Whether the password has this hash. Without a hash the answer is no, and takes as long all the same.
     pub(crate) async fn verify(
         &self,
         password: Secret,
         stored: Option<&PasswordHash>,
     ) -> Result<bool, ServiceError> {
-        let known = stored.is_some();
-        let stored = stored.unwrap_or(&self.decoy).clone();
-        let work = move |memory: &mut _| verify(password.expose_secret(), &stored, memory);
-        let matches = self.memories.lend(work).await??;
-        Ok(matches && known)
+        if let Some(stored) = stored {
+            self.note_cost(stored)?;
+        }
+        let decoys = self.decoys_beside(stored);
+        let stored = stored.cloned();
+        let work = move |memory: &mut _| {
+            let password = password.expose_secret();
+            let matches = match &stored {
+                Some(stored) => verify(password, stored, memory),
+                None => Ok(false),
+            };
+            for decoy in &decoys {
+                verify(password, decoy, memory)?;
+            }
+            matches
+        };
+        self.memories.lend(work).await?
     }
 
     /// A hash of the same password at the cost that is configured now, when the stored one cost less.
@@ -88,24 +125,42 @@ fn hash(
     if !cost.is_enough() {
         return Err(ServiceError::internal("the cost of password hashes is below 19 MiB, 2 passes, 1 lane"));
     }
-    let fail = |error: &dyn std::fmt::Display| ServiceError::internal(format!("password hash: {error}"));
-    let params = Params::new(cost.memory_kib, cost.iterations, cost.parallelism, None)
-        .map_err(|error| fail(&error))?;
+    let params = parameters(cost)?;
     let mut salt = [0_u8; SALT_BYTES];
     entropy.fill(&mut salt)?;
-    let (algorithm, version) = (Algorithm::Argon2id, Version::V0x13);
     let mut output = [0_u8; Params::DEFAULT_OUTPUT_LEN];
-    Argon2::new(algorithm, version, params.clone())
+    Argon2::new(Algorithm::Argon2id, Version::V0x13, params.clone())
         .hash_password_into_with_memory(password.as_bytes(), &salt, &mut output, memory.blocks(&params)?)
-        .map_err(|error| fail(&error))?;
+        .map_err(|error| unwritable(&error))?;
+    written(&params, &salt, &output)
+}
+
+/// An Argon2id hash as a PHC string.
+fn written(params: &Params, salt: &[u8], output: &[u8]) -> Result<PasswordHash, ServiceError> {
     let phc = Phc {
-        algorithm: algorithm.ident(),
-        version: Some(version.into()),
-        params: ParamsString::try_from(&params).map_err(|error| fail(&error))?,
-        salt: Some(Salt::new(&salt).map_err(|error| fail(&error))?),
-        hash: Some(Output::new(&output).map_err(|error| fail(&error))?),
+        algorithm: Algorithm::Argon2id.ident(),
+        version: Some(Version::V0x13.into()),
+        params: ParamsString::try_from(params).map_err(|error| unwritable(&error))?,
+        salt: Some(Salt::new(salt).map_err(|error| unwritable(&error))?),
+        hash: Some(Output::new(output).map_err(|error| unwritable(&error))?),
     };
     Ok(PasswordHash(phc.to_string()))
+}
+
+fn unwritable(error: &dyn std::fmt::Display) -> ServiceError {
+    ServiceError::internal(format!("password hash: {error}"))
+}
+
+/// What looks like a hash of this cost, and is none: nothing is computed for it.
+fn decoy(cost: PasswordCost, entropy: &dyn Entropy) -> Result<PasswordHash, ServiceError> {
+    let (mut salt, mut output) = ([0_u8; SALT_BYTES], [0_u8; Params::DEFAULT_OUTPUT_LEN]);
+    entropy.fill(&mut salt)?;
+    entropy.fill(&mut output)?;
+    written(&parameters(cost)?, &salt, &output)
+}
+
+fn parameters(cost: PasswordCost) -> Result<Params, ServiceError> {
+    Params::new(cost.memory_kib, cost.iterations, cost.parallelism, None).map_err(|error| unwritable(&error))
 }
 
 /// An unreadable hash is an error, so that it shows in the log; it opens nothing either way.
@@ -294,6 +349,40 @@ mod tests {
                 verify("one", &PasswordHash(unreadable.to_owned()), &mut memory).is_err(),
                 "{unreadable}"
             );
+        }
+    }
+
+    #[tokio::test]
+    async fn every_verification_computes_a_hash_of_each_cost() {
+        struct Counted(std::sync::atomic::AtomicU8);
+        impl Entropy for Counted {
+            fn fill(&self, bytes: &mut [u8]) -> Result<(), tracewarden_model::ambient::EntropyError> {
+                bytes.fill(self.0.fetch_add(1, std::sync::atomic::Ordering::SeqCst));
+                Ok(())
+            }
+        }
+        let entropy: Arc<dyn Entropy> = Arc::new(Counted(std::sync::atomic::AtomicU8::new(0)));
+        let passwords = Passwords::new(&Settings::default(), Arc::clone(&entropy)).unwrap();
+        let cheap = PasswordCost { memory_kib: 8_192, iterations: 1, parallelism: 1 };
+        let dear = PasswordCost { iterations: 4, ..PasswordCost::FLOOR };
+        let beside = |stored: Option<&PasswordHash>| -> Vec<PasswordCost> {
+            let decoys = passwords.decoys_beside(stored);
+            decoys.iter().map(|decoy| phc_cost(&decoy.0).unwrap()).collect()
+        };
+        assert_eq!(beside(None), [PasswordCost::FLOOR]);
+        let right = passwords.hash("right".to_owned().into()).await.unwrap();
+        let [cheap_hash, dear_hash] = [cheap, dear].map(|cost| decoy(cost, entropy.as_ref()).unwrap());
+        // What nobody noted before is noted at the first verification.
+        for stored in [&cheap_hash, &dear_hash] {
+            assert!(!passwords.verify("right".to_owned().into(), Some(stored)).await.unwrap());
+        }
+        passwords.note_cost(&PasswordHash("unreadable".to_owned())).unwrap();
+        assert_eq!(beside(None), [PasswordCost::FLOOR, cheap, dear]);
+        assert_eq!(beside(Some(&right)), [cheap, dear]);
+        assert_eq!(beside(Some(&dear_hash)), [PasswordCost::FLOOR, cheap]);
+        for (stored, matches) in [(Some(&right), true), (None, false)] {
+            assert_eq!(passwords.verify("right".to_owned().into(), stored).await.unwrap(), matches);
+            assert!(!passwords.verify("wrong".to_owned().into(), stored).await.unwrap());
         }
     }
 

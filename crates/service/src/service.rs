@@ -12,6 +12,7 @@ use tracewarden_tracestore::TraceStore;
 
 use crate::cursor::CursorKey;
 use crate::error::ServiceError;
+use crate::log_in_bounds::LogIns;
 use crate::metrics::{Metrics, PolicyReuse};
 use crate::passwords::Passwords;
 use crate::running::Running;
@@ -35,6 +36,7 @@ struct Inner {
     names: NameKey,
     queries: Running,
     noting: Running,
+    log_ins: LogIns,
     metrics: Metrics,
     compiled: Arc<CompiledPolicies>,
     looks: Semaphore,
@@ -73,6 +75,7 @@ impl Service {
         let names = NameKey::new(&shared_key(&db, entropy.as_ref(), LOGIN_NAME_KEY).await?)?;
         let queries = Running::new(settings.max_queries_per_user);
         let noting = Running::new(Some(1));
+        let log_ins = LogIns::new(settings.max_parallel_hashes);
         let metrics = Metrics::default();
         let inner = Inner {
             db,
@@ -85,6 +88,7 @@ impl Service {
             names,
             queries,
             noting,
+            log_ins,
             metrics,
             compiled: Arc::default(),
             looks: Semaphore::new(LOOKS),
@@ -169,6 +173,11 @@ impl Service {
         &self.inner.noting
     }
 
+    /// Log-ins under way.
+    pub(crate) fn log_ins(&self) -> &LogIns {
+        &self.inner.log_ins
+    }
+
     /// The leave to count for a preview of a change.
     pub(crate) fn looks(&self) -> &Semaphore {
         &self.inner.looks
@@ -207,5 +216,11 @@ pub(crate) async fn blocking<T: Send + 'static>(
 ) -> Result<T, ServiceError> {
     tokio::task::spawn_blocking(work)
         .await
-        .map_err(|error| ServiceError::internal(format!("a worker thread died: {error}")))
+        // Not the error itself, which quotes the panic.
+        .map_err(|error| {
+            ServiceError::internal(match error.is_panic() {
+                true => "a worker thread panicked",
+                false => "a worker thread was ended",
+            })
+        })
 }

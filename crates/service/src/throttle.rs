@@ -66,6 +66,11 @@ impl Attempt {
         Self { pair: format!("pair:{address}:{name}"), address: format!("address:{address}") }
     }
 
+    /// The bucket of the address.
+    pub(crate) fn address(&self) -> &str {
+        &self.address
+    }
+
     fn buckets(&self) -> [(&'static str, &str, &'static Rule); 2] {
         [("user_at_address", &self.pair, &ACCOUNT_AT_ADDRESS), ("address", &self.address, &ADDRESS)]
     }
@@ -128,7 +133,7 @@ impl Service {
     /// # Errors
     /// [`ServiceError::TooManyAttempts`], without counting.
     pub(crate) async fn reserve_attempt(&self, attempt: &Attempt) -> Result<(), ServiceError> {
-        let mut tx = self.db().begin_write().await?;
+        let mut tx = self.begin_log_in_write().await?;
         // Not before: waiting for the writers before took time.
         let now = self.now();
         if let Some(block) = Block::met_by(attempt, &mut tx, now).await? {
@@ -139,7 +144,7 @@ impl Service {
             tx.put_throttle(bucket, &counted).await?;
         }
         tx.delete_stale_throttles(stale_before(now)).await?;
-        Ok(tx.commit().await?)
+        tx.commit().await
     }
 
     /// Records that log-ins are refused, once for each block: whoever is refused goes on at no cost, and must neither
@@ -149,7 +154,7 @@ impl Service {
         context: &AuditContext,
         attempt: &Attempt,
     ) -> Result<(), ServiceError> {
-        let mut tx = self.db().begin_write().await?;
+        let mut tx = self.begin_log_in_write().await?;
         let now = self.now();
         let Some(block) = Block::met_by(attempt, &mut tx, now).await?.filter(|block| !block.is_noted) else {
             return Ok(());
@@ -163,7 +168,7 @@ impl Service {
         });
         let event = Event { action: "login", outcome: Outcome::Denied, target: None, detail };
         context.append(&mut tx, now, None, &event).await?;
-        Ok(tx.commit().await?)
+        tx.commit().await
     }
 }
 

@@ -4,10 +4,18 @@
 
 mod support;
 
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+
 use support::*;
+use tokio::task::JoinHandle;
 use tracewarden_service::*;
 
-on_both!(who_is_not_blocked_is_not_blocked_by_another_clock, right_passwords_at_once_are_let_in);
+on_both!(
+    who_is_not_blocked_is_not_blocked_by_another_clock,
+    right_passwords_at_once_are_let_in,
+    a_flood_of_log_ins_keeps_a_writer_waiting_for_one_of_them,
+);
 
 async fn try_at(service: &Service, password: &str) -> Result<LoggedIn, ServiceError> {
     let login = Login { username: "admin".to_owned(), password: password.to_owned().into() };
@@ -52,4 +60,45 @@ async fn right_passwords_at_once_are_let_in(own: Own) {
             let_in.unwrap();
         }
     }
+}
+
+async fn a_flood_of_log_ins_keeps_a_writer_waiting_for_one_of_them(own: Own) {
+    const FLOOD: u32 = 100;
+    let world = world_on(own, Settings::default()).await;
+    let address = |number: u32| Ipv4Addr::from(u32::from(Ipv4Addr::new(198, 18, 0, 0)) + number);
+    let writing = world.db.begin_write().await.unwrap();
+    let log_ins: Vec<_> = (0..FLOOD)
+        .map(|number| {
+            let service = world.service.clone();
+            let login = Login { username: "nobody".to_owned(), password: "nothing".to_owned().into() };
+            let info = RequestInfo { client_ip: Some(address(number).into()), ..info() };
+            tokio::spawn(async move { service.login(login, info).await })
+        })
+        .collect();
+    // While nobody can write, the refused ones are answered all the same, and nobody else is.
+    let refused = |log_ins: &[JoinHandle<_>]| log_ins.iter().filter(|log_in| log_in.is_finished()).count();
+    while refused(&log_ins) < FLOOD as usize - 16 {
+        tokio::task::yield_now().await;
+    }
+    let db = world.db.clone();
+    let reads = tokio::spawn(async move { db.begin_write().await.unwrap() });
+    tokio::task::yield_now().await;
+    drop(writing);
+    let mut reads = reads.await.unwrap();
+    let mut before = 0;
+    for number in 0..FLOOD {
+        before += u32::from(reads.throttle(&format!("address:{}", address(number))).await.unwrap().is_some());
+    }
+    assert!(before <= 1, "{before} log-ins wrote before");
+    drop(reads);
+    let mut codes = BTreeMap::new();
+    for log_in in log_ins {
+        let error = log_in.await.unwrap().unwrap_err();
+        let code = error.code();
+        assert_eq!(error.retry_after_seconds().is_some(), code == "too_many_attempts");
+        *codes.entry(code).or_insert(0) += 1;
+    }
+    assert_eq!(codes, BTreeMap::from([("invalid_credentials", 16), ("too_many_attempts", FLOOD - 16)]));
+    // All places are free again.
+    world.admin().await;
 }
