@@ -120,7 +120,8 @@ pub(crate) async fn in_turn<T: Send + 'static>(
         work()
     };
     tokio::task::spawn_blocking(work).await.map_err(|error| {
-        tracing::error!(%error, "a worker thread died");
+        // Not the error itself: it quotes the panic, and that may quote the file.
+        tracing::error!(panicked = error.is_panic(), "a worker thread died");
         internal()
     })
 }
@@ -131,7 +132,11 @@ pub(crate) fn unreadable(fault: &Fault) -> Problem {
     Problem::invalid(fault.pointer.as_str(), format!("line {line}, column {column}: {}", fault.message))
 }
 
-async fn read_in_time(body: Body, limit: usize) -> Result<Vec<u8>, Problem> {
+/// The whole body, when it keeps to the limit and to the deadline.
+///
+/// # Errors
+/// `payload_too_large`, `request_timeout`, or `invalid_request` for one that breaks off.
+pub(crate) async fn read_in_time(body: Body, limit: usize) -> Result<Vec<u8>, Problem> {
     tokio::time::timeout(BODY_DEADLINE, read(body, limit))
         .await
         .unwrap_or_else(|_| Err(Problem::new(Code::RequestTimeout, "the body did not arrive in time")))

@@ -7,6 +7,7 @@ use axum::response::{IntoResponse, Response};
 use http::{StatusCode, header};
 use tower::ServiceExt as _;
 
+use crate::body::{MAX_BODY_BYTES, read_in_time};
 use crate::code::Code;
 use crate::problem::Problem;
 
@@ -24,9 +25,6 @@ pub struct Mount {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct OwnBody;
 
-/// How the library of the agents' protocol says that a body did not come to its end.
-const BODY_BROKE_OFF: &str = "Failed to read request body";
-
 /// More of a refusal's text is of no use to anybody.
 const MAX_REFUSAL_BYTES: usize = 4 * 1024;
 
@@ -34,7 +32,13 @@ impl Mount {
     /// The interface's answer. What it says in a form of its own stays as it is; a refusal in bare text becomes a problem
     /// like any other.
     pub(crate) async fn answer(self, request: Request) -> Response {
-        let Ok(mut response) = self.interface.oneshot(request).await;
+        let (head, body) = request.into_parts();
+        // Here, where bodies have a deadline: an interface reads for as long as somebody keeps it waiting.
+        let body = match read_in_time(body, MAX_BODY_BYTES).await {
+            Ok(bytes) => Body::from(bytes),
+            Err(problem) => return problem.into_response(),
+        };
+        let Ok(mut response) = self.interface.oneshot(Request::from_parts(head, body)).await;
         let status = response.status();
         let refused = status.is_client_error() || status.is_server_error();
         if !refused || is_json(&response) {
@@ -66,10 +70,6 @@ async fn refusal(response: Response<Body>) -> Response {
     };
     let text = body::to_bytes(body, MAX_REFUSAL_BYTES).await.unwrap_or_default();
     let problem = match (code, std::str::from_utf8(&text)) {
-        // Whoever goes away in the middle of a request is no fault of ours.
-        (Code::Internal, Ok(text)) if text.contains(BODY_BROKE_OFF) => {
-            Problem::new(Code::InvalidRequest, "the body broke off")
-        }
         (Code::Internal, text) => {
             tracing::error!(?text, "an interface failed");
             Problem::new(code, "something went wrong; the log has more under the request's id")
@@ -82,4 +82,45 @@ async fn refusal(response: Response<Body>) -> Response {
         refusal.headers_mut().insert(header::ALLOW, allow.clone());
     }
     refusal
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+    use std::time::Duration;
+
+    use bytes::Bytes;
+    use futures::stream;
+    use tokio::time::{Instant, sleep};
+
+    use super::*;
+
+    /// Pieces of one byte, so far apart.
+    async fn send(pieces: usize, apart: Duration) -> (StatusCode, Option<Code>, Bytes, Duration) {
+        let interface = Router::new().fallback(async |body: Bytes| body);
+        let pieces = stream::unfold(pieces, move |left| async move {
+            sleep(apart).await;
+            left.checked_sub(1).map(|left| (Ok::<_, Infallible>("x"), left))
+        });
+        let begun = Instant::now();
+        let request = Request::post("/mcp").body(Body::from_stream(pieces)).unwrap();
+        let response = Mount { path: "/mcp", interface }.answer(request).await;
+        let (status, took) = (response.status(), begun.elapsed());
+        let code = response.extensions().get::<Problem>().map(Problem::code);
+        (status, code, body::to_bytes(response.into_body(), usize::MAX).await.unwrap(), took)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_slow_body_is_given_up_and_a_large_one_refused() {
+        let seconds = Duration::from_secs;
+        let (status, code, body, _) = send(20, seconds(1)).await;
+        assert_eq!((status, code, body.as_ref()), (StatusCode::OK, None, &[b'x'; 20][..]));
+        for apart in [seconds(1), seconds(3_600)] {
+            let (status, code, _, took) = send(usize::MAX, apart).await;
+            assert_eq!((status, code), (StatusCode::REQUEST_TIMEOUT, Some(Code::RequestTimeout)));
+            assert!(took < seconds(60), "{took:?}");
+        }
+        let (status, code, ..) = send(MAX_BODY_BYTES + 1, Duration::ZERO).await;
+        assert_eq!((status, code), (StatusCode::PAYLOAD_TOO_LARGE, Some(Code::PayloadTooLarge)));
+    }
 }
