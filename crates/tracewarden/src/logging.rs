@@ -1,5 +1,7 @@
 //! Log lines, on standard error: standard output belongs to what the command line promises.
 
+use std::panic::PanicHookInfo;
+
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
@@ -10,7 +12,7 @@ use crate::configuration::LogFormat;
 /// so it is heard only where somebody names it.
 const PROTOCOL: &str = "rmcp";
 
-/// Starts logging. The directives were checked with the configuration; were they wrong after all, everything from
+/// Starts logging, also of panics. The directives were checked with the configuration; were they wrong after all, everything from
 /// `info` is logged.
 pub fn start(directives: &str, format: LogFormat) {
     let filter: Targets =
@@ -29,4 +31,48 @@ pub fn start(directives: &str, format: LogFormat) {
         }
         LogFormat::Json => registry.with(lines.json().flatten_event(true)).try_init(),
     };
+    std::panic::set_hook(Box::new(panicked));
+}
+
+/// Says where, and not what: the message of a panic often quotes what it was about, such as a text that was cut in the middle of
+/// a character, and that may be somebody's data.
+fn panicked(panic: &PanicHookInfo<'_>) {
+    let place = panic.location().map(ToString::to_string);
+    let thread = std::thread::current();
+    tracing::error!(place, thread = thread.name().unwrap_or("unnamed"), "panicked");
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    /// What the process of a test below does; by itself nothing.
+    #[test]
+    #[ignore = "it is the process that other tests look at"]
+    fn panics_in_a_process_of_its_own() {
+        start("info", LogFormat::Json);
+        let worker = std::thread::Builder::new().name("worker".to_owned());
+        let died = worker.spawn(|| panic!("a span with {} in it", "hunter2")).unwrap().join();
+        assert!(died.is_err());
+        tracing::info!("it goes on");
+    }
+
+    #[test]
+    fn a_panic_is_one_line_like_others_without_its_message() {
+        let process =
+            ["logging::tests::panics_in_a_process_of_its_own", "--exact", "--ignored", "--nocapture"];
+        let output = Command::new(std::env::current_exe().unwrap()).args(process).output().unwrap();
+        let log = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.success() && !log.contains("hunter2"), "{log}");
+        let lines: Vec<serde_json::Value> =
+            log.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|_| panic!("{log}"))).collect();
+        let [panicked, after] = lines.as_slice() else { panic!("{log}") };
+        assert_eq!(panicked["message"], "panicked");
+        assert_eq!((&panicked["level"], &panicked["thread"]), (&"ERROR".into(), &"worker".into()));
+        let place = panicked["place"].as_str().unwrap();
+        assert!(place.contains("logging.rs:"), "{place}");
+        assert_eq!(after["message"], "it goes on");
+    }
 }
