@@ -86,6 +86,8 @@ pub struct Configuration {
     pub session_idle: Option<Duration>,
     /// Queries of one user at the same time; `None`: any number.
     pub max_queries_per_user: Option<usize>,
+    /// Connections at the same time.
+    pub max_connections: usize,
     /// How long audit records are kept; `None`: for ever.
     pub audit_retention: Option<Duration>,
     /// Whether discovery shows example values.
@@ -198,6 +200,7 @@ impl Reader {
             "unlimited" => Ok(None),
             _ => values::count(text, 1, 10_000).map(Some).map_err(|error| format!("{error}, or `unlimited`")),
         });
+        let max_connections = self.value("max_connections", |text| values::count(text, 10, 100_000));
         let discovery_samples = self.value("discovery_samples", values::boolean);
         let overshare_warning =
             self.value("overshare_warning", |text| values::count(text, 0, 100_000).map(|count| count as u64));
@@ -244,6 +247,7 @@ impl Reader {
             session_lifetime: session_lifetime?,
             session_idle: session_idle?,
             max_queries_per_user: max_queries_per_user?,
+            max_connections: max_connections?,
             audit_retention: audit_retention?,
             discovery_samples: discovery_samples?,
             overshare_warning: overshare_warning?,

@@ -5,6 +5,7 @@ mod audit_verify;
 mod check_config;
 mod command_line;
 mod configuration;
+mod connections;
 mod ddl;
 mod first_start;
 mod logging;

@@ -14,6 +14,7 @@ use tokio::net::TcpListener;
 use tracewarden_service::Service;
 
 use crate::configuration::Configuration;
+use crate::connections::Connections;
 use crate::process_metrics::ProcessMetrics;
 
 /// The text format that `encode` writes.
@@ -34,7 +35,7 @@ pub async fn bind(configuration: &Configuration) -> anyhow::Result<Option<TcpLis
 }
 
 /// Everything that is counted, by name.
-pub fn registry(http: &tracewarden_rest::Metrics, service: &Service) -> Registry {
+pub fn registry(http: &tracewarden_rest::Metrics, connections: &Connections, service: &Service) -> Registry {
     let mut registry = Registry::default();
     registry.register(
         "tracewarden_build",
@@ -42,6 +43,7 @@ pub fn registry(http: &tracewarden_rest::Metrics, service: &Service) -> Registry
         Info::new(vec![("version", env!("CARGO_PKG_VERSION"))]),
     );
     http.register(&mut registry);
+    connections.register(&mut registry);
     service.register_metrics(&mut registry);
     registry.register_collector(Box::new(ProcessMetrics));
     registry

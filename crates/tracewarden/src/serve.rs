@@ -20,9 +20,16 @@ use crate::ambient::{SystemClock, SystemEntropy};
 use crate::configuration::Configuration;
 use crate::configuration::LogFormat;
 use crate::configuration::doubts::doubts;
+use crate::connections::{self, Connections};
 use crate::first_start::InitialPassword;
 use crate::server::Patience;
 use crate::{logging, metrics, own_database, server};
+
+/// A head must have arrived after this time; it also ends idle connections.
+const HEAD_DEADLINE: Duration = Duration::from_secs(30);
+
+/// Connections of those who collect metrics.
+const METRICS_CONNECTIONS: usize = 16;
 
 /// A client that takes nothing of its answer for this long is let go.
 const CLIENT_STALL: Duration = Duration::from_secs(60);
@@ -66,6 +73,7 @@ async fn serve(configuration: &Configuration) -> anyhow::Result<()> {
     for doubt in doubts(configuration) {
         tracing::warn!("{doubt}");
     }
+    connections::make_room(configuration.max_connections);
     let mut stop = Box::pin(server::stop_signal().context("cannot watch for the signal to stop")?);
     // First, so that an address in use is found before anything is created.
     let listener = TcpListener::bind(configuration.listen)
@@ -102,11 +110,15 @@ async fn serve(configuration: &Configuration) -> anyhow::Result<()> {
     };
     announce(address, &edge.public_origin);
 
-    let patience = Patience { grace: configuration.shutdown_grace, stall: CLIENT_STALL };
+    let patience = Patience { grace: configuration.shutdown_grace, stall: CLIENT_STALL, head: HEAD_DEADLINE };
+    let connections = Connections::new(configuration.max_connections);
     let counted = metrics_listener.map(|listener| {
-        let routes = metrics::routes(metrics::registry(&http_metrics, &service));
+        let routes = metrics::routes(metrics::registry(&http_metrics, &connections, &service));
         // Until the very end, so that it can be watched how the last answers finish.
-        tokio::spawn(server::serve(listener, routes, std::future::pending(), patience))
+        tokio::spawn(async move {
+            let connections = Connections::new(METRICS_CONNECTIONS);
+            server::serve(listener, routes, std::future::pending(), patience, &connections).await;
+        })
     });
     let (end_maintenance, ended) = oneshot::channel::<()>();
     let maintained = service.clone();
@@ -120,10 +132,12 @@ async fn serve(configuration: &Configuration) -> anyhow::Result<()> {
         hosts: configuration.mcp_hosts.clone(),
     };
     let mcp = Mount { path: "/mcp", interface: tracewarden_mcp::interface(service.clone(), mcp) };
-    server::serve(listener, tracewarden_rest::router(service, edge, mcp), stop, patience).await;
+    let routes = tracewarden_rest::router(service, edge, mcp);
+    server::serve(listener, routes, stop, patience, &connections).await;
     drop(end_maintenance);
     if let Err(error) = maintenance.await {
-        tracing::error!(%error, "the maintenance ended early");
+        // Not the error itself, which quotes a panic.
+        tracing::error!(panicked = error.is_panic(), "the maintenance ended early");
     }
     if let Some(counted) = counted {
         counted.abort();

@@ -16,12 +16,12 @@ use tokio::sync::watch;
 use tokio_io_timeout::TimeoutStream;
 use tower::ServiceExt;
 
+use crate::connections::Connections;
+
 /// Request line and headers together; a larger head is answered with 431.
 const MAX_HEAD_BYTES: usize = 64 * 1024;
 /// Headers in a request.
 const MAX_HEADERS: usize = 100;
-/// A head must have arrived after this time; it also ends idle connections.
-const HEAD_DEADLINE: Duration = Duration::from_secs(30);
 /// Wait after a failure to accept, which is usually a lack of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -36,6 +36,8 @@ pub struct Patience {
     /// How long a client may take none of an answer. One that stopped reading would hold a query of the trace store, and
     /// with enough connections all that it has.
     pub stall: Duration,
+    /// A head must have arrived after this time; it also ends idle connections.
+    pub head: Duration,
 }
 
 /// Serves until `stop` completes, then waits for running answers.
@@ -44,27 +46,34 @@ pub async fn serve(
     routes: Router,
     stop: impl Future<Output = ()>,
     patience: Patience,
+    connections: &Connections,
 ) {
     let mut http = hyper::server::conn::http1::Builder::new();
     http.timer(TokioTimer::new())
-        .header_read_timeout(HEAD_DEADLINE)
+        .header_read_timeout(patience.head)
         .max_headers(MAX_HEADERS)
         .max_buf_size(MAX_HEAD_BYTES);
     let running = GracefulShutdown::new();
     let (break_off, broken_off) = watch::channel(false);
     let mut stop = std::pin::pin!(stop);
     loop {
+        let place = tokio::select! {
+            place = connections.place() => place,
+            () = &mut stop => break,
+        };
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
             () = &mut stop => break,
         };
         match accepted {
             Ok((stream, peer)) => {
+                let open = connections.opened(place);
                 let connection = http
                     .serve_connection(prepare(stream, patience.stall), per_connection(routes.clone(), peer));
                 let connection = running.watch(connection);
                 let mut broken_off = broken_off.clone();
                 tokio::spawn(async move {
+                    let _open = open;
                     let ended = tokio::select! {
                         ended = connection => ended,
                         _ = broken_off.wait_for(|now| *now) => return,
@@ -77,7 +86,7 @@ pub async fn serve(
             }
             Err(error) if is_of_one_connection(&error) => {}
             Err(error) => {
-                tracing::error!(%error, "cannot accept connections");
+                connections.failed(&error);
                 tokio::time::sleep(ACCEPT_PAUSE).await;
             }
         }
@@ -142,6 +151,7 @@ pub fn stop_signal() -> io::Result<impl Future<Output = ()>> {
 
 #[cfg(test)]
 mod tests {
+    use std::future::pending;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -151,6 +161,12 @@ mod tests {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
     use super::*;
+
+    const PATIENCE: Patience = Patience {
+        grace: Duration::from_secs(1),
+        stall: Duration::from_secs(30),
+        head: Duration::from_secs(30),
+    };
 
     struct Guard(Arc<AtomicBool>);
 
@@ -175,8 +191,8 @@ mod tests {
         let routes = Router::new().route("/", get(move || endless(Arc::clone(&held))));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let patience = Patience { grace: Duration::from_secs(1), stall: Duration::from_millis(300) };
-        tokio::spawn(serve(listener, routes, std::future::pending(), patience));
+        let patience = Patience { stall: Duration::from_millis(300), ..PATIENCE };
+        tokio::spawn(async move { serve(listener, routes, pending(), patience, &Connections::new(9)).await });
         let mut client = TcpStream::connect(address).await.unwrap();
         client.write_all(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
         let mut some = vec![0; 1024];
@@ -192,5 +208,116 @@ mod tests {
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
         panic!("the answer is still held");
+    }
+
+    /// A server of nothing but short answers, and its address.
+    async fn start(patience: Patience, connections: &Connections) -> SocketAddr {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let connections = connections.clone();
+        let routes = Router::new().fallback(async || "here");
+        tokio::spawn(async move { serve(listener, routes, pending(), patience, &connections).await });
+        address
+    }
+
+    /// What is answered until the connection ends, or for so long.
+    async fn answer(client: &mut TcpStream, patience: Duration) -> String {
+        let mut answer = Vec::new();
+        let _ = tokio::time::timeout(patience, client.read_to_end(&mut answer)).await;
+        String::from_utf8(answer).unwrap()
+    }
+
+    async fn status(address: SocketAddr, head: &str) -> u16 {
+        let mut client = TcpStream::connect(address).await.unwrap();
+        let (mut read, mut write) = client.split();
+        let (sent, mut answer) = (write.write_all(head.as_bytes()), [0; 12]);
+        // Whoever sends too much is answered before the end of it.
+        let (_, read) = tokio::join!(sent, read.read_exact(&mut answer));
+        read.unwrap();
+        std::str::from_utf8(&answer[9..]).unwrap().parse().unwrap()
+    }
+
+    #[tokio::test]
+    async fn heads_are_bounded() {
+        let address = start(PATIENCE, &Connections::new(9)).await;
+        let headers =
+            |count: usize| (0..count).map(|number| format!("x-{number}: x\r\n")).collect::<String>();
+        let head = |path: &str, headers: &str| format!("GET /{path} HTTP/1.1\r\nhost: x\r\n{headers}\r\n");
+        let long = |length: usize| "x".repeat(length);
+        for (head, expected) in [
+            (head("", ""), 200),
+            (head("", &headers(MAX_HEADERS - 1)), 200),
+            (head("", &headers(MAX_HEADERS)), 431),
+            (head(&long(30_000), ""), 200),
+            (head(&long(2 * MAX_HEAD_BYTES), ""), 431),
+            (head(&long(1 << 20), ""), 431),
+            (head("", &format!("x-long: {}\r\n", long(60_000))), 200),
+            (head("", &format!("x-long: {}\r\n", long(2 * MAX_HEAD_BYTES))), 431),
+        ] {
+            assert_eq!(status(address, &head).await, expected, "{} bytes", head.len());
+        }
+    }
+
+    #[tokio::test]
+    async fn whoever_sends_a_head_too_slowly_is_let_go() {
+        let patience = Patience { head: Duration::from_millis(500), ..PATIENCE };
+        let address = start(patience, &Connections::new(9)).await;
+        let mut silent = TcpStream::connect(address).await.unwrap();
+        let mut slow = TcpStream::connect(address).await.unwrap();
+        let mut idle = TcpStream::connect(address).await.unwrap();
+        idle.write_all(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
+        let dripping = async {
+            // Each piece comes in time; together they do not.
+            for piece in b"GET / HTTP/1.1\r\nhost: x\r\nx-more: and more and more".chunks(1) {
+                if slow.write_all(piece).await.is_err() {
+                    return;
+                }
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+            panic!("it could go on for ever");
+        };
+        let all = async {
+            let waited = Duration::from_secs(30);
+            tokio::join!(dripping, answer(&mut silent, waited), answer(&mut idle, waited))
+        };
+        let ((), silent, idle) = tokio::time::timeout(Duration::from_secs(20), all).await.unwrap();
+        assert_eq!(silent, "");
+        assert!(idle.starts_with("HTTP/1.1 200") && idle.ends_with("here"), "{idle}");
+    }
+
+    #[tokio::test]
+    async fn connections_beyond_the_limit_wait_for_one_to_end() {
+        let connections = Connections::new(2);
+        let address = start(PATIENCE, &connections).await;
+        let mut open = Vec::new();
+        for _ in 0..2 {
+            let mut client = TcpStream::connect(address).await.unwrap();
+            client.write_all(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
+            assert!(client.read(&mut [0; 1024]).await.unwrap() > 0);
+            open.push(client);
+        }
+        let mut third = TcpStream::connect(address).await.unwrap();
+        third.write_all(b"GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").await.unwrap();
+        assert_eq!(answer(&mut third, Duration::from_millis(300)).await, "");
+        let mut registry = prometheus_client::registry::Registry::default();
+        connections.register(&mut registry);
+        let counts = || {
+            let mut text = String::new();
+            prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+            text
+        };
+        assert!(counts().contains("tracewarden_http_connections 2\n"), "{}", counts());
+        assert!(counts().contains("tracewarden_http_connections_full_total 1\n"), "{}", counts());
+        open.pop();
+        let answered = answer(&mut third, Duration::from_secs(20)).await;
+        assert!(answered.starts_with("HTTP/1.1 200"), "{answered}");
+        drop((open, third));
+        for _ in 0..1_000 {
+            if counts().contains("tracewarden_http_connections 0\n") {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        panic!("{}", counts());
     }
 }

@@ -145,6 +145,12 @@ pub const SETTINGS: &[Setting] = &[
          service; or `unlimited`. One more is answered with 429.",
     ),
     plain(
+        "max_connections",
+        Some("1000"),
+        "Most connections that clients may have open at the same time; others wait until one ends, and one that sends nothing ends \
+         after 30 seconds. Each may need two file descriptors, and the service says at its start when it may not have so many.",
+    ),
+    plain(
         "discovery_samples",
         Some("true"),
         "Whether administrators see what no policy guards: in discovery example values of map keys; and counts of traces that \

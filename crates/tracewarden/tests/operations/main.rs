@@ -12,6 +12,8 @@ mod support;
 
 mod audit_verify;
 mod check_config;
+mod connections;
+mod log_ins;
 mod logs;
 mod memory;
 mod metrics;

@@ -1,0 +1,113 @@
+//! Clients that take connections and give nothing, or little.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Resource, Rlimit, prlimit};
+use serde_json::json;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+
+use crate::metrics::{scrape, value};
+use crate::support::Service;
+
+async fn connect(service: &Service) -> TcpStream {
+    TcpStream::connect(service.base.strip_prefix("http://").unwrap()).await.unwrap()
+}
+
+/// Seconds of processor time.
+fn worked(service: &Service) -> f64 {
+    let stat = fs::read_to_string(format!("/proc/{}/stat", service.id())).unwrap();
+    let fields: Vec<&str> = stat.rsplit_once(')').unwrap().1.split_whitespace().collect();
+    let ticks: u64 = fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap();
+    ticks as f64 / rustix::param::clock_ticks_per_second() as f64
+}
+
+#[tokio::test]
+async fn without_file_descriptors_it_waits_and_says_so_once() {
+    let service = Service::start_with(&[("TRACEWARDEN_METRICS_LISTEN", "127.0.0.1:0")]);
+    service.anonymous().get("/healthz").await.expect(200);
+    scrape(&service).await;
+    let open = fs::read_dir(format!("/proc/{}/fd", service.id())).unwrap();
+    let open: BTreeSet<u64> =
+        open.map(|entry| entry.unwrap().file_name().to_str().unwrap().parse().unwrap()).collect();
+    // The limit is on their numbers, and it may have inherited some that are far up. Four are left.
+    let limit = (0..).filter(|number| !open.contains(number)).nth(4);
+    let pid = Pid::from_raw(i32::try_from(service.id()).unwrap());
+    prlimit(pid, Resource::Nofile, Rlimit { current: limit, maximum: limit }).unwrap();
+    let mut clients = Vec::new();
+    for _ in 0..40 {
+        clients.push(connect(&service).await);
+    }
+    let before = worked(&service);
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    let busy = worked(&service) - before;
+    assert!(busy < 1.0, "{busy} s of 3 s");
+    drop(clients);
+    service.anonymous().get("/healthz").await.expect(200);
+    let said = service.log().matches("cannot accept connections").count();
+    assert_eq!(said, 1, "{}", service.log());
+    let failures = value(&scrape(&service).await, "tracewarden_http_accept_failures_total");
+    assert!(failures > 1.0, "{failures}");
+}
+
+#[tokio::test]
+async fn connections_are_bounded_as_configured() {
+    let environment = [("TRACEWARDEN_METRICS_LISTEN", "127.0.0.1:0"), ("TRACEWARDEN_MAX_CONNECTIONS", "10")];
+    let service = Service::start_with(&environment);
+    let mut clients = Vec::new();
+    for _ in 0..30 {
+        clients.push(connect(&service).await);
+    }
+    let asked = service.anonymous();
+    let waiting = tokio::spawn(async move { asked.get("/healthz").await });
+    while value(&scrape(&service).await, "tracewarden_http_connections") < 10.0 {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert!(!waiting.is_finished());
+    let text = scrape(&service).await;
+    assert_eq!(value(&text, "tracewarden_http_connections"), 10.0, "{text}");
+    assert!(value(&text, "tracewarden_http_connections_full_total") >= 1.0, "{text}");
+    assert_eq!(service.log().matches("as many connections are open").count(), 1, "{}", service.log());
+    drop(clients);
+    waiting.await.unwrap().expect(200);
+}
+
+/// Half a minute, for all at once.
+#[tokio::test]
+async fn a_body_that_does_not_come_to_its_end_is_answered() {
+    let service = Service::start();
+    let admin = service.admin().await;
+    let key = admin.post("/me/api-keys", json!({"name": "slow"})).await.expect(201).body;
+    let token = key["token"].as_str().unwrap();
+    let bodies = ["/login", "/traces/query", "/mcp"].map(|path| {
+        let head = format!(
+            "POST {path} HTTP/1.1\r\nhost: 127.0.0.1\r\nauthorization: Bearer {token}\r\ncontent-length: 1000\r\n\
+             content-type: application/json\r\naccept: application/json, text/event-stream\r\n\r\n{{"
+        );
+        let client = connect(&service);
+        async move {
+            let (mut client, begun) = (client.await, Instant::now());
+            client.write_all(head.as_bytes()).await.unwrap();
+            let mut answer = vec![0; 4096];
+            while begun.elapsed() < Duration::from_secs(90) {
+                // It sends on, so that the connection is never idle.
+                if let Ok(read) = tokio::time::timeout(Duration::from_secs(1), client.read(&mut answer)).await {
+                    answer.truncate(read.unwrap());
+                    return (path, String::from_utf8(answer).unwrap(), begun.elapsed());
+                }
+                client.write_all(b" ").await.unwrap();
+            }
+            panic!("{path}: no answer");
+        }
+    });
+    for (path, answer, took) in futures::future::join_all(bodies).await {
+        assert!(
+            answer.starts_with("HTTP/1.1 408 ") && answer.contains("request_timeout"),
+            "{path}: {answer}"
+        );
+        assert!(took >= Duration::from_secs(29), "{path}: {took:?}");
+    }
+}
