@@ -18,6 +18,8 @@ pub struct Operation {
     pub path: String,
     /// `x-access` of the document.
     pub access: String,
+    /// Whether a body is described.
+    pub reads_body: bool,
 }
 
 impl Operation {
@@ -45,6 +47,7 @@ pub async fn operations(service: &Service) -> Vec<Operation> {
                 method: method.to_uppercase().parse().unwrap(),
                 path: path.clone(),
                 access: operation["x-access"].as_str().unwrap().to_owned(),
+                reads_body: operation["requestBody"].is_object(),
             });
         }
     }

@@ -23,6 +23,7 @@ mod errors;
 mod every_operation;
 mod explain;
 mod field_values;
+mod header_table;
 mod headers;
 mod impact;
 mod me;

@@ -11,6 +11,8 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+#[path = "../api/access.rs"]
+mod access;
 #[path = "../api/advice.rs"]
 mod advice;
 #[path = "../api/api_keys.rs"]
@@ -19,8 +21,14 @@ mod api_keys;
 mod audit;
 #[path = "../api/conformance.rs"]
 mod conformance;
+#[path = "../api/cross_site.rs"]
+mod cross_site;
 #[path = "../api/document.rs"]
 mod document;
+#[path = "../api/every_operation.rs"]
+mod every_operation;
+#[path = "../api/headers.rs"]
+mod headers;
 #[path = "../api/me.rs"]
 mod me;
 #[path = "../api/narrowed_keys.rs"]

@@ -1,0 +1,341 @@
+//! `docs/headers.md`: the headers of every kind of answer of every operation, for people to read, and that over https each
+//! answer keeps browsers there.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use reqwest::Method;
+use serde_json::json;
+
+use crate::document::committed;
+use crate::every_operation::{Operation, World, operations};
+use crate::support::{Answer, Client, Service};
+
+const HTTPS: &str = "strict-transport-security: max-age=63072000";
+
+/// An answer by its headers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Row {
+    /// What was asked.
+    asked: String,
+    /// The status, with the code of an error.
+    outcome: String,
+    /// `name: value`, without what tells the one answer from the next.
+    headers: BTreeSet<String>,
+}
+
+impl Row {
+    fn new(asked: &str, answer: &Answer) -> Self {
+        let code = answer.body["code"].as_str().filter(|_| answer.status >= 400);
+        let outcome = code.map_or(answer.status.to_string(), |code| format!("{} {code}", answer.status));
+        let headers = answer.headers.iter();
+        let headers = headers.filter_map(|(name, value)| shown(name.as_str(), value.to_str().unwrap()));
+        Self { asked: asked.to_owned(), outcome, headers: headers.collect() }
+    }
+}
+
+fn shown(name: &str, value: &str) -> Option<String> {
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let value = match name {
+        // Of the connection, not of the answer.
+        "date" | "content-length" | "transfer-encoding" | "connection" => return None,
+        "x-request-id" if value.len() == 32 && digits(value) => "…",
+        "etag" if digits(value.trim_matches('"')) => "\"…\"",
+        "location" if value.starts_with("/ui/") => value,
+        "set-cookie" => {
+            let (cookie, attributes) = value.split_once(';').unwrap();
+            let (cookie, token) = cookie.split_once('=').unwrap();
+            let token = if token.is_empty() { "" } else { "…" };
+            return Some(format!("{name}: {cookie}={token};{attributes}"));
+        }
+        _ => value,
+    };
+    Some(format!("{name}: {value}"))
+}
+
+/// What all have.
+fn common(rows: &[Row]) -> BTreeSet<String> {
+    let mut sets = rows.iter().map(|row| row.headers.clone());
+    let first = sets.next().unwrap();
+    sets.fold(first, |common, set| &common & &set)
+}
+
+/// A list of headers as a cell.
+fn cell<'a>(headers: impl Iterator<Item = &'a String>) -> String {
+    headers.map(|header| format!("`{header}`")).collect::<Vec<_>>().join("<br>")
+}
+
+fn list(headers: &BTreeSet<String>) -> String {
+    headers.iter().map(|header| format!("- `{header}`\n")).collect()
+}
+
+/// A row for each.
+fn each(rows: &[Row], common: &BTreeSet<String>) -> String {
+    let mut text = "| asked | answer | further headers |\n|---|---|---|\n".to_owned();
+    for row in rows {
+        let further = cell(row.headers.difference(common));
+        text += &format!("| `{}` | {} | {further} |\n", row.asked, row.outcome);
+    }
+    text
+}
+
+/// A row for all that are answered alike, by a word where there is one for them.
+fn grouped(rows: &[Row], common: &BTreeSet<String>, operations: &[Operation]) -> String {
+    let mut groups: BTreeMap<(&str, String), BTreeSet<String>> = BTreeMap::new();
+    for row in rows {
+        let further = cell(row.headers.difference(common));
+        groups.entry((&row.outcome, further)).or_default().insert(row.asked.clone());
+    }
+    let those = |which: fn(&Operation) -> bool| -> BTreeSet<String> {
+        operations.iter().filter(|operation| which(operation)).map(Operation::name).collect()
+    };
+    let words = [
+        ("every operation", those(|_| true)),
+        ("every operation that is not public", those(|operation| operation.access != "public")),
+        ("every operation of administrators", those(|operation| operation.access == "administrator")),
+        ("every operation but GET", those(Operation::changes)),
+        ("every operation that reads a body", those(|operation| operation.reads_body)),
+    ];
+    let mut text = "| answer | further headers | to |\n|---|---|---|\n".to_owned();
+    for ((outcome, further), asked) in groups {
+        let word = words.iter().find(|(_, those)| *those == asked);
+        let to = word.map_or_else(
+            || asked.iter().map(|asked| format!("`{asked}`")).collect::<Vec<_>>().join(", "),
+            |(word, those)| format!("{word} ({})", those.len()),
+        );
+        text += &format!("| {outcome} | {further} | {to} |\n");
+    }
+    text
+}
+
+/// The one success of each operation.
+async fn successes(world: &World) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for operation in operations(&world.service).await {
+        rows.push(Row::new(&operation.name(), &world.perform(&operation).await));
+    }
+    rows
+}
+
+/// What each operation answers to requests that have something wrong with them.
+async fn refusals(world: &World, operations: &[Operation]) -> Vec<Row> {
+    let mut rows = Vec::new();
+    let methods = |path: &str| -> Vec<&Method> {
+        operations
+            .iter()
+            .filter(|operation| operation.path == path)
+            .map(|operation| &operation.method)
+            .collect()
+    };
+    let plain = async |client: &Client, method: &Method, path: &str, kind: &str, body: &'static str| {
+        let request = client.request(method.clone(), path).header("content-type", kind).body(body);
+        Answer::read(format!("{method} {path}"), request).await
+    };
+    for operation in operations {
+        let (name, path, method) = (operation.name(), operation.path_of_nothing(), &operation.method);
+        let mut add = |answer: Answer| {
+            assert!(answer.status >= 400, "{}: {}", answer.asked, answer.status);
+            rows.push(Row::new(&name, &answer));
+        };
+        let (admin, anonymous) = (&world.watcher, world.service.anonymous());
+        if operation.access != "public" {
+            add(anonymous.send(method.clone(), &path, None).await);
+        }
+        if operation.access == "administrator" {
+            add(world.ada.send(method.clone(), &path, None).await);
+        }
+        add(admin.with("accept", "application/xml").send(method.clone(), &path, None).await);
+        if operation.path.contains('{') {
+            let answer = admin.send(method.clone(), &path, None).await;
+            // A role may be made by its name.
+            if answer.status >= 400 {
+                add(answer);
+            }
+        }
+        if operation.changes() {
+            add(admin.with("origin", "https://evil.example").send(method.clone(), &path, None).await);
+            add(plain(admin, method, &path, "text/plain", "{}").await);
+            // What reads no body would be done.
+            if operation.reads_body {
+                add(plain(admin, method, &path, "application/json", "{").await);
+            }
+        }
+        // Once for each path.
+        let served = methods(&operation.path);
+        if served.first() == Some(&method) {
+            let other =
+                [Method::PATCH, Method::PUT].into_iter().find(|other| !served.contains(&other)).unwrap();
+            // What a browser asks before it sends something for another site is no other thing.
+            let asking = anonymous.with("origin", "https://evil.example");
+            let asking = asking.with("access-control-request-method", method.as_str());
+            let asking = asking.with("access-control-request-headers", "authorization,content-type");
+            for (client, method) in [(admin, other), (&asking, Method::OPTIONS)] {
+                let answer = client.send(method, &path, None).await.expect(405);
+                rows.push(Row::new(&operation.path, &answer));
+            }
+        }
+    }
+    rows
+}
+
+/// Forms of answers that operations have besides, and what is no operation.
+async fn others(world: &World, alone: &Service) -> Vec<Row> {
+    let (watcher, anonymous) = (&world.watcher, world.service.anonymous());
+    let mut rows = Vec::new();
+    let mut add =
+        |asked: &str, status: u16, answer: Answer| rows.push(Row::new(asked, &answer.expect(status)));
+    let lines = watcher.with("accept", "application/x-ndjson");
+    add("POST /traces/query, in lines", 200, lines.post("/traces/query", json!({})).await);
+    let yaml = watcher.with("accept", "application/yaml");
+    add("GET /schema/export, as YAML", 200, yaml.get("/schema/export").await);
+    for encoding in ["gzip", "zstd"] {
+        let answer = anonymous.with("accept-encoding", encoding).get("/openapi.json").await;
+        add(&format!("GET /openapi.json, with {encoding}"), 200, answer);
+    }
+    add("HEAD /healthz", 200, anonymous.send(Method::HEAD, "/healthz", None).await);
+    add("GET /nothing", 404, anonymous.get("/nothing").await);
+    let wrong = json!({"username": "nobody", "password": "x"});
+    add("POST /login, wrong", 401, anonymous.post("/login", wrong).await);
+    let stale = watcher.with("if-match", "\"999\"");
+    add("PUT /schema/fields, late", 412, stale.put("/schema/fields", json!({"fields": []})).await);
+    add("PUT /schema/fields, blind", 428, watcher.put("/schema/fields", json!({"fields": []})).await);
+    let admin = alone.admin().await;
+    add("POST /traces/query, nothing bound", 409, admin.post("/traces/query", json!({})).await);
+    add("GET /schema/tables, no store", 503, admin.get("/schema/tables").await);
+    add("GET /readyz, no store", 503, alone.anonymous().get("/readyz").await);
+
+    let key = watcher.post("/me/api-keys", json!({"name": "agent"})).await.expect(201).body;
+    let agent = anonymous.with_key(key["token"].as_str().unwrap());
+    let agent = agent.with("accept", "application/json, text/event-stream");
+    let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}});
+    add("POST /mcp", 200, agent.post("/mcp", call.clone()).await);
+    add("POST /mcp, without a key", 401, anonymous.post("/mcp", call.clone()).await);
+    add(
+        "POST /mcp, from another site",
+        403,
+        agent.with("origin", "https://evil.example").post("/mcp", call).await,
+    );
+    add("GET /mcp", 405, agent.get("/mcp").await);
+    rows
+}
+
+/// The web application; nothing when the program was built without it.
+async fn pages(service: &Service) -> Option<Vec<Row>> {
+    let built = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../web/dist/index.html");
+    if !built.exists() {
+        return None;
+    }
+    let client = service.anonymous();
+    let mut rows = Vec::new();
+    let mut add = |asked: &str, status: u16, answer: Answer| {
+        rows.push(Row::new(asked, &answer.expect(status)));
+    };
+    let page = client.get("/ui/").await;
+    let text = String::from_utf8(page.bytes.clone()).unwrap();
+    let script = text.split('"').find(|word| word.starts_with("/ui/assets/")).unwrap();
+    let held = client.with("if-none-match", page.headers["etag"].to_str().unwrap());
+    add("GET /ui/", 200, page);
+    add("GET /ui/, held", 304, held.get("/ui/").await);
+    add("GET /ui/users/ada", 200, client.get("/ui/users/ada").await);
+    add("GET /ui/icon.svg", 200, client.get("/ui/icon.svg").await);
+    for encoding in ["identity", "gzip", "br"] {
+        let answer = client.with("accept-encoding", encoding).get(script).await;
+        add(&format!("GET /ui/assets/….js, {encoding}"), 200, answer);
+    }
+    Some(rows)
+}
+
+/// Of the application's paths, but answers of the API.
+async fn around_pages(service: &Service) -> Vec<Row> {
+    let client = service.anonymous();
+    let mut rows = Vec::new();
+    for (path, status) in [("/", 308), ("/ui", 308)] {
+        rows.push(Row::new(&format!("GET {path}"), &client.get(path).await.expect(status)));
+    }
+    rows
+}
+
+/// The same over https: what all have besides, and the rows that are not else the same.
+fn over_https(plain: &[Row], https: &[Row]) -> String {
+    assert_eq!(plain.len(), https.len());
+    let mut text = format!("Every answer also has `{HTTPS}`.");
+    let mut others = Vec::new();
+    for (plain, https) in plain.iter().zip(https) {
+        let mut expected = plain.headers.clone();
+        expected.insert(HTTPS.to_owned());
+        assert_eq!((&plain.asked, &plain.outcome), (&https.asked, &https.outcome));
+        assert!(https.headers.contains(HTTPS), "{https:?}");
+        if https.headers != expected {
+            others.push(format!("| `{}` | {} |\n", https.asked, cell(https.headers.difference(&expected))));
+        }
+    }
+    text +=
+        &format!(" The rest is the same, but for:\n\n| asked | otherwise |\n|---|---|\n{}", others.concat());
+    text
+}
+
+/// Everything that is asked of one service.
+struct Answers {
+    operations: Vec<Operation>,
+    successes: Vec<Row>,
+    refusals: Vec<Row>,
+    others: Vec<Row>,
+    pages: Option<Vec<Row>>,
+}
+
+impl Answers {
+    async fn of(environment: &[(&str, &str)]) -> Self {
+        let (world, alone) = (World::make(environment).await, Service::start_with(environment));
+        // Refusals first: a success may end what they are refused for.
+        let operations = operations(&world.service).await;
+        let refusals = refusals(&world, &operations).await;
+        let mut others = others(&world, &alone).await;
+        others.extend(around_pages(&alone).await);
+        Self { operations, refusals, others, pages: pages(&alone).await, successes: successes(&world).await }
+    }
+
+    fn all(&self) -> Vec<Row> {
+        let api = [&self.successes, &self.refusals, &self.others].into_iter();
+        api.chain(&self.pages).flatten().cloned().collect()
+    }
+}
+
+#[tokio::test]
+async fn the_committed_headers_are_current() {
+    let public = [("TRACEWARDEN_PUBLIC_URL", "https://traces.example.com")];
+    let (plain, https) = tokio::join!(Answers::of(&[]), Answers::of(&public));
+    let of_the_api = [&*plain.successes, &plain.refusals, &plain.others].concat();
+    let everywhere = common(&of_the_api);
+    for needed in
+        ["content-security-policy: default-src 'none';", "cache-control: no-store", "x-request-id: …"]
+    {
+        assert!(everywhere.iter().any(|header| header.starts_with(needed)), "{needed}: {everywhere:?}");
+    }
+    // No answer of any kind lets another site read it.
+    for row in plain.all() {
+        assert!(!row.headers.iter().any(|header| header.starts_with("access-control-")), "{row:?}");
+    }
+    let api = format!(
+        "{}\n### Over https\n\n{}\n### Successes\n\n{}\n### Refusals\n\n{}\n### Other forms, and what is no operation\n\n{}",
+        list(&everywhere),
+        over_https(&plain.all(), &https.all()),
+        each(&plain.successes, &everywhere),
+        grouped(&plain.refusals, &everywhere, &plain.operations),
+        each(&plain.others, &everywhere),
+    );
+    let pages = plain.pages.map(|rows| format!("{}\n{}", list(&common(&rows)), each(&rows, &common(&rows))));
+    committed("headers.md", |text| {
+        let text = between(text, "of the API", &api);
+        // Without a build of the pages nothing can be said of them.
+        pages.map_or(text.clone(), |pages| between(&text, "of pages", &pages))
+    });
+}
+
+/// The text with another part between its two marks.
+fn between(text: &str, what: &str, part: &str) -> String {
+    let (begin, end) =
+        (format!("<!-- generated: {what} -->\n\n"), format!("\n<!-- end of what is generated: {what} -->"));
+    let (head, rest) = text.split_once(&begin).unwrap();
+    let (_, tail) = rest.split_once(&end).unwrap();
+    format!("{head}{begin}{part}{end}{tail}")
+}
