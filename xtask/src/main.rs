@@ -1,4 +1,5 @@
-//! Development commands: `cargo xtask demo`, `test`, `soak`, `bench`, `screenshots`, `tidy`, `web`, `engine`.
+//! Development commands: `cargo xtask demo`, `test`, `soak`, `bench`, `screenshots`, `tidy`, `web`, `engine`,
+//! `keep-database`.
 
 mod bench;
 mod browser;
@@ -6,6 +7,7 @@ mod cache;
 mod debian;
 mod demo;
 mod engine;
+mod keep_database;
 mod process;
 mod screenshots;
 mod soak;
@@ -37,6 +39,8 @@ enum Command {
     Demo(demo::Options),
     /// Fetch the ClickHouse engine of the local trace store once, and print the path of its library.
     Engine,
+    /// Keep the database that this version writes, for the tests that later versions start on it.
+    KeepDatabase,
     /// Check the repository's rules: dependencies between crates, lints, file sizes, formatting.
     Tidy,
     /// Measure, and write the figures to `docs/benchmarks.md`.
@@ -74,6 +78,7 @@ fn main() -> ExitCode {
         Command::Demo(options) => demo::run(&options),
         Command::Bench { what, check } => bench::run(what.as_ref(), check),
         Command::Engine => print_engine(),
+        Command::KeepDatabase => keep_database::run(),
         Command::Tidy => tidy::run(),
         Command::Screenshots { views } => screenshots::run(&views),
         Command::Soak(soak) => soak::run(&soak),

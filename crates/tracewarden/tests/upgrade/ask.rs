@@ -1,0 +1,135 @@
+//! Everything that a database is asked for.
+
+use serde_json::{Value, json};
+
+use crate::database::Copy;
+use crate::support::store::{BLUE, RED, Store, blue_policies};
+use crate::support::{Client, Service};
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap()
+}
+
+/// Whether `now` says at least what `before` said. Members may be added; the times of last use go on.
+fn holds(now: &Value, before: &Value) -> bool {
+    match (now, before) {
+        (Value::Object(now), Value::Object(before)) => before.iter().all(|(name, value)| {
+            name.starts_with("last_") || now.get(name).is_some_and(|now| holds(now, value))
+        }),
+        (Value::Array(now), Value::Array(before)) => {
+            now.len() == before.len() && now.iter().zip(before).all(|(now, before)| holds(now, before))
+        }
+        _ => now == before,
+    }
+}
+
+/// Starts the service on the database and asks for everything that is known of it, then changes it.
+pub async fn everything(copy: &Copy, facts: &Value) {
+    let store = Store::start();
+    store.insert_two_traces().await;
+    // The password is that of the database.
+    let environment = [&store.settings()[..], &[("TRACEWARDEN_ADMIN_PASSWORD_HASH", "")]].concat();
+    let mut service = copy.serve(&environment);
+    let session = |who: &str| service.anonymous().with("cookie", text(&facts[who]["cookie"]));
+    let (admin, ada) = (session("admin"), session("ada"));
+
+    answers_as_before(&admin, &facts["answers"]).await;
+    verify(&service, facts);
+    reads_as_before(&service, &ada, &session("previewing"), facts).await;
+    log_ins_as_before(&service, facts).await;
+    goes_on(&admin, facts).await;
+    verify(&service, facts);
+
+    service.restart_with(&[]);
+    let admin = admin.at(&service);
+    admin.get("/roles/new").await.expect(200);
+    verify(&service, facts);
+    let checked = service.command().arg("check-config").output().unwrap();
+    let printed = String::from_utf8([checked.stdout, checked.stderr].concat()).unwrap();
+    assert!(printed.contains("schema current"), "{printed}");
+    assert!(!service.log().contains("ERROR"), "{}", service.log());
+}
+
+async fn answers_as_before(admin: &Client, answers: &Value) {
+    assert!(answers.as_object().unwrap().len() >= 15);
+    for (path, before) in answers.as_object().unwrap() {
+        let mut now = admin.get(path).await.expect(200).body;
+        if path.starts_with("/audit") {
+            // The newest first: the start may have added some.
+            let records = now["records"].as_array_mut().unwrap();
+            let added = records.len() - before["records"].as_array().unwrap().len();
+            records.drain(..added);
+        }
+        assert!(holds(&now, before), "{path}\nnow: {now}\nbefore: {before}");
+    }
+}
+
+fn verify(service: &Service, facts: &Value) {
+    let verified =
+        service.command().args(["audit", "verify", "--head", text(&facts["head"])]).output().unwrap();
+    let printed = String::from_utf8([verified.stdout, verified.stderr].concat()).unwrap();
+    assert!(verified.status.success() && printed.contains(": fits"), "{printed}");
+}
+
+/// By the old sessions and keys.
+async fn reads_as_before(service: &Service, ada: &Client, previewing: &Client, facts: &Value) {
+    let of_key = |name: &str| service.anonymous().with_key(text(&facts["ada"][name]));
+    for client in [ada, &of_key("key"), previewing] {
+        let query = json!({"view": "ids"});
+        let found = client.post("/traces/query", query).await.expect(200).body;
+        assert_eq!(found["trace_ids"], json!([BLUE]), "{found}");
+        client.get(&format!("/traces/{RED}")).await.problem(404, "trace_not_found");
+    }
+    let narrowed = of_key("narrowed");
+    narrowed.get(&format!("/traces/{BLUE}")).await.expect(200);
+    narrowed.post("/traces/query", json!({})).await.problem(403, "forbidden");
+    of_key("revoked").get("/me").await.problem(401, "unauthenticated");
+}
+
+async fn log_ins_as_before(service: &Service, facts: &Value) {
+    let account = |who: &str| json!({"username": facts[who]["username"], "password": facts[who]["password"]});
+    let anonymous = service.anonymous();
+    for who in ["admin", "ada"] {
+        anonymous.post("/login", account(who)).await.expect(200);
+        let mut wrong = account(who);
+        wrong["password"] = json!("another long sentence");
+        anonymous.post("/login", wrong).await.problem(401, "invalid_credentials");
+    }
+    anonymous.post("/login", account("disabled")).await.problem(401, "invalid_credentials");
+    let (username, initial) = (text(&facts["pending"]["username"]), text(&facts["pending"]["password"]));
+    let pending = service.sign_in(username, initial).await;
+    pending.post("/traces/query", json!({})).await.problem(403, "password_change_required");
+    let change = json!({"current_password": initial, "new_password": "the sentence of later"});
+    pending.post("/me/password", change).await.expect(204);
+    let found = pending.post("/traces/query", json!({"view": "ids"})).await.expect(200).body;
+    assert_eq!(found["trace_ids"], json!([RED]), "{found}");
+}
+
+/// Changes, and the way back to what was.
+async fn goes_on(admin: &Client, facts: &Value) {
+    let before = &facts["answers"]["/roles/blue"];
+    admin.put("/roles/new", blue_policies()).await.expect(201);
+    let other = json!({"policies": [{"title": "None", "expression": "false"}]});
+    admin.put("/roles/blue", other).await.expect(200);
+    // A revision that nobody holds the tag of.
+    let now = admin.get("/roles/blue").await.expect(200);
+    let last = facts["answers"]["/audit?limit=500"]["records"].to_string();
+    assert!(
+        !last.contains(&format!("\"revision\":{}", now.headers["etag"].to_str().unwrap().trim_matches('"')))
+    );
+    let change = text_of_number(&facts["change"]);
+    let path = format!("/schema/history/{change}/restore");
+    admin.with("if-match", "*").send(reqwest::Method::POST, &path, None).await.expect(200);
+    let restored = admin.get("/roles/blue").await.expect(200).body;
+    assert!(holds(&restored["policies"], &before["policies"]), "{restored}");
+    admin.get("/roles/new").await.problem(404, "not_found");
+    let exported = admin.get("/schema/export").await.expect(200).body;
+    assert!(holds(&exported, &facts["answers"][format!("/schema/history/{change}")]["file"]), "{exported}");
+    admin.put("/roles/new", blue_policies()).await.expect(201);
+    let records = admin.get("/audit?limit=10").await.expect(200).body;
+    assert!(records.to_string().contains("model.restore"), "{records}");
+}
+
+fn text_of_number(number: &Value) -> String {
+    number.as_u64().unwrap().to_string()
+}

@@ -1,0 +1,42 @@
+//! `cargo xtask keep-database`: the service's own database as this version writes it, kept for the tests of later versions.
+
+use anyhow::{Result, bail};
+
+use crate::test::{self, Environment};
+use crate::{process, workspace};
+
+/// What the test reads that writes it.
+const VARIABLE: &str = "TRACEWARDEN_TEST_KEEP_DATABASE";
+
+const KEPT: &str = "crates/tracewarden/tests/upgrade";
+
+/// Uses a service of this version in every way that leaves something in its database, on SQLite and on PostgreSQL, and keeps
+/// both beside the tests. What is there already stays: a database is of the program that wrote it.
+pub fn run() -> Result<()> {
+    let version = env!("CARGO_PKG_VERSION");
+    if workspace::root().join(KEPT).join(version).exists() {
+        bail!(
+            "`{KEPT}/{version}` is there already; remove it if {version} has not been released, or raise the version"
+        );
+    }
+    let mut environment = Environment::new();
+    let _prepared = test::prepare(&mut environment)?;
+    let mut command = workspace::cargo();
+    command.args(["test", "--quiet", "--package", "tracewarden", "--test", "upgrade"]);
+    command.args(["--", "--test-threads=1", "what_this_version_writes_is_whole"]);
+    command.env(VARIABLE, "1");
+    process::run(command.envs(environment.iter().map(|(name, value)| (name, value))))?;
+    println!("kept in `{KEPT}/{version}`");
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_variable_is_the_one_that_the_test_reads() {
+        let test = std::fs::read_to_string(workspace::root().join(KEPT).join("main.rs")).unwrap();
+        assert!(test.contains(VARIABLE) && test.contains("fn what_this_version_writes_is_whole_on_"));
+    }
+}
