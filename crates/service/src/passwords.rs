@@ -69,11 +69,20 @@ impl Passwords {
         self.memories.lend(work).await?
     }
 
-    /// What is computed beside a stored hash, or in place of one.
-    fn decoys_beside(&self, stored: Option<&PasswordHash>) -> Vec<PasswordHash> {
+    /// One hash of each cost, in the same order for everybody, and whether it is the stored one.
+    fn one_of_each_cost(&self, stored: Option<&PasswordHash>) -> Vec<(PasswordHash, bool)> {
         let cost = stored.and_then(|stored| phc_cost(&stored.0).ok());
         let decoys = self.decoys.read().unwrap_or_else(PoisonError::into_inner);
-        decoys.iter().filter(|(of, _)| Some(*of) != cost).map(|(_, decoy)| decoy.clone()).collect()
+        let mut hashes: Vec<_> = decoys
+            .iter()
+            .map(|(of, decoy)| match stored {
+                Some(stored) if Some(*of) == cost => (stored.clone(), true),
+                _ => (decoy.clone(), false),
+            })
+            .collect();
+        // One that cannot be read has no cost; verifying against it says so.
+        hashes.extend(stored.filter(|_| cost.is_none()).map(|stored| (stored.clone(), true)));
+        hashes
     }
 
     /// Whether the password has this hash. Without a hash the answer is no, and takes as long all the same.
@@ -85,18 +94,13 @@ impl Passwords {
         if let Some(stored) = stored {
             self.note_cost(stored)?;
         }
-        let decoys = self.decoys_beside(stored);
-        let stored = stored.cloned();
+        let hashes = self.one_of_each_cost(stored);
         let work = move |memory: &mut _| {
-            let password = password.expose_secret();
-            let matches = match &stored {
-                Some(stored) => verify(password, stored, memory),
-                None => Ok(false),
-            };
-            for decoy in &decoys {
-                verify(password, decoy, memory)?;
+            let mut matches = false;
+            for (hash, is_stored) in &hashes {
+                matches |= verify(password.expose_secret(), hash, memory)? && *is_stored;
             }
-            matches
+            Ok(matches)
         };
         self.memories.lend(work).await?
     }
@@ -365,11 +369,11 @@ mod tests {
         let passwords = Passwords::new(&Settings::default(), Arc::clone(&entropy)).unwrap();
         let cheap = PasswordCost { memory_kib: 8_192, iterations: 1, parallelism: 1 };
         let dear = PasswordCost { iterations: 4, ..PasswordCost::FLOOR };
-        let beside = |stored: Option<&PasswordHash>| -> Vec<PasswordCost> {
-            let decoys = passwords.decoys_beside(stored);
-            decoys.iter().map(|decoy| phc_cost(&decoy.0).unwrap()).collect()
+        let costs = |stored: Option<&PasswordHash>| -> Vec<(PasswordCost, bool)> {
+            let hashes = passwords.one_of_each_cost(stored);
+            hashes.iter().map(|(hash, is_stored)| (phc_cost(&hash.0).unwrap(), *is_stored)).collect()
         };
-        assert_eq!(beside(None), [PasswordCost::FLOOR]);
+        assert_eq!(costs(None), [(PasswordCost::FLOOR, false)]);
         let right = passwords.hash("right".to_owned().into()).await.unwrap();
         let [cheap_hash, dear_hash] = [cheap, dear].map(|cost| decoy(cost, entropy.as_ref()).unwrap());
         // What nobody noted before is noted at the first verification.
@@ -377,13 +381,21 @@ mod tests {
             assert!(!passwords.verify("right".to_owned().into(), Some(stored)).await.unwrap());
         }
         passwords.note_cost(&PasswordHash("unreadable".to_owned())).unwrap();
-        assert_eq!(beside(None), [PasswordCost::FLOOR, cheap, dear]);
-        assert_eq!(beside(Some(&right)), [cheap, dear]);
-        assert_eq!(beside(Some(&dear_hash)), [PasswordCost::FLOOR, cheap]);
+        let all = |stored: Option<&PasswordHash>, at: Option<usize>| {
+            let all = [PasswordCost::FLOOR, cheap, dear].into_iter().enumerate();
+            let expected: Vec<_> = all.map(|(place, cost)| (cost, Some(place) == at)).collect();
+            assert_eq!(costs(stored), expected);
+        };
+        all(None, None);
+        for (place, stored) in [&right, &cheap_hash, &dear_hash].into_iter().enumerate() {
+            all(Some(stored), Some(place));
+        }
         for (stored, matches) in [(Some(&right), true), (None, false)] {
             assert_eq!(passwords.verify("right".to_owned().into(), stored).await.unwrap(), matches);
             assert!(!passwords.verify("wrong".to_owned().into(), stored).await.unwrap());
         }
+        let unreadable = PasswordHash("unreadable".to_owned());
+        assert!(passwords.verify("right".to_owned().into(), Some(&unreadable)).await.is_err());
     }
 
     #[test]

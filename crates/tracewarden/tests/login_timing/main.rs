@@ -19,10 +19,13 @@ use std::time::{Duration, Instant};
 
 use rand::seq::SliceRandom as _;
 use serde_json::{Value, json};
+use sqlx::Connection as _;
 use support::{Service, USER_PASSWORD};
 use tracewarden_testkit::postgres;
 
 const TRIES: usize = 200;
+/// Where a log-in costs several hashes.
+const FEWER_TRIES: usize = 120;
 
 /// Medians may differ by so much of the smallest.
 const TOLERANCE: f64 = 0.10;
@@ -33,32 +36,44 @@ const KINDS: [(&str, &str, &str); 3] = [
     ("disabled user", "bob", USER_PASSWORD),
 ];
 
-async fn measure(service: &Service, database: &str) {
-    let admin = service.admin().await;
-    service.user(&admin, "ada", &[]).await;
-    service.user(&admin, "bob", &[]).await;
-    admin.patch("/users/bob", json!({"disabled": true})).await.expect(200);
+/// Users whose hashes were made at another cost than the configured one, which is 19 MiB and two passes.
+const OTHER_COSTS: [(&str, &str); 2] = [("cheap", "m=8192,t=1,p=1"), ("dear", "m=19456,t=4,p=1")];
 
+const OTHER_KINDS: [(&str, &str, &str); 4] = [
+    ("unknown user", "nobody-of-that-name", USER_PASSWORD),
+    ("wrong password", "ada", "not the password at all"),
+    ("cheaper hash", "cheap", "not the password at all"),
+    ("dearer hash", "dear", "not the password at all"),
+];
+
+/// Refusals of each kind take the same time and say the same.
+async fn measure<const N: usize>(
+    service: &Service,
+    database: &str,
+    tries: usize,
+    kinds: [(&str, &str, &str); N],
+) {
     let seed = chance::seed();
     let mut chance = chance::source(seed, 0);
     // One of each kind, in another order each time: whatever else slows the machine down for a while meets all alike.
-    let order: Vec<usize> = (0..TRIES)
+    let order: Vec<usize> = (0..tries)
         .flat_map(|_| {
-            let mut kinds = [0, 1, 2];
+            let mut kinds = std::array::from_fn::<_, N, _>(|kind| kind);
             kinds.shuffle(&mut chance);
             kinds
         })
         .collect();
-    let mut times: [Vec<Duration>; 3] = Default::default();
+    let mut times = [const { Vec::<Duration>::new() }; N];
     let mut bodies: Vec<Value> = Vec::new();
     let anonymous = service.anonymous();
     // The first connection is slower than all others.
     anonymous.get("/healthz").await.expect(200);
     for (number, kind) in order.into_iter().enumerate() {
-        let (_, username, password) = KINDS[kind];
+        let (_, username, password) = kinds[kind];
         // Each from another address, or the throttle would answer instead.
-        let address =
-            Ipv4Addr::from(u32::from(Ipv4Addr::new(198, 18, 0, 0)) + u32::try_from(number).unwrap());
+        let address = Ipv4Addr::from(
+            u32::from(Ipv4Addr::new(198, 18 + u8::from(N > 3), 0, 0)) + u32::try_from(number).unwrap(),
+        );
         let client = anonymous.with("x-forwarded-for", &address.to_string());
         let body = json!({"username": username, "password": password});
         let begun = Instant::now();
@@ -76,12 +91,12 @@ async fn measure(service: &Service, database: &str) {
     let medians: Vec<f64> = times
         .iter_mut()
         .map(|times| {
-            assert_eq!(times.len(), TRIES);
+            assert_eq!(times.len(), tries);
             times.sort_unstable();
-            times[TRIES / 2].as_secs_f64() * 1_000.0
+            times[tries / 2].as_secs_f64() * 1_000.0
         })
         .collect();
-    for ((name, ..), median) in KINDS.iter().zip(&medians) {
+    for ((name, ..), median) in kinds.iter().zip(&medians) {
         println!("{database}: {name}: median {median:.2} ms");
     }
     let (least, most) = medians
@@ -98,7 +113,32 @@ async fn measure(service: &Service, database: &str) {
 #[tokio::test]
 async fn refusals_take_the_same_time() {
     let proxy = [("TRACEWARDEN_TRUSTED_PROXIES", "127.0.0.1/32")];
-    measure(&Service::start_with(&proxy), "SQLite").await;
     let database = Arc::new(postgres::database().unwrap());
-    measure(&Service::start_on(&database, &proxy), "PostgreSQL").await;
+    for (mut service, name) in
+        [(Service::start_with(&proxy), "SQLite"), (Service::start_on(&database, &proxy), "PostgreSQL")]
+    {
+        let admin = service.admin().await;
+        for username in ["ada", "bob"] {
+            service.user(&admin, username, &[]).await;
+        }
+        admin.patch("/users/bob", json!({"disabled": true})).await.expect(200);
+        measure(&service, name, TRIES, KINDS).await;
+        // From the first of them on: the service knows at its start what the stored hashes cost.
+        for (username, cost) in OTHER_COSTS {
+            admin.post("/users", json!({"username": username})).await.expect(201);
+            make_hash_cost(&service, username, cost).await;
+        }
+        service.restart_with(&[]);
+        measure(&service, name, FEWER_TRIES, OTHER_KINDS).await;
+    }
+}
+
+/// Gives a user a hash of another cost, which no password has.
+async fn make_hash_cost(service: &Service, username: &str, cost: &str) {
+    sqlx::any::install_default_drivers();
+    let mut database = sqlx::AnyConnection::connect(&service.database_url()).await.unwrap();
+    let hash = format!("$argon2id$v=19${cost}${}${}", "c2FsdHNhbHRzYWx0c2FsdA", "A".repeat(43));
+    let change =
+        sqlx::query("UPDATE users SET password_hash = $1 WHERE username = $2").bind(hash).bind(username);
+    assert_eq!(change.execute(&mut database).await.unwrap().rows_affected(), 1);
 }
