@@ -41,7 +41,7 @@ fn shown(name: &str, value: &str) -> Option<String> {
         "date" | "content-length" | "transfer-encoding" | "connection" => return None,
         "x-request-id" if value.len() == 32 && digits(value) => "…",
         "etag" if digits(value.trim_matches('"')) => "\"…\"",
-        "location" if value.starts_with("/ui/") => value,
+        "retry-after" if value.parse::<u32>().is_ok() => "…",
         "set-cookie" => {
             let (cookie, attributes) = value.split_once(';').unwrap();
             let (cookie, token) = cookie.split_once('=').unwrap();
