@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -24,7 +25,7 @@ pub enum Fault {
 
 struct State {
     fault: Fault,
-    /// Bytes of answers that passed since the fault was set.
+    /// Bytes of answers that passed since the fault was set, to statements: signs of life are asked for at any time.
     passed: u64,
     /// Counts the faults, so that a connection of an earlier one neither passes nor counts anything any more.
     generation: u64,
@@ -82,7 +83,7 @@ impl ChaosProxy {
         state.open.drain(..).for_each(|stream| drop(stream.shutdown(Shutdown::Both)));
     }
 
-    /// Bytes of answers that passed since the fault was set.
+    /// Bytes of answers to statements that passed since the fault was set; signs of life are not counted.
     pub fn passed(&self) -> u64 {
         lock(&self.state).passed
     }
@@ -107,13 +108,26 @@ fn pass(client: TcpStream, server: TcpStream, state: &Arc<Mutex<State>>) {
         state.open.extend([client.try_clone(), server.try_clone()].into_iter().flatten());
         state.generation
     };
+    // One request is answered before the next is sent.
+    let sign_of_life = Arc::new(AtomicBool::new(false));
+    let asked = Arc::clone(&sign_of_life);
     std::thread::spawn(move || {
-        let _ = std::io::copy(&mut requests, &mut to_server);
+        let mut buffer = [0_u8; 16 * 1024];
+        while let Ok(length @ 1..) = requests.read(&mut buffer) {
+            let part = buffer.get(..length).unwrap_or_default();
+            asked.store(
+                part.starts_with(b"GET ") && part.windows(6).any(|part| part == b"/ping "),
+                Ordering::SeqCst,
+            );
+            if to_server.write_all(part).is_err() {
+                break;
+            }
+        }
         let _ = to_server.shutdown(Shutdown::Both);
     });
     let state = Arc::clone(state);
     std::thread::spawn(move || {
-        answers(server.try_clone().ok(), client.try_clone().ok(), &state, generation);
+        answers(server.try_clone().ok(), client.try_clone().ok(), &state, generation, &sign_of_life);
         let _ = client.shutdown(Shutdown::Both);
         let _ = server.shutdown(Shutdown::Both);
     });
@@ -138,7 +152,13 @@ fn answer(mut client: TcpStream, text: &str) {
     while let Ok(1..) = client.read(&mut buffer) {}
 }
 
-fn answers(server: Option<TcpStream>, client: Option<TcpStream>, state: &Mutex<State>, generation: u64) {
+fn answers(
+    server: Option<TcpStream>,
+    client: Option<TcpStream>,
+    state: &Mutex<State>,
+    generation: u64,
+    sign_of_life: &AtomicBool,
+) {
     let (Some(mut server), Some(mut client)) = (server, client) else { return };
     let mut buffer = [0_u8; 16 * 1024];
     while let Ok(length @ 1..) = server.read(&mut buffer) {
@@ -154,7 +174,9 @@ fn answers(server: Option<TcpStream>, client: Option<TcpStream>, state: &Mutex<S
                 _ => length,
             };
             let allowed = if state.fault == Fault::Silence { 0 } else { allowed };
-            state.passed += allowed as u64;
+            if !sign_of_life.load(Ordering::SeqCst) {
+                state.passed += allowed as u64;
+            }
             (state.fault, allowed)
         };
         let part = buffer.get(..allowed).unwrap_or_default();

@@ -10,7 +10,7 @@ mod pool;
 mod request;
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Once, Weak};
 use std::time::{Duration, Instant};
 
 use prometheus_client::registry::Registry;
@@ -36,13 +36,19 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 /// Idle connections are kept for less time than any version of ClickHouse keeps them: a statement that is sent while the
 /// server closes its connection is lost.
 const IDLE: Duration = Duration::from_millis(2_500);
-/// How much longer than its time limit an answer is waited for: the store enforces the limit itself, and says so.
-const GRACE: Duration = Duration::from_secs(15);
+/// How much longer than its time limit an answer is waited for: the store enforces the limit itself, and says so, but looks at
+/// the clock between blocks only. Whoever hangs up then ends the statement.
+const GRACE: Duration = Duration::from_secs(1);
 /// Silence after which an endpoint is asked for a sign of life. A slow statement is silent, too: only a server that does not
 /// answer beside it either is given up.
 const SILENCE: Duration = Duration::from_secs(3);
-/// How long a sign of life may take.
+/// How long a sign of life may take before a statement is given up.
 const PING_TIMEOUT: Duration = Duration::from_secs(2);
+/// Where there are several endpoints, each is asked for a sign of life so often, whether or not it has something to do: one that
+/// has fallen silent gets no new statements within a second.
+const WATCH_PAUSE: Duration = Duration::from_millis(200);
+/// How long that one may take.
+const WATCH_PATIENCE: Duration = Duration::from_millis(750);
 /// Signs of life that have to be missing in a row.
 const PINGS: u32 = 2;
 /// Endpoints that one statement is sent to. More would let one that brings servers down go round a large cluster.
@@ -68,12 +74,23 @@ pub(crate) struct Client {
     meter: Option<Arc<Meter>>,
 }
 
+/// What an endpoint says that is asked whether it lives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Sign {
+    Lives,
+    /// It says something else, or hangs up.
+    Fails,
+    Silent,
+}
+
 struct Shared {
     http: reqwest::Client,
     pool: Pool,
     metrics: Metrics,
     config: Arc<StoreConfig>,
     entropy: Arc<dyn Entropy>,
+    /// Begins with the first statement, when there is something to run it.
+    watch: Once,
 }
 
 impl Client {
@@ -96,7 +113,7 @@ impl Client {
             .map_err(|error| StoreError::Internal(format!("no HTTP client: {error}")))?;
         let metrics = Metrics::of(pool.names());
         let bounds = Bounds::of(&config);
-        let shared = Arc::new(Shared { http, pool, metrics, config, entropy });
+        let shared = Arc::new(Shared { http, pool, metrics, config, entropy, watch: Once::new() });
         Ok(Self { shared, bounds, session: None, only: None, meter: None })
     }
 
@@ -200,6 +217,13 @@ impl Client {
     /// Asks one endpoint after the other, until one has begun to answer or the fault is not an endpoint's.
     async fn deliver(&self, question: &Question<'_>, until: Instant) -> Result<(usize, Arrived), StoreError> {
         let pool = &self.shared.pool;
+        if pool.is_several() {
+            self.shared.watch.call_once(|| {
+                (0..pool.names().count()).for_each(|at| {
+                    tokio::spawn(watch(Arc::downgrade(&self.shared), at));
+                });
+            });
+        }
         let mut asked = Vec::new();
         let mut failure = "every endpoint has failed and is tried again by and by".to_owned();
         while asked.len() < ATTEMPTS_MAX && Instant::now() < until {
@@ -314,9 +338,16 @@ impl Client {
 
     /// Whether an endpoint gives a sign of life. What a proxy says when its server is away is none.
     async fn lives(&self, at: usize) -> bool {
-        let Some(endpoint) = self.shared.pool.get(at) else { return false };
-        let asked = self.shared.http.get(endpoint.ping_url()).timeout(PING_TIMEOUT).send().await;
-        asked.is_ok_and(|answer| !matches!(answer.status().as_u16(), 502..=504))
+        self.sign_of_life(at, PING_TIMEOUT).await == Sign::Lives
+    }
+
+    async fn sign_of_life(&self, at: usize, patience: Duration) -> Sign {
+        let Some(endpoint) = self.shared.pool.get(at) else { return Sign::Fails };
+        match self.shared.http.get(endpoint.ping_url()).timeout(patience).send().await {
+            Ok(answer) if !matches!(answer.status().as_u16(), 502..=504) => Sign::Lives,
+            Err(error) if error.is_timeout() => Sign::Silent,
+            _ => Sign::Fails,
+        }
     }
 
     /// Puts an endpoint aside whose connection broke, unless it lives: then perhaps only this connection is at fault, and
@@ -417,9 +448,28 @@ impl Client {
             metrics: metrics.clone(),
             config: Arc::clone(config),
             entropy: Arc::clone(entropy),
+            watch: Once::new(),
         };
         let (bounds, meter) = (self.bounds, self.meter.clone());
         Ok(Self { shared: Arc::new(shared), bounds, session: None, only: None, meter })
+    }
+}
+
+/// Puts an endpoint aside when it falls silent, as long as another one works: a busy store must not be left for none. Ends with
+/// the client. What refuses or hangs up is found out by the statement that meets it, which loses no time.
+async fn watch(shared: Weak<Shared>, at: usize) {
+    loop {
+        tokio::time::sleep(WATCH_PAUSE).await;
+        let Some(shared) = shared.upgrade() else { return };
+        if !shared.pool.get(at).is_some_and(pool::Endpoint::works) {
+            continue;
+        }
+        let bounds = Bounds { seconds: PROBE_SECONDS, rows: 0 };
+        let client = Client { shared, bounds, session: None, only: None, meter: None };
+        let silent = client.sign_of_life(at, WATCH_PATIENCE).await == Sign::Silent;
+        if silent && client.shared.pool.another_works(at) {
+            client.put_aside(at, "it gives no sign of life");
+        }
     }
 }
 

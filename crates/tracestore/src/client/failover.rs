@@ -277,3 +277,41 @@ async fn wait_until_nothing_runs(world: &World) {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
+
+#[tokio::test]
+async fn who_falls_silent_gets_no_new_statements_while_another_works() {
+    let world = world();
+    assert_eq!(world.ask().await, Ok(3));
+    world.first.set(Fault::Silence);
+    // Nobody asks it for anything meanwhile.
+    world.wait_until_working([false, true]).await;
+    let (passed, begun) = (world.first.passed(), Instant::now());
+    assert_eq!(world.ask().await, Ok(3));
+    assert!(begun.elapsed() < SILENCE, "{:?}", begun.elapsed());
+    assert_eq!(world.first.passed(), passed);
+    // The last one is not left for none: a statement finds out itself.
+    world.second.set(Fault::Silence);
+    tokio::time::sleep(4 * (WATCH_PAUSE + WATCH_PATIENCE)).await;
+    assert_eq!(world.working(), [false, true]);
+    world.first.set(Fault::None);
+    world.wait_until_working([true, false]).await;
+    assert_eq!(world.ask().await, Ok(3));
+}
+
+#[tokio::test]
+async fn a_store_that_overruns_its_limit_is_not_waited_for() {
+    let world = world();
+    // It looks at the clock between blocks, and this is one block.
+    let statement = Statement::new("SELECT sleepEachRow(3) FROM numbers(1)");
+    let begun = Instant::now();
+    let bounds = Bounds { seconds: 1, rows: 0 };
+    let refused = world.store.client.within(bounds).rows::<(u8,)>(statement).await;
+    let took = begun.elapsed();
+    assert!(matches!(refused, Err(StoreError::Timeout(_))), "{refused:?}");
+    assert!(took < Duration::from_millis(2_800), "{took:?}");
+    let begun = Instant::now();
+    while world.running().await > 0 {
+        assert!(begun.elapsed() < Duration::from_secs(5), "it runs on");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}

@@ -141,6 +141,15 @@ impl Pool {
         self.endpoints.iter().map(|endpoint| &endpoint.url)
     }
 
+    pub(super) fn is_several(&self) -> bool {
+        self.endpoints.len() > 1
+    }
+
+    /// Whether any works besides this one.
+    pub(super) fn another_works(&self, at: usize) -> bool {
+        self.endpoints.iter().enumerate().any(|(other, endpoint)| other != at && endpoint.works())
+    }
+
     pub(super) fn get(&self, at: usize) -> Option<&Endpoint> {
         self.endpoints.get(at)
     }

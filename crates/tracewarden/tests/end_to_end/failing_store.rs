@@ -155,8 +155,9 @@ async fn a_slow_query_ends_at_its_limit() {
     let proxy = ChaosProxy::start(store.address()).unwrap();
     let (_service, admin, ada) = service_behind(&proxy, &store, &[("TRACEWARDEN_QUERY_TIMEOUT", "1s")]).await;
     bind(&admin, "slow").await;
+    // A second of the limit and one for stopping; the rest is for a busy machine.
     let started = Instant::now();
     ada.post("/traces/query", json!({})).await.problem(504, "query_timeout");
-    assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
+    assert!(started.elapsed() < Duration::from_millis(3_500), "{:?}", started.elapsed());
     ada.get(&format!("/traces/{}", "1".repeat(32))).await.problem(504, "query_timeout");
 }
