@@ -64,7 +64,8 @@ pub use error::StoreError;
 pub use fields::{ChangedField, NoField, PhysicalField, key_logical_types, members, physical_field};
 pub use grants::{Grant, Power};
 pub use impact::{
-    Comparison, Difference, Impact, ImpactRequest, MAX_IMPACT_PREDICATES, MAX_OPENINGS, Shared, SharedValue, Sharing, Spread,
+    Comparison, Difference, Impact, ImpactRequest, MAX_IMPACT_PREDICATES, MAX_OPENINGS, Shared, SharedValue,
+    Sharing, Spread,
 };
 pub use inspect::{EndpointInspection, ProfileLimit, StoreInspection, UserInspection};
 pub use key_columns::{Compared, not_adoptable};
