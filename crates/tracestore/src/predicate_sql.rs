@@ -318,7 +318,12 @@ fn one_of(field: &MarkedField, values: &[String], negated: bool, statement: &mut
     };
     // Before a comparison with a map's value stands what an index on the map's values can serve.
     match &field.field.map {
-        Some(map) if !negated && field.source == FieldSource::MapKey && field.column_type.is_string() => {
+        Some(map)
+            if statement.chooses_rows()
+                && !negated
+                && field.source == FieldSource::MapKey
+                && field.column_type.is_string() =>
+        {
             format!("(hasAny(mapValues({}), {}) AND {comparison})", quote(map), list(values, statement))
         }
         _ => comparison,

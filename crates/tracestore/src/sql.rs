@@ -13,6 +13,9 @@ pub(crate) struct Statement {
     pub(crate) parameters: Vec<String>,
     /// Whether it looks for traces by their ids.
     pub(crate) by_id: bool,
+    /// Whether its conditions choose rows. Then they are written so that skip indexes can leave rows out; of conditions that
+    /// are computed of every row that is only work.
+    chooses_rows: bool,
     /// Where a value is among the parameters.
     places: HashMap<String, usize>,
     /// What every name of ours begins with.
@@ -25,6 +28,7 @@ impl Default for Statement {
             text: String::new(),
             parameters: Vec::new(),
             by_id: false,
+            chooses_rows: true,
             places: HashMap::new(),
             prefix: "tw_".to_owned(),
         }
@@ -44,6 +48,15 @@ impl Statement {
             statement.prefix.push('_');
         }
         statement
+    }
+
+    /// The same for conditions that are computed of every row.
+    pub(crate) fn of_every_row(self) -> Self {
+        Self { chooses_rows: false, ..self }
+    }
+
+    pub(crate) fn chooses_rows(&self) -> bool {
+        self.chooses_rows
     }
 
     /// A name of ours, for an alias or the variable of a lambda.

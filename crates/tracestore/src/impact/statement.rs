@@ -34,7 +34,7 @@ pub(super) fn statement(
     request: &ImpactRequest<'_>,
     part: &Part<'_>,
 ) -> Result<Statement, StoreError> {
-    let mut statement = search.table.statement();
+    let mut statement = search.table.statement().of_every_row();
     let compares = part.compares();
     let opening = part.sharing.map_or(0, |sharing| bits(sharing.openings.iter().flatten()));
     let used = part
