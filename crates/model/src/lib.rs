@@ -7,6 +7,8 @@ pub mod caller;
 pub mod column_type;
 pub mod field;
 pub mod filter;
+#[cfg(test)]
+mod fuzz;
 pub mod logical;
 pub mod nearest;
 pub mod time;

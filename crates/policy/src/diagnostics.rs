@@ -36,6 +36,8 @@ impl Span {
 
     /// Line and column of the start in code points from 1, and the length in code points, at least 1.
     pub(crate) fn place(self, text: &str) -> (u32, u32, u32) {
+        #[cfg(test)]
+        assert!(text.get(self.start..self.end).is_some(), "{self:?} is no part of {text:?}");
         let before = text.get(..self.start).unwrap_or(text);
         let line = before.matches('\n').count() + 1;
         let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;

@@ -27,6 +27,8 @@ use crate::pattern::Pattern;
 pub use field_value::FieldValue;
 use patterns::{Compiled, Patterns};
 use span_values::SpanValues;
+#[cfg(test)]
+pub(crate) use span_values::string_array;
 
 pub use decision::{Decision, Reading, Verdict, explain};
 

@@ -14,6 +14,8 @@ mod condition;
 mod diagnostics;
 mod evaluate;
 mod expression;
+#[cfg(test)]
+mod fuzz;
 mod lint;
 mod lower;
 mod mentions;

@@ -18,6 +18,8 @@ mod field_values;
 mod filter;
 mod filter_wire;
 mod framing;
+#[cfg(test)]
+mod fuzz;
 mod headers;
 mod health;
 mod impact;

@@ -1,7 +1,7 @@
 //! ClickHouse's HTTP protocol, as far as reading needs it: statements go to one of the endpoints, and to another when that
 //! one is at fault.
 
-mod answer;
+pub(crate) mod answer;
 mod dialect;
 #[cfg(test)]
 mod failover;

@@ -23,6 +23,8 @@ mod fields;
 #[cfg(test)]
 mod filter_reference;
 #[cfg(test)]
+mod fuzz;
+#[cfg(test)]
 mod golden;
 mod grants;
 mod impact;

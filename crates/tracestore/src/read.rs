@@ -3,7 +3,7 @@
 //! A large page is read in several statements, one after the other, the next of them sent while the one before is passed on:
 //! the store sorts a statement's spans before it writes the first of them, and holds them all in memory for that.
 
-mod lines;
+pub(crate) mod lines;
 mod parts;
 mod spans;
 

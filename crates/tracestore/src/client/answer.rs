@@ -94,7 +94,7 @@ struct Collected<T> {
     rows: u64,
 }
 
-fn collected<T: DeserializeOwned>(body: &[u8]) -> Result<Vec<T>, StoreError> {
+pub(crate) fn collected<T: DeserializeOwned>(body: &[u8]) -> Result<Vec<T>, StoreError> {
     let short = |cause: &str| StoreError::Short(format!("the answer ended before its end: {cause}"));
     match serde_json::from_slice::<Collected<T>>(body) {
         Ok(Collected { data, rows }) if data.len() as u64 == rows => Ok(data),

@@ -13,7 +13,7 @@ use crate::select::SelectedTrace;
 const MAX_LINE_BYTES: usize = 256 * 1024 * 1024;
 
 /// Cuts an answer into whole lines and counts each trace's spans.
-pub(super) struct LineChecker {
+pub(crate) struct LineChecker {
     /// What every line begins with, up to the trace id.
     prefix: Vec<u8>,
     /// Spans still to come, by trace id.
@@ -26,7 +26,7 @@ pub(super) struct LineChecker {
 }
 
 impl LineChecker {
-    pub(super) fn new(binding: &Binding, traces: &[SelectedTrace]) -> Self {
+    pub(crate) fn new(binding: &Binding, traces: &[SelectedTrace]) -> Self {
         let name = serde_json::Value::from(binding.trace_id.as_str());
         Self {
             prefix: format!("{{{name}:").into_bytes(),
@@ -37,7 +37,7 @@ impl LineChecker {
         }
     }
 
-    pub(super) fn take(&mut self, bytes: Bytes) -> Result<Option<SpanChunk>, StoreError> {
+    pub(crate) fn take(&mut self, bytes: Bytes) -> Result<Option<SpanChunk>, StoreError> {
         let Some(end) = memchr::memrchr(b'\n', &bytes) else {
             if self.partial.len() + bytes.len() > MAX_LINE_BYTES {
                 return Err(StoreError::Store { code: None, message: "a span is too large".to_owned() });
@@ -96,7 +96,7 @@ impl LineChecker {
         self.current_spans = 0;
     }
 
-    pub(super) fn finish(&mut self) -> Result<(), StoreError> {
+    pub(crate) fn finish(&mut self) -> Result<(), StoreError> {
         self.settle();
         if !self.partial.is_empty() {
             return Err(unexpected(&self.partial));

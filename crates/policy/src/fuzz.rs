@@ -1,0 +1,195 @@
+//! Policies and patterns of any bytes: answered soon, errors at places of the text, and what is accepted works.
+
+#[path = "../../testkit/src/fuzzing.rs"]
+mod fuzzing;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::sync::atomic::AtomicBool;
+
+use fuzzing::{soon, target, texts};
+use tracewarden_model::{
+    AccessModel, AttributeValue, Caller, ColumnType, FieldRef, FieldSource, LogicalType, MarkedField,
+};
+
+use crate::evaluate::string_array;
+use crate::pattern::readable;
+use crate::tokens::tokens;
+use crate::{CODES, Diagnostic, FieldValue, Pattern, check, evaluate, explain, in_words};
+
+fn model() -> AccessModel {
+    let field = |map: Option<&str>, name: &str, logical, column_type: &str| MarkedField {
+        field: FieldRef { map: map.map(str::to_owned), name: name.to_owned() },
+        source: if map.is_some() { FieldSource::MapKey } else { FieldSource::Column },
+        logical,
+        column_type: ColumnType::parse(column_type),
+        filterable: true,
+        policy: logical != LogicalType::Number,
+        column: None,
+    };
+    let key = |name, logical| field(Some("SpanAttributes"), name, logical, "String");
+    AccessModel {
+        version: 1,
+        binding: None,
+        fields: vec![
+            field(None, "ServiceName", LogicalType::String, "LowCardinality(String)"),
+            field(None, "Nick", LogicalType::String, "Nullable(String)"),
+            field(None, "Sampled", LogicalType::Boolean, "Bool"),
+            field(None, "Duration", LogicalType::Number, "UInt64"),
+            field(None, "Events.Name", LogicalType::StringArray, "Array(LowCardinality(String))"),
+            key("env", LogicalType::String),
+            key("tenant.id", LogicalType::String),
+            key("flag", LogicalType::Boolean),
+            key("tags", LogicalType::StringArray),
+        ],
+    }
+}
+
+fn caller() -> Caller {
+    let list = |values: [&str; 2]| AttributeValue::Strings(values.map(str::to_owned).to_vec());
+    Caller {
+        username: "ada".to_owned(),
+        roles: ["dev".to_owned(), "oncall".to_owned()].into(),
+        attributes: [
+            ("team".to_owned(), AttributeValue::String("payments".to_owned())),
+            ("lead".to_owned(), AttributeValue::Bool(true)),
+            ("tenants".to_owned(), list(["t1", "t2"])),
+        ]
+        .into(),
+    }
+}
+
+fn span() -> crate::Span {
+    let entry = |key: &str, value: &str| (key.as_bytes().to_vec(), FieldValue::text(value));
+    BTreeMap::from([
+        ("ServiceName".to_owned(), FieldValue::text("checkout")),
+        ("Nick".to_owned(), FieldValue::String(vec![0xff, b'x', 0xc3])),
+        ("Sampled".to_owned(), FieldValue::Bool(true)),
+        ("Events.Name".to_owned(), FieldValue::Array(vec![FieldValue::text("exception")])),
+        (
+            "SpanAttributes".to_owned(),
+            FieldValue::Map(vec![
+                entry("env", "prod"),
+                entry("tags", "[\"a\", \"b\"]"),
+                entry("flag", "true"),
+            ]),
+        ),
+    ])
+}
+
+/// The texts of the tests of diagnostics.
+fn written() -> Vec<Vec<u8>> {
+    let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/diagnostics");
+    let mut seeds = Vec::new();
+    for file in fs::read_dir(directory).unwrap() {
+        let text = fs::read_to_string(file.unwrap().path()).unwrap();
+        seeds.extend(texts(text.lines().filter_map(|line| line.strip_prefix(">>> "))));
+    }
+    assert!(seeds.len() > 200, "{}", seeds.len());
+    seeds
+}
+
+/// An error is of a kind that is documented, at a place of the text, and can be shown. A panic of the thread that the
+/// work is done on would be told as `unavailable`.
+fn is_told(text: &str, error: &Diagnostic) {
+    assert!(error.code != "unavailable" && CODES.iter().any(|code| code.code == error.code), "{error:?}");
+    let line = text.split('\n').nth(error.line as usize - 1).unwrap_or_else(|| panic!("{error:?}"));
+    assert!(error.column as usize <= line.chars().count() + 1, "{error:?}");
+    assert!(error.length as usize <= text.chars().count().max(1), "{error:?}");
+    assert!(!error.message.is_empty() && error.render(text, Some("policy")).contains(error.code));
+}
+
+fn policy(input: &[u8]) {
+    let text = &*String::from_utf8_lossy(input);
+    if let Ok(tokens) = soon(|| tokens(text)) {
+        let mut end = 0;
+        for token in tokens {
+            assert!(end <= token.start && token.start < token.end, "{token:?} after {end}");
+            assert!(text.get(token.start..token.end).is_some(), "{token:?}");
+            end = token.end;
+        }
+    }
+    let model = model();
+    let checked = match soon(|| check(text, &model)) {
+        Ok(checked) => checked,
+        Err(errors) => {
+            assert!(!errors.is_empty());
+            return errors.iter().take(20).for_each(|error| is_told(text, error));
+        }
+    };
+    soon(|| checked.warnings().iter().for_each(|warning| is_told(text, warning)));
+    assert!(soon(|| checked.predicate(&caller())).is_none_or(|predicate| !in_words(&predicate).is_empty()));
+    let spans = [BTreeMap::new(), span()];
+    let outcomes = soon(|| evaluate(text, &model, &caller(), &spans)).unwrap();
+    assert_eq!(outcomes.len(), spans.len());
+    match soon(|| explain(text, &model, &caller(), &spans, &AtomicBool::new(false))) {
+        Ok(verdicts) => assert_eq!(verdicts.len(), spans.len()),
+        Err(errors) => assert!(errors.iter().all(|error| error.code == "too_large"), "{errors:?}"),
+    }
+}
+
+#[test]
+fn policies() {
+    target!(written(), policy, 300);
+}
+
+fn pattern(input: &[u8]) {
+    let text = &*String::from_utf8_lossy(input);
+    match soon(|| Pattern::parse(text)) {
+        Ok(pattern) => {
+            soon(|| regex::Regex::new(&pattern.reference)).unwrap();
+            // What people are shown is the same pattern.
+            let shown = readable(&pattern.re2);
+            let again = Pattern::parse(&shown).unwrap_or_else(|error| panic!("{shown:?}: {error:?}"));
+            let (one, other) =
+                (regex_syntax::parse(&pattern.reference), regex_syntax::parse(&again.reference));
+            assert_eq!(one.unwrap(), other.unwrap(), "{shown:?}");
+        }
+        Err(error) => {
+            assert!(!error.message.is_empty());
+            let place = error.place.map(|(start, end)| text.get(start..end));
+            assert!(place.is_none_or(|place| place.is_some()), "{error:?}");
+        }
+    }
+}
+
+#[test]
+fn patterns() {
+    let mut seeds = texts([
+        "^checkout-[0-9]+$",
+        "(?i)error|timeout",
+        "a{2,5}?b*c+",
+        "[^\\d\\w\\s]x",
+        "\\bfoo\\b",
+        "(?:a|b(c))*",
+        "[[:alpha:]-]",
+        "\\x{10FFFF}\\x41\\n\\.",
+        "(?s:.)(?m)^a$",
+        "[a-z&&b]",
+        "\\p{L}",
+        "(?=a)",
+        "(a)\\1",
+        "[\\]\\[^-]",
+        "`\\`",
+    ]);
+    let quoted = written().into_iter().filter_map(|text| {
+        let text = String::from_utf8(text).ok()?;
+        Some(text.split_once(".matches(")?.1.trim_matches(['r', '"', '\'', ')']).as_bytes().to_vec())
+    });
+    seeds.extend(quoted);
+    target!(seeds, pattern);
+}
+
+#[test]
+fn string_arrays() {
+    let read = |input: &[u8]| {
+        let text = &*String::from_utf8_lossy(input);
+        if let Some(list) = soon(|| string_array(text)) {
+            assert_eq!(string_array(&serde_json::to_string(&list).unwrap()), Some(list));
+        }
+    };
+    target!(
+        texts(["[\"a\", \"b\\n\\u00e9\\ud83d\\ude00\"]", "[]", "[1]", "{}", "[[\"a\"]]", "[\"a\""]),
+        read
+    );
+}

@@ -1,0 +1,318 @@
+//! Requests of any bytes: refused or read, refusals pointing at what is there, and nothing believed that was not sent.
+
+#[path = "../../testkit/src/fuzzing.rs"]
+mod fuzzing;
+
+use std::net::{IpAddr, SocketAddr};
+
+use axum::extract::{ConnectInfo, FromRequestParts};
+use futures::FutureExt as _;
+use fuzzing::{parts, soon, target, texts};
+use http::{Extensions, HeaderMap, HeaderName, HeaderValue, Method, Request, header};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use tracewarden_model::{AccessModel, ColumnType, FieldRef, FieldSource, LogicalType, MarkedField};
+
+use crate::accept::{Representation, negotiate};
+use crate::body::parse;
+use crate::client::{TrustedProxies, user_agent};
+use crate::cookies::SessionCookie;
+use crate::filter_wire::{WireFilter, conditions};
+use crate::json::Json;
+use crate::limit::Limit;
+use crate::preconditions::{IfMatch, etag};
+use crate::problem::Problem;
+use crate::query::Query;
+use crate::wire::{Attributes, Time};
+
+/// Members that a problem points at are there, as far as the body is JSON.
+fn is_told(problem: Problem, body: Option<&Value>) {
+    let details = serde_json::to_value(problem.details("id")).unwrap();
+    assert!(!details["detail"].as_str().unwrap().is_empty(), "{details}");
+    for error in details["errors"].as_array().into_iter().flatten() {
+        let pointer = error["pointer"].as_str().unwrap();
+        assert!(body.is_none_or(|body| body.pointer(pointer).is_some()), "{details}");
+    }
+}
+
+fn body<T: DeserializeOwned>(bytes: &[u8]) -> Option<T> {
+    match soon(|| parse::<T>(bytes)) {
+        Ok(read) => Some(read),
+        Err(problem) => {
+            is_told(problem, serde_json::from_slice(bytes).ok().as_ref());
+            None
+        }
+    }
+}
+
+/// Every body that a route takes.
+#[test]
+fn bodies() {
+    let check = |bytes: &[u8]| {
+        body::<crate::api_keys::CreateRequest>(bytes);
+        body::<crate::impact::PreviewPoliciesRequest>(bytes);
+        body::<crate::me::PasswordChange>(bytes);
+        body::<crate::overshare::WireOvershareRequest>(bytes);
+        body::<crate::policies::CheckRequest>(bytes);
+        body::<crate::policies::EvaluateRequest>(bytes);
+        body::<crate::preview::WirePreviewRequest>(bytes);
+        body::<crate::roles::PutRequest>(bytes);
+        body::<crate::schema_wire::WireBinding>(bytes);
+        body::<crate::schema::FieldsRequest>(bytes);
+        body::<crate::session::LoginRequest>(bytes);
+        body::<crate::traces::TraceQuery>(bytes);
+        body::<crate::users::CreateRequest>(bytes);
+        body::<crate::users::ChangeRequest>(bytes);
+        // What the body of a query asks for is checked once more.
+        if let Some(filter) = body::<WireFilter>(bytes)
+            && let Err(problem) = conditions(Some(filter))
+        {
+            is_told(problem, None);
+        }
+    };
+    let seeds = texts([
+        r#"{"username": "ada", "password": "correct horse", "roles": ["dev"], "attributes": {"team": "a", "lead": true, "x": ["a", "b"]}, "administrator": false}"#,
+        r#"{"description": "d", "policies": [{"name": "p", "expression": "ServiceName == \"a\""}], "users": ["ada"]}"#,
+        r#"{"expression": "true", "user": {"username": "a", "roles": [], "attributes": {}}, "spans": [{"ServiceName": "a"}], "recent_traces": true}"#,
+        r#"{"database": "otel", "table": "otel_traces", "trace_id": "TraceId", "span_id": "SpanId", "timestamp": "Timestamp", "parent_span_id": "ParentSpanId", "trace_index": null, "display": {}}"#,
+        r#"{"fields": [{"map": "SpanAttributes", "name": "env", "type": "string", "filterable": true, "policy": true}]}"#,
+        r#"{"from": "2026-11-21T07:33:26Z", "to": "2026-11-22T07:33:26.5Z", "filter": {"conditions": [{"map": "SpanAttributes", "name": "a", "op": "in", "values": ["x", 1.5, true, -9223372036854775808]}, {"name": "Duration", "op": "gt", "value": 1e3}]}, "limit": 50.0, "cursor": "abc", "columns": ["ServiceName"], "view": "summary"}"#,
+        r#"{"conditions": [{"name": "a", "op": "eq", "value": "\ud83d\ude00"}, {"name": "a", "op": "between", "values": [1, 18446744073709551615]}]}"#,
+        r#"{"current_password": "a", "new_password": "b", "name": "key", "expires_at": "2027-01-01T00:00:00Z", "tools": ["query"], "window_days": 7}"#,
+        "[[[[[[]]]]]]",
+        "null",
+    ]);
+    target!(seeds, check, 300);
+}
+
+/// Values within bodies that are read as they were written.
+#[test]
+fn values() {
+    let check = |bytes: &[u8]| {
+        if let Some(Time(time)) = body(bytes) {
+            assert_eq!(
+                body::<Time>(serde_json::to_string(&Time(time)).unwrap().as_bytes()),
+                Some(Time(time))
+            );
+        }
+        if let Some(Limit(limit)) = body(bytes) {
+            assert_eq!(body::<Limit>(limit.to_string().as_bytes()), Some(Limit(limit)));
+        }
+        if let Some(attributes) = body::<Attributes>(bytes) {
+            assert_eq!(body::<Attributes>(&serde_json::to_vec(&attributes).unwrap()), Some(attributes));
+        }
+        let json = soon(|| serde_json::from_slice::<Json>(bytes));
+        assert_eq!(json.is_ok(), serde_json::from_slice::<Value>(bytes).is_ok());
+        if let Ok(json) = json {
+            let again: Json = serde_json::from_slice(&serde_json::to_vec(&json).unwrap()).unwrap();
+            assert!(is_same(&again, &json), "{again:?}");
+        }
+    };
+    let seeds = texts([
+        "\"2026-11-21T07:33:26.123456789Z\"",
+        "-99999999999999999999",
+        "1.5e30",
+        "{\"a\": \"x\", \"b\": [\"y\"], \"c\": false}",
+        "{\"a\": 1, \"a\": [null, {\"b\": -0.0}, 1e-300, \"\\u0000\"]}",
+    ]);
+    target!(seeds, check);
+}
+
+/// The parser may miss a number that is no integer by its last place.
+fn is_same(one: &Json, other: &Json) -> bool {
+    match (one, other) {
+        (Json::Number(one), Json::Number(other)) if one.is_f64() && other.is_f64() => {
+            let (one, other) = (one.as_f64().unwrap(), other.as_f64().unwrap());
+            (one - other).abs() <= one.abs() * 1e-15
+        }
+        (Json::List(one), Json::List(other)) => {
+            one.len() == other.len() && one.iter().zip(other).all(|(one, other)| is_same(one, other))
+        }
+        (Json::Object(one), Json::Object(other)) => {
+            let same = |(one, other): (&(String, Json), &(String, Json))| {
+                one.0 == other.0 && is_same(&one.1, &other.1)
+            };
+            one.len() == other.len() && one.iter().zip(other).all(same)
+        }
+        _ => one == other,
+    }
+}
+
+fn model() -> AccessModel {
+    let columns = [
+        "String",
+        "Bool",
+        "UUID",
+        "FixedString(3)",
+        "Enum8('a' = 1, 'b' = 2)",
+        "DateTime64(9)",
+        "UInt8",
+        "Array(LowCardinality(String))",
+        "Nullable(String)",
+        "Array(Map(LowCardinality(String), String))",
+    ];
+    let field = |map: Option<&str>, name: &str, source, column_type: ColumnType| {
+        let logical = column_type.logical_types().first().copied().unwrap_or(LogicalType::String);
+        let field = FieldRef { map: map.map(str::to_owned), name: name.to_owned() };
+        MarkedField { field, source, logical, column_type, filterable: true, policy: true, column: None }
+    };
+    let mut fields = Vec::new();
+    for (name, text) in ["s", "b", "u", "f", "e", "d", "n", "l", "o", "m"].into_iter().zip(columns) {
+        fields.push(field(None, name, FieldSource::Column, ColumnType::parse(text)));
+    }
+    fields.push(field(None, "Events.Name", FieldSource::Column, ColumnType::parse("Array(String)")));
+    fields.push(field(Some("Attributes"), "a.b/~", FieldSource::MapKey, ColumnType::parse("String")));
+    fields.push(field(Some("Json"), "x.y", FieldSource::JsonPath, ColumnType::parse("Dynamic")));
+    AccessModel { version: 1, binding: None, fields }
+}
+
+#[test]
+fn spans() {
+    let check = |bytes: &[u8]| {
+        let Ok(sent) = serde_json::from_slice::<Vec<Json>>(bytes) else { return };
+        match soon(|| crate::spans(&sent, &model(), "")) {
+            Ok(read) => assert_eq!(read.len(), sent.len()),
+            Err(errors) => {
+                let whole: Value = serde_json::from_slice(bytes).unwrap();
+                assert!(!errors.is_empty());
+                for error in errors {
+                    // What is missing is told by where it would be.
+                    let parent = error.pointer.rsplit_once('/').map_or("", |(parent, _)| parent);
+                    let there = whole.pointer(&error.pointer).or_else(|| whole.pointer(parent));
+                    assert!(there.is_some() && !error.detail.is_empty(), "{error:?}");
+                }
+            }
+        }
+    };
+    let seeds = texts([
+        r#"[{"s": "a", "b": true, "u": "c0ffee00-c0ff-eec0-ffee-c0ffeec0ffee", "f": "abc", "e": "a", "n": 255, "l": ["a"], "o": null}]"#,
+        r#"[{"d": "2026-11-21 07:33:26.123456789", "m": [{"k": "v"}], "Events.Name": ["x"]}, {"Events": [{"Name": "y", "t": 1}]}]"#,
+        r#"[{"Attributes": {"a.b/~": "x"}, "Json": {"x": {"y": [1, "a"]}, "x.y": true}}, {"Json": {"x": null}}, {}]"#,
+        "[[], 1, null]",
+    ]);
+    target!(seeds, check);
+}
+
+/// Headers as they can arrive; a value that is none is left out.
+fn headers(name: HeaderName, values: &[&[u8]]) -> HeaderMap {
+    let values = values.iter().filter_map(|value| HeaderValue::from_bytes(value).ok());
+    values.map(|value| (name.clone(), value)).collect()
+}
+
+fn request(headers: &HeaderMap, uri: &str) -> Option<http::request::Parts> {
+    let mut request = Request::builder().uri(uri).body(()).ok()?;
+    headers.clone_into(request.headers_mut());
+    Some(request.into_parts().0)
+}
+
+#[test]
+fn header_values() {
+    let check = |input: &[u8]| {
+        let sent = parts::<3>(input);
+        let text = String::from_utf8_lossy(input);
+        let offered = [Representation::Json, Representation::Lines, Representation::Yaml];
+        let accept = headers(header::ACCEPT, &sent);
+        if let Ok(chosen) = soon(|| negotiate(&accept, &offered)) {
+            assert!(offered.contains(&chosen));
+            // A list is one header or several.
+            let joined = headers(header::ACCEPT, &[&sent.join(&b","[..])]);
+            if accept.len() == sent.len() && !accept.values().any(|value| value.to_str().is_err()) {
+                assert_eq!(negotiate(&joined, &offered).ok(), Some(chosen));
+            }
+        }
+        let mut parts = request(&headers(header::IF_MATCH, &sent), "/").unwrap();
+        match soon(|| IfMatch::from_request_parts(&mut parts, &()).now_or_never()).unwrap() {
+            Ok(IfMatch(Some(tracewarden_service::IfMatch::Versions(versions)))) => {
+                assert!(!versions.is_empty());
+                for version in versions {
+                    let again = HeaderMap::from_iter(etag(version));
+                    assert!(again.len() == 1 && text.contains(version.to_string().as_str()), "{version}");
+                }
+            }
+            Ok(_) => {}
+            Err(problem) => is_told(problem, None),
+        }
+        for secure in [false, true] {
+            let cookie = SessionCookie::new(secure);
+            let mut cookies = headers(header::COOKIE, &sent);
+            if let Some(token) = soon(|| cookie.read(&cookies)) {
+                assert!(!token.is_empty() && text.contains(&format!("{}={token}", cookie.name())));
+                // One more of the name was planted.
+                let planted = HeaderValue::from_str(&format!("a=b; {}=x", cookie.name())).unwrap();
+                cookies.append(header::COOKIE, planted);
+                assert_eq!(cookie.read(&cookies), None);
+            }
+        }
+        let agent = user_agent(&headers(header::USER_AGENT, &sent));
+        assert!(agent.is_none_or(|agent| agent.chars().count() <= 256));
+        client(&sent);
+        let origin = "https://traces.example.com";
+        let mut from = headers(header::ORIGIN, &sent[..1]);
+        let foreign = !from.is_empty() && !sent[0].eq_ignore_ascii_case(origin.as_bytes());
+        let refused =
+            |headers: &HeaderMap| crate::cross_site::check(&Method::POST, "/roles", headers, origin).is_err();
+        assert_eq!(refused(&from), foreign);
+        from.insert("sec-fetch-site", HeaderValue::from_static("cross-site"));
+        assert!(refused(&from));
+    };
+    let seeds = texts([
+        "application/json;q=0.5, application/x-ndjson\0*/*;q=NaN\0application/*;q=1e9",
+        "\"7\", W/\"9\",\"x\"\0\"18446744073709551616\"\0*",
+        "a=b; tracewarden=secret\0__Host-tracewarden=secret; tracewarden=\0x",
+        "1.2.3.4, 198.51.100.1:443\0[2001:db8::1]:80, ::ffff:10.0.0.1\x0010.0.0.2",
+        "https://traces.example.com\0HTTPS://traces.example.com\0null",
+    ]);
+    target!(seeds, check);
+}
+
+/// Behind a proxy, the client is one that the proxy or somebody before it named; without one it is the peer.
+fn client(forwarded: &[&[u8]]) {
+    let trusted = TrustedProxies::from(vec!["10.0.0.0/8".parse().unwrap()]);
+    let found = |peer: [u8; 4]| {
+        let mut extensions = Extensions::new();
+        extensions.insert(ConnectInfo(SocketAddr::from((peer, 1))));
+        let headers = headers(HeaderName::from_static("x-forwarded-for"), forwarded);
+        soon(|| trusted.client(&extensions, &headers)).unwrap()
+    };
+    assert_eq!(found([203, 0, 113, 9]), IpAddr::from([203, 0, 113, 9]));
+    let client = found([10, 0, 0, 1]);
+    if client != IpAddr::from([10, 0, 0, 1]) {
+        let named = forwarded.iter().flat_map(|value| value.split(|byte| *byte == b','));
+        let texts: Vec<String> = named.map(|text| String::from_utf8_lossy(text).into_owned()).collect();
+        let address = |text: &str| {
+            let text = text.trim();
+            let alone = text.parse::<IpAddr>().ok();
+            let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')?.parse().ok());
+            alone.or_else(|| text.parse::<SocketAddr>().ok().map(|address| address.ip())).or(bare)
+        };
+        assert!(texts.iter().any(|text| address(text).is_some_and(|found| found.to_canonical() == client)));
+    }
+}
+
+#[test]
+fn queries() {
+    fn read<T: DeserializeOwned>(uri: &str) {
+        let Some(mut parts) = request(&HeaderMap::new(), uri) else { return };
+        let read = soon(|| Query::<T>::from_request_parts(&mut parts, &()).now_or_never()).unwrap();
+        match read {
+            Ok(_) => assert!(!parts.uri.query().unwrap_or_default().contains("%00")),
+            Err(problem) => is_told(problem, None),
+        }
+    }
+    let check = |input: &[u8]| {
+        let uri = format!("/x?{}", String::from_utf8_lossy(input));
+        read::<crate::audit::ListRequest>(&uri);
+        read::<crate::explain::ExplainQuery>(&uri);
+        read::<crate::field_values::ValuesQuery>(&uri);
+        read::<crate::model::PlanRequest>(&uri);
+        read::<crate::model::HistoryRequest>(&uri);
+        read::<crate::users::ListRequest>(&uri);
+    };
+    let seeds = texts([
+        "limit=99999999999999999999&cursor=abc&actor=ada&action=user.create&from=2026-11-21T07%3A33%3A26Z",
+        "map=SpanAttributes&name=a%2Eb&prefix=%C3%A9&from=2026-11-21T07:33:26Z&limit=-1",
+        "user=ada&user=bob",
+        "search=a+b%00&prune=true&format=yaml",
+    ]);
+    target!(seeds, check);
+}

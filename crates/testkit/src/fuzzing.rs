@@ -1,0 +1,219 @@
+//! What fuzz targets share. No module of this crate: each crate with targets includes it by its path, since the crates
+//! below this one cannot depend on it.
+//!
+//! A target is an ordinary test over bytes. In an ordinary run it is given what is kept of it, its seeds, and edits of
+//! these; under `cargo xtask soak fuzz` the fuzzer edits them, by which code they reach.
+#![allow(dead_code, reason = "not every crate needs all of it")]
+#![allow(clippy::disallowed_methods, reason = "nothing here runs in the service")]
+
+use std::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use bolero::{Driver, ValueGenerator};
+
+/// Inputs in an ordinary run, besides the seeds as they are. `BOLERO_RANDOM_ITERATIONS` is heard where there are none
+/// given.
+pub(crate) const ITERATIONS: usize = 1_000;
+
+/// Where a guided run has its seeds written.
+const SEEDS: &str = "TRACEWARDEN_FUZZ_SEEDS";
+
+/// Longest that anything may take for an input of a few kilobytes, without optimisation.
+const MAX_SECONDS: f64 = 2.0;
+
+/// What parsers like least.
+const PIECES: [&[u8]; 34] = [
+    b"\0",
+    b"\"",
+    b"'",
+    b"`",
+    b"\\",
+    b"\n",
+    b"\r\n",
+    b"\t",
+    b" ",
+    b",",
+    b":",
+    b";",
+    b"=",
+    b"{",
+    b"}",
+    b"[",
+    b"]",
+    b"(",
+    b")",
+    b"&",
+    b"%",
+    b"%00",
+    b"\\u0000",
+    b"\\ud800",
+    b"\xff",
+    b"\xc3",
+    "ß".as_bytes(),
+    "漢".as_bytes(),
+    "\u{202e}".as_bytes(),
+    b"-1",
+    b"1e999",
+    b"18446744073709551616",
+    b"null",
+    b"NaN",
+];
+
+/// Says what was tried when that fails.
+struct Tried<'a>(&'a [u8]);
+
+impl Drop for Tried<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("failed on a seed: b\"{}\"", self.0.escape_ascii());
+        }
+    }
+}
+
+/// An input, shown as text.
+pub(crate) struct Input(pub(crate) Vec<u8>);
+
+impl fmt::Debug for Input {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "b\"{}\"", self.0.escape_ascii())
+    }
+}
+
+/// Seeds with a few edits each.
+#[derive(Debug)]
+pub(crate) struct Edited(Vec<Vec<u8>>);
+
+impl Edited {
+    /// These seeds and what is kept below `fuzz/TARGET` of the crate: inputs that once failed. Tries each as it is.
+    pub(crate) fn new(manifest: &str, test: &str, seeds: Vec<Vec<u8>>, property: impl Fn(&[u8])) -> Self {
+        // It ends with the name of a function within the test.
+        let target = test.rsplit("::").nth(1).unwrap_or(test);
+        let mut all = kept(&Path::new(manifest).join("fuzz").join(target));
+        all.extend(seeds);
+        assert!(!all.is_empty(), "`{test}` has no seeds");
+        if !is_guided() {
+            for seed in &all {
+                let tried = Tried(seed);
+                property(seed);
+                drop(tried);
+            }
+        }
+        Self(all)
+    }
+
+    /// Writes the seeds where the fuzzer begins with them.
+    pub(crate) fn keep(&self) {
+        let Some(directory) = std::env::var_os(SEEDS).map(PathBuf::from) else { return };
+        for (at, seed) in self.0.iter().enumerate() {
+            fs::write(directory.join(format!("seed-{at}")), seed).unwrap();
+        }
+    }
+
+    fn seed<D: Driver>(&self, driver: &mut D) -> Option<&[u8]> {
+        self.0.get((0..self.0.len()).generate(driver)?).map(Vec::as_slice)
+    }
+}
+
+fn kept(directory: &Path) -> Vec<Vec<u8>> {
+    let Ok(entries) = fs::read_dir(directory) else { return Vec::new() };
+    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
+    paths.sort();
+    paths.iter().map(|path| fs::read(path).unwrap()).collect()
+}
+
+/// Whether the fuzzer chooses the inputs.
+pub(crate) fn is_guided() -> bool {
+    std::env::var_os("BOLERO_LIBFUZZER_ARGS").is_some()
+}
+
+impl ValueGenerator for Edited {
+    type Output = Input;
+
+    fn generate<D: Driver>(&self, driver: &mut D) -> Option<Input> {
+        let mut text = self.seed(driver)?.to_vec();
+        for _ in 0..(1..5_usize).generate(driver)? {
+            let start = (0..=text.len()).generate(driver)?;
+            let length = (0..=(text.len() - start).min(40)).generate(driver)?;
+            let part = start..start + length;
+            match (0..8_u8).generate(driver)? {
+                0 => drop(text.drain(part)),
+                1 => {
+                    let copy = text[part].to_vec();
+                    let times = (1..40_usize).generate(driver)?;
+                    text.splice(start..start, copy.repeat(times));
+                }
+                2 => text.truncate(start),
+                3 => {
+                    let byte = (0..=u8::MAX).generate(driver)?;
+                    text.splice(part, [byte]);
+                }
+                4 => {
+                    if let Some(byte) = text.get_mut(start) {
+                        *byte ^= 1 << (0..8_u8).generate(driver)?;
+                    }
+                }
+                5 => {
+                    let other = self.seed(driver)?;
+                    let from = (0..=other.len()).generate(driver)?;
+                    let to = (from..=other.len()).generate(driver)?;
+                    text.splice(part, other[from..to].iter().copied());
+                }
+                _ => {
+                    let piece = PIECES[(0..PIECES.len()).generate(driver)?];
+                    text.splice(part, piece.iter().copied());
+                }
+            }
+        }
+        Some(Input(text))
+    }
+}
+
+/// Does it, and fails when it took too long: of the clock and of the processor, so that a busy machine does not matter.
+pub(crate) fn soon<T>(work: impl FnOnce() -> T) -> T {
+    let (begun, before) = (Instant::now(), processor_seconds());
+    let done = work();
+    let took = begun.elapsed().as_secs_f64().min(processor_seconds() - before);
+    assert!(took < MAX_SECONDS, "it took {took} s");
+    done
+}
+
+fn processor_seconds() -> f64 {
+    // In ticks, of which there are a hundred a second. The name before them may hold spaces.
+    let stat = fs::read_to_string("/proc/self/stat").unwrap();
+    let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
+    (fields[11].parse::<f64>().unwrap() + fields[12].parse::<f64>().unwrap()) / 100.0
+}
+
+/// The parts of an input between zero bytes, for what reads several texts at once.
+pub(crate) fn parts<const N: usize>(input: &[u8]) -> [&[u8]; N] {
+    let mut parts = input.splitn(N, |byte| *byte == 0);
+    std::array::from_fn(|_| parts.next().unwrap_or_default())
+}
+
+/// Texts as seeds.
+pub(crate) fn texts<T: AsRef<[u8]>>(texts: impl IntoIterator<Item = T>) -> Vec<Vec<u8>> {
+    texts.into_iter().map(|text| text.as_ref().to_vec()).collect()
+}
+
+/// Runs a target: its seeds, its property, perhaps how many inputs an ordinary run tries. The fuzzer needs to know the
+/// test by its name, so this stands in the test itself.
+macro_rules! target {
+    ($seeds:expr, $property:expr) => {
+        target!($seeds, $property, fuzzing::ITERATIONS)
+    };
+    ($seeds:expr, $property:expr, $iterations:expr) => {{
+        let property = $property;
+        let seeds =
+            fuzzing::Edited::new(env!("CARGO_MANIFEST_DIR"), bolero::__item_path__!(), $seeds, property);
+        if fuzzing::is_guided() {
+            seeds.keep();
+            bolero::check!().for_each(move |input: &[u8]| property(input));
+        } else {
+            let target = bolero::check!().with_generator(seeds).with_iterations($iterations);
+            target.for_each(move |input: &fuzzing::Input| property(&input.0));
+        }
+    }};
+}
+pub(crate) use target;
