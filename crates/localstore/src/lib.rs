@@ -4,6 +4,8 @@ pub mod engine;
 pub mod entropy;
 pub mod error;
 pub mod execute;
+#[cfg(test)]
+mod fuzz;
 pub mod http;
 pub mod lexer;
 pub mod options;

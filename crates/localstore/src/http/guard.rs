@@ -18,7 +18,7 @@ pub async fn refuse_browsers(State(listen): State<SocketAddr>, request: Request,
     }
 }
 
-fn refusal(headers: &HeaderMap, uri: &Uri, listen: IpAddr) -> Option<&'static str> {
+pub(crate) fn refusal(headers: &HeaderMap, uri: &Uri, listen: IpAddr) -> Option<&'static str> {
     if headers.contains_key(header::ORIGIN) {
         return Some("requests from web pages are refused: there is an `Origin` header");
     }
@@ -45,8 +45,10 @@ fn refusal(headers: &HeaderMap, uri: &Uri, listen: IpAddr) -> Option<&'static st
 /// A host with or without a port, and nothing else.
 fn plain_authority(host: &str) -> Option<Authority> {
     let authority = Authority::from_str(host).ok()?;
-    let has_port = authority.as_str().len() > authority.host().len();
-    (!host.contains('@') && (!has_port || authority.port_u16().is_some())).then_some(authority)
+    // What the parser lets stand between a bracket and a port is no part of either.
+    let rest = authority.as_str().strip_prefix(authority.host())?;
+    let is_port = |port: &str| port.bytes().all(|byte| byte.is_ascii_digit()) && port.parse::<u16>().is_ok();
+    (rest.is_empty() || rest.strip_prefix(':').is_some_and(is_port)).then_some(authority)
 }
 
 fn is_own_host(host: &str, listen: IpAddr) -> bool {
@@ -90,6 +92,8 @@ mod tests {
             "[::2]",
             "evil@localhost:x",
             "notlocalhost",
+            "[::1]evil.example:1",
+            "localhost:+1",
         ] {
             assert!(refused("host", host), "{host}");
         }

@@ -1,0 +1,270 @@
+//! What the local store is sent, of any bytes.
+
+#[path = "../../testkit/src/fuzzing.rs"]
+mod fuzzing;
+
+use std::io::Read as _;
+use std::net::IpAddr;
+
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Uri, header};
+use cityhash_rs::cityhash_102_128;
+use fuzzing::{parts, soon, target, texts};
+use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+use opentelemetry_proto::tonic::common::v1::any_value::Value;
+use opentelemetry_proto::tonic::common::v1::{AnyValue, ArrayValue, InstrumentationScope, KeyValue};
+use opentelemetry_proto::tonic::resource::v1::Resource;
+use opentelemetry_proto::tonic::trace::v1::span::{Event, Link};
+use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span, Status};
+use prost::Message as _;
+
+use crate::http::compression::{Encoder, Encoding};
+use crate::http::credentials::Credentials;
+use crate::http::guard::refusal;
+use crate::http::request::{Request, url_parameters};
+use crate::lexer::Lexer;
+use crate::otlp::attributes::as_text;
+use crate::otlp::request::{Encoding as OtlpEncoding, decode};
+use crate::otlp::rows::write;
+use crate::statement::{Shape, analyse, kill_condition, replace_processes_table, with_outfile};
+
+/// More of what a body unpacks to is not looked at.
+const MAX_UNPACKED: u64 = 8 << 20;
+
+#[test]
+fn statements() {
+    let check = |text: &[u8]| {
+        let mut end = 0;
+        for token in soon(|| Lexer::new(text).collect::<Vec<_>>()) {
+            assert!(end <= token.start && token.start < token.end && token.end <= text.len(), "{token:?}");
+            end = token.end;
+        }
+        let analysis = soon(|| analyse(text));
+        if let Shape::InsertData(header) = &analysis.shape {
+            assert!(
+                header.header_length < header.data_start && header.data_start <= text.len(),
+                "{header:?}"
+            );
+            // What follows is data, which tells nothing of the statement.
+            let again = analyse(&[&text[..header.data_start], b" FORMAT CSV INTO OUTFILE 'x'"].concat());
+            let Shape::InsertData(same) = &again.shape else { panic!("{again:?}") };
+            assert_eq!((same.header_length, again.file_clause), (header.header_length, analysis.file_clause));
+        }
+        let out = soon(|| with_outfile(text, "/dev/null", "CSV"));
+        assert!(out.windows(13).any(|part| part == b" INTO OUTFILE"));
+        if let Some((condition, _)) = soon(|| kill_condition(text)) {
+            assert!(condition.is_empty() || text.windows(condition.len()).any(|part| part == condition));
+        }
+        if let Some(replaced) = soon(|| replace_processes_table(text, "numbers")) {
+            // There is nothing left to replace.
+            assert_eq!(replace_processes_table(&replaced, "numbers"), None);
+        }
+    };
+    let seeds = texts([
+        "SELECT a, 'it''s \\' x', `b` FROM t -- end\nWHERE x IN (1, 2) FORMAT JSONEachRow SETTINGS a = 1;",
+        "INSERT INTO db.`select` (a, b) SETTINGS async_insert = 1 FORMAT RowBinary\r\n\x01\x02",
+        "insert into t values (1, 'x'), (2, $$a'b$$)",
+        "INSERT INTO FUNCTION file('x') SELECT 1",
+        "KILL QUERY WHERE query_id = 'a' SYNC FORMAT TSV",
+        "SELECT query_id FROM system.processes AS p, `system` . `processes` JOIN system.processes USING q",
+        "/* a */ (WITH 1 AS x SELECT x INTO OUTFILE 'f' FORMAT CSV) # c\n",
+        "SELECT $tag$ ; FORMAT x $tag$ FROM INFILE 'y'",
+    ]);
+    target!(seeds, check);
+}
+
+fn headers(sent: &[(HeaderName, &[u8])]) -> HeaderMap {
+    let value =
+        |(name, value): &(HeaderName, &[u8])| Some((name.clone(), HeaderValue::from_bytes(value).ok()?));
+    sent.iter().filter_map(value).collect()
+}
+
+#[test]
+fn requests() {
+    let check = |input: &[u8]| {
+        let [query, one, other, host] = parts::<4>(input);
+        let Ok(uri) = format!("/?{}", String::from_utf8_lossy(query)).parse::<Uri>() else { return };
+        let name = HeaderName::from_static;
+        let sent = headers(&[
+            (header::AUTHORIZATION, one),
+            (name("x-clickhouse-query-id"), one),
+            (name("x-clickhouse-format"), other),
+            (header::ACCEPT_ENCODING, one),
+            (header::CONTENT_ENCODING, other),
+        ]);
+        let parameters = soon(|| url_parameters(&uri));
+        let credentials = Credentials { user: "u".to_owned(), password: "secret".to_owned() };
+        if credentials.check(&sent, &parameters).is_ok() {
+            assert!(
+                sent.contains_key(header::AUTHORIZATION)
+                    || parameters.iter().any(|(_, value)| value == b"secret")
+            );
+        }
+        if let Ok(request) = soon(|| Request::read(&Method::GET, &sent, parameters)) {
+            let plain = |byte: u8| byte == b'_' || byte.is_ascii_alphanumeric();
+            assert!(request.settings.iter().all(|(name, _)| !name.is_empty() && name.bytes().all(plain)));
+            assert!(request.default_format.is_none_or(|format| format.bytes().all(plain)));
+            let (last, value) = request.settings.last().unwrap();
+            assert!(last == "readonly" && value != b"0", "{last} {value:?}");
+            assert!(!request.query_id.is_empty() && request.query_id.len() <= 256);
+        }
+        let named = headers(&[(header::HOST, host)]);
+        if !named.is_empty()
+            && refusal(&named, &Uri::from_static("/"), IpAddr::from([127, 0, 0, 1])).is_none()
+        {
+            let host = String::from_utf8_lossy(host).to_ascii_lowercase();
+            let bare = host.rsplit_once(':').map_or(&*host, |(before, port)| {
+                if port.bytes().all(|byte| byte.is_ascii_digit()) { before } else { &host }
+            });
+            let bare = bare.trim_matches(['[', ']']).trim_end_matches('.');
+            let is_loopback = |host: &str| host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
+            let own = bare == "localhost"
+                || bare.ends_with(".localhost")
+                || is_loopback(bare)
+                || is_loopback(&host[1..host.len() - 1]);
+            assert!(own, "{host}");
+        }
+    };
+    let seeds = texts([
+        "query=SELECT+1&param_a=%00%ff&max_threads=1&readonly=0&database=d\0Basic dTpzZWNyZXQ=\0gzip\0localhost:8123",
+        "user=u&password=secret&query_id=q&session_id=s&session_timeout=60&compress=1\0zstd;q=0, lz4\0TSV\0[::1]:1",
+        "default_format=a%27&readonly=2&readonly=1&role=r&buffer_size=99999999999999999999\0deflate\0x\0a.localhost.",
+        "wait_end_of_query=true&1a=2\0\0\x00127.0.0.1@evil.example",
+    ]);
+    target!(seeds, check);
+}
+
+/// ClickHouse's block around these bytes, with a checksum that holds.
+fn block(method: u8, size: u32, data: &[u8]) -> Vec<u8> {
+    let compressed = u32::try_from(data.len() + 9).unwrap();
+    let block = [&[method][..], &compressed.to_le_bytes(), &size.to_le_bytes(), data].concat();
+    [&cityhash_102_128(&block).rotate_left(64).to_le_bytes()[..], &block].concat()
+}
+
+#[test]
+fn bodies() {
+    const ALL: [Encoding; 6] = [
+        Encoding::Identity,
+        Encoding::Gzip,
+        Encoding::Deflate,
+        Encoding::Zstd,
+        Encoding::Lz4,
+        Encoding::Native,
+    ];
+    fn unpacked(encoding: Encoding, body: &[u8]) -> std::io::Result<Vec<u8>> {
+        let mut out = Vec::new();
+        soon(|| encoding.decode(body)?.take(MAX_UNPACKED).read_to_end(&mut out))?;
+        Ok(out)
+    }
+    let check = |body: &[u8]| {
+        for encoding in ALL {
+            // The first byte says which of them it is taken for; each is tried with what it packs itself.
+            if body.first().is_some_and(|first| usize::from(*first) % ALL.len() == encoding as usize) {
+                let _ = unpacked(encoding, &body[1..]);
+            }
+            let mut encoder = Encoder::new(encoding).unwrap();
+            let (one, other) = body.split_at(body.len() / 3);
+            let packed =
+                [encoder.push(one).unwrap(), encoder.push(other).unwrap(), encoder.finish().unwrap()];
+            assert_eq!(unpacked(encoding, &packed.concat()).unwrap(), body, "{encoding:?}");
+        }
+        if let Some((size, data)) = body.split_first() {
+            for method in [0x02, 0x82, 0x90, *size] {
+                let _ = unpacked(Encoding::Native, &block(method, u32::from(*size), data));
+            }
+        }
+    };
+    let mut seeds = texts(["", "abcabcabcabc"]);
+    for encoding in ALL {
+        let mut encoder = Encoder::new(encoding).unwrap();
+        let packed = [encoder.push(b"some text, some text").unwrap(), encoder.finish().unwrap()].concat();
+        seeds.push([&[encoding as u8][..], &packed].concat());
+    }
+    seeds.push([&[20][..], &lz4_flex::block::compress(b"some text, some text")].concat());
+    target!(seeds, check, 300);
+}
+
+fn attributes() -> Vec<KeyValue> {
+    let value = |value| Some(AnyValue { value: Some(value) });
+    let list = ArrayValue {
+        values: vec![AnyValue { value: Some(Value::BoolValue(true)) }, AnyValue { value: None }],
+    };
+    let of = |key: &str, value| KeyValue { key: key.to_owned(), value, ..KeyValue::default() };
+    vec![
+        of("service.name", value(Value::StringValue("checkout".to_owned()))),
+        of("n", value(Value::IntValue(-1))),
+        of("d", value(Value::DoubleValue(1e-7))),
+        of("b", value(Value::BytesValue(vec![0, 255]))),
+        of("l", value(Value::ArrayValue(list))),
+        of("n", None),
+    ]
+}
+
+fn export() -> ExportTraceServiceRequest {
+    let span = Span {
+        trace_id: vec![1; 16],
+        span_id: vec![2; 8],
+        name: "GET /".to_owned(),
+        start_time_unix_nano: 1_700_000_000_000_000_000,
+        end_time_unix_nano: 1_700_000_000_000_000_001,
+        attributes: attributes(),
+        events: vec![Event { name: "e".to_owned(), attributes: attributes(), ..Event::default() }],
+        links: vec![Link { trace_id: vec![3; 16], span_id: vec![4; 8], ..Link::default() }],
+        status: Some(Status { code: 2, message: "m".to_owned() }),
+        ..Span::default()
+    };
+    let scope = InstrumentationScope {
+        name: "s".to_owned(),
+        version: "1".to_owned(),
+        ..InstrumentationScope::default()
+    };
+    let scope_spans =
+        vec![ScopeSpans { scope: Some(scope), spans: vec![span.clone(), span], ..ScopeSpans::default() }];
+    let resource = Resource { attributes: attributes(), ..Resource::default() };
+    ExportTraceServiceRequest {
+        resource_spans: vec![ResourceSpans {
+            resource: Some(resource),
+            scope_spans,
+            ..ResourceSpans::default()
+        }],
+    }
+}
+
+#[test]
+fn exports() {
+    fn stored(request: &ExportTraceServiceRequest) {
+        let spans = request.resource_spans.iter().flat_map(|resource| &resource.scope_spans);
+        let spans: Vec<&Span> = spans.flat_map(|scope| &scope.spans).collect();
+        let rows = soon(|| write(request));
+        assert_eq!(rows.accepted + u64::try_from(rows.rejected).unwrap(), spans.len() as u64);
+        assert_eq!(rows.accepted == 0, rows.data.is_empty());
+        assert_eq!(rows.rejected == 0, rows.reason.is_none());
+        for attribute in spans.iter().flat_map(|span| &span.attributes) {
+            let text = as_text(attribute.value.as_ref());
+            if let Some(Value::ArrayValue(_) | Value::KvlistValue(_)) =
+                attribute.value.as_ref().and_then(|value| value.value.as_ref())
+            {
+                assert!(
+                    text.is_empty() || serde_json::from_str::<serde_json::Value>(&text).is_ok(),
+                    "{text}"
+                );
+            }
+        }
+    }
+    let check = |body: &[u8]| {
+        let _ = soon(|| decode(OtlpEncoding::Protobuf, true, body));
+        for encoding in [OtlpEncoding::Protobuf, OtlpEncoding::Json] {
+            let Ok(request) = soon(|| decode(encoding, false, body)) else { continue };
+            stored(&request);
+            // Numbers that are none differ from themselves.
+            let written = request.encode_to_vec();
+            let again = decode(OtlpEncoding::Protobuf, false, &written).unwrap();
+            assert_eq!(again.encode_to_vec(), written);
+        }
+    };
+    let json = r#"{"resourceSpans": [{"resource": {"attributes": [{"key": "service.name", "value": {"stringValue": "a"}}]}, "scopeSpans": [{"scope": null, "spans": [
+        {"traceId": "0102030405060708090a0b0c0d0e0f10", "spanId": "0102030405060708", "parentSpanId": "x", "name": "n", "kind": 2, "startTimeUnixNano": "1700000000000000000", "endTimeUnixNano": 1,
+        "attributes": [{"key": "d", "value": {"doubleValue": "-Infinity"}}, {"key": "i", "value": {"intValue": "9223372036854775807"}}, {"key": "l", "value": {"kvlistValue": {"values": [{"key": "k", "value": {"arrayValue": {"values": [{"boolValue": false}]}}}]}}}], "status": {"code": 1}}]}]}]}"#;
+    let seeds =
+        vec![export().encode_to_vec(), json.as_bytes().to_vec(), b"{}".to_vec(), vec![0x1f, 0x8b, 8, 0]];
+    target!(seeds, check);
+}
