@@ -12,6 +12,7 @@ pub mod code {
     pub const READONLY: i32 = 164;
     pub const TOO_MANY_SIMULTANEOUS_QUERIES: i32 = 202;
     pub const QUERY_WITH_SAME_ID_IS_ALREADY_RUNNING: i32 = 216;
+    pub const POCO_EXCEPTION: i32 = 1000;
     pub const CANNOT_DECOMPRESS: i32 = 271;
     pub const SESSION_NOT_FOUND: i32 = 372;
     pub const SESSION_IS_LOCKED: i32 = 373;

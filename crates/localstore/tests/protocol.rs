@@ -87,6 +87,17 @@ fn the_query_may_be_in_the_url_the_body_or_a_form() {
                 Content-Disposition: form-data; name=\"param_a\"\r\n\r\nin a form\r\n--b--\r\n";
     let answer = with_headers(&store, &[("Content-Type", "multipart/form-data; boundary=b")], form);
     assert_eq!((answer.status, answer.text().as_str()), (200, "in a form\n"));
+    // Parts of the same name are put together; none may be longer than 128 KiB.
+    let parts = |second: &str| {
+        let part =
+            |text: &str| format!("--b\r\nContent-Disposition: form-data; name=\"query\"\r\n\r\n{text}\r\n");
+        let form = format!("{}{}--b--\r\n", part("SELECT 'two par"), part(second));
+        with_headers(&store, &[("Content-Type", "multipart/form-data; boundary=b")], &form)
+    };
+    assert_eq!(parts("ts'").text(), "two parts\n");
+    assert_eq!(parts(&format!("ts' /*{}*/", " ".repeat((128 << 10) - 8))).text(), "two parts\n");
+    let long = parts(&format!("ts' /*{}*/", " ".repeat((128 << 10) - 7)));
+    assert_eq!(long.code(), Some(1000), "{}", long.text());
     let broken =
         with_headers(&store, &[("Content-Type", "multipart/form-data; boundary=b")], "--b\r\nnothing");
     assert_eq!(broken.status, 400);

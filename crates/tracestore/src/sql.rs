@@ -5,6 +5,10 @@ use std::fmt::Write as _;
 
 use tracewarden_model::{Number, Timestamp};
 
+/// Most bytes of one piece of a request: ClickHouse refuses fields of a form that are longer than 128 KiB by default
+/// (`http_max_field_value_size`), whatever a request says of it.
+pub(crate) const MAX_FIELD_BYTES: usize = 96 * 1024;
+
 /// A statement with its server-side parameters.
 #[derive(Debug, Clone)]
 pub(crate) struct Statement {
@@ -74,10 +78,27 @@ impl Statement {
         self.parameter("String", encode(value))
     }
 
-    /// A list of strings as one value.
+    /// A list of strings as one value, or as several put together where one would be too long.
     pub(crate) fn strings(&mut self, values: &[String]) -> String {
-        let quoted: Vec<String> = values.iter().map(|value| quote_literal(value)).collect();
-        self.parameter("Array(String)", format!("[{}]", quoted.join(",")))
+        let (mut lists, mut list) = (Vec::new(), String::new());
+        for value in values {
+            let quoted = quote_literal(value);
+            if !list.is_empty() && list.len() + quoted.len() > MAX_FIELD_BYTES {
+                lists.push(std::mem::take(&mut list));
+            }
+            if !list.is_empty() {
+                list.push(',');
+            }
+            list.push_str(&quoted);
+        }
+        lists.push(list);
+        let mut lists = lists.into_iter().map(|list| self.parameter("Array(String)", format!("[{list}]")));
+        match (lists.next(), lists.collect::<Vec<_>>()) {
+            (Some(only), more) if more.is_empty() => only,
+            (first, more) => {
+                format!("arrayConcat({})", first.into_iter().chain(more).collect::<Vec<_>>().join(", "))
+            }
+        }
     }
 
     pub(crate) fn int(&mut self, value: i64) -> String {

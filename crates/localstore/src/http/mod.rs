@@ -34,6 +34,9 @@ use crate::execute::Job;
 use crate::running::{Registry, Stop};
 use crate::session::Sessions;
 
+/// The longest field of a form: ClickHouse's default of `http_max_field_value_size`, which a server takes from its default
+/// profile and from no request.
+const MAX_FIELD_BYTES: usize = 128 << 10;
 /// The most bytes of a form with a query and its parameters.
 const MAX_FORM_BYTES: usize = 64 << 20;
 /// Parts of an answer on their way; the engine waits when the client is behind.
@@ -207,6 +210,10 @@ async fn form_parameters(request: axum::extract::Request) -> Result<Vec<Paramete
     while let Some(field) = form.next_field().await.map_err(|error| bad(error.body_text()))? {
         let name = field.name().unwrap_or_default().to_owned();
         let value = field.bytes().await.map_err(|error| bad(error.body_text()))?;
+        if value.len() > MAX_FIELD_BYTES {
+            let text = "HTML Form Exception: Field value too long";
+            return Err(EngineError::new(code::POCO_EXCEPTION, "POCO_EXCEPTION", text));
+        }
         parameters.push((name, value.to_vec()));
     }
     Ok(parameters)

@@ -83,7 +83,8 @@ impl Request {
         for (name, value) in parameters {
             let text = || String::from_utf8_lossy(&value).into_owned();
             match name.as_str() {
-                "query" => request.query = value,
+                // Of a form all that are called so, one after the other, as ClickHouse does.
+                "query" => request.query.extend(value),
                 "query_id" => request.query_id = text(),
                 "database" => request.database = Some(text()),
                 "default_format" => request.default_format = Some(text()),

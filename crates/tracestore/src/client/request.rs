@@ -8,7 +8,7 @@ use super::Shared;
 use super::pool::Endpoint;
 use crate::StoreError;
 use crate::settings::{Bounds, settings};
-use crate::sql::Statement;
+use crate::sql::{MAX_FIELD_BYTES, Statement};
 
 /// Most that a statement and its values may take. Policies and filters have limits of their own, well below.
 const MAX_REQUEST_BYTES: usize = 16 * 1024 * 1024;
@@ -76,7 +76,7 @@ fn random_id(entropy: &dyn Entropy) -> Result<String, StoreError> {
     Ok(id.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// A statement and its values as a form, in one piece. The HTTP client's own forms nest one stream in another for each
+/// A statement and its values as a form, the body in one piece. The HTTP client's own forms nest one stream in another for each
 /// part, which with a thousand values overflows the stack. The boundary is random, so that no value can hold it.
 fn form(statement: &Statement, boundary: &str) -> Vec<u8> {
     let mut body = Vec::with_capacity(statement.text.len() + statement.parameters.len() * 128 + 512);
@@ -86,10 +86,51 @@ fn form(statement: &Statement, boundary: &str) -> Vec<u8> {
         body.extend_from_slice(value.as_bytes());
         body.extend_from_slice(b"\r\n");
     };
-    part("query", &statement.text);
+    // The server puts together what is called so, in this order.
+    let mut rest = statement.text.as_str();
+    while !rest.is_empty() {
+        let mut end = rest.len().min(MAX_FIELD_BYTES);
+        while !rest.is_char_boundary(end) {
+            end -= 1;
+        }
+        let (piece, more) = rest.split_at(end);
+        part("query", piece);
+        rest = more;
+    }
     for (at, value) in statement.parameters.iter().enumerate() {
         part(&format!("param_p{at}"), value);
     }
     body.extend_from_slice(format!("--{boundary}--\r\n").as_bytes());
     body
+}
+
+#[cfg(test)]
+mod tests {
+    use tracewarden_testkit::local_store::LocalStore;
+
+    use super::*;
+    use crate::differential::connect;
+
+    #[tokio::test]
+    async fn statements_and_lists_may_be_longer_than_a_field_of_a_form() {
+        let local = LocalStore::start().unwrap();
+        let store = connect(&local);
+        let mut statement = Statement::default();
+        let values: Vec<String> = (0..20_000).map(|number| format!("it's \\ number {number} é")).collect();
+        let list = statement.strings(&values);
+        assert!(statement.parameters.len() > 3);
+        let (one, none) = (statement.string(&values[19_999]), statement.string("it's"));
+        // Bytes of several characters lie on the places where it is cut.
+        let padding = "é/".repeat(MAX_FIELD_BYTES);
+        statement.push(&format!(
+            "SELECT /* {padding} */ length({list}), {one} IN {list}, {none} IN {list}, has({list}, {one}), '{padding}' = '' /* é */"
+        ));
+        let rows: Vec<(u64, u8, u8, u8, u8)> = store.client.rows(statement).await.unwrap();
+        assert_eq!(rows, [(20_000, 1, 0, 1, 0)]);
+        let mut statement = Statement::default();
+        let (empty, one) = (statement.strings(&[]), statement.strings(&["a".to_owned()]));
+        statement.push(&format!("SELECT length({empty}), {one}"));
+        let rows: Vec<(u64, Vec<String>)> = store.client.rows(statement).await.unwrap();
+        assert_eq!(rows, [(0, vec!["a".to_owned()])]);
+    }
 }
