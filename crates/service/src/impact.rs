@@ -17,7 +17,7 @@ use serde_json::Value;
 use tokio::time::{Duration, Instant, timeout_at};
 use tracewarden_appdb::Policy;
 use tracewarden_model::{AccessModel, Binding, Display, Window};
-use tracewarden_tracestore::{Cost, Difference, ImpactRequest, Sharing, StoreError};
+use tracewarden_tracestore::{Cost, Difference, Impact, ImpactRequest, Sharing, StoreError};
 
 use crate::access::Access;
 use crate::audit::Outcome;
@@ -36,6 +36,11 @@ pub use preview::{PolicyPreview, PolicyPreviewRequest, SearchCosts};
 
 /// Ids of traces that each list holds.
 const SAMPLES: u32 = 10;
+/// Comparisons beside which what is shared is counted by the same statement, at most: for each of them the store keeps counts
+/// with each value.
+const BESIDE_MOST: usize = 16;
+/// Of the time that there is, the share for counting both together.
+const BESIDE_SHARE: f64 = 0.7;
 /// Users whose numbers are listed.
 const USERS_LISTED: usize = 200;
 
@@ -208,6 +213,7 @@ impl Service {
         }
         answer.members = people.members;
         people.note(&mut answer.notes);
+        let mut refused = None;
         let looked = async {
             // However many administrators ask, the store has other things to do.
             let turn = timeout_at(deadline, self.looks().acquire()).await;
@@ -218,8 +224,17 @@ impl Service {
                     // Whoever's access rests on a field that is something else now reads nothing.
                     Err(StoreError::FieldsChanged(changed)) if people.refuse(&changed) => {}
                     // What it is counted by may be gone, which is no reason not to compare.
-                    Err(error) if !error.is_over_limit() && beside.take().is_some() => {
+                    Err(
+                        error @ (StoreError::UnknownColumn { .. }
+                        | StoreError::FieldsChanged(_)
+                        | StoreError::Store { .. }),
+                    ) if beside.take().is_some() => {
                         tracing::info!(%error, "what is shared is counted apart from the comparison");
+                        refused = Some(error);
+                    }
+                    // That nothing was left of the time is not why.
+                    Err(StoreError::Timeout(_)) if refused.is_some() => {
+                        return refused.take().map_or(Ok(()), Err);
                     }
                     looked => return looked,
                 }
@@ -263,7 +278,8 @@ impl Service {
         }
         for (at, batch) in batches.into_iter().enumerate() {
             // Reading the spans once more to count what is shared would double the time.
-            let mut together = beside.as_deref_mut().filter(|_| many == 1).and_then(|beside| {
+            let is_one = many == 1 && batch.comparisons.len() <= BESIDE_MOST;
+            let mut together = beside.as_deref_mut().filter(|_| is_one).and_then(|beside| {
                 let groups = Groups::of(people);
                 let openings = groups.numbered(|predicate| batch.known(predicate))?;
                 Some((beside, groups, openings))
@@ -286,9 +302,31 @@ impl Service {
                 only_readable: answer.among == Among::Readable,
                 rests_on: &people.rests_on,
                 samples: SAMPLES,
-                patience: left / share,
+                patience: if sharing.is_some() { left.mul_f64(BESIDE_SHARE) } else { left / share },
             };
-            let found = timeout_at(deadline, store.impact(request)).await;
+            let mut found = timeout_at(deadline, store.impact(request)).await;
+            let shared = match &mut found {
+                Ok(Ok(impact)) => Some((std::mem::take(&mut impact.shared), impact.fraction)),
+                _ => None,
+            };
+            // What is shared may take more than there is; the comparison by itself takes less.
+            let is_short = match &found {
+                Ok(Ok(impact)) => impact.fraction < 1.0,
+                Ok(Err(error)) => error.is_over_limit(),
+                Err(_) => false,
+            };
+            if sharing.is_some() && is_short {
+                let patience = deadline.saturating_duration_since(Instant::now());
+                let alone = ImpactRequest { sharing: None, patience, ..request };
+                let alone = timeout_at(deadline, store.impact(alone)).await;
+                let fraction = |found: &Result<Result<Impact, StoreError>, _>| match found {
+                    Ok(Ok(impact)) => impact.fraction,
+                    _ => 0.0,
+                };
+                if fraction(&alone) > fraction(&found) {
+                    found = alone;
+                }
+            }
             let impact = match found {
                 Ok(Ok(impact)) => impact,
                 Ok(Err(StoreError::Timeout(_) | StoreError::Memory(_))) | Err(_) if at > 0 => {
@@ -302,9 +340,9 @@ impl Service {
                 }
             };
             answer.fraction = answer.fraction.min(impact.fraction);
-            if let Some((beside, mut groups, _)) = together.take() {
-                groups.learn(impact.shared.clone(), impact.fraction);
-                beside.counted = Some(groups);
+            if let (Some((beside, mut groups, _)), Some((shared, fraction))) = (together.take(), shared) {
+                groups.learn(shared, fraction);
+                beside.counted = Some((groups, fraction));
             }
             let change_of =
                 |place: usize| impact.compared.get(place).map(|found| scaled(found, impact.fraction));
@@ -333,8 +371,8 @@ struct Beside<'a> {
     by: &'a Spreading,
     /// For both.
     deadline: Instant,
-    /// Nothing when it was not counted.
-    counted: Option<Groups>,
+    /// With the share of the window that it is of; nothing when it was not counted.
+    counted: Option<(Groups, f64)>,
 }
 
 /// The binding, as far as it says which traces there are.

@@ -172,8 +172,10 @@ impl TraceStore {
             return Ok(Impact { compared, shared, traces: 0, fraction: 1.0, cost: self.cost() });
         }
         let (distinct, places) = distinct(request.comparisons);
-        let question = Question { request: &request, distinct: &distinct };
-        let (counts, fraction) = looks.take(&mut search, &question).await?;
+        let sharing = request.sharing.filter(|sharing| sharing.openings.iter().flatten().any(opens));
+        let question = Question { request: &request, sharing, distinct: &distinct };
+        let (mut counts, fraction) = looks.take(&mut search, &question).await?;
+        counts.shared.resize(shared.len(), Shared::default());
         let ids = request.samples as usize;
         let compared = places
             .into_iter()
@@ -204,6 +206,8 @@ trait Counting: Sync {
 /// All that is asked.
 struct Question<'a> {
     request: &'a ImpactRequest<'a>,
+    /// Nothing when nothing is opened that could be shared.
+    sharing: Option<Sharing<'a>>,
     distinct: &'a [&'a Comparison],
 }
 
@@ -216,10 +220,10 @@ struct Part<'a> {
 impl Counting for Question<'_> {
     async fn count(&self, search: &Search<'_>, look: &Look<'_>) -> Result<Counts, StoreError> {
         let mut counts = Counts::default();
-        for part in parts(self.distinct, self.request.sharing, self.request.predicates) {
+        for part in parts(self.distinct, self.sharing, self.request.predicates) {
             let statement = statement::statement(search, look, self.request, &part)?;
             counts.add(search.rows(statement).await?, &part)?;
-            if counts.beyond_index {
+            if !counts.beyond.is_empty() {
                 break;
             }
         }

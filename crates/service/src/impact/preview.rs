@@ -114,8 +114,8 @@ impl Service {
         let overshare = match beside {
             Some(Beside { by, counted, .. }) => {
                 let told = match counted {
-                    Some(groups) => {
-                        let (members, fraction, cost) = (people.members(), impact.fraction, impact.cost);
+                    Some((groups, fraction)) => {
+                        let (members, cost) = (people.members(), impact.cost);
                         self.told(groups, members, window, by, fraction, cost).map_err(Failure::from)
                     }
                     None => self.overshare_within(&access, window, &people, by, deadline).await,

@@ -116,10 +116,16 @@ impl Groups {
         batches
     }
 
-    /// All groups as numbers of predicates that are asked about anyway, if they are so few, and each of theirs is among those.
+    /// All groups as numbers of predicates that are asked about anyway, if they are so few and not too large, and each of theirs
+    /// is among those.
     pub(crate) fn numbered(&self, number: impl Fn(&Predicate) -> Option<usize>) -> Option<Vec<Vec<usize>>> {
         let of = |group: &Group| group.asked.iter().map(&number).collect::<Option<Vec<usize>>>();
-        if self.groups.len() > MAX_OPENINGS { None } else { self.groups.iter().map(of).collect() }
+        let size = self.groups.iter().flat_map(|group| &group.asked).map(Predicate::size);
+        let is_large = size.fold(0, u64::saturating_add) > MAX_SIZE;
+        if self.groups.len() > MAX_OPENINGS || is_large {
+            return None;
+        }
+        self.groups.iter().map(of).collect()
     }
 
     /// Takes what was found of the next groups.

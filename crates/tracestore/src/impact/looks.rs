@@ -100,11 +100,15 @@ impl Looks {
 
 /// What is counted of all traces of the window.
 async fn whole_window(search: &Search<'_>, counting: &impl Counting) -> Result<Counts, StoreError> {
-    if let Some(look) = Look::traces_first(search).await? {
-        let counts = counting.count(search, &look).await?;
-        if !counts.beyond_index {
+    let mut look = Look::traces_first(search).await?;
+    // Once more with those that the index does not hold all of, if they are few.
+    for _ in 0..2 {
+        let Some(traces) = &look else { break };
+        let counts = counting.count(search, traces).await?;
+        if counts.beyond.is_empty() {
             return Ok(counts);
         }
+        look = traces.with_far(search, &counts.beyond).await?;
     }
     let scan = search.scan(Among::Window).await?;
     counting.count(search, &Look::Spans { among: Among::Window, scan }).await

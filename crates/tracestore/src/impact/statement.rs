@@ -2,8 +2,10 @@
 //! trace it keeps one integer with a bit for each predicate that any span satisfies, and its values with the same of the spans
 //! that have them. Traces with the same bits are compared together.
 
+use std::collections::BTreeSet;
+
 use super::sharing::{Shared, SharedValue, Sharing, UNSHOWN};
-use super::traces::{Aggregates, Look};
+use super::traces::{Aggregates, Look, MAX_FAR};
 use super::{Comparison, Difference, ImpactRequest, MAX_SAMPLES, Part};
 use crate::StoreError;
 use crate::plan::Search;
@@ -16,9 +18,9 @@ const TOTAL: u8 = 1;
 const LISTED: u8 = 2;
 
 /// Number of the opening; kind and value; traces, and those where a matching span has the value; of the opening, different
-/// values, only shared ones, and listable ones; whether a trace has spans that may not count. Of each comparison traces gained,
-/// lost and unchanged, and ids of the first two.
-pub(super) type Row = ((u8, u8, String, u64, u64, u64, u64, u64, u8), Compared);
+/// values, only shared ones, and listable ones; traces that have spans which may not count, not all of them. Of each comparison
+/// traces gained, lost and unchanged, and ids of the first two.
+pub(super) type Row = ((u8, u8, String, u64, u64, u64, u64, u64, Vec<String>), Compared);
 type Compared = (Vec<u64>, Vec<u64>, Vec<u64>, Vec<Vec<String>>, Vec<Vec<String>>);
 
 /// Which predicates, as bits.
@@ -51,10 +53,15 @@ pub(super) fn statement(
     }
     let satisfied = if satisfied.is_empty() { "toUInt64(0)".to_owned() } else { satisfied.join(" + ") };
     let [mask, values, readable] = ["mask", "values", "readable"].map(|name| statement.own(name));
-    let (mut columns, mut names) = (format!("groupBitOr({satisfied}) AS {mask}"), mask.clone());
+    let of_span = statement.own("satisfied");
+    let (mut columns, mut names) = (format!("groupBitOr({satisfied} AS {of_span}) AS {mask}"), mask.clone());
     let mut having = if request.only_readable { format!(" AND {readable}") } else { String::new() };
     if let Some(sharing) = part.sharing {
-        let opens = format!("bitAnd({satisfied}, {opening})");
+        // Of a span a bit for each opening that it satisfies, of which there are fewer sets than of predicates.
+        let opens = sharing.openings.iter().enumerate().map(|(number, opening)| {
+            format!("toUInt64(bitAnd({of_span}, {}) != 0) * {}", bits(opening), bits([&number]))
+        });
+        let opens = opens.collect::<Vec<_>>().join(" + ");
         let of_trace = sharing.by.of_trace(&opens, search.table, &mut statement)?;
         columns.push_str(&format!(", {of_trace} AS {values}"));
         names.push_str(&format!(", {values}"));
@@ -91,33 +98,31 @@ fn shared_rows(traces: &str, sharing: Sharing<'_>, compares: bool, statement: &S
     let [number, row, mask, opens, latest, trace, readable, beyond] =
         ["number", "row", "mask", "opens", "latest", "trace", "readable", "beyond"]
             .map(|name| statement.own(name));
-    let [values, all, own, pair, value, bit, those] =
-        ["values", "all", "own", "pair", "value", "bit", "those"].map(|name| statement.own(name));
+    let [values, pair, bit, those] = ["values", "pair", "bit", "those"].map(|name| statement.own(name));
     let many = sharing.openings.len();
-    // The comparison has the number behind those of the openings, and no bits.
-    let masks = sharing.openings.iter().map(bits).chain([0]).map(|mask| format!("toUInt64({mask})"));
-    let masks = format!("[{}]", masks.collect::<Vec<_>>().join(", "));
-    let mut numbers =
-        format!("arrayFilter({bit} -> bitAnd({mask}, {masks}[{bit} + 1]) != 0, range(toUInt8({many})))");
+    let masks: Vec<String> =
+        sharing.openings.iter().map(|opening| format!("toUInt64({})", bits(opening))).collect();
+    let mut numbers = format!(
+        "arrayFilter({bit} -> bitAnd({mask}, [{masks}][{bit} + 1]) != 0, range(toUInt8({many})))",
+        masks = masks.join(", ")
+    );
+    // The comparison has the number behind those of the openings, and no values.
     if compares {
         numbers = format!("arrayPushFront({numbers}, toUInt8({many}))");
     }
     let opened = format!(
         "SELECT arrayJoin({numbers}) AS {number}, {mask}, {latest}, {trace}, {readable}, {beyond}, {values} FROM ({traces})"
     );
-    let chosen = format!(
-        "SELECT {number}, {mask}, {latest}, {trace}, {readable}, {beyond}, if({number} = {many}, [], {values}) AS {those} \
-         FROM ({opened})"
-    );
+    // Each value once, and whether any span that has it satisfies the opening: those that do come first.
     let valued = format!(
-        "SELECT {number}, {mask}, {latest}, {trace}, {readable}, {beyond}, \
-         arrayDistinct(arrayMap({pair} -> {pair}.1, {those})) AS {all}, arrayDistinct(arrayMap({pair} -> {pair}.1, \
-         arrayFilter({pair} -> bitAnd({pair}.2, {masks}[{number} + 1]) != 0, {those}))) AS {own} FROM ({chosen})"
+        "SELECT {number}, {mask}, {latest}, {trace}, {readable}, {beyond}, arrayCompact({pair} -> {pair}.1, \
+         arrayReverseSort(arrayMap({pair} -> ({pair}.1, bitTest({pair}.2, {number})), if({number} = {many}, [], {values})))) \
+         AS {those} FROM ({opened})"
     );
     format!(
         "SELECT {number}, arrayJoin(if({number} = {many}, [(toUInt8({COMPARED}), '', toUInt8(0))], \
-         arrayPushFront(arrayMap({value} -> (toUInt8({LISTED} + startsWith({value}, {UNSHOWN})), {value}, has({own}, {value})), \
-         {all}), (toUInt8({TOTAL}), '', toUInt8(0))))) AS {row}, if({number} = {many}, {mask}, 0) AS {opens}, {latest}, {trace}, \
+         arrayPushFront(arrayMap({pair} -> (toUInt8({LISTED} + startsWith({pair}.1, {UNSHOWN})), {pair}.1, {pair}.2), {those}), \
+         (toUInt8({TOTAL}), '', toUInt8(0))))) AS {row}, if({number} = {many}, {mask}, 0) AS {opens}, {latest}, {trace}, \
          {readable}, {beyond} FROM ({valued})"
     )
 }
@@ -131,9 +136,11 @@ fn counted(rows: &str, samples: u32, statement: &Statement) -> String {
         ["traces", "own", "open", "first", "odd"].map(|name| statement.own(name));
     format!(
         "SELECT {number}, {row}.1 AS {kind}, {row}.2 AS {value}, {opens}, count() AS {traces}, \
-         countIf({row}.3 = 1) AS {own}, max({readable}) AS {open}, max({beyond}) AS {odd}, \
+         countIf({row}.3 = 1) AS {own}, max({readable}) AS {open}, \
+         groupUniqArrayIf({most_odd})({trace}, {beyond} AND {row}.1 < {LISTED}) AS {odd}, \
          groupArraySortedIf({samples})((-{latest}, {trace}), {row}.1 = {COMPARED} AND {readable}) AS {first} \
-         FROM ({rows}) GROUP BY {number}, {kind}, {value}, {opens}"
+         FROM ({rows}) GROUP BY {number}, {kind}, {value}, {opens}",
+        most_odd = MAX_FAR + 1,
     )
 }
 
@@ -148,8 +155,8 @@ fn told(
     let [number, kind, value, opens, traces, own, open, first, odd] =
         ["number", "kind", "value", "opens", "traces", "own", "open", "first", "odd"]
             .map(|name| statement.own(name));
-    let [all_traces, all_own, any_open, any_odd, compared, listable, pair] =
-        ["all_traces", "all_own", "any_open", "any_odd", "compared", "listable", "pair"]
+    let [all_traces, all_own, any_open, all_odd, compared, listable, pair] =
+        ["all_traces", "all_own", "any_open", "all_odd", "compared", "listable", "pair"]
             .map(|name| statement.own(name));
     let ids = |condition: &str| {
         format!(
@@ -177,12 +184,13 @@ fn told(
     format!(
         "SELECT ({number}, {kind}, if({listable}, {value}, ''), {all_traces}, {all_own}, \
          countIf({kind} >= {LISTED}) {of_opening}, countIf({kind} >= {LISTED} AND {all_own} = 0) {of_opening}, \
-         countIf({listable}) {of_opening}, max({any_odd}) OVER ()), if({kind} = {COMPARED}, {compared}, {nothing}) FROM (\
-         SELECT {number}, {kind}, {value}, {all_traces}, {all_own}, {any_odd}, {compared}, \
+         countIf({listable}) {of_opening}, {all_odd}), if({kind} = {COMPARED}, {compared}, {nothing}) FROM (\
+         SELECT {number}, {kind}, {value}, {all_traces}, {all_own}, {all_odd}, {compared}, \
          {kind} = {LISTED} AND {any_open} AS {listable} FROM (\
          SELECT {number}, {kind}, {value}, ({lists}) AS {compared}, sum({traces}) AS {all_traces}, sum({own}) AS {all_own}, \
-         max({open}) AS {any_open}, max({odd}) AS {any_odd} FROM ({counted}) GROUP BY {number}, {kind}, {value})) \
+         max({open}) AS {any_open}, groupUniqArrayArray({most_odd})({odd}) AS {all_odd} FROM ({counted}) GROUP BY {number}, {kind}, {value})) \
          ORDER BY {number}, {kind} != {TOTAL}, NOT {listable}, {all_traces} DESC, {all_own}, {value} LIMIT {limit} BY {number}",
+        most_odd = MAX_FAR + 1,
         lists = lists.join(", "),
         nothing = if comparisons.is_empty() { compared.as_str() } else { "([], [], [], [], [])" },
     )
@@ -194,8 +202,9 @@ pub(super) struct Counts {
     pub(super) traces: u64,
     pub(super) compared: Vec<Difference>,
     pub(super) shared: Vec<Shared>,
-    /// Whether traces were looked at that have spans which may not count: the rest means nothing then.
-    pub(super) beyond_index: bool,
+    /// Traces that were looked at and have spans which may not count, at most one more than [`MAX_FAR`]. Where there is any,
+    /// the rest means nothing.
+    pub(super) beyond: BTreeSet<String>,
 }
 
 impl Counts {
@@ -206,7 +215,7 @@ impl Counts {
         let mut compared = None;
         for (row, lists) in rows {
             let (number, kind, value, traces, matching_traces, distinct, only_shared, listable, odd) = row;
-            self.beyond_index |= odd != 0;
+            self.beyond.extend(odd);
             if kind == COMPARED {
                 self.traces = traces;
                 compared = Some(lists);

@@ -4,17 +4,17 @@
 //! rest of the statement. Nearly always the entry holds all spans that a trace has, and then the join may come after the
 //! grouping: once for each trace.
 
+use std::collections::BTreeSet;
+
 use crate::StoreError;
-use crate::plan::{Among, Search, Span, Spans};
+use crate::plan::{Among, Search, Span};
 use crate::select::{indexed_from, indexed_to};
 use crate::sql::Statement;
 
-/// Most traces that may reach farther than what is looked at of all of them.
-const MAX_FAR: usize = 1_000;
+/// Most traces that may reach farther than what is looked at of all of them, or lie beside their entries.
+pub(super) const MAX_FAR: usize = 1_000;
 /// Entries of a trace index that are no burden to the store's memory all at once.
-const FEW_ENTRIES: u64 = 1_000_000;
-/// With fewer spans for each entry of the trace index, most of its entries are of no trace of the window.
-const SPANS_AN_ENTRY: u64 = 8;
+const FEW_ENTRIES: u64 = 5_000_000;
 
 /// One look: which traces, and where their spans are.
 pub(super) enum Look<'a> {
@@ -55,8 +55,7 @@ impl Look<'_> {
         let Some(index) = &search.index else { return Ok(None) };
         let entries: Vec<(u64,)> = search.rows(counted(index)).await?;
         let entries = entries.first().map_or(0, |(entries,)| *entries);
-        let spans = search.estimate(Spans::All, search.default, false).await;
-        let sought = entries > FEW_ENTRIES && spans.is_none_or(|spans| entries > spans / SPANS_AN_ENTRY);
+        let sought = entries > FEW_ENTRIES;
         let Some((low, high)) = search.default else {
             return Ok(Some(Self::Traces { far: Vec::new(), scan: None, sought }));
         };
@@ -67,8 +66,9 @@ impl Look<'_> {
         let sought_ids = search.entries(sought, &mut statement);
         statement.push(&format!(
             "SELECT `TraceId` FROM {index}{sought_ids} GROUP BY `TraceId` \
-             HAVING {start} < {to} AND {end} > {from} AND ({start} < {low} OR {end} > {high}) LIMIT {}",
-            MAX_FAR + 1
+             HAVING {is_trace} AND {start} < {to} AND {end} > {from} AND ({start} < {low} OR {end} > {high}) LIMIT {}",
+            MAX_FAR + 1,
+            is_trace = Search::is_trace("`TraceId`"),
         ));
         let far: Vec<(String,)> = search.rows(statement).await?;
         if far.len() > MAX_FAR {
@@ -77,6 +77,21 @@ impl Look<'_> {
         let far: Vec<String> = far.into_iter().map(|(id,)| id).collect();
         let scan = if far.is_empty() { None } else { search.scan(Among::Traces(&far)).await? };
         Ok(Some(Self::Traces { far, scan, sought }))
+    }
+
+    /// The same with further traces looked at by their spans; nothing when they are too many.
+    pub(super) async fn with_far(
+        &self,
+        search: &Search<'_>,
+        more: &BTreeSet<String>,
+    ) -> Result<Option<Self>, StoreError> {
+        let Self::Traces { far, sought, .. } = self else { return Ok(None) };
+        let far: Vec<String> = far.iter().chain(more).cloned().collect();
+        if far.len() > MAX_FAR {
+            return Ok(None);
+        }
+        let scan = search.scan(Among::Traces(&far)).await?;
+        Ok(Some(Self::Traces { far, scan, sought: *sought }))
     }
 
     /// The traces that are looked at, one a row: `trace`, `latest`, which is its latest span in the window in ticks,
