@@ -15,6 +15,8 @@ mod callers;
 mod database;
 mod documents;
 mod error;
+#[cfg(test)]
+mod fuzz;
 mod history;
 mod inspect;
 mod metrics;

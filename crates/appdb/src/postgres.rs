@@ -70,12 +70,24 @@ const WITHOUT_MEANING: &[&str] = &[
     "tcp_user_timeout",
 ];
 
+/// A user without a host is common where `host` names a socket's directory, but no URL by the book. What looks like one
+/// further behind, such as in a password among the parameters, is none.
+fn with_host(url: &str) -> String {
+    let begin = url.find("://").map_or(0, |at| at + 3);
+    let end = url.find("@/").map(|at| at + 1);
+    let authority = end.and_then(|end| url.get(begin..end));
+    match (authority, end.and_then(|end| url.split_at_checked(end))) {
+        (Some(authority), Some((before, path))) if !authority.contains(['/', '?', '#']) => {
+            format!("{before}localhost{path}")
+        }
+        _ => url.to_owned(),
+    }
+}
+
 /// The address as the driver takes it. Errors never show it: it may hold a password.
 pub(crate) fn address(url: &str) -> Result<String, DbError> {
     let refuse = |why: String| DbError::Configuration(format!("the PostgreSQL address {why}"));
-    // A user without a host is common where `host` names a socket's directory, but no URL by the book.
-    let url = url.replacen("@/", "@localhost/", 1);
-    let mut parsed = Url::parse(&url).map_err(|error| refuse(format!("is not a URL: {error}")))?;
+    let mut parsed = Url::parse(&with_host(url)).map_err(|error| refuse(format!("is not a URL: {error}")))?;
     let mut kept: Vec<(String, String)> = Vec::new();
     for (name, value) in parsed.query_pairs() {
         let known = PARAMETERS.contains(&name.as_ref()) || name.starts_with("options[");
@@ -209,6 +221,9 @@ mod tests {
             given("postgres://u@/d?host=/run/postgresql&connect_timeout=3&channel_binding=prefer").unwrap(),
             "postgres://u@localhost/d?host=%2Frun%2Fpostgresql&application_name=tracewarden"
         );
+        let in_password = "postgres://u@h/d?password=a@/b&application_name=mine";
+        let kept = "postgres://u@h/d?password=a%40%2Fb&application_name=mine";
+        assert_eq!(given(in_password).unwrap(), kept);
         for url in [
             "postgres://u:secret@h/d?channel_binding=require",
             "postgres://u:secret@h/d?target_session_attrs=standby",

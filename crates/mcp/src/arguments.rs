@@ -81,7 +81,7 @@ impl Condition {
 }
 
 /// A reference as the field that it names: `Map["key"]`, with the key as a JSON string, or a column.
-fn referred(reference: &str) -> FieldRef {
+pub(crate) fn referred(reference: &str) -> FieldRef {
     let key = reference.strip_suffix(']').and_then(|rest| rest.split_once('['));
     let key = key.and_then(|(map, key)| Some((map, serde_json::from_str::<String>(key).ok()?)));
     key.map_or_else(|| FieldRef::column(reference), |(map, key)| FieldRef::key(map, key))

@@ -60,7 +60,7 @@ pub(crate) async fn carry(mut request: Request, next: Next) -> Response {
     response
 }
 
-fn named(id: &HeaderValue) -> Option<String> {
+pub(crate) fn named(id: &HeaderValue) -> Option<String> {
     let name = URL_SAFE_NO_PAD.decode(id.to_str().ok()?.strip_prefix(PREFIX)?).ok()?;
     Some(String::from_utf8(name).ok()?.chars().take(MAX_CHARACTERS).collect())
 }

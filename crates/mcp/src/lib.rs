@@ -12,6 +12,8 @@ mod arguments;
 mod catalogue;
 mod client_name;
 mod failure;
+#[cfg(test)]
+mod fuzz;
 mod instructions;
 mod interface;
 mod numbers;

@@ -186,7 +186,7 @@ impl Canonical {
     }
 }
 
-fn encode(cursor: &Cursor) -> Vec<u8> {
+pub(crate) fn encode(cursor: &Cursor) -> Vec<u8> {
     let mut bytes = vec![VERSION];
     bytes.extend(cursor.fingerprint.filter);
     bytes.extend(cursor.fingerprint.binding);
@@ -199,7 +199,7 @@ fn encode(cursor: &Cursor) -> Vec<u8> {
     bytes
 }
 
-fn decode(bytes: &[u8]) -> Option<Cursor> {
+pub(crate) fn decode(bytes: &[u8]) -> Option<Cursor> {
     let ([VERSION], rest) = bytes.split_first_chunk::<1>()? else { return None };
     let (filter, rest) = rest.split_first_chunk::<32>()?;
     let (binding, rest) = rest.split_first_chunk::<32>()?;

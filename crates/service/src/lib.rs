@@ -27,6 +27,8 @@ mod explain;
 mod field_values;
 mod fields;
 mod filter_schema;
+#[cfg(test)]
+mod fuzz;
 mod hash_memory;
 mod impact;
 mod log_in_bounds;

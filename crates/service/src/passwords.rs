@@ -17,6 +17,9 @@ use crate::settings::{PasswordCost, Settings};
 const SALT_BYTES: usize = 16;
 const LENGTH_MIN_CHARS: usize = 12;
 const LENGTH_MAX_CHARS: usize = 256;
+/// The dearest hash that is computed. A dearer one, from wherever it comes, would take all memory or all time of whoever
+/// verifies against it.
+const DEAREST: PasswordCost = PasswordCost { memory_kib: 1 << 20, iterations: 100, parallelism: 64 };
 /// Shorter names are not looked for in passwords: nearly every password holds an `a`.
 const NAME_MIN_CHARS: usize = 3;
 
@@ -171,6 +174,7 @@ fn parameters(cost: PasswordCost) -> Result<Params, ServiceError> {
 fn verify(password: &str, stored: &PasswordHash, memory: &mut HashMemory) -> Result<bool, ServiceError> {
     let fail =
         |error: &dyn std::fmt::Display| ServiceError::internal(format!("stored password hash: {error}"));
+    phc_cost(&stored.0).map_err(|error| fail(&error))?;
     let phc = Phc::new(&stored.0).map_err(|error| fail(&error))?;
     let (Some(salt), Some(expected)) = (phc.salt, phc.hash) else {
         return Err(fail(&"the salt or the hash is missing"));
@@ -193,7 +197,7 @@ pub(crate) fn check_phc(text: &str) -> Result<(), String> {
 }
 
 /// The cost of an Argon2id hash.
-fn phc_cost(text: &str) -> Result<PasswordCost, String> {
+pub(crate) fn phc_cost(text: &str) -> Result<PasswordCost, String> {
     let phc = Phc::new(text).map_err(|error| format!("not a PHC string: {error}"))?;
     if Algorithm::try_from(phc.algorithm.as_str()) != Ok(Algorithm::Argon2id) {
         return Err("not an Argon2id hash".to_owned());
@@ -202,11 +206,15 @@ fn phc_cost(text: &str) -> Result<PasswordCost, String> {
         return Err("the salt or the hash is missing".to_owned());
     }
     let params = Params::try_from(&phc).map_err(|error| error.to_string())?;
-    Ok(PasswordCost {
+    let cost = PasswordCost {
         memory_kib: params.m_cost(),
         iterations: params.t_cost(),
         parallelism: params.p_cost(),
-    })
+    };
+    let bearable = cost.memory_kib <= DEAREST.memory_kib
+        && cost.iterations <= DEAREST.iterations
+        && cost.parallelism <= DEAREST.parallelism;
+    if bearable { Ok(cost) } else { Err("dearer than 1 GiB, 100 passes, 64 lanes".to_owned()) }
 }
 
 /// Checks a password and gives its hash, a PHC string, for the configuration. Takes a thread's time: not for async
@@ -347,8 +355,14 @@ mod tests {
             assert!(verify("one", &made, &mut memory).unwrap());
             assert!(!verify("two", &made, &mut memory).unwrap());
         }
-        for unreadable in ["", "$argon2id$v=19$m=19456,t=2,p=1", "$md5$v=19$m=19456,t=2,p=1$c2FsdHNhbHQ$AAAA"]
-        {
+        let dearer_than_bearable = "$argon2id$v=19$m=4294967295,t=2,p=1$c2FsdHNhbHQ$AAAAAAAAAAAAAAAAAAAAAA";
+        for unreadable in [
+            "",
+            "$argon2id$v=19$m=19456,t=2,p=1",
+            "$md5$v=19$m=19456,t=2,p=1$c2FsdHNhbHQ$AAAA",
+            dearer_than_bearable,
+        ] {
+            assert!(check_phc(unreadable).is_err(), "{unreadable}");
             assert!(
                 verify("one", &PasswordHash(unreadable.to_owned()), &mut memory).is_err(),
                 "{unreadable}"

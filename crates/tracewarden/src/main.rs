@@ -8,6 +8,8 @@ mod configuration;
 mod connections;
 mod ddl;
 mod first_start;
+#[cfg(test)]
+mod fuzz;
 mod logging;
 mod metrics;
 mod model;

@@ -206,8 +206,12 @@ impl<R: Read> NativeReader<R> {
                 "a compressed block has an impossible size",
             ));
         }
-        block.resize(compressed, 0);
-        self.inner.read_exact(block.get_mut(HEADER_BYTES..).unwrap_or_default())?;
+        // What the block says of itself takes no memory before it is there.
+        let rest = (compressed - HEADER_BYTES) as u64;
+        self.inner.by_ref().take(rest).read_to_end(&mut block)?;
+        if block.len() != compressed {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
         if checksum_bytes(cityhash_102_128(&block)) != checksum {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidData,

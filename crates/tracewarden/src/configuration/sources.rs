@@ -71,7 +71,7 @@ impl Sources {
         self.errors
     }
 
-    fn add_file(&mut self, path: &str, text: &str) {
+    pub(crate) fn add_file(&mut self, path: &str, text: &str) {
         let table: toml::Table = match text.parse() {
             Ok(table) => table,
             // The library's message quotes the line, which may hold a secret.
