@@ -3,6 +3,8 @@
 #[path = "../../testkit/src/fuzzing.rs"]
 mod fuzzing;
 
+mod files;
+
 use std::net::{IpAddr, SocketAddr};
 
 use axum::extract::{ConnectInfo, FromRequestParts};

@@ -322,6 +322,7 @@ mod tests {
         refused("? [a]\n: 1", "1:3", "name");
         refused("a: 1\n b: 2", "2:3", "");
         refused("{\"a\": 1,\n  \"b\": }x", "2:8", "not JSON");
+        refused("{\"größe\": }x", "1:11", "not JSON");
         refused("{a: 1,\n  b", "3:1", "not YAML");
         refused("", "1:1", "empty");
         assert_eq!(read("{a: [b, 1,], \"c\": d}"), json!({"a": ["b", 1], "c": "d"}));

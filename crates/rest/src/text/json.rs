@@ -15,7 +15,7 @@ use super::{Content, Fault, Lines as TextLines, MAX_DEPTH, Node, Place, Values};
 /// Where the text is no JSON, a name is there twice, or the document is too deep or has too many values.
 pub(super) fn read(text: &str, values: Values) -> Result<Node, Fault> {
     let raw: &RawValue =
-        serde_json::from_str(text).map_err(|error| at(&error, Place { line: 1, column: 1 }))?;
+        serde_json::from_str(text).map_err(|error| at(text, &error, Place { line: 1, column: 1 }))?;
     let lines = Lines { text, last: Cell::new((0, Place { line: 1, column: 1 })), values };
     node(raw.get(), &lines, 1)
 }
@@ -55,7 +55,7 @@ fn node(raw: &str, lines: &Lines<'_>, depth: usize) -> Result<Node, Fault> {
         ));
     }
     lines.values.take(place)?;
-    let failed = |error: serde_json::Error| at(&error, place);
+    let failed = |error: serde_json::Error| at(raw, &error, place);
     let content = match raw.as_bytes().first() {
         Some(b'{') => {
             let Members(members) = serde_json::from_str(raw).map_err(failed)?;
@@ -89,12 +89,14 @@ fn node(raw: &str, lines: &Lines<'_>, depth: usize) -> Result<Node, Fault> {
 }
 
 /// An error of the parser, which counts from the beginning of what it was given.
-fn at(error: &serde_json::Error, from: Place) -> Fault {
+/// The place of an error in a part of the text that begins there. The parser counts bytes.
+fn at(part: &str, error: &serde_json::Error, from: Place) -> Fault {
     let message = error.to_string();
     let message = message.rsplit_once(" at line ").map_or(message.as_str(), |(message, _)| message);
     let line = from.line + error.line().saturating_sub(1);
-    let column =
-        if error.line() > 1 { error.column() } else { from.column + error.column().saturating_sub(1) };
+    let before = part.split('\n').nth(error.line().saturating_sub(1)).unwrap_or_default().bytes();
+    let before = before.take(error.column().saturating_sub(1)).filter(|byte| byte & 0xc0 != 0x80).count();
+    let column = if error.line() > 1 { before + 1 } else { from.column + before };
     Fault::new(Place { line, column: column.max(1) }, format!("not JSON: {message}"))
 }
 

@@ -1,0 +1,123 @@
+//! Files of any text: a fault has a place in them, what is read can be written and read again, and a whole model that is
+//! accepted comes back as it was.
+
+use serde_json::Value;
+
+use super::fuzzing::{self, soon, target, texts};
+use crate::policy_file::{MemberFault, PolicyFile, TestsDocument};
+use crate::policy_suite::{SuiteFault, resolve};
+use crate::text::{Document, Fault, Place, yaml};
+
+fn seeds() -> Vec<Vec<u8>> {
+    let mut seeds = texts([
+        include_str!("../../../../docs/examples/policies.yaml"),
+        "fields:\n  - {name: ServiceName, policy: true}\n  - name: 'it''s'\n    n: -1.5e3\nempty:\ntext: |\n  a ||\n    b\nfolded: \"\\u00e9\\n\"\nlist: []\nbig: 18446744073709551615\n",
+        "? 'a b'\n: - - 1\n    - >-\n      folded\n      text\n  - \"\\U000E0041\"\n",
+        "{a: [b, 1,], \"c\": d}",
+        "{\"a\": 1,\n \"b\": [{}, [], null, \"\\ud83d\\ude00\"], \"a\\/\": -0.0}",
+        "a: &x 1\nb: *x\n<<: !!str {c: 2}\n--- 1\n...\n",
+        "\u{feff}a: 0x10\nb: yes\nc: 1_000\n",
+    ]);
+    // A whole model, as it is exported.
+    seeds.extend(texts([
+        r#"{"version": 3, "binding": {"database": "otel", "table": "otel_traces", "trace_id": "TraceId", "span_id": "SpanId", "timestamp": "Timestamp", "parent_span_id": "ParentSpanId", "trace_index": null, "display": {}}, "fields": [{"map": "SpanAttributes", "name": "env", "ref": "SpanAttributes[\"env\"]", "type": "string", "column_type": "String", "source": "map_key", "filterable": true, "policy": true, "column": "env"}, {"map": "J", "name": "a.b", "column_type": "Dynamic"}], "roles": [{"name": "dev", "policies": [{"title": "t", "description": "d", "expression": "SpanAttributes[\"env\"] == \"prod\""}]}], "users": [{"username": "ada", "roles": ["dev"], "attributes": {}}], "traces": [{"name": "t", "spans": [{"SpanAttributes": {"env": "prod"}}]}], "tests": [{"name": "n", "user": "ada", "trace": "t", "visible": true, "policies": {"dev/t": [true]}}]}"#,
+    ]));
+    seeds
+}
+
+/// Line and column are those of a character, or of an end.
+fn is_there(text: &str, place: Place) {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    // YAML takes a carriage return by itself for the end of a line, and JSON does not.
+    if text.replace("\r\n", "").contains('\r') {
+        return assert!(place.line > 0 && place.column > 0, "{place}");
+    }
+    // What ends too early may be missed on the line behind the last.
+    let line = text.split('\n').chain([""]).nth(place.line.checked_sub(1).unwrap());
+    let line = line.unwrap_or_else(|| panic!("{place} in {text:?}"));
+    assert!((1..=line.chars().count() + 1).contains(&place.column), "{place} in {text:?}");
+}
+
+fn is_told(text: &str, fault: &Fault) {
+    assert!(!fault.message.is_empty(), "{fault:?}");
+    is_there(text, fault.place);
+}
+
+#[test]
+fn documents() {
+    let check = |input: &[u8]| {
+        let text = &*String::from_utf8_lossy(input);
+        let read = [
+            soon(|| Document::read(text)),
+            soon(|| Document::read_json(text)),
+            soon(|| Document::read_yaml(text)),
+        ];
+        for document in &read {
+            let document = match document {
+                Ok(document) => document,
+                Err(fault) => {
+                    is_told(text, fault);
+                    continue;
+                }
+            };
+            let value = document.value();
+            let written = soon(|| yaml(&value));
+            let again =
+                Document::read_yaml(&written).unwrap_or_else(|fault| panic!("{fault:?} in {written}"));
+            assert_eq!(again.value(), value, "{written}");
+            assert_eq!(Document::read_json(&value.to_string()).unwrap().value(), value);
+            is_there(text, document.place("/a/0/b"));
+        }
+        // Which of them it is may be found out, and not more than what they are.
+        let [either, json, yaml] = &read;
+        assert!(either.is_err() || json.is_ok() || yaml.is_ok());
+    };
+    target!(seeds(), check, 300);
+}
+
+/// What a fault names is there, or would be.
+fn is_member(value: &Value, MemberFault { pointer, message }: &MemberFault) {
+    let around = pointer.rsplit_once('/').map_or("", |(around, _)| around);
+    assert!(value.pointer(pointer).or_else(|| value.pointer(around)).is_some(), "{pointer}: {message}");
+    assert!(!message.is_empty(), "{pointer}");
+}
+
+#[test]
+fn model_files() {
+    let check = |input: &[u8]| {
+        let text = &*String::from_utf8_lossy(input);
+        let Ok(document) = soon(|| Document::read(text)) else { return };
+        let value = document.value();
+        let file = || document.parse::<PolicyFile>();
+        let mut first = match soon(file) {
+            Ok(file) => file,
+            Err(fault) => return is_told(text, &fault),
+        };
+        soon(|| first.unclear(&document)).iter().for_each(|fault| is_member(&value, fault));
+        match soon(|| first.access_model()) {
+            Ok(model) => match soon(|| resolve(&first, &model.unwrap_or_default())) {
+                Ok(_) => {}
+                Err(faults) => {
+                    assert!(!faults.is_empty());
+                    for fault in faults {
+                        match fault {
+                            SuiteFault::Member(fault) => is_member(&value, &fault),
+                            SuiteFault::Policy { pointer, diagnostics, .. } => {
+                                assert!(
+                                    value.pointer(&pointer).is_some() && !diagnostics.is_empty(),
+                                    "{pointer}"
+                                );
+                            }
+                        }
+                    }
+                }
+            },
+            Err(faults) => faults.iter().for_each(|fault| is_member(&value, fault)),
+        }
+        match soon(|| file().unwrap().into_access_file()) {
+            Ok(access) => assert!(TestsDocument::read(&access.tests).is_ok(), "{}", access.tests),
+            Err(faults) => faults.iter().for_each(|fault| is_member(&value, fault)),
+        }
+    };
+    target!(seeds(), check, 300);
+}
