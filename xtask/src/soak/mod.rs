@@ -1,4 +1,7 @@
-//! `cargo xtask soak`: tests that are the same as in `cargo xtask test`, but run for as long as there is patience.
+//! `cargo xtask soak`: tests that are the same as in `cargo xtask test`, but run for as long as there is patience; and users who
+//! work for hours.
+
+mod users;
 
 use std::time::Instant;
 
@@ -47,6 +50,8 @@ pub enum Soak {
         #[arg(long, default_value_t = 1_000)]
         examples: u64,
     },
+    /// Have users work on two replicas while everything is restarted, and compare what they are shown with their policies.
+    Users(users::Options),
 }
 
 /// A test, and the variable that says how often it does what it does.
@@ -62,7 +67,8 @@ struct Run {
 }
 
 impl Soak {
-    fn run(&self) -> Run {
+    /// The test that it runs longer; users are no test.
+    fn run(&self) -> Option<Run> {
         const SERVICE: &str = "tracewarden";
         const STORE: &str = "tracewarden-tracestore";
         let run = |name, count, of, variable, package, target, filter| Run {
@@ -75,7 +81,8 @@ impl Soak {
             filter,
         };
         let (replicas, api): (&[_], &[_]) = (&["--test", "replicas"], &["--test", "api"]);
-        match self {
+        Some(match self {
+            Self::Users(_) => return None,
             Self::Kill { rounds } => {
                 let of = "kills on each database";
                 run("kill", *rounds, of, "TRACEWARDEN_TEST_KILLS", SERVICE, replicas, "kill::")
@@ -114,13 +121,16 @@ impl Soak {
                 let of = "examples for each operation and phase";
                 run("conformance", *examples, of, "TRACEWARDEN_TEST_EXAMPLES", SERVICE, api, "conformance::")
             }
-        }
+        })
     }
 }
 
 /// Runs one of them; what the test prints is shown as it comes.
 pub fn run(soak: &Soak) -> Result<()> {
-    let run = soak.run();
+    if let Soak::Users(options) = soak {
+        return users::run(options);
+    }
+    let Some(run) = soak.run() else { return Ok(()) };
     let mut environment = Environment::new();
     let prepared = test::prepare(&mut environment)?;
     let begun = Instant::now();
@@ -152,7 +162,7 @@ mod tests {
             Soak::WriteErrors { step: 1 },
             Soak::Conformance { examples: 1 },
         ];
-        for run in soaks.map(|soak| soak.run()) {
+        for run in soaks.map(|soak| soak.run().unwrap()) {
             let package = workspace::root().join("crates").join(run.package.replace("tracewarden-", ""));
             let directory = match run.target {
                 ["--test", name] => package.join("tests").join(name),

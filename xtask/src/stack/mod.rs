@@ -5,9 +5,11 @@ pub mod api;
 pub mod interrupt;
 mod ports;
 mod processes;
+pub mod replica;
 pub mod secret;
 pub mod trace_source;
 
+use std::ffi::OsString;
 use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -89,6 +91,10 @@ impl Stack {
 /// The local store.
 pub struct LocalStore {
     running: Running,
+    arguments: Vec<OsString>,
+    program: PathBuf,
+    engine: PathBuf,
+    logs: PathBuf,
     /// Address of its ClickHouse protocol.
     pub url: String,
     /// Password of its user `default`.
@@ -110,19 +116,28 @@ impl LocalStore {
         let password = secret::password()?;
         let listen = ports::free(PREFERRED_STORE_PORT, &[])?;
         let otlp = ports::free(PREFERRED_OTLP_PORT, &[listen])?;
-        let mut command = Command::new(binaries.join("tracewarden-localstore"));
-        command.arg("--data").arg(data);
-        command.args(["--listen", &listen.to_string(), "--otlp", &otlp.to_string(), "--user", "default"]);
-        command.arg("--exit-with-stdin");
+        let mut arguments: Vec<OsString> = vec!["--data".into(), data.into()];
+        let (listen, otlp) = (listen.to_string(), otlp.to_string());
+        let others = ["--listen", &listen, "--otlp", &otlp, "--user", "default", "--exit-with-stdin"];
+        arguments.extend(others.map(OsString::from));
         if let Some(bytes) = memory_limit {
-            command.args(["--memory-limit", &bytes.to_string()]);
+            arguments.extend(["--memory-limit".into(), bytes.to_string().into()]);
         }
-        // Not as an argument: other users of the machine can read those.
-        command.env("TRACEWARDEN_LOCALSTORE_PASSWORD", &password).env(engine::OVERRIDE, engine);
-        let mut running = Running::start("tracewarden-localstore", &mut command, logs)?;
-        let url = running.wait_for_line("listening ")?;
-        let otlp = running.wait_for_line("otlp ")?;
-        Ok(Self { running, url, password, otlp })
+        let (program, logs) = (binaries.join("tracewarden-localstore"), logs.to_path_buf());
+        let (running, url, otlp) = launch_store(&program, &arguments, &password, engine, &logs)?;
+        Ok(Self { running, arguments, program, engine: engine.to_path_buf(), logs, url, password, otlp })
+    }
+
+    /// Starts another process on the same data, at the same addresses and with the same password; it answers then.
+    pub fn resume(&mut self) -> Result<()> {
+        let Self { program, arguments, password, engine, logs, .. } = self;
+        (self.running, self.url, self.otlp) = launch_store(program, arguments, password, engine, logs)?;
+        Ok(())
+    }
+
+    /// Ends it at once, as `kill -9` does.
+    pub fn kill(&mut self) {
+        self.running.kill();
     }
 
     /// An error, with the end of its log, when it has ended.
@@ -213,6 +228,23 @@ impl Service {
     }
 }
 
+/// The process, and its two addresses.
+fn launch_store(
+    program: &Path,
+    arguments: &[OsString],
+    password: &str,
+    engine: &Path,
+    logs: &Path,
+) -> Result<(Running, String, String)> {
+    let mut command = Command::new(program);
+    // Not as an argument: other users of the machine can read those.
+    command.args(arguments).env("TRACEWARDEN_LOCALSTORE_PASSWORD", password).env(engine::OVERRIDE, engine);
+    let mut running = Running::start("tracewarden-localstore", &mut command, logs)?;
+    let url = running.wait_for_line("listening ")?;
+    let otlp = running.wait_for_line("otlp ")?;
+    Ok((running, url, otlp))
+}
+
 /// Builds the two programs, the web application first; npm and cargo say what they do.
 pub fn build() -> Result<PathBuf> {
     web::ensure()?;
@@ -228,7 +260,8 @@ pub fn build() -> Result<PathBuf> {
     Ok(workspace::target_directory()?.join("release"))
 }
 
-fn hash_password(binaries: &Path, password: &str) -> Result<String> {
+/// The hash of a password, as the service wants the administrator's.
+pub fn hash_password(binaries: &Path, password: &str) -> Result<String> {
     let mut command = Command::new(binaries.join("tracewarden"));
     command.arg("hash-password").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().context("cannot run `tracewarden hash-password`")?;

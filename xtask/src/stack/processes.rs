@@ -101,6 +101,17 @@ impl Running {
         Ok(Duration::from_secs_f64(ticks as f64 / rustix::param::clock_ticks_per_second() as f64))
     }
 
+    /// The number of its process.
+    pub fn process(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Ends the program at once, as `kill -9` does, and waits until it is gone.
+    pub fn kill(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
     /// Asks the program to end, and waits; returns whether it ended by itself and with success.
     pub fn stop(&mut self) -> Result<()> {
         // Already gone: nothing to ask.

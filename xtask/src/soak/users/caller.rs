@@ -1,0 +1,257 @@
+//! A client with a credential that sends each request to whichever replica it is given, and judges the status of the answer.
+
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use ureq::Agent;
+use ureq::http::Request;
+
+use super::chance::Chance;
+use super::rights::{Credential, ENDED, LIVE, Range};
+use super::shared::{Shared, lock};
+
+/// Longer than the service lets anything run.
+const PATIENCE: Duration = Duration::from_secs(90);
+
+/// One request.
+pub struct Ask<'a> {
+    /// As it is counted.
+    pub kind: &'static str,
+    /// The action of its audit record, where it leaves one.
+    pub action: Option<&'static str>,
+    /// Whether it may find that it was done already, and then leave none.
+    pub again: bool,
+    pub method: &'static str,
+    pub path: &'a str,
+    pub body: Option<&'a Value>,
+    pub credential: Option<&'a Credential>,
+    /// Whose rights decide what is shown.
+    pub user: Option<usize>,
+}
+
+/// An answer that came whole.
+pub struct Answer {
+    pub status: u16,
+    pub body: Value,
+    pub cookie: Option<String>,
+    /// When the request was sent.
+    pub begun: Instant,
+    /// What its user may have been able to see while it ran.
+    pub range: Range,
+    /// Its request in the audit log.
+    request: String,
+}
+
+/// One of many clients.
+pub struct Caller<'a> {
+    pub shared: &'a Shared,
+    pub chance: Chance,
+    /// For each replica, and of which process there.
+    agents: Vec<(u64, Agent)>,
+}
+
+/// What became of sending it.
+enum Sent {
+    Whole { status: u16, text: String, cookie: Option<String>, request: String },
+    NotConnected,
+    CutOff(String),
+}
+
+impl<'a> Caller<'a> {
+    pub fn new(shared: &'a Shared, stream: u64) -> Self {
+        let agents = shared.places.iter().map(|_| (0, agent())).collect();
+        Self { shared, chance: Chance::new(shared.seed, stream), agents }
+    }
+
+    /// Sends it to a replica that is up.
+    pub fn ask(&mut self, ask: &Ask<'_>) -> Option<Answer> {
+        loop {
+            let up: Vec<usize> = (0..self.agents.len()).filter(|place| self.place_is_up(*place)).collect();
+            let place = self.chance.one_of(&up).copied().unwrap_or_default();
+            match self.ask_at(ask, place) {
+                Ok(answer) => return answer,
+                // Nothing was sent: the other one, as whoever balances load would try.
+                Err(NotConnected) if self.shared.is_over() => return None,
+                Err(NotConnected) => self.shared.sleep(Duration::from_millis(100)),
+            }
+        }
+    }
+
+    fn place_is_up(&self, place: usize) -> bool {
+        self.shared.places.get(place).is_some_and(|place| place.up.load(Ordering::SeqCst))
+    }
+
+    /// Sends it to this replica. `None` when there is nothing to look at: an answer that says that it cannot be had now, which
+    /// has been counted and judged.
+    pub fn ask_at(&mut self, ask: &Ask<'_>, place: usize) -> Result<Option<Answer>, NotConnected> {
+        let shared = self.shared;
+        let life_before = ask.credential.map(Credential::life);
+        let ticket = ask.user.map(|user| shared.rights.begin(user));
+        let begun = Instant::now();
+        let sent = self.send(ask, place);
+        let time = begun.elapsed();
+        let range = ticket.and_then(|ticket| shared.rights.end(ticket)).unwrap_or(Range {
+            upper: 0,
+            lower: 0,
+            maybe_enabled: true,
+            surely_enabled: true,
+        });
+        let disturbed = shared.disturbed_since(begun);
+        let what = || format!("{} ({} {})", ask.kind, ask.method, ask.path);
+        let (status, text, cookie, request) = match sent {
+            Sent::NotConnected => {
+                shared.check(disturbed, || format!("{}: no connection, and nothing was away", what()));
+                return Err(NotConnected);
+            }
+            Sent::CutOff(why) => {
+                shared.check(disturbed, || format!("{}: cut off, and nothing was away: {why}", what()));
+                shared.cut_off(ask.kind, ask.action);
+                return Ok(None);
+            }
+            Sent::Whole { status, text, cookie, request } => (status, text, cookie, request),
+        };
+        shared.took(ask.kind, time, disturbed);
+        let body = if text.is_empty() { Ok(Value::Null) } else { serde_json::from_str(&text) };
+        let Ok(body) = body else {
+            shared.wrong(format!("{}: {status} with a body that is no JSON", what()));
+            return Ok(None);
+        };
+        let answer = Answer { status, body, cookie, begun, range, request };
+        match status {
+            200..=299 | 404 => {
+                shared.check(life_before != Some(ENDED), || {
+                    format!("{}: {status} with a credential whose end was acknowledged", what())
+                });
+                shared.check(range.maybe_enabled, || format!("{}: {status} for a disabled user", what()));
+                self.must_be_recorded(&answer, ask);
+                Ok(Some(answer))
+            }
+            401 => {
+                let alive = ask.credential.is_some_and(|credential| credential.life() == LIVE);
+                shared.check(!(alive && range.surely_enabled), || {
+                    format!("{}: 401 with a credential that nobody ended: {}", what(), answer.body)
+                });
+                // Whoever was let in and lost the right before it took effect was denied, on record.
+                if life_before.is_some_and(|life| life != ENDED) {
+                    lock(&shared.recorded).denied.insert(answer.request.clone());
+                }
+                Ok(Some(answer))
+            }
+            429 | 502..=504 => {
+                // How many may log in at once is bounded, and who asks for a preview says how long it may take.
+                let bounded =
+                    matches!((ask.kind, status), ("log-in", 429 | 503) | ("preview of a role", 504));
+                shared.check(disturbed || bounded, || {
+                    format!("{}: {status}, and nothing was away: {}", what(), answer.body)
+                });
+                shared.refused(ask.kind);
+                lock(&shared.recorded).may.insert(answer.request);
+                Ok(None)
+            }
+            _ => {
+                shared.wrong(format!("{}: {status}: {}", what(), answer.body));
+                lock(&shared.recorded).may.insert(answer.request);
+                Ok(None)
+            }
+        }
+    }
+
+    /// Notes the record that an answer must have left. A tool that fails otherwise met something that was away; what somebody
+    /// else had removed before leaves what it leaves.
+    fn must_be_recorded(&self, answer: &Answer, ask: &Ask<'_>) {
+        let Some(action) = ask.action else { return };
+        let outcome = match (answer.status, tool_failure(&answer.body)) {
+            (404, _) if action.starts_with("traces.") => Some("not_found"),
+            (404, _) => None,
+            (_, Some("trace_not_found")) => Some("not_found"),
+            (_, Some(_)) => None,
+            (_, None) => Some("success").filter(|_| !ask.again),
+        };
+        let mut recorded = lock(&self.shared.recorded);
+        match outcome {
+            Some(outcome) => recorded.must.push((answer.request.clone(), action, outcome)),
+            None => {
+                recorded.may.insert(answer.request.clone());
+            }
+        }
+    }
+
+    /// Notes the record of a log-in that was refused.
+    pub fn must_be_denied(&self, answer: &Answer) {
+        lock(&self.shared.recorded).must.push((answer.request.clone(), "login", "denied"));
+    }
+
+    fn send(&mut self, ask: &Ask<'_>, place: usize) -> Sent {
+        let Some(at) = self.shared.places.get(place) else { return Sent::NotConnected };
+        let Some((generation, agent)) = self.agents.get_mut(place) else { return Sent::NotConnected };
+        let current = at.generation.load(Ordering::SeqCst);
+        if *generation != current {
+            (*generation, *agent) = (current, self::agent());
+        }
+        let mut request = Request::builder().method(ask.method).uri(format!("{}{}", at.base, ask.path));
+        // Agents' protocol wants to be told both, whichever comes.
+        request = request.header("accept", "application/json, text/event-stream");
+        if let Some(credential) = ask.credential {
+            request = request.header(credential.header.0, &credential.header.1);
+        }
+        let body = ask.body.map(Value::to_string);
+        let response = match body {
+            Some(body) => {
+                let request = request.header("content-type", "application/json").body(body);
+                request.map_err(ureq::Error::from).and_then(|request| agent.run(request))
+            }
+            None => request.body(()).map_err(ureq::Error::from).and_then(|request| agent.run(request)),
+        };
+        let mut response = match response {
+            Ok(response) => response,
+            Err(ureq::Error::ConnectionFailed) => return Sent::NotConnected,
+            Err(ureq::Error::Io(error)) if error.kind() == std::io::ErrorKind::ConnectionRefused => {
+                return Sent::NotConnected;
+            }
+            Err(error) => return Sent::CutOff(error.to_string()),
+        };
+        let header = |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok());
+        let request = header("x-request-id").unwrap_or_default().to_owned();
+        let cookie = header("set-cookie").and_then(|cookie| cookie.split(';').next()).map(str::to_owned);
+        let status = response.status().as_u16();
+        match response.body_mut().with_config().limit(256 << 20).read_to_string() {
+            Ok(text) => Sent::Whole { status, text, cookie, request },
+            Err(error) => Sent::CutOff(error.to_string()),
+        }
+    }
+}
+
+/// Nothing listens there.
+pub struct NotConnected;
+
+fn agent() -> Agent {
+    let config = Agent::config_builder().timeout_global(Some(PATIENCE)).http_status_as_error(false);
+    // One request at a time.
+    config.max_idle_connections_per_host(1).build().into()
+}
+
+/// The code that a tool's failure begins with.
+pub fn tool_failure(body: &Value) -> Option<&str> {
+    let result = body.get("result")?;
+    if result.get("isError") != Some(&Value::Bool(true)) {
+        return None;
+    }
+    let text = result.pointer("/content/0/text").and_then(Value::as_str).unwrap_or_default();
+    Some(text.strip_prefix("error ").and_then(|rest| rest.split(':').next()).unwrap_or("unknown"))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_tool_fails_with_a_code() {
+        let failed = json!({"result": {"isError": true, "content": [{"text": "error trace_not_found: no"}]}});
+        assert_eq!(tool_failure(&failed), Some("trace_not_found"));
+        assert_eq!(tool_failure(&json!({"result": {"isError": false}})), None);
+        assert_eq!(tool_failure(&json!({"trace_ids": []})), None);
+    }
+}

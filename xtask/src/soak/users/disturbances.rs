@@ -1,0 +1,126 @@
+//! What goes away and comes back while the users work: a replica, PostgreSQL, the trace store.
+
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, anyhow};
+use tracewarden_testkit::postgres::{Server, Stop};
+
+use super::shared::{Shared, lock};
+use crate::stack::LocalStore;
+use crate::stack::replica::Replica;
+
+/// What runs beside the users.
+pub struct Machines {
+    /// The first one runs from the beginning to the end: its memory is what is looked at.
+    pub replicas: Vec<Replica>,
+    pub store: LocalStore,
+    pub postgresql: Server,
+}
+
+/// Whatever is away is away for so long before it is started again.
+const AWAY: Duration = Duration::from_secs(3);
+
+/// Nothing goes away so shortly before the end.
+const QUIET_END: Duration = Duration::from_secs(20);
+
+struct Due {
+    next: Instant,
+    every: Duration,
+    count: u32,
+}
+
+impl Due {
+    /// Several times in a short soak, and as seldom in a long one as somebody would restart something.
+    fn new(begun: Instant, length: Duration, parts: u32, seconds: (u64, u64)) -> Self {
+        let (least, most) = (Duration::from_secs(seconds.0), Duration::from_secs(seconds.1));
+        let every = (length / parts).clamp(least, most);
+        Self { next: begun + every, every, count: 0 }
+    }
+
+    fn is_due(&mut self) -> bool {
+        let due = Instant::now() >= self.next;
+        if due {
+            self.next += self.every;
+            self.count += 1;
+        }
+        due
+    }
+}
+
+impl Machines {
+    /// Ends and starts them until the soak is over. An error is one of a machine that does not come back.
+    pub fn disturb(&mut self, shared: &Shared, length: Duration) -> Result<()> {
+        let begun = Instant::now();
+        let last = begun + length.saturating_sub(QUIET_END);
+        let mut replica = Due::new(begun, length, 6, (25, 240));
+        let mut postgresql = Due::new(begun, length, 4, (40, 900));
+        let mut store = Due::new(begun, length, 3, (55, 1_200));
+        while !shared.is_over() && Instant::now() < last {
+            if replica.is_due() {
+                self.replica(shared, replica.count)?;
+            }
+            if postgresql.is_due() {
+                self.postgresql(shared, postgresql.count)?;
+            }
+            if store.is_due() {
+                self.store(shared, store.count)?;
+            }
+            for replica in &mut self.replicas {
+                replica.check()?;
+            }
+            shared.sleep(Duration::from_millis(500));
+        }
+        Ok(())
+    }
+
+    fn replica(&mut self, shared: &Shared, count: u32) -> Result<()> {
+        let place = shared.places.len() - 1;
+        let (Some(at), Some(replica)) = (shared.places.get(place), self.replicas.get_mut(place)) else {
+            return Ok(());
+        };
+        let how = if count % 2 == 1 { "replica stopped" } else { "replica killed" };
+        shared.disturb(how, || -> Result<()> {
+            if count % 2 == 1 {
+                // As whoever balances load is told to send nothing there any more; what runs there ends in peace.
+                at.up.store(false, Ordering::SeqCst);
+                replica.stop().context("a replica that was asked to end")?;
+            } else {
+                replica.kill();
+                at.up.store(false, Ordering::SeqCst);
+            }
+            shared.sleep(AWAY);
+            replica.resume()?;
+            at.process.store(replica.process(), Ordering::SeqCst);
+            at.generation.fetch_add(1, Ordering::SeqCst);
+            at.up.store(true, Ordering::SeqCst);
+            Ok(())
+        })
+    }
+
+    fn postgresql(&mut self, shared: &Shared, count: u32) -> Result<()> {
+        let (how, stop) = match count % 2 {
+            1 => ("PostgreSQL stopped", Stop::Fast),
+            _ => ("PostgreSQL killed", Stop::Immediate),
+        };
+        shared.disturb(how, || {
+            self.postgresql.stop(stop);
+            shared.sleep(AWAY);
+            self.postgresql.resume().map_err(|error| anyhow!(error))
+        })
+    }
+
+    fn store(&mut self, shared: &Shared, count: u32) -> Result<()> {
+        let how = if count % 2 == 1 { "trace store stopped" } else { "trace store killed" };
+        let _writing = lock(&shared.written.writing);
+        shared.disturb(how, || -> Result<()> {
+            if count % 2 == 1 {
+                self.store.stop().context("the trace store that was asked to end")?;
+            } else {
+                self.store.kill();
+            }
+            shared.sleep(AWAY);
+            self.store.resume()
+        })
+    }
+}

@@ -1,0 +1,243 @@
+//! `cargo xtask soak users`: two replicas before PostgreSQL and a trace store that goes on getting spans, and users who do
+//! everything at once, while roles change and each of the programs goes away and comes back. What every answer shows is compared
+//! with what was written and with what the user's policies open.
+
+mod administrator;
+mod caller;
+mod chance;
+mod disturbances;
+mod policies;
+mod records;
+mod report;
+mod rights;
+mod set_up;
+mod shared;
+mod spans;
+mod user;
+mod watch;
+
+use std::path::PathBuf;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, anyhow, bail};
+use base64::Engine as _;
+use tracewarden_testkit::postgres::Database;
+
+use crate::stack::{self, interrupt};
+use crate::{engine, process, web, workspace};
+use disturbances::Machines;
+use set_up::Ready;
+use shared::{Shared, lock};
+use watch::Watch;
+
+/// How long, how many, and of what.
+#[derive(clap::Args)]
+pub struct Options {
+    /// How long.
+    #[arg(long, default_value_t = 120)]
+    minutes: u64,
+    /// Users beside three administrators.
+    #[arg(long, default_value_t = 50)]
+    users: usize,
+    /// What is done in which order, as far as processes can be repeated.
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Debug builds, instead of release builds.
+    #[arg(long, conflicts_with = "programs")]
+    debug: bool,
+    /// Programs that are built already, in this directory.
+    #[arg(long, value_name = "DIR")]
+    programs: Option<PathBuf>,
+}
+
+impl Options {
+    fn binaries(&self) -> Result<PathBuf> {
+        if let Some(directory) = &self.programs {
+            return directory.canonicalize().with_context(|| format!("no `{}`", directory.display()));
+        }
+        if !self.debug {
+            return stack::build();
+        }
+        web::ensure()?;
+        let mut cargo = workspace::cargo();
+        process::run(cargo.args([
+            "build",
+            "--package",
+            "tracewarden",
+            "--package",
+            "tracewarden-localstore",
+        ]))?;
+        Ok(workspace::target_directory()?.join("debug"))
+    }
+}
+
+/// Runs it, and says what was found.
+pub fn run(options: &Options) -> Result<()> {
+    interrupt::install()?;
+    let binaries = options.binaries()?;
+    let seed = match options.seed {
+        Some(seed) => seed,
+        None => crate::demo::now()?,
+    };
+    println!(
+        "soak of users: {} minutes, {} users, --seed {seed}, {}",
+        options.minutes,
+        options.users,
+        binaries.display()
+    );
+    let directory = tempfile::Builder::new().prefix("tracewarden-soak-").tempdir()?;
+    let engine = engine::ensure()?;
+    let begun = Instant::now();
+    let ready = set_up::set_up(&binaries, &engine, directory.path(), options.users, seed)?;
+    println!("set up in {:.0} s", begun.elapsed().as_secs_f64());
+    let outcome = soak(ready, Duration::from_secs(options.minutes * 60));
+    if outcome.is_err() {
+        println!("the logs are kept in {}", directory.keep().display());
+    }
+    outcome
+}
+
+fn soak(ready: Ready, length: Duration) -> Result<()> {
+    let Ready { shared, mut machines, database, users, administrators } = ready;
+    let shared = &shared;
+    let otlp = machines.store.otlp.clone();
+    let first = records::head(&database)?;
+    let (mut watch, mut heads) = (Watch::default(), vec![first.clone()]);
+    let begun = Instant::now();
+    thread::scope(|scope| -> Result<()> {
+        let mut threads = Vec::new();
+        threads.push(scope.spawn(move || spans::go_on(shared, &otlp)));
+        for user in users {
+            let user = user.with(shared);
+            threads.push(scope.spawn(move || user.go_on()));
+        }
+        for administrator in administrators {
+            let administrator = administrator.with(shared);
+            threads.push(scope.spawn(move || administrator.go_on()));
+        }
+        let machines = &mut machines;
+        let disturbing = scope.spawn(move || {
+            let outcome = machines.disturb(shared, length);
+            // Nobody works without what did not come back.
+            outcome.inspect_err(|_| shared.finish())
+        });
+        look_on(shared, &database, begun, length, &mut watch, &mut heads);
+        shared.finish();
+        for thread in threads {
+            if thread.join().is_err() {
+                shared.wrong("a thread of the soak panicked".to_owned());
+            }
+        }
+        disturbing.join().map_err(|_| anyhow!("the thread that restarts things panicked"))?
+    })?;
+    let lasted = begun.elapsed();
+    finish(shared, &mut machines, &database, &heads, &watch, lasted)
+}
+
+/// A line a minute, until it is over; notes the head of the audit log each time.
+fn look_on(
+    shared: &Shared,
+    database: &Database,
+    begun: Instant,
+    length: Duration,
+    watch: &mut Watch,
+    heads: &mut Vec<String>,
+) {
+    const MINUTE: Duration = Duration::from_secs(60);
+    let mut before = 0;
+    while begun.elapsed() < length && !shared.is_over() {
+        shared.sleep(MINUTE.min(length.saturating_sub(begun.elapsed())));
+        // It may be away this moment.
+        if let Ok(head) = records::head(database) {
+            heads.push(head);
+        }
+        let (mut answered, mut checked, mut refused, mut cut_off) = (0, 0, 0, 0);
+        for kind in lock(&shared.kinds).values() {
+            answered += (kind.calm.len() + kind.disturbed.len()) as u64;
+            checked += kind.checked;
+            refused += kind.refused;
+            cut_off += kind.cut_off;
+        }
+        println!(
+            "{:>4} min  {} answers ({} a second), {} checked, {refused} refused, {cut_off} cut off; {} traces; {}; {} wrong",
+            begun.elapsed().as_secs() / 60,
+            report::grouped(answered),
+            (answered - before) / 60,
+            report::grouped(checked),
+            report::grouped(shared.written.facts().len() as u64),
+            watch.look(shared, begun),
+            shared.wrongs()
+        );
+        before = answered;
+    }
+}
+
+/// What can be said only when everybody has left.
+fn finish(
+    shared: &Shared,
+    machines: &mut Machines,
+    database: &Database,
+    heads: &[String],
+    watch: &Watch,
+    lasted: Duration,
+) -> Result<()> {
+    let left = Instant::now();
+    let mut running = running_statements(machines)?;
+    while running > 0 && left.elapsed() < Duration::from_secs(10) {
+        thread::sleep(Duration::from_millis(100));
+        running = running_statements(machines)?;
+    }
+    shared.check(running == 0, || {
+        format!("{running} statements still run in the trace store 10 seconds after everybody has left")
+    });
+    let program = machines.replicas.first().context("no replica")?.command();
+    let verified = match records::verify(program, heads) {
+        Ok(said) => said.lines().next().unwrap_or_default().to_owned(),
+        Err(error) => {
+            shared.wrong(format!("{error:#}"));
+            "not verified".to_owned()
+        }
+    };
+    let first = heads.first().map(String::as_str).unwrap_or_default();
+    let (counts, wrong) = records::compare(database, first, &lock(&shared.recorded))?;
+    wrong.into_iter().for_each(|what| shared.wrong(what));
+    println!("\n{}", report::kinds(&mut lock(&shared.kinds)));
+    println!("{}", report::records(&counts));
+    let events: Vec<String> =
+        lock(&shared.events).iter().map(|(what, count)| format!("{what} {count} times")).collect();
+    println!("{}", events.join(", "));
+    println!("audit log: {verified}, {} noted heads", heads.len());
+    match watch.compare() {
+        None => println!("memory: too short a time to tell"),
+        Some(comparison) => {
+            let (early, late) = comparison.megabytes;
+            println!(
+                "replica 1 after 20 minutes and at the end: {early} MB and {late} MB, {:?} descriptors, {:?} threads",
+                comparison.descriptors, comparison.threads
+            );
+            comparison.grown().into_iter().for_each(|what| shared.wrong(format!("replica 1: {what}")));
+        }
+    }
+    for replica in &mut machines.replicas {
+        replica.stop().unwrap_or_else(|error| shared.wrong(format!("{error:#}")));
+    }
+    let wrongs = shared.wrongs();
+    let word = if wrongs == 0 { "ok    " } else { "FAILED" };
+    println!("{word}  soak users: {:.1} minutes, {wrongs} wrong", lasted.as_secs_f64() / 60.0);
+    if wrongs > 0 {
+        bail!("{wrongs} things were wrong");
+    }
+    Ok(())
+}
+
+/// How many statements the store runs, but for the one that asks.
+fn running_statements(machines: &Machines) -> Result<u64> {
+    let store = &machines.store;
+    let credential = base64::engine::general_purpose::STANDARD.encode(format!("default:{}", store.password));
+    let answer = ureq::post(&store.url)
+        .header("authorization", format!("Basic {credential}"))
+        .send("SELECT count() FROM system.processes WHERE query NOT LIKE '%system.processes%'");
+    let text = answer.context("the store does not say what runs")?.body_mut().read_to_string()?;
+    text.trim().parse().with_context(|| format!("the store says `{text}` of what runs"))
+}

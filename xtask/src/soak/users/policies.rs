@@ -1,0 +1,222 @@
+//! What the roles of the soak may hold, and which of it each written trace satisfies.
+//!
+//! Each policy stands here twice: as the CEL expression that the service is given, and as a function on the spans that were
+//! written. What a user must see is worked out from the functions alone.
+
+use serde_json::{Value, json};
+use tracewarden_testkit::shop::{Environment, SUPPORTED_TENANTS, Service, Span, Team, Trace, tenant};
+
+use super::chance::Chance;
+
+/// A set of conditions, one bit each: those that some span of a trace satisfies, or those that a user's policies are.
+pub type Mask = u64;
+
+const TEAMS: [Team; 3] = [Team::Storefront, Team::Payments, Team::Logistics];
+/// Tenants that attributes of users name, by their rank in traffic, and the two of the sample's support.
+const RANKS: [usize; 6] = [0, 1, 2, 7, 11, 40];
+const TENANTS: usize = RANKS.len() + SUPPORTED_TENANTS.len();
+
+type Condition = (&'static str, fn(&Trace, &Span) -> bool);
+
+/// Policies that do not look at the user, besides one for each service.
+const LITERALS: [Condition; 7] = [
+    (r#"ServiceName == "frontend" && Events.Name.exists(name, name == "exception")"#, |_, span| {
+        span.service == Service::Frontend && span.events.iter().any(|event| event.name == "exception")
+    }),
+    (r#"SpanAttributes["app.order.express"]"#, |_, span| {
+        span.attribute("app.order.express").is_some_and(|value| value == "true")
+    }),
+    (r#""gen_ai.operation.name" in SpanAttributes"#, |_, span| {
+        span.attribute("gen_ai.operation.name").is_some()
+    }),
+    (r#"StatusCode == "Error" && ResourceAttributes["team"] == "payments""#, |_, span| {
+        span.status.as_exported() == "Error" && span.service.team() == Team::Payments
+    }),
+    (r#"SpanAttributes["http.route"].startsWith("/cart")"#, |_, span| {
+        span.attribute("http.route").is_some_and(|value| value.starts_with("/cart"))
+    }),
+    // Where a span has no tenant, comparing with it is an error, and an error is no.
+    (
+        r#"ResourceAttributes["deployment.environment.name"] == "staging" && SpanAttributes["tenant.id"] != "ember-books""#,
+        |trace, span| {
+            trace.environment == Environment::Staging
+                && span.attribute("tenant.id").is_some_and(|value| value != "ember-books")
+        },
+    ),
+    ("false", |_, _| false),
+];
+
+const FIRST_TENANT: usize = TEAMS.len();
+const FIRST_SERVICE: usize = FIRST_TENANT + TENANTS;
+const FIRST_LITERAL: usize = FIRST_SERVICE + Service::ALL.len();
+/// Conditions that stand alone: services and [`LITERALS`].
+const ALONE: usize = Service::ALL.len() + LITERALS.len();
+
+/// What a user's policies compare with.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Attributes {
+    team: usize,
+    /// A bit for each tenant.
+    tenants: u8,
+}
+
+impl Attributes {
+    pub fn any(chance: &mut Chance) -> Self {
+        // Some tenants, not all, and sometimes none.
+        let tenants = chance.below(256) as u8 & chance.below(256) as u8;
+        Self { team: chance.below(TEAMS.len()), tenants }
+    }
+
+    pub fn wire(self) -> Value {
+        let team = TEAMS.get(self.team).map(|team| team.name()).unwrap_or_default();
+        let tenants: Vec<String> =
+            (0..TENANTS).filter(|place| self.tenants >> place & 1 == 1).map(tenant_at).collect();
+        json!({"team": team, "tenants": tenants})
+    }
+}
+
+fn tenant_at(place: usize) -> String {
+    match RANKS.get(place) {
+        Some(rank) => tenant(*rank),
+        None => SUPPORTED_TENANTS.get(place - RANKS.len()).map(|name| (*name).to_owned()).unwrap_or_default(),
+    }
+}
+
+/// One policy of a role.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Policy {
+    OwnTeam,
+    OwnTenants,
+    /// A service or one of [`LITERALS`].
+    Alone(usize),
+}
+
+impl Policy {
+    pub fn any(chance: &mut Chance) -> Self {
+        match chance.below(6) {
+            0 => Self::OwnTeam,
+            1 | 2 => Self::OwnTenants,
+            _ => Self::Alone(chance.below(ALONE)),
+        }
+    }
+
+    pub fn expression(self) -> String {
+        match self {
+            Self::OwnTeam => r#"ResourceAttributes["team"] == user.attributes.team"#.to_owned(),
+            Self::OwnTenants => r#"SpanAttributes["tenant.id"] in user.attributes.tenants"#.to_owned(),
+            Self::Alone(place) => match Service::ALL.get(place) {
+                Some(service) => format!("ServiceName == \"{}\"", service.name()),
+                None => {
+                    let literal = LITERALS.get(place - Service::ALL.len());
+                    literal.map(|(expression, _)| (*expression).to_owned()).unwrap_or_default()
+                }
+            },
+        }
+    }
+
+    /// What it is for everybody; nothing where it looks at the user.
+    pub fn alone(self) -> Mask {
+        match self {
+            Self::OwnTeam | Self::OwnTenants => 0,
+            Self::Alone(place) => 1 << (FIRST_SERVICE + place),
+        }
+    }
+
+    /// The conditions that a span must satisfy one of, for a user with these attributes.
+    pub fn mask(self, attributes: Attributes) -> Mask {
+        match self {
+            Self::OwnTeam => 1 << attributes.team,
+            Self::OwnTenants => Mask::from(attributes.tenants) << FIRST_TENANT,
+            Self::Alone(_) => self.alone(),
+        }
+    }
+}
+
+/// A role's policies as they are put.
+pub fn wire(policies: &[Policy]) -> Value {
+    let policies: Vec<Value> = policies
+        .iter()
+        .enumerate()
+        .map(|(place, policy)| json!({"title": format!("Policy {place}"), "expression": policy.expression()}))
+        .collect();
+    json!({ "policies": policies })
+}
+
+/// The conditions that some span of a trace satisfies.
+pub fn satisfied(trace: &Trace) -> Mask {
+    let tenants: Vec<String> = (0..TENANTS).map(tenant_at).collect();
+    let mut mask = 0;
+    for span in &trace.spans {
+        let mut note = |place: usize, holds: bool| mask |= Mask::from(holds) << place;
+        for (place, team) in TEAMS.iter().enumerate() {
+            note(place, span.service.team() == *team);
+        }
+        let own = span.attribute("tenant.id");
+        for (place, tenant) in tenants.iter().enumerate() {
+            note(FIRST_TENANT + place, own.as_deref() == Some(tenant.as_str()));
+        }
+        for (place, service) in Service::ALL.iter().enumerate() {
+            note(FIRST_SERVICE + place, span.service == *service);
+        }
+        for (place, (_, holds)) in LITERALS.iter().enumerate() {
+            note(FIRST_LITERAL + place, holds(trace, span));
+        }
+    }
+    mask
+}
+
+/// Whether a trace that satisfies these has a span of the service.
+pub fn has_service(mask: Mask, service: usize) -> bool {
+    mask >> (FIRST_SERVICE + service) & 1 == 1
+}
+
+/// What people filter by, and what the policies above read.
+pub fn fields() -> Value {
+    let column =
+        |name: &str, kind: &str| json!({"name": name, "type": kind, "filterable": true, "policy": true});
+    let key = |map: &str, name: &str, kind: &str| json!({"map": map, "name": name, "type": kind, "filterable": true, "policy": true});
+    json!([
+        column("ServiceName", "string"),
+        column("StatusCode", "string"),
+        column("Events.Name", "string_array"),
+        key("ResourceAttributes", "team", "string"),
+        key("ResourceAttributes", "deployment.environment.name", "string"),
+        key("SpanAttributes", "tenant.id", "string"),
+        key("SpanAttributes", "http.route", "string"),
+        key("SpanAttributes", "app.order.express", "boolean"),
+        key("SpanAttributes", "gen_ai.operation.name", "string"),
+    ])
+}
+
+#[cfg(test)]
+mod tests {
+    use tracewarden_testkit::shop::{SEED, Shop};
+
+    use super::*;
+
+    #[test]
+    fn every_condition_is_satisfied_by_some_traces_and_not_by_others() {
+        let shop = Shop::new(SEED, 1_900_000_000_000_000_000).with_spans(60_000);
+        let masks: Vec<Mask> = shop.traces().map(|trace| satisfied(&trace)).collect();
+        // The last one is `false`.
+        for place in 0..FIRST_LITERAL + LITERALS.len() - 1 {
+            let holds = masks.iter().filter(|mask| **mask >> place & 1 == 1).count();
+            assert!(holds > 0 && holds < masks.len(), "{place}: {holds} of {}", masks.len());
+        }
+        let never = Policy::Alone(ALONE - 1);
+        assert_eq!(never.expression(), "false");
+        let attributes = Attributes { team: 0, tenants: 0 };
+        assert!(masks.iter().all(|mask| mask & never.mask(attributes) == 0));
+    }
+
+    #[test]
+    fn attributes_choose_what_own_means() {
+        let attributes = Attributes { team: 1, tenants: 0b1000_0001 };
+        assert_eq!(
+            attributes.wire(),
+            json!({"team": "payments", "tenants": [tenant(0), SUPPORTED_TENANTS[1]]})
+        );
+        assert_eq!(Policy::OwnTeam.mask(attributes), 0b10);
+        assert_eq!(Policy::OwnTenants.mask(attributes), 0b1000_0001 << 3);
+    }
+}

@@ -1,0 +1,148 @@
+//! The audit log at the end, against every request that was sent.
+
+use std::collections::{BTreeMap, HashMap};
+use std::process::Command;
+
+use anyhow::{Context, Result, anyhow};
+use tracewarden_testkit::postgres::Database;
+
+use super::shared::Recorded;
+
+/// One record: what began, and how it ended.
+struct Record {
+    request: String,
+    action: String,
+    outcome: String,
+}
+
+/// The records of an action, and what they are of.
+#[derive(Default, Clone, Copy)]
+pub struct Count {
+    pub records: u64,
+    /// Answers that had to leave one, and did.
+    pub answered: u64,
+    /// Of requests that were answered with an error.
+    pub refused: u64,
+    /// Of requests that were cut off.
+    pub cut_off: u64,
+    /// Requests of this action that were cut off.
+    pub sent: u64,
+}
+
+/// The end of the chain: its sequence and hash, as `audit verify --head` takes them.
+pub fn head(database: &Database) -> Result<String> {
+    database.run(&["SELECT sequence || ':' || hash FROM audit_head"]).map_err(|error| anyhow!(error))
+}
+
+/// Whether the log is what the service wrote, with all these heads in it.
+pub fn verify(mut program: Command, heads: &[String]) -> Result<String> {
+    program.args(["audit", "verify"]);
+    for head in heads {
+        program.args(["--head", head]);
+    }
+    let output = program.output().context("cannot run `tracewarden audit verify`")?;
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let complained = String::from_utf8_lossy(&output.stderr);
+    anyhow::ensure!(output.status.success(), "`tracewarden audit verify`: {said}{complained}");
+    Ok(said)
+}
+
+/// Compares the records after `first` with what was sent; returns the counts by action, and what is wrong.
+pub fn compare(
+    database: &Database,
+    first: &str,
+    recorded: &Recorded,
+) -> Result<(BTreeMap<String, Count>, Vec<String>)> {
+    let sequence = first.split(':').next().unwrap_or_default();
+    let statement = format!(
+        "SELECT b.request_id, b.action, coalesce(c.outcome, b.outcome) FROM audit b \
+         LEFT JOIN audit c ON c.completes = b.sequence \
+         WHERE b.completes IS NULL AND b.via <> 'service' AND b.sequence > {sequence}"
+    );
+    let rows = database.run(&[&statement]).map_err(|error| anyhow!(error))?;
+    let records = rows.lines().map(|row| {
+        let mut columns = row.split('|').map(str::to_owned);
+        let mut next = || columns.next().unwrap_or_default();
+        Record { request: next(), action: next(), outcome: next() }
+    });
+    Ok(judge(records, recorded))
+}
+
+fn judge(
+    records: impl Iterator<Item = Record>,
+    recorded: &Recorded,
+) -> (BTreeMap<String, Count>, Vec<String>) {
+    let (mut counts, mut wrong) = (BTreeMap::<String, Count>::new(), Vec::new());
+    let mut must: HashMap<&str, (&str, &str)> = HashMap::new();
+    for (request, action, outcome) in &recorded.must {
+        if must.insert(request, (action, outcome)).is_some() {
+            wrong.push(format!("two requests were called {request}"));
+        }
+    }
+    for Record { request, action, outcome } in records {
+        let count = counts.entry(action.clone()).or_default();
+        count.records += 1;
+        match must.remove(request.as_str()) {
+            Some(expected) if expected == (action.as_str(), outcome.as_str()) => count.answered += 1,
+            Some(expected) => {
+                wrong.push(format!("the request {request} left {action} {outcome}, must be {expected:?}"));
+            }
+            None if recorded.may.contains(&request) => count.refused += 1,
+            None if recorded.denied.contains(&request) && outcome == "denied" => count.refused += 1,
+            None => count.cut_off += 1,
+        }
+    }
+    for (request, (action, outcome)) in must {
+        wrong.push(format!("the request {request} ({action}, {outcome}) left no record"));
+    }
+    for (action, sent) in &recorded.cut_off {
+        counts.entry((*action).to_owned()).or_default().sent = *sent;
+    }
+    for (action, count) in &counts {
+        if count.cut_off > count.sent {
+            wrong.push(format!(
+                "{action}: {} records of requests without an answer, and {} were cut off",
+                count.cut_off, count.sent
+            ));
+        }
+    }
+    (counts, wrong)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(request: &str, action: &str, outcome: &str) -> Record {
+        Record { request: request.to_owned(), action: action.to_owned(), outcome: outcome.to_owned() }
+    }
+
+    fn recorded() -> Recorded {
+        let mut recorded = Recorded::default();
+        recorded.must.push(("a".to_owned(), "traces.get", "success"));
+        recorded.may.insert("b".to_owned());
+        recorded.denied.insert("c".to_owned());
+        recorded.cut_off.insert("traces.get", 1);
+        recorded
+    }
+
+    fn faults(records: &[(&str, &str, &str)]) -> usize {
+        let records = records.iter().map(|(request, action, outcome)| record(request, action, outcome));
+        judge(records, &recorded()).1.len()
+    }
+
+    #[test]
+    fn lost_doubled_changed_and_made_up_records_are_found() {
+        let own = ("a", "traces.get", "success");
+        assert_eq!(faults(&[own]), 0);
+        assert_eq!(faults(&[own, ("b", "traces.get", "failed"), ("x", "traces.get", "unknown")]), 0);
+        assert_eq!(faults(&[own, ("c", "traces.get", "denied"), ("x", "traces.get", "unknown")]), 0);
+        assert_eq!(faults(&[own, ("c", "traces.get", "success"), ("x", "traces.get", "unknown")]), 1);
+        assert_eq!(faults(&[]), 1);
+        assert_eq!(faults(&[("a", "traces.get", "unknown")]), 1);
+        assert_eq!(faults(&[("a", "traces.query", "success")]), 1);
+        // Only one was cut off, and it was of this action.
+        assert_eq!(faults(&[own, own, ("x", "traces.get", "unknown")]), 1);
+        assert_eq!(faults(&[own, ("x", "role.put", "success")]), 1);
+    }
+}

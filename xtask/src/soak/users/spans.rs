@@ -1,0 +1,181 @@
+//! The spans that are written, before the soak and all through it, and what is known of each trace.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use prost::Message as _;
+use tracewarden_testkit::shop::{Batches, SPANS_A_REQUEST, Shop, Trace};
+
+use super::policies::{self, Mask};
+use super::shared::Shared;
+use crate::demo::{load, now};
+
+/// Spans of the day before.
+const SAMPLE: usize = 60_000;
+/// Traces of a batch while the soak goes on, and how often there is one.
+const BATCH: usize = 8;
+const EVERY: Duration = Duration::from_secs(2);
+
+/// What is known of one trace.
+pub struct Fact {
+    pub id: String,
+    /// The conditions that some span of it satisfies.
+    pub satisfied: Mask,
+    pub spans: usize,
+    /// When each span begins; nanoseconds since 1970.
+    starts: Box<[u64]>,
+    /// When the store acknowledged all of its spans. Until then it may be there in part, or not.
+    pub written: Option<Instant>,
+}
+
+impl Fact {
+    fn of(trace: &Trace, written: Option<Instant>) -> Self {
+        Self {
+            id: trace.id.to_string(),
+            satisfied: policies::satisfied(trace),
+            spans: trace.spans.len(),
+            starts: trace.spans.iter().map(|span| span.start_unix_nanos).collect(),
+            written,
+        }
+    }
+
+    pub fn is_in(&self, (from, to): (u64, u64)) -> bool {
+        self.starts.iter().any(|start| (from..to).contains(start))
+    }
+
+    pub fn was_written(&self, before: Instant) -> bool {
+        self.written.is_some_and(|written| written < before)
+    }
+}
+
+/// All traces, those of the day before first.
+#[derive(Default)]
+pub struct Facts {
+    all: Vec<Fact>,
+    by_id: HashMap<String, usize>,
+    /// How many are of the day before: nothing is added to their window.
+    pub sample: usize,
+}
+
+impl Facts {
+    fn add(&mut self, fact: Fact) {
+        self.by_id.insert(fact.id.clone(), self.all.len());
+        self.all.push(fact);
+    }
+
+    pub fn get(&self, id: &str) -> Option<&Fact> {
+        self.by_id.get(id).and_then(|place| self.all.get(*place))
+    }
+
+    pub fn at(&self, place: usize) -> Option<&Fact> {
+        self.all.get(place)
+    }
+
+    pub fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    /// Traces of the day before with a span in the window.
+    pub fn within(&self, window: (u64, u64)) -> impl Iterator<Item = &Fact> {
+        self.all.iter().take(self.sample).filter(move |fact| fact.is_in(window))
+    }
+}
+
+/// What was written.
+pub struct Written {
+    facts: RwLock<Facts>,
+    /// In which all spans of the day before lie.
+    pub window: (u64, u64),
+    /// Held while spans are sent, and while the store is away: whether a request that is cut off wrote its spans could not be
+    /// known.
+    pub writing: Mutex<()>,
+}
+
+impl Written {
+    /// Sends the day before.
+    pub fn begin(seed: u64, otlp: &str) -> Result<Self> {
+        let shop = Shop::new(seed, now()?).with_spans(SAMPLE);
+        let mut facts = Facts::default();
+        let traces = shop.traces().inspect(|trace| facts.add(Fact::of(trace, Some(Instant::now()))));
+        load::send(traces, SAMPLE, otlp)?;
+        facts.sample = facts.len();
+        Ok(Self { facts: RwLock::new(facts), window: shop.window(), writing: Mutex::new(()) })
+    }
+
+    pub fn facts(&self) -> RwLockReadGuard<'_, Facts> {
+        self.facts.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Writes a few traces that begin now.
+    fn write(&self, traces: Vec<Trace>, otlp: &str) -> Result<()> {
+        let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let ids: Vec<String> = traces.iter().map(|trace| trace.id.to_string()).collect();
+        {
+            let mut facts = self.facts.write().unwrap_or_else(PoisonError::into_inner);
+            traces.iter().for_each(|trace| facts.add(Fact::of(trace, None)));
+        }
+        // One connection each: the store may have been another process when the last one was sent.
+        let agent: ureq::Agent =
+            ureq::Agent::config_builder().timeout_global(Some(Duration::from_secs(60))).build().into();
+        for batch in Batches::new(traces.into_iter(), SPANS_A_REQUEST) {
+            let request = agent.post(otlp).header("content-type", "application/x-protobuf");
+            let answer = request.send(&batch.request.encode_to_vec()).context("the store takes no spans")?;
+            if answer.status() != 200 {
+                bail!("the store refused spans with {}", answer.status());
+            }
+        }
+        let written = Instant::now();
+        let mut facts = self.facts.write().unwrap_or_else(PoisonError::into_inner);
+        for id in ids {
+            let place = facts.by_id.get(&id).copied();
+            if let Some(fact) = place.and_then(|place| facts.all.get_mut(place)) {
+                fact.written = Some(written);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Goes on writing until the soak ends.
+pub fn go_on(shared: &Shared, otlp: &str) {
+    let mut seed = shared.seed;
+    let mut traces: Box<dyn Iterator<Item = Trace>> = Box::new(std::iter::empty());
+    while !shared.is_over() {
+        let begun = Instant::now();
+        let mut batch = Vec::new();
+        while batch.len() < BATCH {
+            let Some(trace) = traces.next() else {
+                seed = seed.wrapping_add(1);
+                let shop = Shop::new(seed, shared.written.window.1).with_spans(SAMPLE);
+                // Landmarks come first, and may have spans by the thousand.
+                traces = Box::new(shop.traces().filter(|trace| trace.spans.len() <= 200));
+                continue;
+            };
+            let known = shared.written.facts().get(&trace.id.to_string()).is_some();
+            if let (false, Ok(now)) = (known, now()) {
+                batch.push(moved(trace, now));
+            }
+        }
+        if let Err(error) = shared.written.write(batch, otlp) {
+            shared.wrong(format!("{error:#}"));
+        }
+        thread::sleep(EVERY.saturating_sub(begun.elapsed()));
+    }
+}
+
+/// The same trace, beginning then.
+fn moved(mut trace: Trace, to: u64) -> Trace {
+    let from = trace.start_unix_nanos();
+    let shift = |time: u64| time.saturating_sub(from).saturating_add(to);
+    for span in &mut trace.spans {
+        span.start_unix_nanos = shift(span.start_unix_nanos);
+        span.end_unix_nanos = shift(span.end_unix_nanos);
+        for event in &mut span.events {
+            event.time_unix_nanos = shift(event.time_unix_nanos);
+        }
+    }
+    trace
+}

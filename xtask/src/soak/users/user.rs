@@ -1,0 +1,535 @@
+//! What one user does: searches, traces, values, explanations, tools, sessions and keys; and whether each answer shows what it
+//! must and nothing else.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tracewarden_testkit::shop::Service;
+
+use super::caller::{Answer, Ask, Caller, tool_failure};
+use super::policies::{Mask, Policy, has_service};
+use super::rights::{Credential, ENDED, ENDING, LIVE, Range};
+use super::spans::Fact;
+use crate::demo::now;
+use crate::stack::api::rfc_3339;
+
+const SECOND: u64 = 1_000_000_000;
+
+/// The most that a page holds.
+const PAGE: usize = 200;
+
+/// How a user comes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Way {
+    /// In a browser, now and then with a key.
+    Session,
+    /// As a program with a key.
+    Key,
+    /// As an agent, by tools.
+    Agent,
+}
+
+pub struct User<'a> {
+    pub caller: Caller<'a>,
+    pub index: usize,
+    pub way: Way,
+    pub password: String,
+    pub session: Option<Arc<Credential>>,
+    pub key: Option<Arc<Credential>>,
+}
+
+impl User<'_> {
+    /// Goes on until the soak ends.
+    pub fn go_on(mut self) {
+        while !self.caller.shared.is_over() {
+            // As people look at what they got. Without pauses, what is measured on two cores is how long the queue is.
+            let pause = 500 + self.caller.chance.below(8_000) as u64;
+            self.caller.shared.sleep(Duration::from_millis(pause));
+            self.act();
+        }
+    }
+
+    fn act(&mut self) {
+        if self.session.as_ref().is_none_or(|session| session.life() == ENDED) && !self.sign_in() {
+            // Disabled, or too many sign in: later.
+            self.caller.shared.sleep(Duration::from_secs(3));
+            return;
+        }
+        if self.key.as_ref().is_none_or(|key| key.life() != LIVE) && !self.make_key() {
+            return;
+        }
+        let share = self.caller.chance.below(100);
+        match (self.way, share) {
+            (Way::Agent, 0..70) => self.call_tool(),
+            (_, 0..48) => self.search(),
+            (_, 48..70) => self.fetch(),
+            (_, 70..76) => self.values(),
+            (_, 76..82) => self.explain(),
+            (_, 82..92) => self.call_tool(),
+            (_, 92..96) => self.who_am_i(),
+            (_, 96..98) => self.log_out(),
+            _ => self.revoke_key(),
+        }
+    }
+
+    fn credential(&mut self) -> Option<Arc<Credential>> {
+        let by_key = self.way != Way::Session || self.caller.chance.percent(10);
+        if by_key { self.key.clone() } else { self.session.clone() }
+    }
+
+    fn ask(
+        &mut self,
+        kind: &'static str,
+        action: Option<&'static str>,
+        method: &'static str,
+        path: &str,
+        body: Option<&Value>,
+        credential: &Arc<Credential>,
+    ) -> Option<Answer> {
+        let user = Some(self.index);
+        let credential_of = Some(&**credential);
+        let ask = Ask { kind, action, again: false, method, path, body, credential: credential_of, user };
+        let answer = self.caller.ask(&ask)?;
+        if answer.status == 401 {
+            // Whoever ended it, or disabled the user: another one.
+            credential.set(ENDED);
+            return None;
+        }
+        Some(answer)
+    }
+
+    fn sign_in(&mut self) -> bool {
+        let shared = self.caller.shared;
+        // Failed log-ins count for the address, which is that of all users here: more than a few would block everybody's.
+        if !shared.rights.now(self.index).maybe_enabled && !self.caller.chance.percent(10) {
+            return false;
+        }
+        let Some(username) = shared.usernames.get(self.index) else { return false };
+        let body = json!({"username": username, "password": self.password});
+        let endings = shared.rights.endings(self.index);
+        let ask = Ask {
+            kind: "log-in",
+            action: Some("login"),
+            again: false,
+            method: "POST",
+            path: "/login",
+            body: Some(&body),
+            credential: None,
+            user: Some(self.index),
+        };
+        let Some(answer) = self.caller.ask(&ask) else { return false };
+        match (answer.status, answer.cookie.as_ref()) {
+            (200, Some(cookie)) => {
+                let session = Arc::new(Credential::new(("cookie", cookie.clone()), String::new(), None));
+                shared.rights.hold(self.index, &session, endings);
+                shared.checked("log-in");
+                self.session = Some(session);
+                true
+            }
+            (401, _) => {
+                shared
+                    .check(!answer.range.surely_enabled, || format!("a log-in was refused: {}", answer.body));
+                self.caller.must_be_denied(&answer);
+                false
+            }
+            _ => {
+                shared.wrong(format!("a log-in was answered with {}: {}", answer.status, answer.body));
+                false
+            }
+        }
+    }
+
+    fn log_out(&mut self) {
+        let Some(session) = self.session.take() else { return };
+        session.set(ENDING);
+        let body = json!({});
+        if self.ask("log-out", Some("logout"), "POST", "/logout", Some(&body), &session).is_some() {
+            session.set(ENDED);
+            self.caller.shared.checked("log-out");
+            self.must_be_dead(&session);
+        }
+    }
+
+    /// After an acknowledged end nothing is shown, at any replica.
+    fn must_be_dead(&mut self, credential: &Arc<Credential>) {
+        let body = json!({"view": "ids", "limit": 1});
+        let _ = self.ask("search", Some("traces.query"), "POST", "/traces/query", Some(&body), credential);
+    }
+
+    /// Sometimes a narrowed one.
+    fn make_key(&mut self) -> bool {
+        let Some(session) = self.session.clone() else { return false };
+        let own = Policy::Alone(self.caller.chance.below(Service::ALL.len()));
+        let narrowed = self.caller.chance.percent(20);
+        let mut body = json!({"name": "soak"});
+        if let (true, Some(body)) = (narrowed, body.as_object_mut()) {
+            body.insert("policy".to_owned(), json!(own.expression()));
+        }
+        // It looks at no attribute of the user.
+        let restriction = narrowed.then(|| own.alone());
+        let endings = self.caller.shared.rights.endings(self.index);
+        let kind = "key made";
+        let made = self.ask(kind, Some("api_key.create"), "POST", "/me/api-keys", Some(&body), &session);
+        let Some(answer) = made else { return false };
+        let text = |name: &str| answer.body.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let header = ("authorization", format!("Bearer {}", text("token")));
+        let key = Arc::new(Credential::new(header, text("id"), restriction));
+        self.caller.shared.rights.hold(self.index, &key, endings);
+        self.caller.shared.checked(kind);
+        self.key = Some(key);
+        true
+    }
+
+    fn revoke_key(&mut self) {
+        let (Some(session), Some(key)) = (self.session.clone(), self.key.clone()) else { return };
+        key.set(ENDING);
+        let path = format!("/me/api-keys/{}", key.id);
+        let kind = "key revoked";
+        let answer = self.ask(kind, Some("api_key.revoke"), "DELETE", &path, None, &session);
+        // Somebody else may have revoked it at the same time.
+        if answer.is_some() {
+            key.set(ENDED);
+            self.caller.shared.checked(kind);
+            self.must_be_dead(&key);
+        }
+    }
+
+    fn who_am_i(&mut self) {
+        let Some(credential) = self.credential() else { return };
+        let Some(answer) = self.ask("who am I", None, "GET", "/me", None, &credential) else { return };
+        let shared = self.caller.shared;
+        let own = shared.usernames.get(self.index).map(String::as_str);
+        shared.check(answer.body.get("username").and_then(Value::as_str) == own, || {
+            format!("/me is {} to {own:?}", answer.body)
+        });
+        shared.checked("who am I");
+    }
+
+    /// A window of the day before, up to so long.
+    fn window(&mut self, seconds: usize) -> (u64, u64) {
+        let (from, to) = self.caller.shared.written.window;
+        let length = (1 + self.caller.chance.below(seconds) as u64) * SECOND;
+        let room = ((to - from).saturating_sub(length) / SECOND) as usize;
+        let from = from + self.caller.chance.below(room) as u64 * SECOND;
+        (from, from + length)
+    }
+
+    fn search(&mut self) {
+        let Some(credential) = self.credential() else { return };
+        let recent = self.caller.chance.percent(15);
+        let view = ["ids", "summary", "spans"].get(self.caller.chance.below(3)).copied().unwrap_or("ids");
+        let limit = if view == "spans" { 10 } else { PAGE };
+        let window = match (recent, view) {
+            (true, _) => {
+                let now = now().unwrap_or_default();
+                (now.saturating_sub(60 * SECOND), now)
+            }
+            (false, "spans") => self.window(120),
+            (false, _) => self.window(1_200),
+        };
+        let service = self.caller.chance.percent(40).then(|| self.caller.chance.below(Service::ALL.len()));
+        let mut body =
+            json!({"from": rfc_3339(window.0), "to": rfc_3339(window.1), "view": view, "limit": limit});
+        if let (Some(service), Some(body)) =
+            (service.and_then(|place| Service::ALL.get(place)), body.as_object_mut())
+        {
+            let condition = json!({"name": "ServiceName", "op": "eq", "value": service.name()});
+            body.insert("filter".to_owned(), json!({"conditions": [condition]}));
+        }
+        let path = "/traces/query";
+        let Some(answer) = self.ask("search", Some("traces.query"), "POST", path, Some(&body), &credential)
+        else {
+            return;
+        };
+        let page = Page { window: (!recent).then_some(window), service, restriction: credential.restriction };
+        let found = traces_of(&answer.body, view);
+        let last = answer.body.get("next_cursor").is_none_or(Value::is_null);
+        self.compare(&page, &answer, found, last);
+        self.caller.shared.checked("search");
+    }
+
+    /// What was found against what must be, and may be.
+    fn compare(&self, page: &Page, answer: &Answer, found: Found, last: bool) {
+        compare(&self.caller, page, answer, answer.range, found, last);
+    }
+
+    fn any_trace(&mut self) -> Option<Known> {
+        let facts = self.caller.shared.written.facts();
+        // Traces of today as often as those of the day before.
+        let recent = facts.len() - facts.sample;
+        let place = match self.caller.chance.percent(40) && recent > 0 {
+            true => facts.sample + self.caller.chance.below(recent),
+            false => self.caller.chance.below(facts.sample),
+        };
+        let fact = facts.at(place)?;
+        let written = fact.was_written(Instant::now());
+        Some(Known { id: fact.id.clone(), satisfied: fact.satisfied, spans: fact.spans, written })
+    }
+
+    fn fetch(&mut self) {
+        let Some(credential) = self.credential() else { return };
+        let Some(trace) = self.any_trace() else { return };
+        let path = format!("/traces/{}", trace.id);
+        let answer = self.ask("trace", Some("traces.get"), "GET", &path, None, &credential);
+        let Some(answer) = answer else { return };
+        let found = (answer.status == 200).then(|| list(&answer.body, "spans").len());
+        self.judge("trace", &answer, &trace, found, credential.restriction);
+    }
+
+    /// One trace that was asked for by its id: there with all its spans, or absent.
+    fn judge(
+        &self,
+        kind: &'static str,
+        answer: &Answer,
+        trace: &Known,
+        found: Option<usize>,
+        restriction: Option<Mask>,
+    ) {
+        let (shared, range) = (self.caller.shared, answer.range);
+        let Known { id, satisfied, spans, written } = trace;
+        let who = shared.usernames.get(self.index).map(String::as_str).unwrap_or_default();
+        match found {
+            Some(found) => {
+                shared.check(range.may_show(*satisfied, restriction), || {
+                    format!("{kind}: {who} was shown {id}, which no policy opens ({range:?}, {satisfied:x})")
+                });
+                let whole = if *written { found == *spans } else { found <= *spans };
+                shared.check(whole, || format!("{kind}: {who} got {found} of {spans} spans of {id}"));
+            }
+            None => shared.check(!(*written && range.must_show(*satisfied, restriction)), || {
+                format!("{kind}: {who} was not shown {id}, which a policy opens ({range:?}, {satisfied:x})")
+            }),
+        }
+        shared.checked(kind);
+    }
+
+    fn values(&mut self) {
+        let Some(credential) = self.credential() else { return };
+        let window = self.window(3_600);
+        let path = format!(
+            "/filter/values?ref=ServiceName&limit=50&from={}&to={}",
+            rfc_3339(window.0),
+            rfc_3339(window.1)
+        );
+        let answer = self.ask("values", Some("traces.values"), "GET", &path, None, &credential);
+        let Some(answer) = answer else { return };
+        let shared = self.caller.shared;
+        let facts = shared.written.facts();
+        for value in list(&answer.body, "values") {
+            let name = value.get("value").and_then(Value::as_str).unwrap_or_default();
+            let traces = value.get("traces").and_then(Value::as_u64).unwrap_or_default() as usize;
+            let service = Service::ALL.iter().position(|service| service.name() == name);
+            let open = facts.within(window).filter(|fact| {
+                service.is_some_and(|service| has_service(fact.satisfied, service))
+                    && answer.range.may_show(fact.satisfied, credential.restriction)
+            });
+            let open = open.count();
+            shared.check(traces <= open, || {
+                format!("values: {name} in {traces} traces, and the policies open {open} with it")
+            });
+        }
+        shared.checked("values");
+    }
+
+    fn explain(&mut self) {
+        let Some(credential) = self.credential() else { return };
+        let Some(trace) = self.any_trace() else { return };
+        let path = format!("/traces/{}/explain", trace.id);
+        let answer = self.ask("explanation", Some("traces.explain"), "GET", &path, None, &credential);
+        let Some(answer) = answer else { return };
+        let found = (answer.status == 200).then(|| number(&answer.body, "/spans"));
+        self.judge("explanation", &answer, &trace, found, credential.restriction);
+    }
+
+    fn call_tool(&mut self) {
+        let Some(key) = self.key.clone() else { return };
+        match self.caller.chance.below(4) {
+            0 => self.tool_stats(&key),
+            1 => self.tool_search(&key),
+            _ => self.tool_trace(&key),
+        }
+    }
+
+    /// The structured content, or nothing for a failure; its code, where a trace is not there.
+    fn tool(
+        &mut self,
+        kind: &'static str,
+        action: &'static str,
+        name: &str,
+        arguments: &Value,
+        key: &Arc<Credential>,
+    ) -> Option<(Answer, Option<Value>)> {
+        let params = json!({"name": name, "arguments": arguments});
+        let message = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
+        let answer = self.ask(kind, Some(action), "POST", "/mcp", Some(&message), key)?;
+        let shared = self.caller.shared;
+        match tool_failure(&answer.body) {
+            None => {
+                let content = answer.body.pointer("/result/structuredContent").cloned();
+                shared.check(content.is_some(), || format!("{kind}: no structured content: {}", answer.body));
+                content.map(|content| (answer, Some(content)))
+            }
+            Some("trace_not_found") => Some((answer, None)),
+            Some(code) => {
+                shared.check(shared.disturbed_since(answer.begun), || {
+                    format!("{kind}: the tool says {code}, and nothing was away: {}", answer.body)
+                });
+                shared.refused(kind);
+                None
+            }
+        }
+    }
+
+    fn tool_trace(&mut self, key: &Arc<Credential>) {
+        let Some(trace) = self.any_trace() else { return };
+        let (kind, arguments) = ("tool: trace", json!({"trace_id": trace.id}));
+        let called = self.tool(kind, "traces.get", "svc_get_trace", &arguments, key);
+        let Some((answer, content)) = called else { return };
+        let found = content.map(|content| number(&content, "/trace/spans"));
+        self.judge(kind, &answer, &trace, found, key.restriction);
+    }
+
+    fn tool_stats(&mut self, key: &Arc<Credential>) {
+        let window = self.window(3_600);
+        let arguments = json!({"from": rfc_3339(window.0), "to": rfc_3339(window.1), "per": "trace"});
+        let kind = "tool: statistics";
+        let called = self.tool(kind, "traces.stats", "svc_trace_stats", &arguments, key);
+        let Some((answer, Some(content))) = called else { return };
+        let shared = self.caller.shared;
+        let counted = number(&content, "/all/traces");
+        let (least, most) = {
+            let facts = shared.written.facts();
+            let count = |open: &dyn Fn(&Fact) -> bool| facts.within(window).filter(|fact| open(fact)).count();
+            (
+                count(&|fact| answer.range.must_show(fact.satisfied, key.restriction)),
+                count(&|fact| answer.range.may_show(fact.satisfied, key.restriction)),
+            )
+        };
+        shared.check((least..=most).contains(&counted), || {
+            format!("{kind}: {counted} traces, must be {least} to {most}")
+        });
+        shared.checked(kind);
+    }
+
+    fn tool_search(&mut self, key: &Arc<Credential>) {
+        let window = self.window(600);
+        let (from, to) = (rfc_3339(window.0), rfc_3339(window.1));
+        let arguments = json!({"from": from, "to": to, "limit": 20});
+        let kind = "tool: search";
+        let called = self.tool(kind, "traces.query", "svc_query_traces", &arguments, key);
+        let Some((answer, Some(content))) = called else { return };
+        let page = Page { window: Some(window), service: None, restriction: key.restriction };
+        let found = list(&content, "traces").iter().map(|trace| {
+            let id = trace.get("trace_id").and_then(Value::as_str).unwrap_or_default();
+            (id.to_owned(), Some(number(trace, "/spans")))
+        });
+        let all = content.get("total").is_some_and(Value::is_u64)
+            && content.get("truncated") == Some(&json!(false));
+        self.compare(&page, &answer, found.collect(), all);
+        self.caller.shared.checked(kind);
+    }
+}
+
+/// A trace that is asked for.
+struct Known {
+    id: String,
+    satisfied: Mask,
+    spans: usize,
+    /// Whether all of them had been written before it was asked for.
+    written: bool,
+}
+
+/// Traces of an answer, with how many spans it says that they have.
+pub type Found = HashMap<String, Option<usize>>;
+
+/// What a search was for.
+pub struct Page {
+    /// Of the day before; otherwise the last minute, in which traces come while the search runs.
+    pub window: Option<(u64, u64)>,
+    pub service: Option<usize>,
+    pub restriction: Option<Mask>,
+}
+
+/// What was found against what those who have `range` must and may be shown.
+pub fn compare(caller: &Caller<'_>, page: &Page, answer: &Answer, range: Range, found: Found, last: bool) {
+    let shared = caller.shared;
+    let facts = shared.written.facts();
+    for (id, spans) in &found {
+        let Some(fact) = facts.get(id) else {
+            shared.wrong(format!("search: {id} was never written"));
+            continue;
+        };
+        shared.check(range.may_show(fact.satisfied, page.restriction), || {
+            format!("search: {id} was shown, which no policy opens ({range:?}, {:x})", fact.satisfied)
+        });
+        let matches = page.window.is_none_or(|window| fact.is_in(window))
+            && page.service.is_none_or(|service| has_service(fact.satisfied, service));
+        shared.check(matches, || format!("search: {id} does not match what was searched for"));
+        let whole = match (spans, fact.was_written(answer.begun)) {
+            (None, _) => true,
+            (Some(spans), true) => *spans == fact.spans,
+            (Some(spans), false) => *spans <= fact.spans,
+        };
+        shared.check(whole, || format!("search: {spans:?} of {} spans of {id}", fact.spans));
+    }
+    // A page that is not the last holds the newest.
+    let Some(window) = page.window.filter(|_| last) else { return };
+    let missing = facts.within(window).find(|fact| {
+        page.service.is_none_or(|service| has_service(fact.satisfied, service))
+            && range.must_show(fact.satisfied, page.restriction)
+            && !found.contains_key(&fact.id)
+    });
+    shared.check(missing.is_none(), || {
+        let id = missing.map(|fact| fact.id.as_str()).unwrap_or_default();
+        format!("search: {id} is missing among {} traces, and a policy opens it ({range:?})", found.len())
+    });
+}
+
+/// The traces of a page.
+pub fn traces_of(body: &Value, view: &str) -> Found {
+    let text =
+        |value: &Value, name: &str| value.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+    match view {
+        "ids" => {
+            let ids = list(body, "trace_ids").iter().filter_map(Value::as_str);
+            ids.map(|id| (id.to_owned(), None)).collect()
+        }
+        "summary" => list(body, "traces")
+            .iter()
+            .map(|trace| (text(trace, "trace_id"), Some(number(trace, "/span_count"))))
+            .collect(),
+        _ => {
+            let mut found = Found::new();
+            for span in list(body, "spans") {
+                *found.entry(text(span, "TraceId")).or_default().get_or_insert(0) += 1;
+            }
+            found
+        }
+    }
+}
+
+fn list<'a>(value: &'a Value, name: &str) -> &'a [Value] {
+    value.get(name).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
+}
+
+fn number(value: &Value, pointer: &str) -> usize {
+    value.pointer(pointer).and_then(Value::as_u64).unwrap_or_default() as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_view_tells_its_traces() {
+        let ids = traces_of(&json!({"trace_ids": ["a", "b"]}), "ids");
+        assert_eq!(ids, Found::from([("a".to_owned(), None), ("b".to_owned(), None)]));
+        let summaries = json!({"traces": [{"trace_id": "a", "span_count": 3}]});
+        assert_eq!(traces_of(&summaries, "summary"), Found::from([("a".to_owned(), Some(3))]));
+        let spans = json!({"spans": [{"TraceId": "a"}, {"TraceId": "b"}, {"TraceId": "a"}]});
+        let expected = Found::from([("a".to_owned(), Some(2)), ("b".to_owned(), Some(1))]);
+        assert_eq!(traces_of(&spans, "spans"), expected);
+    }
+}

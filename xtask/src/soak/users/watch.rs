@@ -1,0 +1,131 @@
+//! Memory, descriptors and threads of the replicas, minute by minute.
+
+use std::fs;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use super::shared::Shared;
+
+/// What is kept and what was read at the beginning has been taken by then.
+const SETTLED: Duration = Duration::from_secs(20 * 60);
+
+/// How much more the last samples may be than the first ones after [`SETTLED`].
+const GROWTH: f64 = 1.2;
+
+/// Samples that are compared, by their median.
+const SAMPLES: usize = 8;
+
+/// What a process held at a moment.
+#[derive(Clone, Copy)]
+pub struct Sample {
+    pub at: Duration,
+    pub megabytes: u64,
+    pub descriptors: u64,
+    pub threads: u64,
+}
+
+/// Reads what Linux says of a process; `None` when it is not there.
+pub fn sample(process: u32, begun: Instant) -> Option<Sample> {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+    let number = |name: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+        line.split_whitespace().next()?.parse::<u64>().ok()
+    };
+    let descriptors = fs::read_dir(format!("/proc/{process}/fd")).ok()?.count() as u64;
+    let megabytes = number("VmRSS:")? / 1024;
+    Some(Sample { at: begun.elapsed(), megabytes, descriptors, threads: number("Threads:")? })
+}
+
+/// The samples of the replica that runs from the beginning to the end, and the last one of each.
+#[derive(Default)]
+pub struct Watch {
+    pub first: Vec<Sample>,
+}
+
+impl Watch {
+    /// Takes a sample of each replica; returns it in words.
+    pub fn look(&mut self, shared: &Shared, begun: Instant) -> String {
+        let mut words = Vec::new();
+        for (place, at) in shared.places.iter().enumerate() {
+            let Some(sample) = sample(at.process.load(Ordering::SeqCst), begun) else {
+                words.push(format!("replica {}: away", place + 1));
+                continue;
+            };
+            if place == 0 {
+                self.first.push(sample);
+            }
+            let Sample { megabytes, descriptors, threads, .. } = sample;
+            words.push(format!("replica {}: {megabytes} MB, {descriptors} fd, {threads} threads", place + 1));
+        }
+        words.join("; ")
+    }
+
+    /// Whether the first replica holds no more at the end than when it had settled. `None` when it did not run long enough.
+    pub fn compare(&self) -> Option<Comparison> {
+        let settled: Vec<Sample> = self.first.iter().filter(|sample| sample.at >= SETTLED).copied().collect();
+        if settled.len() < 2 * SAMPLES {
+            return None;
+        }
+        let (early, late) = (settled.get(..SAMPLES)?, settled.get(settled.len() - SAMPLES..)?);
+        let of = |read: fn(&Sample) -> u64| (median(early.iter().map(read)), median(late.iter().map(read)));
+        Some(Comparison {
+            megabytes: of(|sample| sample.megabytes),
+            descriptors: of(|sample| sample.descriptors),
+            threads: of(|sample| sample.threads),
+        })
+    }
+}
+
+/// Medians after the beginning and at the end.
+pub struct Comparison {
+    pub megabytes: (u64, u64),
+    pub descriptors: (u64, u64),
+    pub threads: (u64, u64),
+}
+
+impl Comparison {
+    /// What has grown, in words.
+    pub fn grown(&self) -> Vec<String> {
+        let all = [("MB", self.megabytes), ("descriptors", self.descriptors), ("threads", self.threads)];
+        all.into_iter()
+            .filter(|(_, (early, late))| *late as f64 > *early as f64 * GROWTH)
+            .map(|(what, (early, late))| format!("{early} {what} became {late}"))
+            .collect()
+    }
+}
+
+fn median(values: impl Iterator<Item = u64>) -> u64 {
+    let mut values: Vec<u64> = values.collect();
+    values.sort_unstable();
+    values.get(values.len() / 2).copied().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn watch(minutes: u64, megabytes: impl Fn(u64) -> u64) -> Watch {
+        let sample = |minute: u64| Sample {
+            at: Duration::from_secs(minute * 60),
+            megabytes: megabytes(minute),
+            descriptors: 40,
+            threads: 8,
+        };
+        Watch { first: (0..minutes).map(sample).collect() }
+    }
+
+    #[test]
+    fn growth_after_the_first_twenty_minutes_is_found_and_growth_before_is_not() {
+        let grown = |watch: Watch| watch.compare().map(|comparison| comparison.grown());
+        assert_eq!(grown(watch(120, |minute| 50 + minute.min(20) * 5)), Some(vec![]));
+        let leak = grown(watch(120, |minute| 50 + minute)).unwrap();
+        assert_eq!(leak, ["74 MB became 166"]);
+        assert!(grown(watch(30, |minute| 50 + minute)).is_none());
+    }
+
+    #[test]
+    fn this_process_has_memory_and_descriptors() {
+        let own = sample(std::process::id(), Instant::now()).unwrap();
+        assert!(own.megabytes > 0 && own.descriptors > 0 && own.threads > 0);
+    }
+}
