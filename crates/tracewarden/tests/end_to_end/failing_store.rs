@@ -23,83 +23,6 @@ async fn service_behind(
     (service, admin, ada)
 }
 
-/// What a client can make of an answer.
-#[derive(Debug, PartialEq)]
-enum Seen {
-    /// A whole document.
-    Page(usize),
-    /// An error with this status.
-    Refused(u16),
-    /// Broken off.
-    Broken,
-}
-
-async fn ask(client: &Client, accept: &str, encoding: &str) -> Seen {
-    let request = client
-        .with("accept", accept)
-        .with("accept-encoding", encoding)
-        .request(reqwest::Method::POST, "/traces/query")
-        .json(&json!({}));
-    let Ok(answer) = request.send().await else { return Seen::Broken };
-    let status = answer.status().as_u16();
-    let Ok(body) = answer.bytes().await else { return Seen::Broken };
-    if status != 200 {
-        return Seen::Refused(status);
-    }
-    // How well a stream compresses depends on the pieces in which it came.
-    Seen::Page(if encoding == "identity" { body.len() } else { 0 })
-}
-
-#[tokio::test]
-async fn a_cut_anywhere_is_seen() {
-    let store = Store::start();
-    // Some 100 KB, so that the answer comes in several pieces.
-    store
-        .run(
-            "INSERT INTO otel.otel_traces (Timestamp, TraceId, SpanId, SpanName, ServiceName, SpanAttributes) \
-             SELECT now64(9) - 60, leftPad(toString(number % 3 + 1), 32, '0'), leftPad(toString(number), 16, '0'), \
-             repeat('x', 1000), 'shop', map('team', 'blue') FROM numbers(60)",
-        )
-        .await;
-    let proxy = ChaosProxy::start(store.address()).unwrap();
-    let (_service, _admin, ada) = service_behind(&proxy, &store, &[]).await;
-    for (accept, encoding) in
-        [("application/json", "identity"), ("application/x-ndjson", "identity"), ("application/json", "gzip")]
-    {
-        proxy.set(Fault::None);
-        let whole = ask(&ada, accept, encoding).await;
-        assert!(matches!(whole, Seen::Page(_)), "{whole:?}");
-        let total = proxy.passed();
-        let mut cuts: Vec<u64> = (0..total).step_by(usize::try_from(total / 30).unwrap()).collect();
-        cuts.extend((1..25).map(|back| total - back));
-        let (mut refused, mut broken) = (0, 0);
-        for cut in cuts {
-            proxy.set(Fault::CutAfter(cut));
-            match ask(&ada, accept, encoding).await {
-                // Within the last bytes everything has arrived, the zero that ends the answer included: answers
-                // differ by a few bytes in their headers, and a client may do without the very last newline.
-                Seen::Page(length) => assert!(
-                    Seen::Page(length) == whole && cut + 64 > total,
-                    "cut after {cut} of {total} bytes, a page of {length} bytes came ({accept})"
-                ),
-                Seen::Refused(status) => {
-                    assert!((500..600).contains(&status), "{status}");
-                    refused += 1;
-                }
-                Seen::Broken => broken += 1,
-            }
-        }
-        println!("{accept}, {encoding}: {total} bytes, {refused} refused, {broken} broken off");
-        assert!(refused > 0 && broken > 0, "both kinds of failure occur");
-        proxy.set(Fault::None);
-        assert_eq!(ask(&ada, accept, encoding).await, whole);
-    }
-    proxy.set(Fault::Refuse);
-    assert_eq!(ask(&ada, "application/json", "identity").await, Seen::Refused(503));
-    proxy.set(Fault::Drip(Duration::from_micros(1)));
-    assert!(matches!(ask(&ada, "application/json", "identity").await, Seen::Page(_)));
-}
-
 /// Binds another table or view of the same columns.
 async fn bind(admin: &Client, table: &str) {
     let version = admin.get("/schema").await.expect(200).headers["etag"].to_str().unwrap().to_owned();
@@ -129,8 +52,10 @@ async fn an_exception_after_the_first_byte_breaks_the_page_off() {
     let (_service, admin, ada) = service_behind(&proxy, &store, &[]).await;
     bind(&admin, "failing").await;
     for accept in ["application/json", "application/x-ndjson"] {
-        let seen = ask(&ada, accept, "identity").await;
-        assert_eq!(seen, Seen::Broken);
+        let request = ada.with("accept", accept).request(reqwest::Method::POST, "/traces/query");
+        let answer = request.json(&json!({})).send().await.unwrap();
+        assert_eq!(answer.status(), 200);
+        assert!(answer.bytes().await.is_err(), "{accept}: the page closes");
     }
     let records = admin.get("/audit?action=traces.query&limit=1").await.expect(200).body;
     assert_ne!(records["records"][0]["outcome"], "success", "{records}");

@@ -155,6 +155,55 @@ async fn an_agent_that_leaves_takes_its_statement_along() {
     }
 }
 
+/// `TRACEWARDEN_TEST_LEAVERS` of them, in turn by everything that reads spans, each at another moment.
+#[tokio::test]
+async fn all_of_many_who_leave_take_their_statements_along() {
+    let many: usize = std::env::var("TRACEWARDEN_TEST_LEAVERS").map_or(18, |many| many.parse().unwrap());
+    let store = store().await;
+    let (service, admin) = bound_service_at(&store.url, &store, &[]).await;
+    let ada = reader(&service, &admin).await;
+    bind(&admin, "slow").await;
+    let created = ada.post("/me/api-keys", json!({"name": "agent"})).await.expect(201).body;
+    let agent = ada
+        .with_key(created["token"].as_str().unwrap())
+        .with("accept", "application/json, text/event-stream")
+        .with("mcp-protocol-version", "2025-11-25");
+    let trace = format!("/traces/{}", "1".repeat(32));
+    let role = json!({"role": "shop", "policies": [{"title": "All", "expression": "true"}], "by": "ServiceName", "seconds": 60});
+    let tool = |name: &str| {
+        let params = json!({"name": name, "arguments": {}});
+        json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params})
+    };
+    let query =
+        |accept: &str| ada.with("accept", accept).request(Method::POST, "/traces/query").json(&json!({}));
+    let mut longest = Duration::ZERO;
+    for number in 0..many {
+        let (name, request) = match number % 9 {
+            0 => ("a search", query("application/json")),
+            1 => ("a search in lines", query("application/x-ndjson")),
+            2 => ("a trace", ada.request(Method::GET, &trace)),
+            3 => ("an explanation", ada.request(Method::GET, &format!("{trace}/explain"))),
+            4 => ("values", ada.request(Method::GET, "/filter/values?ref=ServiceName")),
+            5 => ("an agent's search", agent.request(Method::POST, "/mcp").json(&tool("svc_query_traces"))),
+            6 => ("an agent's counts", agent.request(Method::POST, "/mcp").json(&tool("svc_trace_stats"))),
+            7 => ("a preview", admin.request(Method::POST, "/policies/preview").json(&role)),
+            _ => ("sharing", admin.request(Method::POST, "/policies/overshare").json(&role)),
+        };
+        let asking = tokio::spawn(request.send());
+        let begun = Instant::now();
+        while running(&store).await == 0 {
+            assert!(begun.elapsed() < Duration::from_secs(10), "{name}: nothing runs");
+        }
+        tokio::time::sleep(Duration::from_millis(17 * (number as u64 % 13))).await;
+        asking.abort();
+        let left = Instant::now();
+        let _ = asking.await.map(drop);
+        wait_for(&store, 0, SOON).await;
+        longest = longest.max(left.elapsed());
+    }
+    println!("{many} left; the last of their statements ended {} ms after that", longest.as_millis());
+}
+
 #[tokio::test]
 async fn a_service_that_stops_leaves_nothing_running() {
     let store = store().await;

@@ -14,6 +14,7 @@ mod adopted_columns;
 mod broken_policies;
 mod changed_columns;
 mod column_types;
+mod cuts;
 mod failing_store;
 mod instrumented_program;
 mod large_pages;

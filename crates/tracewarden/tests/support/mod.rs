@@ -8,10 +8,11 @@
 )]
 #![allow(dead_code, reason = "each test binary uses a part")]
 
+use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use reqwest::Method;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
@@ -27,7 +28,14 @@ pub const ADMIN_PASSWORD: &str = "seven quiet lighthouses";
 /// A password that is good enough for a user.
 pub const USER_PASSWORD: &str = "a rather long sentence";
 
-/// A running service; killed when dropped.
+/// Passwords and tokens that were used in this process. What a service has written anywhere holds none of them.
+static SECRETS: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+
+fn keep_secret(secret: &str) {
+    SECRETS.lock().unwrap_or_else(PoisonError::into_inner).insert(secret.to_owned());
+}
+
+/// A running service; killed when dropped, and then what it has written is searched for secrets.
 pub struct Service {
     child: Child,
     /// Where it listens.
@@ -134,7 +142,10 @@ impl Service {
         let answer =
             client.post("/login", json!({"username": username, "password": password})).await.expect(200);
         let cookie = answer.headers.get("set-cookie").unwrap().to_str().unwrap();
-        client.with("cookie", cookie.split(';').next().unwrap())
+        let cookie = cookie.split(';').next().unwrap();
+        keep_secret(password);
+        keep_secret(cookie.split_once('=').unwrap().1);
+        client.with("cookie", cookie)
     }
 
     /// A client with a session of the administrator.
@@ -149,16 +160,34 @@ impl Service {
         let client = self.sign_in(username, &initial).await;
         let change = json!({"current_password": initial, "new_password": USER_PASSWORD});
         client.post("/me/password", change).await.expect(204);
+        keep_secret(USER_PASSWORD);
         client
     }
 }
 
 impl Drop for Service {
     fn drop(&mut self) {
+        let arguments = std::fs::read(format!("/proc/{}/cmdline", self.child.id())).unwrap_or_default();
         let _ = self.child.kill();
         let _ = self.child.wait();
         if std::thread::panicking() {
             eprintln!("--- log of the service ---\n{}", self.log());
+            return;
+        }
+        let mut written = vec![("its arguments".to_owned(), arguments)];
+        for entry in std::fs::read_dir(self.directory.path()).into_iter().flatten().flatten() {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            // The log, and on SQLite the database with its journal: the audit log, too. The administrator's first password
+            // is in a file for it.
+            if ["log", "tracewarden.db", "tracewarden.db-wal", "tracewarden.db-journal"].contains(&&*name) {
+                written.push((name, std::fs::read(entry.path()).unwrap_or_default()));
+            }
+        }
+        let secrets = SECRETS.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        for (place, bytes) in written {
+            let text = String::from_utf8_lossy(&bytes);
+            let found = secrets.iter().find(|secret| text.contains(*secret));
+            assert!(found.is_none(), "{place} holds the secret {found:?}");
         }
     }
 }
@@ -273,6 +302,7 @@ impl Client {
 
     /// The same client with an API key instead of its session.
     pub fn with_key(&self, token: &str) -> Self {
+        keep_secret(token);
         self.without("cookie").with("authorization", &format!("Bearer {token}"))
     }
 
