@@ -44,6 +44,18 @@ pub enum Soak {
         #[arg(long, default_value_t = 1)]
         step: u64,
     },
+    /// Cut the trace store's answers off and look at what clients make of it.
+    Cuts {
+        /// Bytes from one cut to the next.
+        #[arg(long, default_value_t = 1)]
+        step: u64,
+    },
+    /// Leave while an answer is made, and look for statements that go on.
+    Leavers {
+        /// How many leave.
+        #[arg(long, default_value_t = 100)]
+        rounds: u64,
+    },
     /// Send requests that are generated from the OpenAPI document.
     Conformance {
         /// Requests for each operation and phase.
@@ -117,6 +129,14 @@ impl Soak {
                     "write_errors::",
                 )
             }
+            Self::Cuts { step } => {
+                let (of, ends) = ("bytes from one to the next", &["--test", "end_to_end"]);
+                run("cuts", *step, of, "TRACEWARDEN_TEST_CUT_STEP", SERVICE, ends, "cuts::")
+            }
+            Self::Leavers { rounds } => {
+                let (filter, ends) = ("leaving_clients::", &["--test", "end_to_end"]);
+                run("leavers", *rounds, "leave", "TRACEWARDEN_TEST_LEAVERS", SERVICE, ends, filter)
+            }
             Self::Conformance { examples } => {
                 let of = "examples for each operation and phase";
                 run("conformance", *examples, of, "TRACEWARDEN_TEST_EXAMPLES", SERVICE, api, "conformance::")
@@ -160,6 +180,8 @@ mod tests {
             Soak::Policy { pairs: 1 },
             Soak::Worlds { worlds: 1 },
             Soak::WriteErrors { step: 1 },
+            Soak::Cuts { step: 1 },
+            Soak::Leavers { rounds: 1 },
             Soak::Conformance { examples: 1 },
         ];
         for run in soaks.map(|soak| soak.run().unwrap()) {

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use tracewarden_testkit::chaos_proxy::{ChaosProxy, Fault};
+use tracewarden_testkit::chaos_proxy::ChaosProxy;
 
 use crate::support::store::{Store, binding, bound_service_at};
 use crate::support::{Client, Service};
