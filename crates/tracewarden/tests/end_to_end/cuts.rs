@@ -94,7 +94,7 @@ fn questions(ada: &Client, agent: &Client, window: &[(&str, String)]) -> Vec<Que
     ]
 }
 
-/// `TRACEWARDEN_TEST_CUT_STEP` bytes lie between cuts; some 30 cuts of each page and 14 of other answers are made where nothing is
+/// `TRACEWARDEN_TEST_CUT_STEP` bytes lie between cuts; some 55 cuts of each page and 14 of other answers are made where nothing is
 /// set.
 #[tokio::test]
 async fn a_cut_anywhere_is_seen() {
@@ -132,9 +132,10 @@ async fn a_cut_anywhere_is_seen() {
         proxy.set(Fault::None);
         assert_eq!(question.ask().await, whole, "{name}");
         let total = proxy.passed();
-        let between = step.unwrap_or(total / if question.is_streamed { 24 } else { 8 }).max(1);
+        let (many, apart) = if question.is_streamed { (30, 1) } else { (8, 4) };
+        let between = step.unwrap_or(total / many).max(1);
         let mut cuts: Vec<u64> = (0..total).step_by(usize::try_from(between).unwrap()).collect();
-        cuts.extend((1..25.min(total)).step_by(4).map(|back| total - back));
+        cuts.extend((1..25.min(total)).step_by(apart).map(|back| total - back));
         let (mut refused, mut broken, many) = (0, 0, cuts.len());
         for cut in cuts {
             proxy.set(Fault::CutAfter(cut));

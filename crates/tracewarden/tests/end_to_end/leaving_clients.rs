@@ -128,17 +128,21 @@ async fn a_client_that_leaves_takes_its_statement_along() {
     assert_eq!(outcomes(&admin, 12).await, vec!["aborted"; 12]);
 }
 
+/// An agent with a key of this user.
+async fn agent(user: &Client) -> Client {
+    let created = user.post("/me/api-keys", json!({"name": "agent"})).await.expect(201).body;
+    user.with_key(created["token"].as_str().unwrap())
+        .with("accept", "application/json, text/event-stream")
+        .with("mcp-protocol-version", "2025-11-25")
+}
+
 #[tokio::test]
 async fn an_agent_that_leaves_takes_its_statement_along() {
     let store = store().await;
     let (service, admin) = bound_service_at(&store.url, &store, &[]).await;
     let ada = reader(&service, &admin).await;
     bind(&admin, "slow").await;
-    let created = ada.post("/me/api-keys", json!({"name": "agent"})).await.expect(201).body;
-    let agent = ada
-        .with_key(created["token"].as_str().unwrap())
-        .with("accept", "application/json, text/event-stream")
-        .with("mcp-protocol-version", "2025-11-25");
+    let agent = agent(&ada).await;
     for (tool, arguments, action) in [
         ("svc_query_traces", json!({}), "traces.query"),
         ("svc_trace_stats", json!({}), "traces.stats"),
@@ -163,11 +167,7 @@ async fn all_of_many_who_leave_take_their_statements_along() {
     let (service, admin) = bound_service_at(&store.url, &store, &[]).await;
     let ada = reader(&service, &admin).await;
     bind(&admin, "slow").await;
-    let created = ada.post("/me/api-keys", json!({"name": "agent"})).await.expect(201).body;
-    let agent = ada
-        .with_key(created["token"].as_str().unwrap())
-        .with("accept", "application/json, text/event-stream")
-        .with("mcp-protocol-version", "2025-11-25");
+    let agent = agent(&ada).await;
     let trace = format!("/traces/{}", "1".repeat(32));
     let role = json!({"role": "shop", "policies": [{"title": "All", "expression": "true"}], "by": "ServiceName", "seconds": 60});
     let tool = |name: &str| {
