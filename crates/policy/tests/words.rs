@@ -308,7 +308,7 @@ fn sensible_spans() -> impl Strategy<Value = Vec<Spans>> {
             // Where there is no value, the store answers with an empty one.
             let text = if defined { text } else { String::new() };
             let list = if defined { list } else { Vec::new() };
-            (name.to_owned(), Held { present, defined, text, list })
+            (name.to_owned(), Held::texts(present, defined, text, list))
         })
     };
     let span = (held("f", false), held("g", false), held("tags", true));

@@ -67,3 +67,50 @@ fn is_declared(path: &MarkedField) -> bool {
 fn may_hold_null(field: &MarkedField) -> bool {
     matches!(field.column_type.bare(), ColumnType::Array(element) if element.is_nullable())
 }
+
+#[cfg(test)]
+mod tests {
+    use tracewarden_model::FieldRef;
+
+    use super::*;
+
+    fn field(source: FieldSource, logical: LogicalType, column_type: &str) -> MarkedField {
+        let column_type = ColumnType::parse(column_type);
+        let field = FieldRef::column("Field");
+        MarkedField { field, source, logical, column_type, filterable: true, policy: true, column: None }
+    }
+
+    #[test]
+    fn what_a_predicate_takes_for_granted_must_still_be_so() {
+        use FieldSource::{Column, JsonPath, MapKey};
+        use LogicalType::{Boolean, String, StringArray};
+        for (stands_in, now, made_of) in [
+            (true, (Column, String, "String"), (Column, String, "String")),
+            (true, (Column, String, "String"), (Column, String, "Nullable(String)")),
+            (false, (Column, String, "Nullable(String)"), (Column, String, "String")),
+            // An array with a NULL among its elements has no value, and is there.
+            (true, (Column, StringArray, "Array(String)"), (Column, StringArray, "Array(Nullable(String))")),
+            (false, (Column, StringArray, "Array(Nullable(String))"), (Column, StringArray, "Array(String)")),
+            (
+                false,
+                (Column, StringArray, "Nullable(Array(Nullable(String)))"),
+                (Column, StringArray, "Array(Nullable(String))"),
+            ),
+            (false, (Column, Boolean, "Nullable(String)"), (Column, String, "Nullable(String)")),
+            (true, (MapKey, String, "String"), (MapKey, String, "LowCardinality(String)")),
+            (false, (MapKey, String, "String"), (Column, String, "Nullable(String)")),
+            // A path that gets a declared type, or loses it, or is there in documents that do not have it.
+            (true, (JsonPath, String, "Dynamic"), (JsonPath, String, "Dynamic")),
+            (true, (JsonPath, String, "LowCardinality(String)"), (JsonPath, String, "String")),
+            (false, (JsonPath, String, "String"), (JsonPath, String, "Dynamic")),
+            (false, (JsonPath, String, "Dynamic"), (JsonPath, String, "String")),
+            (false, (JsonPath, String, "Nullable(String)"), (JsonPath, String, "Dynamic")),
+            (false, (JsonPath, String, "Dynamic"), (JsonPath, String, "Nullable(String)")),
+            (false, (JsonPath, String, "String"), (JsonPath, String, "Nullable(String)")),
+            (false, (JsonPath, String, "Nullable(String)"), (JsonPath, String, "String")),
+        ] {
+            let (now, made_of) = (field(now.0, now.1, now.2), field(made_of.0, made_of.1, made_of.2));
+            assert_eq!(can_stand_in(&now, &made_of), stands_in, "{now:?} for {made_of:?}");
+        }
+    }
+}

@@ -459,3 +459,94 @@ fn known_order(left: &Known, right: &Known) -> Option<Ordering> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::rules::RULES;
+    use super::*;
+    use crate::predicate::Atom;
+    use crate::predicate::work::{Budget, charge};
+
+    fn text(bytes: u64) -> Lowered {
+        Lowered::known_text(&"a".repeat(bytes as usize))
+    }
+
+    fn either(yes: Lowered, no: Lowered) -> Lowered {
+        let condition = Predicate::atom(Atom::Utf8(Text::Element(0)));
+        let condition = Truth { is_true: condition.clone(), is_false: condition.negate() };
+        Lowered::Choice { condition, yes: Box::new(yes), no: Box::new(no) }
+    }
+
+    fn array() -> Lowered {
+        Lowered::Array { defined: Predicate::True, array: Array::List(Vec::new()) }
+    }
+
+    fn texts(count: usize) -> Lowered {
+        Lowered::known_texts(vec![String::new(); count].iter())
+    }
+
+    #[test]
+    fn what_is_long_takes_more() {
+        let long = || text(2 * BYTES_PER_STEP);
+        assert_eq!(
+            [text(BYTES_PER_STEP - 1).weight(), text(BYTES_PER_STEP).weight(), long().weight()],
+            [1, 2, 3]
+        );
+        assert_eq!(Lowered::List(vec![long(), long(), text(0)]).weight(), LIST_STEPS + 3 + 3 + 1);
+        assert_eq!(either(long(), text(0)).weight(), 3 + 1 + 1);
+        assert_eq!(array().weight(), 1);
+        assert_eq!(texts(5).copy_steps(), 5 * STEPS_PER_COPY);
+        assert_eq!(Lowered::List(vec![long()]).copy_steps(), 2 * (LIST_STEPS + 3));
+        assert_eq!([long().size_steps(), array().size_steps()], [3, 1]);
+        let steps = |lowered| match lowered {
+            Lowered::Known(known) => comparison_steps(&known),
+            other => panic!("{other:?} is not known"),
+        };
+        assert_eq!([steps(long()), steps(texts(2 * ELEMENTS_PER_STEP as usize))], [3, 3]);
+        let budget = Budget::of(u64::MAX);
+        long().text_call(&Work::new(&RULES, &budget), TextFunction::Contains, &text(BYTES_PER_STEP));
+        assert_eq!(budget.done(), 1 + 1 + 2 + 1);
+    }
+
+    #[test]
+    fn choices_within_lists_multiply() {
+        let two = || either(text(0), array());
+        assert_eq!(Lowered::List(vec![two(), two(), text(0), two()]).combinations(), 8);
+        assert_eq!(either(two(), text(0)).combinations(), 3);
+        for (lowered, holds) in [
+            (array(), true),
+            (Lowered::List(vec![text(0), array()]), true),
+            (either(array(), text(0)), true),
+            (either(text(0), array()), true),
+            (either(text(0), text(0)), false),
+            (texts(1), false),
+        ] {
+            assert_eq!(lowered.holds_array(), holds, "{lowered:?}");
+        }
+    }
+
+    /// What is refused anyway takes no more time, and is on neither side until it is.
+    #[test]
+    fn nothing_holds_once_everything_is_spent() {
+        let pattern = Pattern::parse("").unwrap();
+        let some = Lowered::Text { defined: Predicate::True, text: Text::Element(0) };
+        let budget = Budget::of(1_000_000);
+        let work = Work::new(&RULES, &budget);
+        for spent in [false, true] {
+            let truths = [
+                text(0).compare(&work, Relation::Eq, &text(0)),
+                text(0).compare(&work, Relation::Le, &text(0)),
+                text(0).is_in(&work, &texts(1)),
+                text(0).text_call(&work, TextFunction::Contains, &text(0)),
+                some.matches(&work, &pattern),
+                Lowered::Known(Known::Bool(true)).truth(&work),
+            ];
+            for (at, truth) in truths.into_iter().enumerate() {
+                assert_eq!(matches!(truth.is_true, Predicate::False), spent, "{at}: {truth:?}");
+            }
+            assert_eq!(matches!(text(0).defined(&work), Predicate::False), spent);
+            assert_eq!(matches!(text(0).size(&work), Lowered::Error), spent);
+            charge(1_000_000);
+        }
+    }
+}

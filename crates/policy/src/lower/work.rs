@@ -53,12 +53,15 @@ impl<'a> Work<'a> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use tracewarden_model::{AccessModel, AttributeValue, Caller, ColumnType, FieldRef, FieldSource};
     use tracewarden_model::{LogicalType, MarkedField};
 
     use crate::check::check;
-    use crate::lower::{MAX_WORK, MAX_WORK_OF_SMALL_LISTS, lower};
-    use crate::predicate::work::Budget;
+    use crate::lower::{MAX_PREDICATE_SIZE, MAX_WORK, MAX_WORK_OF_SMALL_LISTS, TooLarge, lower, sized};
+    use crate::predicate::work::{Budget, charge};
+    use crate::predicate::{Atom, Predicate, Relation, Text};
 
     fn model() -> AccessModel {
         let column = |name: &str, logical, text: &str| MarkedField {
@@ -112,5 +115,28 @@ mod tests {
             lower(&checked.root, &caller, &budget).unwrap_err();
             assert!(budget.done() < MAX_WORK + slack, "{}: {expression}", budget.done());
         }
+    }
+
+    /// However little it took to make: what is sent, the trace store has to read.
+    #[test]
+    fn what_is_too_large_to_send_is_refused() {
+        let field = Arc::new(model().fields.remove(0));
+        let of_size = |nodes: u64| {
+            let literal = "a".repeat(32 * (nodes as usize - 2));
+            let text = Text::Field(Arc::clone(&field));
+            Predicate::atom(Atom::CompareText(Relation::Eq, text, Text::Literal(literal)))
+        };
+        let (most, more) = (of_size(MAX_PREDICATE_SIZE), of_size(MAX_PREDICATE_SIZE + 1));
+        assert_eq!((most.size(), more.size()), (MAX_PREDICATE_SIZE, MAX_PREDICATE_SIZE + 1));
+        assert_eq!(sized(&most, &Budget::of(MAX_WORK)), Ok(most));
+        assert_eq!(sized(&more, &Budget::of(MAX_WORK)), Err(TooLarge));
+    }
+
+    /// What may be done is done before anybody knows how little comes of it.
+    #[test]
+    fn what_took_too_much_is_refused_however_small_it_is() {
+        let spent = Budget::of(0);
+        charge(1);
+        assert_eq!(sized(&Predicate::True, &spent), Err(TooLarge));
     }
 }

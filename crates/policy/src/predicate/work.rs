@@ -59,3 +59,29 @@ impl Budget {
         !self.allows(0)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_done_is_taken_from_what_may_be_done() {
+        let whole = Budget::of(10);
+        charge(4);
+        assert_eq!(whole.done(), 4);
+        assert!(whole.allows(6) && !whole.allows(7));
+        let part = whole.at_most(3);
+        charge_each(3);
+        assert!(!part.is_spent() && whole.done() == 7);
+        charge(1);
+        assert!(part.is_spent() && !whole.is_spent());
+        let rest = whole.at_most(100);
+        assert!(rest.allows(2) && !rest.allows(3));
+        charge(2);
+        assert!(!rest.is_spent() && !whole.is_spent());
+        charge(1);
+        assert!(rest.is_spent() && whole.is_spent());
+        assert!(!whole.at_most(5).allows(1), "nothing is left");
+        assert!(Budget::unlimited().allows(u64::MAX));
+    }
+}

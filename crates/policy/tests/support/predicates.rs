@@ -13,16 +13,26 @@ use crate::support::field;
 
 const VALUES: [&str; 5] = ["", "a", "b", "ab", "ba"];
 
-/// What one span holds for one field.
-#[derive(Debug, Clone)]
+/// What one span holds for one field: strings need not be UTF-8.
+#[derive(Debug, Clone, Default)]
 pub struct Held {
     pub present: bool,
     pub defined: bool,
-    pub text: String,
-    pub list: Vec<String>,
+    pub text: Vec<u8>,
+    pub list: Vec<Vec<u8>>,
+    pub flag: bool,
+}
+
+impl Held {
+    pub fn texts(present: bool, defined: bool, text: String, list: Vec<String>) -> Self {
+        let list = list.into_iter().map(String::into_bytes).collect();
+        Self { present, defined, text: text.into_bytes(), list, flag: false }
+    }
 }
 
 pub type Spans = HashMap<String, Held>;
+
+type Elements = HashMap<u32, Vec<u8>>;
 
 /// Two strings and an array.
 pub fn marked(at: usize) -> Arc<MarkedField> {
@@ -34,30 +44,35 @@ pub fn marked(at: usize) -> Arc<MarkedField> {
     })
 }
 
-fn text_of(text: &Text, span: &Spans, elements: &HashMap<u32, String>) -> String {
+fn text_of(text: &Text, span: &Spans, elements: &Elements) -> Vec<u8> {
     match text {
-        Text::Literal(text) => text.clone(),
+        Text::Literal(text) => text.clone().into_bytes(),
         Text::Field(field) => span[&field.field.name].text.clone(),
         Text::Element(variable) => elements[variable].clone(),
     }
 }
 
-fn list_of(array: &Array, span: &Spans, elements: &HashMap<u32, String>) -> Vec<String> {
+fn list_of(array: &Array, span: &Spans, elements: &Elements) -> Vec<Vec<u8>> {
     match array {
         Array::Field(field) => span[&field.field.name].list.clone(),
         Array::List(values) => values.iter().map(|value| text_of(value, span, elements)).collect(),
     }
 }
 
-/// What the trace store makes of it, for the tests that occur here.
-pub fn holds(predicate: &Predicate, span: &Spans, elements: &HashMap<u32, String>) -> bool {
-    let text = |text: &Text| text_of(text, span, elements);
-    let list = |array: &Array| list_of(array, span, elements);
-    let call = |function: &TextFunction, subject: &str, argument: &str| match function {
+fn call(function: TextFunction, subject: &[u8], argument: &[u8]) -> bool {
+    match function {
         TextFunction::StartsWith => subject.starts_with(argument),
         TextFunction::EndsWith => subject.ends_with(argument),
-        TextFunction::Contains => subject.contains(argument),
-    };
+        TextFunction::Contains => {
+            argument.is_empty() || subject.windows(argument.len()).any(|part| part == argument)
+        }
+    }
+}
+
+/// What the trace store makes of it, for the tests that policies consist of.
+pub fn holds(predicate: &Predicate, span: &Spans, elements: &Elements) -> bool {
+    let text = |text: &Text| text_of(text, span, elements);
+    let list = |array: &Array| list_of(array, span, elements);
     match predicate {
         Predicate::True => true,
         Predicate::False => false,
@@ -67,21 +82,33 @@ pub fn holds(predicate: &Predicate, span: &Spans, elements: &HashMap<u32, String
         Predicate::Atom(atom) => match &***atom {
             Atom::Present(field) => span[&field.field.name].present,
             Atom::Defined(field) => span[&field.field.name].defined,
-            Atom::Utf8(_) => true,
+            Atom::Flag(field) => span[&field.field.name].flag,
+            Atom::Utf8(subject) => std::str::from_utf8(&text(subject)).is_ok(),
             Atom::CompareText(relation, left, right) => relation.holds(text(left).cmp(&text(right))),
-            Atom::TextIn(needle, values, negated) => values.contains(&text(needle)) != *negated,
-            Atom::TextCall(function, subject, argument) => call(function, &text(subject), &text(argument)),
+            Atom::TextIn(needle, values, negated) => {
+                let needle = text(needle);
+                values.iter().any(|value| value.as_bytes() == needle) != *negated
+            }
+            Atom::TextCall(function, subject, argument) => call(*function, &text(subject), &text(argument)),
             Atom::TextCallAny(function, subject, values) => {
-                values.iter().any(|value| call(function, &text(subject), value))
+                let subject = text(subject);
+                values.iter().any(|value| call(*function, &subject, value.as_bytes()))
+            }
+            Atom::Matches(subject, pattern) => {
+                regex::bytes::Regex::new(pattern).unwrap().is_match(&text(subject))
             }
             Atom::ArrayHas(array, needle) => list(array).contains(&text(needle)),
-            Atom::ArrayHasAny(array, values) => values.iter().any(|value| list(array).contains(value)),
-            Atom::ArrayHasAll(array, values) => values.iter().all(|value| list(array).contains(value)),
+            Atom::ArrayHasAny(array, values) => {
+                values.iter().any(|value| list(array).iter().any(|held| held == value.as_bytes()))
+            }
+            Atom::ArrayHasAll(array, values) => {
+                values.iter().all(|value| list(array).iter().any(|held| held == value.as_bytes()))
+            }
             Atom::ArrayEq(left, right) => list(left) == list(right),
             Atom::CompareInt(relation, left, right) => {
                 let int = |int: &Int| match int {
                     Int::Literal(value) => *value,
-                    Int::TextSize(subject) => text(subject).chars().count() as i64,
+                    Int::TextSize(subject) => String::from_utf8_lossy(&text(subject)).chars().count() as i64,
                     Int::ArraySize(array) => list(array).len() as i64,
                 };
                 relation.holds(int(left).cmp(&int(right)))
@@ -103,8 +130,7 @@ pub fn holds(predicate: &Predicate, span: &Spans, elements: &HashMap<u32, String
                 }
             }
             Atom::ExactlyOne(parts) => parts.iter().filter(|part| holds(part, span, elements)).count() == 1,
-            // None of these is made here.
-            Atom::Flag(_) | Atom::Matches(..) | Atom::CompareNumber(..) => false,
+            Atom::CompareNumber(..) => panic!("policies compare no numbers"),
         },
     }
 }
@@ -186,7 +212,7 @@ pub fn predicate() -> BoxedStrategy<Predicate> {
 pub fn spans() -> impl Strategy<Value = Vec<Spans>> {
     let held = |name: &'static str| {
         (0..3_u32, value(), values()).prop_map(move |(state, text, list)| {
-            (name.to_owned(), Held { present: state > 0, defined: state > 1, text, list })
+            (name.to_owned(), Held::texts(state > 0, state > 1, text, list))
         })
     };
     let span = (held("f"), held("g"), held("tags")).prop_map(|(f, g, tags)| Spans::from([f, g, tags]));

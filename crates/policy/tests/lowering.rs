@@ -1,0 +1,296 @@
+//! What a policy is lowered to holds on the spans on which the reference evaluation is true, and on no other: every
+//! operation on operands of every kind, each also negated, without a trace store.
+//!
+//! The trace store's own tests compare what it answers, for random policies. These compare the predicates, in seconds.
+
+mod support;
+
+use std::collections::{BTreeMap, HashMap};
+
+use support::predicates::{Held, Spans, holds};
+use support::{caller, model};
+use tracewarden_model::{AccessModel, FieldRef, FieldSource, LogicalType, MarkedField};
+use tracewarden_policy::{FieldValue, Outcome, Span, check, evaluate};
+
+/// Of each kind: known, of the caller, absent, always there, NULL, under a key, and one or the other.
+const TEXTS: [&str; 9] = [
+    "\"checkout\"",
+    "ServiceName",
+    "Nick",
+    "SpanAttributes[\"env\"]",
+    "user.username",
+    "user.attributes.missing",
+    "(Sampled ? ServiceName : Nick)",
+    "(SpanAttributes.flag ? SpanAttributes.env : \"t1\")",
+    "(user.attributes.lead ? Nick : user.attributes.missing)",
+];
+
+const BOOLEANS: [&str; 9] = [
+    "true",
+    "Sampled",
+    "SpanAttributes.flag",
+    "has(SpanAttributes.env)",
+    "\"flag\" in SpanAttributes",
+    "user.attributes.lead",
+    "user.attributes.missing",
+    "Nick == \"ada\"",
+    "(SpanAttributes.flag ? Sampled : user.attributes.lead)",
+];
+
+const LISTS: [&str; 18] = [
+    "Events.Name",
+    "SpanAttributes.tags",
+    "[]",
+    "[\"checkout\"]",
+    "[\"t1\", \"checkout\", \"t1\"]",
+    "[ServiceName]",
+    "[Nick, \"ada\"]",
+    "[\"a\", SpanAttributes.env, ServiceName]",
+    "[user.username, Nick]",
+    "[user.attributes.missing, \"t1\"]",
+    "[(Sampled ? ServiceName : Nick), \"checkout\"]",
+    "[(Sampled ? \"a\" : \"b\"), (SpanAttributes.flag ? \"checkout\" : Nick)]",
+    "[Sampled, true]",
+    "[1, 2]",
+    "user.roles",
+    "user.attributes.tenants",
+    "user.attributes.missing",
+    "(SpanAttributes.flag ? Events.Name : user.attributes.tenants)",
+];
+
+const INTEGERS: [&str; 9] = [
+    "0",
+    "3",
+    "size(ServiceName)",
+    "size(Nick)",
+    "size(user.username)",
+    "size(Events.Name)",
+    "size(SpanAttributes.tags)",
+    "size([Nick, \"ada\"])",
+    "size(user.attributes.missing)",
+];
+
+const RELATIONS: [&str; 6] = ["==", "!=", "<", "<=", ">", ">="];
+
+fn map(entries: &[(&str, &[u8])]) -> FieldValue {
+    let value = |bytes: &[u8]| FieldValue::String(bytes.to_vec());
+    FieldValue::Map(entries.iter().map(|(key, held)| (key.as_bytes().to_vec(), value(held))).collect())
+}
+
+fn span(
+    service: &[u8],
+    nick: Option<&[u8]>,
+    sampled: bool,
+    events: &[&str],
+    entries: &[(&str, &[u8])],
+) -> Span {
+    let nick = nick.map_or(FieldValue::Null, |nick| FieldValue::String(nick.to_vec()));
+    BTreeMap::from([
+        ("ServiceName".to_owned(), FieldValue::String(service.to_vec())),
+        ("Nick".to_owned(), nick),
+        ("Sampled".to_owned(), FieldValue::Bool(sampled)),
+        ("Events.Name".to_owned(), FieldValue::texts(events.iter().copied())),
+        ("SpanAttributes".to_owned(), map(entries)),
+    ])
+}
+
+fn spans() -> Vec<Span> {
+    vec![
+        span(b"checkout", None, false, &["start", "exception"], &[]),
+        span(b"checkout", Some(b"ada"), true, &["checkout"], &[("env", b"checkout"), ("flag", b"true")]),
+        span(b"", Some(b""), true, &[], &[("env", b""), ("flag", b"false"), ("tags", b"[]")]),
+        span(
+            b"ada",
+            Some(b"checkout"),
+            false,
+            &["t1", "t1"],
+            &[("env", b"t1"), ("tags", b"[\"t1\",\"t2\"]")],
+        ),
+        span(
+            b"t1",
+            Some(b"t2"),
+            true,
+            &["t1", "t2"],
+            &[("tenant.id", b"t1"), ("tenant.id", b"t9"), ("flag", b"yes")],
+        ),
+        span(b"payments", None, true, &["dev", "oncall"], &[("tags", b"[\"dev\",1]"), ("flag", b"true")]),
+        span(b"check\xc3", Some(b"\xc3"), false, &["ada", ""], &[("env", b"\xff"), ("tenant.id", b"check")]),
+        span(
+            "größe".as_bytes(),
+            Some("ß".as_bytes()),
+            true,
+            &["b", "checkout"],
+            &[("flag", b"true"), ("tags", b"[\"checkout\",\"checkout\",\"a\"]")],
+        ),
+        span(
+            b"out",
+            Some(b"ada"),
+            false,
+            &["a", "ada"],
+            &[("env", b"ada"), ("tenant.id", b"payments"), ("flag", b"false")],
+        ),
+        span(
+            b"checkout",
+            Some(b"t1"),
+            true,
+            &["a", "t1"],
+            &[("env", b"t2"), ("tenant.id", b"ada"), ("tags", b"[\"checkout\"]")],
+        ),
+    ]
+}
+
+/// What the trace store holds of a field, as the tests of predicates ask for it.
+fn held(field: &MarkedField, span: &Span) -> Held {
+    let FieldRef { map, name } = &field.field;
+    let value = match map {
+        None => span.get(name),
+        Some(map) => span.get(map).and_then(|map| map.under(name.as_bytes())),
+    };
+    let value = value.filter(|value| **value != FieldValue::Null);
+    let bytes = |value: &FieldValue| match value {
+        FieldValue::String(bytes) => bytes.clone(),
+        other => panic!("a string was expected in place of {other:?}"),
+    };
+    let parsed = field.source == FieldSource::MapKey;
+    let held = Held { present: value.is_some(), ..Held::default() };
+    match (field.logical, value) {
+        (_, None) | (LogicalType::Number, _) => held,
+        (LogicalType::String, Some(value)) => Held { defined: true, text: bytes(value), ..held },
+        (LogicalType::Boolean, Some(FieldValue::Bool(flag))) => Held { defined: true, flag: *flag, ..held },
+        (LogicalType::Boolean, Some(value)) => {
+            let text = bytes(value);
+            Held { defined: text == b"true" || text == b"false", flag: text == b"true", ..held }
+        }
+        (LogicalType::StringArray, Some(value)) if parsed => {
+            match serde_json::from_slice::<Vec<String>>(&bytes(value)) {
+                Ok(list) => {
+                    Held { defined: true, list: list.into_iter().map(String::into_bytes).collect(), ..held }
+                }
+                Err(_) => held,
+            }
+        }
+        (LogicalType::StringArray, Some(FieldValue::Array(elements))) => {
+            Held { defined: true, list: elements.iter().map(bytes).collect(), ..held }
+        }
+        (LogicalType::StringArray, Some(other)) => panic!("an array was expected in place of {other:?}"),
+    }
+}
+
+fn stored(model: &AccessModel, span: &Span) -> Spans {
+    model.fields.iter().map(|field| (field.field.name.clone(), held(field, span))).collect()
+}
+
+/// Compares each of these that the checker accepts, and its negation, which holds where the reference is false; at least
+/// so many must be accepted.
+#[track_caller]
+fn agree(expressions: impl IntoIterator<Item = String>, least: usize) {
+    let (model, caller, spans) = (model(), caller(), spans());
+    let stored: Vec<Spans> = spans.iter().map(|span| stored(&model, span)).collect();
+    let opened = |expression: &str| {
+        let checked = check(expression, &model).unwrap();
+        let predicate = checked.predicate(&caller).unwrap_or_else(|| panic!("{expression} is too large"));
+        let holds = |stored| holds(&predicate, stored, &HashMap::new());
+        (stored.iter().map(holds).collect::<Vec<bool>>(), predicate)
+    };
+    let (mut accepted, mut seen) = (0, [false; 3]);
+    for expression in expressions {
+        let Ok(outcomes) = evaluate(&expression, &model, &caller, &spans) else { continue };
+        accepted += 1;
+        let where_it_is = |wanted: &Outcome| outcomes.iter().map(|outcome| outcome == wanted).collect();
+        let sides: [(String, Vec<bool>); 2] = [
+            (expression.clone(), where_it_is(&Outcome::True)),
+            (format!("!({expression})"), where_it_is(&Outcome::False)),
+        ];
+        for (side, expected) in sides {
+            let (found, predicate) = opened(&side);
+            assert_eq!(found, expected, "{side}, of {outcomes:?}, became {predicate:?}");
+        }
+        for outcome in outcomes {
+            seen[match outcome {
+                Outcome::True => 0,
+                Outcome::False => 1,
+                Outcome::Error(_) => 2,
+            }] = true;
+        }
+    }
+    assert!(accepted >= least, "{accepted} were accepted");
+    assert_eq!(seen, [true; 3], "some are true, some false and some errors");
+}
+
+fn pairs<'a>(
+    left: &'a [&'a str],
+    right: &'a [&'a str],
+    forms: &'a [&'a str],
+) -> impl Iterator<Item = String> + 'a {
+    let each = move |form: &'a str| {
+        left.iter().flat_map(move |a| right.iter().map(move |b| form.replace("$a", a).replace("$b", b)))
+    };
+    forms.iter().copied().flat_map(each)
+}
+
+fn relations() -> Vec<String> {
+    RELATIONS.iter().map(|relation| format!("$a {relation} $b")).collect()
+}
+
+#[test]
+fn of_two_strings() {
+    let mut forms = relations();
+    forms.extend(["startsWith", "endsWith", "contains"].map(|function| format!("$a.{function}($b)")));
+    let forms: Vec<&str> = forms.iter().map(String::as_str).collect();
+    agree(pairs(&TEXTS, &TEXTS, &forms), 720);
+}
+
+#[test]
+fn of_a_string_and_a_pattern() {
+    let patterns = ["\"^check\"", "\"t[12]$\"", "\"\"", "\"^[^c]*$\"", "\"(?i)ADA\""];
+    agree(pairs(&TEXTS, &patterns, &["$a.matches($b)"]), 45);
+}
+
+#[test]
+fn of_integers() {
+    let relations = relations();
+    let forms: Vec<&str> = relations.iter().map(String::as_str).collect();
+    agree(pairs(&INTEGERS, &INTEGERS, &forms), 480);
+    agree(pairs(&TEXTS, &["0", "3", "8"], &["size($a) == $b", "size($a) > $b"]), 54);
+    agree(pairs(&LISTS, &["0", "1", "2"], &["size($a) == $b", "size($a) > $b"]), 108);
+}
+
+#[test]
+fn of_booleans() {
+    let mut forms = relations();
+    forms
+        .extend(["$a && $b", "$a || $b", "($a ? $b : $a)", "(Nick == \"ada\" ? $a : $b)"].map(str::to_owned));
+    forms.push("Sampled && ($a || $b)".to_owned());
+    forms.push("[$a, $b] == [true, Sampled]".to_owned());
+    let forms: Vec<&str> = forms.iter().map(String::as_str).collect();
+    agree(pairs(&BOOLEANS, &BOOLEANS, &forms), 640);
+}
+
+#[test]
+fn of_lists() {
+    agree(pairs(&LISTS, &LISTS, &["$a == $b", "$a != $b", "$a in [$b]"]), 970);
+    agree(pairs(&TEXTS, &LISTS, &["$a in $b", "$a == $b", "[$a] == $b", "[$a, Nick] == $b"]), 520);
+    agree(pairs(&BOOLEANS, &LISTS, &["$a in $b"]), 84);
+}
+
+#[test]
+fn of_macros() {
+    let bodies = [
+        "x == \"checkout\"",
+        "x == $b",
+        "x < $b",
+        "x.startsWith($b) && Sampled",
+        "x in [$b, \"a\"]",
+        "size(x) == 2 || $b == \"t1\"",
+        "Events.Name.exists(y, x == y)",
+        "true",
+        "false",
+    ];
+    let forms: Vec<String> = ["exists", "all", "exists_one"]
+        .iter()
+        .flat_map(|name| bodies.iter().map(move |body| format!("$a.{name}(x, {body})")))
+        .collect();
+    let forms: Vec<&str> = forms.iter().map(String::as_str).collect();
+    let texts = ["Nick", "SpanAttributes.env", "user.attributes.missing"];
+    agree(pairs(&LISTS, &texts, &forms), 1_450);
+}
