@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use tracewarden_model::{AccessModel, Caller, MarkedField};
 
-use crate::authorise::{BrokenPolicy, MAX_SCOPE_SIZE, PolicySource, Restriction, RolePolicy, authorise};
+use crate::authorise::{BrokenPolicy, PolicySource, Restriction, RolePolicy, authorise};
 use crate::compiled::{CompiledPolicies, Compiling};
 use crate::diagnostics::{Diagnostic, Span};
 use crate::lower;
@@ -107,12 +107,11 @@ fn one(
         Err(diagnostics) => return Err(BrokenPolicy { source, diagnostics }),
     };
     match lower::lower(&checked.root, caller, &Budget::of(lower::MAX_WORK)) {
-        // A larger one no read would apply either.
-        Ok(predicate) if predicate.size() <= MAX_SCOPE_SIZE => {
+        Ok(predicate) => {
             let fields = checked.root.fields().into_iter().map(Arc::clone).collect();
             Ok(AppliedPolicy { predicate, fields })
         }
-        _ => {
+        Err(lower::TooLarge) => {
             let message = "the policy is too large for this caller's roles and attributes";
             let diagnostics = vec![Diagnostic::new(expression, checked.root.span, "too_large", message)];
             Err(BrokenPolicy { source, diagnostics })

@@ -13,7 +13,7 @@ use crate::predicate::Predicate;
 use crate::predicate::work::Budget;
 
 /// Largest predicate of all policies of a caller together, in nodes as written. What is sent holds it a few times.
-pub(crate) const MAX_SCOPE_SIZE: u64 = 20_000;
+const MAX_SCOPE_SIZE: u64 = 20_000;
 
 /// Most work for all policies of a caller together: what a few with very long lists take, or thousands of others.
 const MAX_SCOPE_WORK: u64 = 8 * lower::MAX_WORK;

@@ -188,3 +188,69 @@ impl Checked {
         self.root.walk().into_iter().map(|node| NODE_BYTES + own(node)).sum()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tracewarden_model::{ColumnType, FieldRef, FieldSource, LogicalType, MarkedField};
+
+    use super::*;
+    use crate::check::check;
+    use crate::pattern::Pattern;
+
+    fn model() -> AccessModel {
+        let field = MarkedField {
+            field: FieldRef::column("Field"),
+            source: FieldSource::Column,
+            logical: LogicalType::String,
+            column_type: ColumnType::parse("String"),
+            filterable: true,
+            policy: true,
+            column: None,
+        };
+        AccessModel { version: 1, binding: None, fields: vec![field] }
+    }
+
+    fn checked(expression: &str) -> Arc<Checked> {
+        Arc::new(check(expression, &model()).unwrap())
+    }
+
+    fn kept() -> UnderModel {
+        let generations = RwLock::default();
+        UnderModel { model: model(), knows_policy_fields: true, known: model(), generations }
+    }
+
+    #[test]
+    fn all_that_takes_memory_weighs() {
+        let field = size_of::<MarkedField>() + "Field".len() + "String".len();
+        let pattern = Pattern::parse("^ab").unwrap();
+        let patterns = pattern.re2.len() + pattern.reference.len() + "ab".len();
+        for (expression, nodes, besides) in [
+            ("true", 1, 0),
+            ("\"abc\" == \"\"", 3, 3),
+            ("user.attributes.abc == \"\"", 3, 3),
+            ("has(user.attributes.abc)", 1, 3),
+            ("Field == \"\"", 3, field),
+            ("Field.matches(\"^ab\")", 2, field + patterns),
+        ] {
+            assert_eq!(checked(expression).weight(), nodes * NODE_BYTES + besides, "{expression}");
+        }
+    }
+
+    #[test]
+    fn there_is_room_for_so_many_bytes() {
+        let (text, checked) = ("true", checked("true"));
+        let bytes = text.len() + checked.weight();
+        for (filled, is_full) in [(MAX_BYTES - bytes, false), (MAX_BYTES - bytes + 1, true)] {
+            let policies = kept();
+            policies.generations.write().unwrap().young_bytes = filled;
+            policies.keep(text, &checked);
+            let young_bytes = policies.generations.read().unwrap().young_bytes;
+            assert_eq!(young_bytes, if is_full { bytes } else { MAX_BYTES });
+        }
+        for (longer, is_kept) in [(0, true), (1, false)] {
+            let (policies, text) = (kept(), "a".repeat(MAX_BYTES - checked.weight() + longer));
+            policies.keep(&text, &checked);
+            assert_eq!(policies.find(&text).is_some(), is_kept);
+        }
+    }
+}

@@ -233,6 +233,27 @@ fn a_restriction_that_does_not_compile_refuses_everything() {
 }
 
 #[test]
+fn a_scope_is_as_large_as_it_may_be_and_no_larger() {
+    // Each comparison with this text takes 10,000 nodes, the most for one policy.
+    let caller = |text: usize| {
+        let mut caller = caller();
+        caller.attributes.insert("long".to_owned(), AttributeValue::String("a".repeat(text)));
+        caller
+    };
+    let most = 32 * 9_998;
+    let expression = "ServiceName == user.attributes.long";
+    let policy = RolePolicy { role: "r", title: "t", expression };
+    let restriction = Some(Restriction { expression, knows_policy_fields: true });
+    let another = RolePolicy { expression: "Sampled", ..policy };
+    let source = PolicySource::Role { role: "r".to_owned(), title: "t".to_owned() };
+    assert!(authorise([policy], restriction, &caller(most), &model()).is_ok());
+    for (policies, caller) in [(&[policy, another][..], caller(most)), (&[policy], caller(most + 32))] {
+        let broken = authorise(policies.iter().copied(), restriction, &caller, &model()).unwrap_err();
+        assert_eq!((broken.diagnostics[0].code, broken.source), ("too_large", source.clone()));
+    }
+}
+
+#[test]
 fn fields_that_are_policy_inputs_only_do_not_exist_in_a_strangers_restriction() {
     let mut model = model();
     for name in ["env", "ServiceName"] {

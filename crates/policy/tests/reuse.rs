@@ -148,3 +148,13 @@ fn many_threads_at_once() {
     assert_eq!(reuse.found + reuse.compiled, 240);
     assert!(reuse.found > 100, "{reuse:?}");
 }
+
+#[test]
+fn long_policies_are_kept_as_well() {
+    let compiled = CompiledPolicies::new();
+    let text = vec!["ServiceName == \"checkout\""; 100].join(" || ");
+    for found in 0..2 {
+        opened(&text, &model(), &compiled).unwrap();
+        assert_eq!(compiled.reuse(), Reuse { found, compiled: 1 });
+    }
+}
