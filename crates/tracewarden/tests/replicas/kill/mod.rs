@@ -3,6 +3,7 @@
 
 mod imports;
 mod objects;
+mod reads;
 mod writers;
 
 use std::collections::{BTreeMap, BTreeSet};

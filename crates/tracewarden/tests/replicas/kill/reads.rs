@@ -1,0 +1,83 @@
+//! `kill -9` while answers stream to slow readers: nobody says afterwards that they came to their end.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use futures::future::join_all;
+use reqwest::Method;
+use serde_json::{Value, json};
+use tracewarden_testkit::postgres;
+
+use crate::audit_log;
+use crate::support::store::{self, BLUE, Store, blue_policies};
+use crate::support::{Client, Service};
+
+/// Outcomes of the last reads, as administrators are told, by request.
+async fn outcomes(admin: &Client) -> BTreeMap<String, String> {
+    let records = admin.get("/audit?limit=100").await.expect(200).body;
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    let reads = records["records"].as_array().unwrap().iter();
+    reads
+        .filter(|record| text(&record["action"]).starts_with("traces."))
+        .map(|record| (text(&record["request_id"]), text(&record["outcome"])))
+        .collect()
+}
+
+async fn killed_while_streaming(mut victim: Service, other: Option<Service>, store: &Store) {
+    // Larger than all buffers on the way.
+    store
+        .run(
+            "INSERT INTO otel.otel_traces (Timestamp, TraceId, SpanId, SpanName, ServiceName, SpanAttributes) \
+             SELECT now64(9) - 60, repeat('1', 32), leftPad(toString(number), 16, '0'), 'GET /', 'shop', \
+             map('team', 'blue', 'noise', randomPrintableASCII(2000)) FROM numbers(20000)",
+        )
+        .await;
+    let admin = victim.admin().await;
+    store::bind(&admin).await;
+    admin.put("/roles/blue", blue_policies()).await.expect(201);
+    let ada = victim.user(&admin, "ada", &["blue"]).await.with("accept-encoding", "identity");
+    let page = |client: &Client| client.request(Method::POST, "/traces/query").json(&json!({}));
+    let readers = [
+        page(&ada),
+        page(&ada.with("accept", "application/x-ndjson")),
+        page(&ada.with("accept-encoding", "gzip")),
+        ada.request(Method::GET, &format!("/traces/{BLUE}")),
+    ];
+    let mut expected = BTreeMap::new();
+    let mut streams = Vec::new();
+    for reader in readers {
+        let mut answer = reader.send().await.unwrap();
+        assert_eq!(answer.status(), 200);
+        assert!(answer.chunk().await.unwrap().is_some());
+        expected.insert(answer.headers()["x-request-id"].to_str().unwrap().to_owned(), "unknown".to_owned());
+        streams.push(answer);
+    }
+    // One that came to its end, beside them.
+    let whole = ada.post("/traces/query", json!({"view": "summary"})).await.expect(200);
+    expected.insert(whole.headers["x-request-id"].to_str().unwrap().to_owned(), "success".to_owned());
+    victim.kill();
+    for stream in join_all(streams.into_iter().map(reqwest::Response::bytes)).await {
+        assert!(stream.is_err(), "a page that is cut must not look whole");
+    }
+    if let Some(other) = &other {
+        assert_eq!(outcomes(&admin.at(other)).await, expected);
+    }
+    victim.restart_with(&[]);
+    assert_eq!(outcomes(&admin.at(&victim)).await, expected);
+    audit_log::verified(&victim).await;
+    audit_log::verified_by_command(&victim);
+}
+
+#[tokio::test]
+async fn what_was_streaming_has_no_known_end_on_sqlite() {
+    let store = Store::start();
+    killed_while_streaming(Service::start_with(&store.settings()), None, &store).await;
+}
+
+#[tokio::test]
+async fn what_was_streaming_has_no_known_end_on_postgresql() {
+    let store = Store::start();
+    let database = Arc::new(postgres::database().unwrap());
+    let [victim, other] = [(), ()].map(|()| Service::start_on(&database, &store.settings()));
+    killed_while_streaming(victim, Some(other), &store).await;
+}
