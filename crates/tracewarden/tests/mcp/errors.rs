@@ -1,10 +1,11 @@
 //! What a failed call says: enough for the next one to be right.
 
+use futures::future::join_all;
 use serde_json::{Value, json};
 
-use crate::rpc::{call, key};
+use crate::rpc::{call, key, send};
 use crate::support::Client;
-use crate::support::store::{RED, Store, two_teams};
+use crate::support::store::{BLUE, RED, Store, two_teams};
 
 /// Calls, and checks that the answer has the code and says each of these.
 async fn check(agent: &Client, tool: &str, arguments: Value, code: &str, said: &[&str]) {
@@ -198,14 +199,50 @@ async fn an_empty_answer_says_why_it_may_be_empty() {
     }
 }
 
+/// Every way to name a trace: one that is forbidden, one that is not there, and what cannot be one.
 #[tokio::test]
 async fn nobody_is_told_apart_from_nothing() {
     let store = Store::start();
     let (_service, _admin, ada) = two_teams(&store).await;
     let agent = key(&ada, json!({})).await;
     let absent = "9".repeat(32);
-    for tool in ["svc_get_trace", "svc_critical_path", "svc_explain_access"] {
-        let [forbidden, missing] = [RED, &absent].map(|id| call(&agent, tool, json!({"trace_id": id})));
-        assert_eq!(forbidden.await.result, missing.await.result);
+    let long = "2".repeat(10_000);
+    let ids = [RED, &absent, "", "0", "no id", &RED[..31], "\u{0}\u{7f}ä\u{2028}", &long];
+    let span = "0000000000000001";
+    let one = |id: &str| json!({"trace_id": id});
+    // With another trace before and behind it, one that is shown and one that is not.
+    let two = |first: &str, second: &str| json!({"first_trace_id": first, "second_trace_id": second});
+    let ways: [(&str, &dyn Fn(&str) -> Value); 10] = [
+        ("svc_get_trace", &one),
+        ("svc_get_trace", &|id| json!({"trace_id": id, "view": "errors"})),
+        ("svc_critical_path", &one),
+        ("svc_explain_access", &one),
+        ("svc_get_spans", &|id| json!({"trace_id": id, "span_ids": [span]})),
+        ("svc_get_spans", &|id| json!({"trace_id": id, "span_ids": [span], "columns": ["ServiceName"]})),
+        ("svc_compare_traces", &|id| two(id, BLUE)),
+        ("svc_compare_traces", &|id| two(BLUE, id)),
+        ("svc_compare_traces", &|id| two(id, RED)),
+        ("svc_compare_traces", &|id| two(&absent, id)),
+    ];
+    for (tool, arguments) in ways {
+        let mut answers = Vec::new();
+        // A comparison counts as two queries, of which a user has ten.
+        for some in ids.chunks(4) {
+            answers.extend(join_all(some.iter().map(|id| call(&agent, tool, arguments(id)))).await);
+        }
+        for (id, answer) in ids.iter().zip(&answers) {
+            assert_eq!(answer.result, answers[0].result, "{tool} {}", arguments(id));
+        }
+        answers.into_iter().next().unwrap().failure("trace_not_found");
+    }
+    // Tools that take a trace id are all among these.
+    let tools = send(&agent, "tools/list", json!({})).await.expect(200).body;
+    for tool in tools["result"]["tools"].as_array().unwrap() {
+        let takes_one = tool["inputSchema"]["properties"]
+            .as_object()
+            .unwrap()
+            .keys()
+            .any(|name| name.ends_with("trace_id"));
+        assert_eq!(ways.iter().any(|(way, _)| tool["name"] == *way), takes_one, "{}", tool["name"]);
     }
 }
