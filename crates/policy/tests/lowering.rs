@@ -8,7 +8,7 @@ mod support;
 use std::collections::{BTreeMap, HashMap};
 
 use support::predicates::{Held, Spans, holds};
-use support::{caller, model};
+use support::{caller, field};
 use tracewarden_model::{AccessModel, FieldRef, FieldSource, LogicalType, MarkedField};
 use tracewarden_policy::{FieldValue, Outcome, Span, check, evaluate};
 
@@ -22,7 +22,7 @@ const TEXTS: [&str; 9] = [
     "user.attributes.missing",
     "(Sampled ? ServiceName : Nick)",
     "(SpanAttributes.flag ? SpanAttributes.env : \"t1\")",
-    "(user.attributes.lead ? Nick : user.attributes.missing)",
+    "(user.attributes.lead ? (user.username == \"bob\" ? user.attributes.missing : Nick) : user.attributes.missing)",
 ];
 
 const BOOLEANS: [&str; 9] = [
@@ -37,8 +37,9 @@ const BOOLEANS: [&str; 9] = [
     "(SpanAttributes.flag ? Sampled : user.attributes.lead)",
 ];
 
-const LISTS: [&str; 18] = [
+const LISTS: [&str; 19] = [
     "Events.Name",
+    "Notes",
     "SpanAttributes.tags",
     "[]",
     "[\"checkout\"]",
@@ -72,6 +73,14 @@ const INTEGERS: [&str; 9] = [
 
 const RELATIONS: [&str; 6] = ["==", "!=", "<", "<=", ">", ">="];
 
+/// The usual fields, and an array that may hold a NULL.
+fn model() -> AccessModel {
+    let mut model = support::model();
+    let notes = FieldRef::column("Notes");
+    model.fields.push(field(notes, LogicalType::StringArray, "Array(Nullable(String))"));
+    model
+}
+
 fn map(entries: &[(&str, &[u8])]) -> FieldValue {
     let value = |bytes: &[u8]| FieldValue::String(bytes.to_vec());
     FieldValue::Map(entries.iter().map(|(key, held)| (key.as_bytes().to_vec(), value(held))).collect())
@@ -85,11 +94,15 @@ fn span(
     entries: &[(&str, &[u8])],
 ) -> Span {
     let nick = nick.map_or(FieldValue::Null, |nick| FieldValue::String(nick.to_vec()));
+    // Of the same strings, some with a NULL behind them.
+    let mut notes: Vec<FieldValue> = events.iter().map(|event| FieldValue::text(*event)).collect();
+    notes.extend((!sampled).then_some(FieldValue::Null));
     BTreeMap::from([
         ("ServiceName".to_owned(), FieldValue::String(service.to_vec())),
         ("Nick".to_owned(), nick),
         ("Sampled".to_owned(), FieldValue::Bool(sampled)),
         ("Events.Name".to_owned(), FieldValue::texts(events.iter().copied())),
+        ("Notes".to_owned(), FieldValue::Array(notes)),
         ("SpanAttributes".to_owned(), map(entries)),
     ])
 }
@@ -169,8 +182,11 @@ fn held(field: &MarkedField, span: &Span) -> Held {
                 Err(_) => held,
             }
         }
+        // The elements before a NULL, so that it matters that the array is not asked for any.
         (LogicalType::StringArray, Some(FieldValue::Array(elements))) => {
-            Held { defined: true, list: elements.iter().map(bytes).collect(), ..held }
+            let list: Vec<Vec<u8>> =
+                elements.iter().take_while(|element| **element != FieldValue::Null).map(bytes).collect();
+            Held { defined: list.len() == elements.len(), list, ..held }
         }
         (LogicalType::StringArray, Some(other)) => panic!("an array was expected in place of {other:?}"),
     }
@@ -252,7 +268,7 @@ fn of_integers() {
     let forms: Vec<&str> = relations.iter().map(String::as_str).collect();
     agree(pairs(&INTEGERS, &INTEGERS, &forms), 480);
     agree(pairs(&TEXTS, &["0", "3", "8"], &["size($a) == $b", "size($a) > $b"]), 54);
-    agree(pairs(&LISTS, &["0", "1", "2"], &["size($a) == $b", "size($a) > $b"]), 108);
+    agree(pairs(&LISTS, &["0", "1", "2"], &["size($a) == $b", "size($a) > $b"]), 114);
 }
 
 #[test]
@@ -268,9 +284,9 @@ fn of_booleans() {
 
 #[test]
 fn of_lists() {
-    agree(pairs(&LISTS, &LISTS, &["$a == $b", "$a != $b", "$a in [$b]"]), 970);
-    agree(pairs(&TEXTS, &LISTS, &["$a in $b", "$a == $b", "[$a] == $b", "[$a, Nick] == $b"]), 520);
-    agree(pairs(&BOOLEANS, &LISTS, &["$a in $b"]), 84);
+    agree(pairs(&LISTS, &LISTS, &["$a == $b", "$a != $b", "$a in [$b]"]), 1_000);
+    agree(pairs(&TEXTS, &LISTS, &["$a in $b", "$a == $b", "[$a] == $b", "[$a, Nick] == $b"]), 550);
+    agree(pairs(&BOOLEANS, &LISTS, &["$a in $b"]), 87);
 }
 
 #[test]
@@ -292,5 +308,5 @@ fn of_macros() {
         .collect();
     let forms: Vec<&str> = forms.iter().map(String::as_str).collect();
     let texts = ["Nick", "SpanAttributes.env", "user.attributes.missing"];
-    agree(pairs(&LISTS, &texts, &forms), 1_450);
+    agree(pairs(&LISTS, &texts, &forms), 1_530);
 }

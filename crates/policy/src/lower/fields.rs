@@ -50,17 +50,15 @@ pub fn can_stand_in(now: &MarkedField, made_of: &MarkedField) -> bool {
         |field: &MarkedField| (always_present(field), always_present(field) && !may_hold_null(field));
     let (present, defined) = taken_for_granted(made_of);
     let (present_now, defined_now) = taken_for_granted(now);
+    let (untyped, untyped_now) =
+        (made_of.column_type == ColumnType::Dynamic, now.column_type == ColumnType::Dynamic);
     now.source == made_of.source
         && now.logical == made_of.logical
         && (present_now || !present)
         && (defined_now || !defined)
         // A path that gets a declared type has a value of it in every document, whatever was there: what was an error,
         // and opened nothing, would be a string that a negation is true of.
-        && (now.source != FieldSource::JsonPath || (present_now == present && is_declared(now) == is_declared(made_of)))
-}
-
-fn is_declared(path: &MarkedField) -> bool {
-    path.column_type != ColumnType::Dynamic
+        && (now.source != FieldSource::JsonPath || (present_now == present && untyped_now == untyped))
 }
 
 /// Whether the value may be an array with a NULL among its elements, which is no array of strings.
