@@ -166,9 +166,9 @@ fn statement(
     let opened = list(&|name| format!("countIf({whole} AND notEmpty({name}))"));
     let own = list(&|name| named(format!("groupUniqArrayArrayIf({name}, {whole})")));
     let all = list(&|name| named(format!("groupUniqArrayArrayIf({services}, {whole} AND notEmpty({name}))")));
-    let (scan, from, to) =
-        (statement.time(extent.scan), statement.time(extent.from), statement.time(extent.to));
-    let inside = table.within(&from, &to);
+    let scan = table.time(extent.scan, &mut statement);
+    let from = table.time(extent.from, &mut statement);
+    let inside = table.within(extent.from, extent.to, &mut statement);
     let BoundTable { name, trace_id: id, trace_id_column: column, timestamp, .. } = table;
     statement.push(&format!(
         "SELECT count(), countIf({whole}), [{opened}], [{own}], [{all}] FROM (\

@@ -389,8 +389,9 @@ pub(crate) fn is_trace_index(columns: &[Column]) -> bool {
         let fits = |column: &Column| !column.column_type.is_nullable() && fits(column.column_type.bare());
         columns.iter().any(|column| column.name == name && fits(column))
     };
+    // Others reach further than what bounds are compared with.
     let time = |column_type: &ColumnType| {
-        matches!(column_type, ColumnType::DateTime | ColumnType::DateTime64 { .. })
+        matches!(column_type, ColumnType::DateTime | ColumnType::DateTime64 { precision: 9 })
     };
     has("TraceId", |column_type| column_type.is_string()) && has("Start", time) && has("End", time)
 }
@@ -400,9 +401,10 @@ pub(crate) fn indexed_from() -> &'static str {
     "toDateTime64(min(`Start`), 9)"
 }
 
-/// Where it ends, exclusive: the index holds whole seconds, rounded down.
+/// Where it ends, exclusive: the index holds whole seconds, rounded down. A second more than the last one of the type would
+/// be too large.
 pub(crate) fn indexed_to() -> &'static str {
-    "(toDateTime64(max(`End`), 9) + INTERVAL 1 SECOND)"
+    "(least(toDateTime64(max(`End`), 9), toDateTime64('2262-04-11 00:00:00', 9, 'UTC')) + INTERVAL 1 SECOND)"
 }
 
 /// Ids as a list of parameters.

@@ -1,12 +1,13 @@
 //! Columns of tables, as the store has them now.
 
-use tracewarden_model::{Binding, ColumnType, Condition, FieldSource, MarkedField};
+use tracewarden_model::{Binding, ColumnType, Condition, FieldSource, MarkedField, Timestamp};
 use tracewarden_policy::{Predicate, lower_condition};
 
 use crate::fields::fit;
 use crate::key_columns::{Purpose, held_keys, with_column};
 use crate::layout::MapKey;
 use crate::predicate_sql::{render, score};
+use crate::select::{indexed_from, indexed_to};
 use crate::sql::{Statement, quote};
 use crate::{StoreError, TraceStore};
 
@@ -122,6 +123,8 @@ pub(crate) struct BoundTable {
     pub(crate) ticks: String,
     /// Nanoseconds that one tick lasts.
     pub(crate) nanos_per_tick: i64,
+    /// The decimals of a timestamp that reaches further than nanoseconds do.
+    coarse: Option<u8>,
 }
 
 impl BoundTable {
@@ -151,6 +154,10 @@ impl BoundTable {
             Ok(plain_text(&quote(name), &column.column_type))
         };
         let timestamp = quote(&binding.timestamp);
+        let coarse = match find(&binding.timestamp)?.column_type.bare() {
+            ColumnType::DateTime64 { precision } if *precision < 9 => Some(*precision),
+            _ => None,
+        };
         let (ticks, nanos_per_tick) = match find(&binding.timestamp)?.column_type.bare() {
             ColumnType::DateTime => (format!("toInt64(toUnixTimestamp({timestamp}))"), 1_000_000_000),
             ColumnType::DateTime64 { precision: 9 } => (format!("toUnixTimestamp64Nano({timestamp})"), 1),
@@ -160,8 +167,9 @@ impl BoundTable {
             ColumnType::DateTime64 { precision: 4..=6 } => {
                 (format!("toUnixTimestamp64Micro(toDateTime64({timestamp}, 6))"), 1_000)
             }
-            ColumnType::DateTime64 { .. } => {
-                (format!("toUnixTimestamp64Nano(toDateTime64({timestamp}, 9))"), 1)
+            // Of the digits behind, of which there are no more than nine: what is a nanosecond may be too large.
+            ColumnType::DateTime64 { precision } => {
+                (format!("reinterpretAsInt64({timestamp})"), 10_i64.pow(9 - u32::from((*precision).min(9))))
             }
             _ => {
                 let message = format!("`{}` is not a time", binding.timestamp);
@@ -177,6 +185,7 @@ impl BoundTable {
             timestamp,
             ticks,
             nanos_per_tick,
+            coarse,
             columns,
         })
     }
@@ -251,9 +260,32 @@ impl BoundTable {
         Ok(render(&fit(&any, &self.columns, Purpose::Filter)?, statement))
     }
 
-    /// Whether the timestamp is in a window.
-    pub(crate) fn within(&self, from: &str, to: &str) -> String {
+    /// A point in time that the timestamp may be compared with, by `>=` and `<` alone: rounded up to the column's own precision.
+    ///
+    /// ClickHouse compares times in the finer of two precisions, and raises where one of them does not fit: beside nanoseconds, one
+    /// span of a broken clock, after 2262, would fail every search of everybody.
+    pub(crate) fn time(&self, value: Timestamp, statement: &mut Statement) -> String {
+        let Some(precision) = self.coarse else { return statement.time(value) };
+        let tick = 10_i64.pow(9 - u32::from(precision.min(9)));
+        let nanos = value.as_nanos();
+        let beyond = nanos.rem_euclid(tick);
+        let up = if beyond == 0 { nanos } else { nanos.saturating_add(tick - beyond) };
+        format!("toDateTime64({}, {precision})", statement.time(Timestamp::from_nanos(up)))
+    }
+
+    /// Whether the timestamp is in a window, its end exclusive.
+    pub(crate) fn within(&self, from: Timestamp, to: Timestamp, statement: &mut Statement) -> String {
+        let (from, to) = (self.time(from, statement), self.time(to, statement));
         format!("({timestamp} >= {from} AND {timestamp} < {to})", timestamp = self.timestamp)
+    }
+
+    /// Of rows of a trace index: where a trace begins, and where it ends, exclusive, for comparing with the timestamp as
+    /// [`Self::time`] is.
+    pub(crate) fn indexed(&self) -> [String; 2] {
+        [indexed_from(), indexed_to()].map(|bound| match self.coarse {
+            None => bound.to_owned(),
+            Some(precision) => format!("toDateTime64({bound}, {precision})"),
+        })
     }
 }
 

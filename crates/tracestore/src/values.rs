@@ -112,8 +112,7 @@ impl TraceStore {
         match self.extent(request) {
             None => String::new(),
             Some((low, high)) => {
-                let (low, high) = (statement.time(low), statement.time(high));
-                format!(" AND {}", request.selection.table.within(&low, &high))
+                format!(" AND {}", request.selection.table.within(low, high, statement))
             }
         }
     }

@@ -61,14 +61,20 @@ impl StoredSpan {
 struct Shape {
     timestamp: &'static str,
     nanos_per_tick: i64,
+    /// The first and the last tick of the type.
+    ends: [i64; 2],
     trace_id: &'static str,
 }
 
-const TIMESTAMPS: [(&str, i64); 4] = [
-    ("DateTime64(9)", 1),
-    ("DateTime64(6)", 1_000),
-    ("DateTime64(3)", 1_000_000),
-    ("DateTime('UTC')", SECOND),
+/// With nanoseconds of a tick, and the first and the last tick that the type holds: spans of broken clocks are there.
+const TIMESTAMPS: [(&str, i64, [i64; 2]); 7] = [
+    ("DateTime64(9)", 1, [-2_208_988_800 * SECOND, i64::MAX]),
+    ("DateTime64(8)", 10, [-220_898_880_000_000_000, 1_041_379_199_999_999_999]),
+    ("DateTime64(7)", 100, [-22_089_888_000_000_000, 104_137_919_999_999_999]),
+    ("DateTime64(6)", 1_000, [-2_208_988_800_000_000, 10_413_791_999_999_999]),
+    ("DateTime64(3)", 1_000_000, [-2_208_988_800_000, 10_413_791_999_999]),
+    ("DateTime64(0)", SECOND, [-2_208_988_800, 10_413_791_999]),
+    ("DateTime('UTC')", SECOND, [0, u32::MAX as i64]),
 ];
 /// The first is of roots, as some exporters write it.
 const PARENTS: [&str; 3] = ["0000000000000000", "", "0000000000000001"];
@@ -132,10 +138,10 @@ fn binding(index: bool) -> Binding {
 }
 
 fn make_world(random: &mut ChaCha8Rng, generator: &mut Generator) -> World {
-    let (timestamp, nanos_per_tick) =
+    let (timestamp, nanos_per_tick, ends) =
         if random.random_bool(0.4) { TIMESTAMPS[0] } else { *TIMESTAMPS.choose(random).unwrap() };
     let trace_id = if random.random_bool(0.6) { "String" } else { *TRACE_IDS.choose(random).unwrap() };
-    let shape = Shape { timestamp, nanos_per_tick, trace_id };
+    let shape = Shape { timestamp, nanos_per_tick, ends, trace_id };
     let mut spans = Vec::new();
     for trace in 0..random.random_range(1..40) {
         let id: Vec<u8> = match random.random_range(0..40) {
@@ -196,7 +202,23 @@ fn make_world(random: &mut ChaCha8Rng, generator: &mut Generator) -> World {
     World { shape, spans, index }
 }
 
-async fn load(local: &LocalStore, storage: Storage, world: &World) {
+/// The statement that writes spans.
+fn insertion(rows_of: &str, shape: Shape, spans: &[StoredSpan]) -> String {
+    let names: Vec<String> = COLUMNS.iter().map(|(name, _)| format!("`{name}`")).collect();
+    let row = |span: &StoredSpan| {
+        // Integers become ticks in `VALUES`.
+        let (at, trace) = (span.at / shape.nanos_per_tick, hex_literal(&span.trace));
+        let StoredSpan { id, parent, status, duration, values, .. } = span;
+        format!("({at}, {trace}, '{id}', '{parent}', '{status}', {duration}, {})", literals::row(values))
+    };
+    let (names, rows) = (names.join(", "), spans.iter().map(row).collect::<Vec<_>>().join(", "));
+    format!(
+        "INSERT INTO {rows_of} (Timestamp, TraceId, SpanId, ParentSpanId, StatusCode, Duration, {names}) VALUES {rows}"
+    )
+}
+
+/// Makes the world's tables and tells which one takes spans.
+async fn load(local: &LocalStore, storage: Storage, world: &World) -> String {
     let definitions = format!(
         "Timestamp {}, TraceId {}, SpanId String, ParentSpanId String, StatusCode LowCardinality(String), \
          Duration UInt64, {}, `select` UInt8 DEFAULT 1, derived String MATERIALIZED 'd'",
@@ -218,33 +240,13 @@ async fn load(local: &LocalStore, storage: Storage, world: &World) {
             .collect();
         execute(local, format!("ALTER TABLE {rows_of} {}", indexes.join(", "))).await;
     }
-    let names: Vec<String> = COLUMNS.iter().map(|(name, _)| format!("`{name}`")).collect();
-    let rows: Vec<String> = world
-        .spans
-        .iter()
-        .map(|span| {
-            let trace = hex_literal(&span.trace);
-            format!(
-                "({}, {trace}, '{}', '{}', '{}', {}, {})",
-                span.at / world.shape.nanos_per_tick,
-                span.id,
-                span.parent,
-                span.status,
-                span.duration,
-                literals::row(&span.values)
-            )
-        })
-        .collect();
-    // Integers become ticks in `VALUES`.
-    let names = names.join(", ");
-    execute(
-        local,
-        format!(
-            "INSERT INTO {rows_of} (Timestamp, TraceId, SpanId, ParentSpanId, StatusCode, Duration, {names}) VALUES {}",
-            rows.join(", ")
-        ),
-    )
-    .await;
+    execute(local, insertion(&rows_of, world.shape, &world.spans)).await;
+    // In no window that anybody asks for.
+    let [first, last] = world.shape.ends;
+    let far = format!(
+        "INSERT INTO {rows_of} (Timestamp, TraceId, SpanId) VALUES ({first}, 'far', '1'), ({last}, 'far', '2')"
+    );
+    execute(local, far).await;
     if let Some(index) = &world.index {
         let definitions = "TraceId String, Start DateTime, End DateTime";
         let rows_of =
@@ -262,6 +264,7 @@ async fn load(local: &LocalStore, storage: Storage, world: &World) {
                 .await;
         }
     }
+    rows_of
 }
 
 fn some_text(random: &mut ChaCha8Rng) -> String {

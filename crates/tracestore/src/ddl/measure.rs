@@ -118,13 +118,10 @@ impl Measure<'_> {
 
     async fn newest_hour(&self) -> Result<Option<(Timestamp, Timestamp)>, StoreError> {
         let mut statement = self.statement();
-        statement.push(&format!(
-            "SELECT toUnixTimestamp64Nano(toDateTime64(max({}), 9)) FROM {}",
-            self.table.timestamp, self.table.name
-        ));
+        statement.push(&format!("SELECT max({}) FROM {}", self.table.ticks, self.table.name));
         let newest: Option<(i64,)> = self.row(statement).await?;
         Ok(newest.map(|(newest,)| {
-            let newest = Timestamp::from_nanos(newest);
+            let newest = Timestamp::from_nanos(newest.saturating_mul(self.table.nanos_per_tick));
             (newest.saturating_sub(WINDOW_NANOS), newest.saturating_add(1))
         }))
     }
@@ -132,9 +129,7 @@ impl Measure<'_> {
     /// The condition that a span is in the newest hour, and as much before and after.
     fn around(&self, statement: &mut Statement, nanos: i64) -> Option<String> {
         let (from, to) = self.window?;
-        let from = statement.time(from.saturating_sub(nanos));
-        let to = statement.time(to.saturating_add(nanos));
-        Some(self.table.within(&from, &to))
+        Some(self.table.within(from.saturating_sub(nanos), to.saturating_add(nanos), statement))
     }
 
     async fn rows_inside(&self) -> Result<Option<f64>, StoreError> {

@@ -186,7 +186,7 @@ fn traces_first(
     let Some(index) = &search.index else {
         return Err(StoreError::Internal("there is no trace index".to_owned()));
     };
-    let (from, to) = (indexed_from(), indexed_to());
+    let [from, to] = search.table.indexed();
     let sought = search.entries(sought, statement);
     let within = search.default.map_or_else(String::new, |(low, high)| {
         let [low, high] = [low, high].map(|time| statement.time(time));

@@ -105,14 +105,12 @@ impl Search<'_> {
             ["bounds", "indexed", "start", "end"].map(|name| statement.own(name));
         let mut text = format!(" FROM {name}");
         if let Some(index) = &self.index {
-            let traces = self.among(among, statement);
+            let (traces, [from, to]) = (self.among(among, statement), table.indexed());
             // With join_use_nulls = 0, a trace without an entry has an empty id here.
             text.push_str(&format!(
                 " GLOBAL LEFT ANY JOIN (SELECT `TraceId` AS {indexed}, {from} AS {start}, {to} AS {end} \
                  FROM {index} WHERE `TraceId` {traces} GROUP BY `TraceId`) AS {bounds} \
                  ON {id} = {bounds}.{indexed}",
-                from = indexed_from(),
-                to = indexed_to(),
             ));
         }
         text.push_str(&format!(" WHERE {scan}"));

@@ -128,10 +128,7 @@ impl Search<'_> {
     pub(crate) fn range(&self, range: Span, statement: &mut Statement) -> String {
         match range {
             None => "1".to_owned(),
-            Some((from, to)) => {
-                let (from, to) = (statement.time(from), statement.time(to));
-                self.table.within(&from, &to)
-            }
+            Some((from, to)) => self.table.within(from, to, statement),
         }
     }
 

@@ -110,9 +110,7 @@ impl Slices {
 
 fn any_of(ranges: impl Iterator<Item = (i64, i64)>, table: &BoundTable, statement: &mut Statement) -> String {
     let mut range = |(from, to): (i64, i64)| {
-        let from = statement.time(Timestamp::from_nanos(from));
-        let to = statement.time(Timestamp::from_nanos(to));
-        table.within(&from, &to)
+        table.within(Timestamp::from_nanos(from), Timestamp::from_nanos(to), statement)
     };
     let ranges: Vec<String> = ranges.map(&mut range).collect();
     format!("({})", ranges.join(" OR "))
