@@ -1,10 +1,14 @@
 //! A TCP proxy that fails on purpose: answers pass until the fault that is set, and then no further.
 
+mod rewriting;
+
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+
+pub use rewriting::{End, Rewriting, TAG};
 
 /// What happens to answers from now on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,6 +17,12 @@ pub enum Fault {
     None,
     /// After so many bytes, counted over all connections, everything is broken off.
     CutAfter(u64),
+    /// The same, with connections reset instead of closed.
+    ResetAfter(u64),
+    /// After so many bytes, counted over all connections, nothing comes for this long, once.
+    PauseAfter(u64, Duration),
+    /// After so many bytes, counted over all connections, nothing more comes, and connections stay open.
+    SilenceAfter(u64),
     /// Connections are closed as soon as they are made.
     Refuse,
     /// Answers come a byte at a time, with a pause after each.
@@ -21,12 +31,20 @@ pub enum Fault {
     Silence,
     /// This is the answer, whatever is asked: head and body.
     Answer(&'static str),
+    /// Answers to statements come whole, and then as this says.
+    Rewritten(Rewriting),
 }
 
 struct State {
     fault: Fault,
     /// Bytes of answers that passed since the fault was set, to statements: signs of life are asked for at any time.
     passed: u64,
+    /// Whether the pause of this fault has been made.
+    paused: bool,
+    /// Bodies of the answers to statements, before they were written anew.
+    bodies: Vec<Vec<u8>>,
+    /// How many of them were changed.
+    changed: usize,
     /// Counts the faults, so that a connection of an earlier one neither passes nor counts anything any more.
     generation: u64,
     open: Vec<TcpStream>,
@@ -46,8 +64,15 @@ impl ChaosProxy {
     pub fn start(upstream: SocketAddr) -> std::io::Result<Self> {
         let listener = TcpListener::bind(("127.0.0.1", 0))?;
         let address = listener.local_addr()?;
-        let state =
-            Arc::new(Mutex::new(State { fault: Fault::None, passed: 0, generation: 0, open: Vec::new() }));
+        let state = Arc::new(Mutex::new(State {
+            fault: Fault::None,
+            passed: 0,
+            paused: false,
+            bodies: Vec::new(),
+            changed: 0,
+            generation: 0,
+            open: Vec::new(),
+        }));
         let shared = Arc::downgrade(&state);
         std::thread::spawn(move || {
             for client in listener.incoming().map_while(Result::ok) {
@@ -79,6 +104,9 @@ impl ChaosProxy {
         let mut state = lock(&self.state);
         state.fault = fault;
         state.passed = 0;
+        state.paused = false;
+        state.bodies.clear();
+        state.changed = 0;
         state.generation += 1;
         state.open.drain(..).for_each(|stream| drop(stream.shutdown(Shutdown::Both)));
     }
@@ -86,6 +114,16 @@ impl ChaosProxy {
     /// Bytes of answers to statements that passed since the fault was set; signs of life are not counted.
     pub fn passed(&self) -> u64 {
         lock(&self.state).passed
+    }
+
+    /// Bodies of the answers to statements since [`Fault::Rewritten`] was set, as the store made them.
+    pub fn bodies(&self) -> Vec<Vec<u8>> {
+        lock(&self.state).bodies.clone()
+    }
+
+    /// How many of them were changed.
+    pub fn changed(&self) -> usize {
+        lock(&self.state).changed
     }
 }
 
@@ -127,10 +165,28 @@ fn pass(client: TcpStream, server: TcpStream, state: &Arc<Mutex<State>>) {
     });
     let state = Arc::clone(state);
     std::thread::spawn(move || {
-        answers(server.try_clone().ok(), client.try_clone().ok(), &state, generation, &sign_of_life);
-        let _ = client.shutdown(Shutdown::Both);
+        let ending =
+            answers(server.try_clone().ok(), client.try_clone().ok(), &state, generation, &sign_of_life);
+        match ending {
+            Ending::Closed => drop(client.shutdown(Shutdown::Both)),
+            Ending::Reset => reset(&client, &state),
+        }
         let _ = server.shutdown(Shutdown::Both);
     });
+}
+
+/// How a connection to a client ends.
+enum Ending {
+    Closed,
+    Reset,
+}
+
+/// Has the connection reset when the last that holds it lets it go, and makes the others do so.
+fn reset(client: &TcpStream, state: &Mutex<State>) {
+    let peer = client.peer_addr().ok();
+    let _ = socket2::SockRef::from(client).set_linger(Some(Duration::ZERO));
+    lock(state).open.retain(|open| open.peer_addr().ok() != peer);
+    let _ = client.shutdown(Shutdown::Read);
 }
 
 /// Answers whatever comes, once nothing more of it does: closing a connection with bytes unread would take back the answer.
@@ -158,26 +214,41 @@ fn answers(
     state: &Mutex<State>,
     generation: u64,
     sign_of_life: &AtomicBool,
-) {
-    let (Some(mut server), Some(mut client)) = (server, client) else { return };
+) -> Ending {
+    let (Some(mut server), Some(mut client)) = (server, client) else { return Ending::Closed };
+    // The same as long as the connection is: another one closes it.
+    let fault = lock(state).fault;
+    let limit = match fault {
+        Fault::CutAfter(limit) | Fault::ResetAfter(limit) | Fault::SilenceAfter(limit) => limit,
+        Fault::Silence => 0,
+        Fault::Rewritten(rewriting) => {
+            rewriting::answers(server, client, state, generation, sign_of_life, rewriting);
+            return Ending::Closed;
+        }
+        _ => u64::MAX,
+    };
     let mut buffer = [0_u8; 16 * 1024];
     while let Ok(length @ 1..) = server.read(&mut buffer) {
-        let (fault, allowed) = {
+        let up_to = |limit: u64, passed: u64| {
+            length.min(usize::try_from(limit.saturating_sub(passed)).unwrap_or(length))
+        };
+        let (allowed, before_pause) = {
             let mut state = lock(state);
             if state.generation != generation {
-                return;
+                return Ending::Closed;
             }
-            let allowed = match state.fault {
-                Fault::CutAfter(limit) => {
-                    length.min(usize::try_from(limit - state.passed.min(limit)).unwrap_or(length))
-                }
-                _ => length,
-            };
-            let allowed = if state.fault == Fault::Silence { 0 } else { allowed };
+            let (passed, allowed) = (state.passed, up_to(limit, state.passed));
+            let mut before_pause = length;
             if !sign_of_life.load(Ordering::SeqCst) {
                 state.passed += allowed as u64;
+                if let Fault::PauseAfter(at, _) = fault
+                    && !state.paused
+                {
+                    before_pause = up_to(at, passed);
+                    state.paused = before_pause < length;
+                }
             }
-            (state.fault, allowed)
+            (allowed, before_pause)
         };
         let part = buffer.get(..allowed).unwrap_or_default();
         let sent = match fault {
@@ -185,12 +256,22 @@ fn answers(
                 std::thread::sleep(pause);
                 client.write_all(std::slice::from_ref(byte))
             }),
-            // Both ends stay open, so that nobody is told anything.
-            Fault::Silence => continue,
+            Fault::PauseAfter(_, pause) if before_pause < length => {
+                let (before, behind) = part.split_at(before_pause);
+                client.write_all(before).and_then(|()| {
+                    std::thread::sleep(pause);
+                    client.write_all(behind)
+                })
+            }
             _ => client.write_all(part),
         };
+        // Both ends stay open, so that nobody is told anything.
+        if matches!(fault, Fault::Silence | Fault::SilenceAfter(_)) {
+            continue;
+        }
         if sent.is_err() || allowed < length {
-            return;
+            return if matches!(fault, Fault::ResetAfter(_)) { Ending::Reset } else { Ending::Closed };
         }
     }
+    Ending::Closed
 }

@@ -1,0 +1,182 @@
+//! Answers that are read as HTTP and written anew, with another body and another end.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::{State, lock};
+
+/// What is written in place of answers to statements. Each of them says that it marks its exceptions with [`TAG`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rewriting {
+    /// The first answer whose body is changed, counted from 0 since the fault was set; all after it are changed as well.
+    pub from: usize,
+    /// At most so many bytes of the body are kept.
+    pub keep: usize,
+    /// At least so many bytes of its end are not.
+    pub lose: usize,
+    /// What stands behind them.
+    pub behind: &'static str,
+    /// It comes in pieces of so many bytes, the first of them with the last bytes that are kept.
+    pub piece: usize,
+    /// How answers end.
+    pub end: End,
+}
+
+/// How an answer ends that was written anew.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// With the last chunk: HTTP knows of no fault.
+    Proper,
+    /// Without it, where the body was changed.
+    Broken,
+    /// By closing the connection, with neither a length nor chunks, as a proxy of HTTP/1.0 ends it.
+    Closing,
+}
+
+/// The tag of every answer that was written anew.
+pub const TAG: &str = "abcdefghijklmnop";
+
+impl Rewriting {
+    /// Whole answers that end so.
+    pub fn whole(end: End) -> Self {
+        Self { from: usize::MAX, keep: usize::MAX, lose: 0, behind: "", piece: usize::MAX, end }
+    }
+}
+
+/// An answer as it came.
+struct Message {
+    status: String,
+    headers: Vec<String>,
+    body: Vec<u8>,
+    /// Whether it came to its end.
+    whole: bool,
+}
+
+impl Message {
+    /// Nothing at the end of the connection.
+    fn read(from: &mut impl BufRead) -> Option<Self> {
+        let status = line(from)?;
+        let mut headers = Vec::new();
+        loop {
+            match line(from)? {
+                empty if empty.is_empty() => break,
+                header => headers.push(header),
+            }
+        }
+        let mut body = Vec::new();
+        let value = |wanted: &str| {
+            headers.iter().find_map(|header| {
+                let (name, value) = header.split_once(':')?;
+                name.eq_ignore_ascii_case(wanted).then(|| value.trim().to_owned())
+            })
+        };
+        let whole = match value("content-length").map(|length| length.parse::<u64>()) {
+            Some(Ok(length)) => {
+                from.take(length).read_to_end(&mut body).is_ok_and(|read| read as u64 == length)
+            }
+            Some(Err(_)) => return None,
+            None => chunks(from, &mut body).is_some(),
+        };
+        Some(Self { status, headers, body, whole })
+    }
+
+    /// Its head, with what is said there of the body's end and of exceptions replaced.
+    fn head(&self, end: End) -> String {
+        const REPLACED: [&str; 5] =
+            ["content-length", "transfer-encoding", "connection", "keep-alive", "x-clickhouse-exception-tag"];
+        let mut head = format!("{}\r\nX-ClickHouse-Exception-Tag: {TAG}\r\n", self.status);
+        for header in &self.headers {
+            let name = header.split(':').next().unwrap_or_default();
+            if !REPLACED.iter().any(|replaced| name.eq_ignore_ascii_case(replaced)) {
+                head.push_str(header);
+                head.push_str("\r\n");
+            }
+        }
+        head.push_str(match end {
+            End::Closing => "Connection: close\r\n\r\n",
+            End::Proper | End::Broken => "Transfer-Encoding: chunked\r\n\r\n",
+        });
+        head
+    }
+}
+
+/// A line without its end.
+fn line(from: &mut impl BufRead) -> Option<String> {
+    let mut line = String::new();
+    match from.read_line(&mut line) {
+        Ok(1..) if line.ends_with('\n') => Some(line.trim_end_matches(['\r', '\n']).to_owned()),
+        _ => None,
+    }
+}
+
+/// Nothing when they break off.
+fn chunks(from: &mut impl BufRead, body: &mut Vec<u8>) -> Option<()> {
+    loop {
+        let length = u64::from_str_radix(&line(from)?, 16).ok()?;
+        let read = from.take(length).read_to_end(body).ok()? as u64;
+        if read < length || !line(from)?.is_empty() {
+            return None;
+        }
+        if length == 0 {
+            return Some(());
+        }
+    }
+}
+
+/// Passes answers on until the connection ends or a fault ends it.
+pub(super) fn answers(
+    server: TcpStream,
+    mut client: TcpStream,
+    state: &Mutex<State>,
+    generation: u64,
+    sign_of_life: &AtomicBool,
+    rewriting: Rewriting,
+) {
+    let mut server = BufReader::new(server);
+    let kept = |answer: &Message| answer.body.len().saturating_sub(rewriting.lose).min(rewriting.keep);
+    while let Some(mut answer) = Message::read(&mut server) {
+        let mut changed = false;
+        if !sign_of_life.load(Ordering::SeqCst) {
+            let mut state = lock(state);
+            if state.generation != generation {
+                return;
+            }
+            changed = state.bodies.len() >= rewriting.from
+                && (kept(&answer) < answer.body.len() || !rewriting.behind.is_empty());
+            state.changed += usize::from(changed);
+            state.bodies.push(answer.body.clone());
+        }
+        if changed {
+            answer.body.truncate(kept(&answer));
+        }
+        let (behind, piece) = if changed { (rewriting.behind, rewriting.piece.max(1)) } else { ("", 1) };
+        let kept = answer.body.len();
+        answer.body.extend_from_slice(behind.as_bytes());
+        let (first, rest) = answer.body.split_at(kept.saturating_sub(piece / 2));
+        let end = if answer.whole { rewriting.end } else { End::Broken };
+        let mut sent = client.write_all(answer.head(end).as_bytes());
+        for part in std::iter::once(first).chain(rest.chunks(piece)).filter(|part| !part.is_empty()) {
+            sent = sent.and_then(|()| match end {
+                End::Closing => client.write_all(part),
+                End::Proper | End::Broken => {
+                    client.write_all(format!("{:x}\r\n", part.len()).as_bytes())?;
+                    client.write_all(part)?;
+                    client.write_all(b"\r\n")
+                }
+            });
+        }
+        let goes_on = match end {
+            End::Closing => false,
+            End::Broken => !changed && answer.whole,
+            End::Proper => true,
+        };
+        if goes_on {
+            sent = sent.and_then(|()| client.write_all(b"0\r\n\r\n"));
+        }
+        if sent.is_err() || !goes_on {
+            return;
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! Exceptions behind rows, as servers of both kinds write them, and spans that look like one.
+
+use serde_json::json;
+use tracewarden_testkit::chaos_proxy::{End, Fault, Rewriting, TAG};
+
+use crate::questions::Scene;
+
+/// As servers before 25.11 write it: behind the rows, as it is, with the status that had already left.
+const AS_IT_IS: &str = "Code: 241. DB::Exception: Memory limit (for query) exceeded: would use 9.31 GiB (attempt to allocate \
+    chunk of 4194304 bytes), maximum: 9.31 GiB. (MEMORY_LIMIT_EXCEEDED) (version 24.3.2.23 (official build))\n";
+
+/// As later ones do: in a block, with the tag of the answer's head. The number counts the message with its line break.
+const IN_A_BLOCK: &str = "\r\n__exception__\r\nabcdefghijklmnop\r\n\
+    Code: 241. DB::Exception: Memory limit exceeded. (MEMORY_LIMIT_EXCEEDED) (version 26.1.1.1)\n\
+    92 abcdefghijklmnop\r\n__exception__\r\n";
+
+#[tokio::test]
+async fn none_of_either_kind_is_taken_for_an_end() {
+    const SPLITS: [(usize, End); 5] = [
+        (usize::MAX, End::Proper),
+        (1, End::Proper),
+        (7, End::Broken),
+        (40, End::Proper),
+        (usize::MAX, End::Closing),
+    ];
+    assert!(IN_A_BLOCK.contains(&format!("92 {TAG}\r\n")));
+    let scene = Scene::start("repeat('x', 1000)", &[]).await;
+    let mut splits = SPLITS.iter().cycle();
+    for (question, whole) in scene.questions().await {
+        let name = question.name;
+        scene.proxy.set(Fault::Rewritten(Rewriting::whole(End::Proper)));
+        assert_eq!(question.ask().await, whole, "{name}");
+        let bodies = scene.proxy.bodies();
+        let mut told = 0;
+        for (from, body) in bodies.iter().enumerate() {
+            let first_line = body.iter().position(|byte| *byte == b'\n').map_or(1, |end| end + 1);
+            for keep in [0, first_line, body.len() / 2, body.len() - 1, body.len()] {
+                for behind in [AS_IT_IS, IN_A_BLOCK] {
+                    let (piece, end) = *splits.next().unwrap();
+                    let rewriting = Rewriting { from, keep, lose: 0, behind, piece, end };
+                    told += usize::from(scene.ask_rewritten(&question, whole, rewriting).await);
+                }
+            }
+        }
+        // Behind the last answer, which is of the spans where there are any, split anywhere.
+        let pieces = if question.is_streamed { 1..=8 } else { 1..=1 };
+        for piece in pieces {
+            for behind in [AS_IT_IS, AS_IT_IS.trim_end(), IN_A_BLOCK] {
+                let (from, keep, end) = (bodies.len() - 1, usize::MAX, End::Proper);
+                let rewriting = Rewriting { from, keep, lose: 0, behind, piece, end };
+                told += usize::from(scene.ask_rewritten(&question, whole, rewriting).await);
+            }
+        }
+        println!("{name}: {} answers, {told} exceptions", bodies.len());
+        assert!(told > 10, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_span_that_looks_like_one_is_a_span() {
+    // Line ends, the tag of the very answer, and what would end a JSON string, an array and a document.
+    let text = format!("\"]}}\r\n{IN_A_BLOCK}\n{AS_IT_IS}\n");
+    let literal = text.replace('\\', "\\\\").replace('\'', "\\'").replace('\r', "\\r").replace('\n', "\\n");
+    let scene = Scene::start(&format!("'{literal}'"), &[]).await;
+    let questions = scene.questions().await;
+    for end in [End::Proper, End::Closing] {
+        scene.proxy.set(Fault::Rewritten(Rewriting::whole(end)));
+        for (question, whole) in &questions {
+            assert_eq!(question.ask().await, *whole, "{}, {end:?}", question.name);
+        }
+        let page = scene.ada.post("/traces/query", json!({})).await.expect(200).body;
+        let spans = page["spans"].as_array().unwrap();
+        assert_eq!(spans.len(), 60);
+        assert!(spans.iter().all(|span| span["SpanName"] == text), "{}", spans[0]);
+        let lines = scene.ada.with("accept", "application/x-ndjson");
+        let lines =
+            String::from_utf8(lines.post("/traces/query", json!({})).await.expect(200).bytes).unwrap();
+        let spans = lines.lines().filter(|line| {
+            let line: serde_json::Value = serde_json::from_str(line).unwrap();
+            line["span"]["SpanName"] == text
+        });
+        assert_eq!(spans.count(), 60);
+    }
+}

@@ -1,0 +1,132 @@
+//! A trace store whose answers are reset, late, or ended by closing the connection alone: the right answer, or a failure that
+//! shows, in time.
+
+use std::time::{Duration, Instant};
+
+use futures::future::join_all;
+use tracewarden_testkit::chaos_proxy::{End, Fault, Rewriting};
+
+use crate::questions::{Question, Scene, Seen};
+
+/// `query_timeout` where it has to be waited for.
+const LIMIT: Duration = Duration::from_secs(3);
+
+/// The limit and a second; the rest is for a busy machine.
+const IN_TIME: Duration = Duration::from_millis(6_500);
+
+/// Some 100 KB, so that an answer comes in several pieces.
+const NAME: &str = "repeat('x', 1000)";
+
+#[tokio::test]
+async fn a_reset_anywhere_is_seen() {
+    let scene = Scene::start(NAME, &[]).await;
+    for (question, whole) in scene.questions().await {
+        let name = question.name;
+        scene.proxy.set(Fault::None);
+        question.ask().await;
+        let total = scene.proxy.passed();
+        let many: u64 = if question.is_streamed { 12 } else { 6 };
+        let mut places: Vec<u64> = (0..many).map(|part| total * part / many).collect();
+        places.extend([1, total - 100]);
+        let (mut resets, many) = (0, places.len());
+        for place in places {
+            scene.proxy.set(Fault::ResetAfter(place));
+            let seen = question.ask().await;
+            // What the service knew already was not asked for, and the place may not have come.
+            let untouched = seen == whole && scene.proxy.passed() < place;
+            assert!(
+                seen.is_failure() || untouched,
+                "{name}: reset after {place} of {total} bytes came {seen:?}"
+            );
+            resets += usize::from(!untouched);
+        }
+        println!("{name}: {total} bytes, {resets} resets");
+        assert!(resets > many / 2, "{name}: {resets} of {many}");
+        scene.proxy.set(Fault::None);
+        assert_eq!(question.ask().await, whole, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn the_end_of_an_answer_is_not_told_by_closing() {
+    let scene = Scene::start(NAME, &[]).await;
+    for (question, whole) in scene.questions().await {
+        let name = question.name;
+        scene.proxy.set(Fault::Rewritten(Rewriting::whole(End::Closing)));
+        assert_eq!(question.ask().await, whole, "{name}");
+        let bodies = scene.proxy.bodies();
+        let mut cuts = 0;
+        for (from, body) in bodies.iter().enumerate() {
+            // The last newline of a document is nothing to miss.
+            let last = (usize::MAX, 2);
+            for (keep, lose) in places(body).into_iter().map(|keep| (keep, 0)).chain([last]) {
+                let rewriting = Rewriting { from, keep, lose, ..Rewriting::whole(End::Closing) };
+                cuts += usize::from(scene.ask_rewritten(&question, whole, rewriting).await);
+            }
+        }
+        println!("{name}: {} answers, {cuts} cuts", bodies.len());
+        assert!(cuts > 2, "{name}");
+    }
+}
+
+/// None of a body, half of it, and as far as the ends of its first line and of its middle one.
+fn places(body: &[u8]) -> Vec<usize> {
+    let ends: Vec<usize> = (1..body.len()).filter(|at| body[at - 1] == b'\n').collect();
+    let mut places = vec![0, body.len() / 2];
+    places.extend(ends.first());
+    places.extend(ends.get(ends.len() / 2));
+    places.sort_unstable();
+    places.dedup();
+    places
+}
+
+#[tokio::test]
+async fn a_late_answer_is_the_answer_and_one_too_late_a_failure_in_time() {
+    const LATE: Duration = Duration::from_millis(300);
+    let mut scene = Scene::start(NAME, &[]).await;
+    let mut middles = Vec::new();
+    for (question, whole) in scene.questions().await {
+        let name = question.name;
+        scene.proxy.set(Fault::None);
+        question.ask().await;
+        let middle = scene.proxy.passed() / 2;
+        middles.push(middle);
+        for place in [0, middle] {
+            scene.proxy.set(Fault::PauseAfter(place, LATE));
+            let begun = Instant::now();
+            assert_eq!(question.ask().await, whole, "{name}: late after {place} bytes");
+            assert!(
+                begun.elapsed() >= LATE || scene.proxy.passed() <= place,
+                "{name}: {:?}",
+                begun.elapsed()
+            );
+        }
+    }
+    let questions = scene.restart_with(&[("TRACEWARDEN_QUERY_TIMEOUT", "3s")]);
+    // From the beginning, for all of them at once.
+    scene.proxy.set(Fault::Silence);
+    join_all(questions.iter().map(fails_in_time)).await;
+    let (pages, others): (Vec<_>, Vec<_>) =
+        questions.iter().zip(middles).partition(|(question, _)| question.is_streamed);
+    for (question, middle) in pages.into_iter().chain(others.into_iter().take(1)) {
+        // What the service knows for a while is asked for before.
+        scene.proxy.set(Fault::None);
+        question.ask().await;
+        scene.proxy.set(Fault::SilenceAfter(middle));
+        fails_in_time(question).await;
+        scene.proxy.set(Fault::PauseAfter(0, 4 * LIMIT));
+        fails_in_time(question).await;
+    }
+}
+
+async fn fails_in_time(question: &Question) {
+    let begun = Instant::now();
+    let seen = question.ask().await;
+    let took = begun.elapsed();
+    assert!(
+        matches!(seen, Seen::Refused(504) | Seen::ToolError | Seen::Broken),
+        "{}: {seen:?}",
+        question.name
+    );
+    assert!((LIMIT..IN_TIME).contains(&took), "{}: {took:?}", question.name);
+}

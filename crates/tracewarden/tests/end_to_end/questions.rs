@@ -1,0 +1,173 @@
+//! Everything that is answered from what the store says, asked through a proxy that can fail, and what a client can make of it.
+
+use reqwest::{Method, RequestBuilder};
+use serde_json::json;
+use tracewarden_testkit::chaos_proxy::{ChaosProxy, Fault, Rewriting};
+
+use crate::support::store::{Store, blue_policies, bound_service_at};
+use crate::support::{Client, Service};
+
+const TRACE: &str = "00000000000000000000000000000001";
+
+/// What a client can make of an answer.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Seen {
+    /// All of it, so many bytes.
+    Whole(usize),
+    /// An error with this status.
+    Refused(u16),
+    /// An error that a tool tells.
+    ToolError,
+    /// Broken off.
+    Broken,
+}
+
+/// Something that is asked, and how long its answer is when nothing fails: nothing for one that is compressed, which depends on
+/// the pieces in which it came.
+pub struct Question {
+    pub name: &'static str,
+    request: RequestBuilder,
+    is_compressed: bool,
+    /// Whether its answer begins before the store's has ended.
+    pub is_streamed: bool,
+}
+
+impl Seen {
+    /// Whether it is an error, or the beginning of an answer.
+    pub fn is_failure(self) -> bool {
+        match self {
+            Self::Whole(_) => false,
+            Self::Refused(status) => (500..600).contains(&status),
+            Self::ToolError | Self::Broken => true,
+        }
+    }
+}
+
+impl Question {
+    pub async fn ask(&self) -> Seen {
+        let request = self.request.try_clone().unwrap();
+        let Ok(answer) = request.send().await else { return Seen::Broken };
+        let status = answer.status().as_u16();
+        let Ok(body) = answer.bytes().await else { return Seen::Broken };
+        match status {
+            200 if String::from_utf8_lossy(&body).contains("\"isError\":true") => Seen::ToolError,
+            200 if self.is_compressed => Seen::Whole(0),
+            // How often it is told how far the search is depends on how long that takes.
+            200 => Seen::Whole(
+                body.split(|byte| *byte == b'\n')
+                    .filter(|line| !line.starts_with(b"{\"progress\""))
+                    .map(<[u8]>::len)
+                    .sum(),
+            ),
+            status => Seen::Refused(status),
+        }
+    }
+}
+
+/// Every kind of answer that holds what the store said.
+fn questions(ada: &Client, agent: &Client, window: &[(&str, String)]) -> Vec<Question> {
+    let json = ada.with("accept", "application/json").with("accept-encoding", "identity");
+    let lines = json.with("accept", "application/x-ndjson");
+    let compressed = ada.with("accept", "application/json").with("accept-encoding", "gzip");
+    let within = |mut asked: serde_json::Value| {
+        for (name, value) in window {
+            asked[*name] = json!(value);
+        }
+        asked
+    };
+    let page = |client: &Client, view: &str| {
+        let body = within(json!({"view": view}));
+        client.request(Method::POST, "/traces/query").json(&body)
+    };
+    let tool = |name: &str, arguments: serde_json::Value| {
+        let params = json!({"name": name, "arguments": arguments});
+        let message = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
+        agent.request(Method::POST, "/mcp").json(&message)
+    };
+    let [from, to] = [&window[0].1, &window[1].1];
+    let values = format!("/filter/values?ref=ServiceName&from={from}&to={to}");
+    let question = |name, request, is_streamed| Question { name, request, is_compressed: false, is_streamed };
+    vec![
+        question("a page", page(&json, "spans"), true),
+        question("a page in lines", page(&lines, "spans"), true),
+        Question { is_compressed: true, ..question("a compressed page", page(&compressed, "spans"), true) },
+        question("summaries", page(&json, "summary"), false),
+        question("ids", page(&json, "ids"), false),
+        question("one trace", json.request(Method::GET, &format!("/traces/{TRACE}")), true),
+        question("an explanation", json.request(Method::GET, &format!("/traces/{TRACE}/explain")), false),
+        question("values", json.request(Method::GET, &values), false),
+        question("an agent's trace", tool("svc_get_trace", json!({"trace_id": TRACE})), false),
+        question("an agent's search", tool("svc_query_traces", within(json!({}))), false),
+        question("an agent's counts", tool("svc_trace_stats", within(json!({}))), false),
+    ]
+}
+
+/// A service that reaches its store through a proxy, and those who ask it.
+pub struct Scene {
+    _store: Store,
+    pub proxy: ChaosProxy,
+    pub service: Service,
+    pub ada: Client,
+    agent: Client,
+    /// One that does not move, so that an answer is always as long.
+    window: [(&'static str, String); 2],
+}
+
+impl Scene {
+    /// Three traces of twenty spans each, whose name is what this expression makes.
+    pub async fn start(name: &str, environment: &[(&str, &str)]) -> Self {
+        let store = Store::start();
+        store
+            .run(&format!(
+                "INSERT INTO otel.otel_traces (Timestamp, TraceId, SpanId, SpanName, ServiceName, SpanAttributes) \
+                 SELECT now64(9) - 60, leftPad(toString(number % 3 + 1), 32, '0'), leftPad(toString(number), 16, '0'), \
+                 {name}, 'shop', map('team', 'blue') FROM numbers(60)"
+            ))
+            .await;
+        let proxy = ChaosProxy::start(store.address()).unwrap();
+        let environment = [environment, &[("TRACEWARDEN_MAX_QUERIES_PER_USER", "unlimited")]].concat();
+        let (service, admin) = bound_service_at(&proxy.url(), &store, &environment).await;
+        admin.put("/roles/blue", blue_policies()).await.expect(201);
+        let ada = service.user(&admin, "ada", &["blue"]).await;
+        let created = ada.post("/me/api-keys", json!({"name": "agent"})).await.expect(201).body;
+        let agent = ada
+            .with_key(created["token"].as_str().unwrap())
+            .with("accept", "application/json, text/event-stream")
+            .with("mcp-protocol-version", "2025-11-25");
+        let found = ada.get("/filter/values?ref=ServiceName").await.expect(200).body;
+        let window = ["from", "to"].map(|name| (name, found[name].as_str().unwrap().to_owned()));
+        Self { _store: store, proxy, service, ada, agent, window }
+    }
+
+    /// Every question, and what is seen when nothing fails.
+    pub async fn questions(&self) -> Vec<(Question, Seen)> {
+        self.proxy.set(Fault::None);
+        let mut all = Vec::new();
+        for question in questions(&self.ada, &self.agent, &self.window) {
+            // The first look asks the store for its columns as well, which are known for a while then.
+            let whole = question.ask().await;
+            assert!(matches!(whole, Seen::Whole(_)), "{}: {whole:?}", question.name);
+            all.push((question, whole));
+        }
+        all
+    }
+
+    /// Starts the service anew, with further settings; the questions are then other ones.
+    pub fn restart_with(&mut self, environment: &[(&str, &str)]) -> Vec<Question> {
+        self.service.restart_with(environment);
+        self.ada = self.ada.at(&self.service);
+        self.agent = self.agent.at(&self.service);
+        questions(&self.ada, &self.agent, &self.window)
+    }
+
+    /// Asks while answers are written anew. One of them that was changed must show; the answer to a question that was not asked
+    /// this time, since the service knew it, is not there to be changed.
+    pub async fn ask_rewritten(&self, question: &Question, whole: Seen, rewriting: Rewriting) -> bool {
+        self.proxy.set(Fault::Rewritten(rewriting));
+        let seen = question.ask().await;
+        let changed = self.proxy.changed() > 0;
+        let right = if changed { seen.is_failure() } else { seen == whole };
+        assert!(right, "{}: {rewriting:?} came {seen:?}, and it is {whole:?}", question.name);
+        changed
+    }
+}
