@@ -262,6 +262,18 @@ fn of_a_string_and_a_pattern() {
     agree(pairs(&TEXTS, &patterns, &["$a.matches($b)"]), 45);
 }
 
+/// Which keys serve: see the trace store's tests of indexes.
+#[test]
+fn a_pattern_with_one_beginning_asks_for_it_besides() {
+    let begins = |expression: &str| {
+        let predicate = check(expression, &model()).unwrap().predicate(&caller()).unwrap();
+        format!("{predicate:?}").contains("TextCall(StartsWith,")
+    };
+    assert!(begins("ServiceName.matches(\"^pay-[0-9]+$\")"));
+    assert!(!begins("ServiceName.matches(\"pay-[0-9]+$\")"));
+    assert!(!begins("!ServiceName.matches(\"^pay-[0-9]+$\")"));
+}
+
 #[test]
 fn of_integers() {
     let relations = relations();
