@@ -26,6 +26,12 @@ pub enum Soak {
         #[arg(long, default_value_t = 10_000)]
         rounds: u64,
     },
+    /// Ask for traces that are forbidden, absent and impossible, and compare when the answers leave.
+    TraceTiming {
+        /// Answers of each kind by fetch; half as many by each other way.
+        #[arg(long, default_value_t = 10_000)]
+        rounds: u64,
+    },
     /// Compare the SQL of generated policies with the reference evaluator.
     Policy {
         /// Pairs of a policy and a span.
@@ -102,6 +108,10 @@ impl Soak {
             Self::Races { rounds } => {
                 run("races", *rounds, "races", "TRACEWARDEN_TEST_RACES", SERVICE, replicas, "races::")
             }
+            Self::TraceTiming { rounds } => {
+                let (variable, target) = ("TRACEWARDEN_TEST_TRACE_TIMINGS", &["--test", "trace_timing"]);
+                run("trace-timing", *rounds, "of each kind", variable, SERVICE, target, "not_found::")
+            }
             Self::Policy { pairs } => {
                 let of = "pairs of policy and span";
                 run(
@@ -177,6 +187,7 @@ mod tests {
         let soaks = [
             Soak::Kill { rounds: 1 },
             Soak::Races { rounds: 1 },
+            Soak::TraceTiming { rounds: 1 },
             Soak::Policy { pairs: 1 },
             Soak::Worlds { worlds: 1 },
             Soak::WriteErrors { step: 1 },

@@ -1,0 +1,180 @@
+//! A trace that is forbidden, small or large, one that is not there and one that cannot be there: nobody can tell by the time.
+//!
+//! One of each kind is asked for in turn, in random order, so that whatever slows the machine down meets all kinds alike; then
+//! the times of each two kinds are compared by the test of Kolmogorov and Smirnov. Its statistic is how much better than by
+//! chance somebody would guess the kind from the time of one answer, by whatever time they choose as the border.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use futures::future::join_all;
+use rand::seq::SliceRandom as _;
+use reqwest::{Method, RequestBuilder};
+use serde_json::json;
+
+use crate::chance;
+use crate::support::Client;
+use crate::support::store::{BLUE, RED, Store, blue_policies, bound_service};
+
+/// Answers that are waited for at the same time. More would have look-ups wait for one another.
+const LANES: usize = 3;
+/// The same in a long run, which has the machine to itself.
+const MANY_LANES: usize = 8;
+
+/// Answers that took longer did not leave at the first time at which one can.
+const FIRST: Duration = Duration::from_millis(200);
+
+/// How often kinds that do not differ may be told apart in one comparison, by accident.
+const ALPHA: f64 = 1e-7;
+
+/// The forbidden trace of many spans.
+const LARGE: &str = "44444444444444444444444444444444";
+
+/// Kinds of traces, each an answer "not found".
+const KINDS: [(&str, &str); 4] = [
+    ("forbidden", RED),
+    ("forbidden, 20,000 spans", LARGE),
+    ("absent", "99999999999999999999999999999999"),
+    ("impossible", "00000000000000000000000000000000"),
+];
+
+/// The largest distance between the distributions of two samples, of 1.
+fn distance(one: &[Duration], other: &[Duration]) -> f64 {
+    let below = |sample: &[Duration], at: Duration| {
+        sample.partition_point(|time| *time <= at) as f64 / sample.len() as f64
+    };
+    let differences = one.iter().chain(other).map(|at| (below(one, *at) - below(other, *at)).abs());
+    differences.fold(0.0, f64::max)
+}
+
+/// The distance that two samples of so many from one distribution exceed with [`ALPHA`].
+fn bound(many: usize) -> f64 {
+    (-(ALPHA / 2.0).ln() / 2.0).sqrt() * (2.0 / many as f64).sqrt()
+}
+
+/// Sorted times of each kind, from as many groups as left at the first time, and how many answers of each kind left later.
+///
+/// A group of which one left later is left out: on a machine, or with a store, that is so slow, kinds are told apart by which of
+/// these times they left at, as is known (`docs/security.md`).
+async fn measured(
+    way: &dyn Fn(&str) -> RequestBuilder,
+    groups: usize,
+    seed: u64,
+) -> (Vec<Vec<Duration>>, Vec<usize>) {
+    let begun = &AtomicUsize::new(0);
+    let lanes = if groups > 1_000 { MANY_LANES } else { LANES };
+    let lanes = (0..lanes).map(|lane| async move {
+        let mut chance = chance::source(seed, lane as u64);
+        let mut order: Vec<usize> = (0..KINDS.len()).collect();
+        let mut all = Vec::new();
+        while begun.fetch_add(1, Ordering::SeqCst) < groups {
+            order.shuffle(&mut chance);
+            let mut group = Vec::new();
+            for kind in &order {
+                let request = way(KINDS[*kind].1);
+                let begun = Instant::now();
+                let body = request.send().await.unwrap().bytes().await.unwrap();
+                let took = begun.elapsed();
+                assert!(String::from_utf8_lossy(&body).contains("trace_not_found"), "{body:?}");
+                group.push((*kind, took));
+            }
+            all.push(group);
+        }
+        all
+    });
+    let all: Vec<Vec<(usize, Duration)>> = join_all(lanes).await.into_iter().flatten().collect();
+    assert_eq!(all.len(), groups);
+    let mut times = vec![Vec::new(); KINDS.len()];
+    let mut later = vec![0; KINDS.len()];
+    for group in all {
+        let is_of_the_first = group.iter().all(|(_, took)| *took < FIRST);
+        for (kind, took) in group {
+            later[kind] += usize::from(took >= FIRST);
+            if is_of_the_first {
+                times[kind].push(took);
+            }
+        }
+    }
+    times.iter_mut().for_each(|times| times.sort_unstable());
+    (times, later)
+}
+
+/// The largest distance of any two kinds, which are said.
+fn furthest(times: &[Vec<Duration>]) -> (f64, String) {
+    let pairs = (0..KINDS.len()).flat_map(|one| (0..one).map(move |other| (one, other)));
+    let distances = pairs.map(|(one, other)| {
+        (distance(&times[one], &times[other]), format!("{} and {}", KINDS[one].0, KINDS[other].0))
+    });
+    distances.fold((0.0, String::new()), |most, next| if next.0 > most.0 { next } else { most })
+}
+
+async fn check(name: &str, way: &dyn Fn(&str) -> RequestBuilder, groups: usize, seed: u64) {
+    let (times, later) = measured(way, groups, seed).await;
+    let many = times[0].len();
+    for (((kind, _), times), later) in KINDS.iter().zip(&times).zip(later) {
+        let at = |part: usize| {
+            times.get(many.saturating_sub(1) * part / 100).map_or(0.0, |time| time.as_secs_f64() * 1e3)
+        };
+        println!(
+            "{name}: {kind}: 1 % {:.2} ms, median {:.2} ms, 99 % {:.2} ms; {later} left later",
+            at(1),
+            at(50),
+            at(99)
+        );
+    }
+    if many == 0 {
+        println!("{name}: too slow a machine to compare anything");
+        return;
+    }
+    let ((advantage, of), bound) = (furthest(&times), bound(many));
+    println!("{name}: {many} of {groups}; furthest apart: {of}, by {advantage:.4}, bound {bound:.4}");
+    assert!(advantage <= bound, "{name}: {of} are told apart: {advantage}");
+}
+
+/// `TRACEWARDEN_TEST_TRACE_TIMINGS` answers of each kind by fetch, and half as many by each of the others.
+#[tokio::test]
+async fn forbidden_absent_and_impossible_take_the_same_time() {
+    let many = std::env::var("TRACEWARDEN_TEST_TRACE_TIMINGS").map_or(60, |many| many.parse().unwrap());
+    let seed = chance::seed();
+    let store = Store::start();
+    store.insert_two_traces().await;
+    store
+        .run(&format!(
+            "INSERT INTO otel.otel_traces (Timestamp, TraceId, SpanId, SpanName, ServiceName, SpanAttributes) \
+             SELECT now64(9) - 60, '{LARGE}', leftPad(toString(number), 16, '0'), 'GET /', 'shop', \
+             map('team', 'red', 'size', toString(number)) FROM numbers(20000)"
+        ))
+        .await;
+    let (service, admin) = bound_service(&store, &[("TRACEWARDEN_MAX_QUERIES_PER_USER", "unlimited")]).await;
+    admin.put("/roles/blue", blue_policies()).await.expect(201);
+    let ada = service.user(&admin, "ada", &["blue"]).await;
+    ada.get(&format!("/traces/{BLUE}")).await.expect(200);
+    let created = ada.post("/me/api-keys", json!({"name": "agent"})).await.expect(201).body;
+    let agent = ada
+        .with_key(created["token"].as_str().unwrap())
+        .with("accept", "application/json, text/event-stream")
+        .with("mcp-protocol-version", "2025-11-25");
+    let tool = |agent: &Client, name: &str, arguments: serde_json::Value| {
+        let params = json!({"name": name, "arguments": arguments});
+        let message = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
+        agent.request(Method::POST, "/mcp").json(&message)
+    };
+    check("fetch", &|id| ada.request(Method::GET, &format!("/traces/{id}")), many, seed).await;
+    let explanation = |id: &str| ada.request(Method::GET, &format!("/traces/{id}/explain"));
+    check("explanation", &explanation, many.div_ceil(2), seed).await;
+    let one = |id: &str| tool(&agent, "svc_get_trace", json!({"trace_id": id}));
+    check("an agent's trace", &one, many.div_ceil(2), seed).await;
+    let two =
+        |id: &str| tool(&agent, "svc_compare_traces", json!({"first_trace_id": id, "second_trace_id": BLUE}));
+    check("an agent's comparison", &two, many.div_ceil(2), seed).await;
+}
+
+#[test]
+fn the_distance_is_that_of_the_distributions() {
+    let sample = |times: &[u64]| times.iter().map(|time| Duration::from_millis(*time)).collect::<Vec<_>>();
+    assert_eq!(distance(&sample(&[1, 2, 3, 4]), &sample(&[1, 2, 3, 4])), 0.0);
+    assert_eq!(distance(&sample(&[1, 2]), &sample(&[3, 4])), 1.0);
+    assert_eq!(distance(&sample(&[1, 2, 2, 3]), &sample(&[2, 3, 3, 3])), 0.5);
+    // From tables: 1.36 at 0.05, here at 1e-7 and with 200 of each.
+    assert!((bound(200) - 0.2899).abs() < 1e-3, "{}", bound(200));
+}
