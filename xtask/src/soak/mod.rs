@@ -1,6 +1,7 @@
 //! `cargo xtask soak`: tests that are the same as in `cargo xtask test`, but run for as long as there is patience; and users who
 //! work for hours.
 
+mod mutants;
 mod users;
 
 use std::time::Instant;
@@ -68,6 +69,8 @@ pub enum Soak {
         #[arg(long, default_value_t = 1_000)]
         examples: u64,
     },
+    /// Change the code that decides about access and records it, and look for changes that no test notices.
+    Mutants(mutants::Options),
     /// Have users work on two replicas while everything is restarted, and compare what they are shown with their policies.
     Users(users::Options),
 }
@@ -85,7 +88,7 @@ struct Run {
 }
 
 impl Soak {
-    /// The test that it runs longer; users are no test.
+    /// The test that it runs longer; users are no test, and mutants are built and run differently.
     fn run(&self) -> Option<Run> {
         const SERVICE: &str = "tracewarden";
         const STORE: &str = "tracewarden-tracestore";
@@ -100,7 +103,7 @@ impl Soak {
         };
         let (replicas, api): (&[_], &[_]) = (&["--test", "replicas"], &["--test", "api"]);
         Some(match self {
-            Self::Users(_) => return None,
+            Self::Users(_) | Self::Mutants(_) => return None,
             Self::Kill { rounds } => {
                 let of = "kills on each database";
                 run("kill", *rounds, of, "TRACEWARDEN_TEST_KILLS", SERVICE, replicas, "kill::")
@@ -157,8 +160,10 @@ impl Soak {
 
 /// Runs one of them; what the test prints is shown as it comes.
 pub fn run(soak: &Soak) -> Result<()> {
-    if let Soak::Users(options) = soak {
-        return users::run(options);
+    match soak {
+        Soak::Users(options) => return users::run(options),
+        Soak::Mutants(options) => return mutants::run(options),
+        _ => {}
     }
     let Some(run) = soak.run() else { return Ok(()) };
     let mut environment = Environment::new();

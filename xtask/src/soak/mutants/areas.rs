@@ -1,0 +1,176 @@
+//! Which code is changed, and which tests have to notice.
+
+/// What the code is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Area {
+    /// From policies to predicates to SQL.
+    Lowering,
+    /// Who somebody is, and what they may read.
+    Authorisation,
+    /// What is recorded of it.
+    Audit,
+}
+
+/// Files of one package, and tests for them.
+pub(super) struct Part {
+    pub(super) name: &'static str,
+    pub(super) files: &'static [&'static str],
+    /// In the order in which they are tried, on what is left each time.
+    pub(super) tests: &'static [Tests],
+}
+
+/// Tests of some packages.
+pub(super) struct Tests {
+    pub(super) packages: &'static [&'static str],
+    /// For cargo: which of their test programs are built.
+    pub(super) targets: &'static [&'static str],
+    /// For nextest: which of those tests are run.
+    pub(super) filter: &'static str,
+}
+
+const POLICY: &str = "tracewarden-policy";
+const STORE: &str = "tracewarden-tracestore";
+const SERVICE: &str = "tracewarden-service";
+const DATABASE: &str = "tracewarden-appdb";
+
+/// All tests of policies, and the SQL that they become.
+const POLICIES_AND_SQL: Tests = Tests {
+    packages: &[POLICY, STORE],
+    targets: &[],
+    filter: "package(tracewarden-policy) | test(/^golden::/)",
+};
+
+const LOWERING: &[Part] = &[
+    Part {
+        name: "lowering-policies",
+        files: &[
+            "crates/policy/src/lower.rs",
+            "crates/policy/src/lower/fields.rs",
+            "crates/policy/src/lower/rules.rs",
+            "crates/policy/src/lower/truth.rs",
+            "crates/policy/src/lower/values.rs",
+            "crates/policy/src/lower/work.rs",
+            "crates/policy/src/predicate.rs",
+            "crates/policy/src/predicate/merge.rs",
+            "crates/policy/src/predicate/simplify.rs",
+            "crates/policy/src/predicate/work.rs",
+        ],
+        tests: &[
+            Tests {
+                packages: &[POLICY],
+                targets: &["--test=lowering", "--test=simplify", "--test=long_lists"],
+                filter: "all()",
+            },
+            POLICIES_AND_SQL,
+        ],
+    },
+    Part {
+        name: "lowering-sql",
+        files: &[
+            "crates/tracestore/src/predicate_sql.rs",
+            "crates/tracestore/src/predicate_sql/fields.rs",
+            "crates/tracestore/src/predicate_sql/json.rs",
+        ],
+        tests: &[
+            Tests {
+                packages: &[STORE],
+                targets: &["--lib"],
+                filter: "test(/^golden::/) | test(/^predicate_sql::/)",
+            },
+            Tests {
+                packages: &[STORE],
+                targets: &["--lib"],
+                filter: "test(/^exhaustive::/) | test(/^differential::/)",
+            },
+        ],
+    },
+];
+
+const AUTHORISATION: &[Part] = &[
+    Part {
+        name: "authorisation-policies",
+        files: &[
+            "crates/policy/src/applied.rs",
+            "crates/policy/src/authorise.rs",
+            "crates/policy/src/compiled.rs",
+        ],
+        tests: &[
+            Tests {
+                packages: &[POLICY],
+                targets: &["--lib", "--test=meaning", "--test=reuse"],
+                filter: "not test(/^fuzz::/)",
+            },
+            POLICIES_AND_SQL,
+        ],
+    },
+    Part {
+        name: "authorisation-service",
+        files: &[
+            "crates/service/src/access.rs",
+            "crates/service/src/authentication.rs",
+            "crates/service/src/authority.rs",
+            "crates/service/src/preview.rs",
+            "crates/service/src/principal.rs",
+            "crates/service/src/tools.rs",
+        ],
+        tests: SERVICE_TESTS,
+    },
+    Part { name: "authorisation-database", files: &["crates/appdb/src/callers.rs"], tests: DATABASE_TESTS },
+];
+
+const AUDIT: &[Part] = &[
+    Part {
+        name: "audit-database",
+        files: &[
+            "crates/appdb/src/audit.rs",
+            "crates/appdb/src/audit_chain.rs",
+            "crates/appdb/src/audit_prune.rs",
+            "crates/appdb/src/audit_query.rs",
+            "crates/appdb/src/audit_verify.rs",
+        ],
+        tests: DATABASE_TESTS,
+    },
+    Part {
+        name: "audit-service",
+        files: &[
+            "crates/service/src/audit.rs",
+            "crates/service/src/audit_detail.rs",
+            "crates/service/src/audit_log.rs",
+            "crates/service/src/pending.rs",
+            "crates/service/src/refused_calls.rs",
+            "crates/service/src/span_stream.rs",
+        ],
+        tests: SERVICE_TESTS,
+    },
+];
+
+/// On SQLite first: both databases are asked the same.
+const SERVICE_TESTS: &[Tests] = &[
+    Tests { packages: &[SERVICE], targets: &["--tests"], filter: "not test(/on_postgresql|^fuzz::/)" },
+    Tests { packages: &[SERVICE], targets: &["--tests"], filter: "all()" },
+];
+
+const DATABASE_TESTS: &[Tests] = &[
+    Tests { packages: &[DATABASE], targets: &["--tests"], filter: "not test(/postgres|^fuzz::/)" },
+    Tests { packages: &[DATABASE], targets: &["--tests"], filter: "all()" },
+];
+
+impl Area {
+    pub(super) const ALL: [Self; 3] = [Self::Lowering, Self::Authorisation, Self::Audit];
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Lowering => "lowering",
+            Self::Authorisation => "authorisation",
+            Self::Audit => "audit",
+        }
+    }
+
+    pub(super) fn parts(self) -> &'static [Part] {
+        match self {
+            Self::Lowering => LOWERING,
+            Self::Authorisation => AUTHORISATION,
+            Self::Audit => AUDIT,
+        }
+    }
+}
