@@ -43,7 +43,7 @@ async fn a_cut_anywhere_is_seen() {
             }
         }
         println!("{name}: {total} bytes, {many} cuts: {refused} refused, {broken} broken off");
-        assert!(refused > 0, "{name}");
+        assert!(refused > 0 || question.may_begin_early(), "{name}");
         assert_eq!(broken > 0, question.is_streamed, "{name}: {broken} of {many} answers were broken off");
         proxy.set(Fault::None);
         assert_eq!(question.ask().await, whole, "{name}");
@@ -51,8 +51,8 @@ async fn a_cut_anywhere_is_seen() {
         assert_eq!(question.ask().await, whole, "{name}, dripping");
         proxy.set(Fault::Refuse);
         let refused = question.ask().await;
-        // Lines begin when the search takes a while, as it does where it waits for the store to come back.
-        let begun = name == "a page in lines" && refused == Seen::Broken;
+        // The search waits for the store to come back.
+        let begun = question.may_begin_early() && refused == Seen::Broken;
         assert!(matches!(refused, Seen::Refused(503) | Seen::ToolError) || begun, "{name}: {refused:?}");
     }
 }

@@ -11,8 +11,8 @@ use crate::questions::{Question, Scene, Seen};
 /// `query_timeout` where it has to be waited for.
 const LIMIT: Duration = Duration::from_secs(3);
 
-/// The limit and a second; the rest is for a busy machine.
-const IN_TIME: Duration = Duration::from_millis(6_500);
+/// The limit and a second, and what a very busy machine takes; without a limit there is no end.
+const IN_TIME: Duration = Duration::from_secs(10);
 
 /// Some 100 KB, so that an answer comes in several pieces.
 const NAME: &str = "repeat('x', 1000)";
@@ -114,7 +114,7 @@ async fn a_late_answer_is_the_answer_and_one_too_late_a_failure_in_time() {
         question.ask().await;
         scene.proxy.set(Fault::SilenceAfter(middle));
         fails_in_time(question).await;
-        scene.proxy.set(Fault::PauseAfter(0, 4 * LIMIT));
+        scene.proxy.set(Fault::PauseAfter(0, 10 * LIMIT));
         fails_in_time(question).await;
     }
 }

@@ -7,6 +7,8 @@ use tracewarden_testkit::chaos_proxy::{ChaosProxy, Fault, Rewriting};
 use crate::support::store::{Store, blue_policies, bound_service_at};
 use crate::support::{Client, Service};
 
+const LINES: &str = "a page in lines";
+
 const TRACE: &str = "00000000000000000000000000000001";
 
 /// What a client can make of an answer.
@@ -44,6 +46,11 @@ impl Seen {
 }
 
 impl Question {
+    /// Whether its answer begins while the search runs, when that takes a while.
+    pub fn may_begin_early(&self) -> bool {
+        self.name == LINES
+    }
+
     pub async fn ask(&self) -> Seen {
         let request = self.request.try_clone().unwrap();
         let Ok(answer) = request.send().await else { return Seen::Broken };
@@ -89,7 +96,7 @@ fn questions(ada: &Client, agent: &Client, window: &[(&str, String)]) -> Vec<Que
     let question = |name, request, is_streamed| Question { name, request, is_compressed: false, is_streamed };
     vec![
         question("a page", page(&json, "spans"), true),
-        question("a page in lines", page(&lines, "spans"), true),
+        question(LINES, page(&lines, "spans"), true),
         Question { is_compressed: true, ..question("a compressed page", page(&compressed, "spans"), true) },
         question("summaries", page(&json, "summary"), false),
         question("ids", page(&json, "ids"), false),
