@@ -1,0 +1,108 @@
+//! The ways to read a trace, by each of which a right that has ended must not be had any more.
+
+use rand::RngExt as _;
+use rand_chacha::ChaCha8Rng;
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::fleet::{read_traces, spans};
+use crate::support::store::BLUE;
+use crate::support::{Answer, Client};
+
+/// How the blue trace is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Way {
+    Search,
+    Lines,
+    Fetch,
+    Explanation,
+    Values,
+    ToolSearch,
+    ToolTrace,
+    ToolStatistics,
+}
+
+/// Those of sessions, and behind them those that need a key.
+const WAYS: [Way; 8] = [
+    Way::Search,
+    Way::Lines,
+    Way::Fetch,
+    Way::Explanation,
+    Way::Values,
+    Way::ToolSearch,
+    Way::ToolTrace,
+    Way::ToolStatistics,
+];
+const OF_SESSIONS: usize = 5;
+
+impl Way {
+    /// Any of them, or, for a session, any that a session has.
+    pub fn any(chance: &mut ChaCha8Rng, is_key: bool) -> Self {
+        WAYS[chance.random_range(0..if is_key { WAYS.len() } else { OF_SESSIONS })]
+    }
+
+    pub async fn read(self, client: &Client) -> Answer {
+        match self {
+            Self::Search => read_traces(client).await,
+            Self::Lines => read_traces(&client.with("accept", "application/x-ndjson")).await,
+            Self::Fetch => client.get(&format!("/traces/{BLUE}")).await,
+            Self::Explanation => client.get(&format!("/traces/{BLUE}/explain")).await,
+            Self::Values => client.get("/filter/values?ref=ServiceName").await,
+            Self::ToolSearch => call(client, "svc_query_traces", json!({})).await,
+            Self::ToolTrace => call(client, "svc_get_trace", json!({"trace_id": BLUE})).await,
+            Self::ToolStatistics => call(client, "svc_trace_stats", json!({})).await,
+        }
+    }
+
+    /// Whether an answer shows something of the trace. What does not must be what somebody gets who may not read it.
+    pub fn shows(self, answer: &Answer) -> bool {
+        match (self, answer.status) {
+            (_, 401) => false,
+            (_, 403) if answer.body["code"] == "password_change_required" => false,
+            (Self::Fetch | Self::Explanation, 404) if answer.body["code"] == "trace_not_found" => false,
+            (Self::Search | Self::Fetch, 200) => spans(answer) > 0,
+            (Self::Lines, 200) => {
+                let text = String::from_utf8_lossy(&answer.bytes);
+                assert!(text.contains("\"end\""), "{text}");
+                text.contains("\"span\"")
+            }
+            (Self::Explanation, 200) => {
+                assert_eq!(answer.body["visible"], true, "{}", answer.body);
+                true
+            }
+            (Self::Values, 200) => !answer.body["values"].as_array().unwrap().is_empty(),
+            (Self::ToolSearch | Self::ToolTrace | Self::ToolStatistics, 200) => self.tool_shows(answer),
+            _ => panic!("{self:?}: {}: {}", answer.status, answer.body),
+        }
+    }
+
+    fn tool_shows(self, answer: &Answer) -> bool {
+        let result = &answer.body["result"];
+        let content = &result["structuredContent"];
+        match self {
+            // Whoever was let in may have been revoked before the read began.
+            _ if result["isError"] == true => {
+                let text = result["content"][0]["text"].as_str().unwrap();
+                let code = text.strip_prefix("error ").and_then(|text| text.split(':').next()).unwrap();
+                let of_the_right = matches!(code, "unauthenticated" | "password_change_required");
+                assert!(of_the_right || (self == Self::ToolTrace && code == "trace_not_found"), "{text}");
+                false
+            }
+            Self::ToolSearch => !content["traces"].as_array().unwrap().is_empty(),
+            Self::ToolStatistics => content["all"]["traces"].as_u64().unwrap() > 0,
+            _ => {
+                assert_eq!(content["trace"]["trace_id"], BLUE, "{content}");
+                true
+            }
+        }
+    }
+}
+
+async fn call(client: &Client, tool: &str, arguments: Value) -> Answer {
+    let client = client
+        .with("accept", "application/json, text/event-stream")
+        .with("mcp-protocol-version", "2025-11-25");
+    let params = json!({"name": tool, "arguments": arguments});
+    let message = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
+    client.send(Method::POST, "/mcp", Some(message)).await
+}
