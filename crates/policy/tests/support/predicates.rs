@@ -1,5 +1,6 @@
 //! Random predicates over two strings and an array, and what they are on spans that are made up.
 #![allow(dead_code, missing_docs)]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::collections::HashMap;
 use std::sync::Arc;
