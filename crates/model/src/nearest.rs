@@ -1,10 +1,19 @@
 //! Suggestions for misspelt names.
 
+/// Characters of a name beyond which nothing is suggested for it, and it is not suggested. Comparing takes as long as both
+/// lengths multiplied, for each known name, and what is wanted is whatever somebody sends.
+const LONGEST: usize = 128;
+
 /// At most three of `known` that resemble `wanted`, best first.
 pub fn nearest<'a>(wanted: &str, known: impl IntoIterator<Item = &'a str>) -> Vec<String> {
+    let is_short = |name: &str| name.chars().nth(LONGEST).is_none();
+    if !is_short(wanted) {
+        return Vec::new();
+    }
     let folded = wanted.to_lowercase();
     let mut scored: Vec<(f64, &str)> = known
         .into_iter()
+        .filter(|name| is_short(name))
         .map(|name| (strsim::jaro_winkler(&folded, &name.to_lowercase()), name))
         .filter(|(score, _)| *score >= 0.75)
         .collect();
@@ -20,5 +29,13 @@ mod tests {
         let known = ["ServiceName", "SpanName", "StatusCode"];
         assert_eq!(super::nearest("servicename", known).first().map(String::as_str), Some("ServiceName"));
         assert!(super::nearest("zzz", known).is_empty());
+    }
+
+    #[test]
+    fn what_nobody_types_is_compared_with_nothing() {
+        let (long, longest) = ("n".repeat(super::LONGEST), "n".repeat(super::LONGEST + 1));
+        let known = [long.as_str(), longest.as_str()];
+        assert_eq!(super::nearest(&long, known), [long.as_str()]);
+        assert!(super::nearest(&longest, known).is_empty());
     }
 }
