@@ -47,13 +47,14 @@ impl TrustedProxies {
             return Some(peer);
         }
         let mut client = peer;
-        let forwarded: Vec<&str> = headers
+        // Of bytes: what a client wrote may be no text, and what the proxy added behind it stands in the same value.
+        let forwarded: Vec<&[u8]> = headers
             .get_all(X_FORWARDED_FOR)
             .iter()
-            .flat_map(|value| value.to_str().unwrap_or_default().split(','))
+            .flat_map(|value| value.as_bytes().split(|byte| *byte == b','))
             .collect();
         for text in forwarded.into_iter().rev() {
-            match parse(text.trim()) {
+            match std::str::from_utf8(text).ok().and_then(|text| parse(text.trim())) {
                 Some(address) => client = address,
                 None => break,
             }
@@ -77,7 +78,7 @@ fn parse(text: &str) -> Option<IpAddr> {
 
 /// What the client calls itself, cut to a length that the audit can keep.
 pub(crate) fn user_agent(headers: &HeaderMap) -> Option<String> {
-    let text = headers.get(header::USER_AGENT)?.to_str().ok()?;
+    let text = String::from_utf8_lossy(headers.get(header::USER_AGENT)?.as_bytes());
     Some(text.chars().take(MAX_USER_AGENT_CHARS).collect())
 }
 
@@ -88,12 +89,12 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(peer: &str, forwarded: &[&'static str], expected: &str) {
+    fn check(peer: &str, forwarded: &[&str], expected: &str) {
         let mut extensions = Extensions::new();
         extensions.insert(ConnectInfo(SocketAddr::new(peer.parse().unwrap(), 1)));
         let mut headers = HeaderMap::new();
         for value in forwarded {
-            headers.append(X_FORWARDED_FOR, HeaderValue::from_static(value));
+            headers.append(X_FORWARDED_FOR, HeaderValue::from_bytes(value.as_bytes()).unwrap());
         }
         let trusted = TrustedProxies::from(vec!["10.0.0.0/8".parse().unwrap(), "::1/128".parse().unwrap()]);
         assert_eq!(trusted.client(&extensions, &headers), Some(expected.parse().unwrap()));
@@ -108,5 +109,7 @@ mod tests {
         check("10.0.0.1", &["1.2.3.4", "198.51.100.1:443"], "198.51.100.1");
         check("::ffff:10.0.0.1", &["[2001:db8::1]"], "2001:db8::1");
         check("::1", &["1.2.3.4, nonsense"], "::1");
+        // What a client wrote hides nothing of what the proxy added.
+        check("10.0.0.1", &["\u{e9}, 198.51.100.1"], "198.51.100.1");
     }
 }
