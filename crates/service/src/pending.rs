@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
 use tracing::Instrument as _;
@@ -11,7 +12,7 @@ use crate::audit::{AuditContext, Event, Outcome};
 use crate::authority::Authority;
 use crate::error::ServiceError;
 use crate::metrics::Measured;
-use crate::principal::Principal;
+use crate::principal::{Administrator, Principal};
 use crate::running::Permit;
 use crate::service::Service;
 
@@ -39,6 +40,13 @@ pub(crate) struct Prepared<P> {
     pub(crate) detail: Value,
 }
 
+/// What was decided, on what, and what the record says.
+struct Basis<T> {
+    authority: Arc<Authority>,
+    detail: Value,
+    of: T,
+}
+
 /// How often a read is prepared when each time somebody changes what its decision rests on before its record is
 /// written. Preparing takes milliseconds; no administrator is that fast that often.
 const PREPARATIONS_MAX: usize = 4;
@@ -58,7 +66,54 @@ impl Service {
         action: &'static str,
         target: Option<&str>,
         prepare: impl Fn() -> BoxFuture<'a, Result<Prepared<P>, ServiceError>> + Send + Sync,
-    ) -> Result<(Access, P, Pending), ServiceError> {
+    ) -> Result<(Access, P, Pending), ServiceError>
+    where
+        P: Send + 'a,
+    {
+        let prepare = || {
+            let prepared = prepare();
+            let basis = async move {
+                let Prepared { access, plan, detail } = prepared.await?;
+                Ok(Basis { authority: Arc::clone(&access.authority), detail, of: (access, plan) })
+            };
+            basis.boxed()
+        };
+        let ((access, plan), pending) = self.begin_on(principal, action, target, prepare).await?;
+        Ok((access, plan, pending))
+    }
+
+    /// Begins something else that shows what stands in spans, to administrators and without a policy. Its record is like that of a
+    /// read, and it counts among their queries.
+    ///
+    /// # Errors
+    /// [`ServiceError::TooManyQueries`], [`ServiceError::Forbidden`] and those of authentication; refusals are recorded.
+    pub(crate) async fn begin_look(
+        &self,
+        admin: &Administrator<'_>,
+        action: &'static str,
+        target: Option<&str>,
+        detail: Value,
+    ) -> Result<Pending, ServiceError> {
+        let prepare = || {
+            let detail = detail.clone();
+            let basis = async move {
+                let mut tx = self.db().begin_read().await?;
+                let authority = Arc::new(self.admin_authority(&mut tx, admin).await?);
+                Ok(Basis { authority, detail, of: () })
+            };
+            basis.boxed()
+        };
+        let ((), pending) = self.begin_on(admin, action, target, prepare).await?;
+        Ok(pending)
+    }
+
+    async fn begin_on<'a, T>(
+        &self,
+        principal: &Principal,
+        action: &'static str,
+        target: Option<&str>,
+        prepare: impl Fn() -> BoxFuture<'a, Result<Basis<T>, ServiceError>> + Send + Sync,
+    ) -> Result<(T, Pending), ServiceError> {
         // By user: nobody can have more by opening sessions or making keys.
         let permit = self.queries().admit(principal.user_id()).ok_or_else(|| {
             self.metrics().read_over_limit();
@@ -67,10 +122,10 @@ impl Service {
         let permit = Arc::new(self.note_refusal(principal, action, target, permit).await?);
         for _ in 0..PREPARATIONS_MAX {
             let prepared = self.note_refusal(principal, action, target, prepare().await).await?;
-            let Prepared { access, plan, detail } = prepared;
+            let Basis { authority, detail, of } = prepared;
             let begin = BeginRecord {
                 service: self.clone(),
-                authority: Arc::clone(&access.authority),
+                authority,
                 permit: Arc::clone(&permit),
                 action,
                 target: target.map(str::to_owned),
@@ -82,7 +137,7 @@ impl Service {
             let begun =
                 task.await.map_err(|error| ServiceError::internal(format!("begin a record: {error}")))?;
             match begun {
-                Ok(Some(pending)) => return Ok((access, plan, pending)),
+                Ok(Some(pending)) => return Ok((of, pending)),
                 Ok(None) => {}
                 // Nothing else can be written either.
                 Err(error @ (ServiceError::Unavailable { .. } | ServiceError::Internal { .. })) => {

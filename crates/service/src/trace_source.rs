@@ -6,9 +6,12 @@ use tracewarden_tracestore::{
     Column, PhysicalField, SampledColumn, TableSummary, key_logical_types, members, physical_field,
 };
 
+use crate::audit::Outcome;
 use crate::error::ServiceError;
 use crate::principal::Administrator;
 use crate::service::Service;
+
+const DISCOVER: &str = "schema.discover";
 
 /// A column, and what it can be marked as.
 #[derive(Debug, Clone)]
@@ -80,17 +83,31 @@ impl Service {
         table: &str,
     ) -> Result<TableDetail, ServiceError> {
         let target = format!("{database}.{table}");
-        let result = self.table_in(admin, database, table, &target).await;
-        self.note_refusal(admin, "schema.discover", Some(&target), result).await
+        let described = self.described(admin, database, table, &target).await;
+        let (columns, details) = self.note_refusal(admin, DISCOVER, Some(&target), described).await?;
+        if !self.settings().discovery_samples {
+            return Ok(TableDetail { columns: details, maps: Vec::new(), sampled: false });
+        }
+        // The one place where span data shows without a policy: written down before anything is read.
+        let detail = json!({ "sampled": true });
+        let mut pending = self.begin_look(admin, DISCOVER, Some(&target), detail).await?;
+        match self.samples(database, table, &columns).await {
+            Ok(maps) => {
+                pending.complete(Outcome::Success, None).await?;
+                Ok(TableDetail { columns: details, maps, sampled: true })
+            }
+            Err(failure) => Err(pending.fail(failure).await),
+        }
     }
 
-    async fn table_in(
+    /// What a table has; that somebody looked is recorded where nothing follows that records it.
+    async fn described(
         &self,
         admin: &Administrator<'_>,
         database: &str,
         table: &str,
         target: &str,
-    ) -> Result<TableDetail, ServiceError> {
+    ) -> Result<(Vec<Column>, Vec<ColumnDetail>), ServiceError> {
         let absent = ServiceError::NotFound { what: "table" };
         if refuse_system_database(database, "").is_err() {
             return Err(absent);
@@ -112,18 +129,23 @@ impl Service {
             }
         };
         let details = columns.iter().map(detail).collect();
-        let sampled = self.settings().discovery_samples;
-        // The one place where span data shows without a policy: written down before anything is read.
-        let mut tx = self.begin_change(admin).await?;
-        self.record(&mut tx, admin, "schema.discover", Some(target), json!({ "sampled": sampled })).await?;
-        tx.commit().await?;
-        if !sampled {
-            return Ok(TableDetail { columns: details, maps: Vec::new(), sampled });
+        if !self.settings().discovery_samples {
+            let mut tx = self.begin_change(admin).await?;
+            self.record(&mut tx, admin, DISCOVER, Some(target), json!({ "sampled": false })).await?;
+            tx.commit().await?;
         }
+        Ok((columns, details))
+    }
+
+    async fn samples(
+        &self,
+        database: &str,
+        table: &str,
+        columns: &[Column],
+    ) -> Result<Vec<SampledColumn>, ServiceError> {
         let model = self.db().access_model().await?;
         let bound = model.binding.filter(|binding| binding.database == database && binding.table == table);
         let timestamp = bound.map(|binding| binding.timestamp);
-        let maps = self.store().sample_keys(database, table, &columns, timestamp.as_deref()).await?;
-        Ok(TableDetail { columns: details, maps, sampled })
+        Ok(self.store().sample_keys(database, table, columns, timestamp.as_deref()).await?)
     }
 }
