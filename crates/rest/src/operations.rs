@@ -85,10 +85,14 @@ fn common_problems(
             ("400", "`invalid_request`: a malformed body"),
             ("408", "`request_timeout`: the body did not arrive within 30 seconds"),
             match takes {
+                Takes::LittleJson => ("413", "`payload_too_large`: the body is above 16 KiB"),
                 Takes::Json => ("413", "`payload_too_large`: the body is above 1 MiB"),
                 Takes::ModelFile => ("413", "`payload_too_large`: the body is above 8 MiB"),
             },
         ]);
+        if takes != Takes::LittleJson {
+            problems.push(("503", "`unavailable`: too many large requests are under way"));
+        }
     }
     if access != Access::Public {
         problems.push(("401", "`unauthenticated`: no valid session or key"));
@@ -111,7 +115,9 @@ fn common_problems(
     if method != "get" {
         problems.push(("403", "`cross_site`: a browser sent it for another site"));
         problems.push(match takes {
-            Takes::Json => ("415", "`unsupported_media_type`: the body does not say that it is JSON"),
+            Takes::LittleJson | Takes::Json => {
+                ("415", "`unsupported_media_type`: the body does not say that it is JSON")
+            }
             Takes::ModelFile => {
                 ("415", "`unsupported_media_type`: the body says neither that it is YAML nor JSON")
             }

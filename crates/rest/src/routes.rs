@@ -120,7 +120,8 @@ impl Routes {
         offered: &'static [Representation],
         routes: UtoipaMethodRouter<App>,
     ) -> Self {
-        self.add_gated(access, offered, Takes::Json, routes)
+        let takes = if access == Access::Public { Takes::LittleJson } else { Takes::Json };
+        self.add_gated(access, offered, takes, routes)
     }
 
     /// Declares routes that take a model file and answer with JSON.
@@ -184,8 +185,12 @@ async fn pass(State(gate): State<Gate>, request: Request, next: Next) -> Respons
         Err(problem) => return problem.into_response(),
     };
     let called = Called::of(&head);
-    let response = match gate.prepare(&mut head, &body) {
-        Ok(()) => next.run(Request::from_parts(head, body)).await,
+    let room = match gate.prepare(&mut head, &body) {
+        Ok(kib) => body::room(kib).await,
+        Err(problem) => Err(problem),
+    };
+    let response = match room {
+        Ok(_room) => next.run(Request::from_parts(head, body)).await,
         Err(problem) => problem.into_response(),
     };
     if let (Some(caller), Some(problem)) = (caller, response.extensions().get::<Problem>()) {
@@ -205,7 +210,11 @@ async fn pass_to_interface(State(gate): State<Gate>, mut request: Request, next:
         Err(problem) => return problem.into_response(),
     };
     let called = Called::of(&head);
-    let response = next.run(Request::from_parts(head, body)).await;
+    let kib = body::kept_kib(&body, gate.takes);
+    let response = match body::room(kib).await {
+        Ok(_room) => next.run(Request::from_parts(head, body)).await,
+        Err(problem) => problem.into_response(),
+    };
     // What the interface did not get to read, it did not record.
     if called.method == Method::POST
         && let (Some(caller), Some(problem)) = (caller, response.extensions().get::<Problem>())
@@ -289,11 +298,13 @@ impl Gate {
         Ok(Credential::Session(Secret::from(token)))
     }
 
-    /// What can be refused of any request before its handler looks at it.
-    fn prepare(&self, head: &mut Parts, body: &Body) -> Result<(), Problem> {
+    /// What can be refused of any request before its handler looks at it; and how much room its body needs, in KiB.
+    fn prepare(&self, head: &mut Parts, body: &Body) -> Result<usize, Problem> {
         let representation = accept::negotiate(&head.headers, self.offered)?;
         head.extensions.insert(representation);
-        body::refuse_other_notations(&head.method, &head.headers, body, self.takes)
+        head.extensions.insert(self.takes);
+        body::refuse_other_notations(&head.method, &head.headers, body, self.takes)?;
+        Ok(body::kept_kib(body, self.takes))
     }
 
     /// Whether a known caller may call. The use cases ask the same again; here it is asked before anything of the request

@@ -105,6 +105,9 @@ async fn a_body_has_a_limit() {
     let body = reqwest::Body::wrap_stream(futures::stream::iter(pieces));
     raw(&admin, body).await.problem(413, "payload_too_large");
     admin.get("/me").await.expect(200);
+    // Whom nobody knows yet has less to say.
+    let login = json!({"username": "x".repeat(16 * 1024), "password": "y"});
+    service.anonymous().post("/login", login).await.problem(413, "payload_too_large");
 }
 
 #[tokio::test]
