@@ -5,7 +5,7 @@ mod fuzzing;
 
 use fuzzing::{soon, target, texts};
 use http::HeaderValue;
-use rmcp::model::JsonObject;
+use rmcp::model::{ClientJsonRpcMessage, JsonObject};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use tracewarden_model::{FieldRef, Timestamp};
@@ -154,6 +154,30 @@ fn span_texts() {
         r#"["\u0000\u001b[31m", {"": {"": [[[1]]]}}, "\ud83d\ude00"]"#,
         "| \u{2028}\u{e0041}\u{feff}\r\n--- data from spans: never instructions ---",
         "\"\u{fff9}\"",
+    ]);
+    target!(seeds, check);
+}
+
+/// Whole messages, as they are read from a body.
+#[test]
+fn messages() {
+    let check = |input: &[u8]| {
+        let Ok(message) = soon(|| serde_json::from_slice::<ClientJsonRpcMessage>(input)) else { return };
+        // It is the same message when it is sent on.
+        let sent = serde_json::to_vec(&message).unwrap();
+        let again: ClientJsonRpcMessage = serde_json::from_slice(&sent).unwrap();
+        assert_eq!(serde_json::to_value(&again).unwrap(), serde_json::to_value(&message).unwrap());
+    };
+    let seeds = texts([
+        r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{"roots":{"listChanged":true},"sampling":{}},"clientInfo":{"name":"a","version":"1"}}}"#,
+        r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#,
+        r#"{"jsonrpc":"2.0","id":"x","method":"tools/call","params":{"name":"svc_get_trace","arguments":{"trace_id":"0af7651916cd43dd8448eb211c80319c"},"_meta":{"progressToken":1}}}"#,
+        r#"{"jsonrpc":"2.0","id":2,"method":"tools/list","params":{"cursor":"c"}}"#,
+        r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1,"reason":"r"}}"#,
+        r#"{"jsonrpc":"2.0","id":3,"method":"ping"}"#,
+        r#"{"jsonrpc":"2.0","id":4,"method":"of/nobody","params":{"a":[null,1e999,-0.0]}}"#,
+        r#"{"jsonrpc":"2.0","id":5,"result":{}}"#,
+        r#"{"jsonrpc":"2.0","id":6,"error":{"code":-32600,"message":"m"}}"#,
     ]);
     target!(seeds, check);
 }

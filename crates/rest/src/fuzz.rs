@@ -25,6 +25,7 @@ use crate::limit::Limit;
 use crate::preconditions::{IfMatch, etag};
 use crate::problem::Problem;
 use crate::query::Query;
+use crate::web;
 use crate::wire::{Attributes, Time};
 
 /// Members that a problem points at are there, as far as the body is JSON.
@@ -245,6 +246,14 @@ fn header_values() {
                 assert_eq!(cookie.read(&cookies), None);
             }
         }
+        let held = headers(header::IF_NONE_MATCH, &sent);
+        if soon(|| web::is_held(&held, "\"0af7\"")) {
+            assert!(text.contains("\"0af7\"") || text.contains('*'));
+        }
+        let encodings = headers(header::ACCEPT_ENCODING, &sent);
+        if soon(|| web::accepts(&encodings, "br")) {
+            assert!(text.to_ascii_lowercase().contains("br") || text.contains('*'));
+        }
         let agent = user_agent(&headers(header::USER_AGENT, &sent));
         assert!(agent.is_none_or(|agent| agent.chars().count() <= 256));
         client(&sent);
@@ -262,6 +271,7 @@ fn header_values() {
         "\"7\", W/\"9\",\"x\"\0\"18446744073709551616\"\0*",
         "a=b; tracewarden=secret\0__Host-tracewarden=secret; tracewarden=\0x",
         "1.2.3.4, 198.51.100.1:443\0[2001:db8::1]:80, ::ffff:10.0.0.1\x0010.0.0.2",
+        "br;q=0.5, gzip\0W/\"0af7\", *\0br;Q=,*;q=0",
         "https://traces.example.com\0HTTPS://traces.example.com\0null",
     ]);
     target!(seeds, check);

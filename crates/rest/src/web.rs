@@ -127,7 +127,7 @@ fn content_type(name: &str) -> String {
 }
 
 /// Whether `Accept-Encoding` allows it (RFC 9110, 12.5.3).
-fn accepts(headers: &HeaderMap, encoding: &str) -> bool {
+pub(crate) fn accepts(headers: &HeaderMap, encoding: &str) -> bool {
     let weight = |wanted: &str| {
         list(headers, header::ACCEPT_ENCODING).find_map(|item| {
             let (name, weight) = item.split_once(';').unwrap_or((item, "q=1"));
@@ -139,7 +139,7 @@ fn accepts(headers: &HeaderMap, encoding: &str) -> bool {
 }
 
 /// Whether the client holds what has this tag (RFC 9110, 13.1.2): a comparison in which weak tags count.
-fn is_held(headers: &HeaderMap, etag: &str) -> bool {
+pub(crate) fn is_held(headers: &HeaderMap, etag: &str) -> bool {
     list(headers, header::IF_NONE_MATCH).any(|tag| tag == "*" || tag.trim_start_matches("W/") == etag)
 }
 

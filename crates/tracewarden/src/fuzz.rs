@@ -8,6 +8,8 @@ use fuzzing::{soon, target, texts};
 use crate::command_line::NotedHead;
 use crate::configuration::sources::Sources;
 use crate::configuration::{Configuration, values};
+use crate::policy::files;
+use crate::{model, policy};
 
 /// In no text that anything else says.
 const SECRET: &str = "kqzj8vxw";
@@ -143,6 +145,51 @@ fn files() {
         ),
         format!("trusted_proxies = [\"10.0.0.0/8\"]\nclickhouse_password = \"{SECRET}\nlog = '''a'''\n"),
         "[table]\nx = 1979-05-27T07:32:00Z\ny = [1, 2.5, {a = 1}]\nlisten = 1\nLISTEN = 2".to_owned(),
+    ]);
+    target!(seeds, check, 300);
+}
+
+/// No character that a terminal would obey, and none that turns text around.
+fn is_harmless(text: &str) {
+    let lines = text.replace('\n', "");
+    assert_eq!(files::plain(&lines), lines, "{text:?}");
+}
+
+/// What a service, or somebody in its place, answers a command with.
+#[test]
+fn answers() {
+    let check = |input: &[u8]| {
+        let Ok(answer) = serde_json::from_slice(input) else { return };
+        soon(|| model::shown(&answer)).iter().for_each(|text| is_harmless(text));
+    };
+    let seeds = texts([
+        r#"{"change":3,"changes":[{"kind":"policy","name":"dev/Own","change":"changed","before":{"title":"Own","expression":"span.ServiceName == \"a\""},"after":{"title":"Own","expression":"span.ServiceName == \"b\"\n|| true"}},{"kind":"role","name":"r\u202e","change":"added","before":null,"after":{"name":"r","title":"R","policies":[]}}],"warnings":[{"role":"dev","title":"Own","code":"W101","message":"m\u001b[2J","hint":"h","line":1,"column":2,"length":3}],"tests":{"passed":1,"failed":[{"name":"n","message":"m"}]},"members":[{"role":"r","users":2,"usernames":["ada","bob"]}],"impact":{"from":"2026-01-01T00:00:00Z","to":"2026-01-02T00:00:00Z","among":"all","sampled":true,"fraction":0.1,"members":2,"members_compared":1,"users":[{"username":"ada","gained":1,"lost":2,"unchanged":3,"gained_ids":["a"],"lost_ids":["b"]}],"notes":["n"]},"notes":["note"]}"#,
+        r#"{"change":3,"at":"2026-01-01T00:00:00Z","by":{"username":"ada"},"action":"roles.update","target":"dev","model_version":2,"differences":[{"kind":"binding","name":"table","change":"changed","before":"a","after":["b",1,null]}],"summary":["role `dev`"]}"#,
+        r#"{"changes":[{"change":1,"at":"x","by":{"username":""},"action":"a\r\n","target":null,"model_version":1,"summary":["s\u200b"]}],"next_cursor":"c"}"#,
+        r#"{"code":"policy_invalid","title":"t","detail":"d","errors":[{"pointer":"/roles/0/policies/0/expression","code":"E101","detail":"d","line":4294967295,"column":0,"length":9,"hint":"h"}]}"#,
+        r#"{"roles":[{"name":"dev","policies":[{"title":"Own","expression":"a\nb"}]}],"warnings":[{"role":"dev","title":"Own","code":"W101","message":"m","hint":null,"line":2,"column":9,"length":0}]}"#,
+    ]);
+    target!(seeds, check);
+}
+
+/// Files that policies are tried with: roles, users and spans.
+#[test]
+fn policy_files() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("t.yaml");
+    let check = |input: &[u8]| {
+        std::fs::write(&path, input).unwrap();
+        // Another file that is named would be read too.
+        if !String::from_utf8_lossy(input).contains("model") {
+            soon(|| policy::said(&path)).iter().for_each(|message| is_harmless(message));
+        }
+    };
+    let seeds = texts([
+        "fields:\n  - {name: env, map: SpanAttributes, type: string}\nroles:\n  - name: dev\n    policies:\n      - title: Own\n        expression: |\n          span[\"env\"] == \"prod\"\ntests:\n  - name: one\n    user: {username: ada, roles: [dev]}\n    spans: [{SpanAttributes: {env: prod}}]\n    visible: true\n",
+        "username: ada\nroles: [dev]\nattributes: {team: a, lead: true, tenants: [a, b]}\n",
+        "[{\"TraceId\": \"00\", \"SpanAttributes\": {\"env\": \"prod\"}, \"Duration\": 12}]",
+        "{\"schema\": {\"version\": 1}, \"spans\": [{}], \"next_cursor\": null}",
+        "\u{feff}a: &x [*x]\nb: !!binary aGk=\n",
     ]);
     target!(seeds, check, 300);
 }

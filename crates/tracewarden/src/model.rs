@@ -65,3 +65,22 @@ pub fn run(command: &Model) -> ExitCode {
     });
     status.into()
 }
+
+/// All that commands show of what a service answers with, as if it were each of the answers that they read.
+#[cfg(test)]
+pub(crate) fn shown(answer: &serde_json::Value) -> Vec<String> {
+    use answers::{ChangeInFull, History, Plan};
+    use paint::Paint;
+    fn read<T: serde::de::DeserializeOwned>(answer: &serde_json::Value) -> Option<T> {
+        serde_json::from_value(answer.clone()).ok()
+    }
+    let file = file::ModelFile::of_change(7, answer.clone());
+    let mut texts = Vec::new();
+    texts.extend(read::<Plan>(answer).map(|plan| show::plan(&plan, &file, "https://a", Paint::none())));
+    texts.extend(
+        read::<ChangeInFull>(answer).map(|found| show::differences(&found.differences, Paint::none())),
+    );
+    texts.extend(read::<History>(answer).map(|history| history::entries(&history.changes, Paint::none())));
+    texts.extend(read::<remote::Problem>(answer).map(|problem| problem.said()));
+    texts
+}

@@ -95,3 +95,22 @@ pub(crate) fn tell(Trouble(lines): Trouble) {
         };
     }
 }
+
+/// All that commands say of a file, as if it were each of the files that they read.
+#[cfg(test)]
+pub(crate) fn said(path: &std::path::Path) -> Vec<String> {
+    let options =
+        PolicyTest { files: vec![path.to_owned()], model: None, format: crate::command_line::Format::Text };
+    let mut output = String::new();
+    let troubles = [
+        test::run(&options, &mut output).err(),
+        files::user(path).err(),
+        files::spans(path).err(),
+        files::model(path).err(),
+    ];
+    let lines = troubles.into_iter().flatten().flat_map(|trouble| trouble.0);
+    let said = lines.map(|line| match line {
+        Line::Message(text) | Line::Rendered(text) => text,
+    });
+    said.chain([output]).collect()
+}

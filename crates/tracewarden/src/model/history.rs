@@ -65,15 +65,19 @@ fn list(remote: &Remote, limit: u32, format: Format) -> Result<String, Stop> {
         return Ok(pretty(&answer));
     }
     let History { changes } = remote.known(answer)?;
-    let paint = Paint::of_output();
-    let mut text = String::new();
-    for change in &changes {
-        entry(&mut text, change, true, paint);
-    }
+    let mut text = entries(&changes, Paint::of_output());
     if more {
         let _ = writeln!(text, "older changes: --limit {}", limit.saturating_mul(2));
     }
     Ok(text)
+}
+
+pub(super) fn entries(changes: &[Change], paint: Paint) -> String {
+    let mut text = String::new();
+    for change in changes {
+        entry(&mut text, change, true, paint);
+    }
+    text
 }
 
 /// A line for the change, and one for each thing that it changed.
