@@ -29,8 +29,8 @@ impl IntoResponseParts for OfWebApplication {
     }
 }
 
-/// Sets what every answer carries, whatever its route and status.
-pub(crate) fn secure(response: &mut Response, over_https: bool) {
+/// Sets what every answer carries, whatever its route and status; those of other listeners too.
+pub fn secure(response: &mut Response, over_https: bool) {
     let (policy, cache_control) = match response.extensions().get::<OfWebApplication>() {
         Some(file) => (OF_THE_WEB_APPLICATION, file.cache_control),
         None => (OF_DATA, "no-store"),

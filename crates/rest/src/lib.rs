@@ -76,6 +76,7 @@ pub use client::TrustedProxies;
 pub use code::Code;
 pub use ddl::WireDdlAdvice as DdlAnswer;
 pub use edge::{Edge, Stopping};
+pub use headers::secure;
 pub use metrics::Metrics;
 pub use mount::Mount;
 pub use span_wire::spans;

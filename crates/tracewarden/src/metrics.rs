@@ -5,6 +5,8 @@ use std::sync::Arc;
 use anyhow::Context;
 use axum::Router;
 use axum::extract::State;
+use axum::middleware::map_response;
+use axum::response::Response;
 use axum::routing::get;
 use http::{StatusCode, header};
 use prometheus_client::encoding::text::encode;
@@ -49,9 +51,13 @@ pub fn registry(http: &tracewarden_rest::Metrics, connections: &Connections, ser
     registry
 }
 
-/// The one path.
+/// The one path. Browsers of those who can reach it must not run or keep it either.
 pub fn routes(registry: Registry) -> Router {
-    Router::new().route("/metrics", get(metrics)).with_state(Arc::new(registry))
+    let secured = map_response(async |mut response: Response| {
+        tracewarden_rest::secure(&mut response, false);
+        response
+    });
+    Router::new().route("/metrics", get(metrics)).layer(secured).with_state(Arc::new(registry))
 }
 
 async fn metrics(

@@ -171,12 +171,22 @@ async fn failures_are_counted() {
 async fn the_listener_serves_metrics_alone_and_the_service_none() {
     let service = Service::start_with(&[("TRACEWARDEN_METRICS_LISTEN", "127.0.0.1:0")]);
     let metrics = listener(&service);
-    for (method, path, status) in
-        [(Method::GET, "/", 404), (Method::GET, "/me", 404), (Method::POST, "/metrics", 405)]
-    {
+    for (method, path, status) in [
+        (Method::GET, "/metrics", 200),
+        (Method::GET, "/", 404),
+        (Method::GET, "/me", 404),
+        (Method::POST, "/metrics", 405),
+    ] {
         // Not through `Answer`, which knows the API's document: this listener is none of the API.
         let answer = metrics.request(method, path).send().await.unwrap();
         assert_eq!(answer.status().as_u16(), status, "{path}");
+        for (name, value) in [
+            ("x-content-type-options", "nosniff"),
+            ("x-frame-options", "DENY"),
+            ("cache-control", "no-store"),
+        ] {
+            assert_eq!(answer.headers()[name], value, "{path}");
+        }
     }
     service.anonymous().get("/metrics").await.problem(404, "not_found");
     assert!(!Service::start().log().contains("metrics on"));
