@@ -81,11 +81,22 @@ impl Grant {
     /// The database that it is about; `None` for all of them.
     pub fn database(&self) -> Option<String> {
         let (database, _) = split_outside(&self.object, ".").unwrap_or((&self.object, ""));
-        if database.contains('*') && !database.starts_with('`') {
-            return None;
-        }
-        Some(database.trim_matches('`').replace("\\`", "`").replace("\\\\", "\\"))
+        one(database)
     }
+
+    /// The table that it is about; `None` for all of a database, or those whose names begin alike.
+    pub fn table(&self) -> Option<String> {
+        let (_, table) = split_outside(&self.object, ".")?;
+        one(table)
+    }
+}
+
+/// A name, unless it stands for several.
+fn one(name: &str) -> Option<String> {
+    if name.contains('*') && !name.starts_with('`') {
+        return None;
+    }
+    Some(name.trim_matches('`').replace("\\`", "`").replace("\\\\", "\\"))
 }
 
 /// What a privilege is good for. One that nobody has heard of is dangerous.
@@ -138,5 +149,10 @@ mod tests {
         assert_eq!(database("ot*.*"), None);
         assert_eq!(database("otel.*").as_deref(), Some("otel"));
         assert_eq!(database("`a.b`.`c TO d`").as_deref(), Some("a.b"));
+        let table = |object: &str| Grant::parse(&format!("GRANT SELECT ON {object} TO u")).unwrap().table();
+        assert_eq!(table("*.*"), None);
+        assert_eq!(table("otel.*"), None);
+        assert_eq!(table("otel.otel_*"), None);
+        assert_eq!(table("`a.b`.`c TO *`").as_deref(), Some("c TO *"));
     }
 }

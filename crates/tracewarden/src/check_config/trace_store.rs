@@ -17,6 +17,18 @@ const SETTING_CONSTRAINT_VIOLATION: i32 = 452;
 const UNKNOWN_SETTING: i32 = 115;
 const REFUSED_LOGIN: [i32; 4] = [192, 193, 194, 516];
 
+/// Of the store's own tables those that the service reads, as [`GUIDE`] lists them.
+const CATALOGUE: [&str; 8] = [
+    "tables",
+    "columns",
+    "parts",
+    "parts_columns",
+    "projection_parts",
+    "projections",
+    "mutations",
+    "data_skipping_indices",
+];
+
 /// Names that are listed before the rest is only counted.
 const LISTED: usize = 8;
 
@@ -168,16 +180,17 @@ impl About<'_> {
             ))));
         }
         let reads = || grants.iter().filter(|grant| grant.of(Power::Read).next().is_some());
-        // Table names and column types are open to every user anyway.
-        let expected = |database: &str| {
-            matches!(database, "system" | "information_schema" | "INFORMATION_SCHEMA")
-                || binding.is_none_or(|binding| binding.database == database)
+        let expected = |grant: &Grant| match (grant.database().as_deref(), grant.table().as_deref()) {
+            // Names of tables and types of columns, open to every user anyway.
+            (Some("information_schema" | "INFORMATION_SCHEMA"), _) => true,
+            // Others of the store's own tables have what everybody asks, and who everybody is.
+            (Some("system"), table) => table.is_some_and(|table| CATALOGUE.contains(&table)),
+            (Some(database), Some(_)) => binding.is_none_or(|binding| binding.database == database),
+            // Until a table is bound, somebody has to see which there are.
+            (Some(_), None) => binding.is_none(),
+            (None, _) => false,
         };
-        let beyond = list(
-            reads()
-                .filter(|grant| grant.database().is_none_or(|database| !expected(&database)))
-                .map(|grant| grant.object.as_str()),
-        );
+        let beyond = list(reads().filter(|grant| !expected(grant)).map(|grant| grant.object.as_str()));
         findings.push(match beyond {
             None => Finding::ok(self.says(format_args!(
                 "`{name}` reads {}",

@@ -98,6 +98,14 @@ async fn the_user_of_the_trace_store() {
     has(&findings, "error", "cannot read the bound table `otel.otel_traces`");
     has(&findings, "warning", "reads more than the trace source: other.*");
 
+    // Whole databases hold more than traces, and the store's own one what everybody asks.
+    let more = "otel.otel_traces</query><query>GRANT SELECT ON otel.*</query><query>GRANT SELECT ON system.parts</query>\
+        <query>GRANT SELECT ON system.query_log";
+    let store = store.restart_as(&LIMITED.replace("otel.otel_traces", more));
+    let (success, findings) = check(&service, &[("TRACEWARDEN_CLICKHOUSE_URL", &store.url)], &[]);
+    assert!(success);
+    has(&findings, "warning", "reads more than the trace source: otel.*, system.query_log;");
+
     let store = store.restart_as(&LIMITED.replace("<readonly>2", "<readonly>1"));
     let (success, findings) = check(&service, &[("TRACEWARDEN_CLICKHOUSE_URL", &store.url)], &[]);
     assert!(!success);
