@@ -1,5 +1,5 @@
-//! A proxy before PostgreSQL that loses the connection of one transaction at its `COMMIT`: on the way there, so that
-//! nothing is kept, or on the way back, so that everything is. Whoever sent it cannot tell which.
+//! A proxy before PostgreSQL that loses connections: that of one transaction at its `COMMIT`, on the way there, so that nothing
+//! is kept, or on the way back, so that everything is, which whoever sent it cannot tell; or at the n-th thing that is sent.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -17,8 +17,42 @@ pub enum Lost {
     Answer,
 }
 
-/// A transaction is recognised by a text among its values.
-type Trap = Option<(Vec<u8>, Lost)>;
+/// What is waited for.
+#[derive(Debug, Default)]
+enum Trap {
+    #[default]
+    Nothing,
+    /// The `COMMIT` of a transaction with this text among its values.
+    Commit(Vec<u8>, Lost),
+    /// So many sendings from now on, of all connections together; then one connection is lost, or each that sends.
+    Sending { left: u64, once: bool },
+    /// Each connection that sends is lost.
+    Everything,
+}
+
+impl Trap {
+    /// What becomes of something that is sent.
+    fn catch(&mut self, sent: &[u8], transaction: &[u8]) -> Option<Lost> {
+        match self {
+            // Sent alone, since its answer is waited for; so that it comes in one piece.
+            Self::Commit(text, lost) if contains(sent, COMMIT) && contains(transaction, text) => {
+                let lost = *lost;
+                *self = Self::Nothing;
+                Some(lost)
+            }
+            Self::Nothing | Self::Commit(..) => None,
+            Self::Sending { left: 0, once } => {
+                *self = if *once { Self::Nothing } else { Self::Everything };
+                Some(Lost::Commit)
+            }
+            Self::Sending { left, .. } => {
+                *left -= 1;
+                None
+            }
+            Self::Everything => Some(Lost::Commit),
+        }
+    }
+}
 
 /// `COMMIT` as a simple query: its type, the length of what follows, the text.
 const COMMIT: &[u8] = b"Q\0\0\0\x0bCOMMIT\0";
@@ -43,7 +77,7 @@ impl CommitProxy {
         let address = listener.local_addr().map_err(|error| error.to_string())?;
         let url = url.replace(upstream, &address.to_string());
         let upstream: SocketAddr = upstream.parse().map_err(|error| format!("`{upstream}`: {error}"))?;
-        let trap = Arc::new(Mutex::new(None));
+        let trap = Arc::new(Mutex::new(Trap::default()));
         let shared = Arc::downgrade(&trap);
         std::thread::spawn(move || {
             for client in listener.incoming().map_while(Result::ok) {
@@ -63,12 +97,18 @@ impl CommitProxy {
 
     /// Loses the connection of the next transaction that commits with this text among its values.
     pub fn lose(&self, text: &str, lost: Lost) {
-        *lock(&self.trap) = Some((text.as_bytes().to_vec(), lost));
+        *lock(&self.trap) = Trap::Commit(text.as_bytes().to_vec(), lost);
+    }
+
+    /// Loses the connection over which the `number`-th thing is sent from now on, counted from 1, before that arrives; that one
+    /// only, or everyone's from there on.
+    pub fn lose_sending(&self, number: u64, once: bool) {
+        *lock(&self.trap) = Trap::Sending { left: number.saturating_sub(1), once };
     }
 
     /// Whether that has happened.
     pub fn has_lost(&self) -> bool {
-        lock(&self.trap).is_none()
+        matches!(*lock(&self.trap), Trap::Nothing | Trap::Everything)
     }
 }
 
@@ -112,12 +152,7 @@ fn pass_statements(mut client: TcpStream, mut server: TcpStream, trap: &Mutex<Tr
             transaction.clear();
         }
         transaction.extend_from_slice(sent);
-        // Sent alone, since its answer is waited for; so that it comes in one piece.
-        let caught = if contains(sent, COMMIT) {
-            lock(trap).take_if(|(text, _)| contains(&transaction, text)).map(|(_, lost)| lost)
-        } else {
-            None
-        };
+        let caught = lock(trap).catch(sent, &transaction);
         match caught {
             Some(Lost::Commit) => return,
             Some(Lost::Answer) => silent.store(true, Ordering::SeqCst),

@@ -1,5 +1,5 @@
-//! The disk under the SQLite database fails at the n-th write or sync, for every n: what was acknowledged is there, what was
-//! refused is not, and the service goes on when the disk does.
+//! The disk under the SQLite database fails at the n-th write or sync, or the connection to PostgreSQL at the n-th thing that
+//! is sent, for every n: what was acknowledged is there, what was refused is not, and the service goes on when they do.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader};
@@ -8,14 +8,65 @@ use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
+use tracewarden_testkit::commit_proxy::CommitProxy;
+use tracewarden_testkit::postgres::{self, Database};
 use tracewarden_testkit::write_errors::{Kind, TOLD, WriteErrors};
 
 use crate::support::{Answer, Client, program};
 
-/// Of so many writes, or syncs, one fails in a run of its own, unless the environment says otherwise.
-const STEPS: [(Kind, u64); 2] = [(Kind::Write, 71), (Kind::Sync, 2)];
+/// Of so many writes, syncs or sendings, one fails in a run of its own, unless the environment says otherwise.
+const WRITES: u64 = 71;
+const SYNCS: u64 = 2;
+const SENDINGS: u64 = 31;
 /// More than the script needs.
 const MOST: u64 = 2_000;
+
+/// What the service's own data is on, and how that fails.
+enum Failing<'a> {
+    Disk(&'a WriteErrors, Kind),
+    Connection,
+}
+
+/// One run's own database with its failure.
+enum Place {
+    Disk(Vec<(&'static str, String)>),
+    Connection(Database, CommitProxy),
+}
+
+impl Place {
+    fn new(failing: &Failing<'_>, number: u64, once: bool) -> Self {
+        match failing {
+            Failing::Disk(errors, kind) => Self::Disk(errors.environment(*kind, number, once)),
+            Failing::Connection => {
+                let database = postgres::database().unwrap();
+                let proxy = CommitProxy::start(&database).unwrap();
+                proxy.lose_sending(number, once);
+                Self::Connection(database, proxy)
+            }
+        }
+    }
+
+    fn disturbed(&self) -> Vec<(&'static str, String)> {
+        match self {
+            Self::Disk(environment) => environment.clone(),
+            Self::Connection(_, proxy) => vec![("TRACEWARDEN_DATABASE_URL", proxy.url().to_owned())],
+        }
+    }
+
+    fn healthy(&self) -> Vec<(&'static str, String)> {
+        match self {
+            Self::Disk(_) => Vec::new(),
+            Self::Connection(database, _) => vec![("TRACEWARDEN_DATABASE_URL", database.url())],
+        }
+    }
+
+    fn has_failed(&self, directory: &Path) -> bool {
+        match self {
+            Self::Disk(_) => log(directory).contains(TOLD),
+            Self::Connection(_, proxy) => proxy.has_lost(),
+        }
+    }
+}
 
 /// A started program, or one whose start failed.
 struct Run {
@@ -120,11 +171,12 @@ async fn made(admin: &Client) -> (BTreeSet<String>, BTreeSet<String>) {
     )
 }
 
-/// One run whose disk fails; whether it was disturbed.
-async fn run(errors: &WriteErrors, kind: Kind, number: u64, once: bool) -> bool {
+/// One run of which something fails; whether it was disturbed.
+async fn run(failing: &Failing<'_>, number: u64, once: bool) -> bool {
     let directory = tempfile::tempdir().unwrap();
     let directory = directory.path();
-    let disturbed = start(directory, &errors.environment(kind, number, once));
+    let place = Place::new(failing, number, once);
+    let disturbed = start(directory, &place.disturbed());
     let mut changed = Vec::new();
     if let Some(client) = &disturbed.client {
         if let Some(admin) = sign_in(client, directory).await {
@@ -149,10 +201,10 @@ async fn run(errors: &WriteErrors, kind: Kind, number: u64, once: bool) -> bool 
         }
     }
     drop(disturbed);
-    let was_disturbed = log(directory).contains(TOLD);
+    let was_disturbed = place.has_failed(directory);
 
-    let healthy = start(directory, &[]);
-    let context = format!("{kind:?} {number}, once: {once}: {changed:?}\n{}", log(directory));
+    let healthy = start(directory, &place.healthy());
+    let context = format!("at {number}, once: {once}: {changed:?}\n{}", log(directory));
     let client = healthy.client.as_ref().unwrap_or_else(|| panic!("it does not start again: {context}"));
     let admin = sign_in(client, directory).await.unwrap_or_else(|| panic!("{context}"));
     if admin.get("/roles").await.status == 403 {
@@ -170,25 +222,22 @@ async fn run(errors: &WriteErrors, kind: Kind, number: u64, once: bool) -> bool 
         }
     }
     let mut verify = program();
-    verify.args(["audit", "verify"]).current_dir(directory);
+    verify.args(["audit", "verify"]).current_dir(directory).envs(place.healthy());
     let verified = verify.output().unwrap();
     assert!(verified.status.success(), "{}{context}", String::from_utf8_lossy(&verified.stdout));
     was_disturbed
 }
 
-async fn each(kind: Kind) {
-    let usual = STEPS.iter().find(|(of, _)| *of == kind).unwrap().1;
+async fn each(failing: Failing<'_>, usual: u64) {
     let step = std::env::var("TRACEWARDEN_TEST_WRITE_ERROR_STEP").ok().and_then(|text| text.parse().ok());
     let step: u64 = step.unwrap_or(usual);
-    let directory = tempfile::tempdir().unwrap();
-    let errors = WriteErrors::compile(directory.path()).unwrap();
     let mut runs = 0;
     for once in [true, false] {
         for number in (step.div_ceil(2)..MOST).step_by(step as usize) {
-            let disturbed = run(&errors, kind, number, once).await;
+            let disturbed = run(&failing, number, once).await;
             runs += 1;
             if !disturbed {
-                println!("{kind:?}, once: {once}: {} in all", number - 1);
+                println!("once: {once}: {} in all", number - 1);
                 break;
             }
         }
@@ -199,10 +248,19 @@ async fn each(kind: Kind) {
 
 #[tokio::test]
 async fn a_write_that_fails_loses_nothing() {
-    each(Kind::Write).await;
+    let directory = tempfile::tempdir().unwrap();
+    let errors = WriteErrors::compile(directory.path()).unwrap();
+    each(Failing::Disk(&errors, Kind::Write), WRITES).await;
 }
 
 #[tokio::test]
 async fn a_sync_that_fails_loses_nothing() {
-    each(Kind::Sync).await;
+    let directory = tempfile::tempdir().unwrap();
+    let errors = WriteErrors::compile(directory.path()).unwrap();
+    each(Failing::Disk(&errors, Kind::Sync), SYNCS).await;
+}
+
+#[tokio::test]
+async fn a_connection_that_is_lost_loses_nothing_else() {
+    each(Failing::Connection, SENDINGS).await;
 }
