@@ -291,6 +291,7 @@ async fn who_falls_silent_gets_no_new_statements_while_another_works() {
     assert_eq!(world.first.passed(), passed);
     // The last one is not left for none: a statement finds out itself.
     world.second.set(Fault::Silence);
+    assert!(WATCH_PAUSE + WATCH_PATIENCE <= Duration::from_secs(1), "silence is found out too late");
     tokio::time::sleep(4 * (WATCH_PAUSE + WATCH_PATIENCE)).await;
     assert_eq!(world.working(), [false, true]);
     world.first.set(Fault::None);

@@ -212,6 +212,7 @@ async fn every_caller_gets_what_the_table_says() {
             let code = answer.body["code"].as_str().unwrap_or_default();
             let got =
                 if REFUSALS.contains(&code) { format!("{} {code}", answer.status) } else { YES.to_owned() };
+            assert_ne!(answer.status, 500, "{}: {:?}", operation.name(), answer.body);
             assert_eq!(got, operation.cell(caller), "{}, {}", operation.name(), caller.title);
             if got != YES {
                 let answer = answer.expect(operation.cell(caller)[..3].parse().unwrap());
