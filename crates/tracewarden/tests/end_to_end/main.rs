@@ -18,6 +18,7 @@ mod cuts;
 mod exceptions;
 mod failing_store;
 mod faults;
+mod hostile_names;
 mod instrumented_program;
 mod large_pages;
 mod leaving_clients;

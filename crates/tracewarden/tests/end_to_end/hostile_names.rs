@@ -1,0 +1,150 @@
+//! A table, columns, keys, values, roles and attributes that are called like pieces of SQL: each is a name, and comes back byte
+//! for byte.
+
+use serde_json::{Value, json};
+
+use crate::support::Client;
+use crate::support::store::Store;
+
+const DATABASE: &str = "it's `my` \\ \"db\"; --";
+const TABLE: &str = "t`; DROP TABLE x; /* '";
+const ID: &str = "Trace`Id\\";
+const SPAN: &str = "span'id";
+const TIME: &str = "{time:String}";
+const PARENT: &str = "parent\"id) OR 1=1 --";
+const SERVICE: &str = "%s ? $1 \\' \n FORMAT Null";
+/// A policy names it, so that it is a word.
+const MAP: &str = "Attributes";
+
+/// As values, as keys, and as what roles and attributes are called.
+const TEXTS: [&str; 15] = [
+    "' OR 1=1 --",
+    "'; DROP TABLE spans; --",
+    "\\' OR '1'='1",
+    "\\",
+    "` UNION ALL SELECT * FROM system.users --",
+    "\") || true || (\"",
+    "{query:String}",
+    "{{x:Identifier}}",
+    "%' OR '%'='%",
+    "$1 ?1 :name @name",
+    "/* */ -- #",
+    "new\nline\tand\rreturn",
+    "\u{1f}\u{202e}\u{feff} unseen",
+    "ÄÖß 漢字 🦉",
+    "Code: 241. DB::Exception: memory (MEMORY_LIMIT_EXCEEDED)",
+];
+
+fn identifier(name: &str) -> String {
+    format!("`{}`", name.replace('\\', "\\\\").replace('`', "\\`"))
+}
+
+async fn ids(client: &Client, condition: Value) -> Value {
+    let query = json!({"view": "ids", "filter": {"conditions": [condition]}});
+    client.post("/traces/query", query).await.expect(200).body["trace_ids"].clone()
+}
+
+/// A trace for each text, of one span that has it in a column, as a key and as a value.
+async fn fill(store: &Store) -> String {
+    let table = format!("{}.{}", identifier(DATABASE), identifier(TABLE));
+    let [id, span, time, parent, service] = [ID, SPAN, TIME, PARENT, SERVICE].map(identifier);
+    store.run(&format!("CREATE DATABASE {}", identifier(DATABASE))).await;
+    store
+        .run(&format!(
+            "CREATE TABLE {table} ({time} DateTime64(9), {id} String, {span} String, {parent} String, {service} String, \
+             {MAP} Map(String, String)) ENGINE = MergeTree ORDER BY {time}"
+        ))
+        .await;
+    let now = store.ask("SELECT toString(now64(9) - 60)").await;
+    let rows: Vec<String> = (0..TEXTS.len())
+        .map(|at| {
+            let (text, trace) = (TEXTS[at], format!("{:032x}", at + 1));
+            json!({TIME: now.trim(), ID: trace, SPAN: "1", PARENT: "", SERVICE: text, MAP: {text: text}})
+                .to_string()
+        })
+        .collect();
+    store.run(&format!("INSERT INTO {table} FORMAT JSONEachRow\n{}", rows.join("\n"))).await;
+    table
+}
+
+#[tokio::test]
+async fn names_and_values_are_never_sql() {
+    let store = Store::start();
+    let service = store.service();
+    let admin = service.admin().await;
+    let table = fill(&store).await;
+
+    let tag = admin.get("/schema").await.expect(200).headers["etag"].to_str().unwrap().to_owned();
+    let binding = json!({"database": DATABASE, "table": TABLE, "trace_id": ID, "span_id": SPAN, "timestamp": TIME,
+        "parent_span_id": PARENT, "display": {"service": SERVICE}});
+    let bound = admin.with("if-match", &tag).put("/schema/binding", binding).await.expect(200);
+    let version = bound.headers["etag"].to_str().unwrap();
+    let mut marks = vec![json!({"name": SERVICE, "filterable": true, "policy": false})];
+    marks.extend(TEXTS.map(|text| json!({"map": MAP, "name": text, "filterable": true, "policy": true})));
+    admin.with("if-match", version).put("/schema/fields", json!({ "fields": marks })).await.expect(200);
+
+    // One user who may see each trace by its own key and value, one to whom an attribute with the value opens it.
+    for (at, text) in TEXTS.into_iter().enumerate() {
+        let (role, literal) = (format!("role{at}"), json!(text).to_string());
+        // What people read in lists has no invisible characters.
+        let title: String = "t ".chars().chain(text.chars().filter(char::is_ascii_graphic)).collect();
+        let policy = |expression: String| json!({"policies": [{"title": title, "expression": expression}]});
+        admin
+            .put(&format!("/roles/{role}"), policy(format!("{MAP}[{literal}] == {literal}")))
+            .await
+            .expect(201);
+        let by_attribute = format!(
+            "{MAP}[{literal}] == user.attributes.text || {MAP}[{literal}] in user.attributes[\"texts\"]"
+        );
+        admin.put(&format!("/roles/{role}a"), policy(by_attribute)).await.expect(201);
+    }
+    let (ada, bob) = (service.user(&admin, "ada", &[]).await, service.user(&admin, "bob", &[]).await);
+    let all: Vec<String> = (0..TEXTS.len()).map(|at| format!("role{at}")).collect();
+    for (at, text) in TEXTS.into_iter().enumerate() {
+        let trace = format!("{:032x}", at + 1);
+        let only = json!([trace]);
+        admin.patch("/users/ada", json!({"roles": [all[at]]})).await.expect(200);
+        let own = json!({"roles": [format!("role{at}a")], "attributes": {"text": text, "texts": [text]}});
+        admin.patch("/users/bob", own).await.expect(200);
+        for reader in [&ada, &bob] {
+            let found = reader.post("/traces/query", json!({"view": "ids"})).await.expect(200).body;
+            assert_eq!(found["trace_ids"], only, "{text:?}");
+            let whole = reader.get(&format!("/traces/{trace}")).await.expect(200).body;
+            let span = &whole["spans"][0];
+            assert_eq!((&span[SERVICE], &span[MAP][text]), (&json!(text), &json!(text)));
+            assert_eq!(whole["schema"]["table"], TABLE);
+            let why = reader.get(&format!("/traces/{trace}/explain")).await.expect(200).body;
+            assert!(why.to_string().contains(&json!(text).to_string()), "{text:?}: {why}");
+        }
+    }
+
+    // Everything is open to one who holds all roles: what is found is what the condition says and no more.
+    admin.patch("/users/ada", json!({ "roles": all })).await.expect(200);
+    for (at, text) in TEXTS.into_iter().enumerate() {
+        let only = json!([format!("{:032x}", at + 1)]);
+        for condition in [
+            json!({"name": SERVICE, "op": "eq", "value": text}),
+            json!({"name": SERVICE, "op": "in", "values": [text, "'"]}),
+            json!({"map": MAP, "name": text, "op": "eq", "value": text}),
+            json!({"map": MAP, "name": text, "op": "exists"}),
+        ] {
+            assert_eq!(ids(&ada, condition.clone()).await, only, "{condition}");
+        }
+        let begin_so = TEXTS.iter().filter(|other| other.starts_with(text)).count();
+        let found = ids(&ada, json!({"name": SERVICE, "op": "prefix", "value": text})).await;
+        assert_eq!(found.as_array().unwrap().len(), begin_so, "{text:?}: {found}");
+        let schema = ada.get("/filter/schema").await.expect(200).body;
+        let fields = schema["fields"].as_array().unwrap();
+        let field = fields.iter().find(|field| field["map"] == MAP && field["name"] == text).unwrap();
+        let pairs = [("ref", field["ref"].as_str().unwrap()), ("prefix", text)];
+        let query = url::form_urlencoded::Serializer::new(String::new()).extend_pairs(pairs).finish();
+        let values = ada.get(&format!("/filter/values?{query}")).await.expect(200).body;
+        assert!(values.to_string().contains(&json!(text).to_string()), "{text:?}: {values}");
+    }
+    let summary = json!({"view": "summary", "limit": 100});
+    let summaries = ada.post("/traces/query", summary).await.expect(200).body;
+    assert_eq!(summaries["traces"].as_array().unwrap().len(), TEXTS.len(), "{summaries}");
+
+    // Nothing was done to the store by any of this.
+    assert_eq!(store.ask(&format!("SELECT count() FROM {table}")).await.trim(), TEXTS.len().to_string());
+}
