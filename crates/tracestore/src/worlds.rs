@@ -5,6 +5,7 @@ mod impact;
 mod outlines;
 mod plans;
 mod stats;
+mod windows;
 
 use std::collections::BTreeMap;
 

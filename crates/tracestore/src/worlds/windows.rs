@@ -1,0 +1,259 @@
+//! Windows, limits and pages of any kind, while spans are being written: every trace of a page is whole.
+
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::*;
+
+/// Windows in an ordinary run.
+const WINDOWS: usize = 100;
+/// Windows of one world.
+const OF_A_WORLD: usize = 50;
+/// Windows that one caller asks for.
+const OF_A_CALLER: usize = 5;
+/// Pages of one window.
+const PAGES: usize = 3;
+/// Spans that arrive in one world, so that it stays small.
+const ARRIVALS: usize = 120;
+
+/// Spans that are written while others read.
+struct Arriving {
+    /// In the order in which they are sent.
+    spans: RefCell<Vec<StoredSpan>>,
+    /// How many of them the store has acknowledged.
+    acknowledged: Cell<usize>,
+    over: Cell<bool>,
+}
+
+/// What was seen, so that a run that shows nothing fails.
+#[derive(Debug, Default)]
+struct Seen {
+    windows: usize,
+    pages: usize,
+    traces: usize,
+    /// Traces of which some spans had been written, and others were written later.
+    growing: usize,
+}
+
+fn is_arriving(trace: &str) -> bool {
+    trace.starts_with("feed")
+}
+
+/// Writes spans of a few traces at a time, some of them in one statement, until reading is over.
+async fn write(local: &LocalStore, rows_of: &str, shape: Shape, seed: u64, arriving: &Arriving) {
+    let mut random = ChaCha8Rng::seed_from_u64(seed);
+    let mut generator = Generator::new(seed);
+    let mut number = 0;
+    while !arriving.over.get() && number < ARRIVALS {
+        let several = random.random_range(1..4);
+        let first = arriving.spans.borrow().len();
+        for _ in 0..several {
+            number += 1;
+            let trace = format!("feed{:028x}", number / 16 * 4 + random.random_range(0..4_usize));
+            let at = NOON + random.random_range(-900..900) * SECOND;
+            let span = StoredSpan {
+                trace: trace.into_bytes(),
+                id: format!("{number:016x}"),
+                parent: "",
+                at: at.div_euclid(shape.nanos_per_tick) * shape.nanos_per_tick,
+                status: "Ok",
+                duration: 5,
+                values: generator.span(),
+            };
+            arriving.spans.borrow_mut().push(span);
+        }
+        let statement = insertion(rows_of, shape, &arriving.spans.borrow()[first..]);
+        execute(local, statement).await;
+        arriving.acknowledged.set(first + several);
+        // Reading is what is tried, and takes a store that is not only writing.
+        tokio::time::sleep(std::time::Duration::from_millis(60)).await;
+    }
+}
+
+/// What a caller's policies say about spans. Each is asked about once: spans are only ever added.
+struct Opened {
+    expressions: Vec<String>,
+    caller: Caller,
+    granted: RefCell<Vec<bool>>,
+}
+
+impl Opened {
+    fn of(&self, spans: &[StoredSpan]) -> Verdicts {
+        let mut granted = self.granted.borrow_mut();
+        if let Some(further) = spans.get(granted.len()..).filter(|further| !further.is_empty()) {
+            let values: Vec<Span> = further.iter().map(|span| span.values.clone()).collect();
+            granted.extend(Verdicts::of(&self.expressions, None, &self.caller, &values).granted);
+        }
+        Verdicts { granted: granted[..spans.len()].to_vec(), within: None }
+    }
+}
+
+/// Begins or ends where spans are, or anywhere.
+fn some_window(random: &mut ChaCha8Rng, world: &World) -> Window {
+    let tick = world.shape.nanos_per_tick;
+    let edge = world.spans.choose(random).unwrap().at + tick * random.random_range(-1..=1);
+    let length = *[1, tick, SECOND, 600 * SECOND, HOUR, 3 * HOUR, 24 * HOUR].choose(random).unwrap();
+    let from = match random.random_range(0..3) {
+        0 => edge,
+        1 => edge - length,
+        _ => NOON + random.random_range(-4 * HOUR..4 * HOUR) - length / 2,
+    };
+    Window::new(Timestamp::from_nanos(from), Timestamp::from_nanos(from + length)).unwrap()
+}
+
+/// The spans of a page's traces, as they were read.
+async fn read(
+    store: &TraceStore,
+    binding: &Binding,
+    page: &crate::Selection,
+) -> BTreeMap<String, Vec<String>> {
+    let mut stream = store.read(binding, page, None).await.unwrap();
+    let mut traces: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    while let Some(chunk) = stream.next().await {
+        for line in chunk.unwrap().lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+            let span: serde_json::Value = serde_json::from_slice(line).unwrap();
+            let text = |name: &str| span[name].as_str().unwrap().to_owned();
+            traces.entry(text("TraceId")).or_default().push(text("SpanId"));
+        }
+    }
+    traces.values_mut().for_each(|spans| spans.sort());
+    traces
+}
+
+fn ids_of(spans: &[StoredSpan], trace: &str) -> Vec<String> {
+    let of_it = spans.iter().filter(|span| span.trace == trace.as_bytes());
+    let mut ids: Vec<String> = of_it.map(|span| span.id.clone()).collect();
+    ids.sort();
+    ids
+}
+
+/// What a caller is given of a window, against the spans that had been written when it asked, and those that had been sent
+/// when it was answered.
+async fn look(
+    store: &TraceStore,
+    world: &World,
+    arriving: &Arriving,
+    query: &Query<'_>,
+    opened: &Opened,
+    limit: u32,
+    seen: &mut Seen,
+) {
+    let Query { binding, scope, filter, window } = *query;
+    let told = format!("{window:?}, {filter:?}, limit {limit}");
+    let written = |count: usize| -> World {
+        let spans = world.spans.iter().chain(&arriving.spans.borrow()[..count]).cloned().collect();
+        World { shape: world.shape, spans, index: world.index.clone() }
+    };
+    let before = written(arriving.acknowledged.get());
+    let must = expected(&before, &opened.of(&before.spans), filter, window);
+    let (mut after, mut given, mut pages) = (None, Vec::new(), 0);
+    let whole = loop {
+        let acknowledged = arriving.acknowledged.get();
+        let request = SelectRequest { binding, scope, filter, window, limit, after, progress: None };
+        let page = store.select(request).await.unwrap();
+        let shown = read(store, binding, &page).await;
+        let sent = arriving.spans.borrow().len();
+        assert_eq!(shown.len(), page.len(), "{told}");
+        for id in page.trace_ids() {
+            let spans = &shown[id];
+            if !is_arriving(id) {
+                assert_eq!(*spans, ids_of(&world.spans, id), "{id:?} is not whole: {told}");
+                continue;
+            }
+            let arriving = arriving.spans.borrow();
+            let (had_to, could) = (ids_of(&arriving[..acknowledged], id), ids_of(&arriving[..sent], id));
+            let of_it: BTreeSet<&String> = spans.iter().collect();
+            assert_eq!(of_it.len(), spans.len(), "a span is there twice: {told}");
+            assert!(had_to.iter().all(|span| of_it.contains(span)), "{id:?} lacks spans: {told}");
+            assert!(spans.iter().all(|span| could.contains(span)), "{id:?}: {told}");
+            seen.growing += usize::from(had_to.len() < could.len());
+        }
+        pages += 1;
+        given.extend(page.trace_ids().map(str::to_owned));
+        after = page.next().cloned();
+        if after.is_none() || pages == PAGES {
+            break after.is_none();
+        }
+    };
+    let distinct: BTreeSet<&String> = given.iter().collect();
+    assert_eq!(distinct.len(), given.len(), "a trace is there twice: {told}");
+    // Traces that nobody writes to any more: in order, and none is left out.
+    let settled =
+        |ids: &[String]| -> Vec<String> { ids.iter().filter(|id| !is_arriving(id)).cloned().collect() };
+    let (settled_given, mut settled_must) = (settled(&given), settled(&must));
+    if !whole {
+        settled_must.truncate(settled_given.len());
+    }
+    assert_eq!(settled_given, settled_must, "{told}");
+    // A trace that grows may move to a page that was there already, but not past an only page.
+    if whole && pages == 1 {
+        let missing: Vec<&String> = must.iter().filter(|id| !distinct.contains(id)).collect();
+        assert!(missing.is_empty(), "{missing:?} are not there: {told}");
+    }
+    let after = written(arriving.spans.borrow().len());
+    let may = opened.of(&after.spans);
+    for id in given.iter().filter(|id| is_arriving(id)) {
+        let spans: Vec<usize> =
+            (0..after.spans.len()).filter(|at| after.spans[*at].trace == id.as_bytes()).collect();
+        assert!(may.open(&spans), "{id:?} is not open: {told}");
+    }
+    seen.windows += 1;
+    seen.pages += pages;
+    seen.traces += given.len();
+}
+
+/// Asks for windows in a world, until it has been asked for enough of them.
+async fn look_around(
+    store: &TraceStore,
+    world: &World,
+    arriving: &Arriving,
+    random: &mut ChaCha8Rng,
+    generator: &mut Generator,
+    seen: &mut Seen,
+) {
+    let (binding, model) = (binding(world.index.is_some()), model(world.shape));
+    for _ in 0..OF_A_WORLD / OF_A_CALLER {
+        let caller = generator.caller();
+        let expressions: Vec<String> =
+            (0..random.random_range(1..5)).map(|_| generator.expression()).collect();
+        let policies = expressions.iter().map(|expression| RolePolicy { role: "r", title: "t", expression });
+        let scope = authorise(policies, None, &caller, &model, &CompiledPolicies::new()).unwrap();
+        let opened = Opened { expressions, caller, granted: RefCell::default() };
+        for _ in 0..OF_A_CALLER {
+            let several = *[0, 0, 0, 1, 2].choose(random).unwrap();
+            let conditions = (0..several).map(|_| some_condition(random, &model)).collect();
+            let (filter, window) = (Filter { conditions }, some_window(random, world));
+            let query = Query { binding: &binding, scope: &scope, filter: &filter, window };
+            let limit = *[1, 2, 3, 5, 8, 200].choose(random).unwrap();
+            look(store, world, arriving, &query, &opened, limit, seen).await;
+        }
+    }
+    arriving.over.set(true);
+}
+
+#[tokio::test]
+async fn every_trace_of_a_page_is_whole_while_spans_arrive() {
+    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+    let seed = number("TRACEWARDEN_TEST_SEED").unwrap_or(20_261_123);
+    let windows = number("TRACEWARDEN_TEST_WINDOWS").map_or(WINDOWS, |count| count as usize);
+    println!("seed {seed}, {windows} windows");
+    let local = LocalStore::start().unwrap();
+    let store = connect(&local);
+    let (mut random, mut generator) = (ChaCha8Rng::seed_from_u64(seed), Generator::new(seed));
+    let mut seen = Seen::default();
+    while seen.windows < windows {
+        let world = make_world(&mut random, &mut generator);
+        let rows_of = load(&local, Storage::OneTable, &world).await;
+        let arriving =
+            Arriving { spans: RefCell::default(), acknowledged: Cell::default(), over: Cell::default() };
+        let writing = write(&local, &rows_of, world.shape, random.random(), &arriving);
+        let reading = look_around(&store, &world, &arriving, &mut random, &mut generator, &mut seen);
+        futures::join!(writing, reading);
+        if seen.windows.is_multiple_of(OF_A_WORLD * 20) {
+            println!("{seen:?}");
+        }
+    }
+    println!("{seen:?}");
+    assert!(seen.traces > windows, "the pages are too empty to show anything: {seen:?}");
+    assert!(seen.growing > windows / 25, "hardly any trace grew while it was read: {seen:?}");
+}
