@@ -1,6 +1,7 @@
 //! `cargo xtask soak`: tests that are the same as in `cargo xtask test`, but run for as long as there is patience; and users who
 //! work for hours.
 
+mod fuzz;
 mod mutants;
 mod users;
 
@@ -45,7 +46,14 @@ pub enum Soak {
         #[arg(long, default_value_t = 70)]
         worlds: u64,
     },
-    /// Fail a write or a sync of the SQLite database, each in a run of its own, and look for what was lost.
+    /// Ask for pages of windows of any kind while spans arrive, and look for traces that are not whole.
+    Windows {
+        /// Windows.
+        #[arg(long, default_value_t = 100_000)]
+        windows: u64,
+    },
+    /// Fail a write or a sync of the SQLite database, or lose a connection to PostgreSQL, each in a run of its own, and
+    /// look for what was lost.
     WriteErrors {
         /// Every so many of them.
         #[arg(long, default_value_t = 1)]
@@ -69,6 +77,8 @@ pub enum Soak {
         #[arg(long, default_value_t = 1_000)]
         examples: u64,
     },
+    /// Give parsers inputs that are chosen by which code they reach.
+    Fuzz(fuzz::Options),
     /// Change the code that decides about access and records it, and look for changes that no test notices.
     Mutants(mutants::Options),
     /// Have users work on two replicas while everything is restarted, and compare what they are shown with their policies.
@@ -88,7 +98,7 @@ struct Run {
 }
 
 impl Soak {
-    /// The test that it runs longer; users are no test, and mutants are built and run differently.
+    /// The test that it runs longer; users are no test, and fuzz targets and mutants are built and run differently.
     fn run(&self) -> Option<Run> {
         const SERVICE: &str = "tracewarden";
         const STORE: &str = "tracewarden-tracestore";
@@ -103,7 +113,7 @@ impl Soak {
         };
         let (replicas, api): (&[_], &[_]) = (&["--test", "replicas"], &["--test", "api"]);
         Some(match self {
-            Self::Users(_) | Self::Mutants(_) => return None,
+            Self::Users(_) | Self::Fuzz(_) | Self::Mutants(_) => return None,
             Self::Kill { rounds } => {
                 let of = "kills on each database";
                 run("kill", *rounds, of, "TRACEWARDEN_TEST_KILLS", SERVICE, replicas, "kill::")
@@ -129,6 +139,10 @@ impl Soak {
             }
             Self::Worlds { worlds } => {
                 run("worlds", *worlds, "worlds", "TRACEWARDEN_TEST_WORLDS", STORE, &["--lib"], "worlds::")
+            }
+            Self::Windows { windows } => {
+                let (variable, filter) = ("TRACEWARDEN_TEST_WINDOWS", "worlds::windows::");
+                run("windows", *windows, "windows", variable, STORE, &["--lib"], filter)
             }
             Self::WriteErrors { step } => {
                 let (variable, operations) = ("TRACEWARDEN_TEST_WRITE_ERROR_STEP", &["--test", "operations"]);
@@ -163,6 +177,7 @@ pub fn run(soak: &Soak) -> Result<()> {
     match soak {
         Soak::Users(options) => return users::run(options),
         Soak::Mutants(options) => return mutants::run(options),
+        Soak::Fuzz(options) => return fuzz::run(options),
         _ => {}
     }
     let Some(run) = soak.run() else { return Ok(()) };
@@ -195,6 +210,7 @@ mod tests {
             Soak::TraceTiming { rounds: 1 },
             Soak::Policy { pairs: 1 },
             Soak::Worlds { worlds: 1 },
+            Soak::Windows { windows: 1 },
             Soak::WriteErrors { step: 1 },
             Soak::Cuts { step: 1 },
             Soak::Leavers { rounds: 1 },

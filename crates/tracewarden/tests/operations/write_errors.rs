@@ -17,7 +17,7 @@ use crate::support::{Answer, Client, program};
 /// Of so many writes, syncs or sendings, one fails in a run of its own, unless the environment says otherwise.
 const WRITES: u64 = 71;
 const SYNCS: u64 = 2;
-const SENDINGS: u64 = 31;
+const SENDINGS: u64 = 101;
 /// More than the script needs.
 const MOST: u64 = 2_000;
 

@@ -40,6 +40,10 @@ pub struct Options {
     /// Users beside three administrators.
     #[arg(long, default_value_t = 50)]
     users: usize,
+    /// Seconds that a user pauses, on average: as people look at what they got. On two cores, what is measured without
+    /// long ones is how long the queue is.
+    #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u64).range(1..))]
+    pause: u64,
     /// What is done in which order, as far as processes can be repeated.
     #[arg(long)]
     seed: Option<u64>,
@@ -81,15 +85,17 @@ pub fn run(options: &Options) -> Result<()> {
         None => crate::demo::now()?,
     };
     println!(
-        "soak of users: {} minutes, {} users, --seed {seed}, {}",
+        "soak of users: {} minutes, {} users, {} s between what each does, --seed {seed}, {}",
         options.minutes,
         options.users,
+        options.pause,
         binaries.display()
     );
     let directory = tempfile::Builder::new().prefix("tracewarden-soak-").tempdir()?;
     let engine = engine::ensure()?;
     let begun = Instant::now();
-    let ready = set_up::set_up(&binaries, &engine, directory.path(), options.users, seed)?;
+    let mut ready = set_up::set_up(&binaries, &engine, directory.path(), options.users, seed)?;
+    ready.shared.pause = options.pause;
     println!("set up in {:.0} s", begun.elapsed().as_secs_f64());
     let outcome = soak(ready, Duration::from_secs(options.minutes * 60));
     if outcome.is_err() {

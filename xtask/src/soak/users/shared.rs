@@ -57,6 +57,8 @@ pub struct Recorded {
 
 pub struct Shared {
     pub seed: u64,
+    /// Seconds that a user pauses, on average.
+    pub pause: u64,
     pub places: Vec<Place>,
     pub written: Written,
     pub rights: Rights,
@@ -85,6 +87,7 @@ impl Shared {
     ) -> Self {
         Self {
             seed,
+            pause: 1,
             places,
             written,
             rights,

@@ -44,8 +44,8 @@ impl User<'_> {
     /// Goes on until the soak ends.
     pub fn go_on(mut self) {
         while !self.caller.shared.is_over() {
-            // As people look at what they got. Without pauses, what is measured on two cores is how long the queue is.
-            let pause = 500 + self.caller.chance.below(8_000) as u64;
+            let pause =
+                500 + self.caller.chance.below((self.caller.shared.pause * 2_000 - 1_000) as usize) as u64;
             self.caller.shared.sleep(Duration::from_millis(pause));
             self.act();
         }

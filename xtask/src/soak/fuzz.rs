@@ -1,0 +1,271 @@
+//! Fuzzing: the tests `fuzz::…` of all crates, with inputs that libFuzzer chooses by which code they reach.
+//!
+//! An ordinary run of these tests edits seeds blindly. Here the same tests are built with LLVM's coverage counters and
+//! libFuzzer, each has a process and a time of its own, and what reached something new is kept for the next run.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use serde_json::Value;
+
+use crate::{process, workspace};
+
+/// What is fuzzed, and for how long.
+#[derive(Args, Clone)]
+pub struct Options {
+    /// Seconds for each target.
+    #[arg(long, default_value_t = 600)]
+    seconds: u64,
+    /// Targets at once; as many as there are processors, when not given.
+    #[arg(long)]
+    at_once: Option<usize>,
+    /// Targets whose name has one of these in it, as `policy::policies` has `policy`; all, when none is given.
+    targets: Vec<String>,
+}
+
+/// Counters at every edge and the operands of comparisons, as libFuzzer reads them.
+const FLAGS: &str = "--cfg fuzzing_libfuzzer -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
+     -Cllvm-args=-sanitizer-coverage-trace-compares -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
+     -Cllvm-args=-sanitizer-coverage-pc-table";
+
+/// Longest that one input may take, in seconds. The tests have a stricter limit of their own without these counters.
+const LONGEST_INPUT: u64 = 20;
+/// Most memory of a process, in MiB: above it, an input has made something grow.
+const MOST_MEMORY: u64 = 2_048;
+
+/// A test that is a fuzz target.
+struct Target {
+    program: PathBuf,
+    /// As the test harness calls it.
+    test: String,
+    /// The crate and the test's last name.
+    name: String,
+}
+
+/// What a run of one has shown.
+#[derive(Debug, PartialEq)]
+struct Figures {
+    executions: u64,
+    covered_by_seeds: u64,
+    covered: u64,
+    peak_mib: u64,
+}
+
+/// Builds the targets, runs each for its time and tells what came of it.
+///
+/// # Errors
+/// When a target failed, or showed nothing; all of them are run first.
+pub fn run(options: &Options) -> Result<()> {
+    let directory = workspace::target_directory()?.join("fuzz");
+    let mut targets = Vec::new();
+    for (package, program) in build(&directory)? {
+        targets.extend(list(&package, &program)?);
+    }
+    let chosen = |target: &Target| {
+        options.targets.is_empty() || options.targets.iter().any(|part| target.name.contains(part.as_str()))
+    };
+    targets.retain(chosen);
+    if targets.is_empty() {
+        bail!("no target has {} in its name", options.targets.join(" or "));
+    }
+    let processors = thread::available_parallelism().map_or(1, usize::from);
+    let at_once = options.at_once.unwrap_or(processors).clamp(1, targets.len());
+    let rounds = targets.len().div_ceil(at_once) as u64;
+    println!(
+        "{} targets, {} s each, {at_once} at once: about {} minutes\n\n\
+         | target | seconds | executions | places covered by the seeds, and at the end | memory | failed |\n\
+         |---|---|---|---|---|---|",
+        targets.len(),
+        options.seconds,
+        (rounds * options.seconds).div_ceil(60),
+    );
+    let (next, failures) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    thread::scope(|scope| {
+        for _ in 0..at_once {
+            scope.spawn(|| {
+                while let Some(target) = targets.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    if let Err(error) = fuzz(target, &directory, options.seconds) {
+                        let told = format!("{}: {error:#}", target.name);
+                        if let Ok(mut failures) = failures.lock() {
+                            failures.push(told);
+                        }
+                    }
+                }
+            });
+        }
+    });
+    let failures = failures.into_inner().unwrap_or_default();
+    println!("\n{} of {} targets failed", failures.len(), targets.len());
+    if !failures.is_empty() {
+        bail!("{}", failures.join("\n\n"));
+    }
+    Ok(())
+}
+
+/// The packages that have targets, with the test program of each.
+fn build(directory: &Path) -> Result<Vec<(String, PathBuf)>> {
+    let packages = packages()?;
+    println!("building the targets of {}, with coverage", packages.join(", "));
+    let mut command = workspace::cargo();
+    command.args(["test", "--no-run", "--lib", "--bins", "--profile", "fuzz", "--message-format", "json"]);
+    // Named, so that the flags are for what is fuzzed, and not for build scripts, which libFuzzer is not linked to.
+    command.args(["--target", &host()?]).arg("--target-dir").arg(directory);
+    command.args(packages.iter().flat_map(|package| ["--package", package]));
+    command.env("RUSTFLAGS", FLAGS).stderr(Stdio::inherit());
+    let output = command.output().context("cannot run `cargo test`")?;
+    if !output.status.success() {
+        bail!("`cargo test --no-run` failed ({})", process::described(output.status));
+    }
+    let mut programs = Vec::new();
+    for line in String::from_utf8(output.stdout)?.lines() {
+        let message: Value = serde_json::from_str(line).context("cargo wrote something else than JSON")?;
+        let text = |pointer| message.pointer(pointer).and_then(Value::as_str);
+        let tested = message.pointer("/profile/test").and_then(Value::as_bool);
+        let (Some(program), Some(manifest), Some(true)) =
+            (text("/executable"), text("/manifest_path"), tested)
+        else {
+            continue;
+        };
+        let package = Path::new(manifest).parent().and_then(Path::file_name).unwrap_or_default();
+        programs.push((package.to_string_lossy().into_owned(), PathBuf::from(program)));
+    }
+    programs.sort();
+    Ok(programs)
+}
+
+/// Crates with a module of targets.
+fn packages() -> Result<Vec<String>> {
+    let metadata = workspace::metadata()?;
+    let members = metadata.get("packages").and_then(Value::as_array).context("cargo names no packages")?;
+    let mut packages = BTreeSet::new();
+    for member in members {
+        let text = |name| member.get(name).and_then(Value::as_str).unwrap_or_default();
+        if Path::new(text("manifest_path")).with_file_name("src").join("fuzz.rs").exists() {
+            packages.insert(text("name").to_owned());
+        }
+    }
+    Ok(packages.into_iter().collect())
+}
+
+fn host() -> Result<String> {
+    let mut command = workspace::cargo();
+    let versions = process::output_of(command.args(["--version", "--verbose"]))?;
+    let host = versions.lines().find_map(|line| line.strip_prefix("host: "));
+    Ok(host.context("cargo does not say which platform it is of")?.to_owned())
+}
+
+fn list(package: &str, program: &Path) -> Result<Vec<Target>> {
+    let listed = process::output_of(Command::new(program).args(["--list", "--format", "terse"]))?;
+    let tests = listed.lines().filter_map(|line| line.strip_suffix(": test"));
+    let of_fuzz = tests.filter(|test| test.starts_with("fuzz::"));
+    let target = |test: &str| {
+        let name = format!("{package}::{}", test.rsplit("::").next().unwrap_or(test));
+        Target { program: program.to_owned(), test: test.to_owned(), name }
+    };
+    Ok(of_fuzz.map(target).collect())
+}
+
+/// Runs one target and prints its line.
+fn fuzz(target: &Target, directory: &Path, seconds: u64) -> Result<()> {
+    let place = directory.join("targets").join(target.name.replace("::", "/"));
+    for part in ["corpus", "seeds", "failed"] {
+        fs::create_dir_all(place.join(part))?;
+    }
+    let before = inputs(&place.join("failed"))?;
+    // They are separated by spaces, so that no directory is named that may have one: they are relative.
+    let arguments = format!(
+        "-max_total_time={seconds} -timeout={LONGEST_INPUT} -rss_limit_mb={MOST_MEMORY} -detect_leaks=0 \
+         -print_final_stats=1 -artifact_prefix=failed/ corpus seeds"
+    );
+    let mut command = Command::new(&target.program);
+    command.args(["--exact", &target.test, "--test-threads=1", "--nocapture"]);
+    command.env("BOLERO_LIBFUZZER_ARGS", arguments).env("TRACEWARDEN_FUZZ_SEEDS", place.join("seeds"));
+    let begun = Instant::now();
+    let output = command.current_dir(&place).stdin(Stdio::null()).output();
+    let output = output.with_context(|| format!("cannot run `{}`", target.program.display()))?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    fs::write(place.join("log"), said.as_bytes())?;
+    let failed: Vec<PathBuf> = inputs(&place.join("failed"))?.difference(&before).cloned().collect();
+    let figures = figures(&said);
+    if let Some(Figures { executions, covered_by_seeds, covered, peak_mib }) = figures {
+        println!(
+            "| {} | {} | {executions} | {covered_by_seeds}, {covered} | {peak_mib} MiB | {} |",
+            target.name,
+            begun.elapsed().as_secs(),
+            failed.len(),
+        );
+    }
+    if output.status.success() && failed.is_empty() && figures.is_some() {
+        return Ok(());
+    }
+    let last: Vec<&str> = said.lines().rev().take(30).collect();
+    let last: Vec<&str> = last.into_iter().rev().collect();
+    let mut told = format!("{}\n{}", process::described(output.status), last.join("\n"));
+    for path in failed {
+        let input = fs::read(&path)?;
+        let shown = input.get(..400).unwrap_or(&input).escape_ascii();
+        told += &format!(
+            "\nfailed on {} bytes in {}: b\"{shown}\"; copy it to crates/{}, and the ordinary test fails too",
+            input.len(),
+            path.display(),
+            target.name.replacen("::", "/fuzz/", 1),
+        );
+    }
+    bail!(told)
+}
+
+fn inputs(directory: &Path) -> Result<BTreeSet<PathBuf>> {
+    Ok(fs::read_dir(directory)?.map(|entry| Ok(entry?.path())).collect::<std::io::Result<_>>()?)
+}
+
+/// Reads what libFuzzer tells of itself.
+fn figures(said: &str) -> Option<Figures> {
+    let covered = |line: &str| line.split("cov: ").nth(1)?.split_whitespace().next()?.parse::<u64>().ok();
+    let stat = |name: &str| {
+        let line = said.lines().find(|line| line.starts_with(name))?;
+        line.rsplit(' ').next()?.parse::<u64>().ok()
+    };
+    let seeds = said.lines().find(|line| line.contains("INITED"));
+    let last = said.lines().rev().find(|line| line.starts_with('#') && line.contains("cov: "));
+    Some(Figures {
+        executions: stat("stat::number_of_executed_units:")?,
+        covered_by_seeds: seeds.and_then(covered)?,
+        covered: last.and_then(covered)?,
+        peak_mib: stat("stat::peak_rss_mb:")?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_are_read_from_what_libfuzzer_prints() {
+        let said = "INFO: seed corpus: files: 9 min: 1b max: 31b total: 120b rss: 54Mb\n\
+             #10\tINITED cov: 251 ft: 311 corp: 8/112b exec/s: 0 rss: 55Mb\n\
+             #524288\tpulse  cov: 559 ft: 2041 corp: 411/9184b lim: 2048 exec/s: 9362 rss: 402Mb\n\
+             #674745\tDONE   cov: 560 ft: 2051 corp: 420/9301b lim: 2611 exec/s: 5576 rss: 405Mb\n\
+             Done 674745 runs in 121 second(s)\n\
+             stat::number_of_executed_units: 674745\n\
+             stat::average_exec_per_sec:     5576\n\
+             stat::peak_rss_mb:              405\n";
+        let read = Figures { executions: 674_745, covered_by_seeds: 251, covered: 560, peak_mib: 405 };
+        assert_eq!(figures(said), Some(read));
+        assert_eq!(figures("no test is of that name"), None);
+    }
+
+    #[test]
+    fn crates_with_targets_are_found() {
+        let packages = packages().unwrap();
+        assert!(packages.iter().any(|package| package == "tracewarden-policy"), "{packages:?}");
+        assert!(!packages.iter().any(|package| package == "tracewarden-testkit"), "{packages:?}");
+    }
+}
