@@ -199,6 +199,9 @@ async fn an_empty_answer_says_why_it_may_be_empty() {
     }
 }
 
+/// A tool, and what it is called with for a trace id.
+type Way<'a> = (&'a str, &'a dyn Fn(&str) -> Value);
+
 /// Every way to name a trace: one that is forbidden, one that is not there, and what cannot be one.
 #[tokio::test]
 async fn nobody_is_told_apart_from_nothing() {
@@ -212,7 +215,7 @@ async fn nobody_is_told_apart_from_nothing() {
     let one = |id: &str| json!({"trace_id": id});
     // With another trace before and behind it, one that is shown and one that is not.
     let two = |first: &str, second: &str| json!({"first_trace_id": first, "second_trace_id": second});
-    let ways: [(&str, &dyn Fn(&str) -> Value); 10] = [
+    let ways: [Way<'_>; 10] = [
         ("svc_get_trace", &one),
         ("svc_get_trace", &|id| json!({"trace_id": id, "view": "errors"})),
         ("svc_critical_path", &one),
