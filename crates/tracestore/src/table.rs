@@ -167,7 +167,7 @@ impl BoundTable {
             ColumnType::DateTime64 { precision: 4..=6 } => {
                 (format!("toUnixTimestamp64Micro(toDateTime64({timestamp}, 6))"), 1_000)
             }
-            // Of the digits behind, of which there are no more than nine: what is a nanosecond may be too large.
+            // Seven and eight decimals as they are stored: in nanoseconds, times after 2262 do not fit.
             ColumnType::DateTime64 { precision } => {
                 (format!("reinterpretAsInt64({timestamp})"), 10_i64.pow(9 - u32::from((*precision).min(9))))
             }
