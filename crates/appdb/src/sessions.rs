@@ -135,6 +135,23 @@ impl WriteTx {
         Ok(done.rows_affected())
     }
 
+    /// Ends those of a user's sessions that were not used for longest, so that `kept` are left, and says which. At most a hundred
+    /// at a time.
+    ///
+    /// # Errors
+    /// [`DbError`] when the database fails.
+    pub async fn delete_idlest_sessions(&mut self, user_id: &str, kept: u32) -> Result<Vec<String>, DbError> {
+        let ended = sqlx::query(
+            "DELETE FROM sessions WHERE id IN (SELECT id FROM sessions WHERE user_id = $1 \
+             ORDER BY last_seen_at DESC, created_at DESC, id LIMIT 100 OFFSET $2) RETURNING id",
+        )
+        .bind(user_id)
+        .bind(i64::from(kept))
+        .fetch_all(self.statements())
+        .await?;
+        ended.iter().map(|row| rows::text(row, "id")).collect()
+    }
+
     /// Ends the sessions that began before `created_before` or were last used before `seen_before`, and says how many.
     ///
     /// # Errors

@@ -53,6 +53,10 @@ enum Opened {
     Changed(Option<User>),
 }
 
+/// Sessions of one user. Far more than anybody's browsers have, and few enough to be listed: what logs in without ever
+/// logging out, such as a script, must not grow the database without bound.
+const SESSIONS_PER_USER_MAX: u32 = 1_000;
+
 /// How often a password is verified when the hash was replaced meanwhile: two log-ins at once may both renew it.
 const VERIFICATIONS_MAX: usize = 2;
 
@@ -177,6 +181,7 @@ impl Service {
             Some(user) if !user.disabled && user.password_hash == verified.password_hash => user,
             current => return Ok(Opened::Changed(current)),
         };
+        let ended = tx.delete_idlest_sessions(&user.id, SESSIONS_PER_USER_MAX - 1).await?;
         tx.insert_session(&NewSession {
             id: &id,
             token: tokens::digest(token.expose_secret()),
@@ -191,7 +196,11 @@ impl Service {
         }
         tx.set_user_last_login(&user.id, now).await?;
         throttle::succeeded(&mut tx, attempt).await?;
-        let detail = json!({ "session": id, "password_hash_renewed": renewed.is_some() });
+        let renewed = renewed.is_some();
+        let detail = match ended.is_empty() {
+            true => json!({ "session": id, "password_hash_renewed": renewed }),
+            false => json!({ "session": id, "password_hash_renewed": renewed, "ended_sessions": ended }),
+        };
         let event = Event { action: "login", outcome: Outcome::Success, target: None, detail };
         context.append(&mut tx, now, None, &event).await?;
         tx.commit().await?;

@@ -13,6 +13,7 @@ on_both!(
     users_and_roles,
     credentials,
     sessions_expire,
+    the_idlest_sessions_make_room,
     order_is_bytewise,
     shared_values,
     nothing_stays_without_commit,
@@ -226,6 +227,31 @@ async fn sessions_expire(fixture: &Fixture) {
     assert_eq!(tx.delete_expired_sessions(None, Some(at(70))).await.unwrap(), 1);
     let left = tx.sessions_of_user("u1").await.unwrap();
     assert_eq!(left.into_iter().map(|session| session.id).collect::<Vec<_>>(), ["kept", "edge"]);
+}
+
+async fn the_idlest_sessions_make_room(fixture: &Fixture) {
+    let db = fixture.open().await;
+    add_user(&db, "u1", "Ada", &[]).await.unwrap();
+    add_user(&db, "u2", "Bob", &[]).await.unwrap();
+    let mut tx = db.begin_write().await.unwrap();
+    let sessions =
+        [("u1", "old", 10, 90), ("u1", "idle", 50, 60), ("u1", "new", 80, 80), ("u2", "other", 1, 1)];
+    for (user_id, id, created, seen) in sessions {
+        let session = NewSession {
+            id,
+            token: TokenDigest([u8::try_from(created).unwrap(); 32]),
+            user_id,
+            created_at: at(created),
+            client_ip: None,
+            user_agent: None,
+        };
+        tx.insert_session(&session).await.unwrap();
+        tx.touch_session(id, at(seen)).await.unwrap();
+    }
+    assert!(tx.delete_idlest_sessions("u1", 3).await.unwrap().is_empty());
+    assert_eq!(tx.delete_idlest_sessions("u1", 1).await.unwrap().len(), 2);
+    let left = [tx.sessions_of_user("u1").await.unwrap(), tx.sessions_of_user("u2").await.unwrap()].concat();
+    assert_eq!(left.into_iter().map(|session| session.id).collect::<Vec<_>>(), ["old", "other"]);
 }
 
 async fn order_is_bytewise(fixture: &Fixture) {
