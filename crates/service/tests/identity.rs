@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use secrecy::ExposeSecret as _;
 use support::*;
-use tracewarden_model::Timestamp;
+use tracewarden_model::{Clock as _, Timestamp};
 use tracewarden_service::*;
 
 #[tokio::test]
@@ -288,6 +288,41 @@ async fn sessions_end_with_their_configured_time() {
     assert_eq!(code(world.service.authenticate(&idle, info()).await), "unauthenticated");
     world.clock.pass(500);
     assert_eq!(code(world.service.authenticate(&used, info()).await), "unauthenticated");
+}
+
+#[tokio::test]
+async fn a_user_has_so_many_sessions() {
+    let world = world().await;
+    let admin = world.admin().await;
+    let user = world.user(&admin, "ada", &[]).await;
+    let mut tx = world.db.begin_write().await.unwrap();
+    for index in 0_u16..998 {
+        let mut token = [7; 32];
+        token[..2].copy_from_slice(&index.to_be_bytes());
+        let (id, created_at) = (format!("ses_{index}"), world.clock.now());
+        let (token, user_id) = (tracewarden_appdb::TokenDigest(token), user.user_id());
+        let session = tracewarden_appdb::NewSession {
+            id: &id,
+            token,
+            user_id,
+            created_at,
+            client_ip: None,
+            user_agent: None,
+        };
+        tx.insert_session(&session).await.unwrap();
+    }
+    tx.commit().await.unwrap();
+    world.clock.pass(60);
+    let used = world.login("ada", USER_PASSWORD).await.unwrap();
+    assert_eq!(world.service.my_sessions(&user).await.unwrap().len(), 1_000);
+    assert_eq!(world.last_audit(&admin).await.detail.get("ended_sessions"), None);
+    world.clock.pass(60);
+    let user = world.principal(&used).await;
+    world.login("ada", USER_PASSWORD).await.unwrap();
+    assert_eq!(world.service.my_sessions(&user).await.unwrap().len(), 1_000);
+    let ended = world.last_audit(&admin).await.detail["ended_sessions"].clone();
+    assert_eq!(ended.as_array().map(Vec::len), Some(1), "{ended}");
+    world.principal(&used).await;
 }
 
 #[tokio::test]
