@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tracewarden_service::Tool;
 
-use super::{BREVITIES, Brevity, Context, Opened, Totals, busy, left_out};
+use super::{BREVITIES, Brevity, Context, Opened, Seen, Totals, busy, left_out};
 use crate::answer::{Budget, Next, Rendered, said};
 use crate::failure::Failure;
 use crate::numbers::{lasting, milliseconds};
@@ -65,19 +65,25 @@ pub(crate) async fn call(context: &Context<'_>, arguments: Arguments) -> Result<
     let budget = Budget::of(arguments.max_tokens)?;
     let Arguments { first_trace_id, second_trace_id, .. } = arguments;
     let about = |argument: &'static str| move |failure: Failure| failure.about(argument);
-    let first = context.open(&first_trace_id, None).await.map_err(about("first_trace_id"))?;
-    let second = context.open(&second_trace_id, None).await.map_err(about("second_trace_id"))?;
-    let result = busy(|| rendered(context, budget, &first, &second));
-    first.trace.close().await?;
-    second.trace.close().await?;
-    result
+    // One after the other: who may run one query at a time may compare, and what becomes of the second trace is not
+    // told of the first.
+    let first = seen(context, &first_trace_id).await.map_err(about("first_trace_id"))?;
+    let second = seen(context, &second_trace_id).await.map_err(about("second_trace_id"))?;
+    busy(|| rendered(context, budget, &first, &second))
+}
+
+/// Reads a trace to the end of its record.
+async fn seen(context: &Context<'_>, trace_id: &str) -> Result<Seen, Failure> {
+    let Opened { trace, seen } = context.open(trace_id, None).await?;
+    trace.close().await?;
+    Ok(seen)
 }
 
 fn rendered(
     context: &Context<'_>,
     budget: Budget,
-    first: &Opened,
-    second: &Opened,
+    first: &Seen,
+    second: &Seen,
 ) -> Result<CallToolResult, Failure> {
     let found = differences(&first.tree, &second.tree);
     let unseen = first.left_out() + second.left_out();
@@ -114,7 +120,7 @@ fn kind(difference: &Difference, brevity: Brevity) -> Kind {
     }
 }
 
-fn text(answer: &Answer, found: &[Difference], first: &Opened, second: &Opened) -> String {
+fn text(answer: &Answer, found: &[Difference], first: &Seen, second: &Seen) -> String {
     let mut lines = vec![
         format!("first:  {}", answer.first.text(first.summary.duration_nanos)),
         format!("second: {}", answer.second.text(second.summary.duration_nanos)),

@@ -63,8 +63,8 @@ pub(crate) async fn call(context: &Context<'_>, arguments: Arguments) -> Result<
 }
 
 fn rendered(context: &Context<'_>, budget: Budget, opened: &Opened) -> Result<CallToolResult, Failure> {
-    let summary = &opened.summary;
-    let steps = steps(&opened.tree);
+    let summary = &opened.seen.summary;
+    let steps = steps(&opened.seen.tree);
     let render = |count: usize, brevity: Brevity| {
         let mut next = Vec::new();
         let first: Vec<&str> = steps.iter().take(count.min(3)).map(|step| step.span_id.as_str()).collect();
@@ -83,10 +83,10 @@ fn rendered(context: &Context<'_>, budget: Budget, opened: &Opened) -> Result<Ca
             steps: steps.iter().take(count).map(|step| step.shown(brevity)).collect(),
             returned: count,
             total: steps.len(),
-            truncated: count < steps.len() || opened.left_out() > 0,
+            truncated: count < steps.len() || opened.seen.left_out() > 0,
             next: context.offered(next),
         };
-        Rendered::new(text(&answer, summary.duration_nanos, opened.left_out()), &answer)
+        Rendered::new(text(&answer, summary.duration_nanos, opened.seen.left_out()), &answer)
     };
     budget.fit_briefly(&BREVITIES, steps.len(), render)
 }

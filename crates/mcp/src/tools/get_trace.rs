@@ -189,7 +189,8 @@ impl Call<'_> {
     fn of_list(&self, opened: &Opened) -> String {
         let Arguments { trace_id, view, depth, root, .. } = self.arguments;
         let mut hasher = DefaultHasher::new();
-        (trace_id, view.unwrap_or_default() as u8, depth, root, opened.summary.span_count).hash(&mut hasher);
+        (trace_id, view.unwrap_or_default() as u8, depth, root, opened.seen.summary.span_count)
+            .hash(&mut hasher);
         format!("{:08x}", hasher.finish() as u32)
     }
 

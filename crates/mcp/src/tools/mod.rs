@@ -119,9 +119,14 @@ pub(crate) fn counted(count: u64, what: &str) -> String {
     if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
 }
 
-/// A trace with its spans in a few words.
+/// A trace that is being read.
 pub(crate) struct Opened {
     pub(crate) trace: OpenTrace,
+    pub(crate) seen: Seen,
+}
+
+/// A trace with its spans in a few words.
+pub(crate) struct Seen {
     pub(crate) summary: Summary,
     pub(crate) tree: Tree,
 }
@@ -156,7 +161,7 @@ impl Context<'_> {
         let summary = trace.summary().await?;
         let spans = trace.brief().await?;
         let tree = busy(|| Tree::new(spans));
-        Ok(Opened { trace, summary, tree })
+        Ok(Opened { trace, seen: Seen { summary, tree } })
     }
 }
 
@@ -173,7 +178,7 @@ pub(crate) fn left_out(spans: u64) -> String {
     }
 }
 
-impl Opened {
+impl Seen {
     /// Spans that were not looked at.
     pub(crate) fn left_out(&self) -> u64 {
         self.summary.span_count.saturating_sub(self.tree.spans.len() as u64)

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use crate::narrowed_keys::calls;
 use crate::rpc::{call, key, send};
 use crate::support::Client;
+use crate::support::refused_records::Refused;
 use crate::support::store::{BLUE, RED, Store, two_teams};
 
 /// Records of calls, oldest first.
@@ -65,6 +66,52 @@ async fn each_call_leaves_one_record_that_says_what_was_asked_and_given() {
     let found = records(&admin).await;
     assert_eq!(found.len(), expected.len() + 2);
     assert!(found.iter().rev().take(2).all(|record| record["target"] == BLUE));
+}
+
+#[tokio::test]
+async fn without_its_record_no_tool_answers() {
+    let store = Store::start();
+    let (service, admin, ada) = two_teams(&store).await;
+    let agent = key(&ada, json!({})).await;
+    let before = records(&admin).await.len();
+    for refused in [Refused::All, Refused::Completions] {
+        service.refuse_records(refused).await;
+        for (tool, arguments) in calls(BLUE) {
+            // It reads no traces and has one record, which completes nothing.
+            if tool == "svc_filter_schema" && matches!(refused, Refused::Completions) {
+                continue;
+            }
+            let answer = send(&agent, "tools/call", json!({"name": tool, "arguments": arguments})).await;
+            let told = String::from_utf8_lossy(&answer.bytes);
+            let failed = answer.status >= 500 || answer.body["result"]["isError"] == true;
+            assert!(failed, "{refused:?} {tool}: {told}");
+            assert!(!told.contains("blue") && !told.contains(BLUE), "{refused:?} {tool}: {told}");
+        }
+        service.accept_records().await;
+    }
+    let unknown = |record: &Value| record["outcome"] == "unknown";
+    assert!(records(&admin).await[before..].iter().all(unknown));
+    for (tool, arguments) in calls(BLUE) {
+        call(&agent, tool, arguments).await.expect();
+    }
+}
+
+#[tokio::test]
+async fn traces_are_compared_one_after_the_other() {
+    let store = Store::start();
+    let (mut service, admin, ada) = two_teams(&store).await;
+    let agent = key(&ada, json!({})).await;
+    service.restart_with(&[("TRACEWARDEN_MAX_QUERIES_PER_USER", "1")]);
+    let (admin, agent) = (admin.at(&service), agent.at(&service));
+    let compared = |second: &str| json!({"first_trace_id": BLUE, "second_trace_id": second});
+    call(&agent, "svc_compare_traces", compared(BLUE)).await.expect();
+    let refused = call(&agent, "svc_compare_traces", compared(RED)).await.failure("trace_not_found");
+    assert!(refused.contains("second_trace_id"), "{refused}");
+    let found = records(&admin).await;
+    let told: Vec<_> = found.iter().map(|record| (&record["target"], &record["outcome"])).collect();
+    let (blue, red, success, denied) = (json!(BLUE), json!(RED), json!("success"), json!("denied"));
+    let expected = [(&blue, &success), (&blue, &success), (&blue, &success), (&red, &denied)];
+    assert_eq!(told, expected, "{found:#?}");
 }
 
 #[tokio::test]

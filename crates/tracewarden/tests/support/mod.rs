@@ -8,11 +8,10 @@
 )]
 #![allow(dead_code, reason = "each test binary uses a part")]
 
-use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 use reqwest::Method;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
@@ -20,6 +19,8 @@ use serde_json::{Value, json};
 use tracewarden_testkit::postgres::{self, Database};
 
 pub mod documented;
+pub mod refused_records;
+mod secrets;
 pub mod store;
 
 /// The administrator's password in every test.
@@ -27,13 +28,6 @@ pub const ADMIN_PASSWORD: &str = "seven quiet lighthouses";
 
 /// A password that is good enough for a user.
 pub const USER_PASSWORD: &str = "a rather long sentence";
-
-/// Passwords and tokens that were used in this process. What a service has written anywhere holds none of them.
-static SECRETS: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
-
-fn keep_secret(secret: &str) {
-    SECRETS.lock().unwrap_or_else(PoisonError::into_inner).insert(secret.to_owned());
-}
 
 /// A running service; killed when dropped, and then what it has written is searched for secrets.
 pub struct Service {
@@ -143,8 +137,8 @@ impl Service {
             client.post("/login", json!({"username": username, "password": password})).await.expect(200);
         let cookie = answer.headers.get("set-cookie").unwrap().to_str().unwrap();
         let cookie = cookie.split(';').next().unwrap();
-        keep_secret(password);
-        keep_secret(cookie.split_once('=').unwrap().1);
+        secrets::keep(password);
+        secrets::keep(cookie.split_once('=').unwrap().1);
         client.with("cookie", cookie)
     }
 
@@ -160,7 +154,7 @@ impl Service {
         let client = self.sign_in(username, &initial).await;
         let change = json!({"current_password": initial, "new_password": USER_PASSWORD});
         client.post("/me/password", change).await.expect(204);
-        keep_secret(USER_PASSWORD);
+        secrets::keep(USER_PASSWORD);
         client
     }
 }
@@ -174,20 +168,23 @@ impl Drop for Service {
             eprintln!("--- log of the service ---\n{}", self.log());
             return;
         }
-        let mut written = vec![("its arguments".to_owned(), arguments)];
+        secrets::not_even_hashes_in("its arguments", &arguments);
+        let mut written = Vec::new();
         for entry in std::fs::read_dir(self.directory.path()).into_iter().flatten().flatten() {
             let name = entry.file_name().to_string_lossy().into_owned();
-            // The log, and on SQLite the database with its journal: the audit log, too. The administrator's first password
-            // is in a file for it.
-            if ["log", "tracewarden.db", "tracewarden.db-wal", "tracewarden.db-journal"].contains(&&*name) {
+            // On SQLite the database with its journal: the audit log, too. The administrator's first password is in a file for
+            // it.
+            if name == "log" {
+                secrets::not_even_hashes_in("the log", &std::fs::read(entry.path()).unwrap_or_default());
+            } else if ["tracewarden.db", "tracewarden.db-wal", "tracewarden.db-journal"].contains(&&*name) {
                 written.push((name, std::fs::read(entry.path()).unwrap_or_default()));
             }
         }
-        let secrets = SECRETS.lock().unwrap_or_else(PoisonError::into_inner).clone();
         for (place, bytes) in written {
-            let text = String::from_utf8_lossy(&bytes);
-            let found = secrets.iter().find(|secret| text.contains(*secret));
-            assert!(found.is_none(), "{place} holds the secret {found:?}");
+            secrets::none_in(&place, &bytes);
+        }
+        if let Some(database) = self.database.as_ref().filter(|database| Arc::strong_count(database) == 1) {
+            secrets::none_in_database(database);
         }
     }
 }
@@ -302,7 +299,7 @@ impl Client {
 
     /// The same client with an API key instead of its session.
     pub fn with_key(&self, token: &str) -> Self {
-        keep_secret(token);
+        secrets::keep(token);
         self.without("cookie").with("authorization", &format!("Bearer {token}"))
     }
 
@@ -359,6 +356,7 @@ impl Answer {
         documented::check(&asked, status);
         let bytes = response.bytes().await.unwrap().to_vec();
         let body = serde_json::from_slice(&bytes).unwrap_or(Value::Null);
+        secrets::answered(&asked, &headers, &bytes, &body);
         Self { asked, status, headers, bytes, body }
     }
 

@@ -33,7 +33,7 @@ async fn page(
     id_column: &str,
 ) -> Result<Vec<Map<String, Value>>, Failure> {
     for wanted in READ {
-        let places = opened.tree.spans.iter().skip(offset).take(wanted);
+        let places = opened.seen.tree.spans.iter().skip(offset).take(wanted);
         let places: Vec<String> = places.map(|span| span.span_id.clone()).collect();
         let mut ids = places.clone();
         ids.sort();
@@ -50,7 +50,7 @@ async fn page(
         };
         return Ok(places.into_iter().map(at).collect());
     }
-    let id = opened.tree.spans.get(offset).map(|span| span.span_id.clone()).unwrap_or_default();
+    let id = opened.seen.tree.spans.get(offset).map(|span| span.span_id.clone()).unwrap_or_default();
     Ok(vec![unread(id_column, &id, "too large to be read; svc_get_spans takes columns")])
 }
 
@@ -65,7 +65,7 @@ fn rendered(
     spans: &[Map<String, Value>],
     id_column: &str,
 ) -> Result<CallToolResult, Failure> {
-    let (summary, tree) = (&opened.summary, &opened.tree);
+    let (summary, tree) = (&opened.seen.summary, &opened.seen.tree);
     let whole: Vec<Map<String, Value>> = spans.iter().map(|span| cut(span, Detail::WHOLE)).collect();
     let render = |count: usize, (detail, brevity): (Detail, Brevity)| {
         let shown: Vec<Map<String, Value>> = spans.iter().take(count).map(|span| cut(span, detail)).collect();
@@ -84,10 +84,13 @@ fn rendered(
         let next = call.context.offered(next);
         let answer = Answer {
             spans: Some(shown),
-            truncated: more || was_cut || opened.left_out() > 0,
+            truncated: more || was_cut || opened.seen.left_out() > 0,
             ..answer(totals, View::Full, count, all, next)
         };
-        Rendered::new(text + &fenced(&body) + &left_out(opened.left_out()) + &said(&answer.next), &answer)
+        Rendered::new(
+            text + &fenced(&body) + &left_out(opened.seen.left_out()) + &said(&answer.next),
+            &answer,
+        )
     };
     let worth = spans.len().min(WORTH_A_PAGE);
     let [full, .., least] = BREVITIES;

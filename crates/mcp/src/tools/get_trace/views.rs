@@ -35,7 +35,7 @@ pub(super) async fn outline(call: &Call<'_>, opened: Opened) -> Result<CallToolR
 }
 
 fn outlined(call: &Call<'_>, opened: &Opened) -> Result<CallToolResult, Failure> {
-    let (summary, tree) = (&opened.summary, &opened.tree);
+    let (summary, tree) = (&opened.seen.summary, &opened.seen.tree);
     let root = match &call.arguments.root {
         None => None,
         Some(id) => Some(tree.place_of(id).ok_or_else(|| {
@@ -89,11 +89,11 @@ fn outlined(call: &Call<'_>, opened: &Opened) -> Result<CallToolResult, Failure>
         if !complete && !in_order {
             text.push_str("shown are the lines that failed or took long\n");
         }
-        text.push_str(&left_out(opened.left_out()));
+        text.push_str(&left_out(opened.seen.left_out()));
         let next = call.context.offered(next);
         let answer = Answer {
             lines: Some(shown.iter().filter_map(|shown| line(tree, &outline, *shown, brevity)).collect()),
-            truncated: !complete || opened.left_out() > 0 || lines().any(|(_, hidden)| hidden > 0),
+            truncated: !complete || opened.seen.left_out() > 0 || lines().any(|(_, hidden)| hidden > 0),
             ..answer(totals, View::Outline, count, all.len(), next)
         };
         Rendered::new(text + &said(&answer.next), &answer)
@@ -151,11 +151,11 @@ fn line_text(tree: &Tree, outline: &Outline, shown: Shown, brevity: Brevity) -> 
 }
 
 pub(super) async fn errors(call: &Call<'_>, mut opened: Opened) -> Result<CallToolResult, Failure> {
-    let found = busy(|| Errors::of(&opened.tree));
+    let found = busy(|| Errors::of(&opened.seen.tree));
     let offset = call.offset(&opened)?.min(found.origins.len());
     let origins = found.origins.get(offset..).unwrap_or_default();
     let ids: Vec<String> =
-        origins.iter().take(MAX_MESSAGES).map(|origin| span_id(&opened.tree, origin.span)).collect();
+        origins.iter().take(MAX_MESSAGES).map(|origin| span_id(&opened.seen.tree, origin.span)).collect();
     let id_column = opened.trace.schema().binding.span_id;
     // Where spans are too large for that, their places still lead on.
     let read = opened.trace.spans(&ids).await?.unwrap_or_default();
@@ -178,7 +178,7 @@ fn errors_told(
     offset: usize,
     messages: &HashMap<String, Option<String>>,
 ) -> Result<CallToolResult, Failure> {
-    let (summary, tree) = (&opened.summary, &opened.tree);
+    let (summary, tree) = (&opened.seen.summary, &opened.seen.tree);
     let origins = found.origins.get(offset..).unwrap_or_default();
     let told = |origin: &Origin, brevity: Brevity| {
         let id = span_id(tree, origin.span);
@@ -231,11 +231,11 @@ fn errors_told(
         if count > MAX_MESSAGES {
             text.push_str(&format!("messages were read of the first {MAX_MESSAGES}\n"));
         }
-        text.push_str(&left_out(opened.left_out()));
+        text.push_str(&left_out(opened.seen.left_out()));
         let next = call.context.offered(next);
         let answer = Answer {
             errors: Some(shown),
-            truncated: more || opened.left_out() > 0,
+            truncated: more || opened.seen.left_out() > 0,
             ..answer(totals, View::Errors, count, found.origins.len(), next)
         };
         Rendered::new(text + &said(&answer.next), &answer)
@@ -272,7 +272,7 @@ pub(super) async fn slowest(call: &Call<'_>, opened: Opened) -> Result<CallToolR
 }
 
 fn slowest_told(call: &Call<'_>, opened: &Opened) -> Result<CallToolResult, Failure> {
-    let (summary, tree) = (&opened.summary, &opened.tree);
+    let (summary, tree) = (&opened.seen.summary, &opened.seen.tree);
     let all = slowest::slowest(tree);
     let offset = call.offset(opened)?.min(all.len());
     let works = all.get(offset..).unwrap_or_default();
@@ -313,11 +313,11 @@ fn slowest_told(call: &Call<'_>, opened: &Opened) -> Result<CallToolResult, Fail
         let mut text =
             "kinds of spans by the time that they took by themselves, without what they called:\n".to_owned();
         text.push_str(&fenced(&std::iter::once(head).chain(lines).collect::<Vec<_>>()));
-        text.push_str(&left_out(opened.left_out()));
+        text.push_str(&left_out(opened.seen.left_out()));
         let next = call.context.offered(next);
         let answer = Answer {
             slowest: Some(shown),
-            truncated: more || opened.left_out() > 0,
+            truncated: more || opened.seen.left_out() > 0,
             ..answer(totals, View::Slowest, count, all.len(), next)
         };
         Rendered::new(text + &said(&answer.next), &answer)
