@@ -7,6 +7,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use sqlx::{AssertSqlSafe, Column as _, Connection as _, Row as _};
 
+use crate::support::refused_records::Refused;
 use crate::support::store::{BLUE, Store, binding, blue_policies, bound_service};
 use crate::support::{ADMIN_PASSWORD, Answer, Client, Service, USER_PASSWORD};
 
@@ -364,4 +365,38 @@ async fn what_only_reads_changes_nothing() {
     // What does change something is seen.
     world.admin.put("/me/preview", json!({"roles": ["blue"]})).await.expect(200);
     assert_ne!(own_data(&world.service).await, before);
+}
+
+#[tokio::test]
+async fn without_its_record_nothing_is_shown_or_changed() {
+    let world = World::make(&[]).await;
+    // One that there is to end.
+    world.admin.put("/me/preview", json!({"roles": ["blue"]})).await.expect(200);
+    let mut recorded = operations(&world.service).await;
+    recorded.retain(|operation| record(&operation.name()).is_some());
+    let mut clients = Vec::new();
+    for operation in &recorded {
+        clients.push(world.client(operation).await);
+    }
+    // A log-in is counted before its password is looked at.
+    let kept = || async {
+        let mut kept = own_data(&world.service).await;
+        assert!(kept.remove("login_throttles").is_some());
+        kept
+    };
+    let before = kept().await;
+    world.service.refuse_records(Refused::All).await;
+    for (operation, client) in recorded.iter().zip(&clients) {
+        let answer = world.ask(client, operation).await;
+        assert!([500, 503].contains(&answer.status), "{}: {}", operation.name(), answer.body);
+        let told = String::from_utf8_lossy(&answer.bytes);
+        assert!(!told.contains(BLUE) && !told.contains("blue"), "{}: {told}", operation.name());
+        assert_eq!(kept().await, before, "{}", operation.name());
+    }
+    assert!(recorded.len() >= 30, "{recorded:?}");
+    world.service.accept_records().await;
+    for (operation, client) in recorded.iter().zip(&clients) {
+        let answer = world.ask(client, operation).await;
+        assert!((200..300).contains(&answer.status), "{}: {}", operation.name(), answer.body);
+    }
 }

@@ -1,10 +1,10 @@
 //! Where the audit cannot be written, no span is shown and nothing is changed.
 
 use serde_json::json;
-use sqlx::{Connection as _, Executor as _};
 
 use crate::audit_log;
 use crate::fleet::{add_user, new_key, read_traces};
+use crate::support::refused_records::Refused;
 use crate::support::store::{BLUE, Store, bind, blue_policies};
 use crate::support::{Client, Service, USER_PASSWORD};
 
@@ -57,6 +57,16 @@ async fn no_page_is_whole(key: &Client) {
     assert!(answer.status >= 500, "{}", answer.status);
 }
 
+async fn a_full_disk(service: &Service, admin: &Client, key: &Client) {
+    service.refuse_records(Refused::Completions).await;
+    no_page_is_whole(key).await;
+    service.accept_records().await;
+    service.refuse_records(Refused::All).await;
+    nothing_is_shown_or_changed(admin, key).await;
+    service.accept_records().await;
+    read_traces(key).await.expect(200);
+}
+
 #[tokio::test]
 async fn without_the_right_to_write_it_on_postgresql() {
     let store = Store::start();
@@ -69,17 +79,7 @@ async fn without_the_right_to_write_it_on_postgresql() {
     database.run(&["GRANT INSERT ON audit TO tracewarden"]).unwrap();
     read_traces(&key).await.expect(200);
 
-    let refuse = "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS \
-                  $$ BEGIN RAISE 'no space left on device' USING ERRCODE = 'disk_full'; END $$";
-    let completions = "CREATE TRIGGER refuse BEFORE INSERT ON audit FOR EACH ROW \
-                       WHEN (NEW.completes IS NOT NULL) EXECUTE FUNCTION refuse()";
-    database.run(&[refuse, completions]).unwrap();
-    no_page_is_whole(&key).await;
-    let all = "CREATE TRIGGER refuse BEFORE INSERT ON audit FOR EACH ROW EXECUTE FUNCTION refuse()";
-    database.run(&["DROP TRIGGER refuse ON audit", all]).unwrap();
-    nothing_is_shown_or_changed(&admin, &key).await;
-    database.run(&["DROP TRIGGER refuse ON audit"]).unwrap();
-    read_traces(&key).await.expect(200);
+    a_full_disk(&service, &admin, &key).await;
     audit_log::verified(&service).await;
 }
 
@@ -88,23 +88,6 @@ async fn without_space_for_it_on_sqlite() {
     let store = Store::start();
     let service = Service::start_with(&store.settings());
     let (admin, key) = scene(&store, &service).await;
-    let mut database = sqlx::SqliteConnection::connect(&service.database_url()).await.unwrap();
-
-    let refuse = |condition: &str| {
-        format!(
-            "CREATE TRIGGER refuse BEFORE INSERT ON audit {condition} \
-             BEGIN SELECT RAISE(ABORT, 'database or disk is full'); END"
-        )
-    };
-    for (condition, shown) in [("", false), ("WHEN NEW.completes IS NOT NULL", true)] {
-        database.execute(sqlx::AssertSqlSafe(refuse(condition))).await.unwrap();
-        if shown {
-            no_page_is_whole(&key).await;
-        } else {
-            nothing_is_shown_or_changed(&admin, &key).await;
-        }
-        database.execute("DROP TRIGGER refuse").await.unwrap();
-        read_traces(&key).await.expect(200);
-    }
+    a_full_disk(&service, &admin, &key).await;
     audit_log::verified(&service).await;
 }
