@@ -62,7 +62,16 @@ pub async fn add_user(service: &Service, admin: &Client, name: &str, roles: &[&s
 
 /// A new key of the session's user: its id, and a client that uses it.
 pub async fn new_key(session: &Client) -> (String, Client) {
-    let created = session.post("/me/api-keys", json!({"name": "test"})).await.expect(201).body;
+    created_key(session, json!({"name": "test"})).await
+}
+
+/// One that expires.
+pub async fn new_key_until(session: &Client, expires_at: &str) -> (String, Client) {
+    created_key(session, json!({"name": "test", "expires_at": expires_at})).await
+}
+
+async fn created_key(session: &Client, new: Value) -> (String, Client) {
+    let created = session.post("/me/api-keys", new).await.expect(201).body;
     let key = session.with_key(created["token"].as_str().unwrap());
     (created["id"].as_str().unwrap().to_owned(), key)
 }
