@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use tracewarden_testkit::chaos_proxy::ChaosProxy;
 
+use crate::leaving_clients::wait_for;
 use crate::support::store::{Store, binding, bound_service_at};
 use crate::support::{Client, Service};
 
@@ -84,5 +85,7 @@ async fn a_slow_query_ends_at_its_limit() {
     let started = Instant::now();
     ada.post("/traces/query", json!({})).await.problem(504, "query_timeout");
     assert!(started.elapsed() < Duration::from_millis(3_500), "{:?}", started.elapsed());
+    wait_for(&store, 0, Duration::from_secs(1)).await;
     ada.get(&format!("/traces/{}", "1".repeat(32))).await.problem(504, "query_timeout");
+    wait_for(&store, 0, Duration::from_secs(1)).await;
 }

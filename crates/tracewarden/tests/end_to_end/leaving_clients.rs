@@ -23,7 +23,8 @@ async fn running(store: &Store) -> u64 {
     answer.text().await.unwrap().trim().parse().unwrap()
 }
 
-async fn wait_for(store: &Store, wanted: u64, patience: Duration) {
+/// Waits until so many statements of the service run in the store.
+pub async fn wait_for(store: &Store, wanted: u64, patience: Duration) {
     let begun = Instant::now();
     loop {
         let now = running(store).await;

@@ -26,3 +26,4 @@ mod many_values;
 mod marking;
 mod other_tables;
 mod questions;
+mod two_stores;

@@ -1,4 +1,4 @@
-//! PostgreSQL stops and comes back while the service is busy: without it there is no span and no answer but 503, and
+//! PostgreSQL stops and comes back, or a SQLite file is locked, while the service is busy: without it there is no span and no answer but 503, and
 //! after its return everything goes on at once.
 
 use std::sync::Arc;
@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use futures::future::join_all;
 use reqwest::Method;
 use serde_json::json;
+use sqlx::{Connection as _, Executor as _, SqliteConnection};
 use tracewarden_testkit::postgres::{Server, Stop};
 
 use crate::audit_log::{self, place};
@@ -170,4 +171,31 @@ async fn without_its_database_the_service_shows_nothing_and_comes_back_at_once()
 
 fn index(records: &[tracewarden_appdb::AuditRecord], sequence: u64) -> usize {
     records.iter().position(|record| record.sequence == sequence).unwrap()
+}
+
+#[tokio::test]
+async fn a_file_that_another_program_has_locked_shows_nothing_until_it_is_free() {
+    let store = Store::start();
+    store.insert_two_traces().await;
+    let service = Service::start_with(&store.settings());
+    let admin = service.admin().await;
+    store::bind(&admin).await;
+    admin.put("/roles/blue", blue_policies()).await.expect(201);
+    add_user(&service, &admin, "ada", &["blue"], json!({})).await;
+    let (_, key) = new_key(&service.sign_in("ada", USER_PASSWORD).await).await;
+    assert_eq!(spans(&read_traces(&key).await), 3);
+    let mut other = SqliteConnection::connect(&service.database_url()).await.unwrap();
+    other.execute("BEGIN EXCLUSIVE").await.unwrap();
+    let answers = join_all((0..3).map(|_| read_traces(&key))).await;
+    for answer in answers {
+        answer.problem(503, "unavailable");
+    }
+    admin.put("/roles/red", blue_policies()).await.problem(503, "unavailable");
+    other.execute("ROLLBACK").await.unwrap();
+    let back = Instant::now();
+    while read_traces(&key).await.status != 200 {
+        assert!(back.elapsed() < BACK_WITHIN, "it does not come back");
+    }
+    admin.put("/roles/red", blue_policies()).await.expect(201);
+    audit_log::verified(&service).await;
 }

@@ -1,0 +1,86 @@
+//! Two replicas of a trace store of which one lags behind: each page is of one of them, whichever fails when.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use futures::future::join_all;
+use reqwest::Method;
+use serde_json::{Value, json};
+use tracewarden_testkit::chaos_proxy::{ChaosProxy, Fault};
+
+use crate::support::Client;
+use crate::support::store::{Store, blue_policies, bound_service_at};
+
+const TRACES: usize = 40;
+/// Times that something fails.
+const ROUNDS: u64 = 80;
+
+/// A store with as many spans in each trace, which say where they are.
+async fn store(name: &str, spans: usize) -> Store {
+    let store = Store::start();
+    store
+        .run(&format!(
+            "INSERT INTO otel.otel_traces (Timestamp, TraceId, SpanId, SpanName, ServiceName, SpanAttributes) \
+             SELECT now64(9) - 60, leftPad(toString(number % {TRACES} + 1), 32, '0'), leftPad(toString(number), 16, '0'), \
+             repeat('x', 300), 'shop', map('team', 'blue', 'store', '{name}') FROM numbers({})",
+            TRACES * spans
+        ))
+        .await;
+    store
+}
+
+/// A page, if one came whole.
+async fn page(ada: &Client) -> Option<Value> {
+    let answer = ada.request(Method::POST, "/traces/query").json(&json!({"limit": 200})).send().await.ok()?;
+    let status = answer.status().as_u16();
+    let body = answer.bytes().await.ok()?;
+    let body: Value = serde_json::from_slice(&body).unwrap();
+    assert!(status == 200 || status == 503, "{status}: {body}");
+    (status == 200).then_some(body)
+}
+
+/// The store that a page is of, which must be one.
+fn origin(page: &Value, spans: &BTreeMap<&str, usize>) -> String {
+    let all = page["spans"].as_array().unwrap();
+    let text = |span: &Value, pointer: &str| span.pointer(pointer).unwrap().as_str().unwrap().to_owned();
+    let stores: BTreeSet<String> = all.iter().map(|span| text(span, "/SpanAttributes/store")).collect();
+    assert_eq!(stores.len(), 1, "{stores:?}");
+    let store = stores.into_iter().next().unwrap();
+    let mut traces: BTreeMap<String, usize> = BTreeMap::new();
+    all.iter().for_each(|span| *traces.entry(text(span, "/TraceId")).or_default() += 1);
+    assert_eq!(traces.len(), TRACES);
+    assert!(traces.values().all(|count| *count == spans[store.as_str()]), "{store}: {traces:?}");
+    store
+}
+
+#[tokio::test]
+async fn no_page_mixes_them() {
+    let spans = BTreeMap::from([("ahead", 5), ("behind", 3)]);
+    let (ahead, behind) = (store("ahead", 5).await, store("behind", 3).await);
+    let proxies = [&ahead, &behind].map(|store| ChaosProxy::start(store.address()).unwrap());
+    let both = format!("{},{}", proxies[0].url(), proxies[1].url());
+    let (service, admin) = bound_service_at(&both, &ahead, &[]).await;
+    admin.put("/roles/blue", blue_policies()).await.expect(201);
+    let ada = service.user(&admin, "ada", &["blue"]).await;
+    let mut origins: BTreeMap<String, usize> = BTreeMap::new();
+    let mut refused = 0;
+    for round in 0..ROUNDS {
+        // Their turns are long enough for the other one to be asked.
+        let failing = usize::from(round / 10 % 2 == 1);
+        let after = 200 + round * 1_700 % 250_000;
+        proxies[1 - failing].set(Fault::None);
+        proxies[failing].set(match round % 3 {
+            0 => Fault::CutAfter(after),
+            1 => Fault::ResetAfter(after),
+            _ => Fault::Refuse,
+        });
+        for page in join_all((0..4).map(|_| page(&ada))).await {
+            match page {
+                Some(page) => *origins.entry(origin(&page, &spans)).or_default() += 1,
+                None => refused += 1,
+            }
+        }
+    }
+    println!("whole pages: {origins:?}; {refused} refused or broken off");
+    assert!(origins.len() == 2 && origins.values().all(|pages| *pages >= 20), "{origins:?}");
+    assert!(refused > 0, "nothing failed in the middle: it shows nothing");
+}
