@@ -1,5 +1,6 @@
 /* Lets writes or syncs of a SQLite database fail, in a process that is started with LD_PRELOAD naming this library:
- * FAIL_KIND=write|sync, from the FAIL_AT-th one on, or with FAIL_ONCE=1 only that one. The first failure is told on standard error.
+ * FAIL_KIND=write|sync, from the FAIL_AT-th one on, or with FAIL_ONCE=1 only that one, with EIO, or with FAIL_FULL=1 as a full
+ * disk does. The first failure is told on standard error.
  *
  * SQLite calls the C library, so that nothing of the program under test has to know of this. */
 #define _GNU_SOURCE
@@ -29,7 +30,7 @@ static int fails(const char *kind, int fd) {
     long number = atomic_fetch_add(&count, 1) + 1, first = atol(at);
     if (number == first) dprintf(2, "a %s of the database fails on purpose\n", kind);
     if (getenv("FAIL_ONCE") ? number != first : number < first) return 0;
-    errno = EIO;
+    errno = getenv("FAIL_FULL") ? ENOSPC : EIO;
     return 1;
 }
 

@@ -37,8 +37,8 @@ impl WriteErrors {
         Ok(Self { library })
     }
 
-    /// Environment of a process whose `number`-th write or sync of a database, counted from 1 and over all its threads, fails
-    /// with `EIO`: all from there on, or that one only.
+    /// Environment of a process whose `number`-th write or sync of a database, counted from 1 and over all its threads, fails:
+    /// all from there on, or that one only. Of every two numbers one is of a disk that is broken, and one of a disk that is full.
     pub fn environment(&self, kind: Kind, number: u64, once: bool) -> Vec<(&'static str, String)> {
         let kind = match kind {
             Kind::Write => "write",
@@ -49,6 +49,9 @@ impl WriteErrors {
             ("FAIL_KIND", kind.to_owned()),
             ("FAIL_AT", number.to_string()),
         ];
+        if number.is_multiple_of(2) {
+            environment.push(("FAIL_FULL", "1".to_owned()));
+        }
         if once {
             environment.push(("FAIL_ONCE", "1".to_owned()));
         }

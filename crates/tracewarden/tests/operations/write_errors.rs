@@ -7,17 +7,19 @@ use std::path::Path;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
+use reqwest::Method;
 use serde_json::{Value, json};
 use tracewarden_testkit::commit_proxy::CommitProxy;
 use tracewarden_testkit::postgres::{self, Database};
 use tracewarden_testkit::write_errors::{Kind, TOLD, WriteErrors};
 
+use crate::support::store::{Store, blue_policies, bound_service};
 use crate::support::{Answer, Client, program};
 
 /// Of so many writes, syncs or sendings, one fails in a run of its own, unless the environment says otherwise.
-const WRITES: u64 = 71;
+const WRITES: u64 = 101;
 const SYNCS: u64 = 2;
-const SENDINGS: u64 = 101;
+const SENDINGS: u64 = 151;
 /// More than the script needs.
 const MOST: u64 = 2_000;
 
@@ -81,11 +83,11 @@ impl Drop for Run {
     }
 }
 
-fn start(directory: &Path, environment: &[(&'static str, String)]) -> Run {
+fn start(directory: &Path, store: &Store, environment: &[(&'static str, String)]) -> Run {
     let log = std::fs::OpenOptions::new().create(true).append(true).open(directory.join("log")).unwrap();
     let mut command = program();
     command.arg("serve").current_dir(directory).envs(environment.iter().cloned());
-    command.env("TRACEWARDEN_LISTEN", "127.0.0.1:0").env("TRACEWARDEN_CLICKHOUSE_URL", "http://127.0.0.1:9");
+    command.env("TRACEWARDEN_LISTEN", "127.0.0.1:0").envs(store.settings());
     command.env("TRACEWARDEN_INITIAL_PASSWORD_FILE", directory.join("password"));
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log).spawn().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
@@ -135,8 +137,49 @@ async fn sign_in(client: &Client, directory: &Path) -> Option<Client> {
     panic!("nobody can log in: {}", log(directory));
 }
 
-/// Each makes something of its own, named like its audit record's target.
-async fn changes(admin: &Client) -> Vec<(&'static str, Told)> {
+/// Traces, and a model file that binds them and has the role `blue`, which opens some.
+struct Scene {
+    store: Store,
+    file: Value,
+}
+
+impl Scene {
+    async fn new() -> Self {
+        let store = Store::start();
+        store.insert_two_traces().await;
+        let (_service, admin) = bound_service(&store, &[]).await;
+        admin.put("/roles/blue", blue_policies()).await.expect(201);
+        let file = admin.get("/schema/export").await.expect(200).body;
+        Self { store, file }
+    }
+}
+
+/// Searches three times; the requests that were answered with a whole page.
+async fn searches(admin: &Client) -> Vec<String> {
+    let preview = admin.put("/me/preview", json!({"roles": ["blue"]})).await;
+    // Without the model there is no such role.
+    if preview.status == 422 || told(&preview) != Told::Done {
+        return Vec::new();
+    }
+    let mut whole = Vec::new();
+    for _ in 0..3 {
+        let sent = admin.request(Method::POST, "/traces/query").json(&json!({})).send().await;
+        let Ok(answer) = sent else { continue };
+        let (status, request) =
+            (answer.status(), answer.headers()["x-request-id"].to_str().unwrap().to_owned());
+        let Ok(body) = answer.bytes().await else { continue };
+        assert!(status == 200 || status == 503, "{status}");
+        if status == 200 {
+            let page: Value = serde_json::from_slice(&body).unwrap();
+            assert_eq!(page["spans"].as_array().unwrap().len(), 3, "{page}");
+            whole.push(request);
+        }
+    }
+    whole
+}
+
+/// Each makes something of its own, named like its audit record's target, or like the role that a model file brings.
+async fn changes(admin: &Client, file: &Value) -> Vec<(&'static str, Told)> {
     let policy = json!({"policies": [{"title": "t", "expression": "true"}]});
     let mut done = Vec::new();
     for role in ["one", "two"] {
@@ -145,6 +188,14 @@ async fn changes(admin: &Client) -> Vec<(&'static str, Told)> {
     done.push(("ada", told(&admin.post("/users", json!({"username": "ada", "roles": ["admin"]})).await)));
     for role in ["three", "four"] {
         done.push((role, told(&admin.put(&format!("/roles/{role}"), policy.clone()).await)));
+    }
+    // A file is the whole model: it keeps what is there.
+    let export = admin.get("/schema/export").await;
+    if export.status == 200 {
+        let mut whole = file.clone();
+        let there = export.body["roles"].as_array().unwrap().clone();
+        whole["roles"].as_array_mut().unwrap().extend(there);
+        done.push(("blue", told(&admin.with("if-match", "*").put("/schema/import", whole).await)));
     }
     done
 }
@@ -161,9 +212,13 @@ async fn made(admin: &Client) -> (BTreeSet<String>, BTreeSet<String>) {
     let records = admin.get("/audit?limit=100").await.expect(200).body;
     let recorded = records["records"].as_array().unwrap().iter().filter(|record| {
         let action = record["action"].as_str().unwrap();
-        record["outcome"] == "success" && (action.starts_with("role.") || action == "user.create")
+        let makes = action.starts_with("role.") || action == "user.create" || action == "model.import";
+        record["outcome"] == "success" && makes
     });
-    let recorded = recorded.filter_map(|record| record["target"].as_str().map(str::to_owned));
+    let recorded = recorded.map(|record| match record["action"].as_str() {
+        Some("model.import") => "blue".to_owned(),
+        _ => record["target"].as_str().unwrap().to_owned(),
+    });
     let built_in = ["admin".to_owned()];
     (
         there.into_iter().filter(|name| !built_in.contains(name)).collect(),
@@ -172,19 +227,20 @@ async fn made(admin: &Client) -> (BTreeSet<String>, BTreeSet<String>) {
 }
 
 /// One run of which something fails; whether it was disturbed.
-async fn run(failing: &Failing<'_>, number: u64, once: bool) -> bool {
+async fn run(scene: &Scene, failing: &Failing<'_>, number: u64, once: bool) -> bool {
     let directory = tempfile::tempdir().unwrap();
     let directory = directory.path();
     let place = Place::new(failing, number, once);
-    let disturbed = start(directory, &place.disturbed());
-    let mut changed = Vec::new();
+    let disturbed = start(directory, &scene.store, &place.disturbed());
+    let (mut changed, mut shown) = (Vec::new(), Vec::new());
     if let Some(client) = &disturbed.client {
         if let Some(admin) = sign_in(client, directory).await {
             let generated = std::fs::read_to_string(directory.join("password")).unwrap();
             let own = json!({"current_password": generated.trim(), "new_password": OWN_PASSWORD});
             let replaced = admin.post("/me/password", own).await;
             if replaced.status == 204 || replaced.status == 200 {
-                changed = changes(&admin).await;
+                changed = changes(&admin, &scene.file).await;
+                shown = searches(&admin).await;
             } else {
                 told(&replaced);
             }
@@ -203,7 +259,7 @@ async fn run(failing: &Failing<'_>, number: u64, once: bool) -> bool {
     drop(disturbed);
     let was_disturbed = place.has_failed(directory);
 
-    let healthy = start(directory, &place.healthy());
+    let healthy = start(directory, &scene.store, &place.healthy());
     let context = format!("at {number}, once: {once}: {changed:?}\n{}", log(directory));
     let client = healthy.client.as_ref().unwrap_or_else(|| panic!("it does not start again: {context}"));
     let admin = sign_in(client, directory).await.unwrap_or_else(|| panic!("{context}"));
@@ -221,6 +277,13 @@ async fn run(failing: &Failing<'_>, number: u64, once: bool) -> bool {
             Told::Unknown => {}
         }
     }
+    let reads = admin.get("/audit?action=traces.query&limit=20").await.expect(200).body;
+    for request in shown {
+        let record =
+            reads["records"].as_array().unwrap().iter().find(|record| record["request_id"] == request);
+        let record = record.unwrap_or_else(|| panic!("{request} has no record: {context}"));
+        assert_eq!(record["outcome"], "success", "{record}: {context}");
+    }
     let mut verify = program();
     verify.args(["audit", "verify"]).current_dir(directory).envs(place.healthy());
     let verified = verify.output().unwrap();
@@ -231,10 +294,11 @@ async fn run(failing: &Failing<'_>, number: u64, once: bool) -> bool {
 async fn each(failing: Failing<'_>, usual: u64) {
     let step = std::env::var("TRACEWARDEN_TEST_WRITE_ERROR_STEP").ok().and_then(|text| text.parse().ok());
     let step: u64 = step.unwrap_or(usual);
+    let scene = Scene::new().await;
     let mut runs = 0;
     for once in [true, false] {
         for number in (step.div_ceil(2)..MOST).step_by(step as usize) {
-            let disturbed = run(&failing, number, once).await;
+            let disturbed = run(&scene, &failing, number, once).await;
             runs += 1;
             if !disturbed {
                 println!("once: {once}: {} in all", number - 1);
