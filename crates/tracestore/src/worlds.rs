@@ -1,10 +1,12 @@
 //! Selection and reading against a plain reading of their definitions, on small random worlds.
 
+mod conditions;
 mod cuts;
 mod impact;
 mod outlines;
 mod plans;
 mod stats;
+mod values;
 mod windows;
 
 use std::collections::BTreeMap;
@@ -13,18 +15,18 @@ use futures::StreamExt;
 use rand::{RngExt, SeedableRng, seq::IndexedRandom};
 use rand_chacha::ChaCha8Rng;
 use tracewarden_model::{
-    AccessModel, Binding, Caller, ColumnType, Condition, Display, FieldRef, FieldSource, Filter, LogicalType,
-    MarkedField, Number, Operator, Test, Timestamp, Window,
+    AccessModel, Binding, Caller, ColumnType, Display, FieldRef, FieldSource, Filter, LogicalType,
+    MarkedField, Timestamp, Window,
 };
 use tracewarden_policy::{
     CompiledPolicies, FieldValue, Outcome, Restriction, RolePolicy, Span, authorise, evaluate,
 };
 use tracewarden_testkit::local_store::LocalStore;
-use tracewarden_testkit::policies::{COLUMNS, Generator, literals, texts};
+use tracewarden_testkit::policies::{COLUMNS, Generator, literals};
 
+use self::conditions::{matches, raw, some_condition, some_text};
 use crate::differential::{connect, execute, hex_literal};
 use crate::distributed::{Storage, shards};
-use crate::filter_reference;
 use crate::{SelectRequest, TraceStore};
 
 const SECOND: i64 = 1_000_000_000;
@@ -268,60 +270,6 @@ async fn load(local: &LocalStore, storage: Storage, world: &World) -> String {
     rows_of
 }
 
-fn some_text(random: &mut ChaCha8Rng) -> String {
-    let all: Vec<&str> = texts().collect();
-    (*all.choose(random).unwrap()).to_owned()
-}
-
-fn some_number(random: &mut ChaCha8Rng) -> Number {
-    match random.random_range(0..6) {
-        0 => Number::Float(2.5),
-        1 => Number::UInt(u64::MAX),
-        2 => Number::Int(NOON / SECOND),
-        3 => Number::Int(*[9_007_199_254_740_992, 9_007_199_254_740_993].choose(random).unwrap()),
-        _ => Number::Int(random.random_range(-5..12)),
-    }
-}
-
-fn some_condition(random: &mut ChaCha8Rng, model: &AccessModel) -> Condition {
-    let field = model.fields.choose(random).unwrap().clone();
-    let operator = *field.logical.operators().choose(random).unwrap();
-    let text = some_text(random);
-    let several: Vec<String> = (0..random.random_range(1..4)).map(|_| some_text(random)).collect();
-    let test = match (field.logical, operator) {
-        (_, Operator::Exists) => Test::Exists,
-        (_, Operator::NotExists) => Test::NotExists,
-        (_, Operator::In) => Test::StringIn(several),
-        (_, Operator::NotIn) => Test::StringNotIn(several),
-        (_, Operator::Prefix) => Test::Prefix(text),
-        (_, Operator::Has) => Test::Has(text),
-        (_, Operator::HasAny) => Test::HasAny(several),
-        (_, Operator::HasAll) => Test::HasAll(several),
-        (_, Operator::Between) => Test::Between(some_number(random), some_number(random)),
-        (LogicalType::Boolean, Operator::Eq) => Test::BoolEq(random.random_bool(0.5)),
-        (LogicalType::Boolean, _) => Test::BoolNe(random.random_bool(0.5)),
-        (LogicalType::Number, operator) => Test::Compare(operator, some_number(random)),
-        (_, Operator::Ne) => Test::StringNe(text),
-        _ => Test::StringEq(text),
-    };
-    Condition { field, test }
-}
-
-/// The value of a field, NULL for none.
-fn raw(span: &StoredSpan, field: &MarkedField) -> FieldValue {
-    let value = match (field.field.to_string().as_str(), &field.field.map) {
-        ("Duration", _) => return FieldValue::Number(Number::UInt(span.duration)),
-        ("Timestamp", _) => return FieldValue::Number(Number::Float(span.at as f64 / 1e9)),
-        (name, None) => span.values.get(name),
-        (_, Some(map)) => span.values.get(map).and_then(|map| map.under(field.field.name.as_bytes())),
-    };
-    value.cloned().unwrap_or(FieldValue::Null)
-}
-
-fn matches(span: &StoredSpan, condition: &Condition) -> bool {
-    filter_reference::matches(&raw(span, &condition.field), condition)
-}
-
 /// What a caller's policies say about each span of a world.
 struct Verdicts {
     /// Whether any policy is satisfied.
@@ -495,12 +443,12 @@ async fn pages(store: &TraceStore, world: &World, query: &Query<'_>, limit: u32)
 #[tokio::test]
 async fn selection_follows_its_definitions() {
     let local = LocalStore::start().unwrap();
-    follow_the_definitions(&local, Storage::OneTable, 10).await;
+    follow_the_definitions(&local, Storage::OneTable, 5).await;
 }
 
 #[tokio::test]
 async fn selection_follows_its_definitions_across_shards() {
-    follow_the_definitions(&shards(), Storage::Shards, 3).await;
+    follow_the_definitions(&shards(), Storage::Shards, 2).await;
 }
 
 /// Selects, reads, summarises and finds in so many worlds, unless the environment names a number.
@@ -518,6 +466,7 @@ async fn follow_the_definitions(local: &LocalStore, storage: Storage, worlds: us
     let mut tried = plans::Tried::default();
     let mut counted = stats::Counted::new(seed);
     let mut changes = impact::Changes::new(seed);
+    let mut listed = values::Listed::new(seed);
     for world_number in 0..worlds * 4 {
         // A few worlds may be too empty to show anything; some more never are.
         let shown = selected > worlds * 5
@@ -525,6 +474,7 @@ async fn follow_the_definitions(local: &LocalStore, storage: Storage, worlds: us
             && seen.by_another_span > worlds / 4
             && tried.least() > worlds / 2
             && counted.enough(worlds)
+            && listed.enough(worlds)
             && changes.enough(worlds);
         if world_number >= worlds && shown {
             break;
@@ -571,6 +521,7 @@ async fn follow_the_definitions(local: &LocalStore, storage: Storage, worlds: us
             cuts::go_on(&store, &query, &expected).await;
             plans::every_plan(&store, &query, &expected, &mut random, &mut tried).await;
             stats::numbers_of(&store, &world, &query, &expected, &model, &mut counted).await;
+            values::of_fields(&store, &world, &query, &expected, &model, &mut listed).await;
             selected += expected.len();
             let mut traces: BTreeMap<&[u8], Vec<usize>> = BTreeMap::new();
             for (at, span) in world.spans.iter().enumerate() {
@@ -588,9 +539,10 @@ async fn follow_the_definitions(local: &LocalStore, storage: Storage, worlds: us
             }
         }
     }
-    println!("{selected} traces selected, {seen:?}, {tried:?}, {counted:?}");
+    println!("{selected} traces selected, {seen:?}, {tried:?}, {counted:?}, {listed:?}");
     changes.conclude(worlds);
     assert!(counted.enough(worlds), "numbers of hardly any groups: {counted:?}");
+    assert!(listed.enough(worlds), "hardly any values: {listed:?}");
     assert!(tried.least() > worlds / 2, "a plan was hardly tried: {tried:?}");
     assert!(selected > worlds * 5, "the worlds are too empty to show anything");
     assert!(seen.closed > worlds && seen.by_another_span > worlds / 4, "restrictions show nothing: {seen:?}");

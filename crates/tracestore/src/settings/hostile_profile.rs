@@ -8,9 +8,10 @@ use tracewarden_testkit::local_store::LocalStore;
 use super::*;
 use crate::cancellation::{binding, everything};
 use crate::differential::{connect, connect_at, execute};
-use crate::{SelectRequest, TraceStore};
+use crate::{SelectRequest, StatsOrder, StatsPer, StatsRequest, TraceStore, ValuesRequest};
 use futures::StreamExt;
-use tracewarden_model::{Filter, Timestamp};
+use tracewarden_model::{ColumnType, FieldRef, FieldSource, Filter, LogicalType, MarkedField, Timestamp};
+use tracewarden_policy::Predicate;
 use url::Url;
 
 /// Settings with which the engine does not even begin a session, each with the reason. They stand in the address instead,
@@ -107,8 +108,31 @@ async fn answers(store: &TraceStore) -> BTreeMap<&'static str, String> {
                 lines.push_str(std::str::from_utf8(&chunk.unwrap().lines).unwrap());
             }
             answers.insert("spans", lines);
+            let service = service();
+            let request =
+                ValuesRequest { field: &service, prefix: None, selection: &selection, window, limit: 10 };
+            answers.insert("values", format!("{:?}", store.values(request).await.unwrap()));
+            answers.insert("brief", format!("{:?}", store.brief(&binding, &selection, 1_000).await.unwrap()));
+            let ids = ["0000000000000002".to_owned()];
+            let given = store.read_spans(&binding, &selection, &ids, None).await.unwrap();
+            answers.insert("given spans", format!("{given:?}"));
         }
     }
+    let request = StatsRequest {
+        binding: &binding,
+        scope: &scope,
+        filter: &filter,
+        window,
+        group: &[service()],
+        per: StatsPer::Span,
+        order: StatsOrder::Count,
+        limit: 10,
+        most_traces: 1_000,
+    };
+    answers.insert("statistics", format!("{:?}", store.stats(request).await.unwrap()));
+    let trace = "00000000000000000000000000000002";
+    let satisfied = store.satisfied_counts(&binding, trace, &[Predicate::True], &[]).await.unwrap();
+    answers.insert("satisfied", format!("{satisfied:?}"));
     let one = store.find(&binding, &scope, "00000000000000000000000000000002").await.unwrap().unwrap();
     answers.insert("one", format!("{} spans", one.span_count()));
     let none = store.find(&binding, &scope, "f0000000000000000000000000000002").await.unwrap();
@@ -119,6 +143,18 @@ async fn answers(store: &TraceStore) -> BTreeMap<&'static str, String> {
     let keys = store.sample_keys("otel", "otel_traces", &columns, Some("Timestamp")).await.unwrap();
     answers.insert("keys", format!("{keys:?}"));
     answers
+}
+
+fn service() -> MarkedField {
+    MarkedField {
+        field: FieldRef::column("ServiceName"),
+        source: FieldSource::Column,
+        logical: LogicalType::String,
+        column_type: ColumnType::parse("LowCardinality(String)"),
+        filterable: true,
+        policy: true,
+        column: None,
+    }
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::*;
 
 /// Windows in an ordinary run.
-const WINDOWS: usize = 100;
+const WINDOWS: usize = 50;
 /// Windows of one world.
 const OF_A_WORLD: usize = 50;
 /// Windows that one caller asks for.
@@ -22,6 +22,8 @@ struct Arriving {
     spans: RefCell<Vec<StoredSpan>>,
     /// How many of them the store has acknowledged.
     acknowledged: Cell<usize>,
+    /// How many windows of the world have been asked for.
+    windows: Cell<usize>,
     over: Cell<bool>,
 }
 
@@ -45,6 +47,11 @@ async fn write(local: &LocalStore, rows_of: &str, shape: Shape, seed: u64, arriv
     let mut generator = Generator::new(seed);
     let mut number = 0;
     while !arriving.over.get() && number < ARRIVALS {
+        // As many in each window: what arrives before or after is not read while it does.
+        if number * OF_A_WORLD > arriving.windows.get() * ARRIVALS {
+            tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+            continue;
+        }
         let several = random.random_range(1..4);
         let first = arriving.spans.borrow().len();
         for _ in 0..several {
@@ -65,8 +72,6 @@ async fn write(local: &LocalStore, rows_of: &str, shape: Shape, seed: u64, arriv
         let statement = insertion(rows_of, shape, &arriving.spans.borrow()[first..]);
         execute(local, statement).await;
         arriving.acknowledged.set(first + several);
-        // Reading is what is tried, and takes a store that is not only writing.
-        tokio::time::sleep(std::time::Duration::from_millis(60)).await;
     }
 }
 
@@ -146,6 +151,7 @@ async fn look(
     };
     let before = written(arriving.acknowledged.get());
     let must = expected(&before, &opened.of(&before.spans), filter, window);
+    arriving.windows.set(arriving.windows.get() + 1);
     let (mut after, mut given, mut pages) = (None, Vec::new(), 0);
     let whole = loop {
         let acknowledged = arriving.acknowledged.get();
@@ -244,8 +250,12 @@ async fn every_trace_of_a_page_is_whole_while_spans_arrive() {
     while seen.windows < windows {
         let world = make_world(&mut random, &mut generator);
         let rows_of = load(&local, Storage::OneTable, &world).await;
-        let arriving =
-            Arriving { spans: RefCell::default(), acknowledged: Cell::default(), over: Cell::default() };
+        let arriving = Arriving {
+            spans: RefCell::default(),
+            acknowledged: Cell::default(),
+            windows: Cell::default(),
+            over: Cell::default(),
+        };
         let writing = write(&local, &rows_of, world.shape, random.random(), &arriving);
         let reading = look_around(&store, &world, &arriving, &mut random, &mut generator, &mut seen);
         futures::join!(writing, reading);
