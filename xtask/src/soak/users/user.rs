@@ -317,17 +317,28 @@ impl User<'_> {
         let Some(answer) = answer else { return };
         let shared = self.caller.shared;
         let facts = shared.written.facts();
+        let complete = answer.body.get("complete") == Some(&json!(true));
+        let mut listed: HashMap<&str, usize> = HashMap::new();
         for value in list(&answer.body, "values") {
             let name = value.get("value").and_then(Value::as_str).unwrap_or_default();
-            let traces = value.get("traces").and_then(Value::as_u64).unwrap_or_default() as usize;
-            let service = Service::ALL.iter().position(|service| service.name() == name);
-            let open = facts.within(window).filter(|fact| {
-                service.is_some_and(|service| has_service(fact.satisfied, service))
-                    && answer.range.may_show(fact.satisfied, credential.restriction)
+            shared.check(Service::ALL.iter().any(|service| service.name() == name), || {
+                format!("values: {name} is no service")
             });
-            let open = open.count();
-            shared.check(traces <= open, || {
-                format!("values: {name} in {traces} traces, and the policies open {open} with it")
+            listed.insert(name, number(value, "/traces"));
+        }
+        for (index, service) in Service::ALL.iter().enumerate() {
+            let count = |open: &dyn Fn(&Fact) -> bool| {
+                facts.within(window).filter(|fact| has_service(fact.satisfied, index) && open(fact)).count()
+            };
+            // Of many traces the newest are looked at.
+            let least = match complete {
+                true => count(&|fact| answer.range.must_show(fact.satisfied, credential.restriction)),
+                false => 0,
+            };
+            let most = count(&|fact| answer.range.may_show(fact.satisfied, credential.restriction));
+            let (name, traces) = (service.name(), listed.get(service.name()).copied().unwrap_or_default());
+            shared.check((least..=most).contains(&traces), || {
+                format!("values: {name} in {traces} traces, must be {least} to {most}")
             });
         }
         shared.checked("values");

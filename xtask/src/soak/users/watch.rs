@@ -10,7 +10,7 @@ use super::shared::Shared;
 const SETTLED: Duration = Duration::from_secs(20 * 60);
 
 /// How much more the last samples may be than the first ones after [`SETTLED`].
-const GROWTH: f64 = 1.2;
+const GROWTH: f64 = 1.1;
 
 /// Samples that are compared, by their median.
 const SAMPLES: usize = 8;
