@@ -1,5 +1,5 @@
 //! What the web application's pages are made of goes to whoever opens them: npm packages that are shipped have licences that
-//! `deny.toml` allows. Tools that only build and test it are not looked at, nor is what the tests of the service use.
+//! `deny.toml` allows. What only builds or tests may have a few more.
 
 use anyhow::{Context, Result};
 use serde_json::Value;
@@ -9,6 +9,12 @@ use super::Source;
 /// The shipped packages are those that it does not mark with `dev`.
 const LOCK: &str = "web/package-lock.json";
 
+/// Clients that the service is tested with: nothing of it is shipped.
+const LOCK_OF_TESTS: &str = "crates/tracewarden/tests/mcp/clients/package-lock.json";
+
+/// Licences of tools beside those of `deny.toml`: their conditions are about passing the tools on.
+const OF_TOOLS: [&str; 2] = ["MPL-2.0", "Python-2.0"];
+
 /// One list for everything that is shipped.
 const ALLOWED: &str = "deny.toml";
 
@@ -17,7 +23,6 @@ pub fn violations(sources: &[Source]) -> Result<Vec<String>> {
         let source = sources.iter().find(|source| source.path == path);
         source.map(|source| source.text.as_str()).with_context(|| format!("no `{path}`"))
     };
-    let lock: Value = serde_json::from_str(text(LOCK)?).with_context(|| format!("`{LOCK}` is not JSON"))?;
     let deny: toml::Table =
         toml::from_str(text(ALLOWED)?).with_context(|| format!("`{ALLOWED}` is not TOML"))?;
     let allowed =
@@ -27,21 +32,28 @@ pub fn violations(sources: &[Source]) -> Result<Vec<String>> {
         .iter()
         .filter_map(toml::Value::as_str)
         .collect();
+    let mut found = of_packages(LOCK, text(LOCK)?, &allowed, false)?;
+    found.extend(of_packages(LOCK_OF_TESTS, text(LOCK_OF_TESTS)?, &allowed, true)?);
+    Ok(found)
+}
+
+/// What is wrong in one of npm's lock files; `all_tools` when nothing of it is shipped.
+fn of_packages(path: &str, text: &str, allowed: &[&str], all_tools: bool) -> Result<Vec<String>> {
+    let lock: Value = serde_json::from_str(text).with_context(|| format!("`{path}` is not JSON"))?;
     let packages = lock.get("packages").and_then(Value::as_object);
-    let packages = packages.with_context(|| format!("`{LOCK}` lists no packages"))?;
+    let packages = packages.with_context(|| format!("`{path}` lists no packages"))?;
+    let of_tools = [allowed, &OF_TOOLS].concat();
     let mut found = Vec::new();
     // The package without a name is the application.
-    for (path, package) in packages.iter().filter(|(path, _)| !path.is_empty()) {
-        let says = |member: &str| package.get(member).and_then(Value::as_bool).unwrap_or_default();
-        if says("dev") {
-            continue;
-        }
+    for (name, package) in packages.iter().filter(|(name, _)| !name.is_empty()) {
+        let is_tool = all_tools || package.get("dev").and_then(Value::as_bool).unwrap_or_default();
+        let allowed = if is_tool { of_tools.as_slice() } else { allowed };
         match package.get("license").and_then(Value::as_str) {
-            Some(licence) if is_allowed(licence, &allowed) => {}
+            Some(licence) if is_allowed(licence, allowed) => {}
             Some(licence) => {
-                found.push(format!("{LOCK}: `{path}` is {licence}, which `{ALLOWED}` does not allow"))
+                found.push(format!("{path}: `{name}` is {licence}, which `{ALLOWED}` does not allow"))
             }
-            None => found.push(format!("{LOCK}: `{path}` says no licence")),
+            None => found.push(format!("{path}: `{name}` says no licence")),
         }
     }
     Ok(found)
@@ -65,7 +77,8 @@ mod tests {
     fn check(packages: &str) -> Vec<String> {
         let lock = format!(r#"{{"packages": {{"": {{"license": "Own"}}, {packages}}}}}"#);
         let deny = "[licenses]\nallow = [\"MIT\", \"0BSD\"]\n";
-        violations(&[source(LOCK, &lock), source(ALLOWED, deny)]).unwrap()
+        let tests = r#"{"packages": {"node_modules/client": {"license": "MPL-2.0"}}}"#;
+        violations(&[source(LOCK, &lock), source(LOCK_OF_TESTS, tests), source(ALLOWED, deny)]).unwrap()
     }
 
     #[test]
@@ -85,8 +98,11 @@ mod tests {
             let shipped = format!(r#""node_modules/a": {{"license": "{licence}"}}"#);
             assert_eq!(check(&shipped).is_empty(), is_fine, "{licence}");
             let tool = format!(r#""node_modules/a": {{"license": "{licence}", "dev": true}}"#);
-            assert_eq!(check(&tool), [""; 0], "{licence}");
+            assert_eq!(check(&tool).is_empty(), is_fine, "{licence}");
         }
+        // Of tools only.
+        let of_tools = |more: &str| check(&format!(r#""node_modules/a": {{"license": "MPL-2.0"{more}}}"#));
+        assert_eq!((of_tools(r#", "dev": true"#).len(), of_tools("").len()), (0, 1));
         assert_eq!(
             check(r#""node_modules/a": {}"#),
             ["web/package-lock.json: `node_modules/a` says no licence"]
