@@ -98,8 +98,8 @@ struct Run {
 }
 
 impl Soak {
-    /// The test that it runs longer; users are no test, and fuzz targets and mutants are built and run differently.
-    fn run(&self) -> Option<Run> {
+    /// The tests that it runs longer; users are no test, and fuzz targets and mutants are built and run differently.
+    fn runs(&self) -> Vec<Run> {
         const SERVICE: &str = "tracewarden";
         const STORE: &str = "tracewarden-tracestore";
         let run = |name, count, of, variable, package, target, filter| Run {
@@ -112,8 +112,8 @@ impl Soak {
             filter,
         };
         let (replicas, api): (&[_], &[_]) = (&["--test", "replicas"], &["--test", "api"]);
-        Some(match self {
-            Self::Users(_) | Self::Fuzz(_) | Self::Mutants(_) => return None,
+        let one = match self {
+            Self::Users(_) | Self::Fuzz(_) | Self::Mutants(_) => return Vec::new(),
             Self::Kill { rounds } => {
                 let of = "kills on each database";
                 run("kill", *rounds, of, "TRACEWARDEN_TEST_KILLS", SERVICE, replicas, "kill::")
@@ -138,7 +138,14 @@ impl Soak {
                 )
             }
             Self::Worlds { worlds } => {
-                run("worlds", *worlds, "worlds", "TRACEWARDEN_TEST_WORLDS", STORE, &["--lib"], "worlds::")
+                let of = |package, target, filter| {
+                    run("worlds", *worlds, "worlds", "TRACEWARDEN_TEST_WORLDS", package, target, filter)
+                };
+                return vec![
+                    of(STORE, &["--lib"], "worlds::selection_follows"),
+                    of(SERVICE, &["--test", "mcp"], "worlds::"),
+                    of(SERVICE, &["--test", "understanding"], ""),
+                ];
             }
             Self::Windows { windows } => {
                 let (variable, filter) = ("TRACEWARDEN_TEST_WINDOWS", "worlds::windows::");
@@ -168,7 +175,8 @@ impl Soak {
                 let of = "examples for each operation and phase";
                 run("conformance", *examples, of, "TRACEWARDEN_TEST_EXAMPLES", SERVICE, api, "conformance::")
             }
-        })
+        };
+        vec![one]
     }
 }
 
@@ -180,20 +188,27 @@ pub fn run(soak: &Soak) -> Result<()> {
         Soak::Fuzz(options) => return fuzz::run(options),
         _ => {}
     }
-    let Some(run) = soak.run() else { return Ok(()) };
     let mut environment = Environment::new();
-    let prepared = test::prepare(&mut environment)?;
-    let begun = Instant::now();
-    let mut command = workspace::cargo();
-    command.args(["test", "--quiet", "--package", run.package]).args(run.target);
-    command.args(["--", "--nocapture", "--test-threads=1", run.filter]);
-    command.env(run.variable, run.count.to_string());
-    let outcome = process::run(command.envs(environment.iter().map(|(name, value)| (name, value))));
-    // Whatever was started for it ends before the last line.
-    drop(prepared);
-    let word = if outcome.is_ok() { "ok    " } else { "FAILED" };
-    println!("{word}  soak {}: {} {} in {:.0} s", run.name, run.count, run.of, begun.elapsed().as_secs_f64());
-    outcome
+    let _prepared = test::prepare(&mut environment)?;
+    for run in soak.runs() {
+        run.repeat(&environment)?;
+    }
+    Ok(())
+}
+
+impl Run {
+    fn repeat(&self, environment: &Environment) -> Result<()> {
+        let begun = Instant::now();
+        let mut command = workspace::cargo();
+        command.args(["test", "--quiet", "--package", self.package]).args(self.target);
+        command.args(["--", "--nocapture", "--test-threads=1", self.filter]);
+        command.env(self.variable, self.count.to_string());
+        let outcome = process::run(command.envs(environment.iter().map(|(name, value)| (name, value))));
+        let word = if outcome.is_ok() { "ok    " } else { "FAILED" };
+        let seconds = begun.elapsed().as_secs_f64();
+        println!("{word}  soak {}: {} {} in {seconds:.0} s", self.name, self.count, self.of);
+        outcome
+    }
 }
 
 #[cfg(test)]
@@ -216,13 +231,16 @@ mod tests {
             Soak::Leavers { rounds: 1 },
             Soak::Conformance { examples: 1 },
         ];
-        for run in soaks.map(|soak| soak.run().unwrap()) {
+        for run in soaks.iter().flat_map(Soak::runs) {
             let package = workspace::root().join("crates").join(run.package.replace("tracewarden-", ""));
             let directory = match run.target {
                 ["--test", name] => package.join("tests").join(name),
                 _ => package.join("src"),
             };
-            let module = run.filter.trim_end_matches("::").replace("::", "/");
+            let module = match run.filter.rsplit_once("::") {
+                Some((module, _)) => module.replace("::", "/"),
+                None => "main".to_owned(),
+            };
             let files = [format!("{module}.rs"), format!("{module}/mod.rs")];
             let text = files.iter().find_map(|file| fs::read_to_string(directory.join(file)).ok());
             let text = text.unwrap_or_else(|| panic!("no module `{module}` in `{}`", directory.display()));

@@ -2,6 +2,7 @@
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
+use std::thread;
 
 use anyhow::{Context, Result, bail};
 
@@ -21,6 +22,9 @@ fn checking() -> Command {
 pub fn nextest(filters: &[String], environment: &Environment) -> Result<()> {
     let mut command = checking();
     command.args(["nextest", "run", "--no-fail-fast"]).args(scope(filters)).args(filters);
+    // One more than there are processors: many tests wait for a disk, a time limit, or a process that starts.
+    let processors = thread::available_parallelism().map_or(1, usize::from);
+    command.env("NEXTEST_TEST_THREADS", (processors + 1).to_string());
     run(command.envs(environment.iter().map(|(name, value)| (name, value))))
 }
 
@@ -33,13 +37,6 @@ pub fn doc_tests(environment: &Environment) -> Result<()> {
     let mut command = checking();
     command.args(["test", "--quiet", "--workspace", "--doc"]);
     run(command.envs(environment.iter().map(|(name, value)| (name, value))))
-}
-
-/// What aborts and what is slow differs between the profiles, and users run this one. The other is among all tests.
-pub fn hostile_text_in_release() -> Result<()> {
-    let mut command = checking();
-    command.args(["test", "--quiet", "--release", "--package", "tracewarden-policy", "--test", "hostile"]);
-    run(&mut command)
 }
 
 /// Indented code, which rustdoc runs as well, is not what anybody writes here: formatting leaves fences alone.

@@ -13,6 +13,8 @@ use crate::support::{Client, Service, USER_PASSWORD};
 
 /// Requests for each operation and phase, unless the environment says otherwise.
 const EXAMPLES: &str = "30";
+/// On the second database, for what is different there.
+const EXAMPLES_ON_POSTGRESQL: &str = "10";
 const SEED: &str = "20261121";
 
 /// Operations that generated requests do not get through: they would have to guess a password. The document itself is read
@@ -64,7 +66,8 @@ async fn generated_requests_get_documented_answers() {
 
     let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/api/conformance");
     let seed = setting("TRACEWARDEN_TEST_SEED", SEED);
-    let examples = setting("TRACEWARDEN_TEST_EXAMPLES", EXAMPLES);
+    let usual = if service.database.is_some() { EXAMPLES_ON_POSTGRESQL } else { EXAMPLES };
+    let examples = setting("TRACEWARDEN_TEST_EXAMPLES", usual);
     println!("seed {seed}, {examples} examples");
     let settings = include_str!("conformance/schemathesis.toml");
     let run = |credential: &str, token: &str, operations: &[String]| {

@@ -7,7 +7,7 @@ use tracewarden_testkit::chaos_proxy::Fault;
 
 use crate::questions::{Scene, Seen};
 
-/// `TRACEWARDEN_TEST_CUT_STEP` bytes lie between cuts; some 55 cuts of each page and 14 of other answers are made where nothing is
+/// `TRACEWARDEN_TEST_CUT_STEP` bytes lie between cuts; some 28 cuts of each page and 10 of other answers are made where nothing is
 /// set.
 #[tokio::test]
 async fn a_cut_anywhere_is_seen() {
@@ -20,7 +20,7 @@ async fn a_cut_anywhere_is_seen() {
         proxy.set(Fault::None);
         assert_eq!(question.ask().await, whole, "{name}");
         let total = proxy.passed();
-        let (many, apart) = if question.is_streamed { (30, 1) } else { (8, 4) };
+        let (many, apart) = if question.is_streamed { (16, 2) } else { (6, 6) };
         let between = step.unwrap_or(total / many).max(1);
         let mut cuts: Vec<u64> = (0..total).step_by(usize::try_from(between).unwrap()).collect();
         cuts.extend((1..25.min(total)).step_by(apart).map(|back| total - back));

@@ -34,12 +34,13 @@ async fn none_of_either_kind_is_taken_for_an_end() {
         let mut told = 0;
         for (from, body) in bodies.iter().enumerate() {
             let first_line = body.iter().position(|byte| *byte == b'\n').map_or(1, |end| end + 1);
-            for keep in [0, first_line, body.len() / 2, body.len() - 1, body.len()] {
-                for behind in [AS_IT_IS, IN_A_BLOCK] {
-                    let (piece, end) = *splits.next().unwrap();
-                    let rewriting = Rewriting { from, keep, lose: 0, behind, piece, end };
-                    told += usize::from(scene.ask_rewritten(&question, whole, rewriting).await);
-                }
+            let places = [0, first_line, body.len() / 2, body.len() - 1, body.len()];
+            for (at, keep) in places.into_iter().enumerate() {
+                // Each place with both, in different answers.
+                let behind = if (at + from).is_multiple_of(2) { AS_IT_IS } else { IN_A_BLOCK };
+                let (piece, end) = *splits.next().unwrap();
+                let rewriting = Rewriting { from, keep, lose: 0, behind, piece, end };
+                told += usize::from(scene.ask_rewritten(&question, whole, rewriting).await);
             }
         }
         // Behind the last answer, which is of the spans where there are any, split anywhere.
@@ -52,7 +53,7 @@ async fn none_of_either_kind_is_taken_for_an_end() {
             }
         }
         println!("{name}: {} answers, {told} exceptions", bodies.len());
-        assert!(told > 10, "{name}");
+        assert!(told > 4, "{name}");
     }
 }
 

@@ -120,7 +120,7 @@ async fn history_and_records_agree(service: &Service, change: u64) {
 }
 
 async fn kills(mut victim: Service, chance: ChaCha8Rng, database: &str) {
-    let rounds = count("TRACEWARDEN_TEST_KILLS", 50);
+    let rounds = count("TRACEWARDEN_TEST_KILLS", 25);
     let begun = Instant::now();
     let admin = victim.admin().await;
     store::bind(&admin).await;
