@@ -232,23 +232,26 @@ mod tests {
             ("Field == \"\"", 3, field),
             ("Field.matches(\"^ab\")", 2, field + patterns),
         ] {
-            assert_eq!(checked(expression).weight(), nodes * NODE_BYTES + besides, "{expression}");
+            // Each node takes itself, and as much again.
+            let nodes = nodes * 2 * size_of::<Node>();
+            assert_eq!(checked(expression).weight(), nodes + besides, "{expression}");
         }
     }
 
     #[test]
     fn there_is_room_for_so_many_bytes() {
+        const ROOM: usize = 8_388_608;
         let (text, checked) = ("true", checked("true"));
         let bytes = text.len() + checked.weight();
-        for (filled, is_full) in [(MAX_BYTES - bytes, false), (MAX_BYTES - bytes + 1, true)] {
+        for (filled, is_full) in [(ROOM - bytes, false), (ROOM - bytes + 1, true)] {
             let policies = kept();
             policies.generations.write().unwrap().young_bytes = filled;
             policies.keep(text, &checked);
             let young_bytes = policies.generations.read().unwrap().young_bytes;
-            assert_eq!(young_bytes, if is_full { bytes } else { MAX_BYTES });
+            assert_eq!(young_bytes, if is_full { bytes } else { ROOM });
         }
         for (longer, is_kept) in [(0, true), (1, false)] {
-            let (policies, text) = (kept(), "a".repeat(MAX_BYTES - checked.weight() + longer));
+            let (policies, text) = (kept(), "a".repeat(ROOM - checked.weight() + longer));
             policies.keep(&text, &checked);
             assert_eq!(policies.find(&text).is_some(), is_kept);
         }

@@ -62,7 +62,24 @@ impl Budget {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use tracewarden_model::{ColumnType, FieldRef, FieldSource, LogicalType, MarkedField};
+
+    use super::super::{Atom, Predicate};
     use super::*;
+
+    fn flag(name: &str) -> Predicate {
+        Predicate::atom(Atom::Flag(Arc::new(MarkedField {
+            field: FieldRef::column(name),
+            source: FieldSource::Column,
+            logical: LogicalType::Boolean,
+            column_type: ColumnType::Bool,
+            filterable: true,
+            policy: true,
+            column: None,
+        })))
+    }
 
     #[test]
     fn what_is_done_is_taken_from_what_may_be_done() {
@@ -83,5 +100,33 @@ mod tests {
         assert!(rest.is_spent() && whole.is_spent());
         assert!(!whole.at_most(5).allows(1), "nothing is left");
         assert!(Budget::unlimited().allows(u64::MAX));
+    }
+
+    #[test]
+    fn what_is_made_is_counted() {
+        let work = Budget::unlimited();
+        let (p, q) = (flag("p"), flag("q"));
+        assert_eq!(work.done(), 2 * (4 + 1), "each is hashed");
+        assert_eq!(p.and(q).size(), 3);
+        assert_eq!(work.done(), 10 + 2 + (1 + 2), "the parts are looked at, and put together");
+    }
+
+    /// Written out they would have millions of nodes.
+    #[test]
+    fn what_is_shared_is_not_compared_part_by_part() {
+        let shared = || {
+            (0..20).fold(flag("p"), |inner, _| {
+                let either = |name| inner.clone().or(flag(name));
+                either("q").and(either("r"))
+            })
+        };
+        let (one, again) = (shared(), shared());
+        assert!(one.size() > 1_000_000);
+        let work = Budget::unlimited();
+        let Predicate::Or(both) = one.or(again) else {
+            panic!("larger ones are the same only when they are one")
+        };
+        assert_eq!(both.parts().len(), 2);
+        assert!(work.done() < 1_000, "{}", work.done());
     }
 }

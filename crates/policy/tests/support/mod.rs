@@ -1,6 +1,7 @@
 //! An access model shaped like the OpenTelemetry exporter's table, for tests.
 #![allow(dead_code, missing_docs)]
 
+pub mod forms;
 pub mod predicates;
 
 use tracewarden_model::{

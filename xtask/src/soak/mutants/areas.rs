@@ -56,10 +56,11 @@ const LOWERING: &[Part] = &[
             "crates/policy/src/predicate/work.rs",
         ],
         tests: &[
+            Tests { packages: &[POLICY], targets: &["--test=shapes"], filter: "all()" },
             Tests {
                 packages: &[POLICY],
-                targets: &["--test=lowering", "--test=simplify", "--test=long_lists"],
-                filter: "all()",
+                targets: &["--lib", "--test=lowering", "--test=simplify", "--test=long_lists"],
+                filter: "not test(/^fuzz::/)",
             },
             POLICIES_AND_SQL,
         ],

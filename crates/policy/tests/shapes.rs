@@ -1,0 +1,540 @@
+//! What becomes of each form of predicate when it is simplified, one by one. That it is the same predicate is tried on
+//! random ones in `simplify.rs`; a test that was forgotten here would only be written longer.
+
+mod support;
+
+use support::forms::{
+    all, any, call, compared, defined, element, every, exactly_one_element, exists, flag, flags, has,
+    has_all, has_any, is, is_not, literal, none_of, not, one, one_of, other_is, owned, present, quantified,
+    starts, starts_any, tags, text,
+};
+use tracewarden_policy::Predicate;
+use tracewarden_policy::predicate::{Array, Atom, Int, Quantifier, Relation, Text, TextFunction};
+
+/// Each of the first is written like the second.
+#[track_caller]
+fn become_<const N: usize>(cases: [(Predicate, Predicate); N]) {
+    for (at, (predicate, expected)) in cases.into_iter().enumerate() {
+        let simple = predicate.simplified();
+        assert!(simple == expected, "case {at}: {predicate:#?}\nbecame {simple:#?}\nnot {expected:#?}");
+    }
+}
+
+/// Each is written as it is.
+#[track_caller]
+fn stay<const N: usize>(predicates: [Predicate; N]) {
+    become_(predicates.map(|predicate| (predicate.clone(), predicate)));
+}
+
+#[test]
+fn junctions_are_flat_and_hold_no_constants() {
+    let [p, q, r] = flags(["p", "q", "r"]);
+    let many = |count| (0..count).map(|number: u32| flag(&number.to_string()));
+    for (made, expected) in [
+        (all([all([p.clone(), q.clone()]), r.clone()]), all([p.clone(), q.clone(), r.clone()])),
+        (any([p.clone(), any([q.clone(), r.clone()])]), any([p.clone(), q.clone(), r.clone()])),
+        (all([p.clone(), p.clone()]), p.clone()),
+        (any([p.clone(), Predicate::False, p.clone()]), p.clone()),
+        (all([p.clone(), Predicate::True, q.clone()]), all([p.clone(), q.clone()])),
+        (all([p.clone(), Predicate::False]), Predicate::False),
+        (any([p.clone(), Predicate::True]), Predicate::True),
+        (all([]), Predicate::True),
+        (any([]), Predicate::False),
+        (Predicate::any(many(15).chain([flag("14")])), Predicate::any(many(15))),
+        (not(not(p.clone())), p.clone()),
+    ] {
+        assert_eq!(made, expected);
+    }
+    // What is nested is no part of what is around it.
+    let parts = |predicate: Predicate| match predicate {
+        Predicate::And(junction) | Predicate::Or(junction) => junction.parts().len(),
+        _ => 1,
+    };
+    assert_eq!(parts(all([all([p.clone(), q.clone()]), r.clone()])), 3);
+    assert_eq!(parts(all([any([p.clone(), q.clone()]), r.clone()])), 2);
+    // Of more than sixteen, what is repeated is left to simplification.
+    assert_eq!(parts(Predicate::any(many(16).chain([flag("15")]))), 17);
+    assert_ne!(p, q);
+    assert_ne!(is("a"), is("b"));
+    assert_ne!(all([p.clone(), q.clone()]), any([p, q]));
+}
+
+#[test]
+fn what_is_repeated_stands_once() {
+    let [p, q, r, s] = flags(["p", "q", "r", "s"]);
+    let many = || (0..20).map(|number| flag(&number.to_string()));
+    become_([
+        (any([p.clone(), p.clone()]), p.clone()),
+        (all([p.clone(), q.clone(), p.clone()]), all([p.clone(), q.clone()])),
+        (Predicate::any(many().chain(many())), Predicate::any(many())),
+        (Predicate::all(many().chain(many())), Predicate::all(many())),
+        // The same in another order.
+        (any([all([p.clone(), q.clone()]), all([q.clone(), p.clone()])]), all([p.clone(), q.clone()])),
+        (
+            any([not(all([p.clone(), q.clone()])), r.clone(), not(all([q.clone(), p.clone()]))]),
+            any([not(all([p.clone(), q.clone()])), r.clone()]),
+        ),
+        // Alternatives of alternatives, which one of them became.
+        (
+            any([r.clone(), one([all([p.clone(), not(p.clone())]), any([s.clone(), r.clone(), q.clone()])])]),
+            any([r.clone(), s.clone(), q.clone()]),
+        ),
+        (
+            all([r.clone(), one([all([p.clone(), not(p.clone())]), all([s.clone(), r.clone(), q.clone()])])]),
+            all([r.clone(), s.clone(), q.clone()]),
+        ),
+    ]);
+    stay([
+        any([p.clone(), q.clone()]),
+        all([p.clone(), q.clone()]),
+        any([all([p.clone(), q.clone()]), all([r, s])]),
+        all([p, not(q)]),
+    ]);
+}
+
+#[test]
+fn a_part_and_its_opposite_decide() {
+    let [p, q, r] = flags(["p", "q", "r"]);
+    let both = || all([p.clone(), q.clone()]);
+    become_([
+        (all([p.clone(), r.clone(), not(p.clone())]), Predicate::False),
+        (any([p.clone(), r.clone(), not(p.clone())]), Predicate::True),
+        (all([both(), r.clone(), not(p.clone())]), Predicate::False),
+        (any([both(), r.clone(), not(both())]), Predicate::True),
+        // What was decided is left out.
+        (all([any([p.clone(), not(p.clone())]), q.clone()]), q.clone()),
+        (any([all([p.clone(), not(p.clone())]), q.clone()]), q.clone()),
+        (all([any([p.clone(), not(p.clone())]), any([q.clone(), not(q.clone())])]), Predicate::True),
+        (any([all([p.clone(), not(p.clone())]), all([q.clone(), not(q.clone())])]), Predicate::False),
+        (not(any([p.clone(), not(p.clone())])), Predicate::False),
+    ]);
+    stay([all([p.clone(), not(q.clone())]), any([p.clone(), not(q)]), not(p)]);
+}
+
+#[test]
+fn what_another_part_implies_is_left_out() {
+    let [p, q, r, s, t] = flags(["p", "q", "r", "s", "t"]);
+    become_([
+        (any([all([p.clone(), q.clone()]), s.clone(), p.clone()]), any([s.clone(), p.clone()])),
+        (all([any([p.clone(), q.clone()]), s.clone(), p.clone()]), all([s.clone(), p.clone()])),
+        (
+            any([all([p.clone(), q.clone(), r.clone()]), all([q.clone(), p.clone()]), s.clone()]),
+            any([all([q.clone(), p.clone()]), s.clone()]),
+        ),
+        (
+            all([s.clone(), any([q.clone(), p.clone()]), any([p.clone(), q.clone(), r.clone()])]),
+            all([s.clone(), any([q.clone(), p.clone()])]),
+        ),
+        (
+            any([
+                all([p.clone(), q.clone(), r.clone(), t.clone()]),
+                all([q.clone(), p.clone(), r.clone()]),
+                all([q.clone(), p.clone()]),
+                s.clone(),
+            ]),
+            any([all([q.clone(), p.clone()]), s.clone()]),
+        ),
+    ]);
+    // However many there are.
+    let many = || (0..300).map(|number| flag(&number.to_string()));
+    become_([(Predicate::any(many().chain([all([flag("0"), p.clone()])])), Predicate::any(many()))]);
+    // Neither is within the other.
+    stay([any([all([p.clone(), q.clone(), r.clone()]), all([p, s.clone()]), all([t, s, r])])]);
+}
+
+#[test]
+fn presence_is_asked_once() {
+    let [p, q] = flags(["p", "q"]);
+    become_([
+        (all([present(0), defined(0)]), defined(0)),
+        (all([defined(0), p.clone(), present(0)]), all([defined(0), p.clone()])),
+        (any([present(0), defined(0)]), present(0)),
+        (any([all([defined(0), p.clone()]), q.clone(), present(0)]), any([q.clone(), present(0)])),
+    ]);
+    stay([
+        all([present(0), defined(1)]),
+        any([present(0), defined(1)]),
+        any([all([present(0), p.clone()]), q.clone(), defined(0)]),
+        all([any([defined(0), p]), q, present(0)]),
+    ]);
+}
+
+#[test]
+fn what_all_have_in_common_stands_before_them() {
+    let [p, q, r, s, t] = flags(["p", "q", "r", "s", "t"]);
+    become_([
+        (
+            any([all([p.clone(), q.clone()]), all([r.clone(), p.clone()])]),
+            all([p.clone(), any([q.clone(), r.clone()])]),
+        ),
+        (
+            all([any([p.clone(), q.clone()]), any([r.clone(), p.clone()])]),
+            any([p.clone(), all([q.clone(), r.clone()])]),
+        ),
+        (
+            any([
+                all([p.clone(), q.clone(), r.clone()]),
+                all([q.clone(), s.clone(), p.clone()]),
+                all([t.clone(), q.clone(), p.clone()]),
+            ]),
+            all([p.clone(), q.clone(), any([r.clone(), s.clone(), t.clone()])]),
+        ),
+        (
+            any([all([r.clone(), not(r.clone())]), all([p.clone(), q.clone()]), all([p.clone(), s.clone()])]),
+            all([p.clone(), any([q.clone(), s.clone()])]),
+        ),
+        (
+            all([any([r.clone(), not(r.clone())]), any([p.clone(), q.clone()]), any([p.clone(), s.clone()])]),
+            any([p.clone(), all([q.clone(), s.clone()])]),
+        ),
+        // Again in what is left.
+        (
+            any([
+                all([p.clone(), q.clone(), is("a")]),
+                all([p.clone(), is("b"), r.clone()]),
+                all([p.clone(), q.clone(), is("c")]),
+            ]),
+            all([p.clone(), any([all([q.clone(), one_of(&["a", "c"])]), all([is("b"), r.clone()])])]),
+        ),
+    ]);
+    stay([any([all([p.clone(), q.clone()]), all([p, r]), all([q, s])])]);
+}
+
+#[test]
+fn alternatives_that_differ_in_one_test_are_one() {
+    let [p, q, s] = flags(["p", "q", "s"]);
+    let starts_element = |value| element(TextFunction::StartsWith, value);
+    become_([
+        (
+            any([all([p.clone(), is("a")]), s.clone(), all([p.clone(), is("b")])]),
+            any([all([p.clone(), one_of(&["a", "b"])]), s.clone()]),
+        ),
+        (
+            all([any([is_not("a"), p.clone()]), s.clone(), any([p.clone(), is_not("b")])]),
+            all([any([p.clone(), none_of(&["a", "b"])]), s.clone()]),
+        ),
+        (
+            any([
+                all([p.clone(), q.clone(), has("a")]),
+                s.clone(),
+                all([has("b"), q.clone(), p.clone()]),
+                all([q.clone(), has("c"), p.clone()]),
+            ]),
+            any([all([p.clone(), q.clone(), has_any(&["a", "b", "c"])]), s.clone()]),
+        ),
+        (
+            any([
+                all([exists(starts_element("a")), is("a")]),
+                all([exists(starts_element("b")), is("b")]),
+                all([exists(starts_element("b")), is("c")]),
+                s.clone(),
+            ]),
+            any([
+                all([exists(starts_element("a")), is("a")]),
+                all([exists(starts_element("b")), one_of(&["b", "c"])]),
+                s.clone(),
+            ]),
+        ),
+        // The largest group first.
+        (
+            any([
+                all([is("x"), other_is("a")]),
+                all([is("a"), other_is("y")]),
+                all([is("x"), other_is("y")]),
+                all([is("b"), other_is("y")]),
+                s.clone(),
+            ]),
+            any([all([is("x"), other_is("a")]), all([other_is("y"), one_of(&["a", "x", "b"])]), s.clone()]),
+        ),
+        // Of two as large, the one that begins first.
+        (
+            any([
+                all([is("x"), other_is("a")]),
+                all([is("x"), other_is("y")]),
+                all([is("b"), other_is("y")]),
+                s.clone(),
+            ]),
+            any([
+                all([is("x"), Predicate::atom(Atom::TextIn(text(1), owned(&["a", "y"]), false))]),
+                all([is("b"), other_is("y")]),
+                s.clone(),
+            ]),
+        ),
+        // What was made can be merged again.
+        (
+            any([
+                all([is("x"), other_is("a")]),
+                all([is("x"), other_is("b")]),
+                all([is("y"), other_is("b")]),
+                all([is("y"), other_is("a")]),
+                s.clone(),
+            ]),
+            any([
+                all([one_of(&["x", "y"]), Predicate::atom(Atom::TextIn(text(1), owned(&["a", "b"]), false))]),
+                s.clone(),
+            ]),
+        ),
+    ]);
+    stay([
+        any([all([p.clone(), is("a")]), s.clone(), all([q.clone(), is("b")])]),
+        any([all([p.clone(), is("a")]), s.clone(), all([p.clone(), q, is("b")])]),
+        any([all([p.clone(), is("a")]), s.clone(), all([p.clone(), other_is("b")])]),
+        any([all([p.clone(), not(starts("a"))]), s, all([p, not(starts("b"))])]),
+    ]);
+}
+
+#[test]
+fn values_of_one_string_are_one_list() {
+    let [p, q] = flags(["p", "q"]);
+    become_([
+        (any([is("a"), p.clone(), is("b"), q.clone()]), any([one_of(&["a", "b"]), p.clone(), q.clone()])),
+        (all([is_not("a"), p.clone(), is_not("b")]), all([none_of(&["a", "b"]), p.clone()])),
+        (any([is("a"), one_of(&["b", "a", "c"])]), one_of(&["a", "b", "c"])),
+        (any([is("a"), is_not("b")]), is_not("b")),
+        (any([is("b"), is_not("b")]), Predicate::True),
+        (any([is_not("a"), is_not("b")]), Predicate::True),
+        (any([none_of(&["a", "b", "c"]), none_of(&["b", "c", "d"])]), none_of(&["b", "c"])),
+        (any([none_of(&["a", "b", "c"]), is("b")]), none_of(&["a", "c"])),
+        (all([is("a"), is("b")]), Predicate::False),
+        (all([is("a"), p.clone(), is_not("b")]), all([is("a"), p.clone()])),
+        (all([is("a"), is_not("a")]), Predicate::False),
+        (all([one_of(&["a", "b", "c"]), one_of(&["b", "c", "d"])]), one_of(&["b", "c"])),
+        (all([one_of(&["a", "b"]), is_not("b")]), is("a")),
+        (all([not(one_of(&["a", "b"])), not(is("c"))]), none_of(&["a", "b", "c"])),
+        // Two fields, each by itself.
+        (
+            any([is("a"), other_is("x"), is("b"), other_is("y")]),
+            any([one_of(&["a", "b"]), Predicate::atom(Atom::TextIn(text(1), owned(&["x", "y"]), false))]),
+        ),
+    ]);
+    stay([
+        any([is("a"), other_is("a")]),
+        any([compared(Relation::Lt, text(0), literal("a")), is("a")]),
+        any([is("a"), compared(Relation::Eq, text(0), text(1))]),
+    ]);
+}
+
+#[test]
+fn calls_of_one_function_are_one() {
+    let p = flag("p");
+    let ends = |value| call(TextFunction::EndsWith, value);
+    become_([
+        (any([starts("a"), p.clone(), starts("b")]), any([starts_any(&["a", "b"]), p.clone()])),
+        (any([starts_any(&["a", "b"]), starts_any(&["b", "c"])]), starts_any(&["a", "b", "c"])),
+        (
+            all([not(starts("a")), p.clone(), not(starts("b"))]),
+            all([not(starts_any(&["a", "b"])), p.clone()]),
+        ),
+        (any([starts("a"), starts("")]), Predicate::True),
+        (all([not(starts("a")), not(starts(""))]), Predicate::False),
+        (
+            any([starts("a"), ends("a"), starts("b"), ends("b")]),
+            any([
+                starts_any(&["a", "b"]),
+                Predicate::atom(Atom::TextCallAny(TextFunction::EndsWith, text(0), owned(&["a", "b"]))),
+            ]),
+        ),
+    ]);
+    stay([
+        all([starts("a"), starts("b")]),
+        any([not(starts("a")), not(starts("b"))]),
+        any([starts("a"), ends("a")]),
+        any([starts("a"), not(starts("b"))]),
+        any([starts("a"), Predicate::atom(Atom::TextCall(TextFunction::StartsWith, text(1), literal("b")))]),
+    ]);
+}
+
+#[test]
+fn elements_of_one_array_are_one_list() {
+    let p = flag("p");
+    let list_has = |value| {
+        let list = Array::List(vec![text(0), text(1)]);
+        Predicate::atom(Atom::ArrayHas(list, literal(value)))
+    };
+    become_([
+        (all([has("a"), p.clone(), has("b")]), all([has_all(&["a", "b"]), p.clone()])),
+        (any([has("a"), p.clone(), has("b")]), any([has_any(&["a", "b"]), p.clone()])),
+        (all([not(has("a")), not(has("b"))]), not(has_any(&["a", "b"]))),
+        (any([not(has("a")), not(has("b"))]), not(has_all(&["a", "b"]))),
+        (any([has_any(&["a", "b"]), has("c"), has_any(&["c", "d"])]), has_any(&["a", "b", "c", "d"])),
+        (all([has_all(&["a", "b"]), has("c")]), has_all(&["a", "b", "c"])),
+        (any([not(has_all(&["a", "b"])), not(has("c"))]), not(has_all(&["a", "b", "c"]))),
+        (all([not(has_any(&["a", "b"])), not(has("c"))]), not(has_any(&["a", "b", "c"]))),
+    ]);
+    stay([
+        all([has_any(&["a", "b"]), has("c")]),
+        any([has_all(&["a", "b"]), has("c")]),
+        any([not(has_any(&["a", "b"])), not(has("c"))]),
+        all([not(has_all(&["a", "b"])), not(has("c"))]),
+        any([has("a"), not(has("b"))]),
+        any([has("a"), list_has("b")]),
+    ]);
+}
+
+#[test]
+fn what_elements_must_satisfy_is_one_question() {
+    use Quantifier::{All, Exists, ExistsOne};
+    use TextFunction::{EndsWith, StartsWith};
+    let (p, a, b) = (flag("p"), element(StartsWith, "a"), element(EndsWith, "b"));
+    let is_element = |value| compared(Relation::Eq, Text::Element(1), literal(value));
+    let others = Predicate::atom(Atom::TextIn(Text::Element(1), owned(&["a", "b"]), true));
+    become_([
+        (
+            any([exists(a.clone()), p.clone(), exists(b.clone())]),
+            any([exists(any([a.clone(), b.clone()])), p.clone()]),
+        ),
+        (
+            all([every(a.clone()), p.clone(), every(b.clone())]),
+            all([every(all([a.clone(), b.clone()])), p.clone()]),
+        ),
+        // What indexes serve.
+        (exists(is_element("a")), has_any(&["a"])),
+        (exists(not(others.clone())), has_any(&["a", "b"])),
+        (every(not(is_element("a"))), not(has_any(&["a"]))),
+        (every(others.clone()), not(has_any(&["a", "b"]))),
+        (exists(all([a.clone(), not(a.clone())])), Predicate::False),
+        (exactly_one_element(all([a.clone(), not(a.clone())])), Predicate::False),
+        (every(any([a.clone(), not(a.clone())])), Predicate::True),
+        // Whether there are elements.
+        (exists(any([a.clone(), not(a.clone())])), exists(Predicate::True)),
+        (every(all([a.clone(), not(a.clone())])), every(Predicate::False)),
+        (exactly_one_element(any([a.clone(), not(a.clone())])), exactly_one_element(Predicate::True)),
+    ]);
+    let of_other = compared(Relation::Eq, Text::Element(2), literal("a"));
+    stay([
+        all([exists(a.clone()), exists(b.clone())]),
+        any([every(a.clone()), every(b.clone())]),
+        any([exactly_one_element(a.clone()), exactly_one_element(b.clone())]),
+        all([exactly_one_element(a.clone()), exactly_one_element(b.clone())]),
+        any([exists(a.clone()), quantified(Exists, 2, flag("q"))]),
+        any([not(exists(a.clone())), not(exists(b))]),
+        exactly_one_element(is_element("a")),
+        quantified(ExistsOne, 1, others.clone()),
+        exists(others),
+        every(is_element("a")),
+        exists(of_other.clone()),
+        quantified(All, 1, not(of_other).simplified()),
+        exists(compared(Relation::Lt, Text::Element(1), literal("a"))),
+    ]);
+}
+
+#[test]
+fn one_test_is_written_short() {
+    use Relation::{Eq, Ge, Gt, Le, Lt, Ne};
+    let int = |relation, left, right| Predicate::atom(Atom::CompareInt(relation, left, right));
+    let size = || Int::ArraySize(tags());
+    let given = |text: &str, values: &[&str], negated| {
+        Predicate::atom(Atom::TextIn(literal(text), owned(values), negated))
+    };
+    let holding = [(Eq, false), (Ne, true), (Lt, true), (Le, true), (Gt, false), (Ge, false)];
+    for (relation, holds) in holding {
+        become_([
+            (compared(relation, literal("a"), literal("b")), Predicate::constant(holds)),
+            (int(relation, Int::Literal(1), Int::Literal(2)), Predicate::constant(holds)),
+        ]);
+    }
+    for (relation, swapped, negated) in
+        [(Eq, Eq, Ne), (Ne, Ne, Eq), (Lt, Gt, Ge), (Le, Ge, Gt), (Gt, Lt, Le), (Ge, Le, Lt)]
+    {
+        become_([
+            (compared(relation, literal("a"), text(0)), compared(swapped, text(0), literal("a"))),
+            (int(relation, Int::Literal(1), size()), int(swapped, size(), Int::Literal(1))),
+            (not(compared(relation, text(0), text(1))), compared(negated, text(0), text(1))),
+            (not(int(relation, size(), Int::Literal(1))), int(negated, size(), Int::Literal(1))),
+            (compared(relation, text(0), text(0)), Predicate::constant(matches!(relation, Eq | Le | Ge))),
+        ]);
+    }
+    become_([
+        (Predicate::atom(Atom::Utf8(literal("a"))), Predicate::True),
+        (given("a", &["b", "a"], false), Predicate::True),
+        (given("a", &["b", "a"], true), Predicate::False),
+        (given("a", &["b"], false), Predicate::False),
+        (given("a", &["b"], true), Predicate::True),
+        (one_of(&[]), Predicate::False),
+        (none_of(&[]), Predicate::True),
+        (one_of(&["a"]), is("a")),
+        (none_of(&["a", "a"]), is_not("a")),
+        (one_of(&["a", "b", "a"]), one_of(&["a", "b"])),
+        (not(one_of(&["a", "b"])), none_of(&["a", "b"])),
+        (not(none_of(&["a", "b"])), one_of(&["a", "b"])),
+        (starts(""), Predicate::True),
+        (starts_any(&[]), Predicate::False),
+        (starts_any(&["a", "a"]), starts("a")),
+        (starts_any(&["a", "", "b"]), Predicate::True),
+        (starts_any(&["a", "b", "a"]), starts_any(&["a", "b"])),
+        (has_any(&[]), Predicate::False),
+        (has_all(&[]), Predicate::True),
+    ]);
+    stay([
+        Predicate::atom(Atom::Utf8(text(0))),
+        starts("a"),
+        has("a"),
+        has_any(&["a"]),
+        has_all(&["a"]),
+        one_of(&["a", "b"]),
+        none_of(&["a", "b"]),
+        compared(Lt, text(0), text(1)),
+        int(Lt, size(), Int::Literal(1)),
+        present(0),
+        not(starts("a")),
+    ]);
+}
+
+#[test]
+fn exactly_one_of_what_is_decided_is_what_is_left() {
+    let [p, q, r] = flags(["p", "q", "r"]);
+    let never = || all([r.clone(), not(r.clone())]);
+    let always = || any([r.clone(), not(r.clone())]);
+    assert_eq!(one([]), Predicate::False);
+    assert_eq!(one([Predicate::False, p.clone()]), p);
+    assert_eq!(one([Predicate::True]), Predicate::True);
+    assert_eq!(one([Predicate::True, p.clone(), q.clone()]), all([not(p.clone()), not(q.clone())]));
+    assert_eq!(one([Predicate::True, p.clone(), Predicate::True]), Predicate::False);
+    become_([
+        (one([never(), p.clone()]), p.clone()),
+        (one([never(), p.clone(), q.clone()]), one([p.clone(), q.clone()])),
+        (one([always(), p.clone(), q.clone()]), all([not(p.clone()), not(q.clone())])),
+        (one([always(), p.clone(), always()]), Predicate::False),
+        (one([always(), is("a"), is("b")]), none_of(&["a", "b"])),
+        (one([never(), all([p.clone(), never()])]), Predicate::False),
+    ]);
+    stay([one([p.clone(), q.clone(), r]), one([p, not(q)])]);
+}
+
+#[test]
+fn sizes_are_counted_in_nodes_and_operands() {
+    let [p, q] = flags(["p", "q"]);
+    let list = |count: usize, length: usize| vec!["a".repeat(length); count];
+    let texts = |values: Vec<String>| Predicate::atom(Atom::TextIn(text(0), values, false));
+    let array_is = |right| Predicate::atom(Atom::ArrayEq(tags(), right));
+    for (predicate, size) in [
+        (Predicate::True, 1),
+        (p.clone(), 1),
+        (not(p.clone()), 2),
+        (all([p.clone(), q.clone()]), 3),
+        (any([p.clone(), not(q.clone())]), 4),
+        (one([p.clone(), not(q)]), 6),
+        (is("a"), 2),
+        (is(&"a".repeat(31)), 2),
+        (is(&"a".repeat(32)), 3),
+        (starts(&"a".repeat(64)), 4),
+        (compared(Relation::Lt, literal(&"a".repeat(32)), literal(&"a".repeat(64))), 5),
+        (has(&"a".repeat(32)), 3),
+        (Predicate::atom(Atom::Matches(text(0), "a".repeat(32))), 3),
+        (present(0), 1),
+        // Of many, most count an eighth; and what they are in bytes.
+        (texts(list(2, 15)), 3),
+        (texts(list(2, 16)), 4),
+        (texts(list(16, 0)), 17),
+        (texts(list(24, 0)), 18),
+        (texts(list(40, 4)), 25),
+        (starts_any(&["a", "b"]), 3),
+        (has_any(&["a", "b", "c"]), 4),
+        (has_all(&["a", "b", "c"]), 4),
+        (array_is(tags()), 1),
+        (array_is(Array::List(vec![text(0), literal(&"a".repeat(32))])), 4),
+        (exists(element(TextFunction::Contains, "a")), 6),
+    ] {
+        assert_eq!(predicate.size(), size, "{predicate:?}");
+    }
+}
