@@ -139,6 +139,26 @@ async fn tampering_breaks_the_chain(fixture: &Fixture) {
         ),
         // An anchor that agrees with nothing.
         (&["UPDATE audit_anchor SET hash = 'x'"], 1),
+        // A head that is not the last record's.
+        (&["UPDATE audit_head SET hash = 'x'"], 3),
+        (&["UPDATE audit_head SET sequence = 2"], 3),
+        // Everything gone, with a head and an anchor that agree: half of them as in a log that was never written to.
+        (
+            &[
+                "DELETE FROM audit",
+                "UPDATE audit_head SET hash = (SELECT hash FROM audit_anchor)",
+                "UPDATE audit_anchor SET sequence = 3",
+            ],
+            3,
+        ),
+        (
+            &[
+                "DELETE FROM audit",
+                "UPDATE audit_head SET sequence = 0",
+                "UPDATE audit_anchor SET hash = (SELECT hash FROM audit_head)",
+            ],
+            0,
+        ),
     ];
     check(fixture, &db, 3, cases).await;
 }
