@@ -62,11 +62,12 @@ mod tests {
 
     #[test]
     fn a_large_member_leaves_its_digest() {
-        let large = "x".repeat(MEMBER_MAX_BYTES);
-        let detail = bounded(json!({ "small": [1, 2], "large": large }));
-        assert_eq!(detail["small"], json!([1, 2]));
+        // The quotes count too.
+        let (small, large) = ("x".repeat(65_534), "x".repeat(65_535));
+        let detail = bounded(json!({ "small": small, "large": large }));
+        assert_eq!(detail["small"], small);
         let digest = hex::encode(Sha256::digest(format!("\"{large}\"").as_bytes()));
-        assert_eq!(detail["large"], json!({ "omitted_bytes": MEMBER_MAX_BYTES + 2, "sha256": digest }));
+        assert_eq!(detail["large"], json!({ "omitted_bytes": 65_537, "sha256": digest }));
     }
 
     #[test]

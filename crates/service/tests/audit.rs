@@ -92,6 +92,8 @@ async fn pages_and_filters() {
         }
     }
     assert_eq!(seen, all.iter().map(|entry| entry.id.clone()).collect::<Vec<_>>());
+    let whole = page(AuditQuery { limit: Some(all.len() as i64), ..AuditQuery::default() }).await.unwrap();
+    assert_eq!((whole.records.len(), whole.next_cursor), (all.len(), None), "a full page may be the last");
 
     let count = |query| async { page(query).await.unwrap().records.len() };
     let text = |text: &str| Some(text.to_owned());

@@ -18,6 +18,7 @@ on_both!(
     a_revoked_reader_reads_nothing,
     a_reader_who_is_revoked_during_preparation_reads_nothing,
     a_change_during_preparation_is_taken_in,
+    other_attributes_during_preparation_are_taken_in,
     what_changes_again_and_again_is_not_read,
     a_client_who_leaves_while_the_record_is_written_leaves_it_complete,
 );
@@ -174,7 +175,8 @@ async fn a_revoked_caller_changes_nothing_of_their_own(own: Own) {
     let ada = world.user(&admin, "ada", &[]).await;
     let service = &world.service;
     let kept = world.principal(&world.login("ada", USER_PASSWORD).await.unwrap()).await;
-    world.api_key(&kept).await;
+    let token = world.api_key(&kept).await;
+    let by_key = world.principal(&token).await;
     let key = service.my_api_keys(&kept).await.unwrap()[0].id.clone();
     service.end_user_session(&right, "ada", ada.credential_id()).await.unwrap();
 
@@ -191,6 +193,7 @@ async fn a_revoked_caller_changes_nothing_of_their_own(own: Own) {
     let created = service.rotate_password(&right, "ada").await.unwrap();
     let session = world.login("ada", created.expose_secret()).await.unwrap();
     assert_eq!(code(service.authenticate(&session, info()).await), "password_change_required");
+    assert_eq!(code(service.revoke_my_api_key(&by_key, &key).await), "password_change_required");
 }
 
 struct Reading {
@@ -257,6 +260,18 @@ impl Reading {
         }
         query.await.unwrap()
     }
+
+    /// The last statement about traces.
+    fn selection(&self) -> String {
+        let asked = self.world.store.answers.lock().unwrap().asked.clone();
+        asked.into_iter().rev().find(|statement| !statement.contains("system.")).unwrap()
+    }
+
+    /// How often columns were asked for: once for each time that a query was prepared.
+    fn questions(&self) -> usize {
+        let answers = self.world.store.answers.lock().unwrap();
+        answers.asked.iter().filter(|statement| statement.contains("system.columns")).count()
+    }
 }
 
 async fn a_revoked_reader_reads_nothing(own: Own) {
@@ -293,9 +308,8 @@ async fn a_change_during_preparation_is_taken_in(own: Own) {
         service.put_role(&right, "pay", policies, None).await.unwrap();
     };
     reading.during(&reading.reader, narrow, 1).await.unwrap();
-    let asked = reading.world.store.answers.lock().unwrap().asked.clone();
-    let selection = asked.iter().rev().find(|statement| !statement.contains("system.")).unwrap();
-    assert!(selection.contains("narrow") && !selection.contains("'pay'"), "{selection}");
+    let selection = reading.selection();
+    assert!(selection.contains("narrow") && !selection.contains("pay"), "{selection}");
     let record = reading.world.last_audit(&reading.admin).await;
     let revision = service.role(&right, "pay").await.unwrap().role.revision;
     assert_eq!((&record.detail["roles"]["pay"], record.outcome.as_str()), (&revision.into(), "success"));
@@ -322,6 +336,31 @@ async fn a_change_during_preparation_is_taken_in(own: Own) {
     assert_eq!(answer.schema.version, service.access_model(&right).await.unwrap().version);
 }
 
+/// The roles and the model stay the same: what their policies compare with is the caller's, or of their preview.
+async fn other_attributes_during_preparation_are_taken_in(own: Own) {
+    let reading = reading(own).await;
+    let right = reading.admin.require_admin().unwrap();
+    let service = &reading.world.service;
+    let policies = vec![policy("ServiceName == user.attributes.team")];
+    service.put_role(&right, "pay", policies, None).await.unwrap();
+    let change_team = || async {
+        let attributes = UserChange { attributes: Some(team("blue")), ..change() };
+        service.update_user(&right, "ada", attributes, None).await.unwrap();
+    };
+    reading.during(&reading.reader, change_team, 1).await.unwrap();
+    let selection = reading.selection();
+    assert!(selection.contains("blue") && !selection.contains("payments"), "{selection}");
+
+    let preview = async |name: &str| {
+        let request = PreviewRequest::As { roles: set(&["pay"]), attributes: Some(team(name)) };
+        service.set_preview(&right, request).await.unwrap();
+    };
+    preview("azure").await;
+    reading.during(&reading.admin, || preview("crimson"), 1).await.unwrap();
+    let selection = reading.selection();
+    assert!(selection.contains("crimson") && !selection.contains("azure"), "{selection}");
+}
+
 async fn what_changes_again_and_again_is_not_read(own: Own) {
     let reading = reading(own).await;
     let right = reading.admin.require_admin().unwrap();
@@ -334,18 +373,18 @@ async fn what_changes_again_and_again_is_not_read(own: Own) {
     assert_eq!(code(answer), "unavailable");
     assert_eq!(reading.world.store.lookups(), lookups);
     assert_eq!(reading.world.last_audit(&reading.admin).await.outcome, "failed");
-    // A last use that is noted meanwhile changes nothing.
-    let answer = reading
-        .during(
-            &reading.key,
-            || async {
-                reading.world.clock.pass(61);
-                reading.world.principal(&reading.token).await;
-            },
-            1,
-        )
-        .await;
+    // A last use and a log-in that are noted meanwhile change nothing: the query is prepared once.
+    let use_key = || async {
+        reading.world.clock.pass(61);
+        reading.world.principal(&reading.token).await;
+        reading.world.login("ada", USER_PASSWORD).await.unwrap();
+    };
+    let before = reading.questions();
+    reading.world.service.query(&reading.key, held()).await.unwrap();
+    let undisturbed = reading.questions() - before;
+    let answer = reading.during(&reading.key, use_key, 1).await;
     assert_eq!(answer.unwrap().traces, 1);
+    assert_eq!(reading.questions() - before, 2 * undisturbed);
 }
 
 async fn a_client_who_leaves_while_the_record_is_written_leaves_it_complete(own: Own) {

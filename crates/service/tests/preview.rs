@@ -14,6 +14,8 @@ struct Previewing {
     world: World,
     /// The session that previews `ada`, who holds the role `pay` and the attribute `team`.
     session: Credential,
+    /// The id of `ada`.
+    ada: String,
     /// Another session, which does what happens to `ada`.
     admin: Principal,
 }
@@ -26,13 +28,13 @@ async fn previewing(own: Own) -> Previewing {
     let of_team = policy("ServiceName == user.attributes.team");
     world.service.put_role(&right, "pay", vec![of_team], None).await.unwrap();
     world.service.put_role(&right, "ship", vec![policy("ServiceName == \"ship\"")], None).await.unwrap();
-    world.user(&admin, "ada", &["pay"]).await;
+    let ada = world.user(&admin, "ada", &["pay"]).await.user_id().to_owned();
     world.store.set(|answers| answers.selected = vec![("t1".to_owned(), 10, 2)]);
     let (session, caller) = world.second_session().await;
     let request = PreviewRequest::User("ADA".to_owned());
     let me = world.service.set_preview(&caller.require_admin().unwrap(), request).await.unwrap();
     assert_eq!(me, world.service.me(&*world.principal(&session).await));
-    Previewing { world, session, admin }
+    Previewing { world, session, ada, admin }
 }
 
 impl Previewing {
@@ -60,7 +62,8 @@ impl Previewing {
         assert_eq!(answer.traces, u64::from(asked.is_some()));
         let record = self.world.last_audit(&self.admin).await;
         assert_eq!(record.actor_name.as_deref(), Some("admin"));
-        assert_eq!(record.detail["preview"]["username"], "ada");
+        let preview = &record.detail["preview"];
+        assert_eq!((&preview["username"], &preview["user_id"]), (&"ada".into(), &self.ada.as_str().into()));
         (asked, record.detail)
     }
 }
@@ -71,7 +74,7 @@ fn change() -> UserChange {
 
 async fn a_preview_follows_its_user(own: Own) {
     let previewing = previewing(own).await;
-    let Previewing { world, session, admin } = &previewing;
+    let Previewing { world, session, admin, .. } = &previewing;
     let right = admin.require_admin().unwrap();
     let payments = Some("String(\"payments\")".to_owned());
     assert_eq!(previewing.shown().await, (vec!["pay".to_owned()], payments));
@@ -155,7 +158,7 @@ async fn a_preview_follows_its_user_in_requests_under_way(own: Own) {
 #[tokio::test]
 async fn a_cursor_is_of_the_user_who_is_previewed() {
     let previewing = previewing(Own::Sqlite).await;
-    let Previewing { world, session, admin } = &previewing;
+    let Previewing { world, session, admin, .. } = &previewing;
     world.store.set(|answers| {
         answers.selected = vec![("t1".to_owned(), 10, 2), ("t2".to_owned(), 9, 2)];
     });
@@ -171,4 +174,25 @@ async fn a_cursor_is_of_the_user_who_is_previewed() {
     world.service.set_preview(&caller.require_admin().unwrap(), request).await.unwrap();
     let caller = world.principal(session).await;
     assert_eq!(code(world.service.query(&caller, page(cursor)).await), "invalid_cursor");
+}
+
+/// Only administrators begin one; a row that says otherwise is no preview.
+#[tokio::test]
+async fn a_row_gives_nobody_a_preview() {
+    let Previewing { world, admin, .. } = previewing(Own::Sqlite).await;
+    world.user(&admin, "bob", &[]).await;
+    let session = world.login("bob", USER_PASSWORD).await.unwrap();
+    let id = world.principal(&session).await.credential_id().to_owned();
+    let preview = Preview { roles: set(&["pay"]), attributes: team("payments"), ..Preview::default() };
+    let mut tx = world.db.begin_write().await.unwrap();
+    tx.set_session_preview(&id, Some(&preview)).await.unwrap();
+    tx.commit().await.unwrap();
+    let bob = world.principal(&session).await;
+    assert_eq!((bob.preview(), world.service.me(&bob).preview), (None, None));
+    let before = world.store.lookups();
+    let query = QueryRequest { view: View::Ids, ..QueryRequest::default() };
+    assert_eq!(world.service.query(&bob, query).await.unwrap().traces, 0);
+    assert_eq!(world.store.lookups(), before, "no trace was looked up");
+    let basis = world.last_audit(&admin).await.detail;
+    assert_eq!((&basis["roles"], basis.get("preview")), (&serde_json::json!({}), None));
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use futures::future::join_all;
 use secrecy::ExposeSecret as _;
 use support::*;
-use tracewarden_model::AttributeValue;
+use tracewarden_model::{AttributeValue, Clock as _, Timestamp};
 use tracewarden_service::*;
 
 on_both!(
@@ -21,6 +21,7 @@ on_both!(
     sessions_over_their_time_are_deleted,
     a_short_idle_limit_spares_who_is_not_idle,
     one_of_many_requests_notes_the_use,
+    a_use_that_was_noted_meanwhile_is_not_noted_again,
     texts_that_cannot_be_stored_are_refused_or_name_nothing,
     a_tag_stands_for_what_administrators_set,
     records_say_what_was_before_and_after,
@@ -201,6 +202,37 @@ async fn one_of_many_requests_notes_the_use(own: Own) {
         request.unwrap().unwrap();
     }
     assert_eq!(last_used().await, Some(noted.saturating_add(60 * SECOND)));
+}
+
+async fn a_use_that_was_noted_meanwhile_is_not_noted_again(own: Own) {
+    let world = world_on(own, Settings::default()).await;
+    let admin = world.admin().await;
+    let session = world.login("admin", ADMIN_PASSWORD).await.unwrap();
+    let id = world.principal(&session).await.credential_id().to_owned();
+    let token = world.api_key(&admin).await;
+    let key = world.principal(&token).await.credential_id().to_owned();
+    world.clock.pass(120);
+    let now = Timestamp::from_micros(world.clock.now().as_micros());
+    let noted = now.saturating_sub(30 * SECOND);
+
+    // Another replica writes first: both requests have found by then that the last use is two minutes ago.
+    let mut writer = world.db.begin_write().await.unwrap();
+    let requests = [&session, &token].map(|credential| {
+        let (service, credential) = (world.service.clone(), credential.clone());
+        tokio::spawn(async move { service.authenticate(&credential, info()).await.map(drop) })
+    });
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert!(requests.iter().all(|request| !request.is_finished()));
+    writer.touch_session(&id, noted).await.unwrap();
+    writer.touch_api_key(&key, noted).await.unwrap();
+    writer.commit().await.unwrap();
+    for request in join_all(requests).await {
+        request.unwrap().unwrap();
+    }
+    let sessions = world.service.my_sessions(&admin).await.unwrap();
+    let seen = sessions.iter().find(|session| session.id == id).unwrap().last_seen_at;
+    let used = world.service.my_api_keys(&admin).await.unwrap()[0].last_used_at;
+    assert_eq!((seen, used), (noted, Some(noted)));
 }
 
 async fn texts_that_cannot_be_stored_are_refused_or_name_nothing(own: Own) {

@@ -1,0 +1,211 @@
+//! What a narrowed key is good for, and what is recorded of calls: by tools, and of those that are refused before any use
+//! case sees them.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
+
+mod support;
+
+use serde_json::{Value, json};
+use support::*;
+use tracewarden_service::*;
+
+const OF_SHIPS: &str = "ServiceName == \"ship\"";
+const TOOLS: [Tool; 2] = [Tool::GetTrace, Tool::TraceStats];
+
+/// An administrator who may read the traces of one role, with a key for everything, one for traces of ships, and one for
+/// two tools.
+struct Keys {
+    world: World,
+    session: Principal,
+    whole: Principal,
+    of_ships: Principal,
+    of_tools: Principal,
+}
+
+async fn keys() -> Keys {
+    let world = world().await;
+    let admin = world.admin().await;
+    world.bind(&admin).await;
+    let right = admin.require_admin().unwrap();
+    world.service.put_role(&right, "pay", vec![policy("ServiceName == \"pay\"")], None).await.unwrap();
+    let session = world.user(&admin, "ada", &["admin", "pay"]).await;
+    let key = async |policy: Option<&str>, tools: Option<&[Tool]>| {
+        let policy = policy.map(str::to_owned);
+        let tools = tools.map(|tools| tools.iter().map(|tool| tool.name().to_owned()).collect());
+        let new = NewApiKey { name: "ci".to_owned(), expires_at: None, policy, tools };
+        let token = world.service.create_api_key(&session, new).await.unwrap().token;
+        world.principal(&Credential::ApiKey(token)).await
+    };
+    let whole = key(None, None).await;
+    let of_ships = key(Some(OF_SHIPS), None).await;
+    let of_tools = key(None, Some(&TOOLS)).await;
+    Keys { world, session, whole, of_ships, of_tools }
+}
+
+#[tokio::test]
+async fn a_narrowed_key_is_good_for_its_tools_and_never_administers() {
+    let Keys { world, session, whole, of_ships, of_tools } = keys().await;
+    for (caller, narrowed, tools) in [
+        (&session, false, &Tool::ALL[..]),
+        (&whole, false, &Tool::ALL),
+        (&of_ships, true, &Tool::ALL),
+        (&of_tools, true, &TOOLS),
+    ] {
+        for tool in Tool::ALL {
+            let refused = caller.require_tool(Some(tool));
+            assert_eq!(refused.is_ok(), tools.contains(&tool), "{tool:?}: {refused:?}");
+            assert!(matches!(refused, Ok(()) | Err(ServiceError::OutsideTools)));
+        }
+        let refused = caller.require_tool(None);
+        assert_eq!(matches!(refused, Err(ServiceError::OutsideTools)), narrowed, "{refused:?}");
+        let refused = caller.require_admin();
+        assert_eq!(matches!(refused, Err(ServiceError::NarrowedKey)), narrowed, "{refused:?}");
+        assert_eq!((caller.is_admin(), refused.is_ok()), (!narrowed, !narrowed));
+        let by_session = caller.auth() == AuthKind::Session;
+        let refused = caller.require_own_session();
+        assert_eq!(matches!(refused, Err(ServiceError::SessionRequired)), !by_session, "{refused:?}");
+        assert_eq!(refused.is_ok(), by_session);
+        assert_eq!(caller.username(), "ada");
+    }
+    for (caller, restricted, tools) in [
+        (&whole, false, None),
+        (&of_ships, true, None),
+        (&of_tools, false, Some(TOOLS.map(|tool| tool.name().to_owned()).to_vec())),
+    ] {
+        let access = world.service.own_access(caller).await.unwrap();
+        assert_eq!((access.restriction.is_some(), access.tools), (restricted, tools));
+    }
+}
+
+#[tokio::test]
+async fn the_policy_of_a_key_narrows_what_it_reads() {
+    let Keys { world, whole, of_ships, of_tools, .. } = keys().await;
+    world.store.set(|answers| answers.selected = vec![("t1".to_owned(), 10, 2)]);
+    for (caller, narrowed) in [(&whole, false), (&of_ships, true), (&of_tools, false)] {
+        world.store.set(|answers| answers.asked.clear());
+        let request = QueryRequest { view: View::Ids, ..QueryRequest::default() };
+        assert_eq!(world.service.query(caller, request).await.unwrap().traces, 1);
+        let asked = world.store.answers.lock().unwrap().asked.join("\n");
+        assert!(asked.contains("pay") && asked.contains("ship") == narrowed, "{asked}");
+        let detail = world.last_audit(&whole).await.detail;
+        assert_eq!(detail.get("key_policy"), narrowed.then(|| json!(OF_SHIPS)).as_ref());
+    }
+}
+
+#[test]
+fn tools_have_names_of_their_own() {
+    for tool in Tool::ALL {
+        assert_eq!(Tool::parse(tool.name()), Some(tool));
+        assert!(tool.name().starts_with("svc_"));
+    }
+    assert_eq!((Tool::parse(""), Tool::parse("svc_none")), (None, None));
+}
+
+const PATH: &str = "/api/v1/things/7";
+const ROUTE: &str = "/api/v1/things/{id}";
+
+fn call(session_only: Option<SessionOnly>, tool: Option<Tool>) -> RefusedCall<'static> {
+    RefusedCall { session_only, tool, method: "PUT", route: Some(ROUTE), path: PATH }
+}
+
+/// The last record's action, outcome, way in, target and detail.
+async fn recorded(world: &World, admin: &Principal) -> (String, String, String, Option<String>, Value) {
+    let AuditEntry { action, outcome, via, target, detail, .. } = world.last_audit(admin).await;
+    (action, outcome, via.unwrap(), target, detail)
+}
+
+#[tokio::test]
+async fn a_refused_call_is_recorded_as_what_it_was_for() {
+    use ServiceError::{Forbidden, OutsideTools, PasswordChangeRequired};
+    let Keys { world, session, of_tools, .. } = keys().await;
+    let by_mcp = RequestInfo { via: Transport::Mcp, ..info() };
+    let by_mcp =
+        world.service.identify(&world.login("ada", USER_PASSWORD).await.unwrap(), by_mcp).await.unwrap();
+    let required = || ServiceError::SessionRequired;
+    let logout = Some(SessionOnly::Logout);
+    for (caller, via, error, of, action) in [
+        (&*of_tools, "api_key", required(), call(logout, None), "logout"),
+        (&*of_tools, "api_key", required(), call(Some(SessionOnly::ChangePassword), None), "password.change"),
+        (&*of_tools, "api_key", required(), call(Some(SessionOnly::CreateApiKey), None), "api_key.create"),
+        (&*of_tools, "api_key", required(), call(Some(SessionOnly::BeginPreview), None), "preview.begin"),
+        (&*of_tools, "api_key", required(), call(Some(SessionOnly::EndPreview), None), "preview.end"),
+        (&*of_tools, "api_key", required(), call(None, None), "administration"),
+        (&*of_tools, "api_key", OutsideTools, call(None, Some(Tool::QueryTraces)), "api_key.use"),
+        (&*of_tools, "api_key", OutsideTools, call(logout, None), "api_key.use"),
+        (&*session, "session", Forbidden, call(None, None), "administration"),
+        (&*session, "session", Forbidden, call(logout, None), "administration"),
+        (&*session, "session", PasswordChangeRequired, call(None, Some(Tool::QueryTraces)), "traces.query"),
+        (&*session, "session", PasswordChangeRequired, call(None, Some(Tool::GetSpans)), "traces.get"),
+        (&*session, "session", PasswordChangeRequired, call(None, Some(Tool::FieldValues)), "traces.values"),
+        (&*session, "session", PasswordChangeRequired, call(None, Some(Tool::TraceStats)), "traces.stats"),
+        (
+            &*session,
+            "session",
+            PasswordChangeRequired,
+            call(None, Some(Tool::ExplainAccess)),
+            "traces.explain",
+        ),
+        (
+            &*session,
+            "session",
+            PasswordChangeRequired,
+            call(None, Some(Tool::FilterSchema)),
+            "administration",
+        ),
+        (&by_mcp, "mcp", PasswordChangeRequired, call(None, None), "tools.call"),
+        (&by_mcp, "mcp", OutsideTools, call(None, None), "api_key.use"),
+    ] {
+        world.service.note_refused_call(caller, &error, of).await;
+        let detail = json!({ "code": error.code(), "method": "PUT", "route": ROUTE });
+        let expected =
+            (action.to_owned(), "denied".to_owned(), via.to_owned(), Some(PATH.to_owned()), detail);
+        assert_eq!(recorded(&world, &session).await, expected, "{error:?} {of:?}");
+    }
+    // What a caller may do, in a request that cannot be read.
+    for (caller, via, of, action) in [
+        (&*session, "session", call(Some(SessionOnly::CreateApiKey), None), "api_key.create"),
+        (&*session, "session", call(None, Some(Tool::GetTrace)), "traces.get"),
+        (&*session, "session", call(None, None), "administration"),
+        (&by_mcp, "mcp", call(None, None), "tools.call"),
+        (&by_mcp, "mcp", call(logout, None), "tools.call"),
+    ] {
+        world.service.note_unreadable_call(caller, "invalid_request", of).await;
+        let detail = json!({ "code": "invalid_request", "method": "PUT", "route": ROUTE });
+        let expected =
+            (action.to_owned(), "failed".to_owned(), via.to_owned(), Some(PATH.to_owned()), detail);
+        assert_eq!(recorded(&world, &session).await, expected, "{of:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_call_of_a_tool_is_recorded_with_what_was_sent() {
+    let Keys { world, session, .. } = keys().await;
+    let arguments = json!({ "trace_id": "t\u{202e}1", "more": [1, { "a": null }] });
+    let caller = session.calling(ToolCall {
+        tool: "svc_get\u{200b}_trace".to_owned(),
+        arguments: arguments.clone(),
+        client: Some("an agent\u{1b}[31m".to_owned()),
+    });
+    let sent = json!({ "arguments": arguments, "tool": "svc_get_trace", "client": "an agent[31m" });
+    let expected = |action: &str, outcome: &str, code: Option<&str>| {
+        let mut detail = json!({ "mcp": sent });
+        if let Some(code) = code {
+            detail["code"] = json!(code);
+        }
+        (action.to_owned(), outcome.to_owned(), "session".to_owned(), None, detail)
+    };
+    for (tool, action) in [(Tool::FilterSchema, "filter.schema"), (Tool::ExplainAccess, "traces.explain")] {
+        world.service.note_tool_call(&caller, tool).await.unwrap();
+        assert_eq!(recorded(&world, &session).await, expected(action, "success", None));
+    }
+    for (tool, outcome, action) in [
+        (Some(Tool::GetTrace), Outcome::Denied, "api_key.use"),
+        (Some(Tool::GetTrace), Outcome::Failed, "traces.get"),
+        (Some(Tool::FilterSchema), Outcome::Failed, "filter.schema"),
+        (None, Outcome::Failed, "tools.call"),
+    ] {
+        world.service.note_refused_tool_call(&caller, tool, "a_code", outcome).await;
+        let outcome = if outcome == Outcome::Denied { "denied" } else { "failed" };
+        assert_eq!(recorded(&world, &session).await, expected(action, outcome, Some("a_code")), "{tool:?}");
+    }
+}
