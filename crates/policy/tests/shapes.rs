@@ -285,11 +285,12 @@ fn alternatives_that_differ_in_one_test_are_one() {
 
 #[test]
 fn values_of_one_string_are_one_list() {
-    let [p, q] = flags(["p", "q"]);
+    let ([p, q], long) = (flags(["p", "q"]), "a".repeat(200));
     become_([
         (any([is("a"), p.clone(), is("b"), q.clone()]), any([one_of(&["a", "b"]), p.clone(), q.clone()])),
         (all([is_not("a"), p.clone(), is_not("b")]), all([none_of(&["a", "b"]), p.clone()])),
         (any([is("a"), one_of(&["b", "a", "c"])]), one_of(&["a", "b", "c"])),
+        (any([is(&long), is("a")]), one_of(&[&long, "a"])),
         (any([is("a"), is_not("b")]), is_not("b")),
         (any([is("b"), is_not("b")]), Predicate::True),
         (any([is_not("a"), is_not("b")]), Predicate::True),

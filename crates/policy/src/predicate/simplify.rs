@@ -329,8 +329,7 @@ fn merged_within(kind: Kind, parts: Vec<Predicate>, budget: &Budget) -> (Vec<Pre
     let mut groups: Vec<Vec<(usize, usize)>> = groups.into_values().filter(|group| group.len() > 1).collect();
     groups.sort_by_key(|group| (usize::MAX - group.len(), group.first().copied()));
     let mut slots: Vec<Option<Predicate>> = parts.into_iter().map(Some).collect();
-    // What is made is looked at in the next round: places of tests in it are no longer what groups say.
-    let mut made: Vec<(usize, Predicate)> = Vec::new();
+    let mut any = false;
     for group in groups {
         let mut chosen: Vec<(usize, Predicate, Vec<Predicate>)> = Vec::new();
         for (place, at) in group {
@@ -340,6 +339,9 @@ fn merged_within(kind: Kind, parts: Vec<Predicate>, budget: &Budget) -> (Vec<Pre
             }
             let mut rest = inner.parts_of(part).to_vec();
             charge_each(rest.len());
+            if at >= rest.len() || merge::key(kind, part_at(&rest, at)).is_none() {
+                continue;
+            }
             let test = rest.remove(at);
             let fits = match chosen.first() {
                 None => true,
@@ -357,15 +359,17 @@ fn merged_within(kind: Kind, parts: Vec<Predicate>, budget: &Budget) -> (Vec<Pre
             }
         }
         whole.extend(merge::merged(kind, chosen.into_iter().map(|(_, test, _)| test).collect(), budget).0);
-        made.push((first, joined(inner, whole, budget)));
-    }
-    let any = !made.is_empty();
-    for (place, predicate) in made {
-        if let Some(slot) = slots.get_mut(place) {
-            *slot = Some(predicate);
+        if let Some(slot) = slots.get_mut(first) {
+            *slot = Some(joined(inner, whole, budget));
         }
+        any = true;
+        // What was made is looked at in the next round: places of tests in it are no longer what groups say.
     }
     (slots.into_iter().flatten().collect(), any)
+}
+
+fn part_at(parts: &[Predicate], at: usize) -> &Predicate {
+    parts.get(at).unwrap_or(&Predicate::False)
 }
 
 fn same_set(left: &[Predicate], right: &[Predicate]) -> bool {
