@@ -28,6 +28,13 @@ pub fn nextest(filters: &[String], environment: &Environment) -> Result<()> {
     run(command.envs(environment.iter().map(|(name, value)| (name, value))))
 }
 
+/// All test programs, and with them the programs that they start: built by themselves, those would have other features of their
+/// dependencies, and everything would be compiled twice.
+pub fn build() -> Result<()> {
+    let mut command = checking();
+    run(command.args(["test", "--no-run", "--quiet", "--workspace"]))
+}
+
 /// nextest does not run them. Asking for them compiles every crate once more, so only where there is one.
 pub fn doc_tests(environment: &Environment) -> Result<()> {
     if !tidy::sources()?.iter().any(has_doc_test) {
@@ -76,8 +83,12 @@ pub fn cargo_test(filters: &[String], environment: &Environment) -> Result<()> {
 
 /// cargo lets `--workspace` win over a package that is chosen by name.
 fn scope(filters: &[String]) -> Option<&'static str> {
-    let chosen = filters.iter().any(|filter| filter.starts_with("-p") || filter.starts_with("--package"));
-    (!chosen).then_some("--workspace")
+    is_of_all(filters).then_some("--workspace")
+}
+
+/// Whether no package is chosen by name.
+pub fn is_of_all(filters: &[String]) -> bool {
+    !filters.iter().any(|filter| filter.starts_with("-p") || filter.starts_with("--package"))
 }
 
 #[derive(Default, PartialEq, Debug)]
