@@ -134,6 +134,14 @@ fn what_another_part_implies_is_left_out() {
             ]),
             any([all([q.clone(), p.clone()]), s.clone()]),
         ),
+        (
+            any([
+                all([p.clone(), q.clone(), r.clone(), t.clone(), flag("v")]),
+                all([q.clone(), p.clone(), r.clone(), t.clone()]),
+                s.clone(),
+            ]),
+            any([all([q.clone(), p.clone(), r.clone(), t.clone()]), s.clone()]),
+        ),
     ]);
     // However many there are.
     let many = || (0..300).map(|number| flag(&number.to_string()));
@@ -257,6 +265,21 @@ fn alternatives_that_differ_in_one_test_are_one() {
             any([
                 all([is("x"), Predicate::atom(Atom::TextIn(text(1), owned(&["a", "y"]), false))]),
                 all([is("b"), other_is("y")]),
+                s.clone(),
+            ]),
+        ),
+        // What was made is another part, though it begins like the one in whose place it stands.
+        (
+            any([
+                all([other_is("u"), is("a"), p.clone()]),
+                all([other_is("u"), is("b"), p.clone()]),
+                all([other_is("u"), is("c"), p.clone()]),
+                all([other_is("v"), is("a"), p.clone()]),
+                s.clone(),
+            ]),
+            any([
+                all([other_is("u"), p.clone(), one_of(&["a", "b", "c"])]),
+                all([other_is("v"), is("a"), p.clone()]),
                 s.clone(),
             ]),
         ),
