@@ -75,3 +75,21 @@ fn lists_of_choices_do_not_multiply_without_end() {
         assert_eq!(codes, ["too_large"], "{expression}");
     }
 }
+
+#[test]
+fn hundreds_of_alternatives_are_compared_with_one_another() {
+    let list = |kind: &str, count: usize| {
+        let elements: Vec<String> = (0..count).map(|at| format!("\"{kind}{at}\"")).collect();
+        format!("[{}]", elements.join(", "))
+    };
+    let texts = ["Nick", "ServiceName", "SpanAttributes[\"env\"]"];
+    let all = texts.map(|text| format!("{text}.contains(x) && {text}.startsWith(x) && {text}.endsWith(x)"));
+    let two = "Nick.contains(x) && ServiceName.contains(x)";
+    let larger = format!("{}.exists(x, {})", list("b", 110), all.join(" && "));
+    for expression in [
+        format!("{}.exists(x, {two})", list("a", 220)),
+        format!("{}.exists(x, {two}) || {larger}", list("a", 140)),
+    ] {
+        assert!(predicate(&expression, &caller()).is_some(), "{expression}");
+    }
+}
