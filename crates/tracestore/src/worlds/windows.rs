@@ -16,6 +16,9 @@ const PAGES: usize = 3;
 /// Spans that arrive in one world, so that it stays small.
 const ARRIVALS: usize = 120;
 
+/// Traces that they belong to: few, so that those that a caller may read go on growing.
+const FEEDS: usize = 8;
+
 /// Spans that are written while others read.
 struct Arriving {
     /// In the order in which they are sent.
@@ -41,7 +44,7 @@ fn is_arriving(trace: &str) -> bool {
     trace.starts_with("feed")
 }
 
-/// Writes spans of a few traces at a time, some of them in one statement, until reading is over.
+/// Writes spans, some of them in one statement, until reading is over.
 async fn write(local: &LocalStore, rows_of: &str, shape: Shape, seed: u64, arriving: &Arriving) {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     let mut generator = Generator::new(seed);
@@ -56,7 +59,7 @@ async fn write(local: &LocalStore, rows_of: &str, shape: Shape, seed: u64, arriv
         let first = arriving.spans.borrow().len();
         for _ in 0..several {
             number += 1;
-            let trace = format!("feed{:028x}", number / 16 * 4 + random.random_range(0..4_usize));
+            let trace = format!("feed{:028x}", random.random_range(0..FEEDS));
             let at = NOON + random.random_range(-900..900) * SECOND;
             let span = StoredSpan {
                 trace: trace.into_bytes(),
@@ -220,8 +223,12 @@ async fn look_around(
     let (binding, model) = (binding(world.index.is_some()), model(world.shape));
     for _ in 0..OF_A_WORLD / OF_A_CALLER {
         let caller = generator.caller();
-        let expressions: Vec<String> =
+        let mut expressions: Vec<String> =
             (0..random.random_range(1..5)).map(|_| generator.expression()).collect();
+        // Somebody who sees everything sees all that grows.
+        if random.random_bool(0.4) {
+            expressions.push("true".to_owned());
+        }
         let policies = expressions.iter().map(|expression| RolePolicy { role: "r", title: "t", expression });
         let scope = authorise(policies, None, &caller, &model, &CompiledPolicies::new()).unwrap();
         let opened = Opened { expressions, caller, granted: RefCell::default() };
