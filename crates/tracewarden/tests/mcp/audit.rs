@@ -109,8 +109,8 @@ async fn traces_are_compared_one_after_the_other() {
     assert!(refused.contains("second_trace_id"), "{refused}");
     let found = records(&admin).await;
     let told: Vec<_> = found.iter().map(|record| (&record["target"], &record["outcome"])).collect();
-    let (blue, red, success, denied) = (json!(BLUE), json!(RED), json!("success"), json!("denied"));
-    let expected = [(&blue, &success), (&blue, &success), (&blue, &success), (&red, &denied)];
+    let (blue, red, success, not_found) = (json!(BLUE), json!(RED), json!("success"), json!("not_found"));
+    let expected = [(&blue, &success), (&blue, &success), (&blue, &success), (&red, &not_found)];
     assert_eq!(told, expected, "{found:#?}");
 }
 
