@@ -30,7 +30,7 @@ impl Listed {
     }
 
     pub(super) fn enough(&self, worlds: usize) -> bool {
-        self.values > worlds * 10
+        self.values > worlds * 4
             && self.with_prefix > worlds / 2
             && self.unlisted > 0
             && self.cut > worlds / 2

@@ -14,7 +14,7 @@ const OF_A_CALLER: usize = 5;
 /// Pages of one window.
 const PAGES: usize = 3;
 /// Spans that arrive in one world, so that it stays small.
-const ARRIVALS: usize = 120;
+const ARRIVALS: usize = 240;
 
 /// Traces that they belong to: few, so that those that a caller may read go on growing.
 const FEEDS: usize = 8;
