@@ -32,7 +32,7 @@ pub struct Options {
 }
 
 /// Counters at every edge and the operands of comparisons, as libFuzzer reads them.
-const FLAGS: &str = "--cfg fuzzing_libfuzzer -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
+const FLAGS: &str = "--cfg fuzzing --cfg fuzzing_libfuzzer -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
      -Cllvm-args=-sanitizer-coverage-trace-compares -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
      -Cllvm-args=-sanitizer-coverage-pc-table";
 
@@ -115,7 +115,16 @@ fn build(directory: &Path) -> Result<Vec<(String, PathBuf)>> {
     let packages = packages()?;
     println!("building the targets of {}, with coverage", packages.join(", "));
     let mut command = workspace::cargo();
-    command.args(["test", "--no-run", "--lib", "--bins", "--profile", "fuzz", "--message-format", "json"]);
+    command.args([
+        "test",
+        "--no-run",
+        "--lib",
+        "--bins",
+        "--profile",
+        "fuzz",
+        "--message-format",
+        "json-render-diagnostics",
+    ]);
     // Named, so that the flags are for what is fuzzed, and not for build scripts, which libFuzzer is not linked to.
     command.args(["--target", &host()?]).arg("--target-dir").arg(directory);
     command.args(packages.iter().flat_map(|package| ["--package", package]));
