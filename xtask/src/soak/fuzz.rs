@@ -114,17 +114,28 @@ pub fn run(options: &Options) -> Result<()> {
 fn build(directory: &Path) -> Result<Vec<(String, PathBuf)>> {
     let packages = packages()?;
     println!("building the targets of {}, with coverage", packages.join(", "));
+    // A program beside a library has no targets, and nothing that it could be linked to libFuzzer by.
+    let (libraries, programs): (Vec<_>, Vec<_>) =
+        packages.into_iter().partition(|package| has_library(package));
+    let mut built = build_of("--lib", &libraries, directory)?;
+    built.extend(build_of("--bins", &programs, directory)?);
+    built.sort();
+    Ok(built)
+}
+
+/// Whether a crate's tests are those of a library.
+fn has_library(package: &str) -> bool {
+    let name = package.strip_prefix("tracewarden-").unwrap_or(package);
+    workspace::root().join("crates").join(name).join("src/lib.rs").exists()
+}
+
+fn build_of(kind: &str, packages: &[String], directory: &Path) -> Result<Vec<(String, PathBuf)>> {
+    if packages.is_empty() {
+        return Ok(Vec::new());
+    }
     let mut command = workspace::cargo();
-    command.args([
-        "test",
-        "--no-run",
-        "--lib",
-        "--bins",
-        "--profile",
-        "fuzz",
-        "--message-format",
-        "json-render-diagnostics",
-    ]);
+    command.args(["test", "--no-run", kind, "--profile", "fuzz"]);
+    command.args(["--message-format", "json-render-diagnostics"]);
     // Named, so that the flags are for what is fuzzed, and not for build scripts, which libFuzzer is not linked to.
     command.args(["--target", &host()?]).arg("--target-dir").arg(directory);
     command.args(packages.iter().flat_map(|package| ["--package", package]));
@@ -146,7 +157,6 @@ fn build(directory: &Path) -> Result<Vec<(String, PathBuf)>> {
         let package = Path::new(manifest).parent().and_then(Path::file_name).unwrap_or_default();
         programs.push((package.to_string_lossy().into_owned(), PathBuf::from(program)));
     }
-    programs.sort();
     Ok(programs)
 }
 
