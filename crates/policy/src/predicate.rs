@@ -174,6 +174,51 @@ pub enum Atom {
     ExactlyOne(Vec<Predicate>),
 }
 
+impl Atom {
+    /// What is tested, and the values of which any or all count, in no order.
+    fn listed(&self) -> Option<(Listed<'_>, &[String])> {
+        Some(match self {
+            Self::TextIn(text, values, none) => (Listed::In(text, *none), values),
+            Self::TextCallAny(function, text, values) => (Listed::Call(*function, text), values),
+            Self::ArrayHasAny(array, values) => (Listed::Has(array, false), values),
+            Self::ArrayHasAll(array, values) => (Listed::Has(array, true), values),
+            _ => return None,
+        })
+    }
+
+    /// A hash that does not depend on the order of such values.
+    fn fingerprint(&self) -> u64 {
+        match self.listed() {
+            Some((test, values)) => hash(&(test, values.iter().map(hash).fold(0, u64::wrapping_add))),
+            None => hash(self),
+        }
+    }
+
+    /// Whether they are the same test, with such values in any order.
+    fn is_same(&self, other: &Self) -> bool {
+        match (self.listed(), other.listed()) {
+            (Some((test, values)), Some((other_test, other_values))) => {
+                test == other_test && (values == other_values || sorted(values) == sorted(other_values))
+            }
+            _ => self == other,
+        }
+    }
+}
+
+/// A test of listed values, without them.
+#[derive(PartialEq, Hash)]
+enum Listed<'a> {
+    In(&'a Text, bool),
+    Call(TextFunction, &'a Text),
+    Has(&'a Array, bool),
+}
+
+fn sorted(values: &[String]) -> Vec<&str> {
+    let mut sorted: Vec<&str> = values.iter().map(String::as_str).collect();
+    sorted.sort_unstable();
+    sorted
+}
+
 /// A two-valued predicate over one span.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Predicate {
@@ -212,7 +257,7 @@ impl Deref for Leaf {
 
 impl PartialEq for Leaf {
     fn eq(&self, other: &Self) -> bool {
-        self.fingerprint == other.fingerprint && self.atom == other.atom
+        self.fingerprint == other.fingerprint && self.atom.is_same(&other.atom)
     }
 }
 
@@ -244,7 +289,7 @@ impl Predicate {
     pub fn atom(atom: Atom) -> Self {
         // What it takes to hash it: a field is a few strings.
         charge(4 + atom.size());
-        let fingerprint = hash(&atom);
+        let fingerprint = atom.fingerprint();
         Self::Atom(Arc::new(Leaf { atom, fingerprint }))
     }
 

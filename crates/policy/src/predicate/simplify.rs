@@ -325,12 +325,13 @@ fn merged_within(kind: Kind, parts: Vec<Predicate>, budget: &Budget) -> (Vec<Pre
             }
         }
     }
-    // The largest first, and then in the order of the parts: the same predicate is always written the same way.
-    let mut groups: Vec<Vec<(usize, usize)>> = groups.into_values().filter(|group| group.len() > 1).collect();
-    groups.sort_by_key(|group| (usize::MAX - group.len(), group.first().copied()));
+    // The largest first, and then by what they hold, not by where: a part is in several, and which takes it must not
+    // hang on the order of the parts.
+    let mut groups: Vec<_> = groups.into_iter().filter(|(_, group)| group.len() > 1).collect();
+    groups.sort_by_key(|(held, group)| (usize::MAX - group.len(), *held));
     let mut slots: Vec<Option<Predicate>> = parts.into_iter().map(Some).collect();
     let mut any = false;
-    for group in groups {
+    for (_, group) in groups {
         let mut chosen: Vec<(usize, Predicate, Vec<Predicate>)> = Vec::new();
         for (place, at) in group {
             let Some(part) = slots.get(place).and_then(Option::as_ref) else { continue };

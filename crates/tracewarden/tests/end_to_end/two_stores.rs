@@ -34,7 +34,8 @@ async fn page(ada: &Client) -> Option<Value> {
     let status = answer.status().as_u16();
     let body = answer.bytes().await.ok()?;
     let body: Value = serde_json::from_slice(&body).unwrap();
-    assert!(status == 200 || status == 503, "{status}: {body}");
+    // 502 when the store's answer broke off before anything of it was passed on.
+    assert!([200, 502, 503].contains(&status), "{status}: {body}");
     (status == 200).then_some(body)
 }
 
