@@ -88,6 +88,10 @@ fn with_host(url: &str) -> String {
 pub(crate) fn address(url: &str) -> Result<String, DbError> {
     let refuse = |why: String| DbError::Configuration(format!("the PostgreSQL address {why}"));
     let mut parsed = Url::parse(&with_host(url)).map_err(|error| refuse(format!("is not a URL: {error}")))?;
+    // Without `//` nothing of it would be a host, and the user and the password would be a path.
+    if !matches!(parsed.scheme(), "postgres" | "postgresql") || parsed.cannot_be_a_base() {
+        return Err(refuse("does not begin with `postgres://` or `postgresql://`".to_owned()));
+    }
     let mut kept: Vec<(String, String)> = Vec::new();
     for (name, value) in parsed.query_pairs() {
         let known = PARAMETERS.contains(&name.as_ref()) || name.starts_with("options[");
@@ -230,6 +234,8 @@ mod tests {
             "postgres://u:secret@h/d?sslcrl=x",
             "postgres://u:secret@h:notaport/d",
             "postgres://u:secret@a:1,b:2/d",
+            "postgres:u:secret@h/d",
+            "mysql://u:secret@h/d",
         ] {
             let error = given(url).unwrap_err();
             assert!(!error.contains("secret"), "{error}");

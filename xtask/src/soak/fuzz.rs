@@ -225,9 +225,7 @@ fn fuzz(target: &Target, directory: &Path, seconds: u64) -> Result<()> {
     if output.status.success() && failed.is_empty() && figures.is_some() {
         return Ok(());
     }
-    let last: Vec<&str> = said.lines().rev().take(30).collect();
-    let last: Vec<&str> = last.into_iter().rev().collect();
-    let mut told = format!("{}\n{}", process::described(output.status), last.join("\n"));
+    let mut told = format!("{}\n{}", process::described(output.status), why(&said));
     for path in failed {
         let input = fs::read(&path)?;
         let shown = input.get(..400).unwrap_or(&input).escape_ascii();
@@ -239,6 +237,19 @@ fn fuzz(target: &Target, directory: &Path, seconds: u64) -> Result<()> {
         );
     }
     bail!(told)
+}
+
+/// What a failure says of itself: the panic without its stack, or else the end of what was printed.
+fn why(said: &str) -> String {
+    let lines: Vec<&str> = said.lines().collect();
+    let is_of_stack =
+        |line: &str| line.trim_start().split_once(": ").is_some_and(|(at, _)| at.parse::<u32>().is_ok());
+    let panic = lines.iter().position(|line| line.contains("panicked at "));
+    let told: Vec<&str> = match panic {
+        Some(at) => lines.iter().skip(at).take_while(|line| !is_of_stack(line)).take(30).copied().collect(),
+        None => lines.iter().skip(lines.len().saturating_sub(30)).copied().collect(),
+    };
+    told.join("\n")
 }
 
 fn inputs(directory: &Path) -> Result<BTreeSet<PathBuf>> {
@@ -279,6 +290,14 @@ mod tests {
         let read = Figures { executions: 674_745, covered_by_seeds: 251, covered: 560, peak_mib: 405 };
         assert_eq!(figures(said), Some(read));
         assert_eq!(figures("no test is of that name"), None);
+    }
+
+    #[test]
+    fn of_a_panic_its_message_is_told() {
+        let said =
+            "#7\tNEW cov: 5\n\npanicked at src/a.rs:1:2:\nleft: 1\n   0: core::panic\n  at b\nSUMMARY: x";
+        assert_eq!(why(said), "panicked at src/a.rs:1:2:\nleft: 1");
+        assert_eq!(why("a\nSUMMARY: timeout"), "a\nSUMMARY: timeout");
     }
 
     #[test]

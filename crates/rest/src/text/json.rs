@@ -88,8 +88,8 @@ fn node(raw: &str, lines: &Lines<'_>, depth: usize) -> Result<Node, Fault> {
     Ok(Node { place, content, lines: text_lines })
 }
 
-/// An error of the parser, which counts from the beginning of what it was given.
-/// The place of an error in a part of the text that begins there. The parser counts bytes.
+/// The place of an error in a part of the text that begins there. The parser counts bytes from the beginning of what it
+/// was given.
 fn at(part: &str, error: &serde_json::Error, from: Place) -> Fault {
     let message = error.to_string();
     let message = message.rsplit_once(" at line ").map_or(message.as_str(), |(message, _)| message);

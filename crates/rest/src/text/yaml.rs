@@ -13,6 +13,17 @@ const EXPRESSION_ADVICE: &str = "put an expression in single quotes, or on the l
 /// # Errors
 /// Where the text is no YAML, or YAML that is refused here.
 pub(super) fn read(text: &str, values: Values) -> Result<Node, Fault> {
+    document(text, values).map_err(|fault| Fault { place: within(text, fault.place), ..fault })
+}
+
+/// The place, or the end of its line where the parser has counted further: of a directive that is none it counts bytes.
+fn within(text: &str, place: Place) -> Place {
+    let line = text.split('\n').nth(place.line.saturating_sub(1));
+    let length = line.filter(|_| !text.contains('\r')).map(|line| line.chars().count());
+    Place { column: length.map_or(place.column, |length| place.column.min(length + 1)), ..place }
+}
+
+fn document(text: &str, values: Values) -> Result<Node, Fault> {
     let mut reader = Reader { text, events: Parser::new_from_str(text), values };
     let start = Place { line: 1, column: 1 };
     loop {
