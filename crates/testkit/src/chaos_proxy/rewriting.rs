@@ -14,8 +14,6 @@ pub struct Rewriting {
     pub from: usize,
     /// At most so many bytes of the body are kept.
     pub keep: usize,
-    /// At least so many bytes of its end are not.
-    pub lose: usize,
     /// What stands behind them.
     pub behind: &'static str,
     /// It comes in pieces of so many bytes, the first of them with the last bytes that are kept.
@@ -41,7 +39,7 @@ pub const TAG: &str = "abcdefghijklmnop";
 impl Rewriting {
     /// Whole answers that end so.
     pub fn whole(end: End) -> Self {
-        Self { from: usize::MAX, keep: usize::MAX, lose: 0, behind: "", piece: usize::MAX, end }
+        Self { from: usize::MAX, keep: usize::MAX, behind: "", piece: usize::MAX, end }
     }
 }
 
@@ -135,7 +133,7 @@ pub(super) fn answers(
     rewriting: Rewriting,
 ) {
     let mut server = BufReader::new(server);
-    let kept = |answer: &Message| answer.body.len().saturating_sub(rewriting.lose).min(rewriting.keep);
+    let kept = |answer: &Message| answer.body.len().min(rewriting.keep);
     while let Some(mut answer) = Message::read(&mut server) {
         let mut changed = false;
         if !sign_of_life.load(Ordering::SeqCst) {

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use futures::task::{ArcWake, AtomicWaker, waker_ref};
 use futures::{Stream, StreamExt, stream};
+use reqwest::Version;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
@@ -23,6 +24,11 @@ const MAX_ERROR_BYTES: usize = 16 * 1024;
 /// Most of an answer that is collected rather than streamed, unless its reader says otherwise.
 pub(super) const MAX_COLLECTED_BYTES: usize = 256 * 1024 * 1024;
 
+/// Where an answer ends must not be told by closing the connection: a trace that has grown since it was chosen could then
+/// be cut off unseen, by as many spans as have come.
+const NO_END: &str = "the answer says nowhere how long it is, so that a part of it could not be told from all of it; a proxy in \
+     front of ClickHouse has to pass answers on by HTTP/1.1 in chunks, or by HTTP/2";
+
 /// An answer whose first bytes are here.
 pub(super) struct Arrived {
     /// `None` when it is empty.
@@ -36,6 +42,12 @@ impl Arrived {
         let header = |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok());
         let code = header("X-ClickHouse-Exception-Code").and_then(|code| code.parse::<i32>().ok());
         if response.status().is_success() && code.is_none() {
+            let is_framed = response.version() > Version::HTTP_11
+                || header("Content-Length").is_some()
+                || header("Transfer-Encoding").is_some();
+            if !is_framed {
+                return Err(Miss::Final(StoreError::Store { code: None, message: NO_END.to_owned() }));
+            }
             let first = response.chunk().await.map_err(|error| Miss::of_transport(&error))?;
             return Ok(Self { first, response });
         }
@@ -86,8 +98,8 @@ impl Arrived {
     }
 }
 
-/// A whole answer. The number of rows stands behind them: a proxy that tells the end of an answer by closing its connection
-/// cannot make a shorter answer of it, whatever broke before it.
+/// A whole answer. The number of rows stands behind them: a proxy cannot make a shorter answer of it, whatever broke before
+/// it.
 #[derive(Deserialize)]
 struct Collected<T> {
     data: Vec<T>,
