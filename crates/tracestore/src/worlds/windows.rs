@@ -44,7 +44,7 @@ fn is_arriving(trace: &str) -> bool {
     trace.starts_with("feed")
 }
 
-/// Writes spans, some of them in one statement, until reading is over.
+/// Writes spans, several in one statement, until reading is over.
 async fn write(local: &LocalStore, rows_of: &str, shape: Shape, seed: u64, arriving: &Arriving) {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     let mut generator = Generator::new(seed);
@@ -55,7 +55,8 @@ async fn write(local: &LocalStore, rows_of: &str, shape: Shape, seed: u64, arriv
             tokio::time::sleep(std::time::Duration::from_millis(1)).await;
             continue;
         }
-        let several = random.random_range(1..4);
+        // A statement is what costs: a few spans of many traces each.
+        let several = random.random_range(4..13);
         let first = arriving.spans.borrow().len();
         for _ in 0..several {
             number += 1;
