@@ -6,6 +6,7 @@
 //! rows are: answers are right only because of the settings that are sent.
 
 mod catalogue;
+mod lost_shard;
 mod recorder;
 mod statements;
 
@@ -28,6 +29,11 @@ const HOSTILE_PROFILE: &str = "<distributed_product_mode>local</distributed_prod
 
 /// A store with a cluster of two shards.
 pub(crate) fn shards() -> LocalStore {
+    shards_and(&[])
+}
+
+/// The same, and further clusters by their names, each of these two shards and of one at a port of its own.
+pub(crate) fn shards_and(further: &[(&str, u16)]) -> LocalStore {
     let filters: String = SHARDED
         .iter()
         .map(|table| format!("<{table}_rows><filter>shardNum() IN (0, shard)</filter></{table}_rows>"))
@@ -38,11 +44,15 @@ pub(crate) fn shards() -> LocalStore {
          <quota>default</quota><databases><default>{filters}</default></databases></default></users></clickhouse>"
     );
     // A shard at the engine's own port is the engine itself; nothing listens there.
-    let shard = "<shard><replica><host>127.0.0.1</host><port>9000</port></replica></shard>";
-    let cluster = format!(
-        "<tcp_port>9000</tcp_port><remote_servers><{CLUSTER}>{shard}{shard}</{CLUSTER}></remote_servers>"
-    );
-    let local = LocalStore::start().unwrap().restart_with(&users, &cluster).unwrap();
+    let shard =
+        |port: u16| format!("<shard><replica><host>127.0.0.1</host><port>{port}</port></replica></shard>");
+    let two = shard(9000).repeat(2);
+    let mut clusters = format!("<{CLUSTER}>{two}</{CLUSTER}>");
+    for (name, port) in further {
+        clusters.push_str(&format!("<{name}>{two}{}</{name}>", shard(*port)));
+    }
+    let config = format!("<tcp_port>9000</tcp_port><remote_servers>{clusters}</remote_servers>");
+    let local = LocalStore::start().unwrap().restart_with(&users, &config).unwrap();
     // Makes the provider of TLS that every client in this process wants.
     drop(connect(&local));
     local

@@ -10,6 +10,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub(super) struct Sent {
     pub(super) text: String,
     pub(super) parameters: Vec<(String, String)>,
+    /// All of it, with its settings.
+    request: Vec<u8>,
 }
 
 /// The relay. Its threads end with their connections.
@@ -86,10 +88,22 @@ fn parse(request: &[u8]) -> Sent {
     });
     let (name, text) = parts.next().unwrap();
     assert_eq!(name, "query");
-    Sent { text, parameters: parts.collect() }
+    Sent { text, parameters: parts.collect(), request: request.to_vec() }
 }
 
 impl Sent {
+    /// Sends it once more, to this address, and returns the whole answer.
+    pub(super) fn again(&self, store: &str) -> String {
+        let store = store.trim_start_matches("http://").trim_end_matches('/');
+        let mut connection = TcpStream::connect(store).unwrap();
+        let line = self.request.iter().position(|byte| *byte == b'\n').unwrap() + 1;
+        let (first, rest) = self.request.split_at(line);
+        connection.write_all(&[first, b"Connection: close\r\n", rest].concat()).unwrap();
+        let mut answer = Vec::new();
+        connection.read_to_end(&mut answer).unwrap();
+        String::from_utf8_lossy(&answer).into_owned()
+    }
+
     /// Several lines, for people.
     pub(super) fn shown(&self) -> String {
         let mut shown = self.text.clone();
@@ -123,7 +137,9 @@ impl Sent {
 
 #[test]
 fn sub_queries_that_are_not_global_are_found() {
-    let found = |text: &str| Sent { text: text.to_owned(), parameters: Vec::new() }.not_global().len();
+    let found = |text: &str| {
+        Sent { text: text.to_owned(), parameters: Vec::new(), request: Vec::new() }.not_global().len()
+    };
     for text in [
         "SELECT 1 FROM a WHERE b IN (SELECT c FROM d)",
         "SELECT 1 FROM a WHERE b NOT IN (SELECT c FROM d)",

@@ -22,9 +22,9 @@ use crate::{
     StatsPer, StatsRequest, TraceStore, ValuesRequest,
 };
 
-const DEFINITIONS: &str = "Timestamp DateTime64(9), TraceId String, SpanId String, ParentSpanId String, \
+pub(super) const DEFINITIONS: &str = "Timestamp DateTime64(9), TraceId String, SpanId String, ParentSpanId String, \
     ServiceName LowCardinality(String), Duration UInt64, SpanAttributes Map(LowCardinality(String), String)";
-const INDEX_DEFINITIONS: &str = "TraceId String, Start DateTime, End DateTime";
+pub(super) const INDEX_DEFINITIONS: &str = "TraceId String, Start DateTime, End DateTime";
 /// Traces of four spans, ten seconds apart, up to [`NOON`].
 const TRACES: u64 = 500;
 const NOON: i64 = 1_800_000_000;
@@ -110,7 +110,7 @@ pub(super) async fn copy_to_one(local: &LocalStore, rows: &str) {
 }
 
 /// A trace index in shards, of rows that are as far apart as the spans.
-async fn fill_index(local: &LocalStore, rows: &str) {
+pub(super) async fn fill_index(local: &LocalStore, rows: &str) {
     let index = Storage::Shards
         .create(local, "spans_trace_id_ts", INDEX_DEFINITIONS, "TraceId", "(Start, TraceId)")
         .await;

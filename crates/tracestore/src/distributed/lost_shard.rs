@@ -1,0 +1,92 @@
+//! A shard that cannot be asked, or is lost while it answers: no statement answers with what the other shards have.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::recorder::Recorder;
+use super::shards_and;
+use super::statements::{DEFINITIONS, INDEX_DEFINITIONS, ask, fill_index, fill_spans};
+use crate::differential::{connect, execute};
+
+/// As a server greets whose protocol is so old that nothing follows: its name, its version and its revision.
+const GREETING: &[u8] = b"\x00\x05shard\x15\x08\xf0\xa5\x03";
+
+/// A port at which nobody listens.
+fn refusing() -> u16 {
+    TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port()
+}
+
+/// A port at which each connection is given to `serve`, which ends it.
+fn serving(serve: impl Fn(TcpStream) + Send + 'static) -> u16 {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let port = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || listener.incoming().map_while(Result::ok).for_each(serve));
+    port
+}
+
+/// Greets, and ends the connection when it is asked. Counts the questions.
+fn dying(asked: Arc<AtomicUsize>) -> u16 {
+    serving(move |mut connection| {
+        let mut part = [0; 4_096];
+        let greeted = connection.read(&mut part).is_ok() && connection.write_all(GREETING).is_ok();
+        // A question begins with its kind; a ping, which may come before it, is answered.
+        while greeted && let Ok(1..) = connection.read(&mut part) {
+            if part[0] == 4 && connection.write_all(&[4]).is_ok() {
+                continue;
+            }
+            asked.fetch_add(1, Ordering::SeqCst);
+            break;
+        }
+    })
+}
+
+#[tokio::test]
+async fn no_statement_answers_without_it() {
+    let asked = Arc::<AtomicUsize>::default();
+    let lost = [("refusing", refusing()), ("closing", serving(drop)), ("dying", dying(Arc::clone(&asked)))];
+    let mut local = shards_and(&lost);
+    let recorder = Recorder::start(&local.url);
+    let address = std::mem::replace(&mut local.url, recorder.url.clone());
+    let recorded = connect(&local);
+    local.url = address;
+    let rows = fill_spans(&local).await;
+    fill_index(&local, &rows).await;
+    let mut statements = Vec::new();
+    ask(&recorded, "spans", |title| {
+        let of_spans = recorder.take().into_iter().filter(|sent| sent.text.contains("FROM `default`.`spans"));
+        statements.extend(of_spans.map(|sent| (title, sent)));
+    })
+    .await;
+    assert!(statements.len() > 30, "{}", statements.len());
+
+    for (cluster, _) in lost {
+        for (name, definitions) in [("spans", DEFINITIONS), ("spans_trace_id_ts", INDEX_DEFINITIONS)] {
+            let engine =
+                format!("Distributed({cluster}, default, {name}_rows, cityHash64(ifNull(TraceId, '')))");
+            execute(
+                &local,
+                format!("CREATE OR REPLACE TABLE default.{name} ({definitions}) ENGINE = {engine}"),
+            )
+            .await;
+        }
+        for (title, sent) in &statements {
+            let answer = sent.again(&local.url);
+            // Said before the answer, or in the middle of it.
+            let is_told = answer.starts_with("HTTP/1.1 500")
+                && answer.contains("\r\nx-clickhouse-exception-code: ")
+                || answer.contains("__exception__");
+            assert!(is_told, "{title}, {cluster}: {answer}\n{}", sent.text);
+        }
+        println!("{cluster}: {} statements fail", statements.len());
+    }
+    assert!(asked.load(Ordering::SeqCst) >= statements.len(), "{asked:?}");
+
+    // The user's profile alone would have what is left answer for all.
+    let alone = format!(
+        "CREATE OR REPLACE TABLE default.spans ({DEFINITIONS}) ENGINE = Distributed(refusing, default, spans_rows)"
+    );
+    execute(&local, alone).await;
+    execute(&local, "SELECT count() FROM default.spans".to_owned()).await;
+}
