@@ -1,5 +1,6 @@
 //! A TCP proxy that fails on purpose: answers pass until the fault that is set, and then no further.
 
+mod remembering;
 mod rewriting;
 
 use std::io::{Read, Write};
@@ -8,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use remembering::Memory;
 pub use rewriting::{End, Rewriting, TAG};
 
 /// What happens to answers from now on.
@@ -54,6 +56,7 @@ struct State {
 pub struct ChaosProxy {
     address: SocketAddr,
     state: Arc<Mutex<State>>,
+    memory: Arc<Mutex<Memory>>,
 }
 
 impl ChaosProxy {
@@ -62,6 +65,10 @@ impl ChaosProxy {
     /// # Errors
     /// When no port can be had.
     pub fn start(upstream: SocketAddr) -> std::io::Result<Self> {
+        Self::start_with(upstream, Arc::default())
+    }
+
+    fn start_with(upstream: SocketAddr, memory: Arc<Mutex<Memory>>) -> std::io::Result<Self> {
         let listener = TcpListener::bind(("127.0.0.1", 0))?;
         let address = listener.local_addr()?;
         let state = Arc::new(Mutex::new(State {
@@ -91,7 +98,22 @@ impl ChaosProxy {
                 }
             }
         });
-        Ok(Self { address, state })
+        Ok(Self { address, state, memory })
+    }
+
+    /// The same, and a statement that was passed on before has the answer that it had then.
+    ///
+    /// # Errors
+    /// When no port can be had.
+    pub fn remembering(upstream: SocketAddr) -> std::io::Result<Self> {
+        let memory = Arc::default();
+        let relay = remembering::start(upstream, Arc::clone(&memory))?;
+        Self::start_with(relay, memory)
+    }
+
+    /// How many statements had the answer of an earlier one.
+    pub fn repeated(&self) -> usize {
+        self.memory.lock().unwrap_or_else(PoisonError::into_inner).repeated
     }
 
     /// The address to use instead of the upstream's.

@@ -61,7 +61,7 @@ pub enum Soak {
     },
     /// Cut the trace store's answers off and look at what clients make of it.
     Cuts {
-        /// Bytes from one cut to the next.
+        /// Bytes from one cut of a page to the next; of other answers, twenty times as many.
         #[arg(long, default_value_t = 1)]
         step: u64,
     },

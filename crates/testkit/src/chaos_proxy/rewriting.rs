@@ -44,17 +44,17 @@ impl Rewriting {
 }
 
 /// An answer as it came.
-struct Message {
+pub(super) struct Message {
     status: String,
     headers: Vec<String>,
     body: Vec<u8>,
     /// Whether it came to its end.
-    whole: bool,
+    pub(super) whole: bool,
 }
 
 impl Message {
     /// Nothing at the end of the connection.
-    fn read(from: &mut impl BufRead) -> Option<Self> {
+    pub(super) fn read(from: &mut impl BufRead) -> Option<Self> {
         let status = line(from)?;
         let mut headers = Vec::new();
         loop {
@@ -101,7 +101,7 @@ impl Message {
 }
 
 /// A line without its end.
-fn line(from: &mut impl BufRead) -> Option<String> {
+pub(super) fn line(from: &mut impl BufRead) -> Option<String> {
     let mut line = String::new();
     match from.read_line(&mut line) {
         Ok(1..) if line.ends_with('\n') => Some(line.trim_end_matches(['\r', '\n']).to_owned()),

@@ -1,5 +1,7 @@
 //! Everything that is answered from what the store says, asked through a proxy that can fail, and what a client can make of it.
 
+use std::net::SocketAddr;
+
 use reqwest::{Method, RequestBuilder};
 use serde_json::json;
 use tracewarden_testkit::chaos_proxy::{ChaosProxy, Fault, Rewriting};
@@ -123,6 +125,19 @@ pub struct Scene {
 impl Scene {
     /// Three traces of twenty spans each, whose name is what this expression makes.
     pub async fn start(name: &str, environment: &[(&str, &str)]) -> Self {
+        Self::start_behind(ChaosProxy::start, name, environment).await
+    }
+
+    /// The same, with each statement answered as it was the first time.
+    pub async fn start_remembering(name: &str) -> Self {
+        Self::start_behind(ChaosProxy::remembering, name, &[]).await
+    }
+
+    async fn start_behind(
+        proxy: impl FnOnce(SocketAddr) -> std::io::Result<ChaosProxy>,
+        name: &str,
+        environment: &[(&str, &str)],
+    ) -> Self {
         let store = Store::start();
         store
             .run(&format!(
@@ -131,7 +146,7 @@ impl Scene {
                  {name}, 'shop', map('team', 'blue') FROM numbers(60)"
             ))
             .await;
-        let proxy = ChaosProxy::start(store.address()).unwrap();
+        let proxy = proxy(store.address()).unwrap();
         let environment = [environment, &[("TRACEWARDEN_MAX_QUERIES_PER_USER", "unlimited")]].concat();
         let (service, admin) = bound_service_at(&proxy.url(), &store, &environment).await;
         admin.put("/roles/blue", blue_policies()).await.expect(201);

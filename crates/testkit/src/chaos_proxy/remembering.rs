@@ -1,0 +1,115 @@
+//! A relay that answers a statement as it was answered the first time: what the store makes once can be cut off after each of
+//! its bytes.
+
+use std::collections::HashMap;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::rewriting::{Message, line};
+
+/// What it remembers.
+#[derive(Default)]
+pub(super) struct Memory {
+    /// Whole answers with their heads, by [`Request::statement`].
+    answers: HashMap<Vec<u8>, Vec<u8>>,
+    /// How often one was given again.
+    pub(super) repeated: usize,
+}
+
+/// Listens on a free port of the loopback interface for as long as the process runs.
+pub(super) fn start(upstream: SocketAddr, memory: Arc<Mutex<Memory>>) -> std::io::Result<SocketAddr> {
+    let listener = TcpListener::bind(("127.0.0.1", 0))?;
+    let address = listener.local_addr()?;
+    std::thread::spawn(move || {
+        for client in listener.incoming().map_while(Result::ok) {
+            let memory = Arc::clone(&memory);
+            std::thread::spawn(move || relay(client, upstream, &memory));
+        }
+    });
+    Ok(address)
+}
+
+/// Passes requests on until the client leaves or the store breaks off.
+fn relay(client: TcpStream, upstream: SocketAddr, memory: &Mutex<Memory>) {
+    let Ok(mut to_client) = client.try_clone() else { return };
+    let mut requests = BufReader::new(client);
+    while let Some(request) = Request::read(&mut requests) {
+        let remembered = {
+            let mut memory = memory.lock().unwrap_or_else(PoisonError::into_inner);
+            let remembered =
+                request.statement.as_ref().and_then(|statement| memory.answers.get(statement)).cloned();
+            memory.repeated += usize::from(remembered.is_some());
+            remembered
+        };
+        let Some(answer) = remembered.or_else(|| {
+            let answer = exchange(upstream, &request.bytes)?;
+            if let Some(statement) = request.statement {
+                let mut memory = memory.lock().unwrap_or_else(PoisonError::into_inner);
+                memory.answers.insert(statement, answer.clone());
+            }
+            Some(answer)
+        }) else {
+            return;
+        };
+        if to_client.write_all(&answer).is_err() {
+            return;
+        }
+    }
+}
+
+struct Request {
+    bytes: Vec<u8>,
+    /// Of a statement, all that is the same whenever it is sent: without its id, and without what separates its parts.
+    statement: Option<Vec<u8>>,
+}
+
+impl Request {
+    fn read(from: &mut impl BufRead) -> Option<Self> {
+        let first = line(from)?;
+        let (mut bytes, mut length, mut boundary) = (format!("{first}\r\n").into_bytes(), 0, None);
+        loop {
+            let header = line(from)?;
+            bytes.extend_from_slice(header.as_bytes());
+            bytes.extend_from_slice(b"\r\n");
+            let Some((name, value)) = header.split_once(':') else { break };
+            if name.eq_ignore_ascii_case("content-length") {
+                length = value.trim().parse().ok()?;
+            }
+            boundary = boundary.or_else(|| Some(value.split_once("boundary=")?.1.trim().to_owned()));
+        }
+        let mut body = vec![0; length];
+        from.read_exact(&mut body).ok()?;
+        bytes.extend_from_slice(&body);
+        let statement = first.starts_with("POST ").then(|| {
+            let settings: Vec<&str> = first.split('&').filter(|part| !part.contains("query_id=")).collect();
+            let body = String::from_utf8_lossy(&body).replace(&boundary.unwrap_or_default(), "");
+            format!("{}\n{body}", settings.join("&")).into_bytes()
+        });
+        Some(Self { bytes, statement })
+    }
+}
+
+/// The whole answer, with its head, if it came to its end.
+fn exchange(upstream: SocketAddr, request: &[u8]) -> Option<Vec<u8>> {
+    let mut server = TcpStream::connect(upstream).ok()?;
+    server.write_all(request).ok()?;
+    let mut kept = Kept { from: server, bytes: Vec::new() };
+    // One answer comes on this connection, so that nothing behind it is read.
+    let answer = Message::read(&mut BufReader::new(&mut kept))?;
+    answer.whole.then_some(kept.bytes)
+}
+
+/// Keeps what is read through it.
+struct Kept {
+    from: TcpStream,
+    bytes: Vec<u8>,
+}
+
+impl Read for Kept {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let length = self.from.read(buffer)?;
+        self.bytes.extend_from_slice(buffer.get(..length).unwrap_or_default());
+        Ok(length)
+    }
+}
