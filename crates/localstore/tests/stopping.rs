@@ -119,18 +119,34 @@ fn kill_query_stops_by_the_clients_id() {
     assert_eq!(store.post("", "KILL QUERY WHERE nosuch = 1").code(), Some(47));
 }
 
+const ENDS_WITH_CLIENT: &str = "readonly=2&cancel_http_readonly_queries_on_client_close=1";
+
 #[test]
 fn a_client_that_goes_takes_its_query_along() {
     let store = Store::start();
     for (index, statement) in LONG.iter().cycle().take(20).enumerate() {
         let id = format!("left-{index}");
-        let target = format!("/?query_id={id}&readonly=2&cancel_http_readonly_queries_on_client_close=1");
+        let target = format!("/?query_id={id}&{ENDS_WITH_CLIENT}");
         let client = send(&store.address, "POST", &target, &[], statement.as_bytes());
         store.wait_for(&running(&id), "1", TWO_SECONDS);
         drop(client);
         store.wait_for(&running(&id), "0", TWO_SECONDS);
         // Its id is free again.
         assert_eq!(store.post(&format!("query_id={id}"), "SELECT 1").status, 200);
+    }
+    // One whose client did not ask for that goes on, and so does one that may change something.
+    for (index, settings) in
+        ["readonly=2", "cancel_http_readonly_queries_on_client_close=1"].iter().enumerate()
+    {
+        let id = format!("goes-on-{index}");
+        let target = format!("/?query_id={id}&{settings}");
+        let client = send(&store.address, "POST", &target, &[], LONG[0].as_bytes());
+        store.wait_for(&running(&id), "1", TWO_SECONDS);
+        drop(client);
+        std::thread::sleep(Duration::from_millis(500));
+        assert_eq!(store.text(&running(&id)), "1", "{settings}");
+        store.text(&format!("KILL QUERY WHERE query_id = '{id}' SYNC"));
+        store.wait_for(&running(&id), "0", TWO_SECONDS);
     }
 }
 
@@ -158,7 +174,10 @@ fn a_slow_reader_holds_the_query_back_and_not_the_memory() {
 fn too_many_queries_are_refused() {
     let store = Store::start_with(&["--max-queries", "2"]);
     let busy: Vec<_> = (0..2)
-        .map(|index| send(&store.address, "POST", &format!("/?query_id=b{index}"), &[], LONG[0].as_bytes()))
+        .map(|index| {
+            let target = format!("/?query_id=b{index}&{ENDS_WITH_CLIENT}");
+            send(&store.address, "POST", &target, &[], LONG[0].as_bytes())
+        })
         .collect();
     std::thread::sleep(Duration::from_millis(500));
     let refused = request(&store.address, "POST", "/", &[], b"SELECT 1");

@@ -156,7 +156,9 @@ fn start(
     };
     let mark = entry.running.mark.clone();
     let time_watch = watch_time(&server.registry, mark.clone(), request.setting("max_execution_time"));
-    let guard = CancelOnDrop { registry: Arc::clone(&server.registry), marks: vec![mark], time_watch };
+    let cancels = request.cancels_for_leavers();
+    let guard =
+        CancelOnDrop { cancels, registry: Arc::clone(&server.registry), marks: vec![mark], time_watch };
     let job = Job {
         request,
         body: reader,
@@ -180,8 +182,10 @@ fn watch_time(registry: &Arc<Registry>, mark: String, limit: Option<&[u8]>) -> O
     Some(watch.abort_handle())
 }
 
-/// Stops the query when the client has gone: the connection's task drops this with the answer.
+/// Stops the query when the client has gone and had asked for that: the connection's task drops this with the answer.
 struct CancelOnDrop {
+    /// As in ClickHouse, a query that may change something goes on, and so does one whose client did not ask.
+    cancels: bool,
     registry: Arc<Registry>,
     marks: Vec<String>,
     time_watch: Option<AbortHandle>,
@@ -189,6 +193,9 @@ struct CancelOnDrop {
 
 impl Drop for CancelOnDrop {
     fn drop(&mut self) {
+        if !self.cancels {
+            return;
+        }
         self.registry.stop(&self.marks, Stop::Cancelled);
         if let Some(watch) = &self.time_watch {
             watch.abort();

@@ -164,6 +164,12 @@ impl Request {
     pub fn setting(&self, name: &str) -> Option<&[u8]> {
         self.settings.iter().rev().find(|(found, _)| found == name).map(|(_, value)| value.as_slice())
     }
+
+    /// Whether it ends when its client has gone.
+    pub fn cancels_for_leavers(&self) -> bool {
+        let reads = self.setting("readonly").is_some_and(|value| matches!(value, b"1" | b"2"));
+        reads && self.setting("cancel_http_readonly_queries_on_client_close").is_some_and(is_on)
+    }
 }
 
 fn is_on(value: &[u8]) -> bool {
