@@ -31,6 +31,8 @@ pub enum End {
     Broken,
     /// By closing the connection, with neither a length nor chunks, as a proxy of HTTP/1.0 ends it.
     Closing,
+    /// The same, and called a coding of the transfer.
+    ClosingAsIdentity,
 }
 
 /// The tag of every answer that was written anew.
@@ -94,6 +96,7 @@ impl Message {
         }
         head.push_str(match end {
             End::Closing => "Connection: close\r\n\r\n",
+            End::ClosingAsIdentity => "Transfer-Encoding: identity\r\nConnection: close\r\n\r\n",
             End::Proper | End::Broken => "Transfer-Encoding: chunked\r\n\r\n",
         });
         head
@@ -157,7 +160,7 @@ pub(super) fn answers(
         let mut sent = client.write_all(answer.head(end).as_bytes());
         for part in std::iter::once(first).chain(rest.chunks(piece)).filter(|part| !part.is_empty()) {
             sent = sent.and_then(|()| match end {
-                End::Closing => client.write_all(part),
+                End::Closing | End::ClosingAsIdentity => client.write_all(part),
                 End::Proper | End::Broken => {
                     client.write_all(format!("{:x}\r\n", part.len()).as_bytes())?;
                     client.write_all(part)?;
@@ -166,7 +169,7 @@ pub(super) fn answers(
             });
         }
         let goes_on = match end {
-            End::Closing => false,
+            End::Closing | End::ClosingAsIdentity => false,
             End::Broken => !changed && answer.whole,
             End::Proper => true,
         };

@@ -42,10 +42,12 @@ impl Arrived {
         let header = |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok());
         let code = header("X-ClickHouse-Exception-Code").and_then(|code| code.parse::<i32>().ok());
         if response.status().is_success() && code.is_none() {
-            let is_framed = response.version() > Version::HTTP_11
-                || header("Content-Length").is_some()
-                || header("Transfer-Encoding").is_some();
-            if !is_framed {
+            let is_framed = match header("Transfer-Encoding") {
+                // By any other coding it is read until the connection closes, whatever length is given.
+                Some(coding) => coding.trim_end().to_ascii_lowercase().ends_with("chunked"),
+                None => header("Content-Length").is_some(),
+            };
+            if !is_framed && response.version() <= Version::HTTP_11 {
                 return Err(Miss::Final(StoreError::Store { code: None, message: NO_END.to_owned() }));
             }
             let first = response.chunk().await.map_err(|error| Miss::of_transport(&error))?;

@@ -55,10 +55,15 @@ async fn the_end_of_an_answer_is_not_told_by_closing() {
         scene.proxy.set(Fault::Rewritten(Rewriting::whole(End::Proper)));
         assert_eq!(question.ask().await, whole, "{name}");
         // The same, with all of its bytes.
-        scene.proxy.set(Fault::Rewritten(Rewriting::whole(End::Closing)));
-        let seen = question.ask().await;
-        let begun = question.may_begin_early() && seen == Seen::Broken;
-        assert!(matches!(seen, Seen::Refused(502) | Seen::ToolError) || begun, "{name}: {seen:?}");
+        for end in [End::Closing, End::ClosingAsIdentity] {
+            scene.proxy.set(Fault::Rewritten(Rewriting::whole(end)));
+            let seen = question.ask().await;
+            let begun = question.may_begin_early() && seen == Seen::Broken;
+            assert!(
+                matches!(seen, Seen::Refused(502) | Seen::ToolError) || begun,
+                "{name}, {end:?}: {seen:?}"
+            );
+        }
     }
 }
 
