@@ -5,6 +5,8 @@ use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use url::Url;
+
 /// A statement and its parameters, as sent.
 #[derive(Debug, Clone)]
 pub(super) struct Sent {
@@ -92,6 +94,14 @@ fn parse(request: &[u8]) -> Sent {
 }
 
 impl Sent {
+    /// The settings that stand in its address, and its id.
+    pub(super) fn settings(&self) -> Vec<(String, String)> {
+        let first = self.request.split(|byte| *byte == b'\r').next().unwrap();
+        let path = std::str::from_utf8(first).unwrap().split(' ').nth(1).unwrap();
+        let address = Url::parse(&format!("http://store{path}")).unwrap();
+        address.query_pairs().map(|(name, value)| (name.into_owned(), value.into_owned())).collect()
+    }
+
     /// Sends it once more, to this address, and returns the whole answer.
     pub(super) fn again(&self, store: &str) -> String {
         let store = store.trim_start_matches("http://").trim_end_matches('/');

@@ -1,6 +1,7 @@
 //! Everything that is asked of a distributed table, and that it answers as one table does. `golden/distributed.txt` holds
-//! the statements; `UPDATE_DOCS=1 cargo test -p tracewarden-tracestore distributed` writes it anew.
+//! the statements, and `golden/settings.txt` what goes with them; `UPDATE_DOCS=1 cargo test -p tracewarden-tracestore distributed` writes it anew.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::Path;
 use std::time::Duration;
@@ -13,7 +14,7 @@ use tracewarden_model::{
 use tracewarden_policy::{AccessScope, CompiledPolicies, Predicate, RolePolicy, authorise, lower_condition};
 use tracewarden_testkit::local_store::LocalStore;
 
-use super::recorder::Recorder;
+use super::recorder::{Recorder, Sent};
 use super::{Storage, shards};
 use crate::differential::{connect, execute};
 use crate::impact::Looks;
@@ -270,10 +271,11 @@ async fn statements_over_shards_are_those_of_the_file_and_answer_as_one_table() 
     fill_index(&local, &rows).await;
     copy_to_one(&local, &rows).await;
 
-    let mut current = String::new();
+    let (mut current, mut settings) = (String::new(), Settings::default());
     let over_shards = ask(&recorded, "spans", |title| {
         let mut shown = Vec::new();
         for sent in recorder.take() {
+            settings.note(title, &sent);
             assert_eq!(
                 sent.not_global(),
                 Vec::<String>::new(),
@@ -293,18 +295,78 @@ async fn statements_over_shards_are_those_of_the_file_and_answer_as_one_table() 
     .await;
     let over_one = ask(&connect(&local), "one", |_| {}).await;
     assert_eq!(over_shards, over_one);
+    settings.refuse_what_is_not_global(&local).await;
 
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("golden/distributed.txt");
+    is_held("distributed.txt", &current);
+    is_held("settings.txt", &settings.shown());
+}
+
+/// Compares with a file of `golden`, or writes it.
+fn is_held(name: &str, current: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("golden").join(name);
     if std::env::var_os("UPDATE_DOCS").is_some() {
-        std::fs::write(&path, current).unwrap();
-        return;
+        return std::fs::write(&path, current).unwrap();
     }
     let held = std::fs::read_to_string(&path).unwrap();
     let differing = held.lines().zip(current.lines()).find(|(held, current)| held != current);
     assert!(
         held == current,
-        "golden/distributed.txt: run `UPDATE_DOCS=1 cargo test -p tracewarden-tracestore distributed`; first {differing:?}"
+        "golden/{name}: run `UPDATE_DOCS=1 cargo test -p tracewarden-tracestore distributed`; first {differing:?}"
     );
+}
+
+/// What goes with every statement, whatever a list in the code says.
+#[derive(Default)]
+struct Settings {
+    /// With how many statements each goes, and its values.
+    all: BTreeMap<String, (usize, BTreeSet<String>)>,
+    statements: usize,
+    /// Those of the last.
+    last: Vec<(String, String)>,
+}
+
+impl Settings {
+    fn note(&mut self, title: &str, sent: &Sent) {
+        let (ids, settings): (Vec<_>, Vec<_>) =
+            sent.settings().into_iter().partition(|(name, _)| name == "query_id");
+        assert!(matches!(ids.as_slice(), [(_, id)] if id.starts_with("tracewarden-")), "{title}: {ids:?}");
+        let names: BTreeSet<&String> = settings.iter().map(|(name, _)| name).collect();
+        assert_eq!(names.len(), settings.len(), "{title}: a setting is sent twice");
+        for (name, value) in &settings {
+            // What is left of a time differs from run to run.
+            let seconds = value.parse().is_ok_and(|seconds: u64| (1..=600).contains(&seconds));
+            let value = if name == "max_execution_time" && seconds { "1 to 600" } else { value };
+            let (statements, values) = self.all.entry(name.clone()).or_default();
+            *statements += 1;
+            values.insert(value.to_owned());
+        }
+        self.statements += 1;
+        self.last = settings;
+    }
+
+    /// A sub-query that each shard would answer by itself is an error with them.
+    async fn refuse_what_is_not_global(&self, local: &LocalStore) {
+        let ask = async |global: &str| {
+            let text = format!(
+                "SELECT count() FROM default.spans WHERE TraceId {global} IN (SELECT TraceId FROM default.spans)"
+            );
+            let request =
+                reqwest::Client::new().post(&local.url).basic_auth("default", Some(&local.password));
+            request.query(&self.last).body(text).send().await.unwrap().text().await.unwrap()
+        };
+        assert!(ask("GLOBAL").await.contains(&(4 * TRACES).to_string()));
+        let refused = ask("").await;
+        assert!(refused.contains("distributed_product_mode = 'deny'"), "{refused}");
+    }
+
+    fn shown(&self) -> String {
+        let shown = |(name, (statements, values)): (&String, &(usize, BTreeSet<String>))| {
+            let values: Vec<&str> = values.iter().map(String::as_str).collect();
+            let or_none = if *statements < self.statements { ", or not sent" } else { "" };
+            format!("{name} = {}{or_none}\n", values.join(" or "))
+        };
+        self.all.iter().map(shown).collect()
+    }
 }
 
 /// The shards are what they stand for: without the settings that are sent, the profile loses spans.
