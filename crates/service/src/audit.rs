@@ -8,6 +8,7 @@ use tracewarden_model::Timestamp;
 
 use crate::audit_detail::bounded;
 use crate::error::ServiceError;
+use crate::names;
 use crate::principal::{Identity, RequestInfo, ToolCall, Transport};
 use crate::service::Service;
 
@@ -70,13 +71,18 @@ pub(crate) fn tame(text: &str) -> String {
     text.chars().filter(|character| !is_deceptive(*character)).take(TEXT_MAX_CHARS).collect()
 }
 
-/// Control characters, and those that are invisible or change the direction of text; among the invisible ones the tags,
-/// in which whole sentences can be hidden from people and not from models.
+/// Makes an emoji of the character before it, in the titles that people give, too. It says no more than that it is there.
+const EMOJI: char = '\u{FE0F}';
+
+/// Control characters, and those that are invisible or change the direction of text; among the invisible ones the tags and
+/// the selectors of variants, in which whole sentences can be hidden from people and not from models.
 pub fn is_deceptive(character: char) -> bool {
-    character.is_control()
-        || matches!(u32::from(character),
-            0xAD | 0x61C | 0x115F | 0x1160 | 0x17B4 | 0x17B5 | 0x180E | 0x200B..=0x200F | 0x2028..=0x202E
-            | 0x2060..=0x206F | 0x3164 | 0xFEFF | 0xFFA0 | 0xFFF0..=0xFFFB | 0xE0000..=0xE0FFF)
+    if character.is_ascii() {
+        return character.is_ascii_control();
+    }
+    // Ends of lines and paragraphs; notes between lines.
+    let breaks = matches!(character, '\u{2028}' | '\u{2029}' | '\u{FFF9}'..='\u{FFFB}');
+    breaks || character.is_control() || (character != EMOJI && names::is_drawn_as_nothing(character))
 }
 
 /// The call of a tool, in a record's detail. What the client calls itself is text from outside.

@@ -32,8 +32,12 @@ pub(crate) fn fault(name: &str) -> Option<String> {
 fn is_visible(character: char, category: GeneralCategory) -> bool {
     // Separators are the other spaces; `Other` is control, format, private and unassigned.
     let unseen = GeneralCategoryGroup::Separator.union(GeneralCategoryGroup::Other).contains(category);
-    let ignorable = CodePointSetData::new::<DefaultIgnorableCodePoint>().contains(character);
-    character == ' ' || !(unseen || ignorable || BLANK.contains(&character))
+    character == ' ' || !(unseen || is_drawn_as_nothing(character))
+}
+
+/// Whether nothing is seen of it, the directions of text among these, though it is neither a space nor a control character.
+pub(crate) fn is_drawn_as_nothing(character: char) -> bool {
+    CodePointSetData::new::<DefaultIgnorableCodePoint>().contains(character) || BLANK.contains(&character)
 }
 
 #[cfg(test)]

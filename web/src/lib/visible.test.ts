@@ -4,9 +4,12 @@ import { HIDDEN } from "./visible";
 // As the editor joins it to its own characters.
 const joined = new RegExp(`x|${HIDDEN.source}`, "gu");
 
-it.each(["\u202e", "\u200b", "\u{e0041}", "\ud800"])(
-  "a hidden character is found in a joined pattern",
-  (hidden) => expect(`a${hidden}b`.match(joined)).toEqual([hidden]),
+it.each([
+  ..."\u202e\u200b\u{e0041}\u034f\u061c\u115f\u17b4\u180b\u180f\u2028\u2065\u2800\u3164\ufe00\ufeff\uffa0",
+  ..."\ufff9\ufffc\u{1bca0}\u{1d159}\u{1d173}\u{e0100}",
+  "\ud800",
+])("a hidden character is found in a joined pattern", (hidden) =>
+  expect(`a${hidden}b`.match(joined)).toEqual([hidden]),
 );
 
-it("what is seen is not", () => expect("a 😀 é\t\n".match(joined)).toBeNull());
+it("what is seen is not", () => expect("a 😀 ❤️ é אב 김\t\n".match(joined)).toBeNull());

@@ -1,11 +1,12 @@
 /** A piece of text: as it is, or the name of a character that would not be seen or would deceive. */
 export type Piece = { readonly text: string; readonly hidden: boolean };
 
-/** Control characters but for tab and line feed, bidirectional controls, invisible spaces and joiners, separators of lines and
- * paragraphs, tags, lone surrogates. */
+/** Control characters but for tab and line feed, separators of lines and paragraphs, notes between lines, blanks that are no
+ * spaces, lone surrogates, and whatever Unicode says is drawn as nothing: bidirectional controls, joiners, tags, selectors of
+ * variants. One of these is left: it makes an emoji of the character before it. */
 export const HIDDEN =
   // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is looked for
-  /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff0-\ufffb\u{e0000}-\u{e0fff}]|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/gu;
+  /(?!\ufe0f)[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u2028\u2029\u2800\ufff9-\ufffc\u{13441}\u{13442}\u{1d159}\p{Default_Ignorable_Code_Point}]|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/gu;
 
 function name(character: string): string {
   return `U+${(character.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, "0")}`;

@@ -36,7 +36,7 @@ const HOSTILE: [&str; 22] = [
     "invoice\u{202e}fdp.exe",
     "\u{2066}admin\u{2069} \u{2067}user \u{202b}\u{202a}",
     // Nothing to see, or much more than one line has room for.
-    "\u{200b}\u{200d}\u{feff}\u{2060}",
+    "\u{200b}\u{200d}\u{feff}\u{2060}\u{34f}\u{180b}\u{2800}\u{fe00}\u{1bca0}\u{1d173}\u{e0100}",
     "Z\u{351}\u{36b}\u{343}\u{36a}\u{302}\u{36b}\u{33d}\u{34f}\u{334}\u{319}\u{324}a\u{30b}\u{304}\u{346}",
     "\u{1f469}\u{200d}\u{1f469}\u{200d}\u{1f467}\u{200d}\u{1f466} \u{10ffff}",
     "NUL \0, bell \u{7}, escape \u{1b}[31m, delete \u{7f}, next line \u{85}",
