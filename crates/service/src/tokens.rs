@@ -13,8 +13,10 @@ const READABLE: &[u8] = b"abcdefghjkmnpqrstuvwxyz23456789";
 
 /// What API keys begin with, so that secret scanners can find them.
 const KEY_PREFIX: &str = "twk_";
-/// 30 characters of base62 are 178 bits.
-const KEY_SECRET_CHARS: usize = 30;
+/// 43 characters of base62 are 256 bits.
+const SECRET_CHARS: usize = 43;
+/// Of keys that release 0.1.0 made: 178 bits. They go on working.
+const EARLIER_KEY_SECRET_CHARS: usize = 30;
 const KEY_CHECKSUM_CHARS: usize = 6;
 const KEY_HINT_CHARS: usize = KEY_PREFIX.len() + 4;
 
@@ -23,14 +25,14 @@ pub(crate) fn id(kind: &str, entropy: &dyn Entropy) -> Result<String, EntropyErr
     Ok(format!("{kind}_{}", random_text(BASE62, 22, entropy)?))
 }
 
-/// A session's token: 43 characters of base62 are 256 bits.
+/// A session's token.
 pub(crate) fn session_token(entropy: &dyn Entropy) -> Result<Secret, EntropyError> {
-    Ok(random_text(BASE62, 43, entropy)?.into())
+    Ok(random_text(BASE62, SECRET_CHARS, entropy)?.into())
 }
 
 /// `twk_`, the secret, and six characters of CRC-32 by which a scanner tells a key from text that looks like one.
 pub(crate) fn api_key(entropy: &dyn Entropy) -> Result<Secret, EntropyError> {
-    let secret = random_text(BASE62, KEY_SECRET_CHARS, entropy)?;
+    let secret = random_text(BASE62, SECRET_CHARS, entropy)?;
     let checksum = checksum(secret.as_bytes());
     Ok(format!("{KEY_PREFIX}{secret}{checksum}").into())
 }
@@ -43,11 +45,13 @@ pub(crate) fn hint(token: &str) -> String {
 /// Whether text has the form of a key, checksum included; what has not needs no look into the database.
 pub(crate) fn is_api_key(text: &str) -> bool {
     let Some(body) = text.strip_prefix(KEY_PREFIX) else { return false };
-    body.len() == KEY_SECRET_CHARS + KEY_CHECKSUM_CHARS
-        && body.bytes().all(|byte| byte.is_ascii_alphanumeric())
-        && body
-            .split_at_checked(KEY_SECRET_CHARS)
-            .is_some_and(|(secret, sum)| sum == checksum(secret.as_bytes()))
+    body.bytes().all(|byte| byte.is_ascii_alphanumeric())
+        && body.len().checked_sub(KEY_CHECKSUM_CHARS).is_some_and(|length| {
+            [SECRET_CHARS, EARLIER_KEY_SECRET_CHARS].contains(&length)
+                && body
+                    .split_at_checked(length)
+                    .is_some_and(|(secret, sum)| sum == checksum(secret.as_bytes()))
+        })
 }
 
 const PASSWORD_GROUPS: usize = 5;
@@ -135,14 +139,20 @@ mod tests {
         let entropy = Counting(0.into());
         let key = api_key(&entropy).unwrap();
         let key = key.expose_secret();
-        assert_eq!(key.len(), 40);
+        // Of 62 letters: 256 bits.
+        assert_eq!(key.len(), 4 + 43 + 6);
+        assert_eq!(session_token(&entropy).unwrap().expose_secret().len(), 43);
         assert!(is_api_key(key), "{key}");
         assert!(key.starts_with(&hint(key)) && hint(key).len() == 8);
         let swapped = key.replacen("01", "10", 1);
         assert!(swapped != key && !is_api_key(&swapped), "the checksum notices");
-        for other in ["", "twk_", &key[..39], &format!("{key}0"), &key.replace("twk_", "TWK_")] {
+        for other in ["", "twk_", &key[..key.len() - 1], &format!("{key}0"), &key.replace("twk_", "TWK_")] {
             assert!(!is_api_key(other), "{other}");
         }
+        let earlier = &key[4..4 + EARLIER_KEY_SECRET_CHARS];
+        assert!(is_api_key(&format!("twk_{earlier}{}", checksum(earlier.as_bytes()))));
+        let shorter = &earlier[1..];
+        assert!(!is_api_key(&format!("twk_{shorter}{}", checksum(shorter.as_bytes()))));
         assert_eq!(checksum(b"123456789"), "3jZRME", "0xCBF43926, the check value of CRC-32");
     }
 
