@@ -1,4 +1,4 @@
-//! Every crate is held to the same lints, and `unsafe` is in one module.
+//! Every crate is held to the same lints, `unsafe` is in one module, and releases check arithmetic.
 
 use toml::{Table, Value};
 
@@ -14,6 +14,9 @@ pub fn violations(sources: &[Source]) -> Vec<String> {
         found.push("Cargo.toml: no [workspace.lints]".to_owned());
         return found;
     };
+    if !sources.iter().any(|source| source.path == "Cargo.toml" && checks_arithmetic(source)) {
+        found.push("Cargo.toml: [profile.release] does not have `overflow-checks = true`".to_owned());
+    }
     let manifests = sources.iter().filter(|source| source.path.ends_with("/Cargo.toml"));
     found.extend(manifests.filter_map(|manifest| uneven(manifest, &workspace)));
     found
@@ -22,6 +25,12 @@ pub fn violations(sources: &[Source]) -> Vec<String> {
 fn lints(workspace: &Source) -> Option<Table> {
     let manifest: Table = workspace.text.parse().ok()?;
     manifest.get("workspace")?.get("lints")?.as_table().cloned()
+}
+
+fn checks_arithmetic(workspace: &Source) -> bool {
+    let manifest: Table = workspace.text.parse().unwrap_or_default();
+    let checks = manifest.get("profile").and_then(|profiles| profiles.get("release")?.get("overflow-checks"));
+    checks.and_then(Value::as_bool) == Some(true)
 }
 
 fn uneven(manifest: &Source, workspace: &Table) -> Option<String> {
@@ -70,8 +79,8 @@ mod tests {
     use super::*;
     use crate::tidy::source;
 
-    const WORKSPACE: &str =
-        "[workspace.lints.rust]\nunsafe_code = \"forbid\"\n[workspace.lints.clippy]\npanic = \"deny\"";
+    const WORKSPACE: &str = "[workspace.lints.rust]\nunsafe_code = \"forbid\"\n[workspace.lints.clippy]\npanic = \"deny\"\n\
+         [profile.release]\noverflow-checks = true";
 
     fn check(path: &str, text: &str) -> Vec<String> {
         violations(&[source("Cargo.toml", WORKSPACE), source(path, text)])
@@ -83,6 +92,16 @@ mod tests {
         assert_eq!(check("crates/model/Cargo.toml", "[package]").len(), 1);
         assert_eq!(check("crates/model/Cargo.toml", "[lints.rust]\nunsafe_code = \"forbid\"").len(), 1);
         assert_eq!(violations(&[source("Cargo.toml", "[workspace]")]).len(), 1);
+    }
+
+    #[test]
+    fn releases_that_do_not_check_arithmetic_are_found() {
+        assert!(violations(&[source("Cargo.toml", WORKSPACE)]).is_empty());
+        for without in
+            [WORKSPACE.replace("= true", "= false"), WORKSPACE.replace("overflow-checks = true", "")]
+        {
+            assert_eq!(violations(&[source("Cargo.toml", &without)]).len(), 1, "{without}");
+        }
     }
 
     #[test]
