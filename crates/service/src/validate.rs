@@ -145,6 +145,28 @@ mod tests {
     }
 
     #[test]
+    fn attributes_have_bounds() {
+        let is_fine = |given: BTreeMap<String, AttributeValue>| {
+            let mut errors = Vec::new();
+            attributes(&given, &mut errors);
+            errors.is_empty()
+        };
+        let named = |count: usize| {
+            (0..count).map(|number| (format!("a{number}"), AttributeValue::Bool(true))).collect()
+        };
+        assert!(is_fine(named(64)) && !is_fine(named(65)));
+        let called = |length: usize| BTreeMap::from([("a".repeat(length), AttributeValue::Bool(true))]);
+        assert!(is_fine(called(128)) && !is_fine(called(129)));
+        let one = |value| BTreeMap::from([("a".to_owned(), value)]);
+        let text = |length: usize| "ä".repeat(length);
+        let string = |length| one(AttributeValue::String(text(length)));
+        assert!(is_fine(string(1_024)) && !is_fine(string(1_025)));
+        let list = |count, length| one(AttributeValue::Strings(vec![text(length); count]));
+        assert!(is_fine(list(1_000, 1)) && !is_fine(list(1_001, 1)));
+        assert!(is_fine(list(2, 1_024)) && !is_fine(list(2, 1_025)));
+    }
+
+    #[test]
     fn usernames_keep_what_people_are_called() {
         let check = |name: &str| {
             let mut errors = Vec::new();

@@ -41,6 +41,21 @@ async fn an_expiry_that_cannot_be_kept_is_refused() {
 }
 
 #[tokio::test]
+async fn a_user_has_so_many_keys() {
+    let service = Service::start();
+    let admin = service.admin().await;
+    let new = |number: usize| json!({"name": format!("key {number}")});
+    for number in 0..100 {
+        admin.post("/me/api-keys", new(number)).await.expect(201);
+    }
+    admin.post("/me/api-keys", new(100)).await.problem(409, "conflict");
+    let keys = admin.get("/me/api-keys").await.expect(200).body["api_keys"].clone();
+    assert_eq!(keys.as_array().unwrap().len(), 100);
+    admin.delete(&format!("/me/api-keys/{}", keys[0]["id"].as_str().unwrap())).await.expect(204);
+    admin.post("/me/api-keys", new(100)).await.expect(201);
+}
+
+#[tokio::test]
 async fn the_token_is_shown_once() {
     let service = Service::start();
     let admin = service.admin().await;

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tracewarden_testkit::postgres;
 
 use crate::support::store::{Store, bound_service};
-use crate::support::{Service, USER_PASSWORD, program};
+use crate::support::{Service, USER_PASSWORD, program, secrets};
 
 fn lines(log: &str) -> Vec<Value> {
     log.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|_| panic!("{line}"))).collect()
@@ -18,6 +18,23 @@ fn lines(log: &str) -> Vec<Value> {
 fn answered<'a>(lines: &'a [Value], request_id: &str) -> Vec<&'a Value> {
     let of = |line: &&Value| line["span"]["request_id"] == request_id && line["message"] == "answered";
     lines.iter().filter(of).collect()
+}
+
+/// The search that every test with a service ends with finds what is there.
+#[test]
+fn a_secret_that_is_there_is_found() {
+    secrets::keep("planted-9f2c71");
+    secrets::keep_setting("TRACEWARDEN_CLICKHOUSE_PASSWORD", "planted-03ab55");
+    secrets::keep_setting("TRACEWARDEN_DATABASE_URL", "postgres://u:planted-77d1e0@127.0.0.1:1/d");
+    secrets::none_in("nothing", b"planted-9f2c7 planted-03ab5 planted-77d1e");
+    for planted in ["planted-9f2c71", "planted-03ab55", "planted-77d1e0"] {
+        let held = format!("a line\n {planted}\n");
+        assert!(
+            std::panic::catch_unwind(|| secrets::none_in("a log", held.as_bytes())).is_err(),
+            "{planted}"
+        );
+    }
+    assert!(std::panic::catch_unwind(|| secrets::not_even_hashes_in("a log", b"$argon2id$v=19")).is_err());
 }
 
 #[tokio::test]

@@ -20,7 +20,7 @@ use tracewarden_testkit::postgres::{self, Database};
 
 pub mod documented;
 pub mod refused_records;
-mod secrets;
+pub mod secrets;
 pub mod store;
 
 /// The administrator's password in every test.
@@ -75,6 +75,7 @@ impl Service {
             all.retain(|(known, _)| known != name);
             all.push(((*name).to_owned(), (*value).to_owned()));
         }
+        all.iter().for_each(|(name, value)| secrets::keep_setting(name, value));
         let (child, base) = launch(directory.path(), &all);
         Self { child, base, directory, environment: all, database }
     }
