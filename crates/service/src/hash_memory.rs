@@ -67,3 +67,47 @@ impl HashMemories {
         .await
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    use super::*;
+
+    /// On a runtime with one thread, which this work would stop if it ran there.
+    #[tokio::test]
+    async fn hashes_keep_no_thread_of_requests_and_so_many_run_at_once() {
+        let memories = Arc::new(HashMemories::new(2, HashMemory::default()));
+        let (begun, beginnings) = mpsc::channel();
+        let begin = || {
+            let (end, ended) = mpsc::channel::<()>();
+            let (memories, begun) = (Arc::clone(&memories), begun.clone());
+            let work = async move {
+                memories
+                    .lend(move |_| {
+                        begun.send(()).is_ok() && ended.recv_timeout(Duration::from_secs(20)).is_ok()
+                    })
+                    .await
+            };
+            (end, tokio::spawn(work))
+        };
+        let mut works: Vec<_> = (0..3).map(|_| begin()).collect();
+        let begun_so_far = async || {
+            tokio::time::sleep(Duration::from_millis(200)).await;
+            beginnings.try_iter().count()
+        };
+        assert_eq!(begun_so_far().await, 2);
+        // Whoever leaves leaves the hash, which keeps its place.
+        let (left, work) = works.remove(0);
+        work.abort();
+        assert!(work.await.unwrap_err().is_cancelled());
+        assert_eq!(begun_so_far().await, 0);
+        left.send(()).unwrap();
+        assert_eq!(begun_so_far().await, 1);
+        for (end, work) in works {
+            end.send(()).unwrap();
+            assert!(work.await.unwrap().unwrap());
+        }
+    }
+}

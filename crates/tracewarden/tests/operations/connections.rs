@@ -111,3 +111,51 @@ async fn a_body_that_does_not_come_to_its_end_is_answered() {
         assert!(took >= Duration::from_secs(29), "{path}: {took:?}");
     }
 }
+
+/// Ten seconds, for both kinds of routes at once.
+#[tokio::test]
+async fn large_bodies_are_bounded_together() {
+    const LARGE: usize = 1 << 20;
+    let service = Service::start();
+    let admin = service.admin().await;
+    let key = admin.post("/me/api-keys", json!({"name": "large"})).await.expect(201).body;
+    let token = key["token"].as_str().unwrap();
+    let begin = async |path: &str| {
+        let head = format!(
+            "POST {path} HTTP/1.1\r\nhost: 127.0.0.1\r\nauthorization: Bearer {token}\r\ncontent-length: {LARGE}\r\n\
+             content-type: application/json\r\naccept: application/json, text/event-stream\r\n\r\n{{"
+        );
+        let mut client = connect(&service).await;
+        client.write_all(head.as_bytes()).await.unwrap();
+        client
+    };
+    let mut taking = Vec::new();
+    for at in 0..16 {
+        taking.push(begin(["/traces/query", "/mcp"][at % 2]).await);
+    }
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    let begun = Instant::now();
+    let refused = ["/traces/query", "/mcp"].map(|path| {
+        let client = begin(path);
+        async move {
+            let (mut client, mut answer) = (client.await, vec![0; 4096]);
+            let read = tokio::time::timeout(Duration::from_secs(25), client.read(&mut answer)).await;
+            answer.truncate(read.unwrap_or_else(|_| panic!("{path}: no answer")).unwrap());
+            (path, String::from_utf8(answer).unwrap())
+        }
+    });
+    let refused = futures::future::join_all(refused);
+    // Small ones do not wait.
+    let small = async { service.anonymous().with_key(token).get("/me").await.expect(200) };
+    let (refused, _) = tokio::join!(refused, small);
+    for (path, answer) in refused {
+        assert!(
+            answer.starts_with("HTTP/1.1 503 ") && answer.contains("too many large requests"),
+            "{path}: {answer}"
+        );
+    }
+    assert!(begun.elapsed() > Duration::from_secs(9), "{:?}", begun.elapsed());
+    drop(taking);
+    let body = json!({"filter": [], "padding": "x".repeat(LARGE - 100)});
+    assert_ne!(service.anonymous().with_key(token).post("/traces/query", body).await.status, 503);
+}

@@ -74,10 +74,24 @@ async fn stay_busy(client: Client, stage: Arc<AtomicU8>, away: Arc<AtomicUsize>)
 async fn is_away(service: &Service, client: &Client, admin: &Client) {
     let (client, admin, anonymous) = (client.at(service), admin.at(service), service.anonymous());
     let trace = format!("/traces/{}", store::BLUE);
+    let (explanation, values) =
+        (format!("{trace}/explain"), "/filter/values?ref=SpanAttributes%5B%22team%22%5D");
+    let call = |tool: &str, arguments: serde_json::Value| {
+        let params = json!({"name": tool, "arguments": arguments});
+        Some(json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}))
+    };
+    let agent = client
+        .with("accept", "application/json, text/event-stream")
+        .with("mcp-protocol-version", "2025-11-25");
     let login = json!({"username": "ada", "password": USER_PASSWORD});
     let requests = [
         (&client, Method::POST, "/traces/query", Some(json!({}))),
         (&client, Method::GET, trace.as_str(), None),
+        (&client, Method::GET, explanation.as_str(), None),
+        (&client, Method::GET, values, None),
+        (&agent, Method::POST, "/mcp", call("svc_query_traces", json!({}))),
+        (&agent, Method::POST, "/mcp", call("svc_get_trace", json!({"trace_id": store::BLUE}))),
+        (&agent, Method::POST, "/mcp", call("svc_trace_stats", json!({}))),
         (&client, Method::GET, "/me", None),
         (&admin, Method::GET, "/users", None),
         (&admin, Method::PUT, "/roles/blue", Some(blue_policies())),
