@@ -203,6 +203,10 @@ fn refused(error: sqlx::Error) -> DbError {
     }
     let code = error.as_database_error().and_then(|inner| inner.code());
     match code.as_deref() {
+        // Who may not connect cannot be told by `check-config` what else to grant.
+        Some("42501") => {
+            DbError::Configuration(format!("{}; `GRANT CONNECT ON DATABASE` to its role", message(&error)))
+        }
         Some(code) if code.starts_with("28") || code == "3D000" => DbError::Configuration(message(&error)),
         _ => DbError::from(error),
     }
