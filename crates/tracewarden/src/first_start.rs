@@ -28,13 +28,14 @@ pub enum InitialPassword {
 }
 
 impl InitialPassword {
-    /// The terminal, or else a file: as configured; else next to the database's file, where only the service's own user has
-    /// a say; with a database on a server, in the working directory.
+    /// The terminal, if it is one for reading as well: a container may be given one that only ends up in its log. Or else a
+    /// file: as configured; else next to the database's file, where only the service's own user has a say; with a database on
+    /// a server, in the working directory.
     ///
     /// # Errors
     /// When there is no working directory.
     pub fn place(configuration: &Configuration) -> anyhow::Result<Self> {
-        if io::stdout().is_terminal() {
+        if io::stdout().is_terminal() && io::stdin().is_terminal() {
             return Ok(Self::Terminal);
         }
         Ok(Self::File { path: file(configuration)?, written: None })
