@@ -112,7 +112,8 @@ async fn measure<const N: usize>(
     assert!(least > hash * 0.8, "refused without computing a hash");
 }
 
-/// How long a hash of the configured cost takes in this process, which is built like the service: the median, in milliseconds.
+/// How long a hash of the configured cost takes in this process, which is built like the service, in milliseconds: the least
+/// of many, since others on the machine take time from some of them, and from the answers at other moments.
 fn hash_millis() -> f64 {
     struct Zeros;
     impl Entropy for Zeros {
@@ -121,15 +122,13 @@ fn hash_millis() -> f64 {
             Ok(())
         }
     }
-    let mut times: Vec<f64> = (0..15)
+    (0..30)
         .map(|_| {
             let begun = Instant::now();
             hash_password_phc(USER_PASSWORD, None, &Settings::default(), &Zeros).unwrap();
             begun.elapsed().as_secs_f64() * 1_000.0
         })
-        .collect();
-    times.sort_unstable_by(f64::total_cmp);
-    times[7]
+        .fold(f64::MAX, f64::min)
 }
 
 #[tokio::test]
