@@ -85,6 +85,16 @@ pub fn is_deceptive(character: char) -> bool {
     breaks || character.is_control() || (character != EMOJI && names::is_drawn_as_nothing(character))
 }
 
+#[test]
+fn what_is_not_seen_is_deceptive() {
+    let hidden = "\0\u{7}\u{85}\u{AD}\u{34F}\u{61C}\u{115F}\u{17B4}\u{180B}\u{180F}\u{200B}\u{200D}\u{2028}\u{2029}\u{202E}\
+                  \u{2065}\u{2800}\u{3164}\u{FE00}\u{FE0E}\u{FEFF}\u{FFA0}\u{FFF9}\u{FFFB}\u{1BCA0}\u{1D173}\u{E0041}\u{E0100}";
+    hidden.chars().for_each(|character| assert!(is_deceptive(character), "{character:?}"));
+    "a ~é\u{301}אب김😀❤\u{FE0F}"
+        .chars()
+        .for_each(|character| assert!(!is_deceptive(character), "{character:?}"));
+}
+
 /// The call of a tool, in a record's detail. What the client calls itself is text from outside.
 fn called(call: &ToolCall) -> Value {
     let client = call.client.as_deref().map(tame);

@@ -273,5 +273,5 @@ async fn every_trace_of_a_page_is_whole_while_spans_arrive() {
     }
     println!("{seen:?}");
     assert!(seen.traces > windows, "the pages are too empty to show anything: {seen:?}");
-    assert!(seen.growing > windows / 50, "hardly any trace grew while it was read: {seen:?}");
+    assert!(seen.growing > windows / 25, "hardly any trace grew while it was read: {seen:?}");
 }
