@@ -1,8 +1,10 @@
 //! A database on a PostgreSQL server, which several replicas of the service share.
 
+use std::str::FromStr as _;
 use std::time::Duration;
 
 use sqlx::any::AnyPoolOptions;
+use sqlx::postgres::PgConnectOptions;
 use sqlx::{AnyConnection, AnyPool, Connection as _, Executor as _, Row as _};
 use tokio::time::{sleep, timeout};
 use url::Url;
@@ -162,7 +164,7 @@ async fn check_server(address: &str) -> Result<(), DbError> {
     let mut connection = timeout(START_PATIENCE, AnyConnection::connect(address))
         .await
         .map_err(|_| silent())?
-        .map_err(refused)?;
+        .map_err(|error| refused(error, address))?;
     let checks = async {
         let row = connection
             .fetch_one(
@@ -197,19 +199,29 @@ async fn check_server(address: &str) -> Result<(), DbError> {
 
 /// A wrong password, a database that does not exist or a missing certificate is for the operator to mend, not to wait
 /// for.
-fn refused(error: sqlx::Error) -> DbError {
+fn refused(error: sqlx::Error, address: &str) -> DbError {
     if matches!(error, sqlx::Error::Tls(_)) {
         return DbError::Configuration(message(&error));
     }
     let code = error.as_database_error().and_then(|inner| inner.code());
     match code.as_deref() {
-        // Who may not connect cannot be told by `check-config` what else to grant.
         Some("42501") => {
-            DbError::Configuration(format!("{}; `GRANT CONNECT ON DATABASE` to its role", message(&error)))
+            let grant = grant_connect(address);
+            let advice = grant.map_or_else(String::new, |grant| format!(" (as the owner, run `{grant}`)"));
+            DbError::Configuration(message(&error) + &advice)
         }
         Some(code) if code.starts_with("28") || code == "3D000" => DbError::Configuration(message(&error)),
         _ => DbError::from(error),
     }
+}
+
+/// Other missing rights are read from the server's catalogues; this one keeps everybody from them.
+fn grant_connect(address: &str) -> Option<String> {
+    let options = PgConnectOptions::from_str(address).ok()?;
+    let quoted = |name: &str| format!("\"{}\"", name.replace('"', "\"\""));
+    let role = options.get_username();
+    let database = options.get_database().unwrap_or(role);
+    Some(format!("GRANT CONNECT ON DATABASE {} TO {}", quoted(database), quoted(role)))
 }
 
 #[cfg(test)]
