@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use sqlx::{AssertSqlSafe, Connection as _, Executor as _};
+use sqlx::{AnyConnection, AssertSqlSafe, Connection as _, Executor as _};
 use tracewarden_appdb::{AppDb, DbError, NewAuditRecord, NewUser, PasswordHash};
 use tracewarden_model::{AttributeValue, Timestamp};
 use tracewarden_testkit::postgres;
@@ -34,14 +34,24 @@ impl Fixture {
         AppDb::open(&self.url(), at(0)).await.unwrap()
     }
 
-    /// Runs statements past the service, as somebody with access to the database would. Creates an SQLite file.
+    /// Past the service, as somebody with access to the database would.
+    pub async fn connect(&self) -> AnyConnection {
+        sqlx::any::install_default_drivers();
+        let url = match self {
+            Self::Sqlite { path, .. } => {
+                format!("sqlite://{}", path.display().to_string().replace('%', "%25").replace('#', "%23"))
+            }
+            Self::Postgres(database) => database.url(),
+        };
+        AnyConnection::connect(&url).await.unwrap()
+    }
+
+    /// Runs statements past the service. Creates an SQLite file.
     pub async fn run(&self, statements: &[&str]) {
         match self {
             Self::Sqlite { path, .. } => {
-                sqlx::any::install_default_drivers();
                 std::fs::OpenOptions::new().create(true).append(true).open(path).unwrap();
-                let path = path.display().to_string().replace('%', "%25").replace('#', "%23");
-                let mut other = sqlx::AnyConnection::connect(&format!("sqlite://{path}")).await.unwrap();
+                let mut other = self.connect().await;
                 for statement in statements {
                     other.execute(AssertSqlSafe((*statement).to_owned())).await.unwrap();
                 }
@@ -68,7 +78,7 @@ macro_rules! on_both {
 }
 pub(crate) use on_both;
 
-pub fn at(micros: i64) -> Timestamp {
+pub const fn at(micros: i64) -> Timestamp {
     Timestamp::from_micros(micros)
 }
 

@@ -1,0 +1,221 @@
+//! Rows that programs of each step left behind, and what this program reads in them.
+
+use std::collections::BTreeMap;
+
+use tracewarden_appdb::{
+    ApiKey, AppDb, PasswordHash, Policy, Preview, Role, Session, Throttle, TokenDigest, User,
+};
+use tracewarden_model::AttributeValue;
+
+use crate::fixture::{at, set};
+
+/// The numbers of the steps that brought what is read here.
+const REVISIONS_ARE_COUNTED: usize = 2;
+const KEYS_ARE_NARROWED: usize = 3;
+
+/// Of the first step. Several in a table, with and without what may be absent: a step that keeps only the newest, or
+/// makes nothing of an empty value, would leave a single plain row as it was.
+pub const INITIAL: &[&str] = &[
+    "INSERT INTO roles (name, revision, created_at, updated_at) VALUES ('reader', 7, 1, 2)",
+    "INSERT INTO role_policies (role, position, title, expression, description) \
+     VALUES ('reader', 0, 't', 'true', 'd'), ('reader', 1, 'Zoë''s', 'SpanAttributes[\"a\"] ==\n  \"b\\\\c\"', NULL)",
+    "INSERT INTO access_models (version, document, created_at, created_by_id, created_by_name) \
+     VALUES (3, '{\"binding\": null, \"fields\": []}', 2, 'u0', 'Zoë')",
+    // With spaces, and without members of later versions.
+    "INSERT INTO access_models (version, document, created_at, created_by_id, created_by_name) \
+     VALUES (4, '{\"fields\": [{\"map\": \"Labels\", \"name\": \"team\", \"logical\": \"string\", \
+     \"column_type\": \"String\", \"filterable\": true, \"policy\": true}], \"binding\": {\"database\": \"otel\", \
+     \"table\": \"spans\", \"trace_id\": \"TraceId\", \"span_id\": \"SpanId\", \"timestamp\": \"Timestamp\", \
+     \"parent_span_id\": \"ParentSpanId\", \"trace_index\": null, \"display\": {\"name\": null, \
+     \"service\": \"ServiceName\", \"duration\": null, \"status\": null, \"kind\": null}}}', 2, 'u1', 'Ada')",
+    "INSERT INTO users (id, username, username_folded, password_hash, must_change_password, disabled, created_at, \
+     last_login_at, attributes) VALUES \
+     ('u1', 'Ada', 'ada', '$argon2id$x', 0, 0, 3, 8, '{\"team\": \"a''\", \"lead\": true, \"tenants\": [\"x\", \"ü\"]}'), \
+     ('u2', 'Grace', 'grace', '$argon2id$y', 0, 0, 3, NULL, '{}'), \
+     ('u3', 'Bob', 'bob', '$argon2id$z', 1, 1, 3, NULL, '{}')",
+    "INSERT INTO user_roles (user_id, role) VALUES ('u1', 'reader'), ('u2', 'admin'), ('u2', 'reader')",
+    "INSERT INTO sessions (id, token_sha256, user_id, created_at, last_seen_at, client_ip, user_agent, preview) VALUES \
+     ('s1', 'a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1', 'u1', 4, 5, NULL, NULL, NULL), \
+     ('s2', 'a2a2a2a2a2a2a2a2a2a2a2a2a2a2a2a2a2a2a2a2a2a2a2a2a2a2a2a2a2a2a2a2', 'u2', 14, 15, '2001:db8::1', 'it''s', \
+     '{\"roles\":[\"reader\"],\"attributes\":{\"team\":\"ü\"},\"username\":null,\"user_id\":null}'), \
+     ('s3', 'a3a3a3a3a3a3a3a3a3a3a3a3a3a3a3a3a3a3a3a3a3a3a3a3a3a3a3a3a3a3a3a3', 'u2', 13, 15, '', '', \
+     '{\"roles\":[],\"attributes\":{},\"username\":\"Ada\",\"user_id\":\"u1\"}'), \
+     ('s4', 'a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4', 'u2', 12, 15, NULL, NULL, \
+     '{\"roles\":[\"reader\"],\"attributes\":{\"team\":\"a\"},\"username\":\"Ada\"}')",
+    "INSERT INTO api_keys (id, token_sha256, hint, name, user_id, created_at, expires_at, last_used_at) VALUES \
+     ('k1', 'b1b1b1b1b1b1b1b1b1b1b1b1b1b1b1b1b1b1b1b1b1b1b1b1b1b1b1b1b1b1b1b1', 'twk_1', 'n', 'u1', 6, NULL, NULL), \
+     ('k2', 'b2b2b2b2b2b2b2b2b2b2b2b2b2b2b2b2b2b2b2b2b2b2b2b2b2b2b2b2b2b2b2b2', 'twk_2', 'n', 'u1', 16, \
+     9214646400000000, 17)",
+    "INSERT INTO secrets (name, value) VALUES ('cursor', '0102'), ('other', '')",
+    "INSERT INTO used_password_hashes (sha256, used_at) VALUES ('cc', 18)",
+    "INSERT INTO login_throttles (bucket, failures, window_start, blocked_until) VALUES ('address:192.0.2.1', 3, 19, 20)",
+];
+
+/// Roles of revisions 8 and 9 have been there, and are gone.
+pub const ROLE_REVISION: &[&str] = &["UPDATE role_revision SET last = 9 WHERE id = 1"];
+
+pub const NARROWED_KEYS: &[&str] = &[
+    "INSERT INTO api_keys (id, token_sha256, hint, name, user_id, created_at, policy, tools) VALUES \
+     ('k3', 'b3b3b3b3b3b3b3b3b3b3b3b3b3b3b3b3b3b3b3b3b3b3b3b3b3b3b3b3b3b3b3b3', 'twk_3', 'n', 'u1', 26, \
+     'ServiceName == \"shop''s\"', '[\"svc_get_trace\"]'), \
+     ('k4', 'b4b4b4b4b4b4b4b4b4b4b4b4b4b4b4b4b4b4b4b4b4b4b4b4b4b4b4b4b4b4b4b4', 'twk_4', 'n', 'u1', 25, NULL, '[]')",
+];
+
+/// What tests the history ends with.
+pub const TESTS: &str = "{\"tests\": []}";
+
+/// A role was made, and then deleted when tests were added. The first change is the step's own.
+pub const HISTORY: &[&str] = &[
+    "INSERT INTO changes (number, at, by_id, by_name, action, target, model_version) VALUES \
+     (2, 30, 'u2', 'Grace', 'role.put', 'gone', 4), (3, 31, 'u2', 'Grace', 'model.import', NULL, 4)",
+    "INSERT INTO role_changes (role, change, deleted) VALUES ('gone', 2, 0), ('gone', 3, 1)",
+    "INSERT INTO role_change_policies (role, change, position, title, expression, description) \
+     VALUES ('gone', 2, 0, 'g', 'false', 'gone')",
+    "INSERT INTO test_changes (change, document) VALUES (3, '{\"tests\": []}')",
+];
+
+/// The last revision that a role has had.
+pub fn last_revision(steps: usize) -> u64 {
+    if steps >= REVISIONS_ARE_COUNTED { 9 } else { 7 }
+}
+
+fn text(text: &str) -> AttributeValue {
+    AttributeValue::String(text.to_owned())
+}
+
+fn ada() -> User {
+    let tenants = AttributeValue::Strings(vec!["x".to_owned(), "ü".to_owned()]);
+    User {
+        id: "u1".to_owned(),
+        username: "Ada".to_owned(),
+        password_hash: PasswordHash("$argon2id$x".to_owned()),
+        must_change_password: false,
+        disabled: false,
+        created_at: at(3),
+        last_login_at: Some(at(8)),
+        attributes: BTreeMap::from([
+            ("team".to_owned(), text("a'")),
+            ("lead".to_owned(), AttributeValue::Bool(true)),
+            ("tenants".to_owned(), tenants),
+        ]),
+        roles: set(&["reader"]),
+    }
+}
+
+fn reader() -> Role {
+    let first =
+        Policy { title: "t".to_owned(), expression: "true".to_owned(), description: Some("d".to_owned()) };
+    let second = Policy {
+        title: "Zoë's".to_owned(),
+        expression: "SpanAttributes[\"a\"] ==\n  \"b\\\\c\"".to_owned(),
+        description: None,
+    };
+    Role {
+        name: "reader".to_owned(),
+        policies: vec![first, second],
+        revision: 7,
+        created_at: at(1),
+        updated_at: at(2),
+    }
+}
+
+fn session(id: &str, user_id: &str, created_at: i64, last_seen_at: i64) -> Session {
+    Session {
+        id: id.to_owned(),
+        user_id: user_id.to_owned(),
+        created_at: at(created_at),
+        last_seen_at: at(last_seen_at),
+        client_ip: None,
+        user_agent: None,
+        preview: None,
+    }
+}
+
+/// Those of the administrator, newest first.
+fn previewing() -> [Session; 3] {
+    let of_roles = Preview {
+        roles: set(&["reader"]),
+        attributes: BTreeMap::from([("team".to_owned(), text("ü"))]),
+        ..Preview::default()
+    };
+    let of_user =
+        Preview { username: Some("Ada".to_owned()), user_id: Some("u1".to_owned()), ..Preview::default() };
+    // What was copied from a user before a preview had the user's id opens nothing.
+    let of_name = Preview { user_id: None, ..of_user.clone() };
+    [
+        Session {
+            client_ip: Some("2001:db8::1".to_owned()),
+            user_agent: Some("it's".to_owned()),
+            preview: Some(of_roles),
+            ..session("s2", "u2", 14, 15)
+        },
+        Session {
+            client_ip: Some(String::new()),
+            user_agent: Some(String::new()),
+            preview: Some(of_user),
+            ..session("s3", "u2", 13, 15)
+        },
+        Session { preview: Some(of_name), ..session("s4", "u2", 12, 15) },
+    ]
+}
+
+fn key(number: u8, created_at: i64) -> ApiKey {
+    ApiKey {
+        id: format!("k{number}"),
+        hint: format!("twk_{number}"),
+        name: "n".to_owned(),
+        user_id: "u1".to_owned(),
+        created_at: at(created_at),
+        expires_at: None,
+        last_used_at: None,
+        policy: None,
+        tools: None,
+    }
+}
+
+/// Newest first. A key from before keys could be narrowed is not narrowed.
+fn keys(steps: usize) -> Vec<ApiKey> {
+    let mut keys = Vec::new();
+    if steps >= KEYS_ARE_NARROWED {
+        let tools = Some(vec!["svc_get_trace".to_owned()]);
+        keys.push(ApiKey { policy: Some("ServiceName == \"shop's\"".to_owned()), tools, ..key(3, 26) });
+        keys.push(ApiKey { tools: Some(Vec::new()), ..key(4, 25) });
+    }
+    let (expires_at, last_used_at) = (Some(at(9_214_646_400_000_000)), Some(at(17)));
+    keys.push(ApiKey { expires_at, last_used_at, ..key(2, 16) });
+    keys.push(key(1, 6));
+    keys
+}
+
+/// That everything is read as what it was written as.
+pub async fn require_read(db: &AppDb, steps: usize) {
+    let mut tx = db.begin_read().await.unwrap();
+    assert_eq!(tx.user_by_name("ADA").await.unwrap(), Some(ada()));
+    let users = tx.users("", 9).await.unwrap();
+    let users: Vec<_> = users
+        .iter()
+        .map(|user| (user.username.as_str(), user.must_change_password, user.disabled, user.roles.len()))
+        .collect();
+    assert_eq!(users, [("Ada", false, false, 1), ("Bob", true, true, 0), ("Grace", false, false, 2)]);
+    assert_eq!(tx.role("reader").await.unwrap(), Some(reader()));
+    assert_eq!(tx.sessions_of_user("u1").await.unwrap(), [session("s1", "u1", 4, 5)]);
+    assert_eq!(tx.sessions_of_user("u2").await.unwrap(), previewing());
+    assert_eq!(tx.api_keys_of_user("u1").await.unwrap(), keys(steps));
+    assert_eq!(tx.secret("cursor").await.unwrap(), Some(vec![1, 2]));
+    assert!(tx.password_hash_used("cc").await.unwrap());
+    let throttle = Throttle { failures: 3, window_start: at(19), blocked_until: at(20) };
+    assert_eq!(tx.throttle("address:192.0.2.1").await.unwrap(), Some(throttle));
+    let model = tx.access_model().await.unwrap();
+    assert_eq!((model.version, model.fields[0].field.name.as_str()), (4, "team"));
+    assert_eq!(model.binding.unwrap().display.service.as_deref(), Some("ServiceName"));
+    assert!(tx.access_model_version(3).await.unwrap().unwrap().binding.is_none());
+    drop(tx);
+    // By the tokens that their owners have.
+    let (found, user) = db.session_by_token(TokenDigest([0xa1; 32])).await.unwrap().unwrap();
+    assert_eq!((found, user), (session("s1", "u1", 4, 5), ada()));
+    for key in keys(steps) {
+        let number: u8 = key.id[1..].parse().unwrap();
+        let found = db.api_key_by_token(TokenDigest([0xb0 + number; 32])).await.unwrap();
+        assert_eq!(found, Some((key, ada())));
+    }
+}
