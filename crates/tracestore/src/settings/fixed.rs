@@ -68,8 +68,9 @@ pub(crate) const NEEDED: &[(&str, &str)] = &[
     ("prefer_localhost_replica", "1"),
     ("distributed_aggregation_memory_efficient", "1"),
     // Choosing traces and reading them should meet the same replica of each shard: another may lag behind it.
+    // `select_sequential_consistency` is left to the user's profile: it makes a server look for what others were given, which
+    // answers from several servers behind one address need, and costs them something elsewhere.
     ("load_balancing", "in_order"),
-    ("select_sequential_consistency", "0"),
     // A client that goes takes its query with it, and an answer is passed on as it is made.
     ("cancel_http_readonly_queries_on_client_close", "1"),
     ("send_progress_in_http_headers", "0"),

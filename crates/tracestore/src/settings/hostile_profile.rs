@@ -113,7 +113,8 @@ async fn answers(store: &TraceStore) -> BTreeMap<&'static str, String> {
                 ValuesRequest { field: &service, prefix: None, selection: &selection, window, limit: 10 };
             answers.insert("values", format!("{:?}", store.values(request).await.unwrap()));
             answers.insert("brief", format!("{:?}", store.brief(&binding, &selection, 1_000).await.unwrap()));
-            let ids = ["0000000000000002".to_owned()];
+            // Of the page's first trace, and not the one span that the hostile filter of tables leaves.
+            let ids = ["0000000000000010".to_owned()];
             let given = store.read_spans(&binding, &selection, &ids, None).await.unwrap();
             answers.insert("given spans", format!("{given:?}"));
         }
@@ -178,6 +179,7 @@ async fn answers_do_not_hang_on_the_profile() {
         before["spans"]
     );
     assert_eq!(before["none"], "true");
+    assert_ne!(before["given spans"], "[]");
 
     // The engine itself refuses to cut answers short and to keep them at the same time.
     let (modes, others): (Vec<_>, Vec<_>) = NEEDED
