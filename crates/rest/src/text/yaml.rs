@@ -17,9 +17,11 @@ pub(super) fn read(text: &str, values: Values) -> Result<Node, Fault> {
 }
 
 /// The place, or the end of its line where the parser has counted further: of a directive that is none it counts bytes.
+/// A carriage return by itself ends a line, too.
 fn within(text: &str, place: Place) -> Place {
-    let line = text.split('\n').nth(place.line.saturating_sub(1));
-    let length = line.filter(|_| !text.contains('\r')).map(|line| line.chars().count());
+    let text = text.replace("\r\n", "\n");
+    let line = text.split(['\n', '\r']).nth(place.line.saturating_sub(1));
+    let length = line.map(|line| line.chars().count());
     Place { column: length.map_or(place.column, |length| place.column.min(length + 1)), ..place }
 }
 
