@@ -1,68 +1,36 @@
 import { beforeAll, describe, expect, test } from "vitest";
 import { type Visitor, visitor } from "./browser";
 import { environment } from "./environment";
+import { foreignRequests, nothingHappened, nothingUnseen } from "./hostile";
 import { at, logIn, quiet, shown } from "./pages";
 import { EVERYTHING, ensureSetUp, person, READER } from "./service";
 import type { Session } from "./session";
 
-const { url: service, traceHostile } = environment();
+const { traceHostile } = environment();
 
 let reader: Session;
 let visit: Visitor;
-const foreign: string[] = [];
+let foreign: readonly string[];
 
 beforeAll(async () => {
   const admin = await ensureSetUp();
   reader = await person(admin, READER, [EVERYTHING]);
   visit = await visitor("hostile texts");
-  // Reports of the policy, scripts and dialogs fail every test of every page, in the file beside this.
-  visit.page.on("request", (request) => {
-    if (!request.url().startsWith(service) && !/^(blob|data):/.test(request.url())) {
-      foreign.push(request.url());
-    }
-  });
+  foreign = foreignRequests(visit.page);
   await logIn(visit.page, READER);
 });
 
-/** What texts would have achieved if one of them had become more than text. */
-async function nothingHappened(): Promise<void> {
-  const found = await visit.page.evaluate(() => ({
-    ran: "hostile" in window || "pwned" in window,
-    polluted: "polluted" in {} || Object.keys(Object.prototype).length > 0,
-    elements: [
-      ...document.querySelectorAll("main iframe, main script, main object, main embed, main img[src=x]"),
-    ].map((element) => element.outerHTML.slice(0, 200)),
-    handlers: [...document.querySelectorAll("main *")]
-      .filter((element) => [...element.attributes].some(({ name }) => /^on/i.test(name)))
-      .map((element) => element.outerHTML.slice(0, 200)),
-    links: [...document.querySelectorAll("main a[href]")]
-      .map((link) => link.getAttribute("href") ?? "")
-      .filter((href) => !href.startsWith("/") && !href.startsWith("#")),
-    // What is read out or shown on hovering has no element that would isolate it.
-    names: [...document.querySelectorAll("[title], [aria-label]")]
-      .flatMap((element) => [element.getAttribute("title"), element.getAttribute("aria-label")])
-      .filter((text) => text !== null && /\p{Cf}|(?![\t\n])\p{Cc}/u.test(text))
-      .map((text) => text?.slice(0, 100)),
-  }));
-  expect(found).toEqual({ ran: false, polluted: false, elements: [], handlers: [], links: [], names: [] });
-  expect(foreign).toEqual([]);
-}
-
+const nothingElse = () => nothingHappened(visit.page, foreign);
 const grid = () => visit.page.getByRole("treegrid", { name: "Spans" });
 
 describe("a trace whose texts want to be more than text", () => {
   test("is shown as text, with the names of characters that would not be seen", async () => {
     await visit.page.goto(at(`/trace/${traceHostile}`));
     await quiet(visit.page);
-    await nothingHappened();
+    await nothingElse();
     await shown(grid().getByText("<script>", { exact: false }));
     await shown(grid().getByText("U+202E", { exact: true }));
-    expect(await visit.page.title()).not.toMatch(/\p{Cf}|\p{Cc}/u);
-    // Outside of elements that isolate it, no text can turn what stands beside it around.
-    const bare = await visit.page.evaluate(() =>
-      /\p{Cf}|(?!\ufe0f)\p{DI}|\u2800|(?![\t\n])\p{Cc}/u.test(document.body.innerText),
-    );
-    expect(bare).toBe(false);
+    await nothingUnseen(visit.page);
   });
 
   test("says what opened it without more", async () => {
@@ -71,7 +39,7 @@ describe("a trace whose texts want to be more than text", () => {
     await quiet(page);
     const panel = page.getByRole("region", { name: "Why do I see this?" });
     expect(await panel.getByRole("listitem").count()).toBeGreaterThan(3);
-    await nothingHappened();
+    await nothingElse();
     await page.getByRole("button", { name: "Close the explanation" }).click();
     await expect.poll(() => panel.count()).toBe(0);
   });
@@ -95,7 +63,7 @@ describe("a trace whose texts want to be more than text", () => {
         for (let presses = await cut.count(); presses > 0 && (await cut.count()) > 0; presses -= 1) {
           await cut.first().click({ timeout: 5_000 });
         }
-        await nothingHappened();
+        await nothingElse();
       }
       await grid().focus();
       await page.keyboard.press("ArrowDown");
@@ -106,11 +74,11 @@ describe("a trace whose texts want to be more than text", () => {
     const { page } = visit;
     await page.goto(at(`/trace/${traceHostile}?find=${encodeURIComponent("<script>")}`));
     await quiet(page);
-    await nothingHappened();
+    await nothingElse();
     for (const view of ["flame", "groups"]) {
       await page.goto(at(`/trace/${traceHostile}?view=${view}`));
       await quiet(page);
-      await nothingHappened();
+      await nothingElse();
     }
   });
 
@@ -119,12 +87,12 @@ describe("a trace whose texts want to be more than text", () => {
     await page.goto(at(`/search?last=24h&where=${encodeURIComponent('SpanName starts with "<script>"')}`));
     await quiet(page);
     await shown(page.getByRole("table", { name: "Traces found" }));
-    await nothingHappened();
+    await nothingElse();
     const entry = page
       .getByRole("textbox", { name: "Add a condition" })
       .or(page.getByRole("combobox", { name: "Add a condition" }));
     await entry.first().fill("SpanName = <");
     await shown(page.getByRole("option", { name: /<script>/ }));
-    await nothingHappened();
+    await nothingElse();
   });
 });

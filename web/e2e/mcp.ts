@@ -16,8 +16,8 @@ const PROTOCOL = "2025-11-25";
 export const CLIENT = { name: "browser-test", version: "1.0" };
 
 /** Calls a tool as MCP clients do, and returns the structured content of its answer. */
-export async function callTool<T>(server: McpServer, call: ToolCall): Promise<T> {
-  const hello = { protocolVersion: PROTOCOL, capabilities: {}, clientInfo: CLIENT };
+export async function callTool<T>(server: McpServer, call: ToolCall, client = CLIENT): Promise<T> {
+  const hello = { protocolVersion: PROTOCOL, capabilities: {}, clientInfo: client };
   const { headers } = await ask(server, "initialize", hello);
   const session = headers.get("mcp-session-id");
   const { result } = await ask(server, "tools/call", call, {

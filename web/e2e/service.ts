@@ -70,6 +70,29 @@ export async function ensureSetUp(): Promise<Session> {
   return admin;
 }
 
+interface Mark {
+  map?: string;
+  name: string;
+  type: string;
+  filterable: boolean;
+  policy: boolean;
+}
+
+/** Marks fields besides those that are; what it returns takes their marks away again. */
+export async function markBesides(admin: Session, fields: readonly Mark[]): Promise<() => Promise<void>> {
+  const nameOf = ({ map, name }: Pick<Mark, "map" | "name">) => `${map ?? ""} ${name}`;
+  const own = new Set(fields.map(nameOf));
+  const mark = async (besides: readonly Mark[]) => {
+    const answer = await admin.ask("GET", "/schema");
+    const { fields: marked } = (await answer.json()) as { fields: Mark[] };
+    const others = marked.filter((field) => !own.has(nameOf(field)));
+    const all = [...others, ...besides].map(asMarked);
+    await admin.call("PUT", "/schema/fields", { fields: all }, answer.headers.get("etag"));
+  };
+  await mark(fields);
+  return () => mark([]);
+}
+
 /** A user with that name and a password of their own. */
 export async function person(
   admin: Session,

@@ -18,7 +18,7 @@ import {
   tooltips,
 } from "@codemirror/view";
 import { type RefObject, useEffect, useEffectEvent, useImperativeHandle, useRef } from "react";
-import { HIDDEN } from "../lib/visible";
+import { HIDDEN, visible } from "../lib/visible";
 import classes from "./CodeEditor.module.css";
 import { cel, celColours } from "./cel";
 import { completionSource, type Vocabulary } from "./completion";
@@ -200,7 +200,7 @@ function diagnostic(text: string, { severity, message, hint, fixes, ...place }: 
   return {
     ...rangeOf(text, place),
     severity,
-    message: hint === undefined ? message : `${message}\n${hint}`,
+    message: visible(hint === undefined ? message : `${message}\n${hint}`),
     actions: fixes.map((fix) => ({
       name: fix.label,
       apply: (view) =>

@@ -23,6 +23,7 @@ import { keepPreviousData, useQuery } from "@tanstack/react-query";
 import { lazy, type ReactNode, Suspense, useId, useMemo, useRef, useState } from "react";
 import type { Api } from "../api/client";
 import { useMe } from "../app/useMe";
+import { errorText } from "../components/errorText";
 import { Visible } from "../components/Visible";
 import type { EditorHandle } from "./CodeEditor";
 import classes from "./PolicyEditor.module.css";
@@ -92,7 +93,9 @@ export function PolicyEditor({
         {label}
       </Input.Label>
       {description !== undefined && <Input.Description>{description}</Input.Description>}
-      <Suspense fallback={<pre className={classes.loading}>{value === "" ? " " : value}</pre>}>
+      <Suspense
+        fallback={<pre className={classes.loading}>{value === "" ? " " : <Visible text={value} />}</pre>}
+      >
         <CodeEditor
           value={value}
           onChange={onChange}
@@ -118,7 +121,7 @@ export function PolicyEditor({
         )}
         {check.isError && !empty && (
           <Text size="xs" c="var(--tw-error)">
-            It could not be checked: {check.error.message}{" "}
+            It could not be checked: <Visible text={errorText(check.error)} />{" "}
             <Anchor component="button" type="button" inherit onClick={() => void check.refetch()}>
               Check again
             </Anchor>

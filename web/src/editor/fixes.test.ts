@@ -33,6 +33,12 @@ describe("a hint", () => {
     expect(candidates("S", remark("leave one of them out", 1, 1))).toEqual([]);
   });
 
+  it("is named without what would not be seen, and replaced with it", () => {
+    expect(candidates("S", remark("did you mean `T\u202e`?", 1, 1))).toEqual([
+      { label: "Replace with T⟨U+202E⟩", text: "T\u202e" },
+    ]);
+  });
+
   it("is put in the right place behind an emoji", () => {
     expect(candidates('"😀" = S', remark("write `==` to compare", 5, 1))[0]?.text).toBe('"😀" == S');
   });

@@ -1,4 +1,5 @@
 import type { Api } from "../api/client";
+import { visible } from "../lib/visible";
 import { type Range, rangeOf } from "./place";
 
 /** A text that an expression can be replaced with. */
@@ -42,5 +43,5 @@ export function better(after: Api["CheckResult"], before: Api["CheckResult"]): b
 const MOST = 60;
 
 function shortened(text: string): string {
-  return text.length > MOST ? `${text.slice(0, MOST)}…` : text;
+  return visible(text.length > MOST ? `${text.slice(0, MOST)}…` : text);
 }

@@ -88,6 +88,7 @@ describe("a role's name", () => {
     ["onCall", "Small letters only."],
     ["on call", "A space cannot be in it: only a-z, 0-9, dot, underscore and hyphen."],
     ["a😀", "“😀” cannot be in it: only a-z, 0-9, dot, underscore and hyphen."],
+    ["a\u202eb", "“⟨U+202E⟩” cannot be in it: only a-z, 0-9, dot, underscore and hyphen."],
     ["a".repeat(65), "At most 64 characters; these are 65."],
   ])("%s", (name, problem) => expect(nameProblem(name)).toBe(problem));
 });

@@ -1,4 +1,5 @@
 import type { Api } from "../../api/client";
+import { visible } from "../../lib/visible";
 
 /** A policy as it is being written. The key stays with it while it is moved and changed. */
 export type DraftPolicy = {
@@ -163,5 +164,5 @@ export function nameProblem(name: string): string | null {
     ? null
     : /[A-Z]/.test(wrong)
       ? "Small letters only."
-      : `${wrong === " " ? "A space" : `“${wrong}”`} cannot be in it: only a-z, 0-9, dot, underscore and hyphen.`;
+      : `${wrong === " " ? "A space" : `“${visible(wrong)}”`} cannot be in it: only a-z, 0-9, dot, underscore and hyphen.`;
 }

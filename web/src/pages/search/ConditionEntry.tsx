@@ -173,7 +173,7 @@ export function ConditionEntry({
     stage.at === "value" && readConditions(text, fields, maxValues).every((one) => "condition" in one);
   return (
     <Input.Wrapper
-      error={problem}
+      error={problem === null ? null : visible(problem)}
       errorProps={{ id: problemId, role: "alert", size: "sm", c: "var(--tw-error)" }}
     >
       <Combobox
@@ -348,7 +348,7 @@ function Piece({
       className={classes.piece}
       data-wrong={"problem" in read || undefined}
       data-editing={editing || undefined}
-      title={"problem" in read ? read.problem : text.slice(0, 2_000)}
+      title={"problem" in read ? visible(read.problem) : text.slice(0, 2_000)}
     >
       <button
         type="button"

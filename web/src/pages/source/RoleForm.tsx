@@ -89,7 +89,7 @@ export function RoleForm({
         label="Policy"
         description={
           choice.kind === "own"
-            ? `For example: ${fields.find(({ type }) => type === "string")?.ref ?? "ServiceName"} == "checkout"`
+            ? `For example: ${visible(fields.find(({ type }) => type === "string")?.ref ?? "ServiceName")} == "checkout"`
             : "What the choice above says in CEL. Change it to write your own."
         }
         value={expression}

@@ -274,9 +274,9 @@ describe("a refusal", () => {
 
   it("of a binding is told by member", () => {
     const errors = memberErrors(
-      error({ pointer: "/display/name", code: "invalid_value", detail: "no such column" }),
+      error({ pointer: "/display/name", code: "invalid_value", detail: "no column `a\u202eb`" }),
     );
-    expect(errors.get("/display/name")).toBe("no such column");
+    expect(errors.get("/display/name")).toBe("no column `a⟨U+202E⟩b`");
     expect(memberErrors(new TypeError("network")).size).toBe(0);
   });
 });

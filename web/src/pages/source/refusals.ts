@@ -1,4 +1,5 @@
 import { type Api, ApiError } from "../../api/client";
+import { visible } from "../../lib/visible";
 import { fieldKey } from "./fields";
 
 /** A stored policy that a change would break. */
@@ -59,5 +60,5 @@ function mentions(text: string, ref: string): boolean {
 /** What a refusal of `PUT /schema/binding` says of one member, such as `/display/name`. */
 export function memberErrors(error: unknown): ReadonlyMap<string, string> {
   const problems = error instanceof ApiError ? (error.problem.errors ?? []) : [];
-  return new Map(problems.map(({ pointer, detail }) => [pointer, detail]));
+  return new Map(problems.map(({ pointer, detail }) => [pointer, visible(detail)]));
 }

@@ -3,6 +3,8 @@ import { useMutation } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { type Api, api, ask } from "../../api/client";
 import { previewChanged } from "../../app/preview";
+import { errorText } from "../../components/errorText";
+import { visible } from "../../lib/visible";
 
 /** Begins a preview, and goes to where its effect is seen. */
 export function useViewAs() {
@@ -24,7 +26,11 @@ export function useViewAsUser(username: string): { isPending: boolean; begin: ()
       { username },
       {
         onError: (error) =>
-          notifications.show({ color: "red", title: "The preview did not begin", message: error.message }),
+          notifications.show({
+            color: "red",
+            title: "The preview did not begin",
+            message: visible(errorText(error)),
+          }),
       },
     );
   return { isPending, begin };
