@@ -4,6 +4,7 @@
 mod deny;
 mod prerequisite;
 mod python;
+mod python_licences;
 mod suite;
 
 use std::fmt::Display;

@@ -6,6 +6,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
+use super::python_licences;
 use crate::{cache, debian, process};
 
 /// What `python-requirements.txt` asks for and everything that that needs, each with the hashes of its files.
@@ -32,6 +33,7 @@ pub fn ensure() -> Result<PathBuf> {
         }
     }
     build(&environment, &python)?;
+    python_licences::check(&python)?;
     // Written last, so that an interrupted installation is done again.
     fs::write(&stamp, wanted).with_context(|| format!("cannot write `{}`", stamp.display()))?;
     Ok(python)

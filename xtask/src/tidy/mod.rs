@@ -5,7 +5,7 @@ mod architecture;
 mod dependencies;
 mod formatting;
 mod lints;
-mod npm_licences;
+pub mod npm_licences;
 mod privacy;
 mod routes;
 mod sources;

@@ -13,7 +13,7 @@ const LOCK: &str = "web/package-lock.json";
 const LOCK_OF_TESTS: &str = "crates/tracewarden/tests/mcp/clients/package-lock.json";
 
 /// Licences of tools beside those of `deny.toml`: their conditions are about passing the tools on.
-const OF_TOOLS: [&str; 2] = ["MPL-2.0", "Python-2.0"];
+pub const OF_TOOLS: [&str; 4] = ["MIT-0", "MPL-2.0", "PSF-2.0", "Python-2.0"];
 
 /// One list for everything that is shipped.
 const ALLOWED: &str = "deny.toml";
@@ -23,18 +23,20 @@ pub fn violations(sources: &[Source]) -> Result<Vec<String>> {
         let source = sources.iter().find(|source| source.path == path);
         source.map(|source| source.text.as_str()).with_context(|| format!("no `{path}`"))
     };
-    let deny: toml::Table =
-        toml::from_str(text(ALLOWED)?).with_context(|| format!("`{ALLOWED}` is not TOML"))?;
-    let allowed =
-        deny.get("licenses").and_then(|licenses| licenses.get("allow")).and_then(toml::Value::as_array);
-    let allowed: Vec<&str> = allowed
-        .with_context(|| format!("`{ALLOWED}` allows no licences"))?
-        .iter()
-        .filter_map(toml::Value::as_str)
-        .collect();
+    let allowed = allowed(text(ALLOWED)?)?;
+    let allowed: Vec<&str> = allowed.iter().map(String::as_str).collect();
     let mut found = of_packages(LOCK, text(LOCK)?, &allowed, false)?;
     found.extend(of_packages(LOCK_OF_TESTS, text(LOCK_OF_TESTS)?, &allowed, true)?);
     Ok(found)
+}
+
+/// The licences that `deny.toml` allows.
+pub fn allowed(deny: &str) -> Result<Vec<String>> {
+    let deny: toml::Table = toml::from_str(deny).with_context(|| format!("`{ALLOWED}` is not TOML"))?;
+    let allowed =
+        deny.get("licenses").and_then(|licenses| licenses.get("allow")).and_then(toml::Value::as_array);
+    let allowed = allowed.with_context(|| format!("`{ALLOWED}` allows no licences"))?;
+    Ok(allowed.iter().filter_map(toml::Value::as_str).map(str::to_owned).collect())
 }
 
 /// What is wrong in one of npm's lock files; `all_tools` when nothing of it is shipped.
@@ -60,7 +62,7 @@ fn of_packages(path: &str, text: &str, allowed: &[&str], all_tools: bool) -> Res
 }
 
 /// Of an SPDX expression without nested parentheses, which no package here has: what cannot be read is not allowed.
-fn is_allowed(expression: &str, allowed: &[&str]) -> bool {
+pub fn is_allowed(expression: &str, allowed: &[&str]) -> bool {
     let expression = expression.trim();
     let inner = expression.strip_prefix('(').and_then(|rest| rest.strip_suffix(')')).unwrap_or(expression);
     !inner.contains(['(', ')'])

@@ -1,0 +1,89 @@
+//! Licences of the Python packages that the tests use. None is shipped, so that those of tools are allowed as well.
+
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+use crate::process;
+use crate::tidy::npm_licences::{OF_TOOLS, allowed, is_allowed};
+
+const DENY: &str = include_str!("../../../deny.toml");
+
+/// One line for each installed package: its name, and the licence in the first way in which it says one.
+const LIST: &str = r#"
+import importlib.metadata
+for package in importlib.metadata.distributions():
+    about = package.metadata
+    kinds = [kind for kind in about.get_all("Classifier") or [] if kind.startswith("License ::")]
+    said = about.get("License-Expression") or about.get("License") or " AND ".join(kinds)
+    print(about["Name"], said.split("\n")[0].strip(), sep="\t")
+"#;
+
+/// What packages without an expression write, and what it is in SPDX's terms.
+const WORDS: [(&str, &str); 6] = [
+    ("MIT License", "MIT"),
+    ("Apache 2.0", "Apache-2.0"),
+    ("3-Clause BSD License", "BSD-3-Clause"),
+    ("License :: OSI Approved :: MIT License", "MIT"),
+    ("License :: OSI Approved :: Apache Software License", "Apache-2.0"),
+    ("License :: OSI Approved :: BSD License", "BSD-3-Clause"),
+];
+
+/// Has a licence file and says nothing of it in its description.
+const BY_FILE: [(&str, &str); 1] = [("cel-python", "Apache-2.0")];
+
+/// Refuses an environment with a package of another licence, or of none.
+pub fn check(python: &Path) -> Result<()> {
+    let listed = process::output_of(Command::new(python).args(["-c", LIST]))?;
+    let found = violations(&listed)?;
+    if !found.is_empty() {
+        bail!("Python packages whose licences are not allowed:\n{}", found.join("\n"));
+    }
+    Ok(())
+}
+
+fn violations(listed: &str) -> Result<Vec<String>> {
+    let allowed = allowed(DENY)?;
+    let allowed: Vec<&str> = allowed.iter().map(String::as_str).chain(OF_TOOLS).collect();
+    let mut found = Vec::new();
+    for line in listed.lines() {
+        let (name, said) = line.split_once('\t').with_context(|| format!("`{line}` names no licence"))?;
+        let by_file = BY_FILE.iter().find(|(package, _)| said.is_empty() && *package == name);
+        let words = WORDS.iter().find(|(words, _)| *words == said);
+        let licence = by_file.or(words).map_or(said, |(_, licence)| *licence);
+        if !is_allowed(licence, &allowed) {
+            found.push(format!("{name}: {said:?}"));
+        }
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packages_of_other_licences_are_found() {
+        let check = |line: &str| violations(line).unwrap();
+        for line in [
+            "a\tMIT",
+            "a\tApache-2.0 OR BSD-2-Clause",
+            "a\tMPL-2.0",
+            "a\tLicense :: OSI Approved :: MIT License",
+            "cel-python\t",
+        ] {
+            assert_eq!(check(line), Vec::<String>::new(), "{line}");
+        }
+        for line in [
+            "a\t",
+            "a\tGPL-3.0-only",
+            "a\tMIT AND GPL-3.0-only",
+            "a\tfree for all",
+            "cel-python\tGPL-3.0-only",
+        ] {
+            assert_eq!(check(line).len(), 1, "{line}");
+        }
+        assert!(violations("a").is_err());
+    }
+}
