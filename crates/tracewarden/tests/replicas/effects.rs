@@ -5,7 +5,7 @@ use std::pin::Pin;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::fleet::{Fleet, add_user, new_key, other_admin, read_traces, session_id, spans};
+use crate::fleet::{Fleet, add_user, new_key, read_traces, session_id, spans};
 use crate::support::store::Store;
 use crate::support::{Client, Service, USER_PASSWORD};
 
@@ -290,12 +290,18 @@ async fn a_preview_holds_at_the_next_request_of_every_replica() {
     assert_eq!(meets(&both[1]).await, Meets::Nothing);
     let shown = json!({"roles": [], "attributes": {}, "username": "ada"});
     assert_eq!(both[1].get("/me").await.expect(200).body["preview"], shown);
-    // It is gone with the role `admin`, at once.
-    admin.put("/me/preview", preview).await.expect(200);
+    // It is gone with the role `admin`, at once, and does not come back with it.
     add_user(fleet.a(), &admin, "second", &["admin"], json!({})).await;
     let second = fleet.a().sign_in("second", USER_PASSWORD).await;
-    second.patch("/users/admin", json!({"roles": []})).await.expect(200);
-    assert_eq!(meets(&admin.at(fleet.b())).await, Meets::Nothing);
-    second.patch("/users/admin", json!({"roles": ["admin"]})).await.expect(200);
-    assert_eq!(meets(&other_admin(fleet.b()).await).await, Meets::Nothing);
+    admin.put("/me/preview", preview).await.expect(200);
+    for client in &both {
+        assert_eq!(meets(client).await, Meets::Spans);
+    }
+    for roles in [json!([]), json!(["admin"])] {
+        second.patch("/users/admin", json!({"roles": roles})).await.expect(200);
+        for client in [&both[1], &both[0]] {
+            assert_eq!(meets(client).await, Meets::Nothing, "{roles}");
+        }
+    }
+    assert_eq!(both[1].get("/me").await.expect(200).body["preview"], Value::Null);
 }

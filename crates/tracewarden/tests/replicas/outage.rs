@@ -128,7 +128,7 @@ async fn without_its_database_the_service_shows_nothing_and_comes_back_at_once()
         .map(|(service, away)| tokio::spawn(stay_busy(key.at(service), Arc::clone(&stage), Arc::clone(away))))
         .collect();
     let mut slowest = Duration::ZERO;
-    for (outage, how) in [Stop::Fast, Stop::Immediate, Stop::Fast].into_iter().enumerate() {
+    for how in [Stop::Fast, Stop::Immediate, Stop::Fast] {
         tokio::time::sleep(Duration::from_millis(300)).await;
         server = tokio::task::spawn_blocking(move || {
             server.stop(how);
@@ -136,10 +136,11 @@ async fn without_its_database_the_service_shows_nothing_and_comes_back_at_once()
         })
         .await
         .unwrap();
+        let told = away.each_ref().map(|count| count.load(Ordering::SeqCst));
         stage.store(DOWN, Ordering::SeqCst);
         join_all(fleet.replicas.iter().map(|service| is_away(service, &key, &admin))).await;
         // Until each busy client began a request during this outage and was told.
-        while away.iter().any(|count| count.load(Ordering::SeqCst) <= outage) {
+        while away.iter().zip(told).any(|(count, told)| count.load(Ordering::SeqCst) <= told) {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
         stage.store(UP, Ordering::SeqCst);

@@ -1,16 +1,18 @@
-//! `kill -9` of the service while it puts a whole access model in force: 200 roles with 1,000 policies, other fields, other
-//! tests. Afterwards the old model is in force or the new one, in full; the history and the audit log tell which.
+//! `kill -9` of the service while it puts a whole access model in force, from a file or as it was at an earlier change: 200
+//! roles with 1,000 policies, other fields, other tests. Afterwards the old model is in force or the new one, in full; the
+//! history and the audit log tell which.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rand::RngExt as _;
 use rand_chacha::ChaCha8Rng;
+use reqwest::Method;
 use serde_json::{Value, json};
 use tracewarden_appdb::{AppDb, AuditFilter};
 use tracewarden_model::Timestamp;
 use tracewarden_testkit::postgres;
 
+use super::aim::Aim;
 use super::{VICTIM, wait_until_the_last_statement_ended};
 use crate::audit_log;
 use crate::chance;
@@ -59,40 +61,73 @@ async fn export(admin: &Client) -> (u64, Vec<u8>) {
     (tag.parse().unwrap(), answer.bytes)
 }
 
-/// Whether it was answered, which is `None` when it was not.
-async fn import(admin: &Client, change: u64, file: &Value) -> Option<()> {
-    let request = admin.with("if-match", &format!("\"{change}\""));
-    let request = request.request(reqwest::Method::PUT, "/schema/import").json(file);
-    let response = request.send().await.ok()?;
-    let status = response.status();
-    let body = response.bytes().await.ok()?;
-    assert!(status.is_success(), "{status}: {}", String::from_utf8_lossy(&body));
-    Some(())
+/// A model that is put in force.
+#[derive(Clone)]
+struct Model {
+    file: Value,
+    /// The change that put it in force first.
+    change: u64,
+    /// As it is exported.
+    text: Vec<u8>,
 }
 
-/// When to kill. Half of the kills are anywhere in the time that an import takes; the others look for the moment of the
-/// commit: later when the last of them was before it, earlier when it was after.
-struct Aim {
-    commit: Duration,
-    chance: ChaCha8Rng,
-    aimed: bool,
+/// How a model is put in force.
+#[derive(Debug, Clone, Copy)]
+enum Way {
+    Import,
+    Restore,
 }
 
-impl Aim {
-    fn next(&mut self) -> Duration {
-        self.aimed = !self.aimed;
-        if self.aimed {
-            self.commit + Duration::from_micros(self.chance.random_range(0..5_000))
-        } else {
-            self.commit.mul_f64(self.chance.random_range(0.0..1.2))
+impl Way {
+    const ALL: [Self; 2] = [Self::Import, Self::Restore];
+
+    /// As the history and the audit log say it.
+    fn action(self) -> &'static str {
+        match self {
+            Self::Import => "model.import",
+            Self::Restore => "model.restore",
         }
     }
 
-    fn learn(&mut self, committed: bool) {
-        if self.aimed {
-            self.commit = self.commit.mul_f64(if committed { 0.94 } else { 1.06 });
-        }
+    /// Puts a model in force in place of that of the change `last`; `None` when it was not answered.
+    async fn put(self, admin: &Client, last: u64, model: &Model) -> Option<()> {
+        let admin = admin.with("if-match", &format!("\"{last}\""));
+        let request = match self {
+            Self::Import => admin.request(Method::PUT, "/schema/import").json(&model.file),
+            Self::Restore => {
+                admin.request(Method::POST, &format!("/schema/history/{}/restore", model.change))
+            }
+        };
+        let response = request.send().await.ok()?;
+        let status = response.status();
+        let body = response.bytes().await.ok()?;
+        assert!(status.is_success(), "{self:?}: {status}: {}", String::from_utf8_lossy(&body));
+        Some(())
     }
+}
+
+/// Two models, and when each way of putting one in force commits, if nothing is killed: both are imported, and the first one is
+/// restored.
+async fn undisturbed(admin: &Client) -> ([Model; 2], [Aim; 2]) {
+    let (before, stored) = export(admin).await;
+    let stored: Value = serde_json::from_slice(&stored).unwrap();
+    let model = |first: usize, change: u64| Model { file: file(&stored, first), change, text: Vec::new() };
+    let mut models = [model(0, before + 1), model(ROLES / 2, before + 2)];
+    let mut longest = Duration::ZERO;
+    for model in &mut models {
+        let asked = Instant::now();
+        assert!(Way::Import.put(admin, model.change - 1, model).await.is_some());
+        longest = longest.max(asked.elapsed());
+        let (change, text) = export(admin).await;
+        assert_eq!(change, model.change);
+        model.text = text;
+    }
+    assert!(models[0].text != models[1].text, "two models are one");
+    let asked = Instant::now();
+    assert!(Way::Restore.put(admin, before + 2, &models[0]).await.is_some());
+    let aims = [Aim::at(longest), Aim::at(asked.elapsed())];
+    assert!(export(admin).await == (before + 3, models[0].text.clone()), "restored, it is another model");
+    (models, aims)
 }
 
 /// What the database itself says: the history agrees with the tables and the records with the history.
@@ -102,54 +137,70 @@ async fn history_and_records_agree(service: &Service, change: u64) {
     assert_eq!(tx.change_number().await.unwrap(), change);
     let now = tx.model_state(None).await.unwrap().unwrap();
     assert!(tx.model_state(Some(change)).await.unwrap().unwrap() == now, "the history tells another model");
-    let filter =
-        AuditFilter { action: Some("model.import"), outcome: Some("success"), ..AuditFilter::default() };
-    let records = tx.audit_records(&filter, u32::MAX).await.unwrap();
-    let mut recorded: Vec<u64> = records
-        .iter()
-        .map(|record| serde_json::from_str::<Value>(&record.detail).unwrap()["change"].as_u64().unwrap())
-        .collect();
-    recorded.reverse();
     let changes = tx.changes(None, u32::MAX).await.unwrap();
-    let mut made: Vec<u64> =
-        changes.iter().filter(|change| change.action == "model.import").map(|change| change.number).collect();
-    made.reverse();
-    assert_eq!(recorded, made, "a change without a record, or a record without its change");
+    for way in Way::ALL {
+        let filter =
+            AuditFilter { action: Some(way.action()), outcome: Some("success"), ..AuditFilter::default() };
+        let records = tx.audit_records(&filter, u32::MAX).await.unwrap();
+        let recorded: Vec<(u64, Option<&str>)> = records
+            .iter()
+            .map(|record| {
+                let detail: Value = serde_json::from_str(&record.detail).unwrap();
+                (detail["change"].as_u64().unwrap(), record.target.as_deref())
+            })
+            .collect();
+        let made: Vec<(u64, Option<&str>)> = changes
+            .iter()
+            .filter(|change| change.action == way.action())
+            .map(|change| (change.number, change.target.as_deref()))
+            .collect();
+        assert_eq!(recorded, made, "{way:?}: a change without a record, or a record without its change");
+    }
     drop(tx);
     db.close().await;
 }
 
-async fn kills(mut victim: Service, chance: ChaCha8Rng, database: &str) {
+/// When the kills came.
+#[derive(Default)]
+struct Sum {
+    before: usize,
+    unanswered: usize,
+    answered: usize,
+}
+
+impl Sum {
+    fn add(&mut self, committed: bool, acknowledged: bool) {
+        match (committed, acknowledged) {
+            (false, _) => self.before += 1,
+            (true, false) => self.unanswered += 1,
+            (true, true) => self.answered += 1,
+        }
+    }
+
+    fn told(&self) -> String {
+        let Self { before, unanswered, answered } = self;
+        format!(
+            "{before} before the commit, {unanswered} after it and before the answer, {answered} after the answer"
+        )
+    }
+}
+
+async fn kills(mut victim: Service, mut chance: ChaCha8Rng, database: &str) {
     let rounds = count("TRACEWARDEN_TEST_KILLS", 25);
     let begun = Instant::now();
     let admin = victim.admin().await;
     store::bind(&admin).await;
-    let (mut change, stored) = export(&admin).await;
-    let stored: Value = serde_json::from_slice(&stored).unwrap();
-    let files = [file(&stored, 0), file(&stored, ROLES / 2)];
-    // Once each, undisturbed: how long it takes, and what the model then is.
-    let mut models: Vec<Vec<u8>> = Vec::new();
-    let mut longest = Duration::ZERO;
-    for file in &files {
-        let asked = Instant::now();
-        assert!(import(&admin, change, file).await.is_some());
-        longest = longest.max(asked.elapsed());
-        let (number, model) = export(&admin).await;
-        assert_eq!(number, change + 1);
-        change = number;
-        models.push(model);
-    }
-    assert_ne!(models[0], models[1]);
-    let mut aim = Aim { commit: longest, chance, aimed: false };
-    let mut in_force = 1;
-    let (mut before, mut unanswered, mut answered) = (0, 0, 0);
+    let (models, mut aims) = undisturbed(&admin).await;
+    let (mut last, mut in_force) = (models[1].change + 1, 0);
+    let mut sums = [Sum::default(), Sum::default()];
     for round in 0..rounds {
-        let next = 1 - in_force;
+        let (kind, next) = (round % 2, 1 - in_force);
+        let (way, aim) = (Way::ALL[kind], &mut aims[kind]);
         let asking = {
-            let (admin, file) = (admin.at(&victim), files[next].clone());
-            tokio::spawn(async move { import(&admin, change, &file).await })
+            let (admin, model) = (admin.at(&victim), models[next].clone());
+            tokio::spawn(async move { way.put(&admin, last, &model).await })
         };
-        tokio::time::sleep(aim.next()).await;
+        tokio::time::sleep(aim.next(&mut chance)).await;
         victim.kill();
         let acknowledged = asking.await.unwrap().is_some();
         if let Some(database) = &victim.database {
@@ -157,24 +208,20 @@ async fn kills(mut victim: Service, chance: ChaCha8Rng, database: &str) {
         }
         victim.restart_with(&[]);
         let admin = admin.at(&victim);
-        let (number, model) = export(&admin).await;
-        let committed = model == models[next];
+        let (change, text) = export(&admin).await;
+        let committed = text == models[next].text;
         assert!(
-            committed || model == models[in_force],
-            "round {round}: neither the old model nor the new one"
+            committed || text == models[in_force].text,
+            "round {round}, {way:?}: neither the old model nor the new one"
         );
-        assert_eq!(number, change + u64::from(committed), "round {round}: the model and its number differ");
-        assert!(committed || !acknowledged, "round {round}: acknowledged and not kept");
+        assert_eq!(change, last + u64::from(committed), "round {round}: the model and its number differ");
+        assert!(committed || !acknowledged, "round {round}, {way:?}: acknowledged and not kept");
         let newest = admin.get("/schema/history?limit=1").await.expect(200).body;
-        assert_eq!(newest["changes"][0]["change"], number, "round {round}: {newest}");
-        history_and_records_agree(&victim, number).await;
-        match (committed, acknowledged) {
-            (false, _) => before += 1,
-            (true, false) => unanswered += 1,
-            (true, true) => answered += 1,
-        }
+        assert_eq!(newest["changes"][0]["change"], change, "round {round}: {newest}");
+        history_and_records_agree(&victim, change).await;
+        sums[kind].add(committed, acknowledged);
         aim.learn(committed);
-        change = number;
+        last = change;
         if committed {
             in_force = next;
         }
@@ -182,12 +229,14 @@ async fn kills(mut victim: Service, chance: ChaCha8Rng, database: &str) {
     audit_log::verified(&victim).await;
     audit_log::verified_by_command(&victim);
     println!(
-        "{database}: {rounds} kills in {:.0} s of imports that take {longest:.1?}: {before} before the commit, {unanswered} after it \
-         and before the answer, {answered} after the answer; always the old model or the new one",
+        "{database}: {rounds} kills in {:.0} s; of imports {}; of restores {}; always the old model or the new one",
         begun.elapsed().as_secs_f64(),
+        sums[0].told(),
+        sums[1].told(),
     );
-    assert!(before > 0, "no kill was in time to keep an import from its commit");
-    assert!(unanswered + answered > 0, "no import was committed");
+    let before: usize = sums.iter().map(|sum| sum.before).sum();
+    assert!(before > 0, "no kill was in time to keep a model from its commit");
+    assert!(before < rounds, "no model was committed");
 }
 
 /// Both databases at once: an import is mostly the work of one core.

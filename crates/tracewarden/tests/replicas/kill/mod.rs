@@ -1,9 +1,13 @@
 //! `kill -9` of the service at random moments of administrative writes, on both databases. Afterwards: what was
 //! acknowledged is there, nothing is half done, each change has its record and each record its change.
 
+mod accounts;
+mod aim;
 mod imports;
 mod objects;
+mod observer;
 mod reads;
+mod removals;
 mod writers;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,7 +15,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use futures::future::join_all;
 use rand::RngExt as _;
+use rand_chacha::ChaCha8Rng;
 use serde_json::json;
 use tracewarden_appdb::{AppDb, AuditFilter, AuditRecord};
 use tracewarden_model::Timestamp;
@@ -22,7 +28,8 @@ use crate::chance;
 use crate::fleet::count;
 use crate::support::store::{self, Store};
 use crate::support::{Client, Service};
-use objects::Observer;
+use objects::{ACTIONS, TABLES};
+use observer::Observer;
 use writers::{Attempt, Writer};
 
 const WRITERS: usize = 4;
@@ -36,7 +43,17 @@ const VICTIM: &str = "victim";
 /// What the second replica's own writes call themselves.
 const BYSTANDER: &str = "bystander";
 
-/// The audit log, beside the service.
+/// With fewer rounds, what is done rarely may never be under way at a kill.
+const MANY_ROUNDS: usize = 500;
+
+/// An address to come from. A log-in that fails or is cut off stays counted there: from one address, hundreds would be too
+/// many.
+fn address(block: usize, number: usize) -> String {
+    let [.., high, low] = number.to_be_bytes();
+    format!("10.{block}.{high}.{low}")
+}
+
+/// The service's own data, beside the service.
 struct Log {
     db: AppDb,
     /// The last record that was looked at.
@@ -50,12 +67,20 @@ impl Log {
         Self { db, seen }
     }
 
-    /// Entries since the last time, newest first.
+    /// Entries of the audit log since the last time, newest first.
     async fn news(&mut self) -> Vec<AuditRecord> {
         let mut tx = self.db.begin_read().await.unwrap();
         let seen = std::mem::replace(&mut self.seen, tx.audit_head().await.unwrap().0);
         let records = tx.audit_records(&AuditFilter::default(), 10_000).await.unwrap();
         records.into_iter().filter(|record| record.sequence > seen).collect()
+    }
+
+    /// The history tells the access model that is in force.
+    async fn history_agrees(&self) {
+        let mut tx = self.db.begin_read().await.unwrap();
+        let last = tx.change_number().await.unwrap();
+        let told = tx.model_state(Some(last)).await.unwrap();
+        assert!(told == tx.model_state(None).await.unwrap(), "the history tells another model");
     }
 }
 
@@ -63,8 +88,8 @@ impl Log {
 #[derive(Default)]
 struct Sum {
     rounds: usize,
-    acknowledged: usize,
-    unanswered: usize,
+    /// Of each action, how many changes were acknowledged, and how many cut off.
+    actions: BTreeMap<&'static str, [usize; 2]>,
     applied_without_answer: usize,
     bystander: usize,
 }
@@ -72,50 +97,92 @@ struct Sum {
 impl Sum {
     /// Every success in the log is a change that was seen, and the other way round.
     fn check(&mut self, round: usize, attempts: &[Attempt], news: &[AuditRecord]) {
-        let mut outcomes: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
-        for record in news {
-            outcomes.entry(&record.request_id).or_default().insert(&record.outcome);
-        }
-        // What the service does by itself has no request.
-        outcomes.remove("");
-        for (request, outcomes) in outcomes {
-            assert!(
-                outcomes.len() == 1 || !outcomes.contains("success"),
-                "round {round}: of the request {request} the log says that it was done and that it was not: {outcomes:?}"
-            );
-        }
-        let mut records: BTreeMap<&str, usize> = BTreeMap::new();
+        nothing_is_done_and_not_done(round, news);
+        let mut records: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
         for record in news.iter().filter(|record| record.outcome == "success") {
-            *records.entry(record.user_agent.as_deref().unwrap_or("")).or_default() += 1;
+            records.entry(record.user_agent.as_deref().unwrap_or("")).or_default().push(&record.action);
         }
-        self.bystander += records.remove(BYSTANDER).unwrap_or(0);
+        self.bystander += records.remove(BYSTANDER).map_or(0, |written| written.len());
         for attempt in attempts {
-            let written = records.remove(attempt.mark.as_str()).unwrap_or(0);
-            match (attempt.acknowledged, attempt.applied) {
-                (true, _) => {
-                    self.acknowledged += 1;
-                    assert_eq!(written, 1, "round {round}: acknowledged without its record: {attempt:?}");
-                }
-                (false, Some(applied)) => {
-                    self.unanswered += 1;
-                    self.applied_without_answer += usize::from(applied);
-                    assert_eq!(
-                        written,
-                        usize::from(applied),
-                        "round {round}: change and record differ: {attempt:?}"
-                    );
-                }
-                // A log-in whose answer was lost: nobody knows its session.
-                (false, None) => {
-                    self.unanswered += 1;
-                    assert!(written <= 1, "round {round}: {attempt:?}");
-                }
-            }
+            let written = records.remove(attempt.mark.as_str()).unwrap_or_default();
+            let expected = if attempt.applied { vec![attempt.action] } else { Vec::new() };
+            assert_eq!(written, expected, "round {round}: change and record differ: {attempt:?}");
+            self.actions.entry(attempt.action).or_default()[usize::from(!attempt.acknowledged)] += 1;
+            self.applied_without_answer += usize::from(attempt.applied && !attempt.acknowledged);
         }
         // The service itself has none, and tests sign in without a name.
         records.remove("");
         assert!(records.is_empty(), "round {round}: records without a change: {records:?}");
     }
+
+    fn acknowledged(&self) -> usize {
+        self.actions.values().map(|[acknowledged, _]| acknowledged).sum()
+    }
+
+    fn cut_off(&self) -> usize {
+        self.actions.values().map(|[_, cut_off]| cut_off).sum()
+    }
+
+    /// Prints what was done, and checks that it was enough.
+    fn conclude(&self, database: &str, begun: Instant) {
+        println!(
+            "{database}: {} rounds in {:.0} s: {} changes acknowledged and kept, {} cut off, {} of them done; nothing lost, \
+             nothing half done, each with its record",
+            self.rounds,
+            begun.elapsed().as_secs_f64(),
+            self.acknowledged(),
+            self.cut_off(),
+            self.applied_without_answer
+        );
+        println!("acknowledged and cut off: {:?}", self.actions);
+        assert!(
+            self.acknowledged() >= self.rounds && self.cut_off() >= self.rounds,
+            "too little was written to mean anything"
+        );
+        let is_cut_off = |action: &&str| self.actions.get(*action).is_some_and(|[_, cut_off]| *cut_off > 0);
+        let spared: Vec<&str> = ACTIONS.into_iter().filter(|action| !is_cut_off(action)).collect();
+        assert!(self.rounds < MANY_ROUNDS || spared.is_empty(), "never under way at a kill: {spared:?}");
+    }
+}
+
+fn nothing_is_done_and_not_done(round: usize, news: &[AuditRecord]) {
+    let mut outcomes: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for record in news {
+        outcomes.entry(&record.request_id).or_default().insert(&record.outcome);
+    }
+    // What the service does by itself has no request.
+    outcomes.remove("");
+    for (request, outcomes) in outcomes {
+        assert!(
+            outcomes.len() == 1 || !outcomes.contains("success"),
+            "round {round}: of the request {request} the log says that it was done and that it was not: {outcomes:?}"
+        );
+    }
+}
+
+/// Has all writers write, and kills the victim at a random moment of that.
+async fn write_until_killed(
+    round: usize,
+    writers: Vec<Writer>,
+    victim: &mut Service,
+    admin: &Client,
+    chance: &mut ChaCha8Rng,
+) -> Vec<Writer> {
+    let acknowledged = Arc::new(AtomicUsize::new(0));
+    let mut tasks = Vec::new();
+    for writer in writers {
+        let (admin, acknowledged) = (admin.at(victim), Arc::clone(&acknowledged));
+        tasks.push(tokio::spawn(writer.write_until_cut_off(round, admin, acknowledged)));
+    }
+    // Another number of changes in each round, and a little time that is no multiple of one change.
+    let wanted = chance.random_range(1..20);
+    while acknowledged.load(Ordering::SeqCst) < wanted {
+        assert!(!tasks.iter().any(tokio::task::JoinHandle::is_finished), "the service went away by itself");
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    tokio::time::sleep(Duration::from_micros(chance.random_range(0..30_000))).await;
+    victim.kill();
+    join_all(tasks).await.into_iter().map(Result::unwrap).collect()
 }
 
 async fn rounds(mut victim: Service, bystander: Option<Service>, database: &str) {
@@ -135,28 +202,7 @@ async fn rounds(mut victim: Service, bystander: Option<Service>, database: &str)
         bystander.as_ref().map(|service| tokio::spawn(go_on(admin.at(service), Arc::clone(&stop))));
     let mut sum = Sum { rounds, ..Sum::default() };
     for round in 0..rounds {
-        let acknowledged = Arc::new(AtomicUsize::new(0));
-        let tasks: Vec<_> = writers
-            .drain(..)
-            .map(|writer| {
-                let (admin, acknowledged) = (admin.at(&victim), Arc::clone(&acknowledged));
-                tokio::spawn(writer.write_until_cut_off(round, admin, acknowledged))
-            })
-            .collect();
-        // Another number of changes in each round, and a little time that is no multiple of one change.
-        let wanted = chance.random_range(1..20);
-        while acknowledged.load(Ordering::SeqCst) < wanted {
-            assert!(
-                !tasks.iter().any(tokio::task::JoinHandle::is_finished),
-                "the service went away by itself"
-            );
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
-        tokio::time::sleep(Duration::from_micros(chance.random_range(0..30_000))).await;
-        victim.kill();
-        for task in tasks {
-            writers.push(task.await.unwrap());
-        }
+        writers = write_until_killed(round, writers, &mut victim, &admin, &mut chance).await;
         // The other replica, where there is one, tells at once; else the same database under a new process does.
         match &bystander {
             Some(bystander) => {
@@ -164,12 +210,11 @@ async fn rounds(mut victim: Service, bystander: Option<Service>, database: &str)
             }
             None => victim.restart_with(&[]),
         }
-        let observer = Observer::new(admin.at(bystander.as_ref().unwrap_or(&victim))).await;
-        let mut attempts = Vec::new();
-        for writer in &mut writers {
-            attempts.extend(writer.settle(&observer).await);
-        }
+        let observer = Observer::new(admin.at(bystander.as_ref().unwrap_or(&victim)), round);
+        let settled = join_all(writers.iter_mut().map(|writer| writer.settle(&observer))).await;
         observer.nothing_is_half_done().await;
+        log.history_agrees().await;
+        let attempts: Vec<Attempt> = settled.into_iter().flatten().collect();
         sum.check(round, &attempts, &log.news().await);
         if bystander.is_some() {
             victim.restart_with(&[]);
@@ -188,24 +233,16 @@ async fn rounds(mut victim: Service, bystander: Option<Service>, database: &str)
     audit_log::verified_by_command(&victim);
     let marks: BTreeSet<usize> = writers.iter().map(Writer::written).collect();
     assert!(!marks.contains(&0), "a writer wrote nothing: {marks:?}");
-    println!(
-        "{database}: {} rounds in {:.0} s: {} changes acknowledged and kept, {} cut off, {} of them done; nothing lost, \
-         nothing half done, each with its record",
-        sum.rounds,
-        begun.elapsed().as_secs_f64(),
-        sum.acknowledged,
-        sum.unanswered,
-        sum.applied_without_answer
-    );
-    assert!(
-        sum.acknowledged >= rounds && sum.unanswered >= rounds,
-        "too little was written to mean anything"
-    );
+    sum.conclude(database, begun);
 }
 
 /// What the killed process had sent, the server still does: a COMMIT that was on its way takes effect after the kill.
 async fn wait_until_the_last_statement_ended(database: &Database) {
-    let left = format!("SELECT count(*) FROM pg_stat_activity WHERE application_name = '{VICTIM}'");
+    // Other tests have victims on the same server.
+    let left = format!(
+        "SELECT count(*) FROM pg_stat_activity \
+         WHERE application_name = '{VICTIM}' AND datname = current_database()"
+    );
     while database.run(&[&left]).unwrap() != "0" {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
@@ -225,20 +262,27 @@ async fn go_on(admin: Client, stop: Arc<AtomicBool>) -> usize {
     answers
 }
 
+/// A trace store with two tables that can be bound.
+async fn store_with_two_tables() -> Store {
+    let store = Store::start();
+    store.run(&format!("CREATE TABLE otel.{} AS otel.{}", TABLES[1], TABLES[0])).await;
+    store
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_is_lost_or_half_done_on_sqlite() {
-    let store = Store::start();
+    let store = store_with_two_tables().await;
     let service = Service::start_with(&[&store.settings()[..], &[PROXY]].concat());
     rounds(service, None, "SQLite").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_is_lost_or_half_done_on_postgresql() {
-    let store = Store::start();
+    let store = store_with_two_tables().await;
     let database = Arc::new(postgres::database().unwrap());
     let url = format!("{}?application_name={VICTIM}", database.url());
     let named = [("TRACEWARDEN_DATABASE_URL", url.as_str()), PROXY];
     let victim = Service::start_on(&database, &[&store.settings()[..], &named].concat());
-    let bystander = Service::start_on(&database, &store.settings());
+    let bystander = Service::start_on(&database, &[&store.settings()[..], &[PROXY]].concat());
     rounds(victim, Some(bystander), "PostgreSQL").await;
 }

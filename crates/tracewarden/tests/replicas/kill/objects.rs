@@ -1,40 +1,87 @@
-//! What is changed, and what of it can be seen from outside.
+//! What is changed, and by which requests.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::support::{Client, USER_PASSWORD};
+use super::accounts;
 
-/// Roles that stay, for users to hold.
+/// Roles that stay, for users and previews to hold.
 pub const BASE_ROLES: [&str; 3] = ["base0", "base1", "base2"];
+
+/// Tables that are bound in turn.
+pub const TABLES: [&str; 2] = ["otel_traces", "otel_traces_other"];
+
+/// Everything that is done here, as audit records say it.
+pub const ACTIONS: [&str; 18] = [
+    "login",
+    "logout",
+    "session.end",
+    "password.change",
+    "api_key.create",
+    "api_key.revoke",
+    "preview.begin",
+    "preview.end",
+    "user.create",
+    "user.update",
+    "user.delete",
+    "user.rotate_password",
+    "user.end_sessions",
+    "user.revoke_api_keys",
+    "role.put",
+    "role.delete",
+    "schema.put_binding",
+    "schema.put_fields",
+];
 
 /// Something that one writer alone changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Object {
     User(String),
     Role(String),
-    /// An API key of the administrator, by its name.
-    Key(String),
-    /// All sessions of this user; the state is the cookie of the one that is known.
-    Session(String),
-    /// The marked fields.
-    Fields,
+    /// All API keys of a user; the state is their ids by name. The cookie is of a session of theirs that nothing ends.
+    Keys {
+        owner: String,
+        cookie: String,
+    },
+    /// The password and all sessions of a user.
+    Account(String),
+    /// The preview of an administrator's session that nothing ends.
+    Preview {
+        cookie: String,
+    },
+    /// The bound table and the marked fields.
+    Source,
 }
 
 /// A request that changes an object, and the state that it leads to.
 pub struct Change {
+    /// As its audit record says it.
+    pub action: &'static str,
     pub method: Method,
     pub path: String,
     pub body: Option<Value>,
     pub if_match: Option<String>,
+    /// Of the session that asks; `None` for that of the writer.
+    pub cookie: Option<String>,
     pub to: Option<Value>,
 }
 
 impl Change {
-    fn new(method: Method, path: String, body: Option<Value>, to: Option<Value>) -> Self {
-        Self { method, path, body, if_match: None, to }
+    pub fn new(
+        action: &'static str,
+        method: Method,
+        path: String,
+        body: Option<Value>,
+        to: Option<Value>,
+    ) -> Self {
+        Self { action, method, path, body, if_match: None, cookie: None, to }
+    }
+
+    /// The same, asked for in another session.
+    pub fn by(self, cookie: &str) -> Self {
+        Self { cookie: Some(cookie.to_owned()), ..self }
     }
 }
 
@@ -43,164 +90,145 @@ impl Object {
     pub fn change(&self, state: Option<&Value>, choice: u32, mark: &str) -> Change {
         match self {
             Self::User(name) => change_user(name, state, choice, mark),
-            Self::Role(name) => {
-                let path = format!("/roles/{name}");
-                if state.is_some() && choice.is_multiple_of(3) {
-                    return Change::new(Method::DELETE, path, None, None);
-                }
-                let policies: Vec<Value> = (0..=choice % 4)
-                    .map(|number| json!({"title": format!("{mark}.{number}"), "expression": "true"}))
-                    .collect();
-                let policies = json!(policies);
-                let body = json!({"policies": policies});
-                Change::new(Method::PUT, path, Some(body), Some(policies))
-            }
-            Self::Key(name) => match state {
-                None => {
-                    let body = json!({"name": name});
-                    Change::new(Method::POST, "/me/api-keys".to_owned(), Some(body), Some(json!({})))
-                }
-                // The caller puts the id in.
-                Some(_) => Change::new(Method::DELETE, "/me/api-keys/".to_owned(), None, None),
-            },
-            Self::Session(user) => match state {
-                None => {
-                    let body = json!({"username": user, "password": USER_PASSWORD});
-                    Change::new(Method::POST, "/login".to_owned(), Some(body), Some(json!({})))
-                }
-                Some(_) => Change::new(Method::DELETE, format!("/users/{user}/sessions"), None, None),
-            },
-            Self::Fields => {
-                let version = state.unwrap()["version"].as_u64().unwrap();
-                // The first of them differs from what the version before had.
-                let mut names = vec![["ServiceName", "SpanName"][(version % 2) as usize]];
-                names.extend(["StatusCode", "SpanKind"].into_iter().take((choice % 3) as usize));
-                let marked: Vec<Value> = names
-                    .iter()
-                    .map(|name| json!({"name": name, "filterable": true, "policy": true}))
-                    .collect();
-                names.sort_unstable();
-                let to = json!({"version": version + 1, "fields": names});
-                let body = json!({"fields": marked});
-                let change = Change::new(Method::PUT, "/schema/fields".to_owned(), Some(body), Some(to));
-                Change { if_match: Some(format!("\"{version}\"")), ..change }
-            }
+            Self::Role(name) => change_role(name, state, choice, mark),
+            Self::Keys { owner, cookie } => change_keys(owner, cookie, state.unwrap(), choice, mark),
+            Self::Account(name) => accounts::change(name, state.unwrap(), choice, mark),
+            Self::Preview { cookie } => change_preview(state, choice, mark).by(cookie),
+            Self::Source => change_source(state.unwrap(), choice),
         }
     }
+
+    /// The state that an acknowledged change led to, with what its answer told.
+    pub fn learned(&self, to: Option<Value>, mark: &str, answered: &Value) -> Option<Value> {
+        let mut to = to?;
+        match self {
+            Self::Keys { .. } => {
+                if let Some(id) = to.get_mut(mark) {
+                    *id = answered["id"].clone();
+                }
+            }
+            Self::Account(_) => accounts::learn(&mut to, mark, answered),
+            _ => {}
+        }
+        Some(to)
+    }
+
+    /// What of a state is compared with another: ids and cookies are for whoever has them.
+    pub fn shown(&self, state: Option<&Value>) -> Option<Value> {
+        let state = state?;
+        Some(match self {
+            Self::Keys { .. } => names(state),
+            Self::Account(_) => accounts::shown(state),
+            _ => state.clone(),
+        })
+    }
+}
+
+/// The names of members, in order.
+pub fn names(object: &Value) -> Value {
+    let names: BTreeSet<&String> = object.as_object().unwrap().keys().collect();
+    json!(names)
+}
+
+fn some_roles(choice: u32) -> Vec<&'static str> {
+    let chosen = BASE_ROLES.iter().enumerate().filter(|(number, _)| choice >> (number + 3) & 1 == 1);
+    chosen.map(|(_, role)| *role).collect()
+}
+
+fn attributes(choice: u32, mark: &str) -> Value {
+    json!({"mark": mark, "list": [mark, "x"], "flag": choice.is_multiple_of(2)})
 }
 
 fn change_user(name: &str, state: Option<&Value>, choice: u32, mark: &str) -> Change {
     let path = format!("/users/{name}");
     if state.is_some() && choice.is_multiple_of(4) {
-        return Change::new(Method::DELETE, path, None, None);
+        return Change::new("user.delete", Method::DELETE, path, None, None);
     }
-    let chosen = BASE_ROLES.iter().enumerate().filter(|(number, _)| choice >> (number + 3) & 1 == 1);
-    let roles: Vec<&str> = chosen.map(|(_, role)| *role).collect();
-    let attributes = json!({"mark": mark, "list": [mark, "x"], "flag": choice.is_multiple_of(2)});
+    let (roles, attributes) = (some_roles(choice), attributes(choice, mark));
     let disabled = state.is_some() && choice.is_multiple_of(5);
     let mut body = json!({"roles": roles, "attributes": attributes});
     let to = json!({"roles": roles, "attributes": attributes, "disabled": disabled});
     if state.is_some() {
         body["disabled"] = json!(disabled);
-        return Change::new(Method::PATCH, path, Some(body), Some(to));
+        return Change::new("user.update", Method::PATCH, path, Some(body), Some(to));
     }
     body["username"] = json!(name);
-    Change::new(Method::POST, "/users".to_owned(), Some(body), Some(to))
+    Change::new("user.create", Method::POST, "/users".to_owned(), Some(body), Some(to))
 }
 
-/// Reads through the API what is there.
-pub struct Observer {
-    admin: Client,
-    /// Ids of the administrator's keys, by name.
-    keys: BTreeMap<String, String>,
+fn change_role(name: &str, state: Option<&Value>, choice: u32, mark: &str) -> Change {
+    let path = format!("/roles/{name}");
+    if state.is_some() && choice.is_multiple_of(3) {
+        return Change::new("role.delete", Method::DELETE, path, None, None);
+    }
+    let policies: Vec<Value> = (0..=choice % 4)
+        .map(|number| json!({"title": format!("{mark}.{number}"), "expression": "true"}))
+        .collect();
+    let policies = json!(policies);
+    let body = json!({"policies": policies});
+    Change::new("role.put", Method::PUT, path, Some(body), Some(policies))
 }
 
-impl Observer {
-    pub async fn new(admin: Client) -> Self {
-        let list = admin.get("/me/api-keys").await.expect(200).body;
-        let keys =
-            list["api_keys"].as_array().unwrap().iter().map(|key| {
-                (key["name"].as_str().unwrap().to_owned(), key["id"].as_str().unwrap().to_owned())
-            });
-        let keys: Vec<_> = keys.collect();
-        let count = keys.len();
-        let keys: BTreeMap<_, _> = keys.into_iter().collect();
-        assert_eq!(keys.len(), count, "a key was made twice");
-        Self { admin, keys }
-    }
-
-    /// The id of a key.
-    pub fn key(&self, name: &str) -> Option<&str> {
-        self.keys.get(name).map(String::as_str)
-    }
-
-    /// The state of an object. Of a session only whether the known one is alive.
-    pub async fn state(&self, object: &Object, known: Option<&Value>) -> Option<Value> {
-        match object {
-            Object::User(name) => {
-                let answer = self.admin.get(&format!("/users/{name}")).await;
-                (answer.status != 404).then(|| {
-                    let user = answer.expect(200).body;
-                    json!({"roles": user["roles"], "attributes": user["attributes"], "disabled": user["disabled"]})
-                })
+fn change_keys(owner: &str, cookie: &str, state: &Value, choice: u32, mark: &str) -> Change {
+    let all = format!("/users/{owner}/api-keys");
+    let mut to = state.clone();
+    let first = state.as_object().unwrap().iter().next();
+    match (choice % 6, first) {
+        (0, Some(_)) => Change::new("user.revoke_api_keys", Method::DELETE, all, None, Some(json!({}))),
+        (by @ (1 | 2), Some((name, id))) => {
+            to.as_object_mut().unwrap().remove(name);
+            let id = id.as_str().unwrap();
+            if by == 1 {
+                let path = format!("/me/api-keys/{id}");
+                return Change::new("api_key.revoke", Method::DELETE, path, None, Some(to)).by(cookie);
             }
-            Object::Role(name) => {
-                let answer = self.admin.get(&format!("/roles/{name}")).await;
-                (answer.status != 404).then(|| {
-                    let role = answer.expect(200).body;
-                    let policies =
-                        role["policies"].as_array().unwrap().iter().map(
-                            |policy| json!({"title": policy["title"], "expression": policy["expression"]}),
-                        );
-                    policies.collect()
-                })
-            }
-            Object::Key(name) => self.key(name).map(|_| json!({})),
-            Object::Session(_) => {
-                let cookie = known?["cookie"].as_str().unwrap().to_owned();
-                let answer = self.admin.with("cookie", &cookie).get("/me").await;
-                assert!(matches!(answer.status, 200 | 401), "{}", answer.body);
-                (answer.status == 200).then(|| json!({"cookie": cookie}))
-            }
-            Object::Fields => {
-                let model = self.admin.get("/schema").await.expect(200).body;
-                let mut names: Vec<&str> = model["fields"]
-                    .as_array()
-                    .unwrap()
-                    .iter()
-                    .map(|field| field["name"].as_str().unwrap())
-                    .collect();
-                names.sort_unstable();
-                Some(json!({"version": model["version"], "fields": names}))
-            }
+            Change::new("user.revoke_api_keys", Method::DELETE, format!("{all}/{id}"), None, Some(to))
+        }
+        _ => {
+            to[mark] = Value::Null;
+            let (path, body) = ("/me/api-keys".to_owned(), json!({"name": mark}));
+            Change::new("api_key.create", Method::POST, path, Some(body), Some(to)).by(cookie)
         }
     }
+}
 
-    /// Users and roles agree about who holds what.
-    pub async fn nothing_is_half_done(&self) {
-        let mut held: BTreeSet<(String, String)> = BTreeSet::new();
-        let users = self.admin.get("/users?limit=200").await.expect(200).body;
-        assert!(users.get("next_cursor").is_none());
-        for user in users["users"].as_array().unwrap() {
-            let name = user["username"].as_str().unwrap();
-            for role in user["roles"].as_array().unwrap() {
-                held.insert((role.as_str().unwrap().to_owned(), name.to_owned()));
-            }
-            assert!(
-                name == "admin" || name.starts_with("sitter") || user["attributes"]["mark"].is_string(),
-                "{user}"
-            );
-        }
-        let mut members: BTreeSet<(String, String)> = BTreeSet::new();
-        let roles = self.admin.get("/roles").await.expect(200).body;
-        for role in roles["roles"].as_array().unwrap() {
-            let name = role["name"].as_str().unwrap();
-            let whole = self.admin.get(&format!("/roles/{name}")).await.expect(200).body;
-            assert!(name == "admin" || !whole["policies"].as_array().unwrap().is_empty(), "{whole}");
-            for member in whole["members"].as_array().unwrap() {
-                members.insert((name.to_owned(), member.as_str().unwrap().to_owned()));
-            }
-        }
-        assert_eq!(held, members);
+fn change_preview(state: Option<&Value>, choice: u32, mark: &str) -> Change {
+    let path = "/me/preview".to_owned();
+    if state.is_some() && choice.is_multiple_of(3) {
+        return Change::new("preview.end", Method::DELETE, path, None, None);
     }
+    let preview = json!({"roles": some_roles(choice), "attributes": attributes(choice, mark)});
+    Change::new("preview.begin", Method::PUT, path, Some(preview.clone()), Some(preview))
+}
+
+/// Each change makes a new version, by which its state differs from every other.
+fn change_source(state: &Value, choice: u32) -> Change {
+    let version = state["version"].as_u64().unwrap();
+    let mut to = state.clone();
+    to["version"] = json!(version + 1);
+    let (action, path, body) = if choice.is_multiple_of(2) {
+        let other = TABLES[usize::from(to["binding"]["table"] == TABLES[0])];
+        to["binding"]["table"] = json!(other);
+        ("schema.put_binding", "/schema/binding", to["binding"].clone())
+    } else {
+        let (marks, fields) = some_fields(choice);
+        to["fields"] = fields;
+        ("schema.put_fields", "/schema/fields", json!({"fields": marks}))
+    };
+    let change = Change::new(action, Method::PUT, path.to_owned(), Some(body), Some(to));
+    Change { if_match: Some(format!("\"{version}\"")), ..change }
+}
+
+/// Fields as they are sent, and by name as they are compared.
+fn some_fields(choice: u32) -> (Vec<Value>, Value) {
+    let (mut marks, mut fields) = (Vec::new(), json!({}));
+    for (number, name) in ["ServiceName", "SpanName", "StatusCode", "SpanKind"].into_iter().enumerate() {
+        let bits = choice >> (2 * number + 1);
+        let (filterable, policy) = (bits & 1 == 1, bits & 2 == 2);
+        if filterable || policy {
+            marks.push(json!({"name": name, "filterable": filterable, "policy": policy}));
+            fields[name] = json!({"filterable": filterable, "policy": policy});
+        }
+    }
+    (marks, fields)
 }

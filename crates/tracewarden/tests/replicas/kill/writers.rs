@@ -7,26 +7,77 @@ use rand::RngExt as _;
 use rand_chacha::ChaCha8Rng;
 use serde_json::{Value, json};
 
-use super::objects::{BASE_ROLES, Change, Object, Observer};
+use super::address;
+use super::objects::{BASE_ROLES, Change, Object};
+use super::observer::Observer;
 use crate::fleet::add_user;
-use crate::support::{Client, Service};
+use crate::support::{Client, Service, USER_PASSWORD};
 
 /// A change that was asked for.
 #[derive(Debug)]
 pub struct Attempt {
     /// The user agent that its record bears.
     pub mark: String,
+    /// The action that its record names.
+    pub action: &'static str,
     pub acknowledged: bool,
-    /// Whether it was found done; `None` when that cannot be told.
-    pub applied: Option<bool>,
+    /// Whether it was found done.
+    pub applied: bool,
+}
+
+/// A change that was not answered.
+struct InFlight {
+    mark: String,
+    action: &'static str,
+    /// The state that it would lead to.
+    to: Option<Value>,
 }
 
 /// An object as far as its writer knows.
 struct Slot {
     object: Object,
     state: Option<Value>,
-    /// Where a change that was not answered would lead.
-    in_flight: Option<(String, Option<Value>)>,
+    /// Whether a change was asked for since it was last looked at.
+    written: bool,
+    in_flight: Option<InFlight>,
+}
+
+impl Slot {
+    /// Compares what is there with what was acknowledged and attempted.
+    async fn settle(&mut self, observer: &Observer) -> Option<Attempt> {
+        let in_flight = self.in_flight.take();
+        let mut found = observer.state(&self.object, self.state.as_ref()).await;
+        // A log-in computes a hash: those are tried whose password may have changed.
+        if let (Object::Account(name), Some(found)) = (&self.object, &mut found)
+            && std::mem::take(&mut self.written)
+        {
+            let to = in_flight.as_ref().and_then(|in_flight| in_flight.to.as_ref());
+            found["password"] = observer.password(name, [self.state.as_ref(), to]).await;
+        }
+        let (is, was) = (self.object.shown(found.as_ref()), self.object.shown(self.state.as_ref()));
+        let attempt = match in_flight {
+            None => {
+                assert_eq!(is, was, "{:?}: acknowledged and not kept", self.object);
+                None
+            }
+            Some(InFlight { mark, action, to }) => {
+                let to = self.object.shown(to.as_ref());
+                assert!(
+                    is == was || is == to,
+                    "{:?}: half done: it was {was:?}, was to be {to:?}, and is {is:?}",
+                    self.object
+                );
+                Some(Attempt { mark, action, acknowledged: false, applied: is != was })
+            }
+        };
+        self.state = found;
+        if let (Object::Account(name), Some(state)) = (&self.object, &mut self.state)
+            && state["password"].is_null()
+        {
+            state["password"] = observer.new_password(name).await;
+        }
+        attempt
+    }
 }
 
 /// One client with objects of its own.
@@ -35,7 +86,7 @@ pub struct Writer {
     slots: Vec<Slot>,
     chance: ChaCha8Rng,
     /// Acknowledged in this round.
-    acknowledged: Vec<String>,
+    acknowledged: Vec<Attempt>,
     changes: usize,
     written: usize,
 }
@@ -47,24 +98,12 @@ impl Writer {
             let answer = admin.put(&format!("/roles/{role}"), policies).await;
             assert!(matches!(answer.status, 200 | 201), "{}", answer.body);
         }
-        let sitter = format!("sitter{number}");
-        add_user(service, admin, &sitter, &[], json!({})).await;
-        let mut objects: Vec<Object> = (0..2)
-            .flat_map(|index| {
-                let name = |kind: &str| format!("{kind}{number}-{index}");
-                [Object::User(name("user")), Object::Role(name("role")), Object::Key(name("key"))]
-            })
-            .collect();
-        objects.push(Object::Session(sitter));
-        // The access model is one: whoever changed it second would be refused.
-        if number == 0 {
-            objects.push(Object::Fields);
-        }
-        let observer = Observer::new(admin.clone()).await;
+        let observer = Observer::new(admin.clone(), 0);
         let mut slots = Vec::new();
-        for object in objects {
-            let state = observer.state(&object, None).await;
-            slots.push(Slot { object, state, in_flight: None });
+        for object in objects(number, service, admin).await {
+            let known = json!({"password": USER_PASSWORD});
+            let state = observer.state(&object, Some(&known)).await;
+            slots.push(Slot { object, state, written: false, in_flight: None });
         }
         Self { number, slots, chance, acknowledged: Vec::new(), changes: 0, written: 0 }
     }
@@ -84,78 +123,68 @@ impl Writer {
         loop {
             self.changes += 1;
             let mark = format!("kill-{round}-{}-{}", self.number, self.changes);
+            let from = address(self.number, self.changes);
+            let client = admin.with("user-agent", &mark).with("x-forwarded-for", &from);
             let index = self.chance.random_range(0..self.slots.len());
             let choice = self.chance.random();
             let slot = &mut self.slots[index];
-            let mut change = slot.object.change(slot.state.as_ref(), choice, &mark);
-            if let (Object::Key(_), Some(state)) = (&slot.object, &slot.state) {
-                change.path.push_str(state["id"].as_str().unwrap());
-            }
-            // A log-in that is cut off stays counted as failed; from one address, hundreds of them would be too many.
-            let [.., high, low] = self.changes.to_be_bytes();
-            let address = format!("10.{}.{high}.{low}", self.number);
-            let client = admin.with("user-agent", &mark).with("x-forwarded-for", &address);
-            match send(&client, &change).await {
-                Some(found) => {
-                    slot.state = match slot.object {
-                        Object::Key(_) | Object::Session(_) => change.to.map(|_| found),
-                        _ => change.to,
-                    };
-                    self.acknowledged.push(mark);
-                    self.written += 1;
-                    acknowledged.fetch_add(1, Ordering::SeqCst);
-                }
-                None => {
-                    slot.in_flight = Some((mark, change.to));
-                    return self;
-                }
-            }
+            slot.written = true;
+            let change = slot.object.change(slot.state.as_ref(), choice, &mark);
+            let answered = send(&client, &change).await;
+            let Change { action, to, .. } = change;
+            let Some(answered) = answered else {
+                slot.in_flight = Some(InFlight { mark, action, to });
+                return self;
+            };
+            slot.state = slot.object.learned(to, &mark, &answered);
+            self.acknowledged.push(Attempt { mark, action, acknowledged: true, applied: true });
+            self.written += 1;
+            acknowledged.fetch_add(1, Ordering::SeqCst);
         }
     }
 
-    /// Compares what is there with what was acknowledged and attempted.
+    /// What became of everything that was asked for in this round.
     pub async fn settle(&mut self, observer: &Observer) -> Vec<Attempt> {
-        let mut attempts: Vec<Attempt> = self
-            .acknowledged
-            .drain(..)
-            .map(|mark| Attempt { mark, acknowledged: true, applied: Some(true) })
-            .collect();
+        let mut attempts = std::mem::take(&mut self.acknowledged);
         for slot in &mut self.slots {
-            let found = observer.state(&slot.object, slot.state.as_ref()).await;
-            // Ids are for whoever has them.
-            let shown = |state: &Option<Value>| match slot.object {
-                Object::Key(_) | Object::Session(_) => state.as_ref().map(|_| json!({})),
-                _ => state.clone(),
-            };
-            let (is, was) = (shown(&found), shown(&slot.state));
-            match slot.in_flight.take() {
-                None => assert_eq!(is, was, "{:?}: acknowledged and not kept", slot.object),
-                Some((mark, to)) => {
-                    assert!(
-                        is == was || is == shown(&to),
-                        "{:?}: half done: it was {was:?}, was to be {to:?}, and is {is:?}",
-                        slot.object
-                    );
-                    let lost_login = matches!(slot.object, Object::Session(_)) && to.is_some();
-                    let applied = (!lost_login).then(|| is != was);
-                    attempts.push(Attempt { mark, acknowledged: false, applied });
-                }
-            }
-            slot.state = match &slot.object {
-                Object::Key(name) => observer.key(name).map(|id| json!({"id": id})),
-                _ => found,
-            };
+            attempts.extend(slot.settle(observer).await);
         }
         attempts
     }
 }
 
-/// What the answer gave to go on with: the id of a key, the cookie of a session. `None` when there was no answer.
-async fn send(admin: &Client, change: &Change) -> Option<Value> {
-    let client = match &change.if_match {
-        Some(tag) => admin.with("if-match", tag),
-        None => admin.clone(),
-    };
+/// What one writer changes. Of the two users who stay, one has password and sessions changed, and one a session that stays.
+async fn objects(number: usize, service: &Service, admin: &Client) -> Vec<Object> {
+    let (sitter, deputy) = (format!("sitter{number}"), format!("deputy{number}"));
+    add_user(service, admin, &sitter, &[], json!({})).await;
+    // Those of its making have no mark.
+    admin.delete(&format!("/users/{sitter}/sessions")).await.expect(204);
+    let cookie = service.user(admin, &deputy, &["admin"]).await.cookie().to_owned();
+    let mut objects: Vec<Object> = (0..2)
+        .flat_map(|index| {
+            let name = |kind: &str| format!("{kind}{number}-{index}");
+            [Object::User(name("user")), Object::Role(name("role"))]
+        })
+        .collect();
+    objects.push(Object::Account(sitter));
+    objects.push(Object::Keys { owner: deputy, cookie: cookie.clone() });
+    objects.push(Object::Preview { cookie });
+    // The access model is one: whoever changed it second would be refused.
+    if number == 0 {
+        objects.push(Object::Source);
+    }
+    objects
+}
+
+/// What the answer gave to go on with: the id of a key, the cookie of a session, a password. `None` when there was no answer.
+async fn send(client: &Client, change: &Change) -> Option<Value> {
+    let mut client = client.clone();
+    if let Some(tag) = &change.if_match {
+        client = client.with("if-match", tag);
+    }
+    if let Some(cookie) = &change.cookie {
+        client = client.with("cookie", cookie);
+    }
     let mut request = client.request(change.method.clone(), &change.path);
     if let Some(body) = &change.body {
         request = request.json(body);
@@ -170,5 +199,5 @@ async fn send(admin: &Client, change: &Change) -> Option<Value> {
     };
     assert!(status.is_success(), "{} {}: {status}: {body}", change.method, change.path);
     let cookie = cookie.map(|cookie| cookie.split(';').next().unwrap().to_owned());
-    Some(json!({"id": body["id"], "cookie": cookie}))
+    Some(json!({"id": body["id"], "cookie": cookie, "initial_password": body["initial_password"]}))
 }

@@ -1,0 +1,118 @@
+//! What of the changed objects can be seen from outside.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use super::objects::Object;
+use super::{accounts, address};
+use crate::support::Client;
+
+/// Addresses of those who try passwords; writers have the lower ones.
+const STRANGERS: usize = 255;
+
+/// Reads through the API what is there.
+pub struct Observer {
+    admin: Client,
+    stranger: Client,
+}
+
+impl Observer {
+    pub fn new(admin: Client, round: usize) -> Self {
+        let stranger = admin.without("cookie").with("x-forwarded-for", &address(STRANGERS, round));
+        Self { admin, stranger }
+    }
+
+    /// The state of an object. Of an account, the password and the cookies are those that were known.
+    pub async fn state(&self, object: &Object, known: Option<&Value>) -> Option<Value> {
+        match object {
+            Object::User(name) => self.user(name).await,
+            Object::Role(name) => self.role(name).await,
+            Object::Keys { owner, .. } => Some(self.keys(owner).await),
+            Object::Account(name) => Some(accounts::state(&self.admin, name, known.unwrap()).await),
+            Object::Preview { cookie } => {
+                let me = self.admin.with("cookie", cookie).get("/me").await.expect(200).body;
+                (!me["preview"].is_null()).then(|| me["preview"].clone())
+            }
+            Object::Source => Some(self.source().await),
+        }
+    }
+
+    async fn user(&self, name: &str) -> Option<Value> {
+        let answer = self.admin.get(&format!("/users/{name}")).await;
+        (answer.status != 404).then(|| {
+            let user = answer.expect(200).body;
+            json!({"roles": user["roles"], "attributes": user["attributes"], "disabled": user["disabled"]})
+        })
+    }
+
+    async fn role(&self, name: &str) -> Option<Value> {
+        let answer = self.admin.get(&format!("/roles/{name}")).await;
+        (answer.status != 404).then(|| {
+            let role = answer.expect(200).body;
+            let policies = role["policies"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|policy| json!({"title": policy["title"], "expression": policy["expression"]}));
+            policies.collect()
+        })
+    }
+
+    async fn keys(&self, owner: &str) -> Value {
+        let list = self.admin.get(&format!("/users/{owner}/api-keys")).await.expect(200).body;
+        let mut keys = json!({});
+        for key in list["api_keys"].as_array().unwrap() {
+            let name = key["name"].as_str().unwrap();
+            assert!(keys[name].is_null(), "a key was made twice: {list}");
+            keys[name] = key["id"].clone();
+        }
+        keys
+    }
+
+    async fn source(&self) -> Value {
+        let model = self.admin.get("/schema").await.expect(200).body;
+        let mut fields = json!({});
+        for field in model["fields"].as_array().unwrap() {
+            let name = field["name"].as_str().unwrap();
+            fields[name] = json!({"filterable": field["filterable"], "policy": field["policy"]});
+        }
+        json!({"version": model["version"], "binding": model["binding"], "fields": fields})
+    }
+
+    /// The one password of an account that opens a session, of those that these states name; null for another one.
+    pub async fn password(&self, name: &str, states: [Option<&Value>; 2]) -> Value {
+        accounts::password(&self.stranger, name, states).await
+    }
+
+    /// A password that is known again.
+    pub async fn new_password(&self, name: &str) -> Value {
+        accounts::new_password(&self.admin, name).await
+    }
+
+    /// Users and roles agree about who holds what.
+    pub async fn nothing_is_half_done(&self) {
+        let mut held: BTreeSet<(String, String)> = BTreeSet::new();
+        let users = self.admin.get("/users?limit=200").await.expect(200).body;
+        assert!(users.get("next_cursor").is_none());
+        for user in users["users"].as_array().unwrap() {
+            let name = user["username"].as_str().unwrap();
+            for role in user["roles"].as_array().unwrap() {
+                held.insert((role.as_str().unwrap().to_owned(), name.to_owned()));
+            }
+            let stays = ["admin", "sitter", "deputy"].iter().any(|start| name.starts_with(start));
+            assert!(stays || user["attributes"]["mark"].is_string(), "{user}");
+        }
+        let mut members: BTreeSet<(String, String)> = BTreeSet::new();
+        let roles = self.admin.get("/roles").await.expect(200).body;
+        for role in roles["roles"].as_array().unwrap() {
+            let name = role["name"].as_str().unwrap();
+            let whole = self.admin.get(&format!("/roles/{name}")).await.expect(200).body;
+            assert!(name == "admin" || !whole["policies"].as_array().unwrap().is_empty(), "{whole}");
+            for member in whole["members"].as_array().unwrap() {
+                members.insert((name.to_owned(), member.as_str().unwrap().to_owned()));
+            }
+        }
+        assert_eq!(held, members);
+    }
+}

@@ -1,0 +1,247 @@
+//! `kill -9` of the service while it removes audit records beyond their retention, and a role is written beside it.
+//! Afterwards the chain holds, the old records are gone with a record of that or all there, nothing younger is gone, and each
+//! write has its record.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use rand::RngExt as _;
+use rand_chacha::ChaCha8Rng;
+use reqwest::Method;
+use serde_json::{Value, json};
+use tracewarden_appdb::{AUDIT_PRUNE, AppDb, AuditFilter, NewAuditRecord, ReadTx};
+use tracewarden_model::Timestamp;
+use tracewarden_testkit::postgres;
+
+use super::aim::Aim;
+use super::{VICTIM, wait_until_the_last_statement_ended};
+use crate::audit_log;
+use crate::chance;
+use crate::fleet::count;
+use crate::support::{Client, Service};
+
+/// Fewer than the service removes in one transaction, so that they go at once or not at all.
+const OLD_RECORDS: usize = 400;
+
+/// Nothing that a run writes becomes so old.
+const RETENTION: (&str, &str) = ("TRACEWARDEN_AUDIT_RETENTION", "1d");
+
+const LONG_AGO: Timestamp = Timestamp::from_micros(0);
+
+const ROLE: &str = "beside";
+
+/// Of so many kills one is after a write was acknowledged, however long that takes. The removal comes first and keeps writes
+/// waiting, so that around its end there may never be one.
+const WRITTEN_BEFORE: usize = 5;
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Old records, which are all that the log holds.
+#[derive(Clone, Copy)]
+struct Old {
+    /// The last record that was removed before.
+    anchor: u64,
+    /// The last of them.
+    last: u64,
+}
+
+async fn open(service: &Service) -> AppDb {
+    AppDb::open(&service.database_url(), LONG_AGO).await.unwrap()
+}
+
+fn old_record<'a>(action: &'a str, detail: &'a str) -> NewAuditRecord<'a> {
+    NewAuditRecord {
+        completes: None,
+        at: LONG_AGO,
+        actor_id: None,
+        actor_name: None,
+        credential_id: None,
+        via: "service",
+        action,
+        outcome: "success",
+        request_id: "",
+        client_ip: None,
+        user_agent: None,
+        target: None,
+        detail,
+    }
+}
+
+/// Has old records take the place of the log. What was there goes as the service removes records; the record of that is old,
+/// too, since nothing goes that stands behind a younger one.
+async fn age(service: &Service) -> Old {
+    let db = open(service).await;
+    let mut tx = db.begin_write().await.unwrap();
+    let pruned = tx.prune_audit(Timestamp::MAX, u32::MAX).await.unwrap().unwrap();
+    let detail = json!({"through": pruned.through, "hash": pruned.hash, "removed": pruned.removed});
+    tx.append_audit(&old_record(AUDIT_PRUNE, &detail.to_string())).await.unwrap();
+    for _ in 1..OLD_RECORDS {
+        tx.append_audit(&old_record("login", "{}")).await.unwrap();
+    }
+    let last = tx.audit_head().await.unwrap().0;
+    tx.commit().await.unwrap();
+    db.close().await;
+    Old { anchor: pruned.through, last }
+}
+
+/// Writes the role until a write is not answered, and counts those that were.
+async fn write_until_cut_off(admin: Client, round: usize, acknowledged: Arc<AtomicUsize>) {
+    for number in 1.. {
+        let policies = json!({"policies": [{"title": title(round, number), "expression": "true"}]});
+        let request = admin.request(Method::PUT, &format!("/roles/{ROLE}")).json(&policies);
+        let Ok(response) = request.send().await else { return };
+        let status = response.status();
+        assert!(status.is_success(), "{status}");
+        acknowledged.store(number, Ordering::SeqCst);
+    }
+}
+
+async fn wait_for_a_write(acknowledged: &AtomicUsize) {
+    let begun = Instant::now();
+    while acknowledged.load(Ordering::SeqCst) == 0 {
+        assert!(begun.elapsed() < PATIENCE, "no write is acknowledged");
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}
+
+fn title(round: usize, write: usize) -> String {
+    format!("{round}.{write}")
+}
+
+/// Kills the process, and waits for what the database still does for it.
+async fn kill(victim: &mut Service) {
+    victim.kill();
+    if let Some(database) = &victim.database {
+        wait_until_the_last_statement_ended(database).await;
+    }
+}
+
+/// How long it takes until old records are gone from when the service listens, if nothing kills it before.
+async fn undisturbed(victim: &mut Service, admin: &Client) -> Duration {
+    kill(victim).await;
+    let old = age(victim).await;
+    let db = open(victim).await;
+    victim.restart_with(&[]);
+    let begun = Instant::now();
+    let writing = tokio::spawn(write_until_cut_off(admin.at(victim), 0, Arc::default()));
+    while db.begin_read().await.unwrap().audit_anchor().await.unwrap().0 != old.last {
+        assert!(begun.elapsed() < PATIENCE, "old records stay");
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    let taken = begun.elapsed();
+    db.close().await;
+    kill(victim).await;
+    writing.await.unwrap();
+    taken
+}
+
+/// Whether the old records are gone. They are with a record of it, or all there without one; the chain after them is whole.
+async fn are_gone(tx: &mut ReadTx, old: Old, round: usize) -> bool {
+    let log = tx.verify_audit(|_, _| ()).await.unwrap().unwrap();
+    let newest = log.newest_removal.unwrap();
+    let gone = newest.recorded.sequence > old.last;
+    let through = if gone { old.last } else { old.anchor };
+    assert_eq!(
+        (log.anchor.0, newest.removed.through, log.removals),
+        (through, through, 1),
+        "round {round}: the log, its record of the last removal, and how many there are"
+    );
+    assert_eq!(log.records, log.head.0 - through, "round {round}: others are gone");
+    assert!(!gone || newest.removed.removed == old.last - old.anchor, "round {round}: {newest:?}");
+    gone
+}
+
+/// Each change since this one has its record and each record its change, and the role is as the last of them left it; how many
+/// there are.
+async fn writes_are_whole(tx: &mut ReadTx, since: u64, round: usize, acknowledged: usize) -> usize {
+    let changes = tx.changes(None, 1_000).await.unwrap();
+    let made: Vec<u64> =
+        changes.iter().map(|change| change.number).filter(|number| *number > since).collect();
+    let filter = AuditFilter { action: Some("role.put"), outcome: Some("success"), ..AuditFilter::default() };
+    let records = tx.audit_records(&filter, 1_000).await.unwrap();
+    let number = |detail: &str| serde_json::from_str::<Value>(detail).unwrap()["change"].as_u64().unwrap();
+    let recorded = records.iter().map(|record| number(&record.detail)).filter(|number| *number > since);
+    let recorded: Vec<u64> = recorded.collect();
+    assert_eq!(recorded, made, "round {round}: a change without a record, or a record without its change");
+    assert!(
+        made.len() == acknowledged || made.len() == acknowledged + 1,
+        "round {round}: {acknowledged} acknowledged, {} made",
+        made.len()
+    );
+    if !made.is_empty() {
+        let role = tx.role(ROLE).await.unwrap().unwrap();
+        assert_eq!(role.policies[0].title, title(round, made.len()));
+    }
+    made.len()
+}
+
+async fn kills(mut victim: Service, mut chance: ChaCha8Rng, database: &str) {
+    let rounds = count("TRACEWARDEN_TEST_KILLS", 20);
+    let begun = Instant::now();
+    let admin = victim.admin().await;
+    let taken = undisturbed(&mut victim, &admin).await;
+    let mut aim = Aim::at(taken);
+    let mut left = None;
+    let (mut aimed, mut removed, mut written, mut made) = (0, 0, 0, 0);
+    for round in 0..rounds {
+        let old = match left.take() {
+            Some(old) => old,
+            None => age(&victim).await,
+        };
+        let db = open(&victim).await;
+        let since = db.begin_read().await.unwrap().change_number().await.unwrap();
+        victim.restart_with(&[]);
+        let acknowledged = Arc::new(AtomicUsize::new(0));
+        let writing = tokio::spawn(write_until_cut_off(admin.at(&victim), round, Arc::clone(&acknowledged)));
+        let is_aimed = round % WRITTEN_BEFORE != 1;
+        if is_aimed {
+            tokio::time::sleep(aim.next(&mut chance)).await;
+        } else {
+            wait_for_a_write(&acknowledged).await;
+            tokio::time::sleep(Duration::from_micros(chance.random_range(0..30_000))).await;
+        }
+        kill(&mut victim).await;
+        writing.await.unwrap();
+        let acknowledged = acknowledged.load(Ordering::SeqCst);
+        let mut tx = db.begin_read().await.unwrap();
+        let gone = are_gone(&mut tx, old, round).await;
+        made += writes_are_whole(&mut tx, since, round, acknowledged).await;
+        drop(tx);
+        db.close().await;
+        if is_aimed {
+            aim.learn(gone);
+            aimed += 1;
+            removed += usize::from(gone);
+        }
+        written += acknowledged;
+        left = (!gone).then_some(old);
+    }
+    audit_log::verified_by_command(&victim);
+    println!(
+        "{database}: {rounds} kills in {:.0} s of removals that take {taken:.1?}: of {aimed} at it, {removed} after the commit, \
+         the others before it; beside them {written} writes acknowledged, {made} made",
+        begun.elapsed().as_secs_f64(),
+    );
+    assert!(removed < aimed, "no kill was in time to keep old records from being removed");
+    assert!(removed > 0, "no old records were removed");
+    assert!(written > 0, "no write was acknowledged before a kill");
+}
+
+/// Both databases at once: the service starts anew for most of the time.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn old_records_go_with_a_record_of_it_or_stay() {
+    let seed = chance::seed();
+    let on_sqlite = Service::start_with(&[RETENTION]);
+    let database = Arc::new(postgres::database().unwrap());
+    let url = format!("{}?application_name={VICTIM}", database.url());
+    let on_postgresql =
+        Service::start_on(&database, &[("TRACEWARDEN_DATABASE_URL", url.as_str()), RETENTION]);
+    let runs = [
+        tokio::spawn(kills(on_sqlite, chance::source(seed, 0), "SQLite")),
+        tokio::spawn(kills(on_postgresql, chance::source(seed, 1), "PostgreSQL")),
+    ];
+    for run in runs {
+        run.await.unwrap();
+    }
+}
