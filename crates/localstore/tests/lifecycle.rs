@@ -7,7 +7,8 @@ mod support;
 
 use std::time::Duration;
 
-use support::{Store, binary};
+use support::raw::request;
+use support::{PASSWORD_VARIABLE, Store, binary};
 
 const SOON: Duration = Duration::from_secs(10);
 
@@ -97,12 +98,16 @@ fn it_ends_when_told() {
 
 #[test]
 fn the_password_may_come_from_the_environment() {
-    // Checked through the option's own parser: the store under test starts without the variable.
-    let output = binary()
-        .arg("--help")
-        .env("TRACEWARDEN_LOCALSTORE_PASSWORD", "canary-secret")
-        .output()
-        .expect("starts");
+    let store = Store::start_with_password("canary-secret");
+    let ask = |headers: &[(&str, &str)]| request(&store.address, "POST", "/", headers, b"SELECT 1");
+    for headers in [vec![], vec![("X-ClickHouse-Key", "")], vec![("X-ClickHouse-Key", "canary")]] {
+        let answer = ask(&headers);
+        assert_eq!((answer.status, answer.code()), (403, Some(516)), "{headers:?}");
+    }
+    let answer = ask(&[("X-ClickHouse-Key", "canary-secret")]);
+    assert_eq!((answer.status, answer.text().as_str()), (200, "1\n"));
+
+    let output = binary().arg("--help").env(PASSWORD_VARIABLE, "canary-secret").output().expect("starts");
     let help = String::from_utf8_lossy(&output.stdout);
-    assert!(help.contains("TRACEWARDEN_LOCALSTORE_PASSWORD") && !help.contains("canary-secret"));
+    assert!(help.contains(PASSWORD_VARIABLE) && !help.contains("canary-secret"));
 }

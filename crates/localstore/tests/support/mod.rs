@@ -22,6 +22,9 @@ pub struct Store {
     _directory: Option<tempfile::TempDir>,
 }
 
+/// Where the password is taken from that no argument gives.
+pub const PASSWORD_VARIABLE: &str = "TRACEWARDEN_LOCALSTORE_PASSWORD";
+
 pub fn binary() -> Command {
     Command::new(env!("CARGO_BIN_EXE_tracewarden-localstore"))
 }
@@ -45,12 +48,26 @@ impl Store {
 
     /// Starts in a working directory, from which `data` may be relative.
     pub fn start_in(working: &Path, data: &Path, arguments: &[&str]) -> Self {
-        let mut child = binary()
-            .current_dir(working)
+        let mut command = binary();
+        command.current_dir(working).env_remove(PASSWORD_VARIABLE);
+        Self::launch(command, data, arguments)
+    }
+
+    /// Starts with a password in the environment.
+    pub fn start_with_password(password: &str) -> Self {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let mut command = binary();
+        command.env(PASSWORD_VARIABLE, password);
+        let mut store = Self::launch(command, directory.path(), &[]);
+        store._directory = Some(directory);
+        store
+    }
+
+    fn launch(mut command: Command, data: &Path, arguments: &[&str]) -> Self {
+        let mut child = command
             .args(["--listen", "127.0.0.1:0", "--exit-with-stdin", "--data"])
             .arg(data)
             .args(arguments)
-            .env_remove("TRACEWARDEN_LOCALSTORE_PASSWORD")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
