@@ -219,6 +219,14 @@ mod tests {
         let grants = user.grants.unwrap();
         assert_eq!((all(&grants, Power::Change), all(&grants, Power::Reach)), (vec![], vec![]));
         assert!(grants.iter().all(|grant| grant.database().as_deref() == Some("otel")), "{grants:?}");
+        // An empty list would say the same of what else it may do.
+        let mut read: Vec<&str> = grants
+            .iter()
+            .filter(|grant| grant.of(Power::Read).next().is_some())
+            .map(|grant| grant.object.as_str())
+            .collect();
+        read.sort_unstable();
+        assert_eq!(read, READS.map(|grant| grant.trim_start_matches("SELECT ON ")));
         let store = connect(&local);
         assert_eq!(store.check_binding(&binding()).await.unwrap(), Vec::<String>::new());
         assert_eq!(store.tables().await.unwrap().len(), 2);

@@ -285,10 +285,10 @@ async fn who_falls_silent_gets_no_new_statements_while_another_works() {
     world.first.set(Fault::Silence);
     // Nobody asks it for anything meanwhile.
     world.wait_until_working([false, true]).await;
-    let (passed, begun) = (world.first.passed(), Instant::now());
+    // Had the first been asked, its silence would have been waited for.
+    let begun = Instant::now();
     assert_eq!(world.ask().await, Ok(3));
     assert!(begun.elapsed() < SILENCE, "{:?}", begun.elapsed());
-    assert_eq!(world.first.passed(), passed);
     // The last one is not left for none: a statement finds out itself.
     world.second.set(Fault::Silence);
     assert!(WATCH_PAUSE + WATCH_PATIENCE <= Duration::from_secs(1), "silence is found out too late");
@@ -302,17 +302,18 @@ async fn who_falls_silent_gets_no_new_statements_while_another_works() {
 #[tokio::test]
 async fn a_store_that_overruns_its_limit_is_not_waited_for() {
     let world = world();
-    // It looks at the clock between blocks, and this is one block.
-    let statement = Statement::new("SELECT sleepEachRow(3) FROM numbers(1)");
+    // Not a slow statement, which the engine would end in time: a store that lives and says nothing of the statement.
+    world.first.set(Fault::PauseAfter(0, Duration::from_secs(20)));
+    let client = world.store.client.within(Bounds { seconds: 1, rows: 0 });
     let begun = Instant::now();
-    let bounds = Bounds { seconds: 1, rows: 0 };
-    let refused = world.store.client.within(bounds).rows::<(u8,)>(statement).await;
+    let refused = client.rows::<(u8,)>(Statement::new("SELECT 1")).await;
     let took = begun.elapsed();
-    assert!(matches!(refused, Err(StoreError::Timeout(_))), "{refused:?}");
-    assert!(took < Duration::from_millis(2_800), "{took:?}");
-    let begun = Instant::now();
-    while world.running().await > 0 {
-        assert!(begun.elapsed() < Duration::from_secs(5), "it runs on");
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
+    // Not the store's own words.
+    assert!(
+        matches!(&refused, Err(StoreError::Timeout(message)) if message == "no answer came in time"),
+        "{refused:?}"
+    );
+    // The store has its second, and one more to say that it was not enough.
+    assert!((Duration::from_secs(2)..Duration::from_millis(2_800)).contains(&took), "{took:?}");
+    assert_eq!(world.second.passed(), 0);
 }

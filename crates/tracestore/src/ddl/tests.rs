@@ -6,7 +6,7 @@ use tracewarden_testkit::local_store::LocalStore;
 use super::*;
 use crate::differential::{connect, execute};
 use crate::fields::physical_field;
-use crate::sql::{Statement, quote, quote_table};
+use crate::sql::{Statement, quote, quote_literal, quote_table};
 
 mod distributed;
 
@@ -47,10 +47,8 @@ async fn create(local: &LocalStore) {
     )
     .await;
     for part in 0..2 {
-        let keys: Vec<String> = KEYS
-            .iter()
-            .map(|key| format!("{}, toString(number % 7)", crate::sql::quote_literal(key)))
-            .collect();
+        let keys: Vec<String> =
+            KEYS.iter().map(|key| format!("{}, toString(number % 7)", quote_literal(key))).collect();
         execute(
             local,
             format!(
@@ -190,7 +188,7 @@ async fn what_is_suggested_runs_as_given_and_is_gone_then() {
     let layout = store.layout_now(DATABASE, TABLE).await.unwrap();
     for key in KEYS {
         let column = quote(&layout.key_column(MAP, key).unwrap().name);
-        let (map, key) = (quote(MAP), crate::sql::quote_literal(key));
+        let (map, key) = (quote(MAP), quote_literal(key));
         let rows: Vec<(u64, u64)> = store
             .client
             .rows(Statement::new(&format!(
@@ -313,9 +311,48 @@ async fn what_is_partly_there_is_completed_whatever_its_name() {
     }
     let advice = settled(&store, &binding(), &fields_before).await;
     assert_eq!(ids(&advice), ["trace_index"]);
-
-    // A mutation that fails is not being built.
     assert!(advice.in_place.iter().any(|found| found.name == "by_time" && found.disk_bytes.is_some()));
+}
+
+#[tokio::test]
+async fn what_cannot_be_built_is_not_being_built() {
+    let local = LocalStore::start().unwrap();
+    let store = connect(&local);
+    create(&local).await;
+    let table = quote_table(DATABASE, TABLE);
+    for statement in [
+        // A merge would need the column as well, and keep the part from the mutation: one part is not merged.
+        format!("OPTIMIZE TABLE {table} FINAL"),
+        // No parent is a number.
+        format!("ALTER TABLE {table} ADD COLUMN `never` String MATERIALIZED toString(toUInt64(`parent`))"),
+        format!("ALTER TABLE {table} ADD INDEX `fails` `never` TYPE bloom_filter GRANULARITY 1"),
+    ] {
+        execute(&local, statement).await;
+    }
+    let columns = store.columns(DATABASE, TABLE).await.unwrap();
+    let fields = [mark(FieldRef::column("never"), &columns)];
+    let ask = async || {
+        let advice = store.ddl(&binding(), &fields, false).await.unwrap();
+        advice.suggestions.into_iter().find(|found| found.id == "skip_index:never").unwrap()
+    };
+    let before = ask().await;
+    assert_eq!(before.statements, [format!("ALTER TABLE {table} MATERIALIZE INDEX `fails`")]);
+    // The local store would wait for its end.
+    execute(&local, format!("{} SETTINGS mutations_sync = 0", before.statements[0])).await;
+    let failing = format!(
+        "SELECT count() FROM system.mutations WHERE database = {} AND table = {} AND NOT is_done \
+         AND latest_fail_reason != ''",
+        quote_literal(DATABASE),
+        quote_literal(TABLE)
+    );
+    let begun = Instant::now();
+    while store.client.rows::<(u64,)>(Statement::new(&failing)).await.unwrap() != [(1,)] {
+        assert!(begun.elapsed() < Duration::from_secs(60), "{before:#?}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    // The store tries again and again, and nothing comes of it.
+    let after = ask().await;
+    assert_eq!((after.state, after.statements), (DdlState::Partial, before.statements));
 }
 
 #[tokio::test]

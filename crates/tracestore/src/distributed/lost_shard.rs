@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use super::recorder::Recorder;
 use super::shards_and;
 use super::statements::{DEFINITIONS, INDEX_DEFINITIONS, ask, fill_index, fill_spans};
-use crate::differential::{connect, execute};
+use crate::differential::{connect_at, execute};
 
 /// As a server greets whose protocol is so old that nothing follows: its name, its version and its revision.
 const GREETING: &[u8] = b"\x00\x05shard\x15\x08\xf0\xa5\x03";
@@ -46,11 +46,9 @@ fn dying(asked: Arc<AtomicUsize>) -> u16 {
 async fn no_statement_answers_without_it() {
     let asked = Arc::<AtomicUsize>::default();
     let lost = [("refusing", refusing()), ("closing", serving(drop)), ("dying", dying(Arc::clone(&asked)))];
-    let mut local = shards_and(&lost);
+    let local = shards_and(&lost);
     let recorder = Recorder::start(&local.url);
-    let address = std::mem::replace(&mut local.url, recorder.url.clone());
-    let recorded = connect(&local);
-    local.url = address;
+    let recorded = connect_at(&recorder.url, &local.password);
     let rows = fill_spans(&local).await;
     fill_index(&local, &rows).await;
     let mut statements = Vec::new();

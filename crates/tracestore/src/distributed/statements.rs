@@ -16,7 +16,7 @@ use tracewarden_testkit::local_store::LocalStore;
 
 use super::recorder::{Recorder, Sent};
 use super::{Storage, shards};
-use crate::differential::{connect, execute};
+use crate::differential::{connect, connect_at, execute};
 use crate::impact::Looks;
 use crate::{
     Comparison, Impact, ImpactRequest, ReachRequest, SelectRequest, Selection, Sharing, Spread, StatsOrder,
@@ -262,11 +262,9 @@ pub(super) async fn ask(store: &TraceStore, table: &str, mut then: impl FnMut(&'
 
 #[tokio::test]
 async fn statements_over_shards_are_those_of_the_file_and_answer_as_one_table() {
-    let mut local = shards();
+    let local = shards();
     let recorder = Recorder::start(&local.url);
-    let address = std::mem::replace(&mut local.url, recorder.url.clone());
-    let recorded = connect(&local);
-    local.url = address;
+    let recorded = connect_at(&recorder.url, &local.password);
     let rows = fill_spans(&local).await;
     fill_index(&local, &rows).await;
     copy_to_one(&local, &rows).await;
