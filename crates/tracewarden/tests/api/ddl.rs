@@ -114,6 +114,9 @@ async fn reading_the_table_is_right_enough() {
     let store = Store::start();
     store.insert_two_traces().await;
     let store = store.restart_as(LIMITED);
+    let refused = store.refused("INSERT INTO otel.otel_traces (TraceId) VALUES ('x')").await;
+    // ACCESS_DENIED.
+    assert!(refused.starts_with("Code: 497."), "{refused}");
     let service = store.service();
     let admin = service.admin().await;
     admin.put("/schema/binding", binding()).await.expect(200);

@@ -3,6 +3,7 @@
 use reqwest::Method;
 use serde_json::json;
 
+use crate::support::store::Store;
 use crate::support::{Answer, Client, Service};
 
 async fn raw(client: &Client, body: impl Into<reqwest::Body>) -> Answer {
@@ -197,8 +198,10 @@ async fn a_trace_store_that_hangs_is_not_waited_for() {
 
 #[tokio::test]
 async fn a_lost_own_database_is_said_and_nothing_is_given_out() {
-    let service = Service::start();
+    let store = Store::start();
+    let service = store.service();
     let admin = service.admin().await;
+    service.anonymous().get("/readyz").await.expect(200);
     // The file is opened anew by each connection, but those that are open keep it: overwrite what is in it.
     let path = service.directory.path().join("tracewarden.db");
     for suffix in ["", "-wal", "-shm"] {

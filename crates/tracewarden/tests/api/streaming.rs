@@ -1,7 +1,7 @@
 //! Large answers: complete or visibly broken, and never held in memory.
 
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use reqwest::{Method, Response};
 use serde_json::{Value, json};
@@ -101,8 +101,12 @@ async fn answers_that_do_not_finish_in_time_are_broken_off() {
     let ada = ada.at(&service);
     let mut response = begin(&ada).await;
     assert!(response.chunk().await.unwrap().is_some());
+    let told = Instant::now();
     assert!(Command::new("kill").args(["-TERM", &service.id().to_string()]).status().unwrap().success());
     assert!(service.wait().success());
+    // The time to finish, and what it takes to record how they ended.
+    let took = told.elapsed();
+    assert!((Duration::from_secs(1)..Duration::from_secs(15)).contains(&took), "{took:?}");
     assert!(finish(response).await.is_err());
 }
 

@@ -15,12 +15,24 @@ const SOON: Duration = Duration::from_secs(2);
 
 /// Statements of the service that run in the store.
 async fn running(store: &Store) -> u64 {
+    of_running(store, "count()").await.parse().unwrap()
+}
+
+/// How long the oldest statement of the service has run in the store; nothing where none runs.
+pub async fn longest_running(store: &Store) -> Duration {
+    Duration::from_secs_f64(of_running(store, "max(elapsed)").await.parse().unwrap())
+}
+
+/// An aggregate over the statements of the service that run in the store.
+async fn of_running(store: &Store, aggregate: &str) -> String {
     let [_, (_, password)] = store.settings();
-    let ask = "SELECT count() FROM system.processes WHERE query_id LIKE 'tracewarden-%' \
-               AND (query LIKE '%otel_traces%' OR query LIKE '%slow%')";
+    let ask = format!(
+        "SELECT {aggregate} FROM system.processes WHERE query_id LIKE 'tracewarden-%' \
+         AND (query LIKE '%otel_traces%' OR query LIKE '%slow%')"
+    );
     let request = Client::new(&store.url).request(Method::POST, "/").body(ask);
     let answer = request.basic_auth("default", Some(password)).send().await.unwrap();
-    answer.text().await.unwrap().trim().parse().unwrap()
+    answer.text().await.unwrap().trim().to_owned()
 }
 
 /// Waits until so many statements of the service run in the store.
@@ -36,7 +48,13 @@ pub async fn wait_for(store: &Store, wanted: u64, patience: Duration) {
     }
 }
 
-/// A store with a trace that is larger than all buffers on the way, and a view that takes for ever to search.
+/// A view that takes for ever to search. What sleeps would not do: the engine refuses to sleep long in one block.
+pub const SLOW: &str = "CREATE VIEW otel.slow AS SELECT toDateTime64(now() - 60, 9) AS Timestamp, repeat('1', 32) AS TraceId, \
+    toString(number) AS SpanId, '' AS ParentSpanId, 'GET /' AS SpanName, toLowCardinality('shop') AS ServiceName, \
+    CAST(1 AS UInt64) AS Duration, CAST(map('team', 'blue') AS Map(LowCardinality(String), String)) AS SpanAttributes \
+    FROM numbers(1000000000000)";
+
+/// A store with a trace that is larger than all buffers on the way, and [`SLOW`].
 async fn store() -> Store {
     let store = Store::start();
     store
@@ -46,14 +64,7 @@ async fn store() -> Store {
              map('team', 'blue', 'noise', randomPrintableASCII(2000)) FROM numbers(20000)",
         )
         .await;
-    store
-        .run(
-            "CREATE VIEW otel.slow AS SELECT toDateTime64(now() - 60, 9) AS Timestamp, repeat('1', 32) AS TraceId, \
-             toString(number) AS SpanId, '' AS ParentSpanId, 'GET /' AS SpanName, toLowCardinality('shop') AS ServiceName, \
-             CAST(1 AS UInt64) AS Duration, CAST(map('team', 'blue') AS Map(LowCardinality(String), String)) AS SpanAttributes \
-             FROM numbers(1000000000000)",
-        )
-        .await;
+    store.run(SLOW).await;
     store
 }
 

@@ -1,7 +1,9 @@
 //! Everything that is answered from what the store says, asked through a proxy that can fail, and what a client can make of it.
 
+use std::io::Read as _;
 use std::net::SocketAddr;
 
+use flate2::read::MultiGzDecoder;
 use reqwest::{Method, RequestBuilder};
 use serde_json::json;
 use tracewarden_testkit::chaos_proxy::{ChaosProxy, Fault, Rewriting};
@@ -16,7 +18,7 @@ const TRACE: &str = "00000000000000000000000000000001";
 /// What a client can make of an answer.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Seen {
-    /// All of it, so many bytes.
+    /// All of it, so many bytes, decompressed: how many come compressed depends on the pieces in which they were.
     Whole(usize),
     /// An error with this status.
     Refused(u16),
@@ -26,8 +28,7 @@ pub enum Seen {
     Broken,
 }
 
-/// Something that is asked, and how long its answer is when nothing fails: nothing for one that is compressed, which depends on
-/// the pieces in which it came.
+/// Something that is asked.
 pub struct Question {
     pub name: &'static str,
     request: RequestBuilder,
@@ -57,10 +58,20 @@ impl Question {
         let request = self.request.try_clone().unwrap();
         let Ok(answer) = request.send().await else { return Seen::Broken };
         let status = answer.status().as_u16();
+        let is_compressed = answer.headers().contains_key("content-encoding");
         let Ok(body) = answer.bytes().await else { return Seen::Broken };
+        let mut body = body.to_vec();
+        if status == 200 {
+            assert_eq!(is_compressed, self.is_compressed, "{}", self.name);
+        }
+        if is_compressed {
+            let compressed = std::mem::take(&mut body);
+            if MultiGzDecoder::new(compressed.as_slice()).read_to_end(&mut body).is_err() {
+                return Seen::Broken;
+            }
+        }
         match status {
             200 if String::from_utf8_lossy(&body).contains("\"isError\":true") => Seen::ToolError,
-            200 if self.is_compressed => Seen::Whole(0),
             // How often it is told how far the search is depends on how long that takes.
             200 => Seen::Whole(
                 body.split(|byte| *byte == b'\n')

@@ -10,19 +10,31 @@ use tracewarden_testkit::chaos_proxy::{ChaosProxy, Fault};
 use crate::support::Client;
 use crate::support::store::{Store, blue_policies, bound_service_at};
 
-const TRACES: usize = 40;
 /// Times that something fails.
 const ROUNDS: u64 = 80;
 
-/// A store with as many spans in each trace, which say where they are.
-async fn store(name: &str, spans: usize) -> Store {
+/// What a replica has. The one that lags lacks traces, too: a page that is chosen at one and read at the other has as many
+/// traces as the one and spans of the other.
+#[derive(Clone, Copy)]
+struct Held {
+    name: &'static str,
+    traces: usize,
+    /// Of each trace.
+    spans: usize,
+}
+
+const AHEAD: Held = Held { name: "ahead", traces: 40, spans: 5 };
+const BEHIND: Held = Held { name: "behind", traces: 30, spans: 3 };
+
+/// Its spans say where they are.
+async fn store(Held { name, traces, spans }: Held) -> Store {
     let store = Store::start();
     store
         .run(&format!(
             "INSERT INTO otel.otel_traces (Timestamp, TraceId, SpanId, SpanName, ServiceName, SpanAttributes) \
-             SELECT now64(9) - 60, leftPad(toString(number % {TRACES} + 1), 32, '0'), leftPad(toString(number), 16, '0'), \
+             SELECT now64(9) - 60, leftPad(toString(number % {traces} + 1), 32, '0'), leftPad(toString(number), 16, '0'), \
              repeat('x', 300), 'shop', map('team', 'blue', 'store', '{name}') FROM numbers({})",
-            TRACES * spans
+            traces * spans
         ))
         .await;
     store
@@ -40,29 +52,28 @@ async fn page(ada: &Client) -> Option<Value> {
 }
 
 /// The store that a page is of, which must be one.
-fn origin(page: &Value, spans: &BTreeMap<&str, usize>) -> String {
+fn origin(page: &Value) -> &'static str {
     let all = page["spans"].as_array().unwrap();
     let text = |span: &Value, pointer: &str| span.pointer(pointer).unwrap().as_str().unwrap().to_owned();
     let stores: BTreeSet<String> = all.iter().map(|span| text(span, "/SpanAttributes/store")).collect();
     assert_eq!(stores.len(), 1, "{stores:?}");
-    let store = stores.into_iter().next().unwrap();
+    let held = [AHEAD, BEHIND].into_iter().find(|held| stores.contains(held.name)).unwrap();
     let mut traces: BTreeMap<String, usize> = BTreeMap::new();
     all.iter().for_each(|span| *traces.entry(text(span, "/TraceId")).or_default() += 1);
-    assert_eq!(traces.len(), TRACES);
-    assert!(traces.values().all(|count| *count == spans[store.as_str()]), "{store}: {traces:?}");
-    store
+    assert_eq!(traces.len(), held.traces, "{}", held.name);
+    assert!(traces.values().all(|count| *count == held.spans), "{}: {traces:?}", held.name);
+    held.name
 }
 
 #[tokio::test]
 async fn no_page_mixes_them() {
-    let spans = BTreeMap::from([("ahead", 5), ("behind", 3)]);
-    let (ahead, behind) = (store("ahead", 5).await, store("behind", 3).await);
+    let (ahead, behind) = (store(AHEAD).await, store(BEHIND).await);
     let proxies = [&ahead, &behind].map(|store| ChaosProxy::start(store.address()).unwrap());
     let both = format!("{},{}", proxies[0].url(), proxies[1].url());
     let (service, admin) = bound_service_at(&both, &ahead, &[]).await;
     admin.put("/roles/blue", blue_policies()).await.expect(201);
     let ada = service.user(&admin, "ada", &["blue"]).await;
-    let mut origins: BTreeMap<String, usize> = BTreeMap::new();
+    let mut origins: BTreeMap<&str, usize> = BTreeMap::new();
     let mut refused = 0;
     for round in 0..ROUNDS {
         // Their turns are long enough for the other one to be asked.
@@ -76,7 +87,7 @@ async fn no_page_mixes_them() {
         });
         for page in join_all((0..4).map(|_| page(&ada))).await {
             match page {
-                Some(page) => *origins.entry(origin(&page, &spans)).or_default() += 1,
+                Some(page) => *origins.entry(origin(&page)).or_default() += 1,
                 None => refused += 1,
             }
         }

@@ -3,6 +3,8 @@
 mod checked;
 mod made;
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 
 use crate::rpc::key;
@@ -50,7 +52,8 @@ async fn span_ids(store: &Store, trace: &Trace) -> Vec<String> {
 }
 
 /// Checks everything there is to check; `outlines` are sizes of pages, `full` arguments for reading all spans, if that is done.
-async fn check(store: &Store, trace: Trace, outlines: &[u64], full: Option<Value>) {
+/// Gives what told text of hostile spans.
+async fn check(store: &Store, trace: Trace, outlines: &[u64], full: Option<Value>) -> BTreeSet<String> {
     let other = made::other(store).await;
     let (_service, client) = reader(store).await;
     let span_ids = span_ids(store, &trace).await;
@@ -60,7 +63,7 @@ async fn check(store: &Store, trace: Trace, outlines: &[u64], full: Option<Value
     if let Some(arguments) = full {
         checked::every_span_is_given(&client, &trace, &span_ids, arguments).await;
     }
-    checked::every_answer(&client, &trace, &other, &span_ids).await;
+    checked::every_answer(&client, &trace, &other, &span_ids).await
 }
 
 #[tokio::test]
@@ -91,5 +94,21 @@ async fn a_chain_of_five_thousand() {
 async fn texts_that_want_to_be_more() {
     let store = Store::start();
     let trace = made::hostile(&store).await;
-    check(&store, trace, &[6_000], Some(json!({"max_tokens": 10_000}))).await;
+    let told = check(&store, trace, &[6_000], Some(json!({"max_tokens": 10_000}))).await;
+    // The tool for fields shows no spans.
+    let expected = [
+        "svc_compare_traces",
+        "svc_critical_path",
+        "svc_explain_access",
+        "svc_field_values",
+        "svc_get_spans",
+        "svc_get_trace",
+        "svc_get_trace errors",
+        "svc_get_trace full",
+        "svc_get_trace outline",
+        "svc_get_trace slowest",
+        "svc_query_traces",
+        "svc_trace_stats",
+    ];
+    assert!(told.iter().eq(expected), "{told:?}");
 }

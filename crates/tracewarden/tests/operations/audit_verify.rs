@@ -155,25 +155,21 @@ async fn removals_show_on_postgresql() {
 /// What is missing is broken, not unavailable.
 #[tokio::test]
 async fn a_log_without_its_end_or_its_table_is_broken() {
-    for service in [Service::start(), Service::start_on(&Arc::new(postgres::database().unwrap()), &[])] {
-        service.admin().await;
-        for (statement, expected) in [
-            (
-                "DELETE FROM audit_head",
-                "broken: the log cannot be read in full: the one row of `audit_head` is missing",
-            ),
-            (
-                "DROP TABLE audit_head",
-                "broken: the log cannot be read in full: the table `audit_head` is missing",
-            ),
-            ("DROP TABLE audit", "broken: the log cannot be read in full: the table `audit"),
-        ] {
+    for (statement, missing) in [
+        ("DELETE FROM audit_head", "the one row of `audit_head` is missing"),
+        ("DROP TABLE audit_head", "the table `audit_head` is missing"),
+        ("DROP TABLE audit", "the table `audit` is missing"),
+    ] {
+        // One each: of several that are missing, only the first that is looked for is said.
+        for service in [Service::start(), Service::start_on(&Arc::new(postgres::database().unwrap()), &[])] {
+            service.admin().await;
             sqlx::any::install_default_drivers();
             let mut connection = sqlx::AnyConnection::connect(&service.database_url()).await.unwrap();
             sqlx::query(statement).execute(&mut connection).await.unwrap();
             let (status, printed) = verify(&service, &[]);
-            assert_eq!(status, Some(1), "{printed}");
-            assert!(printed.contains(expected), "{printed}");
+            assert_eq!(status, Some(1), "{statement}: {printed}");
+            let expected = format!("broken: the log cannot be read in full: {missing}");
+            assert!(printed.contains(&expected), "{statement}: {printed}");
         }
     }
 }

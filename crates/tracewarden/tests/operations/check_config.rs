@@ -294,14 +294,22 @@ async fn rights_on_postgresql() {
     database.run(&[&format!("CREATE ROLE \"{role}\" LOGIN PASSWORD 'secret'")]).unwrap();
     let service = Service::start_with(&[]);
     let given = |findings: &[String]| {
-        let statements = findings.iter().filter_map(|line| line.split_once("run `")?.1.strip_suffix('`'));
-        let statements: Vec<String> = statements.map(str::to_owned).collect();
+        let statements = findings.iter().filter_map(|line| line.split_once("run `")?.1.split_once('`'));
+        let statements: Vec<String> = statements.map(|(statement, _)| statement.to_owned()).collect();
         assert!(!statements.is_empty(), "{findings:?}");
         for statement in &statements {
             database.run(&[statement]).unwrap();
         }
     };
     let look = || check(&service, &[("TRACEWARDEN_DATABASE_URL", &url)], &[]);
+
+    // Who may not connect is told nothing else.
+    let name = place.rsplit('/').next().unwrap();
+    database.run(&[&format!("REVOKE CONNECT ON DATABASE \"{name}\" FROM PUBLIC")]).unwrap();
+    let (success, findings) = look();
+    assert!(!success);
+    has(&findings, "error", &format!("run `GRANT CONNECT ON DATABASE \"{name}\" TO \"{role}\"`"));
+    given(&findings);
 
     let (success, findings) = look();
     assert!(!success);
@@ -340,22 +348,27 @@ async fn rights_on_postgresql() {
     database.run(&[&format!("DROP OWNED BY \"{role}\""), &format!("DROP ROLE \"{role}\"")]).unwrap();
 }
 
-/// The statements of a section of the page on operation.
-fn statements(section: &str) -> Vec<String> {
+/// The statements of each example in a section of the page on operation.
+fn examples(section: &str) -> Vec<Vec<String>> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/operations.md");
     let page = std::fs::read_to_string(path).unwrap();
-    let text = page.split_once(&format!("## {section}\n")).unwrap().1;
-    let text = text.split_once("```sql\n").unwrap().1.split_once("```").unwrap().0;
-    text.split(';').map(str::trim).filter(|statement| !statement.is_empty()).map(str::to_owned).collect()
+    let text = page.split_once(&format!("\n## {section}\n")).unwrap().1;
+    let text = text.split_once("\n## ").map_or(text, |(section, _)| section);
+    let of = |example: &str| {
+        let statements = example.split_once("```").unwrap().0.split(';').map(str::trim);
+        statements.filter(|statement| !statement.is_empty()).map(str::to_owned).collect()
+    };
+    let (_, examples) = text.split_once("```sql\n").unwrap();
+    examples.split("```sql\n").map(of).collect()
 }
 
 /// The local engine makes no users, but reads the statements before it says so.
 #[tokio::test]
 async fn clickhouse_understands_the_statements_for_its_user() {
     let store = Store::start();
-    let statements = statements("The ClickHouse user");
-    assert_eq!(statements.len(), 4);
-    for statement in statements {
+    let [user, catalogue] = examples("The ClickHouse user").try_into().unwrap();
+    assert_eq!((user.len(), catalogue.len()), (4, 6));
+    for statement in user.into_iter().chain(catalogue) {
         let error = store.refused(&statement).await;
         // ACCESS_DENIED or UNKNOWN_ROLE; a statement with a mistake would be a SYNTAX_ERROR.
         let understood = ["Code: 497.", "Code: 511."].iter().any(|code| error.starts_with(code));
@@ -368,21 +381,31 @@ async fn clickhouse_understands_the_statements_for_its_user() {
 async fn postgresql_takes_the_statements_for_its_role() {
     let database = Arc::new(postgres::database().unwrap());
     let name = format!("operations_{}", std::process::id());
-    let statements: Vec<String> =
-        statements("The own database").iter().map(|text| text.replace("tracewarden", &name)).collect();
-    assert_eq!(statements.len(), 3);
-    for statement in &statements {
+    let examples = examples("The own database").into_iter().map(|example| -> Vec<String> {
+        example.iter().map(|statement| statement.replace("tracewarden", &name)).collect()
+    });
+    let [owner, other] = examples.collect::<Vec<_>>().try_into().unwrap();
+    assert_eq!((owner.len(), other.len()), (3, 2));
+    for statement in &owner {
         database.run(&[statement]).unwrap();
     }
-    let (_, place) = database.url().split_once('@').map(|(a, b)| (a.to_owned(), b.to_owned())).unwrap();
-    let server = place.split('/').next().unwrap();
+    let url = database.url();
+    let server = url.split_once('@').unwrap().1.split('/').next().unwrap();
     let url = format!("postgres://{name}:a%20long%20random%20password@{server}/{name}");
     let service = Service::start_with(&[("TRACEWARDEN_DATABASE_URL", &url)]);
     service.admin().await.get("/me").await.expect(200);
     let (_, findings) = check(&service, &[], &[]);
     has(&findings, "ok", "schema current");
     assert!(!findings.iter().any(|line| line.contains("superuser")), "{findings:?}");
+
+    for statement in &other {
+        database.run(&[statement]).unwrap();
+    }
+    let url = format!("postgres://{name}_service:another%20long%20random%20password@{server}/{name}");
+    let (success, findings) = check(&service, &[("TRACEWARDEN_DATABASE_URL", &url)], &[]);
+    assert!(!success);
+    has(&findings, "error", "run `GRANT ");
     drop(service);
     database.run(&[&format!("DROP DATABASE {name} WITH (FORCE)")]).unwrap();
-    database.run(&[&format!("DROP ROLE {name}")]).unwrap();
+    database.run(&[&format!("DROP ROLE {name}"), &format!("DROP ROLE {name}_service")]).unwrap();
 }

@@ -10,6 +10,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tracewarden_testkit::postgres;
 
+use crate::support::terminal::OnTerminal;
 use crate::support::{Service, program};
 
 const GENERATED: (&str, &str) = ("TRACEWARDEN_ADMIN_PASSWORD_HASH", "");
@@ -65,7 +66,10 @@ async fn without_a_place_for_the_password_there_is_no_administrator() {
         std::fs::set_permissions(&place, std::fs::Permissions::from_mode(0o600)).unwrap();
         let settings =
             [GENERATED, ("TRACEWARDEN_DATABASE_URL", url.as_str()), (ELSEWHERE, place.to_str().unwrap())];
-        let service = Service::start_with(&settings);
+        let service = match &database {
+            Some(database) => Service::start_on(database, &settings),
+            None => Service::start_with(&settings),
+        };
         service.sign_in("admin", std::fs::read_to_string(&place).unwrap().trim()).await;
         assert_eq!(users(&url).await, 1);
     }
@@ -76,6 +80,21 @@ async fn the_log_has_the_whole_path_of_the_password() {
     let service = Service::start_with(&[GENERATED, (ELSEWHERE, "here")]);
     let path = service.directory.path().canonicalize().unwrap().join("here");
     assert!(path.exists() && service.log().contains(path.to_str().unwrap()), "{}", service.log());
+}
+
+#[test]
+fn the_password_is_shown_where_somebody_types_and_nowhere_else() {
+    for typed_at in [true, false] {
+        let directory = tempfile::tempdir().unwrap();
+        let command = serve(directory.path(), &[]);
+        let mut program =
+            if typed_at { OnTerminal::start(command) } else { OnTerminal::start_without_input(command) };
+        let shown = program.wait_for("listening ");
+        assert_eq!(shown.contains("with the password\r\n\r\n    "), typed_at, "{shown}");
+        let kept = std::fs::read_to_string(directory.path().join("tracewarden.db.initial-password"));
+        let kept_and_not_shown = kept.is_ok_and(|password| !shown.contains(password.trim()));
+        assert_eq!(kept_and_not_shown, !typed_at, "{shown}");
+    }
 }
 
 #[tokio::test]

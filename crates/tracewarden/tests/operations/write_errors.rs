@@ -1,7 +1,7 @@
 //! The disk under the SQLite database fails at the n-th write or sync, or the connection to PostgreSQL at the n-th thing that
 //! is sent, for every n: what was acknowledged is there, what was refused is not, and the service goes on when they do.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Child, Stdio};
@@ -11,7 +11,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use tracewarden_testkit::commit_proxy::CommitProxy;
 use tracewarden_testkit::postgres::{self, Database};
-use tracewarden_testkit::write_errors::{Kind, TOLD, WriteErrors};
+use tracewarden_testkit::write_errors::{Disk, Kind, TOLD, WriteErrors};
 
 use crate::support::store::{Store, blue_policies, bound_service};
 use crate::support::{Answer, Client, program};
@@ -29,6 +29,16 @@ enum Failing<'a> {
     Connection,
 }
 
+/// Which one fails.
+#[derive(Debug, Clone, Copy)]
+struct Failure {
+    number: u64,
+    /// That one only, or all from there on.
+    once: bool,
+    /// Why it fails, where it is a disk.
+    disk: Disk,
+}
+
 /// One run's own database with its failure.
 enum Place {
     Disk(Vec<(&'static str, String)>),
@@ -36,9 +46,10 @@ enum Place {
 }
 
 impl Place {
-    fn new(failing: &Failing<'_>, number: u64, once: bool) -> Self {
+    fn new(failing: &Failing<'_>, failure: Failure) -> Self {
+        let Failure { number, once, disk } = failure;
         match failing {
-            Failing::Disk(errors, kind) => Self::Disk(errors.environment(*kind, number, once)),
+            Failing::Disk(errors, kind) => Self::Disk(errors.environment(*kind, disk, number, once)),
             Failing::Connection => {
                 let database = postgres::database().unwrap();
                 let proxy = CommitProxy::start(&database).unwrap();
@@ -100,7 +111,7 @@ fn log(directory: &Path) -> String {
 }
 
 /// What a change was answered.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Told {
     Done,
     NotDone,
@@ -154,7 +165,10 @@ impl Scene {
     }
 }
 
-/// Searches three times; the requests that were answered with a whole page.
+/// How many searches there are.
+const SEARCHES: usize = 3;
+
+/// Searches; the requests that were answered with a whole page.
 async fn searches(admin: &Client) -> Vec<String> {
     let preview = admin.put("/me/preview", json!({"roles": ["blue"]})).await;
     // Without the model there is no such role.
@@ -162,7 +176,7 @@ async fn searches(admin: &Client) -> Vec<String> {
         return Vec::new();
     }
     let mut whole = Vec::new();
-    for _ in 0..3 {
+    for _ in 0..SEARCHES {
         let sent = admin.request(Method::POST, "/traces/query").json(&json!({})).send().await;
         let Ok(answer) = sent else { continue };
         let (status, request) =
@@ -177,6 +191,9 @@ async fn searches(admin: &Client) -> Vec<String> {
     }
     whole
 }
+
+/// How many changes there are.
+const CHANGES: usize = 6;
 
 /// Each makes something of its own, named like its audit record's target, or like the role that a model file brings.
 async fn changes(admin: &Client, file: &Value) -> Vec<(&'static str, Told)> {
@@ -227,23 +244,30 @@ async fn made(admin: &Client) -> (BTreeSet<String>, BTreeSet<String>) {
     )
 }
 
-/// One run of which something fails; whether it was disturbed.
-async fn run(scene: &Scene, failing: &Failing<'_>, number: u64, once: bool) -> bool {
+/// What a run came to.
+struct Outcome {
+    /// Whether something failed.
+    is_disturbed: bool,
+    /// What the changes were answered.
+    told: Vec<Told>,
+}
+
+/// One run of which something fails, unless the script ends before.
+async fn run(scene: &Scene, failing: &Failing<'_>, failure: Failure) -> Outcome {
     let directory = tempfile::tempdir().unwrap();
     let directory = directory.path();
-    let place = Place::new(failing, number, once);
+    let place = Place::new(failing, failure);
     let disturbed = start(directory, &scene.store, &place.disturbed());
-    let (mut changed, mut shown) = (Vec::new(), Vec::new());
+    let (mut changed, mut shown, mut told_of) = (Vec::new(), Vec::new(), Vec::new());
     if let Some(client) = &disturbed.client {
         if let Some(admin) = sign_in(client, directory).await {
             let generated = std::fs::read_to_string(directory.join("password")).unwrap();
             let own = json!({"current_password": generated.trim(), "new_password": OWN_PASSWORD});
-            let replaced = admin.post("/me/password", own).await;
-            if replaced.status == 204 || replaced.status == 200 {
+            let replaced = told(&admin.post("/me/password", own).await);
+            told_of.push(replaced);
+            if replaced == Told::Done {
                 changed = changes(&admin, &scene.file).await;
                 shown = searches(&admin).await;
-            } else {
-                told(&replaced);
             }
         }
         let begun = Instant::now();
@@ -252,16 +276,20 @@ async fn run(scene: &Scene, failing: &Failing<'_>, number: u64, once: bool) -> b
             let answer = admin.get("/me").await;
             (answer.status == 200).then_some(())
         };
-        while once && recovered().await.is_none() {
+        while failure.once && recovered().await.is_none() {
             assert!(begun.elapsed() < Duration::from_secs(5), "it does not go on: {}", log(directory));
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     }
     drop(disturbed);
-    let was_disturbed = place.has_failed(directory);
+    let is_disturbed = place.has_failed(directory);
+    told_of.extend(changed.iter().map(|(_, told)| *told));
 
     let healthy = start(directory, &scene.store, &place.healthy());
-    let context = format!("at {number}, once: {once}: {changed:?}\n{}", log(directory));
+    let context = format!("{failure:?}: {changed:?}\n{}", log(directory));
+    let is_whole =
+        changed.len() == CHANGES && shown.len() == SEARCHES && told_of.iter().all(|told| *told == Told::Done);
+    assert!(is_disturbed || is_whole, "nothing failed, and not everything is done: {context}");
     let client = healthy.client.as_ref().unwrap_or_else(|| panic!("it does not start again: {context}"));
     let admin = sign_in(client, directory).await.unwrap_or_else(|| panic!("{context}"));
     if admin.get("/roles").await.status == 403 {
@@ -289,7 +317,7 @@ async fn run(scene: &Scene, failing: &Failing<'_>, number: u64, once: bool) -> b
     verify.args(["audit", "verify"]).current_dir(directory).envs(place.healthy());
     let verified = verify.output().unwrap();
     assert!(verified.status.success(), "{}{context}", String::from_utf8_lossy(&verified.stdout));
-    was_disturbed
+    Outcome { is_disturbed, told: told_of }
 }
 
 async fn each(failing: Failing<'_>, usual: u64) {
@@ -297,18 +325,28 @@ async fn each(failing: Failing<'_>, usual: u64) {
     let step: u64 = step.unwrap_or(usual);
     let scene = Scene::new().await;
     let mut runs = 0;
+    let mut told: BTreeMap<Told, usize> = BTreeMap::new();
     for once in [true, false] {
-        for number in (step.div_ceil(2)..MOST).step_by(step as usize) {
-            let disturbed = run(&scene, &failing, number, once).await;
+        let mut is_through = false;
+        for (place, number) in (step.div_ceil(2)..MOST).step_by(step as usize).enumerate() {
+            // In turn, and the other way round for those that go on failing: whatever the step is, there are both.
+            let disk = if place.is_multiple_of(2) == once { Disk::Broken } else { Disk::Full };
+            let outcome = run(&scene, &failing, Failure { number, once, disk }).await;
             runs += 1;
-            if !disturbed {
-                println!("once: {once}: {} in all", number - 1);
+            outcome.told.into_iter().for_each(|one| *told.entry(one).or_default() += 1);
+            if !outcome.is_disturbed {
+                println!("once: {once}: fewer than {number} in all");
+                is_through = true;
                 break;
             }
         }
+        assert!(is_through, "once: {once}: of so many that something failed at each");
     }
-    println!("{runs} runs");
+    println!("{runs} runs, whose changes were answered {told:?}");
     assert!(runs > 4, "nothing failed");
+    // Else it is only shown that nothing fails, or that everything does.
+    let of = |one: Told| told.get(&one).copied().unwrap_or_default();
+    assert!(of(Told::Done) > 0 && of(Told::NotDone) + of(Told::Unknown) > 0, "{told:?}");
 }
 
 #[tokio::test]

@@ -8,10 +8,11 @@
 )]
 #![allow(dead_code, reason = "each test binary uses a part")]
 
+use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use reqwest::Method;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
@@ -22,6 +23,7 @@ pub mod documented;
 pub mod refused_records;
 pub mod secrets;
 pub mod store;
+pub mod terminal;
 
 /// The administrator's password in every test.
 pub const ADMIN_PASSWORD: &str = "seven quiet lighthouses";
@@ -29,15 +31,38 @@ pub const ADMIN_PASSWORD: &str = "seven quiet lighthouses";
 /// A password that is good enough for a user.
 pub const USER_PASSWORD: &str = "a rather long sentence";
 
-/// A running service; killed when dropped, and then what it has written is searched for secrets.
+/// Where its own database is, as a setting.
+const DATABASE_URL: &str = "TRACEWARDEN_DATABASE_URL";
+
+/// How many services of this process are on each database of a server, by the address of what they hold of it.
+static ON_SERVERS: Mutex<BTreeMap<usize, usize>> = Mutex::new(BTreeMap::new());
+
+fn begun_on(database: &Arc<Database>) {
+    let mut all = ON_SERVERS.lock().unwrap_or_else(PoisonError::into_inner);
+    *all.entry(Arc::as_ptr(database).addr()).or_default() += 1;
+}
+
+/// Whether no other service is on it any more.
+fn ended_on(database: &Arc<Database>) -> bool {
+    let mut all = ON_SERVERS.lock().unwrap_or_else(PoisonError::into_inner);
+    let place = Arc::as_ptr(database).addr();
+    let left = all.remove(&place).unwrap_or_default().saturating_sub(1);
+    if left > 0 {
+        all.insert(place, left);
+    }
+    left == 0
+}
+
+/// A running service; killed when dropped, and then what it has written is searched for secrets: its log, the file that is its
+/// database, or, by the last service that is on it, its database on a server.
 pub struct Service {
     child: Child,
     /// Where it listens.
     pub base: String,
-    /// Its working directory, with the log `log` and, on SQLite, the database `tracewarden.db`.
+    /// Its working directory, with the log `log` and, on SQLite, the database `tracewarden.db` unless a setting names another.
     pub directory: tempfile::TempDir,
     environment: Vec<(String, String)>,
-    /// Its database when that is on PostgreSQL. The process is killed first; the last service takes the database along.
+    /// Its database when that is on PostgreSQL. It goes with the last who holds it, service or test.
     pub database: Option<Arc<Database>>,
 }
 
@@ -58,7 +83,7 @@ impl Service {
     /// On this PostgreSQL database, as one of perhaps several replicas.
     pub fn start_on(database: &Arc<Database>, environment: &[(&str, &str)]) -> Self {
         let url = database.url();
-        let mut all = vec![("TRACEWARDEN_DATABASE_URL", url.as_str())];
+        let mut all = vec![(DATABASE_URL, url.as_str())];
         all.extend_from_slice(environment);
         Self::begin(Some(Arc::clone(database)), &all)
     }
@@ -77,6 +102,7 @@ impl Service {
         }
         all.iter().for_each(|(name, value)| secrets::keep_setting(name, value));
         let (child, base) = launch(directory.path(), &all);
+        database.iter().for_each(begun_on);
         Self { child, base, directory, environment: all, database }
     }
 
@@ -100,8 +126,18 @@ impl Service {
     pub fn database_url(&self) -> String {
         match &self.database {
             Some(database) => database.url(),
-            None => format!("sqlite:{}", self.directory.path().join("tracewarden.db").display()),
+            None => format!("sqlite:{}", self.file().unwrap().display()),
         }
+    }
+
+    /// Its database when that is a file.
+    fn file(&self) -> Option<PathBuf> {
+        let mut settings = settings(&self.environment);
+        let path = match settings.find(|(name, _)| *name == DATABASE_URL) {
+            None => "tracewarden.db",
+            Some((_, url)) => url.strip_prefix("sqlite:")?,
+        };
+        Some(self.directory.path().join(path))
     }
 
     /// A command of the program, with the settings of this service.
@@ -165,26 +201,27 @@ impl Drop for Service {
         let arguments = std::fs::read(format!("/proc/{}/cmdline", self.child.id())).unwrap_or_default();
         let _ = self.child.kill();
         let _ = self.child.wait();
+        let ended_on = self.database.as_ref().filter(|database| ended_on(database));
         if std::thread::panicking() {
             eprintln!("--- log of the service ---\n{}", self.log());
             return;
         }
         secrets::not_even_hashes_in("its arguments", &arguments);
-        let mut written = Vec::new();
-        for entry in std::fs::read_dir(self.directory.path()).into_iter().flatten().flatten() {
-            let name = entry.file_name().to_string_lossy().into_owned();
-            // On SQLite the database with its journal: the audit log, too. The administrator's first password is in a file for
-            // it.
-            if name == "log" {
-                secrets::not_even_hashes_in("the log", &std::fs::read(entry.path()).unwrap_or_default());
-            } else if ["tracewarden.db", "tracewarden.db-wal", "tracewarden.db-journal"].contains(&&*name) {
-                written.push((name, std::fs::read(entry.path()).unwrap_or_default()));
+        let log = std::fs::read(self.directory.path().join("log")).unwrap();
+        secrets::not_even_hashes_in("the log", &log);
+        if let Some(file) = self.file() {
+            let whole = std::fs::read(&file);
+            secrets::none_in(
+                "the database",
+                &whole.unwrap_or_else(|error| panic!("{}: {error}", file.display())),
+            );
+            // There need be none of these.
+            for beside in ["-wal", "-journal"] {
+                let path = format!("{}{beside}", file.display());
+                secrets::none_in(&path, &std::fs::read(&path).unwrap_or_default());
             }
         }
-        for (place, bytes) in written {
-            secrets::none_in(&place, &bytes);
-        }
-        if let Some(database) = self.database.as_ref().filter(|database| Arc::strong_count(database) == 1) {
+        if let Some(database) = ended_on {
             secrets::none_in_database(database);
         }
     }

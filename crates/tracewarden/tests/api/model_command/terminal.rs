@@ -1,68 +1,10 @@
 //! On a terminal: colours, the question, and what is done on each answer.
 
-use std::fs::File;
-use std::io::{ErrorKind, Read as _, Write as _};
-use std::os::fd::OwnedFd;
-use std::process::{Child, Stdio};
-use std::time::{Duration, Instant};
-
-use rustix::fs::{Mode, OFlags, open};
-use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use serde_json::json;
 
 use super::Place;
 use crate::support::store::{Store, two_teams};
-
-/// A program on a terminal.
-struct OnTerminal {
-    child: Child,
-    terminal: File,
-    shown: String,
-}
-
-impl OnTerminal {
-    fn start(mut command: std::process::Command) -> Self {
-        let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
-        grantpt(&terminal).unwrap();
-        unlockpt(&terminal).unwrap();
-        let name = ptsname(&terminal, Vec::new()).unwrap();
-        let end = || -> OwnedFd { open(&name, OFlags::RDWR | OFlags::NOCTTY, Mode::empty()).unwrap() };
-        command.stdin(Stdio::from(end())).stdout(Stdio::from(end())).stderr(Stdio::from(end()));
-        let child = command.env("TERM", "xterm").spawn().unwrap();
-        Self { child, terminal: File::from(terminal), shown: String::new() }
-    }
-
-    /// Reads until this is shown.
-    fn wait_for(&mut self, wanted: &str) {
-        let begun = Instant::now();
-        let mut bytes = [0; 4096];
-        while !self.shown.contains(wanted) {
-            assert!(begun.elapsed() < Duration::from_secs(60), "{}", self.shown);
-            match self.terminal.read(&mut bytes) {
-                Ok(0) => panic!("ended: {}", self.shown),
-                Ok(read) => self.shown.push_str(&String::from_utf8_lossy(&bytes[..read])),
-                // The other end is closed.
-                Err(error) => panic!("{error}: {}", self.shown),
-            }
-        }
-    }
-
-    /// Types this, waits for the end, and gives the status and all that was shown.
-    fn answer(mut self, text: &str) -> (i32, String) {
-        self.terminal.write_all(text.as_bytes()).unwrap();
-        let mut bytes = [0; 4096];
-        loop {
-            match self.terminal.read(&mut bytes) {
-                Ok(0) => break,
-                Ok(read) => self.shown.push_str(&String::from_utf8_lossy(&bytes[..read])),
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                // How the terminal of a program that has ended is closed.
-                Err(_) => break,
-            }
-        }
-        (self.child.wait().unwrap().code().unwrap(), self.shown.replace("\r\n", "\n"))
-    }
-}
+use crate::support::terminal::OnTerminal;
 
 #[tokio::test]
 async fn what_was_shown_is_applied_on_a_yes_and_nothing_else() {

@@ -67,9 +67,16 @@ fn calls(trace: &Trace, other: &Trace, span_ids: &[String]) -> Vec<(&'static str
     calls
 }
 
-/// Every answer of every tool fits, of whichever size, and leads on.
-pub async fn every_answer(client: &Client, trace: &Trace, other: &Trace, span_ids: &[String]) {
+/// Every answer of every tool fits, of whichever size, and there are some that lead on. Gives the tools, each with what it was
+/// to show, that told text of hostile spans between fences.
+pub async fn every_answer(
+    client: &Client,
+    trace: &Trace,
+    other: &Trace,
+    span_ids: &[String],
+) -> BTreeSet<String> {
     let (mut largest, mut faults) = (Vec::new(), Vec::new());
+    let mut marked = BTreeSet::new();
     for max_tokens in [None, Some(500), Some(700), Some(LEAST), Some(2_400), Some(6_000), Some(20_000)] {
         let mut suggestions: BTreeSet<(String, String)> = BTreeSet::new();
         let mut most = (0.0, String::new());
@@ -92,6 +99,10 @@ pub async fn every_answer(client: &Client, trace: &Trace, other: &Trace, span_id
                 most = (share, format!("{tool} {}", arguments["view"]));
             }
             faults.extend(unsound(&answer, bound).map(|fault| format!("{tool} {arguments}: {fault}")));
+            if is_marked(&answer) {
+                let view = arguments["view"].as_str().unwrap_or_default();
+                marked.insert(format!("{tool} {view}").trim_end().to_owned());
+            }
             for next in answer.body["next"].as_array().into_iter().flatten() {
                 if next["tool"] == tool && next["arguments"] == arguments {
                     faults.push(format!("{tool} {arguments}: leads to itself"));
@@ -100,6 +111,8 @@ pub async fn every_answer(client: &Client, trace: &Trace, other: &Trace, span_id
             }
         }
         largest.push(format!("{}: {:.2} by {}", max_tokens.unwrap_or(0), most.0, most.1));
+        let is_answered = max_tokens.is_none_or(|wanted| wanted >= LEAST);
+        assert!(!is_answered || !suggestions.is_empty(), "{max_tokens:?}: nothing leads on");
         // Those of larger answers are the same, or pages of the same list.
         if max_tokens.is_none_or(|wanted| wanted == LEAST) {
             for (tool, arguments) in suggestions {
@@ -114,6 +127,13 @@ pub async fn every_answer(client: &Client, trace: &Trace, other: &Trace, span_id
     }
     println!("{}: largest shares of what was asked for: {}", trace.id, largest.join("; "));
     assert!(faults.is_empty(), "{}\n{} faults", faults.join("\n"), faults.len());
+    marked
+}
+
+/// Whether text of a hostile span is where such text belongs.
+fn is_marked(answer: &Called) -> bool {
+    let fenced = answer.text.split('\n').skip_while(|line| *line != FENCE);
+    fenced.take_while(|line| *line != FENCE_END).any(|line| line.contains(MARK))
 }
 
 /// What is wrong with an answer: it failed, is too large, or text of spans is where it does not belong.

@@ -1,0 +1,81 @@
+//! A program as it runs on a terminal.
+
+use std::fs::File;
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::os::fd::OwnedFd;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::fs::{Mode, OFlags, open};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+
+/// A program on a terminal; killed when dropped.
+pub struct OnTerminal {
+    child: Child,
+    terminal: File,
+    shown: String,
+}
+
+impl OnTerminal {
+    /// Somebody types there.
+    pub fn start(command: Command) -> Self {
+        Self::begin(command, true)
+    }
+
+    /// Nobody types there: a container may be given such a terminal, of which only its log is left.
+    pub fn start_without_input(command: Command) -> Self {
+        Self::begin(command, false)
+    }
+
+    fn begin(mut command: Command, typed_at: bool) -> Self {
+        let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        grantpt(&terminal).unwrap();
+        unlockpt(&terminal).unwrap();
+        let name = ptsname(&terminal, Vec::new()).unwrap();
+        let end = || -> OwnedFd { open(&name, OFlags::RDWR | OFlags::NOCTTY, Mode::empty()).unwrap() };
+        command.stdin(if typed_at { Stdio::from(end()) } else { Stdio::null() });
+        command.stdout(Stdio::from(end())).stderr(Stdio::from(end()));
+        let child = command.env("TERM", "xterm").spawn().unwrap();
+        Self { child, terminal: File::from(terminal), shown: String::new() }
+    }
+
+    /// Reads until this is shown, and gives all that was.
+    pub fn wait_for(&mut self, wanted: &str) -> &str {
+        let begun = Instant::now();
+        let mut bytes = [0; 4096];
+        while !self.shown.contains(wanted) {
+            assert!(begun.elapsed() < Duration::from_secs(60), "{}", self.shown);
+            match self.terminal.read(&mut bytes) {
+                Ok(0) => panic!("ended: {}", self.shown),
+                Ok(read) => self.shown.push_str(&String::from_utf8_lossy(&bytes[..read])),
+                // The other end is closed.
+                Err(error) => panic!("{error}: {}", self.shown),
+            }
+        }
+        &self.shown
+    }
+
+    /// Types this, waits for the end, and gives the status and all that was shown.
+    pub fn answer(mut self, text: &str) -> (i32, String) {
+        self.terminal.write_all(text.as_bytes()).unwrap();
+        let mut bytes = [0; 4096];
+        loop {
+            match self.terminal.read(&mut bytes) {
+                Ok(0) => break,
+                Ok(read) => self.shown.push_str(&String::from_utf8_lossy(&bytes[..read])),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                // How the terminal of a program that has ended is closed.
+                Err(_) => break,
+            }
+        }
+        (self.child.wait().unwrap().code().unwrap(), self.shown.replace("\r\n", "\n"))
+    }
+}
+
+impl Drop for OnTerminal {
+    fn drop(&mut self) {
+        // One that has ended cannot be killed.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
