@@ -143,6 +143,10 @@ mod tests {
         assert!(large.contains("ValueType") && large.contains("/filter/conditions/0/value"), "{large}");
         let object = refused(r#"{"conditions": [{"name": "a", "op": "in", "values": ["b", {}]}]}"#);
         assert!(object.contains("InvalidRequest") && object.contains("/values/1"), "{object}");
+        // It is not gone into, however deep it is.
+        let deep = "[".repeat(100_000) + &"]".repeat(100_000);
+        let deep = refused(&format!(r#"{{"conditions": [{{"name": "a", "op": "eq", "value": {deep}}}]}}"#));
+        assert!(deep.contains("/filter/conditions/0/value") && deep.contains("expected a string"), "{deep}");
         let surrogate = refused(r#"{"conditions": [{"name": "a", "op": "eq", "value": "\ud800"}]}"#);
         assert!(surrogate.contains("InvalidRequest"), "{surrogate}");
     }

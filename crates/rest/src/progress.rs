@@ -191,32 +191,32 @@ mod tests {
         [json!({"trace_id": "a"}), json!({"end": {"next_cursor": null, "traces": 1, "spans": 0}})]
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn lines_come_seldom_and_say_the_newest() {
-        // Told every 10 ms for some time.
-        let begun = Instant::now();
+        // Told every 10 ms for some time, and never at the moment of a line.
         let (lines, failed) = searched(|tell| async move {
-            for step in 0..65_u32 {
-                tell.send_replace(at(3_600 - i64::from(step), step, Some(f64::from(step) / 64.0)));
-                tokio::time::sleep(Duration::from_millis(10)).await;
+            let begun = Instant::now();
+            for step in 1..=65_u32 {
+                sleep_until(begun + Duration::from_millis(10) * step - Duration::from_millis(5)).await;
+                tell.send_replace(at(3_600 - i64::from(step), step, Some(f64::from(step) / 65.0)));
             }
             Ok(page().await)
         })
         .await;
         assert!(!failed);
-        let count = lines.len() - 2;
-        let most = begun.elapsed().as_millis() / EVERY.as_millis();
-        assert!(count >= 1 && count as u128 <= most, "{lines:?}");
-        assert_eq!(lines[count..], end());
-        let progress: Vec<&Value> = lines[..count].iter().map(|line| &line["progress"]).collect();
-        assert!(progress.is_sorted_by_key(|line| line["traces"].as_u64()), "{progress:?}");
+        let progress: Vec<&Value> = lines.iter().filter_map(|line| line.get("progress")).collect();
+        assert_eq!(lines[progress.len()..], end());
+        // After 250 and after 500 ms.
+        let told: Vec<Value> =
+            progress.iter().map(|line| json!([line["searched_to"], line["traces"]])).collect();
+        assert_eq!(told, [json!(["1970-01-01T00:59:35Z", 25]), json!(["1970-01-01T00:59:10Z", 50])]);
         assert_eq!(
             (&progress[0]["from"], &progress[0]["to"]),
             (&json!("1970-01-01T00:00:00Z"), &json!("1970-01-01T01:00:00Z"))
         );
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn a_silent_search_is_not_taken_for_dead_and_a_short_one_says_nothing() {
         let begun = Instant::now();
         let (lines, _) = searched(|tell| async move {
@@ -230,15 +230,23 @@ mod tests {
         assert_eq!(lines[..1], [unchanged]);
         assert_eq!(lines[1..], end());
         assert!(begun.elapsed() >= SILENCE);
-        // Whoever has nothing more to tell has not ended.
-        let (lines, _) = searched(|tell| async move {
-            tell.send_replace(at(60, 1, None));
-            drop(tell);
-            tokio::time::sleep(EVERY / 2).await;
-            Ok(page().await)
-        })
-        .await;
-        assert_eq!(lines, end());
+        // Whoever has nothing more to tell has not ended, and is not heard of again at once.
+        let ending = async |work: Duration| {
+            let (lines, _) = searched(move |tell| async move {
+                tell.send_replace(at(60, 1, None));
+                drop(tell);
+                tokio::time::sleep(work).await;
+                Ok(page().await)
+            })
+            .await;
+            lines
+        };
+        let last = json!({"progress": {"searched_to": "1970-01-01T00:01:00Z", "from": "1970-01-01T00:00:00Z",
+            "to": "1970-01-01T01:00:00Z", "traces": 1}});
+        let lines = ending(EVERY * 4).await;
+        assert_eq!(lines[..1], [last]);
+        assert_eq!(lines[1..], end());
+        assert_eq!(ending(EVERY / 2).await, end());
     }
 
     #[tokio::test]

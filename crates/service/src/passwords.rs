@@ -412,6 +412,13 @@ mod tests {
         }
         let unreadable = PasswordHash("unreadable".to_owned());
         assert!(passwords.verify("right".to_owned().into(), Some(&unreadable)).await.is_err());
+        // One that cannot be computed, behind the others, shows that all of them are: whoever verifies gets to it, whether or
+        // not a hash before it matched.
+        let another = PasswordCost { iterations: 5, ..PasswordCost::FLOOR };
+        passwords.decoys.write().unwrap().push((another, unreadable));
+        for stored in [Some(&right), Some(&dear_hash), None] {
+            assert!(passwords.verify("right".to_owned().into(), stored).await.is_err());
+        }
     }
 
     #[test]

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use secrecy::ExposeSecret as _;
 use support::*;
+use tracewarden_model::{FieldRef, Number, RawCondition, Scalar};
 use tracewarden_service::*;
 
 on_both!(
@@ -237,17 +238,18 @@ impl Reading {
         assert!(record.completed_at.is_none(), "nothing was begun");
     }
 
-    /// Runs a query up to the point where its access is decided, lets `meanwhile` happen, and goes on.
+    /// Runs a query that can be held up to the point where its access is decided, lets `meanwhile` happen, and goes on.
     async fn during<F: Future<Output = ()>>(
         &self,
         caller: &Principal,
+        request: QueryRequest,
         meanwhile: impl Fn() -> F,
         rounds: usize,
     ) -> Result<QueryAnswer, ServiceError> {
         let gate = Gate::closed();
         self.world.store.set(|answers| answers.gate = Some(gate.clone()));
         let (service, caller) = (self.world.service.clone(), caller.clone());
-        let query = tokio::spawn(async move { service.query(&caller, held()).await });
+        let query = tokio::spawn(async move { service.query(&caller, request).await });
         for _ in 0..rounds {
             let reached = tokio::time::timeout(Duration::from_secs(60), gate.reached()).await;
             reached.expect("the query is prepared once more");
@@ -292,7 +294,7 @@ async fn a_reader_who_is_revoked_during_preparation_reads_nothing(own: Own) {
     let reading = reading(own).await;
     for caller in [&reading.reader, &reading.key] {
         let lookups = reading.world.store.lookups();
-        let answer = reading.during(caller, || reading.revoke(caller), 1).await;
+        let answer = reading.during(caller, held(), || reading.revoke(caller), 1).await;
         assert_eq!(code(answer), "unauthenticated");
         reading.assert_refused("traces.query", lookups).await;
     }
@@ -307,7 +309,7 @@ async fn a_change_during_preparation_is_taken_in(own: Own) {
         let policies = vec![policy("ServiceName == \"narrow\"")];
         service.put_role(&right, "pay", policies, None).await.unwrap();
     };
-    reading.during(&reading.reader, narrow, 1).await.unwrap();
+    reading.during(&reading.reader, held(), narrow, 1).await.unwrap();
     let selection = reading.selection();
     assert!(selection.contains("narrow") && !selection.contains("pay"), "{selection}");
     let record = reading.world.last_audit(&reading.admin).await;
@@ -320,7 +322,7 @@ async fn a_change_during_preparation_is_taken_in(own: Own) {
         let roles = UserChange { roles: Some(set(&[])), ..change() };
         service.update_user(&right, "ada", roles, None).await.unwrap();
     };
-    let answer = reading.during(&reading.reader, demote, 1).await.unwrap();
+    let answer = reading.during(&reading.reader, held(), demote, 1).await.unwrap();
     assert_eq!((answer.traces, reading.world.store.lookups()), (0, lookups));
 
     // Unmarked meanwhile: the filter is checked again.
@@ -332,8 +334,15 @@ async fn a_change_during_preparation_is_taken_in(own: Own) {
         let stored = service.put_fields(&right, fields, Some(IfMatch::Versions(vec![version]))).await;
         assert_eq!(stored.unwrap().version, version + 1);
     };
-    let answer = reading.during(&reading.reader, unmark, 1).await.unwrap();
-    assert_eq!(answer.schema.version, service.access_model(&right).await.unwrap().version);
+    let slow = RawCondition {
+        field: FieldRef::column("Duration"),
+        op: "gte".to_owned(),
+        value: Some(Scalar::Number(Number::Int(5))),
+        values: None,
+    };
+    let request = QueryRequest { conditions: vec![slow], ..held() };
+    let answer = reading.during(&reading.reader, request, unmark, 1).await;
+    assert_eq!(code(answer), "unknown_field");
 }
 
 /// The roles and the model stay the same: what their policies compare with is the caller's, or of their preview.
@@ -347,7 +356,7 @@ async fn other_attributes_during_preparation_are_taken_in(own: Own) {
         let attributes = UserChange { attributes: Some(team("blue")), ..change() };
         service.update_user(&right, "ada", attributes, None).await.unwrap();
     };
-    reading.during(&reading.reader, change_team, 1).await.unwrap();
+    reading.during(&reading.reader, held(), change_team, 1).await.unwrap();
     let selection = reading.selection();
     assert!(selection.contains("blue") && !selection.contains("payments"), "{selection}");
 
@@ -356,7 +365,7 @@ async fn other_attributes_during_preparation_are_taken_in(own: Own) {
         service.set_preview(&right, request).await.unwrap();
     };
     preview("azure").await;
-    reading.during(&reading.admin, || preview("crimson"), 1).await.unwrap();
+    reading.during(&reading.admin, held(), || preview("crimson"), 1).await.unwrap();
     let selection = reading.selection();
     assert!(selection.contains("crimson") && !selection.contains("azure"), "{selection}");
 }
@@ -369,7 +378,7 @@ async fn what_changes_again_and_again_is_not_read(own: Own) {
         let policies = vec![policy("ServiceName == \"pay\"")];
         reading.world.service.put_role(&right, "pay", policies, None).await.unwrap();
     };
-    let answer = reading.during(&reading.reader, touch, 4).await;
+    let answer = reading.during(&reading.reader, held(), touch, 4).await;
     assert_eq!(code(answer), "unavailable");
     assert_eq!(reading.world.store.lookups(), lookups);
     assert_eq!(reading.world.last_audit(&reading.admin).await.outcome, "failed");
@@ -382,7 +391,7 @@ async fn what_changes_again_and_again_is_not_read(own: Own) {
     let before = reading.questions();
     reading.world.service.query(&reading.key, held()).await.unwrap();
     let undisturbed = reading.questions() - before;
-    let answer = reading.during(&reading.key, use_key, 1).await;
+    let answer = reading.during(&reading.key, held(), use_key, 1).await;
     assert_eq!(answer.unwrap().traces, 1);
     assert_eq!(reading.questions() - before, 2 * undisturbed);
 }

@@ -82,17 +82,22 @@ async fn an_enabled_administrator_always_remains() {
     assert_eq!(code(world.service.delete_user(&right, "admin", None).await), "last_admin");
     assert!(world.service.user(&right, "admin").await.unwrap().roles.contains("admin"));
 
-    world.service.create_user(&right, named("eve", &["admin"])).await.unwrap();
+    world.user(&admin, "eve", &["admin"]).await;
     world.service.update_user(&right, "eve", disabled(true), None).await.unwrap();
     assert_eq!(code(world.service.delete_user(&right, "admin", None).await), "last_admin");
     world.service.update_user(&right, "eve", disabled(false), None).await.unwrap();
 
-    // Two who remove each other at once: one of them stays.
-    let (a, b) = tokio::join!(
+    // Two who step down at once, on two replicas. Each does so under their own right, which the other's going does not take
+    // away: only that nobody else would be left refuses the second.
+    let eve = world.principal(&world.login("eve", USER_PASSWORD).await.unwrap()).await;
+    let (own, elsewhere) = (eve.require_admin().unwrap(), world.replica(Settings::default()).await);
+    let both = tokio::join!(
         world.service.update_user(&right, "admin", without(), None),
-        world.service.update_user(&right, "eve", without(), None),
+        elsewhere.update_user(&own, "eve", without(), None),
     );
-    assert!(a.is_ok() != b.is_ok(), "{a:?} {b:?}");
+    let ((Ok(_), Err(refused)) | (Err(refused), Ok(_))) = &both else { panic!("{both:?}") };
+    assert_eq!(refused.code(), "last_admin");
+    assert_eq!(world.db.begin_read().await.unwrap().enabled_administrators().await.unwrap(), 1);
 }
 
 #[tokio::test]

@@ -12,6 +12,15 @@ pub enum Kind {
     Sync,
 }
 
+/// Why it fails.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Disk {
+    /// `EIO`.
+    Broken,
+    /// `ENOSPC`.
+    Full,
+}
+
 /// What a process says on standard error when its first write or sync fails.
 pub const TOLD: &str = "of the database fails on purpose";
 
@@ -38,8 +47,14 @@ impl WriteErrors {
     }
 
     /// Environment of a process whose `number`-th write or sync of a database, counted from 1 and over all its threads, fails:
-    /// all from there on, or that one only. Of every two numbers one is of a disk that is broken, and one of a disk that is full.
-    pub fn environment(&self, kind: Kind, number: u64, once: bool) -> Vec<(&'static str, String)> {
+    /// all from there on, or that one only.
+    pub fn environment(
+        &self,
+        kind: Kind,
+        disk: Disk,
+        number: u64,
+        once: bool,
+    ) -> Vec<(&'static str, String)> {
         let kind = match kind {
             Kind::Write => "write",
             Kind::Sync => "sync",
@@ -49,8 +64,9 @@ impl WriteErrors {
             ("FAIL_KIND", kind.to_owned()),
             ("FAIL_AT", number.to_string()),
         ];
-        if number.is_multiple_of(2) {
-            environment.push(("FAIL_FULL", "1".to_owned()));
+        match disk {
+            Disk::Broken => {}
+            Disk::Full => environment.push(("FAIL_FULL", "1".to_owned())),
         }
         if once {
             environment.push(("FAIL_ONCE", "1".to_owned()));
