@@ -20,7 +20,7 @@ pub fn run() -> Result<()> {
         );
     }
     let mut environment = Environment::new();
-    let _prepared = test::prepare(&mut environment)?;
+    let _prepared = test::prepare(&mut environment, test::build)?;
     let mut command = workspace::cargo();
     command.args(["test", "--quiet", "--package", "tracewarden", "--test", "upgrade"]);
     command.args(["--", "--test-threads=1", "what_this_version_writes_is_whole"]);

@@ -69,8 +69,7 @@ enum Command {
         views: Vec<String>,
     },
     /// Run one of the tests much longer; `docs/soak.md` keeps the figures.
-    #[command(subcommand)]
-    Soak(soak::Soak),
+    Soak(soak::Options),
 }
 
 fn main() -> ExitCode {
@@ -81,7 +80,7 @@ fn main() -> ExitCode {
         Command::KeepDatabase => keep_database::run(),
         Command::Tidy => tidy::run(),
         Command::Screenshots { views } => screenshots::run(&views),
-        Command::Soak(soak) => soak::run(&soak),
+        Command::Soak(options) => soak::run(&options),
         Command::Test { part, filters } => test::run(part, &filters),
         Command::Web => web::ensure(),
     };

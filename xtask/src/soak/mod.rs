@@ -7,11 +7,21 @@ mod users;
 
 use std::time::Instant;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use clap::Subcommand;
 
 use crate::test::{self, Environment};
-use crate::{process, workspace};
+use crate::{process, stack, workspace};
+
+/// What is run, and of which build.
+#[derive(clap::Args)]
+pub struct Options {
+    #[command(subcommand)]
+    soak: Soak,
+    /// Debug builds, instead of the release builds that users run. Fuzzing and mutants have builds of their own.
+    #[arg(long, global = true)]
+    debug: bool,
+}
 
 /// What is run, and how often.
 #[derive(Subcommand)]
@@ -181,26 +191,32 @@ impl Soak {
 }
 
 /// Runs one of them; what the test prints is shown as it comes.
-pub fn run(soak: &Soak) -> Result<()> {
+pub fn run(Options { soak, debug }: &Options) -> Result<()> {
     match soak {
-        Soak::Users(options) => return users::run(options),
+        Soak::Users(options) => return users::run(options, *debug),
+        Soak::Mutants(_) | Soak::Fuzz(_) if *debug => bail!("fuzzing and mutants have builds of their own"),
         Soak::Mutants(options) => return mutants::run(options),
         Soak::Fuzz(options) => return fuzz::run(options),
         _ => {}
     }
     let mut environment = Environment::new();
-    let _prepared = test::prepare(&mut environment)?;
+    let build = || if *debug { test::build() } else { stack::build().map(drop) };
+    let _prepared = test::prepare(&mut environment, build)?;
     for run in soak.runs() {
-        run.repeat(&environment)?;
+        run.repeat(&environment, *debug)?;
     }
     Ok(())
 }
 
 impl Run {
-    fn repeat(&self, environment: &Environment) -> Result<()> {
+    fn repeat(&self, environment: &Environment, debug: bool) -> Result<()> {
+        let mut test = vec!["test", "--quiet", "--package", self.package];
+        test.extend(self.target);
+        test.extend(if debug { None } else { Some("--release") });
+        process::run(workspace::cargo().args(&test).arg("--no-run"))?;
         let begun = Instant::now();
         let mut command = workspace::cargo();
-        command.args(["test", "--quiet", "--package", self.package]).args(self.target);
+        command.args(&test);
         command.args(["--", "--nocapture", "--test-threads=1", self.filter]);
         command.env(self.variable, self.count.to_string());
         let outcome = process::run(command.envs(environment.iter().map(|(name, value)| (name, value))));

@@ -66,7 +66,7 @@ pub fn run(options: &Options) -> Result<()> {
         bail!("install what this needs: `cargo install --locked cargo-mutants@{VERSION} cargo-nextest`");
     }
     let mut environment = Environment::new();
-    let _prepared = test::prepare(&mut environment)?;
+    let _prepared = test::prepare(&mut environment, test::build)?;
     let directory = workspace::target_directory()?.join("mutants");
     let areas = options.area.map_or(Area::ALL.to_vec(), |area| vec![area]);
     let mut faults = Vec::new();

@@ -24,8 +24,8 @@ const BINARIES: &[&str] = &["tracewarden", "tracewarden-localstore"];
 /// What was started for the tests; it ends with this.
 pub struct Prepared(#[allow(dead_code, reason = "held for its server")] PostgreSql);
 
-/// Provides what tests need and builds the programs that they start.
-pub fn prepare(environment: &mut Environment) -> Result<Prepared> {
+/// Provides what tests need and builds the programs that they start: [`build`], unless those of another profile are tested.
+pub fn prepare(environment: &mut Environment, build: impl FnOnce() -> Result<()>) -> Result<Prepared> {
     let mut steps = Steps::default();
     let prepared = prerequisites(&mut steps, environment)?;
     steps.run("build", build);
@@ -107,7 +107,8 @@ fn clippy() -> Result<()> {
     process::run(&mut command)
 }
 
-fn build() -> Result<()> {
+/// Builds the programs that tests start.
+pub fn build() -> Result<()> {
     let mut command = workspace::cargo();
     command.arg("build");
     for binary in BINARIES {

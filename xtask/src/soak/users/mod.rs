@@ -47,20 +47,17 @@ pub struct Options {
     /// What is done in which order, as far as processes can be repeated.
     #[arg(long)]
     seed: Option<u64>,
-    /// Debug builds, instead of release builds.
-    #[arg(long, conflicts_with = "programs")]
-    debug: bool,
-    /// Programs that are built already, in this directory.
+    /// Programs that are built already, in this directory, whatever they are.
     #[arg(long, value_name = "DIR")]
     programs: Option<PathBuf>,
 }
 
 impl Options {
-    fn binaries(&self) -> Result<PathBuf> {
+    fn binaries(&self, debug: bool) -> Result<PathBuf> {
         if let Some(directory) = &self.programs {
             return directory.canonicalize().with_context(|| format!("no `{}`", directory.display()));
         }
-        if !self.debug {
+        if !debug {
             return stack::build();
         }
         web::ensure()?;
@@ -77,9 +74,9 @@ impl Options {
 }
 
 /// Runs it, and says what was found.
-pub fn run(options: &Options) -> Result<()> {
+pub fn run(options: &Options, debug: bool) -> Result<()> {
     interrupt::install()?;
-    let binaries = options.binaries()?;
+    let binaries = options.binaries(debug)?;
     let seed = match options.seed {
         Some(seed) => seed,
         None => crate::demo::now()?,
