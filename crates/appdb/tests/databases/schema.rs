@@ -1,6 +1,7 @@
 //! Databases that an earlier program made, and ones that are not up to date.
 
 mod audit_log;
+mod definitions;
 mod rows;
 mod tables;
 
@@ -126,6 +127,7 @@ impl Earlier {
             );
         }
         let db = AppDb::open(&url, at(9)).await.unwrap();
+        definitions::require(fixture).await;
         tables::require_kept(&before, &tables::read(fixture).await);
         rows::require_read(&db, steps).await;
         audit_log::require_read(&db, is_pruned).await;
