@@ -2,11 +2,14 @@
 //! A new operation fails here until it is said how it is done.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
+use futures::future::join_all;
 use reqwest::Method;
 use serde_json::{Value, json};
 use sqlx::{AssertSqlSafe, Column as _, Connection as _, Row as _};
 
+use crate::support::away::OtherWriter;
 use crate::support::refused_records::Refused;
 use crate::support::store::{BLUE, Store, binding, blue_policies, bound_service};
 use crate::support::{ADMIN_PASSWORD, Answer, Client, Service, USER_PASSWORD};
@@ -116,6 +119,9 @@ pub fn record(operation: &str) -> Option<&'static str> {
         other => panic!("{other}: say which record it leaves, and how it is done"),
     })
 }
+
+/// What asks nothing of the own database: whether the process answers, and a text that it holds.
+pub const WITHOUT_DATABASE: [&str; 2] = ["GET /healthz", "GET /openapi.json"];
 
 /// A service with traces, users, roles and credentials, of which each operation finds its own.
 pub struct World {
@@ -282,6 +288,47 @@ impl World {
         answer
     }
 
+    /// Operations with who asks for them: chosen while all works, with a preview that there is to end.
+    pub async fn asking(&self, operations: Vec<Operation>) -> Vec<(Client, Operation)> {
+        self.admin.put("/me/preview", json!({"roles": ["blue"]})).await.expect(200);
+        let mut asking = Vec::new();
+        for operation in operations {
+            asking.push((self.client(&operation).await, operation));
+        }
+        asking
+    }
+
+    /// Asks for all at once, since each waits for the own database: nobody is told more than that it is not there.
+    pub async fn are_unavailable(&self, asking: &[(Client, Operation)]) {
+        let answers = asking.iter().map(|(client, operation)| async move {
+            // Of those that count attempts one writes at a time. The change of a password goes first, since it then waits again,
+            // to record its refusal.
+            if operation.path == "/login" {
+                tokio::time::sleep(Duration::from_millis(300)).await;
+            }
+            self.ask(client, operation).await
+        });
+        for answer in join_all(answers).await {
+            let answer = answer.problem(503, "unavailable");
+            let told = String::from_utf8_lossy(&answer.bytes);
+            assert!(!told.contains(BLUE) && !told.contains("blue"), "{}: {told}", answer.asked);
+        }
+    }
+
+    /// Does each, one after the other.
+    pub async fn succeed(&self, asking: &[(Client, Operation)]) {
+        for (client, operation) in asking {
+            let answer = self.ask(client, operation).await;
+            assert!((200..300).contains(&answer.status), "{}: {}", operation.name(), answer.body);
+        }
+    }
+
+    /// All that is kept: [`own_data`], and the newest record.
+    pub async fn kept(&self) -> (BTreeMap<String, Vec<String>>, Value) {
+        let newest = self.watcher.get("/audit?limit=1").await.expect(200).body["records"].clone();
+        (own_data(&self.service).await, newest)
+    }
+
     /// Actions of the records that a request left.
     async fn records(&self, answer: &Answer) -> Vec<String> {
         let all = self.watcher.get("/audit?limit=20").await.expect(200).body;
@@ -370,14 +417,9 @@ async fn what_only_reads_changes_nothing() {
 #[tokio::test]
 async fn without_its_record_nothing_is_shown_or_changed() {
     let world = World::make(&[]).await;
-    // One that there is to end.
-    world.admin.put("/me/preview", json!({"roles": ["blue"]})).await.expect(200);
     let mut recorded = operations(&world.service).await;
     recorded.retain(|operation| record(&operation.name()).is_some());
-    let mut clients = Vec::new();
-    for operation in &recorded {
-        clients.push(world.client(operation).await);
-    }
+    let asking = world.asking(recorded).await;
     // A log-in is counted before its password is looked at.
     let kept = || async {
         let mut kept = own_data(&world.service).await;
@@ -386,17 +428,37 @@ async fn without_its_record_nothing_is_shown_or_changed() {
     };
     let before = kept().await;
     world.service.refuse_records(Refused::All).await;
-    for (operation, client) in recorded.iter().zip(&clients) {
+    for (client, operation) in &asking {
         let answer = world.ask(client, operation).await;
         assert!([500, 503].contains(&answer.status), "{}: {}", operation.name(), answer.body);
         let told = String::from_utf8_lossy(&answer.bytes);
         assert!(!told.contains(BLUE) && !told.contains("blue"), "{}: {told}", operation.name());
         assert_eq!(kept().await, before, "{}", operation.name());
     }
-    assert!(recorded.len() >= 30, "{recorded:?}");
+    assert!(asking.len() >= 30, "{}", asking.len());
     world.service.accept_records().await;
-    for (operation, client) in recorded.iter().zip(&clients) {
-        let answer = world.ask(client, operation).await;
-        assert!((200..300).contains(&answer.status), "{}: {}", operation.name(), answer.body);
+    world.succeed(&asking).await;
+}
+
+/// As when the own database goes away between the look at who asks and what they ask for.
+#[tokio::test]
+async fn while_another_program_writes_nothing_is_shown_or_changed() {
+    // One user asks for everything that reads traces at the same time.
+    let world = World::make(&[("TRACEWARDEN_MAX_QUERIES_PER_USER", "100")]).await;
+    let all = operations(&world.service).await.into_iter();
+    let (recorded, others): (Vec<_>, Vec<_>) = all.partition(|each| record(&each.name()).is_some());
+    let asking = world.asking(recorded).await;
+    assert!(asking.len() >= 30 && others.len() >= 20, "{} {}", asking.len(), others.len());
+    let before = world.kept().await;
+    let writer = OtherWriter::begin(&world.service).await;
+    // Whoever only reads does not wait for who writes. Before the others: each that gives up keeps a connection for a while.
+    for operation in &others {
+        let answer = world.perform(operation).await;
+        let told = String::from_utf8_lossy(&answer.bytes);
+        assert!(!told.contains(BLUE), "{}: {told}", operation.name());
     }
+    world.are_unavailable(&asking).await;
+    writer.end().await;
+    assert_eq!(world.kept().await, before);
+    world.succeed(&asking).await;
 }

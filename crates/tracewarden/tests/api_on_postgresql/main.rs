@@ -1,5 +1,5 @@
 //! What the API says about users, sessions, keys, roles and the audit rests on the service's own database: the same
-//! tests as on SQLite, on PostgreSQL. The name of this binary chooses the database.
+//! tests as on SQLite, on PostgreSQL; and what is of a server alone. The name of this binary chooses the database.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -10,6 +10,8 @@
 
 #[path = "../support/mod.rs"]
 mod support;
+
+mod away;
 
 #[path = "../api/access.rs"]
 mod access;

@@ -23,4 +23,5 @@ mod replicas;
 mod rpc;
 mod sdks;
 mod token_count;
+mod without_database;
 mod worlds;

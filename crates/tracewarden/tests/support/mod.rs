@@ -19,6 +19,7 @@ use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::{Value, json};
 use tracewarden_testkit::postgres::{self, Database};
 
+pub mod away;
 pub mod documented;
 pub mod refused_records;
 pub mod secrets;
@@ -210,16 +211,7 @@ impl Drop for Service {
         let log = std::fs::read(self.directory.path().join("log")).unwrap();
         secrets::not_even_hashes_in("the log", &log);
         if let Some(file) = self.file() {
-            let whole = std::fs::read(&file);
-            secrets::none_in(
-                "the database",
-                &whole.unwrap_or_else(|error| panic!("{}: {error}", file.display())),
-            );
-            // There need be none of these.
-            for beside in ["-wal", "-journal"] {
-                let path = format!("{}{beside}", file.display());
-                secrets::none_in(&path, &std::fs::read(&path).unwrap_or_default());
-            }
+            secrets::none_in_file(&file);
         }
         if let Some(database) = ended_on {
             secrets::none_in_database(database);

@@ -2,6 +2,7 @@
 //! them out.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 use reqwest::header::HeaderMap;
@@ -43,6 +44,18 @@ pub fn none_in(place: &str, bytes: &[u8]) {
 pub fn not_even_hashes_in(place: &str, bytes: &[u8]) {
     none_in(place, bytes);
     assert!(!String::from_utf8_lossy(bytes).contains(HASH), "{place} holds the hash of a password");
+}
+
+/// Searches a database that is a file.
+#[track_caller]
+pub fn none_in_file(file: &Path) {
+    let whole = std::fs::read(file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+    none_in("the database", &whole);
+    // There need be none of these.
+    for beside in ["-wal", "-journal"] {
+        let path = format!("{}{beside}", file.display());
+        none_in(&path, &std::fs::read(&path).unwrap_or_default());
+    }
 }
 
 /// Searches every table, if the server still runs.

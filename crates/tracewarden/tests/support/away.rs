@@ -1,0 +1,65 @@
+//! A database of the service that it cannot use for a while.
+
+use std::time::{Duration, Instant};
+
+use sqlx::{AnyConnection, Connection as _};
+use tracewarden_testkit::postgres::Database;
+
+use super::Service;
+
+/// The service's own lock, of which `crates/appdb/src/postgres.rs` has the number.
+const LOCK: &str = "SELECT pg_advisory_lock(6075990604458185284)";
+const UNLOCK: &str = "SELECT pg_advisory_unlock(6075990604458185284)";
+
+/// Somebody else who writes to a service's own database, and lets nobody else do so. Reading goes on.
+pub struct OtherWriter {
+    connection: AnyConnection,
+    end: &'static str,
+}
+
+impl OtherWriter {
+    pub async fn begin(service: &Service) -> Self {
+        sqlx::any::install_default_drivers();
+        let mut connection = AnyConnection::connect(&service.database_url()).await.unwrap();
+        let (begin, end) = match service.database {
+            None => ("BEGIN EXCLUSIVE", "ROLLBACK"),
+            Some(_) => (LOCK, UNLOCK),
+        };
+        sqlx::query(begin).execute(&mut connection).await.unwrap();
+        Self { connection, end }
+    }
+
+    pub async fn end(mut self) {
+        sqlx::query(self.end).execute(&mut self.connection).await.unwrap();
+        self.connection.close().await.unwrap();
+    }
+}
+
+impl Service {
+    /// Its server lets it into its database no more, and ends its connections there.
+    pub fn shut_out(&self) {
+        let database = self.database.as_ref().unwrap();
+        let others = "FROM pg_stat_activity WHERE datname = current_database() \
+                      AND backend_type = 'client backend' AND pid <> pg_backend_pid()";
+        let end = format!("SELECT count(pg_terminate_backend(pid)) {others}");
+        let left = format!("SELECT count(*) {others}");
+        database.run(&[&connections(database, 0), &end]).unwrap();
+        let begun = Instant::now();
+        while database.run(&[&left]).unwrap() != "0" {
+            assert!(begun.elapsed() < Duration::from_secs(10), "connections to the database do not end");
+        }
+    }
+
+    /// Its server lets it in again.
+    pub fn let_in(&self) {
+        let database = self.database.as_ref().unwrap();
+        database.run(&[&connections(database, -1)]).unwrap();
+    }
+}
+
+/// Lets so many in, but for superusers; with -1 any number.
+fn connections(database: &Database, number: i32) -> String {
+    let url = database.url();
+    let name = url.rsplit('/').next().unwrap();
+    format!("ALTER DATABASE {name} CONNECTION LIMIT {number}")
+}
