@@ -32,10 +32,40 @@ async fn a_body_that_is_not_json_is_refused() {
         raw(&admin, body).await.problem(400, "invalid_request");
     }
     raw(&admin, b"{\"username\": \"\xff\"}".to_vec()).await.problem(400, "invalid_request");
-    raw(&admin, "[".repeat(500_000)).await.problem(400, "invalid_request");
-    raw(&admin, format!("{{\"attributes\": {}", "{\"a\":".repeat(100_000)))
-        .await
-        .problem(400, "invalid_request");
+}
+
+/// Of bodies that are JSON, which a reader without a limit would go down into.
+#[tokio::test]
+async fn a_body_that_is_too_deep_is_refused() {
+    let service = Service::start();
+    let admin = service.admin().await;
+    let nested = |(open, close): (&str, &str), levels: usize| {
+        format!("{}null{}", open.repeat(levels), close.repeat(levels))
+    };
+    for kind in [("[", "]"), ("{\"a\":", "}")] {
+        for (levels, expected) in [
+            (100, "expected a string, a boolean or a list of strings"),
+            (130, "the body is not JSON: recursion limit exceeded at line 1 column "),
+            (100_000, "the body is not JSON: recursion limit exceeded at line 1 column "),
+        ] {
+            let body =
+                format!("{{\"username\": \"ada\", \"attributes\": {{\"a\": {}}}}}", nested(kind, levels));
+            let answer = raw(&admin, body).await.problem(400, "invalid_request");
+            let detail = answer.first_error()["detail"].as_str().unwrap();
+            assert!(detail.starts_with(expected), "{levels} levels of {kind:?}: {detail}");
+        }
+        // A file's own limit counts the innermost value, too.
+        for (levels, is_deeper) in [(63, false), (64, true), (100_000, true)] {
+            let request =
+                admin.request(Method::POST, "/schema/plan").header("content-type", "application/json");
+            let answer =
+                Answer::read("POST /schema/plan".to_owned(), request.body(nested(kind, levels))).await;
+            let answer = answer.problem(400, "invalid_request");
+            let detail = answer.first_error()["detail"].as_str().unwrap();
+            let refused_for_it = detail.ends_with(": documents are at most 64 levels deep, this is deeper");
+            assert_eq!(refused_for_it, is_deeper, "{levels} levels of {kind:?}: {detail}");
+        }
+    }
 }
 
 #[tokio::test]
