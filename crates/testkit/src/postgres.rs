@@ -297,7 +297,7 @@ pub struct Database {
     server_url: String,
     name: String,
     // Held so that the server lives as long as its databases.
-    _server: Option<Arc<Server>>,
+    server: Option<Arc<Server>>,
 }
 
 impl Database {
@@ -305,11 +305,21 @@ impl Database {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let name = format!("test_{}_{number}", std::process::id());
-        let database = Self { programs, server_url, name, _server: server };
+        let database = Self { programs, server_url, name, server };
         let create = format!("CREATE DATABASE {} OWNER {ROLE} TEMPLATE template0", database.name);
         // A process of the same number may have left one behind.
         database.programs.psql(&database.server_url, &[&database.drop_statement(), &create])?;
         Ok(database)
+    }
+
+    /// Another database of the same server, which a test makes by statements of its own: dropped like this one.
+    pub fn made_beside(&self, name: &str) -> Self {
+        Self {
+            programs: self.programs.clone(),
+            server_url: self.server_url.clone(),
+            name: name.to_owned(),
+            server: self.server.clone(),
+        }
     }
 
     /// Address as [`ROLE`], the owner.

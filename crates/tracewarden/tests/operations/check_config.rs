@@ -333,7 +333,7 @@ async fn rights_on_postgresql() {
     let (success, findings) = look();
     assert!(success, "{findings:?}");
     // That is enough to run.
-    let running = Service::start_with(&[("TRACEWARDEN_DATABASE_URL", &url)]);
+    let running = Service::start_on(&database, &[("TRACEWARDEN_DATABASE_URL", &url)]);
     running.admin().await.get("/users").await.expect(200);
     drop(running);
     // A schema that is to be changed takes more.
@@ -392,7 +392,8 @@ async fn postgresql_takes_the_statements_for_its_role() {
     let url = database.url();
     let server = url.split_once('@').unwrap().1.split('/').next().unwrap();
     let url = format!("postgres://{name}:a%20long%20random%20password@{server}/{name}");
-    let service = Service::start_with(&[("TRACEWARDEN_DATABASE_URL", &url)]);
+    let made = Arc::new(database.made_beside(&name));
+    let service = Service::start_on(&made, &[("TRACEWARDEN_DATABASE_URL", &url)]);
     service.admin().await.get("/me").await.expect(200);
     let (_, findings) = check(&service, &[], &[]);
     has(&findings, "ok", "schema current");
@@ -406,6 +407,6 @@ async fn postgresql_takes_the_statements_for_its_role() {
     assert!(!success);
     has(&findings, "error", "run `GRANT ");
     drop(service);
-    database.run(&[&format!("DROP DATABASE {name} WITH (FORCE)")]).unwrap();
+    drop(made);
     database.run(&[&format!("DROP ROLE {name}"), &format!("DROP ROLE {name}_service")]).unwrap();
 }
