@@ -26,6 +26,8 @@ enum Trap {
     Commit(Vec<u8>, Lost),
     /// So many sendings from now on, of all connections together; then one connection is lost, or each that sends.
     Sending { left: u64, once: bool },
+    /// The first sending with this text in it, from which on they are counted.
+    From { text: Vec<u8>, left: u64, once: bool },
     /// Each connection that sends is lost.
     Everything,
 }
@@ -40,7 +42,12 @@ impl Trap {
                 *self = Self::Nothing;
                 Some(lost)
             }
-            Self::Nothing | Self::Commit(..) => None,
+            Self::From { text, left, once } if contains(sent, text) => {
+                let (left, once) = (*left, *once);
+                *self = Self::Sending { left, once };
+                self.catch(sent, transaction)
+            }
+            Self::Nothing | Self::Commit(..) | Self::From { .. } => None,
             Self::Sending { left: 0, once } => {
                 *self = if *once { Self::Nothing } else { Self::Everything };
                 Some(Lost::Commit)
@@ -104,6 +111,12 @@ impl CommitProxy {
     /// only, or everyone's from there on.
     pub fn lose_sending(&self, number: u64, once: bool) {
         *lock(&self.trap) = Trap::Sending { left: number.saturating_sub(1), once };
+    }
+
+    /// The same, counted from the next thing with this text in it, which is the first.
+    pub fn lose_sending_from(&self, text: &str, number: u64, once: bool) {
+        let text = text.as_bytes().to_vec();
+        *lock(&self.trap) = Trap::From { text, left: number.saturating_sub(1), once };
     }
 
     /// Whether that has happened.

@@ -1,6 +1,8 @@
 //! The disk under the SQLite database fails at the n-th write or sync, or the connection to PostgreSQL at the n-th thing that
 //! is sent, for every n: what was acknowledged is there, what was refused is not, and the service goes on when they do.
 
+mod removals;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
@@ -94,11 +96,11 @@ impl Drop for Run {
     }
 }
 
-fn start(directory: &Path, store: &Store, environment: &[(&'static str, String)]) -> Run {
+fn start(directory: &Path, settings: &[(&str, &str)], environment: &[(&'static str, String)]) -> Run {
     let log = std::fs::OpenOptions::new().create(true).append(true).open(directory.join("log")).unwrap();
     let mut command = program();
     command.arg("serve").current_dir(directory).envs(environment.iter().cloned());
-    command.env("TRACEWARDEN_LISTEN", "127.0.0.1:0").envs(store.settings());
+    command.env("TRACEWARDEN_LISTEN", "127.0.0.1:0").envs(settings.iter().copied());
     command.env("TRACEWARDEN_INITIAL_PASSWORD_FILE", directory.join("password"));
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log).spawn().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
@@ -248,7 +250,7 @@ async fn made(admin: &Client) -> (BTreeSet<String>, BTreeSet<String>) {
 struct Outcome {
     /// Whether something failed.
     is_disturbed: bool,
-    /// What the changes were answered.
+    /// What the changes were answered, or what the service says of its removals.
     told: Vec<Told>,
 }
 
@@ -257,7 +259,7 @@ async fn run(scene: &Scene, failing: &Failing<'_>, failure: Failure) -> Outcome 
     let directory = tempfile::tempdir().unwrap();
     let directory = directory.path();
     let place = Place::new(failing, failure);
-    let disturbed = start(directory, &scene.store, &place.disturbed());
+    let disturbed = start(directory, &scene.store.settings(), &place.disturbed());
     let (mut changed, mut shown, mut told_of) = (Vec::new(), Vec::new(), Vec::new());
     if let Some(client) = &disturbed.client {
         if let Some(admin) = sign_in(client, directory).await {
@@ -285,7 +287,7 @@ async fn run(scene: &Scene, failing: &Failing<'_>, failure: Failure) -> Outcome 
     let is_disturbed = place.has_failed(directory);
     told_of.extend(changed.iter().map(|(_, told)| *told));
 
-    let healthy = start(directory, &scene.store, &place.healthy());
+    let healthy = start(directory, &scene.store.settings(), &place.healthy());
     let context = format!("{failure:?}: {changed:?}\n{}", log(directory));
     let is_whole =
         changed.len() == CHANGES && shown.len() == SEARCHES && told_of.iter().all(|told| *told == Told::Done);
@@ -313,17 +315,22 @@ async fn run(scene: &Scene, failing: &Failing<'_>, failure: Failure) -> Outcome 
         let record = record.unwrap_or_else(|| panic!("{request} has no record: {context}"));
         assert_eq!(record["outcome"], "success", "{record}: {context}");
     }
+    require_chain(directory, &place, &context);
+    Outcome { is_disturbed, told: told_of }
+}
+
+/// That the audit log is intact, as an operator finds out.
+fn require_chain(directory: &Path, place: &Place, context: &str) {
     let mut verify = program();
     verify.args(["audit", "verify"]).current_dir(directory).envs(place.healthy());
     let verified = verify.output().unwrap();
     assert!(verified.status.success(), "{}{context}", String::from_utf8_lossy(&verified.stdout));
-    Outcome { is_disturbed, told: told_of }
 }
 
-async fn each(failing: Failing<'_>, usual: u64) {
+/// Runs it with a failure at each place in turn, until there is none any more.
+async fn each(usual: u64, run: impl AsyncFn(Failure) -> Outcome) {
     let step = std::env::var("TRACEWARDEN_TEST_WRITE_ERROR_STEP").ok().and_then(|text| text.parse().ok());
     let step: u64 = step.unwrap_or(usual);
-    let scene = Scene::new().await;
     let mut runs = 0;
     let mut told: BTreeMap<Told, usize> = BTreeMap::new();
     for once in [true, false] {
@@ -331,7 +338,7 @@ async fn each(failing: Failing<'_>, usual: u64) {
         for (place, number) in (step.div_ceil(2)..MOST).step_by(step as usize).enumerate() {
             // In turn, and the other way round for those that go on failing: whatever the step is, there are both.
             let disk = if place.is_multiple_of(2) == once { Disk::Broken } else { Disk::Full };
-            let outcome = run(&scene, &failing, Failure { number, once, disk }).await;
+            let outcome = run(Failure { number, once, disk }).await;
             runs += 1;
             outcome.told.into_iter().for_each(|one| *told.entry(one).or_default() += 1);
             if !outcome.is_disturbed {
@@ -342,28 +349,33 @@ async fn each(failing: Failing<'_>, usual: u64) {
         }
         assert!(is_through, "once: {once}: of so many that something failed at each");
     }
-    println!("{runs} runs, whose changes were answered {told:?}");
+    println!("{runs} runs, in which what was tried was answered {told:?}");
     assert!(runs > 4, "nothing failed");
     // Else it is only shown that nothing fails, or that everything does.
     let of = |one: Told| told.get(&one).copied().unwrap_or_default();
     assert!(of(Told::Done) > 0 && of(Told::NotDone) + of(Told::Unknown) > 0, "{told:?}");
 }
 
+async fn each_of_the_script(failing: Failing<'_>, usual: u64) {
+    let scene = Scene::new().await;
+    each(usual, async |failure: Failure| run(&scene, &failing, failure).await).await;
+}
+
 #[tokio::test]
 async fn a_write_that_fails_loses_nothing() {
     let directory = tempfile::tempdir().unwrap();
     let errors = WriteErrors::compile(directory.path()).unwrap();
-    each(Failing::Disk(&errors, Kind::Write), WRITES).await;
+    each_of_the_script(Failing::Disk(&errors, Kind::Write), WRITES).await;
 }
 
 #[tokio::test]
 async fn a_sync_that_fails_loses_nothing() {
     let directory = tempfile::tempdir().unwrap();
     let errors = WriteErrors::compile(directory.path()).unwrap();
-    each(Failing::Disk(&errors, Kind::Sync), SYNCS).await;
+    each_of_the_script(Failing::Disk(&errors, Kind::Sync), SYNCS).await;
 }
 
 #[tokio::test]
 async fn a_connection_that_is_lost_loses_nothing_else() {
-    each(Failing::Connection, SENDINGS).await;
+    each_of_the_script(Failing::Connection, SENDINGS).await;
 }
