@@ -194,17 +194,14 @@ impl AppDb {
     pub async fn begin_write(&self) -> Result<WriteTx, DbError> {
         let begin = async {
             let turn = Arc::clone(&self.writers).lock_owned().await;
-            let inner = match self.backend {
-                // A deferred transaction that reads first and writes later fails at once when another process wrote
-                // between.
-                Backend::Sqlite => self.pool.begin_with("BEGIN IMMEDIATE").await?,
+            match self.backend {
+                Backend::Sqlite => begin_on_file(self.pool.clone(), turn).await,
                 Backend::Postgres => {
                     let mut inner = self.pool.begin_with(postgres::BEGIN_WRITE).await?;
                     sqlx::query(postgres::LOCK).execute(&mut *inner).await?;
-                    inner
+                    Ok((inner, turn))
                 }
-            };
-            Ok::<_, DbError>((inner, turn))
+            }
         };
         let waiting = self.metrics.waiting(Kind::Write);
         let begun = timeout(self.backend.patience(), begin).await.map_err(|_| busy());
@@ -232,6 +229,22 @@ impl AppDb {
     pub async fn close(&self) {
         self.pool.close().await;
     }
+}
+
+/// A statement that waits for the lock of the file goes on when its caller has given up, and keeps its connection until then.
+/// The turn stays with it, so that one connection at most is taken from those who read; else each further writer would
+/// take another while somebody else has the file.
+async fn begin_on_file(
+    pool: AnyPool,
+    turn: OwnedMutexGuard<()>,
+) -> Result<(Transaction<'static, Any>, OwnedMutexGuard<()>), DbError> {
+    let begin = async move {
+        // A deferred transaction that reads first and writes later fails at once when another process wrote between.
+        let inner = pool.begin_with("BEGIN IMMEDIATE").await?;
+        Ok((inner, turn))
+    };
+    let begun = tokio::spawn(begin).await;
+    begun.unwrap_or_else(|error| Err(DbError::Unavailable(format!("a transaction could not begin: {error}"))))
 }
 
 fn busy() -> DbError {
