@@ -194,14 +194,10 @@ impl AppDb {
     pub async fn begin_write(&self) -> Result<WriteTx, DbError> {
         let begin = async {
             let turn = Arc::clone(&self.writers).lock_owned().await;
-            match self.backend {
-                Backend::Sqlite => begin_on_file(self.pool.clone(), turn).await,
-                Backend::Postgres => {
-                    let mut inner = self.pool.begin_with(postgres::BEGIN_WRITE).await?;
-                    sqlx::query(postgres::LOCK).execute(&mut *inner).await?;
-                    Ok((inner, turn))
-                }
-            }
+            let writing = begin_undisturbed(self.pool.clone(), self.backend, turn);
+            // So long a statement waits at the most, unless the server has vanished without a word.
+            let begun = tokio::spawn(timeout(2 * self.backend.patience(), writing)).await;
+            begun.map_err(|error| DbError::Unavailable(error.to_string()))?.map_err(|_| busy())?
         };
         let waiting = self.metrics.waiting(Kind::Write);
         let begun = timeout(self.backend.patience(), begin).await.map_err(|_| busy());
@@ -231,20 +227,24 @@ impl AppDb {
     }
 }
 
-/// A statement that waits for the lock of the file goes on when its caller has given up, and keeps its connection until then.
-/// The turn stays with it, so that one connection at most is taken from those who read; else each further writer would
-/// take another while somebody else has the file.
-async fn begin_on_file(
+/// Begins a transaction that writes, in a task that goes on when its caller has given up. A statement that waits for another
+/// process keeps its connection until it has waited long enough, whoever has gone. The turn stays with it, so that it is one
+/// connection that readers have to do without; else each further writer would take another.
+async fn begin_undisturbed(
     pool: AnyPool,
+    backend: Backend,
     turn: OwnedMutexGuard<()>,
 ) -> Result<(Transaction<'static, Any>, OwnedMutexGuard<()>), DbError> {
-    let begin = async move {
+    let inner = match backend {
         // A deferred transaction that reads first and writes later fails at once when another process wrote between.
-        let inner = pool.begin_with("BEGIN IMMEDIATE").await?;
-        Ok((inner, turn))
+        Backend::Sqlite => pool.begin_with("BEGIN IMMEDIATE").await?,
+        Backend::Postgres => {
+            let mut inner = pool.begin_with(postgres::BEGIN_WRITE).await?;
+            sqlx::query(postgres::LOCK).execute(&mut *inner).await?;
+            inner
+        }
     };
-    let begun = tokio::spawn(begin).await;
-    begun.unwrap_or_else(|error| Err(DbError::Unavailable(format!("a transaction could not begin: {error}"))))
+    Ok((inner, turn))
 }
 
 fn busy() -> DbError {

@@ -38,6 +38,11 @@ const SESSION: &str = "SET statement_timeout = '15s'; SET lock_timeout = '2s'; \
                        SELECT set_config('synchronous_commit', 'on', false) \
                        WHERE current_setting('synchronous_commit') = 'off'";
 
+/// Whether a connection is in no transaction: in one, `now()` is when it began. The driver does not know of one whose beginning
+/// was given up before the answer came. Whoever got that connection next would be shown its snapshot, and be let in by what has
+/// been taken away since.
+const IS_OUTSIDE: &str = "SELECT now() = statement_timestamp()";
+
 /// What the driver understands, or what is without meaning here. Another one is refused instead of ignored: who writes
 /// `channel_binding=require` must not be left without.
 const PARAMETERS: &[&str] = &[
@@ -135,10 +140,9 @@ pub(crate) async fn connect(address: &str) -> Result<AnyPool, DbError> {
         // connection, and its place in the pool, for as long as the network believes in it.
         .after_release(|connection, _| {
             Box::pin(async move {
-                match timeout(PATIENCE, connection.ping()).await {
-                    Ok(answer) => answer.map(|()| true),
-                    Err(_) => Err(sqlx::Error::Io(std::io::ErrorKind::TimedOut.into())),
-                }
+                let looked = async { connection.fetch_one(IS_OUTSIDE).await?.try_get::<bool, _>(0) };
+                let late = |_| Err(sqlx::Error::Io(std::io::ErrorKind::TimedOut.into()));
+                timeout(PATIENCE, looked).await.unwrap_or_else(late)
             })
         })
         .connect_lazy(address)?;

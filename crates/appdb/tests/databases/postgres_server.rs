@@ -1,10 +1,16 @@
 //! What concerns a server that stops, hangs, or is not fit for the service; and values that it cannot store.
 
 use std::future::poll_fn;
+use std::net::SocketAddr;
 use std::pin::pin;
 use std::task::Poll;
+use std::time::Duration;
 
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::time::timeout;
 use tracewarden_appdb::{AppDb, DbError};
+use tracewarden_model::AccessModel;
 use tracewarden_testkit::postgres::{self, Server, Stop};
 
 use crate::fixture::{add_user, at};
@@ -179,5 +185,61 @@ async fn a_server_that_is_not_fit_is_refused() {
         assert!(matches!(error, DbError::Configuration(_)), "{error:?}");
         let text = error.to_string();
         assert!(text.contains(why) && !text.contains("canary"), "{text}");
+    }
+}
+
+/// How long answers are on their way from [`far_away`].
+const ON_ITS_WAY: Duration = Duration::from_millis(20);
+
+/// Passes connections on to a server whose answers come late.
+async fn far_away(server: String) -> SocketAddr {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((client, _)) = listener.accept().await {
+            let (mut questions, mut answered) = client.into_split();
+            let (mut answers, mut asked) = TcpStream::connect(&server).await.unwrap().into_split();
+            tokio::spawn(async move { tokio::io::copy(&mut questions, &mut asked).await });
+            tokio::spawn(async move {
+                let mut part = vec![0; 64 << 10];
+                while let Ok(length @ 1..) = answers.read(&mut part).await {
+                    tokio::time::sleep(ON_ITS_WAY).await;
+                    if answered.write_all(&part[..length]).await.is_err() {
+                        break;
+                    }
+                }
+            });
+        }
+    });
+    address
+}
+
+/// A snapshot that was begun for somebody who has gone must not be shown to those who come after: they would be let in by what has
+/// been taken away since.
+#[tokio::test]
+async fn a_beginning_that_nobody_waited_for_shows_nobody_the_past() {
+    let database = postgres::database().unwrap();
+    let url = database.url();
+    let replica = AppDb::open(&url, at(0)).await.unwrap();
+    let server = url.split('@').nth(1).unwrap().split('/').next().unwrap();
+    let url = url.replace(server, &far_away(server.to_owned()).await.to_string());
+    let db = AppDb::open(&url, at(0)).await.unwrap();
+    // Two at once, since there are two connections.
+    let look = async || {
+        let looks = (0..2).map(|_| async { db.access_model().await.unwrap().version });
+        futures::future::join_all(looks).await
+    };
+    for version in 0..3 {
+        // The first answer is that the connection works, the second that the snapshot is begun.
+        assert!(timeout(ON_ITS_WAY * 3 / 2, db.begin_read()).await.is_err());
+        // The answer has come, and the connection is back among the others.
+        tokio::time::sleep(ON_ITS_WAY * 5).await;
+        assert_eq!(look().await, [version; 2]);
+        let mut tx = replica.begin_write().await.unwrap();
+        let model = AccessModel { version: version + 1, ..AccessModel::default() };
+        tx.insert_access_model(&model, at(1), ("u1", "Ada")).await.unwrap();
+        tx.commit().await.unwrap();
+        assert_eq!(look().await, [version + 1; 2], "what has been replaced");
+        assert_eq!(db.begin_read().await.unwrap().access_model().await.unwrap(), model);
     }
 }

@@ -1,5 +1,8 @@
 //! Several processes on one database, each with connections of its own.
 
+use std::time::{Duration, Instant};
+
+use sqlx::Executor as _;
 use tracewarden_appdb::{AppDb, DbError};
 
 use crate::fixture::{Fixture, add_user, at, on_both, record, set};
@@ -11,6 +14,7 @@ on_both!(
     writers_make_one_chain,
     the_last_administrator_stays,
     the_first_secret_wins,
+    readers_do_not_wait_for_writers_who_gave_up,
 );
 
 async fn replicas(fixture: &Fixture) -> [AppDb; 2] {
@@ -125,4 +129,40 @@ async fn the_first_secret_wins(fixture: &Fixture) {
     };
     let (first, second) = tokio::join!(tokio::spawn(store(one, 1)), tokio::spawn(store(two, 2)));
     assert_eq!(first.unwrap(), second.unwrap());
+}
+
+/// Writers who have given up must not keep the connections that readers need.
+async fn readers_do_not_wait_for_writers_who_gave_up(fixture: &Fixture) {
+    let db = fixture.open().await;
+    let mut other = fixture.connect().await;
+    let (lock, unlock) = match fixture {
+        Fixture::Sqlite { .. } => ("BEGIN EXCLUSIVE", "ROLLBACK"),
+        // The service's own, of which `src/postgres.rs` has the number.
+        Fixture::Postgres(_) => {
+            ("SELECT pg_advisory_lock(6075990604458185284)", "SELECT pg_advisory_unlock_all()")
+        }
+    };
+    other.execute(lock).await.unwrap();
+    // As they come one after another, so do they give up, each while the next one has its turn.
+    let writers = (0..12).map(|number| {
+        let db = db.clone();
+        async move {
+            tokio::time::sleep(Duration::from_millis(100 * number)).await;
+            db.begin_write().await.map(drop)
+        }
+    });
+    for refused in futures::future::join_all(writers).await {
+        assert!(matches!(refused, Err(DbError::Unavailable(_))), "{refused:?}");
+    }
+    let begun = Instant::now();
+    let reading = futures::future::join_all((0..7).map(|_| db.begin_read())).await;
+    assert!(
+        reading.iter().all(Result::is_ok) && begun.elapsed() < Duration::from_secs(1),
+        "{:?}",
+        begun.elapsed()
+    );
+    drop(reading);
+    // Nor must they hold up whoever writes next.
+    other.execute(unlock).await.unwrap();
+    add_user(&db, "u1", "ada", &[]).await.unwrap();
 }

@@ -1,8 +1,5 @@
 //! What holds for the SQLite file alone: its mode, its address, and a file that is something else.
 
-use std::time::{Duration, Instant};
-
-use sqlx::Executor as _;
 use tracewarden_appdb::{AppDb, DbError};
 use tracewarden_model::Timestamp;
 
@@ -57,32 +54,4 @@ async fn a_number_column_that_holds_a_text_is_an_error() {
     fixture.run(&["UPDATE users SET created_at = 'yesterday'"]).await;
     let found = db.begin_read().await.unwrap().user_by_id("u1").await;
     assert!(matches!(found, Err(DbError::Corrupt(_))), "{found:?}");
-}
-
-/// Writers who have given up must not keep the connections that readers need.
-#[tokio::test]
-async fn readers_do_not_wait_for_writers_of_a_locked_file() {
-    let fixture = Fixture::sqlite();
-    let db = fixture.open().await;
-    let mut other = fixture.connect().await;
-    other.execute("BEGIN EXCLUSIVE").await.unwrap();
-    // As they come one after another, so do they give up, each while the next one has its turn.
-    let writers = (0..12).map(|number| {
-        let db = db.clone();
-        async move {
-            tokio::time::sleep(Duration::from_millis(100 * number)).await;
-            db.begin_write().await.map(drop)
-        }
-    });
-    for refused in futures::future::join_all(writers).await {
-        assert!(matches!(refused, Err(DbError::Unavailable(_))), "{refused:?}");
-    }
-    for _ in 0..8 {
-        let begun = Instant::now();
-        db.ping().await.unwrap();
-        assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
-    }
-    // Nor must they hold up whoever writes next.
-    other.execute("ROLLBACK").await.unwrap();
-    add_user(&db, "u1", "ada", &[]).await.unwrap();
 }

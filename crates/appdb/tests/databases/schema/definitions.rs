@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use sqlx::Connection as _;
 use tracewarden_appdb::AppDb;
 
 use crate::fixture::{Fixture, at, on_both};
