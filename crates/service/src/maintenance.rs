@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use tracewarden_appdb::AUDIT_PRUNE;
+use tracewarden_model::Timestamp;
 
 use crate::audit::{AuditContext, Event, Outcome};
 use crate::error::ServiceError;
@@ -14,6 +15,8 @@ use crate::throttle;
 
 /// Records removed in one transaction: others who want to write wait meanwhile.
 const PRUNED_AT_ONCE: u32 = 5_000;
+
+const REMOVED: &str = "old audit records removed";
 
 const TURN_LONGEST: Duration = Duration::from_secs(3_600);
 /// For the shortest retentions, which only trials have: a turn takes the turn of a writer three times.
@@ -49,7 +52,7 @@ impl Service {
             Ok(removed) => tracing::info!(removed, "{what}"),
             Err(error) => failed(not, error),
         };
-        let (done, not) = ("old audit records removed", "old audit records were not removed");
+        let (done, not) = (REMOVED, "old audit records were not removed");
         report(done, not, self.prune_audit_once().await);
         let (done, not) = ("sessions over their time removed", "sessions over their time were not removed");
         report(done, not, self.delete_expired_sessions_once().await);
@@ -85,23 +88,38 @@ impl Service {
         let before = self.now().saturating_sub(retention_nanos);
         let mut total: u64 = 0;
         loop {
-            let mut tx = self.db().begin_write().await?;
-            let Some(pruned) = tx.prune_audit(before, PRUNED_AT_ONCE).await? else { return Ok(total) };
-            let event = Event {
-                action: AUDIT_PRUNE,
-                outcome: Outcome::Success,
-                target: None,
-                detail: json!({
-                    "through": pruned.through,
-                    "hash": pruned.hash,
-                    "removed": pruned.removed,
-                    "before": before.to_string(),
-                }),
-            };
-            AuditContext::service().append(&mut tx, self.now(), None, &event).await?;
-            tx.commit().await?;
-            total = total.saturating_add(pruned.removed);
+            match self.prune_audit_transaction(before).await {
+                Ok(None) => return Ok(total),
+                Ok(Some(removed)) => total = total.saturating_add(removed),
+                Err(error) => {
+                    // What is said of the error is not said of these.
+                    if total > 0 {
+                        tracing::info!(removed = total, "{REMOVED}");
+                    }
+                    return Err(error);
+                }
+            }
         }
+    }
+
+    /// One transaction of it; `None` when nothing is older.
+    async fn prune_audit_transaction(&self, before: Timestamp) -> Result<Option<u64>, ServiceError> {
+        let mut tx = self.db().begin_write().await?;
+        let Some(pruned) = tx.prune_audit(before, PRUNED_AT_ONCE).await? else { return Ok(None) };
+        let event = Event {
+            action: AUDIT_PRUNE,
+            outcome: Outcome::Success,
+            target: None,
+            detail: json!({
+                "through": pruned.through,
+                "hash": pruned.hash,
+                "removed": pruned.removed,
+                "before": before.to_string(),
+            }),
+        };
+        AuditContext::service().append(&mut tx, self.now(), None, &event).await?;
+        tx.commit().await?;
+        Ok(Some(pruned.removed))
     }
 
     /// Deletes the sessions over their configured time and says how many. They opened nothing any more, so that no
