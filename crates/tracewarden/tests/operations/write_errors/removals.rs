@@ -13,9 +13,9 @@ use super::{Failing, Failure, Outcome, Place, Told, each, log, require_chain, st
 use crate::support::admin_password_hash;
 
 /// As in the other script; here there is less to be written.
-const WRITES: u64 = 7;
+const WRITES: u64 = 13;
 const SYNCS: u64 = 1;
-const SENDINGS: u64 = 5;
+const SENDINGS: u64 = 11;
 
 /// So many records are old, and so many after them are not. The service removes that many in one transaction.
 const OLD: u64 = 200;
