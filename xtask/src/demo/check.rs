@@ -85,12 +85,13 @@ const PARTS: [(&str, Part); 11] = [
 /// Asks everything; an error when an assertion failed.
 pub fn run(subject: &Subject<'_>, first_answer: Duration) -> Result<()> {
     let mut findings = Findings::default();
-    let mut timings = Vec::new();
+    println!("\nchecked:");
     for (name, part) in PARTS {
         let begun = Instant::now();
         let outcome = part(subject, &mut findings);
         findings.take(outcome, || name.to_owned())?;
-        timings.push((name, begun.elapsed()));
+        // As it comes: it takes minutes in all.
+        println!("{:>8.1} s  {name}", begun.elapsed().as_secs_f64());
         interrupt::check()?;
     }
     let landmarks = &subject.expectations.landmarks;
@@ -101,9 +102,6 @@ pub fn run(subject: &Subject<'_>, first_answer: Duration) -> Result<()> {
         println!("{visible:>8} to {} ({})", person.username, person.title);
     }
     println!("\n{:>8.1} s  from the start to the first answered query", first_answer.as_secs_f64());
-    for (name, duration) in timings {
-        println!("{:>8.1} s  {name}", duration.as_secs_f64());
-    }
     print!("{}", slowest(&mut findings.pages));
     for failure in &findings.failures {
         println!("\nFAILED  {failure}");
