@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use prometheus_client::registry::Registry;
 use sqlx::pool::PoolConnection;
-use sqlx::{Any, AnyPool, Transaction};
+use sqlx::{Any, AnyPool, SqlSafeStr as _, Transaction};
 use tokio::sync::{Mutex, OwnedMutexGuard};
 use tokio::time::timeout;
 use tracewarden_model::Timestamp;
@@ -194,10 +194,14 @@ impl AppDb {
     pub async fn begin_write(&self) -> Result<WriteTx, DbError> {
         let begin = async {
             let turn = Arc::clone(&self.writers).lock_owned().await;
-            let writing = begin_undisturbed(self.pool.clone(), self.backend, turn);
-            // So long a statement waits at the most, unless the server has vanished without a word.
+            let connection = self.pool.acquire().await?;
+            let writing = begin_undisturbed(connection, self.backend, turn);
+            // A statement waits less, unless the server has vanished without a word.
             let begun = tokio::spawn(timeout(2 * self.backend.patience(), writing)).await;
-            begun.map_err(|error| DbError::Unavailable(error.to_string()))?.map_err(|_| busy())?
+            // The error of a task has the text of a panic.
+            begun
+                .map_err(|_| DbError::Unavailable("the beginning of a transaction ended early".to_owned()))?
+                .map_err(|_| busy())?
         };
         let waiting = self.metrics.waiting(Kind::Write);
         let begun = timeout(self.backend.patience(), begin).await.map_err(|_| busy());
@@ -231,19 +235,19 @@ impl AppDb {
 /// process keeps its connection until it has waited long enough, whoever has gone. The turn stays with it, so that it is one
 /// connection that readers have to do without; else each further writer would take another.
 async fn begin_undisturbed(
-    pool: AnyPool,
+    connection: PoolConnection<Any>,
     backend: Backend,
     turn: OwnedMutexGuard<()>,
 ) -> Result<(Transaction<'static, Any>, OwnedMutexGuard<()>), DbError> {
-    let inner = match backend {
+    let statement = match backend {
         // A deferred transaction that reads first and writes later fails at once when another process wrote between.
-        Backend::Sqlite => pool.begin_with("BEGIN IMMEDIATE").await?,
-        Backend::Postgres => {
-            let mut inner = pool.begin_with(postgres::BEGIN_WRITE).await?;
-            sqlx::query(postgres::LOCK).execute(&mut *inner).await?;
-            inner
-        }
+        Backend::Sqlite => "BEGIN IMMEDIATE",
+        Backend::Postgres => postgres::BEGIN_WRITE,
     };
+    let mut inner = Transaction::begin(connection, Some(statement.into_sql_str())).await?;
+    if backend == Backend::Postgres {
+        sqlx::query(postgres::LOCK).execute(&mut *inner).await?;
+    }
     Ok((inner, turn))
 }
 

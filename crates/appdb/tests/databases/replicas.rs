@@ -142,6 +142,8 @@ async fn readers_do_not_wait_for_writers_who_gave_up(fixture: &Fixture) {
             ("SELECT pg_advisory_lock(6075990604458185284)", "SELECT pg_advisory_unlock_all()")
         }
     };
+    // So that all connections are there: making one takes time, too.
+    drop(futures::future::join_all((0..8).map(|_| db.begin_read())).await);
     other.execute(lock).await.unwrap();
     // As they come one after another, so do they give up, each while the next one has its turn.
     let writers = (0..12).map(|number| {

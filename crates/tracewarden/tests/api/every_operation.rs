@@ -451,7 +451,7 @@ async fn while_another_program_writes_nothing_is_shown_or_changed() {
     assert!(asking.len() >= 30 && others.len() >= 20, "{} {}", asking.len(), others.len());
     let before = world.kept().await;
     let writer = OtherWriter::begin(&world.service).await;
-    // Whoever only reads does not wait for who writes. Before the others: each that gives up keeps a connection for a while.
+    // Whoever only reads does not wait for who writes.
     for operation in &others {
         let answer = world.perform(operation).await;
         let told = String::from_utf8_lossy(&answer.bytes);
