@@ -20,7 +20,7 @@ use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use base64::Engine as _;
 use tracewarden_testkit::postgres::Database;
 
@@ -47,7 +47,7 @@ pub struct Options {
     /// What is done in which order, as far as processes can be repeated.
     #[arg(long)]
     seed: Option<u64>,
-    /// Programs that are built already, in this directory, whatever they are.
+    /// Programs that are built already, in this directory.
     #[arg(long, value_name = "DIR")]
     programs: Option<PathBuf>,
 }
@@ -55,6 +55,7 @@ pub struct Options {
 impl Options {
     fn binaries(&self, debug: bool) -> Result<PathBuf> {
         if let Some(directory) = &self.programs {
+            ensure!(!debug, "`--programs` says which builds; leave `--debug` out");
             return directory.canonicalize().with_context(|| format!("no `{}`", directory.display()));
         }
         if !debug {
