@@ -5,6 +5,7 @@ use std::fmt;
 use secrecy::ExposeSecret as _;
 use serde_json::json;
 use tracewarden_appdb::{NewSession, PasswordHash, Session, User, fold_username};
+use tracing::Instrument as _;
 
 use crate::Secret;
 use crate::audit::{AuditContext, Event, Outcome, tame};
@@ -69,14 +70,21 @@ impl Service {
     /// [`ServiceError::InvalidCredentials`], [`ServiceError::TooManyAttempts`], [`ServiceError::TooManyLogIns`], or a
     /// failure of the own database.
     pub async fn login(&self, login: Login, info: RequestInfo) -> Result<LoggedIn, ServiceError> {
-        let attempt = Attempt::new(&login.username, info.client_ip, self.names());
-        // Before the first statement: the own database is what a flood of log-ins would take from everybody.
-        let result = match self.log_ins().admit(attempt.address()) {
-            Ok(_place) => self.sign_in(login, attempt, info).await,
-            Err(refusal) => Err(refusal),
+        let service = self.clone();
+        // In a task of its own, which goes on when the client goes away: whoever guesses passwords must not get around the record
+        // of it by leaving before the answer.
+        let login = async move {
+            let attempt = Attempt::new(&login.username, info.client_ip, service.names());
+            // Before the first statement: the own database is what a flood of log-ins would take from everybody.
+            let result = match service.log_ins().admit(attempt.address()) {
+                Ok(_place) => service.sign_in(login, attempt, info).await,
+                Err(refusal) => Err(refusal),
+            };
+            service.metrics().login(&result);
+            result
         };
-        self.metrics().login(&result);
-        result
+        let task = tokio::spawn(login.in_current_span());
+        task.await.map_err(|_| ServiceError::internal("a log-in ended early".to_owned()))?
     }
 
     async fn sign_in(

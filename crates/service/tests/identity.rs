@@ -55,6 +55,29 @@ async fn a_password_change_ends_the_other_sessions() {
     assert_eq!(world.service.my_sessions(&principal).await.unwrap().len(), 1);
 }
 
+/// Whoever leaves before the answer has guessed all the same.
+#[tokio::test]
+async fn a_log_in_that_nobody_waits_for_leaves_its_record() {
+    let world = world().await;
+    let admin = world.admin().await;
+    let before = world.audit(&admin).await.len();
+    for patience in 0..4 {
+        let left = tokio::time::timeout(Duration::from_millis(5 * patience), world.login("admin", "wrong"));
+        assert!(left.await.is_err(), "a log-in takes a hash's time");
+    }
+    let begun = Instant::now();
+    let records = loop {
+        let records = world.audit(&admin).await;
+        if records.len() >= before + 4 {
+            break records;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(20), "{} of 4 records", records.len() - before);
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    };
+    let reasons: Vec<_> = records.iter().take(4).map(|entry| entry.detail["reason"].clone()).collect();
+    assert_eq!(reasons, ["wrong_password"; 4]);
+}
+
 #[tokio::test]
 async fn unknown_wrong_and_disabled_are_one_answer() {
     let world = world().await;
