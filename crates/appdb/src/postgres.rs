@@ -38,10 +38,9 @@ const SESSION: &str = "SET statement_timeout = '15s'; SET lock_timeout = '2s'; \
                        SELECT set_config('synchronous_commit', 'on', false) \
                        WHERE current_setting('synchronous_commit') = 'off'";
 
-/// Whether a connection is in no transaction: in one, `now()` is when it began, and one that reads has a level that sessions do not
-/// have. The driver does not know of one whose beginning
-/// was given up before the answer came. Whoever got that connection next would be shown its snapshot, and be let in by what has
-/// been taken away since.
+/// Whether a connection is in no transaction: in one, `now()` is when it began, and one that reads has a level that sessions
+/// do not have. The driver does not know of one whose beginning was given up before the answer came. Whoever got that
+/// connection next would be shown its snapshot, and be let in by what has been taken away since.
 const IS_OUTSIDE: &str = "SELECT now() = statement_timestamp() \
                           AND current_setting('transaction_isolation') = 'read committed'";
 
