@@ -8,6 +8,9 @@ use anyhow::{Context, Result, bail};
 use crate::process;
 use crate::tidy::npm_licences::{OF_TOOLS, allowed, is_allowed};
 
+/// Allowed besides, for what Python's own people write.
+const OF_PYTHON: [&str; 2] = ["MIT-0", "PSF-2.0"];
+
 const DENY: &str = include_str!("../../../deny.toml");
 
 /// One line for each installed package: its name, and the licence in the first way in which it says one.
@@ -45,7 +48,7 @@ pub fn check(python: &Path) -> Result<()> {
 
 fn violations(listed: &str) -> Result<Vec<String>> {
     let allowed = allowed(DENY)?;
-    let allowed: Vec<&str> = allowed.iter().map(String::as_str).chain(OF_TOOLS).collect();
+    let allowed: Vec<&str> = allowed.iter().map(String::as_str).chain(OF_TOOLS).chain(OF_PYTHON).collect();
     let mut found = Vec::new();
     for line in listed.lines() {
         let (name, said) = line.split_once('\t').with_context(|| format!("`{line}` names no licence"))?;

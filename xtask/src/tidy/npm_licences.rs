@@ -13,7 +13,7 @@ const LOCK: &str = "web/package-lock.json";
 const LOCK_OF_TESTS: &str = "crates/tracewarden/tests/mcp/clients/package-lock.json";
 
 /// Licences of tools beside those of `deny.toml`: their conditions are about passing the tools on.
-pub const OF_TOOLS: [&str; 4] = ["MIT-0", "MPL-2.0", "PSF-2.0", "Python-2.0"];
+pub const OF_TOOLS: [&str; 2] = ["MPL-2.0", "Python-2.0"];
 
 /// One list for everything that is shipped.
 const ALLOWED: &str = "deny.toml";
