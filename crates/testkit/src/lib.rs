@@ -8,6 +8,7 @@ pub mod node;
 #[cfg(feature = "policies")]
 pub mod policies;
 pub mod postgres;
+pub mod progress;
 pub mod python;
 pub mod shop;
 pub mod write_errors;

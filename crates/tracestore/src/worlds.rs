@@ -23,6 +23,7 @@ use tracewarden_policy::{
 };
 use tracewarden_testkit::local_store::LocalStore;
 use tracewarden_testkit::policies::{COLUMNS, Generator, literals};
+use tracewarden_testkit::progress::Progress;
 
 use self::conditions::{matches, raw, some_condition, some_text};
 use crate::differential::{connect, execute, hex_literal};
@@ -468,7 +469,9 @@ async fn follow_the_definitions(local: &LocalStore, storage: Storage, worlds: us
     let mut counted = stats::Counted::new(seed);
     let mut changes = impact::Changes::new(seed);
     let mut listed = values::Listed::new(seed);
+    let progress = Progress::of(worlds, "worlds");
     for world_number in 0..worlds * 8 {
+        progress.at(world_number);
         // A few worlds may be too empty to show anything; some more never are.
         let shown = selected > worlds * 5
             && seen.closed > worlds

@@ -1,11 +1,11 @@
 //! Random policies on random spans: the store against the reference evaluation.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use tracewarden_policy::Span;
 use tracewarden_testkit::local_store::LocalStore;
 use tracewarden_testkit::policies::Generator;
+use tracewarden_testkit::progress::Progress;
 
 use super::asked::{Asked, Verdict, by_both};
 use super::coverage::Coverage;
@@ -53,7 +53,7 @@ async fn store_and_reference_agree_on_100_000_pairs() {
     let (mut policies, mut through_columns, mut refused, mut disagreements) = (0, 0, 0, 0);
     let mut shown = Vec::new();
     let mut spans = Arc::new(Vec::new());
-    let (begun, mut told, mut renewed) = (Instant::now(), Instant::now(), 0);
+    let (progress, mut renewed) = (Progress::of(wanted, "pairs"), 0);
     println!("seed {seed}");
     // What is rare may need a few more.
     while coverage.pairs < wanted
@@ -92,14 +92,7 @@ async fn store_and_reference_agree_on_100_000_pairs() {
                 generator.again(operation);
             }
         }
-        if told.elapsed() > Duration::from_secs(5) {
-            told = Instant::now();
-            let rate = coverage.pairs as f64 / begun.elapsed().as_secs_f64();
-            println!(
-                "{} of {wanted} pairs, {rate:.0} a second, {disagreements} disagreements",
-                coverage.pairs
-            );
-        }
+        progress.at(coverage.pairs);
     }
     coverage.print();
     let missing = coverage.missing();

@@ -254,8 +254,9 @@ async fn every_trace_of_a_page_is_whole_while_spans_arrive() {
     let local = LocalStore::start().unwrap();
     let store = connect(&local);
     let (mut random, mut generator) = (ChaCha8Rng::seed_from_u64(seed), Generator::new(seed));
-    let mut seen = Seen::default();
+    let (mut seen, progress) = (Seen::default(), Progress::of(windows, "windows"));
     while seen.windows < windows {
+        progress.at(seen.windows);
         let world = make_world(&mut random, &mut generator);
         let rows_of = load(&local, Storage::OneTable, &world).await;
         let arriving = Arriving {
@@ -267,9 +268,6 @@ async fn every_trace_of_a_page_is_whole_while_spans_arrive() {
         let writing = write(&local, &rows_of, world.shape, random.random(), &arriving);
         let reading = look_around(&store, &world, &arriving, &mut random, &mut generator, &mut seen);
         futures::join!(writing, reading);
-        if seen.windows.is_multiple_of(OF_A_WORLD * 20) {
-            println!("{seen:?}");
-        }
     }
     println!("{seen:?}");
     assert!(seen.traces > windows, "the pages are too empty to show anything: {seen:?}");

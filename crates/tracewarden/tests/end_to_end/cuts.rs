@@ -4,6 +4,7 @@
 use std::time::{Duration, Instant};
 
 use tracewarden_testkit::chaos_proxy::Fault;
+use tracewarden_testkit::progress::Progress;
 
 use crate::questions::{Scene, Seen};
 
@@ -32,7 +33,9 @@ async fn a_cut_anywhere_is_seen() {
         let (mut refused, mut broken, many) = (0, 0, cuts.len());
         all += many;
         let begun = Instant::now();
-        for cut in cuts {
+        let progress = Progress::of(many, format!("cuts of {name}"));
+        for (at, cut) in cuts.into_iter().enumerate() {
+            progress.at(at);
             proxy.set(Fault::CutAfter(cut));
             match question.ask().await {
                 // Within the last bytes everything has arrived, the zero that ends the answer included: answers

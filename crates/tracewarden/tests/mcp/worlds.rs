@@ -4,6 +4,7 @@ mod compared;
 mod made;
 
 use futures::future::join_all;
+use tracewarden_testkit::progress::Progress;
 
 use crate::support::store::Store;
 use compared::{Caller, Compared, compare, same_schema};
@@ -39,7 +40,9 @@ async fn tools_open_what_rest_opens() {
     same_schema(&callers[0]).await;
 
     let (mut users, mut narrowed) = (Compared::default(), Compared::default());
+    let progress = Progress::of(count, "worlds");
     for (at, world) in worlds.worlds(&store, count).await.iter().enumerate() {
+        progress.at(at);
         worlds.change_roles(&admin).await;
         // Two of the users; in every third world one of them by a narrowed key in place of the other.
         let [owner, other] = [&callers[at % 3], &callers[(at + 1) % 3]];

@@ -13,6 +13,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use tracewarden_testkit::commit_proxy::CommitProxy;
 use tracewarden_testkit::postgres::{self, Database};
+use tracewarden_testkit::progress::Progress;
 use tracewarden_testkit::write_errors::{Disk, Kind, TOLD, WriteErrors};
 
 use crate::support::store::{Store, blue_policies, bound_service};
@@ -331,7 +332,7 @@ fn require_chain(directory: &Path, place: &Place, context: &str) {
 async fn each(usual: u64, run: impl AsyncFn(Failure) -> Outcome) {
     let step = std::env::var("TRACEWARDEN_TEST_WRITE_ERROR_STEP").ok().and_then(|text| text.parse().ok());
     let step: u64 = step.unwrap_or(usual);
-    let mut runs = 0;
+    let (mut runs, progress) = (0, Progress::endless("places at which something failed"));
     let mut told: BTreeMap<Told, usize> = BTreeMap::new();
     for once in [true, false] {
         let mut is_through = false;
@@ -340,6 +341,7 @@ async fn each(usual: u64, run: impl AsyncFn(Failure) -> Outcome) {
             let disk = if place.is_multiple_of(2) == once { Disk::Broken } else { Disk::Full };
             let outcome = run(Failure { number, once, disk }).await;
             runs += 1;
+            progress.at(runs);
             outcome.told.into_iter().for_each(|one| *told.entry(one).or_default() += 1);
             if !outcome.is_disturbed {
                 println!("once: {once}: fewer than {number} in all");

@@ -15,6 +15,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use tokio::sync::RwLock;
 use tracewarden_model::Timestamp;
+use tracewarden_testkit::progress::Progress;
 
 use crate::audit_log;
 use crate::chance;
@@ -392,6 +393,7 @@ async fn no_span_is_shown_after_a_revocation_was_acknowledged() {
     store.run("CREATE TABLE otel.otel_traces_empty AS otel.otel_traces").await;
     let (fleet, others) = (Arc::new(fleet), Arc::default());
     let next = Arc::new(AtomicUsize::new(0));
+    let progress = Arc::new(Progress::of(races, "races"));
     let begun = Instant::now();
     let mut workers = Vec::new();
     for number in 0..WORKERS {
@@ -404,7 +406,7 @@ async fn no_span_is_shown_after_a_revocation_was_acknowledged() {
         };
         worker.put_role().await;
         worker.add_user().await;
-        let next = Arc::clone(&next);
+        let (next, progress) = (Arc::clone(&next), Arc::clone(&progress));
         let mut chance = chance::source(seed, number as u64);
         workers.push(tokio::spawn(async move {
             let mut met = Met::default();
@@ -414,6 +416,7 @@ async fn no_span_is_shown_after_a_revocation_was_acknowledged() {
                 if race >= races {
                     return (met, revocations);
                 }
+                progress.at(race);
                 let (mut one, revocation) = worker.race(Kind::of(race), &mut chance).await;
                 revocations.push((Kind::of(race), revocation, std::mem::take(&mut one.shown)));
                 met.absorb(one);

@@ -11,6 +11,7 @@ use futures::future::join_all;
 use rand::seq::SliceRandom as _;
 use reqwest::{Method, RequestBuilder};
 use serde_json::json;
+use tracewarden_testkit::progress::Progress;
 
 use crate::chance;
 use crate::support::Client;
@@ -72,6 +73,7 @@ struct Measured {
 /// these times they left at, as is known (`docs/security.md`).
 async fn measured(way: &dyn Fn(&str) -> RequestBuilder, groups: usize, seed: u64) -> Measured {
     let (begun, in_time) = (&AtomicUsize::new(0), &AtomicUsize::new(0));
+    let progress = &Progress::of(groups, "of each kind");
     let lanes = if groups > 1_000 { MANY_LANES } else { LANES };
     let lanes = (0..lanes).map(|lane| async move {
         let mut chance = chance::source(seed, lane as u64);
@@ -88,7 +90,7 @@ async fn measured(way: &dyn Fn(&str) -> RequestBuilder, groups: usize, seed: u64
                 assert!(String::from_utf8_lossy(&body).contains("trace_not_found"), "{body:?}");
                 group.push((*kind, took));
             }
-            in_time.fetch_add(usize::from(is_in_time(&group)), Ordering::SeqCst);
+            progress.at(in_time.fetch_add(usize::from(is_in_time(&group)), Ordering::SeqCst));
             all.push(group);
         }
         all

@@ -18,6 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use futures::StreamExt as _;
 use serde_json::{Value, json};
+use tracewarden_testkit::progress::Progress;
 
 use made::{ROLES, World, Worlds};
 use support::Client;
@@ -77,8 +78,9 @@ async fn what_is_told_of_access_is_what_reading_does() {
     }
     readers.push(Reader { name: "admin".to_owned(), client: admin.clone() });
 
-    let mut compared = Compared::default();
+    let (mut compared, progress) = (Compared::default(), Progress::of(count, "worlds"));
     for (at, world) in worlds.worlds(&store, count).await.iter().enumerate() {
+        progress.at(at);
         worlds.change_roles(&admin).await;
         store_role(&admin, ALONE, &[worlds.expression()]).await;
         for name in ["ada", ALONE] {

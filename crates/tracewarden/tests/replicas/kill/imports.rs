@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use tracewarden_appdb::{AppDb, AuditFilter};
 use tracewarden_model::Timestamp;
 use tracewarden_testkit::postgres;
+use tracewarden_testkit::progress::Progress;
 
 use super::aim::Aim;
 use super::{VICTIM, wait_until_the_last_statement_ended};
@@ -193,7 +194,9 @@ async fn kills(mut victim: Service, mut chance: ChaCha8Rng, database: &str) {
     let (models, mut aims) = undisturbed(&admin).await;
     let (mut last, mut in_force) = (models[1].change + 1, 0);
     let mut sums = [Sum::default(), Sum::default()];
+    let progress = Progress::of(rounds, format!("kills of imports and restores on {database}"));
     for round in 0..rounds {
+        progress.at(round);
         let (kind, next) = (round % 2, 1 - in_force);
         let (way, aim) = (Way::ALL[kind], &mut aims[kind]);
         let asking = {

@@ -22,6 +22,7 @@ use serde_json::json;
 use tracewarden_appdb::{AppDb, AuditFilter, AuditRecord};
 use tracewarden_model::Timestamp;
 use tracewarden_testkit::postgres::{self, Database};
+use tracewarden_testkit::progress::Progress;
 
 use crate::audit_log;
 use crate::chance;
@@ -201,7 +202,9 @@ async fn rounds(mut victim: Service, bystander: Option<Service>, database: &str)
     let bystanding =
         bystander.as_ref().map(|service| tokio::spawn(go_on(admin.at(service), Arc::clone(&stop))));
     let mut sum = Sum { rounds, ..Sum::default() };
+    let progress = Progress::of(rounds, format!("kills on {database}"));
     for round in 0..rounds {
+        progress.at(round);
         writers = write_until_killed(round, writers, &mut victim, &admin, &mut chance).await;
         // The other replica, where there is one, tells at once; else the same database under a new process does.
         match &bystander {

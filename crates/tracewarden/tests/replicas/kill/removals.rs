@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use tracewarden_appdb::{AUDIT_PRUNE, AppDb, AuditFilter, NewAuditRecord, ReadTx};
 use tracewarden_model::Timestamp;
 use tracewarden_testkit::postgres;
+use tracewarden_testkit::progress::Progress;
 
 use super::aim::Aim;
 use super::{VICTIM, wait_until_the_last_statement_ended};
@@ -184,7 +185,9 @@ async fn kills(mut victim: Service, mut chance: ChaCha8Rng, database: &str) {
     let mut aim = Aim::at(taken);
     let mut left = None;
     let (mut aimed, mut removed, mut written, mut made) = (0, 0, 0, 0);
+    let progress = Progress::of(rounds, format!("kills of removals on {database}"));
     for round in 0..rounds {
+        progress.at(round);
         let old = match left.take() {
             Some(old) => old,
             None => age(&victim).await,
