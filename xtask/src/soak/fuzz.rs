@@ -66,7 +66,7 @@ struct Figures {
 pub fn run(options: &Options) -> Result<()> {
     let directory = workspace::target_directory()?.join("fuzz");
     let mut targets = Vec::new();
-    for (package, program) in build(&directory)? {
+    for (package, program) in build(&directory, &options.targets)? {
         targets.extend(list(&package, &program)?);
     }
     let chosen = |target: &Target| {
@@ -110,9 +110,10 @@ pub fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// The packages that have targets, with the test program of each.
-fn build(directory: &Path) -> Result<Vec<(String, PathBuf)>> {
-    let packages = packages()?;
+/// The packages that may have some of these targets, with the test program of each.
+fn build(directory: &Path, chosen: &[String]) -> Result<Vec<(String, PathBuf)>> {
+    let mut packages = packages()?;
+    packages.retain(|package| may_have(directory_of(package), chosen));
     println!("building the targets of {}, with coverage", packages.join(", "));
     // A program beside a library has no targets, and nothing that it could be linked to libFuzzer by.
     let (libraries, programs): (Vec<_>, Vec<_>) =
@@ -125,8 +126,17 @@ fn build(directory: &Path) -> Result<Vec<(String, PathBuf)>> {
 
 /// Whether a crate's tests are those of a library.
 fn has_library(package: &str) -> bool {
-    let name = package.strip_prefix("tracewarden-").unwrap_or(package);
-    workspace::root().join("crates").join(name).join("src/lib.rs").exists()
+    workspace::root().join("crates").join(directory_of(package)).join("src/lib.rs").exists()
+}
+
+fn directory_of(package: &str) -> &str {
+    package.strip_prefix("tracewarden-").unwrap_or(package)
+}
+
+/// Whether the name of one of its targets may have one of these in it: where a crate is named with it, it has to be that one.
+fn may_have(package: &str, chosen: &[String]) -> bool {
+    let fits = |part: &String| part.split_once("::").is_none_or(|(named, _)| package.ends_with(named));
+    chosen.is_empty() || chosen.iter().any(fits)
 }
 
 fn build_of(kind: &str, packages: &[String], directory: &Path) -> Result<Vec<(String, PathBuf)>> {
@@ -276,6 +286,16 @@ fn figures(said: &str) -> Option<Figures> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_crates_that_are_meant_are_built() {
+        let chosen = |parts: &[&str]| parts.iter().map(|part| (*part).to_owned()).collect::<Vec<_>>();
+        assert!(may_have("rest", &[]) && may_have("rest", &chosen(&["bodies"])));
+        assert!(
+            may_have("rest", &chosen(&["mcp::", "rest::"])) && may_have("rest", &chosen(&["st::bodies"]))
+        );
+        assert!(!may_have("rest", &chosen(&["mcp::", "tracewarden::"])));
+    }
 
     #[test]
     fn figures_are_read_from_what_libfuzzer_prints() {
