@@ -6,8 +6,10 @@ use anyhow::{Context, Result, bail};
 
 use crate::process;
 
-/// As `web/package.json` says.
-const AT_LEAST: (u32, u32) = (20, 19);
+/// As `web/package.json` says, which is what Vite asks for. Of Node 20, this one or newer.
+const OF_20: (u32, u32) = (20, 19);
+/// Of all others.
+const AT_LEAST: (u32, u32) = (22, 12);
 
 /// Distributions have packages of their own, mostly of older versions.
 const INSTALL: &str =
@@ -22,16 +24,21 @@ pub fn check() -> Result<()> {
     }
     let said = process::output_of(Command::new("node").arg("--version"))?;
     let version = parse(&said).with_context(|| format!("`node --version` printed `{}`", said.trim()))?;
-    if version < AT_LEAST {
+    if !is_enough(version) {
         bail!("{}", missing(&format!("Node {} is too old", said.trim())));
     }
     Ok(())
 }
 
+fn is_enough(version: (u32, u32)) -> bool {
+    version >= AT_LEAST || (version.0 == OF_20.0 && version >= OF_20)
+}
+
 fn missing(what: &str) -> String {
-    let (major, minor) = AT_LEAST;
+    let ((major, minor), (old, of_old)) = (AT_LEAST, OF_20);
     format!(
-        "{what}, and the web application is built with Node {major}.{minor} or newer; install it with\n\n  {INSTALL}\n\n\
+        "{what}, and the web application is built with Node {major}.{minor} or newer, or with {old} from {old}.{of_old} on; \
+         install it with\n\n  {INSTALL}\n\n\
          as root on Debian, or as https://nodejs.org/en/download says for other systems, and run the command again"
     )
 }
@@ -48,9 +55,13 @@ mod tests {
     #[test]
     fn versions_are_compared_as_numbers() {
         assert_eq!(parse("v20.19.2\n"), Some((20, 19)));
-        assert!(parse("v18.20.4").unwrap() < AT_LEAST && parse("v20.9.0").unwrap() < AT_LEAST);
-        assert!(parse("v100.0.0").unwrap() >= AT_LEAST);
         assert_eq!(parse("20.19.2"), None);
+        for enough in ["v20.19.0", "v20.100.0", "v22.12.0", "v23.0.0", "v100.0.0"] {
+            assert!(is_enough(parse(enough).unwrap()), "{enough}");
+        }
+        for too_old in ["v18.20.4", "v20.9.0", "v20.18.3", "v21.7.3", "v22.9.0", "v22.11.0"] {
+            assert!(!is_enough(parse(too_old).unwrap()), "{too_old}");
+        }
     }
 
     #[test]
