@@ -15,7 +15,7 @@ const READABLE: &[u8] = b"abcdefghjkmnpqrstuvwxyz23456789";
 const KEY_PREFIX: &str = "twk_";
 /// 43 characters of base62 are 256 bits.
 const SECRET_CHARS: usize = 43;
-/// Of keys that release 0.1.0 made: 178 bits. They go on working.
+/// Of keys that builds before 0.1.0 made: 178 bits. They go on working.
 const EARLIER_KEY_SECRET_CHARS: usize = 30;
 const KEY_CHECKSUM_CHARS: usize = 6;
 const KEY_HINT_CHARS: usize = KEY_PREFIX.len() + 4;
