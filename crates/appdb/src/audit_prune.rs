@@ -16,7 +16,8 @@ pub const AUDIT_PRUNE: &str = "audit.prune";
 /// completion must find it; after this long it never comes.
 const OPEN_GRACE_NANOS: i64 = 3_600 * 1_000_000_000;
 
-const PAGE: i64 = 1_000;
+/// Records may be 64 KiB each.
+const PAGE: i64 = 250;
 
 /// What was removed: every record up to `through`. The detail of the record with the action [`AUDIT_PRUNE`] has members
 /// of these names, and may have more, such as `before`, the time from which on records were kept.
@@ -30,21 +31,22 @@ pub struct PrunedAudit {
     pub removed: u64,
 }
 
-/// Where the log may be cut: nowhere between the beginning of something and its completion.
+/// How far the log may be removed.
 struct Sweep {
     before: Timestamp,
     open_since: Timestamp,
     anchor: u64,
     limit: u64,
+    /// The last record that may go, and its hash; at first the anchor's.
     last: u64,
     previous: String,
-    /// The latest completion of anything begun so far.
-    open_until: u64,
-    cut: Option<(u64, String)>,
 }
 
 impl Sweep {
     /// Takes the next record; whether to go on.
+    ///
+    /// A completion may be left behind by its beginning: it is no entry by itself, and goes when it is next. To keep the two
+    /// together, a log in which reads always overlap could never be cut.
     fn next(&mut self, row: &AnyRow) -> Result<bool, DbError> {
         let sequence = rows::unsigned(row, "sequence")?;
         // What was tampered with must not vanish as if it had become too old: not even its time can be believed before.
@@ -57,29 +59,22 @@ impl Sweep {
         if at >= self.before {
             return Ok(false);
         }
-        let hash = rows::text(row, "hash")?;
-        let begun = rows::optional_integer(row, "completes")?.is_none();
-        match rows::optional_integer(row, "completed_by")? {
-            Some(_) => self.open_until = self.open_until.max(rows::unsigned(row, "completed_by")?),
-            None if begun && rows::text(row, "outcome")? == "unknown" && at >= self.open_since => {
-                return Ok(false);
-            }
-            None => {}
+        let is_complete = rows::optional_integer(row, "completes")?.is_some()
+            || rows::optional_integer(row, "completed_by")?.is_some()
+            || rows::text(row, "outcome")? != "unknown";
+        if !is_complete && at >= self.open_since {
+            return Ok(false);
         }
         self.last = sequence;
-        self.previous.clone_from(&hash);
-        if sequence >= self.open_until {
-            self.cut = Some((sequence, hash));
-        }
-        Ok(self.cut.is_none() || sequence.saturating_sub(self.anchor) < self.limit)
+        self.previous = rows::text(row, "hash")?;
+        Ok(sequence.saturating_sub(self.anchor) < self.limit)
     }
 }
 
 impl WriteTx {
-    /// Removes the oldest records up to the first one from `before` or later, about `limit` at most (more only where
-    /// something begun and its completion lie further apart); nothing that is begun is parted from its completion.
-    /// `None`: there was nothing to remove. Otherwise the caller appends a record with the action [`AUDIT_PRUNE`] and
-    /// the result as its detail before it commits.
+    /// Removes the oldest records up to the first one from `before` or later, `limit` at most. `None`: there was nothing to
+    /// remove. Otherwise the caller appends a record with the action [`AUDIT_PRUNE`] and the result as its detail before
+    /// it commits.
     ///
     /// # Errors
     /// [`DbError::Corrupt`] when the records to remove are not the unbroken chain that was written, else as the database
@@ -97,8 +92,6 @@ impl WriteTx {
             limit: u64::from(limit),
             last: anchor,
             previous,
-            open_until: 0,
-            cut: None,
         };
         'sweep: loop {
             let page = sqlx::query(
@@ -127,7 +120,10 @@ impl WriteTx {
                 }
             }
         }
-        let Some((through, hash)) = sweep.cut else { return Ok(None) };
+        let Sweep { last: through, previous: hash, .. } = sweep;
+        if through == anchor {
+            return Ok(None);
+        }
         let done = sqlx::query("DELETE FROM audit WHERE sequence > $1 AND sequence <= $2")
             .bind(rows::signed(anchor)?)
             .bind(rows::signed(through)?)

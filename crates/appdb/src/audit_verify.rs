@@ -11,7 +11,8 @@ use crate::documents;
 use crate::error::DbError;
 use crate::rows;
 
-const PAGE: i64 = 1_000;
+/// Records may be 64 KiB each.
+const PAGE: i64 = 250;
 
 /// Where the chain breaks.
 #[derive(Debug, Clone, PartialEq, Eq)]
