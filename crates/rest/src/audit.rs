@@ -3,7 +3,7 @@
 use axum::Json as Answer;
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
-use tracewarden_service::{AuditEntry, AuditQuery, Outcome};
+use tracewarden_service::{AuditDetail, AuditEntry, AuditQuery, Outcome};
 use utoipa::{IntoParams, ToSchema};
 
 use crate::limit::Limit;
@@ -114,7 +114,7 @@ pub(crate) struct AuditRecord {
     target: Option<String>,
     /// More, depending on the action; never span data, never a secret.
     #[schema(value_type = Object)]
-    detail: serde_json::Value,
+    detail: AuditDetail,
 }
 
 impl From<AuditEntry> for AuditRecord {

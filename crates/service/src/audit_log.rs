@@ -1,6 +1,7 @@
 //! Reading the audit log.
 
-use serde_json::Value;
+use indexmap::IndexMap;
+use serde_json::value::RawValue;
 use tracewarden_appdb::{AuditFilter, AuditRecord};
 use tracewarden_model::Timestamp;
 
@@ -29,6 +30,10 @@ pub struct AuditQuery {
     /// Entries in a page, at least 1; 50 when absent, at most 500.
     pub limit: Option<i64>,
 }
+
+/// The members of a detail, each as it is stored. What agents sent stands there as they sent it: as a tree it would take a
+/// hundred times its text, and a page of such records all memory.
+pub type AuditDetail = IndexMap<String, Box<RawValue>>;
 
 /// A page of entries, newest first.
 #[derive(Debug, Clone)]
@@ -69,7 +74,7 @@ pub struct AuditEntry {
     /// What it was done to.
     pub target: Option<String>,
     /// Details, an object; with those of the completion.
-    pub detail: Value,
+    pub detail: AuditDetail,
 }
 
 const PAGE_DEFAULT: u32 = 50;
@@ -86,14 +91,7 @@ impl Service {
         _admin: &Administrator<'_>,
         query: AuditQuery,
     ) -> Result<AuditPage, ServiceError> {
-        let before = match &query.cursor {
-            None => None,
-            Some(cursor) => Some(
-                cursor
-                    .parse()
-                    .map_err(|_| ServiceError::InvalidCursor { inside: "not a cursor of the audit log" })?,
-            ),
-        };
+        let before = query_input::before(query.cursor.as_deref(), "not a cursor of the audit log")?;
         let limit = query_input::limit(query.limit, PAGE_DEFAULT, PAGE_MAX)?;
         if let (Some(from), Some(to)) = (query.from, query.to) {
             query_input::window(from, to)?;
@@ -122,14 +120,12 @@ impl Service {
 
 fn entry(record: AuditRecord) -> Result<AuditEntry, ServiceError> {
     let read = |text: &str| {
-        serde_json::from_str::<Value>(text)
+        serde_json::from_str::<AuditDetail>(text)
             .map_err(|error| ServiceError::internal(format!("audit record {}: {error}", record.sequence)))
     };
     let mut detail = read(&record.detail)?;
-    if let Some(completion) = &record.completion_detail
-        && let (Value::Object(begun), Value::Object(ended)) = (&mut detail, read(completion)?)
-    {
-        begun.extend(ended);
+    if let Some(completion) = &record.completion_detail {
+        detail.extend(read(completion)?);
     }
     Ok(AuditEntry {
         id: record.sequence.to_string(),

@@ -14,6 +14,12 @@ pub(crate) fn is_trace_id(text: &str) -> bool {
     (1..=TRACE_ID_BYTES_MAX).contains(&text.len()) && !text.bytes().all(|byte| byte == b'0')
 }
 
+/// The number in a cursor, before which the page begins. One beyond what a database can count to is none.
+pub(crate) fn before(cursor: Option<&str>, inside: &'static str) -> Result<Option<u64>, ServiceError> {
+    let number = |cursor: &str| cursor.parse().ok().filter(|number| i64::try_from(*number).is_ok());
+    cursor.map(|cursor| number(cursor).ok_or(ServiceError::InvalidCursor { inside })).transpose()
+}
+
 /// The length of a page: the wanted one, as far as there are pages of that length.
 pub(crate) fn limit(wanted: Option<i64>, default: u32, most: u32) -> Result<u32, ServiceError> {
     match wanted {

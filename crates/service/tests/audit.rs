@@ -109,7 +109,13 @@ async fn pages_and_filters() {
     assert_eq!(count(AuditQuery { actor: text("ad"), ..every() }).await, 0);
     assert_eq!(count(AuditQuery { from: Some(all[1].at), ..every() }).await, 2);
     assert_eq!(count(AuditQuery { to: Some(all[1].at), ..every() }).await, all.len() - 2);
-    assert_eq!(code(page(AuditQuery { cursor: text("x"), ..every() }).await), "invalid_cursor");
+    for foreign in ["x", "", "-1", "9223372036854775808", "18446744073709551616"] {
+        assert_eq!(
+            code(page(AuditQuery { cursor: text(foreign), ..every() }).await),
+            "invalid_cursor",
+            "{foreign}"
+        );
+    }
     assert_eq!(code(page(AuditQuery { limit: Some(0), ..every() }).await), "invalid_request");
 
     // The one who was deleted, and the one who bears the name now.

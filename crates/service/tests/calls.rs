@@ -5,6 +5,8 @@
 
 mod support;
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 use support::*;
 use tracewarden_service::*;
@@ -110,8 +112,24 @@ fn call(session_only: Option<SessionOnly>, tool: Option<Tool>) -> RefusedCall<'s
 
 /// The last record's action, outcome, way in, target and detail.
 async fn recorded(world: &World, admin: &Principal) -> (String, String, String, Option<String>, Value) {
-    let AuditEntry { action, outcome, via, target, detail, .. } = world.last_audit(admin).await;
-    (action, outcome, via.unwrap(), target, detail)
+    let record = world.last_audit(admin).await;
+    let AuditEntry { action, outcome, via, target, .. } = AuditEntry::clone(&record);
+    (action, outcome, via.unwrap(), target, record.detail)
+}
+
+/// Whoever tries what they may not must not get around the record of it by leaving before the answer.
+#[tokio::test]
+async fn a_refusal_that_nobody_waits_for_leaves_its_record() {
+    let Keys { world, session, of_tools, .. } = keys().await;
+    let before = world.audit(&session).await.len();
+    for _ in 0..4 {
+        let error = ServiceError::SessionRequired;
+        let refusal = world.service.note_refused_call(&of_tools, &error, call(None, None));
+        let left = tokio::time::timeout(Duration::ZERO, refusal).await;
+        assert!(left.is_err(), "a record takes longer");
+    }
+    let records = world.news(&session, before, 4).await;
+    assert!(records.iter().all(|record| record.detail["code"] == "session_required"), "{records:?}");
 }
 
 #[tokio::test]

@@ -47,7 +47,7 @@ async fn reading() -> Reading {
 }
 
 impl Reading {
-    async fn last(&self) -> AuditEntry {
+    async fn last(&self) -> Entry {
         self.world.last_audit(&self.admin).await
     }
 
@@ -183,7 +183,7 @@ async fn absent_forbidden_and_impossible_traces_are_one() {
         let record = reading.last().await;
         answers.push((
             format!("{error:?} {} {:?}", error.detail(), error.inside()),
-            record.outcome,
+            record.outcome.clone(),
             record.detail,
         ));
     }

@@ -56,12 +56,7 @@ impl Service {
         cursor: Option<&str>,
         limit: Option<i64>,
     ) -> Result<HistoryPage, ServiceError> {
-        let foreign = || ServiceError::InvalidCursor { inside: "not a cursor of the model's history" };
-        let before = cursor.map(|cursor| cursor.parse::<u64>().map_err(|_| foreign())).transpose()?;
-        // Beyond what a database can count to, there is nothing before or after.
-        if before.is_some_and(|before| i64::try_from(before).is_err()) {
-            return Err(foreign());
-        }
+        let before = query_input::before(cursor, "not a cursor of the model's history")?;
         let limit = query_input::limit(limit, PAGE_DEFAULT, PAGE_MAX)?;
         let mut tx = self.db().begin_read().await?;
         let mut changes = tx.changes(before, limit.saturating_add(1)).await?;

@@ -7,10 +7,13 @@ mod store;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
+use std::ops::Deref;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
+use std::time::{Duration, Instant};
 
 use secrecy::ExposeSecret as _;
+use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use tracewarden_model::ambient::EntropyError;
 use tracewarden_model::{AttributeValue, Binding, Clock, Display, Entropy, Timestamp};
@@ -275,15 +278,53 @@ impl World {
             .unwrap();
     }
 
-    pub async fn audit(&self, admin: &Principal) -> Vec<AuditEntry> {
+    pub async fn audit(&self, admin: &Principal) -> Vec<Entry> {
         let query = AuditQuery { limit: Some(500), ..AuditQuery::default() };
         let page = self.service.audit(&admin.require_admin().unwrap(), query).await.unwrap();
         assert_eq!(self.service.verify_audit().await.unwrap(), None, "the chain holds");
-        page.records
+        page.records.into_iter().map(Entry::new).collect()
     }
 
-    pub async fn last_audit(&self, admin: &Principal) -> AuditEntry {
+    /// Entries since there were so many, newest first, once there are so many more.
+    pub async fn news(&self, admin: &Principal, before: usize, more: usize) -> Vec<Entry> {
+        let begun = Instant::now();
+        loop {
+            let mut records = self.audit(admin).await;
+            if records.len() >= before + more {
+                records.truncate(records.len() - before);
+                return records;
+            }
+            assert!(
+                begun.elapsed() < Duration::from_secs(20),
+                "{} of {more} records",
+                records.len() - before
+            );
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    pub async fn last_audit(&self, admin: &Principal) -> Entry {
         self.audit(admin).await.remove(0)
+    }
+}
+
+/// An entry of the audit log whose detail can be looked into.
+#[derive(Debug, Clone)]
+pub struct Entry {
+    entry: AuditEntry,
+    pub detail: Value,
+}
+
+impl Entry {
+    pub fn new(entry: AuditEntry) -> Self {
+        Self { detail: serde_json::to_value(&entry.detail).unwrap(), entry }
+    }
+}
+
+impl Deref for Entry {
+    type Target = AuditEntry;
+    fn deref(&self) -> &AuditEntry {
+        &self.entry
     }
 }
 
