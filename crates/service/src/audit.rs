@@ -10,7 +10,7 @@ use crate::audit_detail::bounded;
 use crate::error::ServiceError;
 use crate::names;
 use crate::principal::{Identity, RequestInfo, ToolCall, Transport};
-use crate::service::Service;
+use crate::service::{Service, to_its_end};
 
 /// How something ended, as the audit log spells it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -248,12 +248,20 @@ impl Service {
             | ServiceError::TooManyQueries => Outcome::Denied,
             _ => Outcome::Failed,
         };
-        self.record_if_possible(identity, &Event { action, outcome, target, detail }).await;
+        self.record_if_possible(identity, Event { action, outcome, target, detail }).await;
     }
 
-    /// Records that nothing was done, as far as the database lets it be recorded.
-    pub(crate) async fn record_if_possible(&self, identity: &Identity, event: &Event<'_>) {
-        if let Err(failure) = self.record_alone(&AuditContext::of(identity), event).await {
+    /// Records that nothing was done, as far as the database lets it be recorded; also when whoever asked does not wait for the
+    /// answer.
+    pub(crate) async fn record_if_possible(&self, identity: &Identity, event: Event<'_>) {
+        let (service, context) = (self.clone(), AuditContext::of(identity));
+        let Event { action, outcome, target, detail } = event;
+        let target = target.map(str::to_owned);
+        let recorded = to_its_end(async move {
+            let event = Event { action, outcome, target: target.as_deref(), detail };
+            service.record_alone(&context, &event).await
+        });
+        if let Err(failure) = recorded.await {
             tracing::warn!(code = failure.code(), inside = failure.inside(), "a refusal was not recorded");
         }
     }

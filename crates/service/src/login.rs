@@ -5,14 +5,13 @@ use std::fmt;
 use secrecy::ExposeSecret as _;
 use serde_json::json;
 use tracewarden_appdb::{NewSession, PasswordHash, Session, User, fold_username};
-use tracing::Instrument as _;
 
 use crate::Secret;
 use crate::audit::{AuditContext, Event, Outcome, tame};
 use crate::error::ServiceError;
 use crate::principal::{Identity, Me, Proof, RequestInfo};
 use crate::refused_calls::SessionOnly;
-use crate::service::Service;
+use crate::service::{Service, to_its_end};
 use crate::throttle::{self, Attempt, Block};
 use crate::tokens;
 use crate::validate;
@@ -83,8 +82,7 @@ impl Service {
             service.metrics().login(&result);
             result
         };
-        let task = tokio::spawn(login.in_current_span());
-        task.await.map_err(|_| ServiceError::internal("a log-in ended early".to_owned()))?
+        to_its_end(login).await
     }
 
     async fn sign_in(

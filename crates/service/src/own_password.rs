@@ -8,7 +8,7 @@ use crate::error::ServiceError;
 use crate::passwords::check_strength;
 use crate::principal::Identity;
 use crate::refused_calls::SessionOnly;
-use crate::service::Service;
+use crate::service::{Service, to_its_end};
 use crate::throttle::{self, Attempt};
 
 const ACTION: &str = SessionOnly::ChangePassword.action();
@@ -25,8 +25,13 @@ impl Service {
         current: Secret,
         new: Secret,
     ) -> Result<(), ServiceError> {
-        let result = self.change_password_in(identity, current, new).await;
-        self.note_refusal(identity, ACTION, None, result).await
+        let (service, identity) = (self.clone(), identity.clone());
+        // Who guesses the password by somebody's session must not get around the record of it by leaving before the answer.
+        to_its_end(async move {
+            let result = service.change_password_in(&identity, current, new).await;
+            service.note_refusal(&identity, ACTION, None, result).await
+        })
+        .await
     }
 
     async fn change_password_in(

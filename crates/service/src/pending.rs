@@ -5,7 +5,6 @@ use std::sync::Arc;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
-use tracing::Instrument as _;
 
 use crate::access::Access;
 use crate::audit::{AuditContext, Event, Outcome};
@@ -14,7 +13,7 @@ use crate::error::ServiceError;
 use crate::metrics::Measured;
 use crate::principal::{Administrator, Principal};
 use crate::running::Permit;
-use crate::service::Service;
+use crate::service::{Service, to_its_end};
 
 /// A record that was begun. It is completed once: by [`Pending::complete`], or as aborted when it is dropped because
 /// the client went away. A crash leaves the outcome `unknown`, never `success`.
@@ -131,12 +130,8 @@ impl Service {
                 target: target.map(str::to_owned),
                 detail,
             };
-            // In a task of its own, which ends with a `Pending` also when the client goes away between the commit and
-            // here: dropped unseen, that one still completes the record.
-            let task = tokio::spawn(begin.write().in_current_span());
-            let begun =
-                task.await.map_err(|error| ServiceError::internal(format!("begin a record: {error}")))?;
-            match begun {
+            // It ends with a `Pending` also when the client goes away between the commit and here: dropped unseen, that one still completes the record.
+            match to_its_end(begin.write()).await {
                 Ok(Some(pending)) => return Ok((of, pending)),
                 Ok(None) => {}
                 // Nothing else can be written either.

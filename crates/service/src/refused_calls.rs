@@ -84,7 +84,7 @@ impl Service {
     ) {
         let action = if outcome == Outcome::Denied { "api_key.use" } else { Tool::call_action(tool) };
         let event = Event { action, outcome, target: None, detail: json!({ "code": code }) };
-        self.record_if_possible(principal, &event).await;
+        self.record_if_possible(principal, event).await;
     }
 
     /// Records that a known caller asked for what they may not do: for administration, for traces, or with a key for
@@ -110,6 +110,6 @@ impl Service {
         };
         let detail = call.detail(code);
         let event = Event { action, outcome: Outcome::Failed, target: Some(call.path), detail };
-        self.record_if_possible(identity, &event).await;
+        self.record_if_possible(identity, event).await;
     }
 }

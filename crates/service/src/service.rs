@@ -9,6 +9,7 @@ use tracewarden_appdb::{AppDb, ChainFault};
 use tracewarden_model::{Clock, Entropy, Timestamp};
 use tracewarden_policy::CompiledPolicies;
 use tracewarden_tracestore::TraceStore;
+use tracing::Instrument as _;
 
 use crate::cursor::CursorKey;
 use crate::error::ServiceError;
@@ -41,6 +42,17 @@ struct Inner {
     compiled: Arc<CompiledPolicies>,
     looks: Semaphore,
     advice: Semaphore,
+}
+
+/// Does this also when whoever waits for it goes away.
+///
+/// # Errors
+/// Those of the work; an internal one when it panicked.
+pub(crate) async fn to_its_end<T: Send + 'static>(
+    work: impl Future<Output = Result<T, ServiceError>> + Send + 'static,
+) -> Result<T, ServiceError> {
+    let task = tokio::spawn(work.in_current_span());
+    task.await.map_err(|error| ServiceError::internal(format!("it ended early: {error}")))?
 }
 
 /// Whoever asks whether the service is ready gives up after a few seconds; a query's patience is not theirs.

@@ -65,17 +65,28 @@ async fn a_log_in_that_nobody_waits_for_leaves_its_record() {
         let left = tokio::time::timeout(Duration::from_millis(5 * patience), world.login("admin", "wrong"));
         assert!(left.await.is_err(), "a log-in takes a hash's time");
     }
-    let begun = Instant::now();
-    let records = loop {
-        let records = world.audit(&admin).await;
-        if records.len() >= before + 4 {
-            break records;
-        }
-        assert!(begun.elapsed() < Duration::from_secs(20), "{} of 4 records", records.len() - before);
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    };
-    let reasons: Vec<_> = records.iter().take(4).map(|entry| entry.detail["reason"].clone()).collect();
+    let records = world.news(&admin, before, 4).await;
+    let reasons: Vec<_> = records.iter().map(|entry| entry.detail["reason"].clone()).collect();
     assert_eq!(reasons, ["wrong_password"; 4]);
+}
+
+/// With a stolen session, the password can be guessed here too.
+#[tokio::test]
+async fn a_change_of_the_password_that_nobody_waits_for_leaves_its_record() {
+    let world = world().await;
+    let admin = world.admin().await;
+    let before = world.audit(&admin).await.len();
+    for patience in 0..4 {
+        let (guess, new) = ("a wrong sentence".to_owned(), "quite another sentence".to_owned());
+        let change = world.service.change_password(&admin, guess.into(), new.into());
+        let left = tokio::time::timeout(Duration::from_millis(5 * patience), change);
+        assert!(left.await.is_err(), "it takes a hash's time");
+    }
+    let records = world.news(&admin, before, 4).await;
+    assert!(
+        records.iter().all(|entry| entry.outcome == "denied" && entry.action == "password.change"),
+        "{records:?}"
+    );
 }
 
 #[tokio::test]
@@ -141,7 +152,7 @@ async fn a_flood_of_refused_log_ins_leaves_one_record_and_takes_nobodys_turn() {
     let admin = world.admin().await;
     let log = async |reason: &str| {
         let records = world.audit(&admin).await;
-        let of_reason = |entry: &&AuditEntry| entry.detail["reason"] == reason;
+        let of_reason = |entry: &&Entry| entry.detail["reason"] == reason;
         records.iter().filter(of_reason).map(|entry| entry.detail.clone()).collect::<Vec<_>>()
     };
     let refused = async |name: &str| code(world.login_from(name, "wrong", "203.0.113.9").await);
