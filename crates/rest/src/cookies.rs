@@ -31,10 +31,10 @@ impl SessionCookie {
     pub fn read(self, headers: &HeaderMap) -> Option<&str> {
         let mut found = None;
         for value in headers.get_all(header::COOKIE) {
-            for pair in value.to_str().ok()?.split(';') {
-                if let Some((name, token)) = pair.trim().split_once('=')
-                    && name == self.name()
-                {
+            // Of bytes: what others set for the domain may be no text, and must not shut anybody out.
+            for pair in value.as_bytes().split(|byte| *byte == b';') {
+                let token = pair.trim_ascii().strip_prefix(self.name().as_bytes());
+                if let Some(token) = token.and_then(|rest| rest.strip_prefix(b"=")) {
                     if found.is_some() {
                         return None;
                     }
@@ -42,7 +42,7 @@ impl SessionCookie {
                 }
             }
         }
-        found.filter(|token| !token.is_empty())
+        found.and_then(|token| std::str::from_utf8(token).ok()).filter(|token| !token.is_empty())
     }
 
     /// `Set-Cookie` for a new session; lives until the browser is told otherwise, the session's end is ours to decide.
@@ -73,7 +73,7 @@ mod tests {
     fn cookies(values: &[&'static str]) -> HeaderMap {
         let mut headers = HeaderMap::new();
         for value in values {
-            headers.append(header::COOKIE, HeaderValue::from_static(value));
+            headers.append(header::COOKIE, HeaderValue::from_bytes(value.as_bytes()).unwrap());
         }
         headers
     }
@@ -87,6 +87,21 @@ mod tests {
         assert_eq!(set, "__Host-tracewarden=t; Secure; HttpOnly; SameSite=Lax; Path=/; Max-Age=34560000");
     }
 
+    /// Any site below the same domain can set such a one.
+    #[test]
+    fn others_cookies_need_not_be_text() {
+        let cookie = SessionCookie::new(true);
+        for others in
+            ["name=Zo\u{eb}", "\u{202e}=\u{7f51}", "=", ";", "tracewarden", "__Host-tracewardens=def"]
+        {
+            let both = format!("{others}; __Host-tracewarden=abc;{others}");
+            let mut headers = HeaderMap::new();
+            headers.append(header::COOKIE, HeaderValue::from_bytes(both.as_bytes()).unwrap());
+            assert_eq!(cookie.read(&headers), Some("abc"), "{others:?}");
+        }
+        assert_eq!(cookie.read(&cookies(&["__Host-tracewarden=Zo\u{eb}"])), Some("Zo\u{eb}"));
+    }
+
     #[test]
     fn two_cookies_of_the_name_are_none() {
         let cookie = SessionCookie::new(false);
@@ -94,6 +109,7 @@ mod tests {
         assert_eq!(cookie.read(&cookies(&["tracewarden=abc; tracewarden=def"])), None);
         assert_eq!(cookie.read(&cookies(&["tracewarden=abc", "tracewarden=def"])), None);
         assert_eq!(cookie.read(&cookies(&["tracewarden="])), None);
+        assert_eq!(cookie.read(&cookies(&["tracewarden=abc", "a=b; tracewarden=\u{e9}"])), None);
         assert_eq!(cookie.clear().unwrap(), "tracewarden=; HttpOnly; SameSite=Lax; Path=/; Max-Age=0");
     }
 }
