@@ -14,6 +14,7 @@ mod edge;
 mod ending;
 mod error;
 mod explain;
+mod extent;
 mod field_values;
 mod filter;
 mod filter_wire;

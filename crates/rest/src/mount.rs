@@ -9,6 +9,7 @@ use tower::ServiceExt as _;
 
 use crate::body::{MAX_BODY_BYTES, read_in_time};
 use crate::code::Code;
+use crate::extent;
 use crate::problem::Problem;
 
 /// An interface and where it is. Its requests have been authenticated, by an API key: their extensions hold the
@@ -28,6 +29,8 @@ pub(crate) struct OwnBody;
 /// More of a refusal's text is of no use to anybody.
 const MAX_REFUSAL_BYTES: usize = 4 * 1024;
 
+const TOO_MANY_VALUES: &str = "the body has too many lists, objects or values";
+
 impl Mount {
     /// The interface's answer. What it says in a form of its own stays as it is; a refusal in bare text becomes a problem
     /// like any other.
@@ -35,7 +38,8 @@ impl Mount {
         let (head, body) = request.into_parts();
         // Here, where bodies have a deadline: an interface reads for as long as somebody keeps it waiting.
         let body = match read_in_time(body, MAX_BODY_BYTES).await {
-            Ok(bytes) => Body::from(bytes),
+            Ok(bytes) if extent::is_moderate(&bytes) => Body::from(bytes),
+            Ok(_) => return Problem::new(Code::PayloadTooLarge, TOO_MANY_VALUES).into_response(),
             Err(problem) => return problem.into_response(),
         };
         let Ok(mut response) = self.interface.oneshot(Request::from_parts(head, body)).await;
@@ -94,6 +98,21 @@ mod tests {
     use tokio::time::{Instant, sleep};
 
     use super::*;
+
+    #[tokio::test]
+    async fn what_would_take_hundreds_of_times_its_size_is_refused() {
+        let nested = "[".repeat(100) + &"]".repeat(100);
+        for (lists, refused) in [(1, false), (8, false), (11, true), (1_000, true)] {
+            let sent = format!("[{}]", vec![nested.as_str(); lists].join(","));
+            let interface = Router::new().fallback(async |body: Bytes| body);
+            let request = Request::post("/mcp").body(Body::from(sent.clone())).unwrap();
+            let response = Mount { path: "/mcp", interface }.answer(request).await;
+            let code = response.extensions().get::<Problem>().map(Problem::code);
+            assert_eq!(code, refused.then_some(Code::PayloadTooLarge), "{lists}");
+            let body = body::to_bytes(response.into_body(), usize::MAX).await.unwrap();
+            assert!(refused || body == sent, "{lists}");
+        }
+    }
 
     /// Pieces of one byte, so far apart.
     async fn send(pieces: usize, apart: Duration) -> (StatusCode, Option<Code>, Bytes, Duration) {

@@ -1,0 +1,132 @@
+//! How much there is in a JSON text, before anything is made of it.
+//!
+//! Two brackets become hundreds of bytes where a tree is built, so that the size of a body says little about what reading it
+//! takes.
+
+use std::fmt;
+
+use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
+
+/// Lists and objects in a body. What asks for most, a filter with its conditions, has a few dozen.
+const MAX_CONTAINERS: usize = 1_000;
+
+/// Values in a body, the lists and objects among them.
+const MAX_VALUES: usize = 50_000;
+
+/// Whether there is no more in it than anybody asks for. A text that is no JSON is left to whoever reads it, as far as it is any.
+pub(crate) fn is_moderate(json: &[u8]) -> bool {
+    let mut count = Count::default();
+    let mut deserializer = serde_json::Deserializer::from_slice(json);
+    let _counted = (&mut count).deserialize(&mut deserializer);
+    count.is_moderate()
+}
+
+#[derive(Default)]
+struct Count {
+    values: usize,
+    containers: usize,
+}
+
+impl Count {
+    fn is_moderate(&self) -> bool {
+        self.values <= MAX_VALUES && self.containers <= MAX_CONTAINERS
+    }
+
+    fn value<E: Error>(&mut self) -> Result<(), E> {
+        self.values = self.values.saturating_add(1);
+        if self.is_moderate() { Ok(()) } else { Err(E::custom("too much")) }
+    }
+
+    fn container<E: Error>(&mut self) -> Result<(), E> {
+        self.containers = self.containers.saturating_add(1);
+        self.value()
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for &mut Count {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for &mut Count {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("JSON")
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<(), E> {
+        self.value()
+    }
+
+    fn visit_bool<E: Error>(self, _: bool) -> Result<(), E> {
+        self.value()
+    }
+
+    fn visit_i64<E: Error>(self, _: i64) -> Result<(), E> {
+        self.value()
+    }
+
+    fn visit_u64<E: Error>(self, _: u64) -> Result<(), E> {
+        self.value()
+    }
+
+    fn visit_f64<E: Error>(self, _: f64) -> Result<(), E> {
+        self.value()
+    }
+
+    fn visit_str<E: Error>(self, _: &str) -> Result<(), E> {
+        self.value()
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
+        self.container()?;
+        while list.next_element_seed(&mut *self)?.is_some() {}
+        Ok(())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut object: A) -> Result<(), A::Error> {
+        self.container()?;
+        while object.next_key::<IgnoredAny>()?.is_some() {
+            object.next_value_seed(&mut *self)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_objects_and_values_are_counted_wherever_they_stand() {
+        let many = |one: &str, number: usize| format!("[{}]", vec![one; number].join(","));
+        // With the list around them.
+        assert!(is_moderate(many("[]", MAX_CONTAINERS - 1).as_bytes()));
+        assert!(!is_moderate(many("[]", MAX_CONTAINERS).as_bytes()));
+        assert!(is_moderate(many(r#"{"a": {}}"#, MAX_CONTAINERS / 2 - 1).as_bytes()));
+        assert!(!is_moderate(many(r#"{"a": {}}"#, MAX_CONTAINERS / 2).as_bytes()));
+        for scalar in ["null", "true", "-1", "18446744073709551615", "1e400", "0.5", r#""a""#, r#""\u00e9""#]
+        {
+            let (most, more) = (many(scalar, MAX_VALUES - 1), many(scalar, MAX_VALUES));
+            assert!(is_moderate(most.as_bytes()), "{scalar}");
+            // A number that is none ends the text.
+            assert_eq!(is_moderate(more.as_bytes()), scalar == "1e400", "{scalar}");
+        }
+        let deep = |depth: usize| "[".repeat(depth) + &"]".repeat(depth);
+        assert!(!is_moderate(many(&deep(100), 11).as_bytes()));
+    }
+
+    #[test]
+    fn what_is_no_json_is_left_to_whoever_reads_it() {
+        for text in ["", "x", "[1,", "{\"a\": }", "\u{feff}{}", "[]]"] {
+            assert!(is_moderate(text.as_bytes()), "{text}");
+        }
+        // Until there is too much of it.
+        assert!(!is_moderate(format!("[{}", "[],".repeat(MAX_CONTAINERS)).as_bytes()));
+        assert!(is_moderate(b"\xff\xfe"));
+    }
+}
