@@ -23,7 +23,7 @@ pub(crate) use failure::FailureKind;
 
 use crate::cost::{Cost, Meter};
 use crate::metrics::{Measured, Metrics};
-use crate::settings::{Bounds, names};
+use crate::settings::{Bounds, READONLY_OF_PROFILE, names};
 use crate::sql::Statement;
 use crate::{StoreConfig, StoreError};
 use answer::{Arrived, MAX_COLLECTED_BYTES};
@@ -264,12 +264,15 @@ impl Client {
             return Err(Miss::Final(StoreError::Internal("no such endpoint".to_owned())));
         };
         for _ in 1..SETTINGS_MAX {
+            let readonly = endpoint.dialect.readonly();
             match self.exchange(at, question, until).await {
                 Err(Miss::Final(error)) if question.sent == Sent::Nothing => return Err(Miss::Final(error)),
                 Err(Miss::Final(error)) if error.refuses_readonly() => {
-                    if !endpoint.dialect.readonly_is_fixed() {
+                    // By what was sent, and not by whether it is news: several statements may find it out at once.
+                    if readonly == READONLY_OF_PROFILE {
                         return Err(Miss::Final(error));
                     }
+                    endpoint.dialect.readonly_is_fixed();
                 }
                 Err(Miss::Final(error)) if error.is_unknown_setting() => {
                     let sent = names(&self.shared.config);
@@ -295,12 +298,13 @@ impl Client {
         statement.push(&format!("SELECT name FROM system.settings WHERE has({list}, name)"));
         let question =
             Question { statement: &statement, format: COLLECTED, sent: Sent::Nothing, whole: false };
-        let rows: Vec<(String,)> = self
-            .exchange(at, &question, until)
-            .await?
-            .rows(MAX_COLLECTED_BYTES)
-            .await
-            .map_err(Miss::Final)?;
+        let rows = self.exchange(at, &question, until).await?.rows(MAX_COLLECTED_BYTES);
+        let late = StoreError::Timeout("the settings that it has did not come in time".to_owned());
+        let rows: Vec<(String,)> =
+            match tokio::time::timeout_at(until.into(), rows).await.unwrap_or(Err(late)) {
+                Err(StoreError::Short(cause)) => return Err(Miss::Cut(cause)),
+                rows => rows.map_err(Miss::Final)?,
+            };
         Ok(rows.into_iter().map(|(name,)| name).collect())
     }
 

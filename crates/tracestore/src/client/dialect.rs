@@ -1,60 +1,75 @@
 //! What one server is told differently: it may know fewer settings than are sent, and its user's profile may fix `readonly`.
 
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{PoisonError, RwLock};
+use std::time::{Duration, Instant};
 
 use crate::StoreError;
 use crate::settings::{NEUTRAL, READONLY, READONLY_OF_PROFILE};
 
+/// How long what was learnt is believed: another version may be started at the same address without a statement that meets
+/// nobody there, and behind one address there may be several.
+const LIFETIME: Duration = Duration::from_secs(60);
+
 /// Learnt from a server's refusals, which come before a statement is begun.
 #[derive(Debug, Default)]
-pub(super) struct Dialect {
+pub(super) struct Dialect(RwLock<Option<Learnt>>);
+
+#[derive(Debug)]
+struct Learnt {
+    since: Instant,
     /// Whether the user's own profile fixes `readonly`.
-    readonly_fixed: AtomicBool,
+    readonly_fixed: bool,
     /// Settings of ours that the server does not have.
-    unknown: RwLock<BTreeSet<&'static str>>,
+    unknown: BTreeSet<&'static str>,
 }
 
 impl Dialect {
     pub(super) fn readonly(&self) -> &'static str {
-        if self.readonly_fixed.load(Ordering::Relaxed) { READONLY_OF_PROFILE } else { READONLY }
+        if self.is(|learnt| learnt.readonly_fixed) { READONLY_OF_PROFILE } else { READONLY }
     }
 
     pub(super) fn knows(&self, name: &str) -> bool {
-        !self.unknown.read().unwrap_or_else(PoisonError::into_inner).contains(name)
+        !self.is(|learnt| learnt.unknown.contains(name))
     }
 
-    /// Whether this refusal of `readonly` is news.
-    pub(super) fn readonly_is_fixed(&self) -> bool {
-        !self.readonly_fixed.swap(true, Ordering::Relaxed)
+    fn is(&self, of: impl FnOnce(&Learnt) -> bool) -> bool {
+        let learnt = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        learnt.as_ref().filter(|learnt| learnt.since.elapsed() < LIFETIME).is_some_and(of)
+    }
+
+    fn take_in(&self, change: impl FnOnce(&mut Learnt)) {
+        let mut learnt = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let current = learnt.take().filter(|learnt| learnt.since.elapsed() < LIFETIME);
+        let new = || Learnt { since: Instant::now(), readonly_fixed: false, unknown: BTreeSet::new() };
+        change(learnt.insert(current.unwrap_or_else(new)));
+    }
+
+    pub(super) fn readonly_is_fixed(&self) {
+        self.take_in(|learnt| learnt.readonly_fixed = true);
     }
 
     /// Takes in which settings of ours a server has. A neutral setting keeps a feature from changing answers: a server
     /// without the setting is without the feature. Any other has to be there.
     ///
     /// # Errors
-    /// When the server lacks a setting on which answers rest, or knows all of them after all.
+    /// When the server lacks a setting on which answers rest.
     pub(super) fn learn(&self, known: &BTreeSet<String>, sent: &[&'static str]) -> Result<(), StoreError> {
         let missing: BTreeSet<&'static str> =
             sent.iter().copied().filter(|name| !known.contains(*name)).collect();
         let neutral = |name: &&str| NEUTRAL.iter().any(|(known, _)| known == name);
         let needed: Vec<&str> = missing.iter().copied().filter(|name| !neutral(name)).collect();
-        let message = if !needed.is_empty() {
-            format!("the server is too old: it does not know `{}`", needed.join("`, `"))
-        } else if missing.is_empty() {
-            "the server refuses a setting that it says it knows".to_owned()
-        } else {
-            *self.unknown.write().unwrap_or_else(PoisonError::into_inner) = missing;
-            return Ok(());
-        };
-        Err(StoreError::Store { code: Some(StoreError::UNKNOWN_SETTING), message })
+        if !needed.is_empty() {
+            let message = format!("the server is too old: it does not know `{}`", needed.join("`, `"));
+            return Err(StoreError::Store { code: Some(StoreError::UNKNOWN_SETTING), message });
+        }
+        self.take_in(|learnt| learnt.unknown = missing);
+        Ok(())
     }
 
     /// Forgets what was learnt: the server that comes back may be of another version.
     pub(super) fn forget(&self) {
-        self.readonly_fixed.store(false, Ordering::Relaxed);
-        self.unknown.write().unwrap_or_else(PoisonError::into_inner).clear();
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = None;
     }
 }
 
@@ -72,8 +87,28 @@ mod tests {
         assert!(!dialect.knows(neutral) && dialect.knows("timeout_overflow_mode"));
         let refused = dialect.learn(&known(&[neutral]), &sent).unwrap_err().to_string();
         assert!(refused.contains("`timeout_overflow_mode`"), "{refused}");
-        assert!(dialect.learn(&known(&sent), &sent).is_err());
         dialect.forget();
         assert!(dialect.knows(neutral));
+    }
+
+    /// A server may be replaced by one that knows more, at the same address.
+    #[test]
+    fn what_was_learnt_is_forgotten() {
+        let dialect = Dialect::default();
+        let neutral = NEUTRAL[0].0;
+        let age = |dialect: &Dialect, seconds| {
+            dialect.0.write().unwrap().as_mut().unwrap().since =
+                Instant::now() - Duration::from_secs(seconds);
+        };
+        dialect.learn(&BTreeSet::new(), &[neutral]).unwrap();
+        dialect.readonly_is_fixed();
+        age(&dialect, 50);
+        assert!(!dialect.knows(neutral) && dialect.readonly() == READONLY_OF_PROFILE);
+        // What is learnt besides does not make the rest younger.
+        dialect.readonly_is_fixed();
+        age(&dialect, 61);
+        assert!(dialect.knows(neutral) && dialect.readonly() == READONLY);
+        dialect.readonly_is_fixed();
+        assert!(dialect.knows(neutral) && dialect.readonly() == READONLY_OF_PROFILE);
     }
 }

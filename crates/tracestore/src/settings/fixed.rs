@@ -71,6 +71,7 @@ pub(crate) const NEEDED: &[(&str, &str)] = &[
     // `select_sequential_consistency` is left to the user's profile: it makes a server look for what others were given, which
     // answers from several servers behind one address need, and costs them something elsewhere.
     ("load_balancing", "in_order"),
+    ("use_hedged_requests", "0"),
     // A client that goes takes its query with it, and an answer is passed on as it is made.
     ("cancel_http_readonly_queries_on_client_close", "1"),
     ("send_progress_in_http_headers", "0"),
@@ -110,8 +111,8 @@ pub(crate) const NEEDED: &[(&str, &str)] = &[
 /// Settings that keep a feature from changing answers, or have answers made as they are tested. Left out for a server that
 /// does not know them: a version without the setting is without what it switches.
 pub(crate) const NEUTRAL: &[(&str, &str)] = &[
-    // Takes back what a profile changes to behave like an older version.
-    ("compatibility", ""),
+    // `compatibility` is not among them. Up to 26.3 a server forgets what goes with a statement and is as it is already, and lets
+    // `compatibility` change it then (ClickHouse 99402): sent, it undoes some of these where a profile has one.
     ("dialect", "clickhouse"),
     ("enable_analyzer", "1"),
     // Limits as above.
@@ -128,6 +129,8 @@ pub(crate) const NEUTRAL: &[(&str, &str)] = &[
     // keep rows from this user.
     ("additional_table_filters", "{}"),
     ("additional_result_filter", ""),
+    // What has arrived is read, whether or not it is in a cache.
+    ("ignore_cold_parts_seconds", "0"),
     // Rows that were deleted are gone, values that were updated are new; a mutation counts once it is done.
     ("apply_deleted_mask", "1"),
     ("apply_patch_parts", "1"),

@@ -8,6 +8,7 @@ use tracewarden_testkit::local_store::LocalStore;
 use super::*;
 use crate::cancellation::{binding, everything};
 use crate::differential::{connect, connect_at, execute};
+use crate::sql::Statement;
 use crate::{SelectRequest, StatsOrder, StatsPer, StatsRequest, TraceStore, ValuesRequest};
 use futures::StreamExt;
 use tracewarden_model::{ColumnType, FieldRef, FieldSource, Filter, LogicalType, MarkedField, Timestamp};
@@ -49,7 +50,6 @@ fn hostile(name: &str, ours: &str) -> String {
         ("max_query_size", _) => "10",
         ("max_ast_depth" | "max_parser_depth", _) => "2",
         ("max_subquery_depth", _) => "1",
-        ("compatibility", _) => "22.3",
         ("additional_table_filters", _) => "{'otel.otel_traces': 'SpanId = \\'0000000000000001\\''}",
         ("additional_result_filter", _) => "0",
         ("session_timezone", _) => "Asia/Tokyo",
@@ -208,9 +208,28 @@ async fn answers_do_not_hang_on_the_profile() {
     }
 }
 
-/// A `users.xml` whose one profile has every setting otherwise.
+/// A profile behaves as an older version does: what goes with statements is ours all the same.
+#[tokio::test]
+async fn what_is_sent_holds_beside_a_compatibility() {
+    let mut local = LocalStore::start().unwrap();
+    let names = NEEDED.iter().chain(NEUTRAL).map(|(name, _)| format!("'{name}'")).collect::<Vec<_>>();
+    let ask =
+        format!("SELECT name, value FROM system.settings WHERE name IN ({}) ORDER BY name", names.join(", "));
+    let ours: Vec<(String, String)> = connect(&local).client.rows(Statement::new(&ask)).await.unwrap();
+    assert_eq!(ours.len(), names.len());
+    for version in ["21.8", "23.8", "25.3", "25.8", "26.3"] {
+        local = local.restart_as(&profile(&format!("<compatibility>{version}</compatibility>"))).unwrap();
+        let store = connect(&local);
+        let bare: Vec<(String, String)> = store.client.rows_of_profile(&ask).await.unwrap();
+        assert_ne!(bare, ours, "{version}");
+        let sent: Vec<(String, String)> = store.client.rows(Statement::new(&ask)).await.unwrap();
+        assert_eq!(sent, ours, "{version}");
+    }
+}
+
+/// A `users.xml` whose one profile has every setting otherwise, and what is not sent as long ago.
 fn users(settings: &[&(&str, &str)]) -> String {
-    let profile: String = settings
+    let settings: String = settings
         .iter()
         .map(|(name, ours)| {
             let value = hostile(name, ours);
@@ -218,8 +237,12 @@ fn users(settings: &[&(&str, &str)]) -> String {
             format!("<{name}>{value}</{name}>")
         })
         .collect();
+    profile(&format!("<compatibility>22.3</compatibility>{settings}"))
+}
+
+fn profile(settings: &str) -> String {
     format!(
-        "<clickhouse><profiles><default/><hostile>{profile}</hostile></profiles><quotas><default/></quotas><users><default>\
+        "<clickhouse><profiles><default/><hostile>{settings}</hostile></profiles><quotas><default/></quotas><users><default>\
          <password/><networks><ip>::/0</ip></networks><profile>hostile</profile><quota>default</quota></default></users></clickhouse>"
     )
 }
