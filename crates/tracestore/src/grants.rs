@@ -99,12 +99,15 @@ fn one(name: &str) -> Option<String> {
     Some(name.trim_matches('`').replace("\\`", "`").replace("\\\\", "\\"))
 }
 
+/// What shows names and definitions. `SHOW` by itself is these; others that begin with it show users, policies and secrets.
+const LOOKING: [&str; 6] =
+    ["CHECK", "SHOW", "SHOW DATABASES", "SHOW TABLES", "SHOW COLUMNS", "SHOW DICTIONARIES"];
+
 /// What a privilege is good for. One that nobody has heard of is dangerous.
 fn power_of(privilege: &str) -> Power {
     match privilege {
         "SELECT" => Power::Read,
-        "CHECK" => Power::Look,
-        _ if privilege == "SHOW" || privilege.starts_with("SHOW ") => Power::Look,
+        _ if LOOKING.contains(&privilege) => Power::Look,
         _ if REACHING.contains(&privilege) => Power::Reach,
         _ => Power::Change,
     }
@@ -135,6 +138,11 @@ mod tests {
         assert_eq!(powers("GRANT READ, WRITE ON URL TO u"), (none(), all(&["READ", "WRITE"]), none()));
         assert_eq!(powers("GRANT READ ON S3('https://x/.* TO .*') TO u"), (none(), all(&["READ"]), none()));
         assert_eq!(powers("GRANT ALL ON *.* TO u"), (none(), none(), all(&["ALL"])));
+        let secrets = "SHOW NAMED COLLECTIONS SECRETS";
+        assert_eq!(
+            powers(&format!("GRANT SHOW TABLES, {secrets} ON * TO u")),
+            (none(), none(), all(&[secrets]))
+        );
         // What comes with a later version counts as the worst.
         assert_eq!(powers("GRANT TIME TRAVEL ON *.* TO u"), (none(), none(), all(&["TIME TRAVEL"])));
         assert_eq!(Grant::parse("GRANT reader TO u"), None);

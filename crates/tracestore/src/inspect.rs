@@ -32,6 +32,10 @@ pub struct UserInspection {
     pub version: String,
     /// `readonly` of the user's own profile: `0`, `1` or `2`.
     pub readonly: String,
+    /// `compatibility` of that profile: an older version, or empty. Settings that are not sent are as they were then.
+    pub compatibility: String,
+    /// Whether the user sees the statements that others are running, and the values in them.
+    pub sees_statements: bool,
     /// Whether the server takes the settings that go with each statement.
     pub settings: Result<(), StoreError>,
     /// What the user's profile says to the limits of a statement.
@@ -49,7 +53,7 @@ pub struct UserInspection {
 pub struct ProfileLimit {
     /// The setting.
     pub name: String,
-    /// The highest value that the user can set; `None` when anything goes.
+    /// The highest value that the user can set; `None` when anything goes. Also when 0 does, which is no limit.
     pub most: Option<String>,
 }
 
@@ -79,20 +83,27 @@ impl TraceStore {
         let version: Vec<(String,)> = client.rows_of_profile("SELECT version()").await?;
         let names: Vec<String> = LIMITS.iter().map(|name| format!("'{name}'")).collect();
         let statement = format!(
-            "SELECT name, value, toString(max), toUInt8(readonly) FROM system.settings \
-             WHERE name IN ('readonly', {}) ORDER BY name",
+            "SELECT name, value, toString(min), toString(max), toUInt8(readonly) FROM system.settings \
+             WHERE name IN ('readonly', 'compatibility', {}) ORDER BY name",
             names.join(", ")
         );
-        type Row = (String, String, Option<String>, u8);
+        type Row = (String, String, Option<String>, Option<String>, u8);
         let rows: Vec<Row> = client.rows_of_profile(&statement).await?;
-        let readonly = rows.iter().find(|(name, ..)| name == "readonly").map(|(_, value, ..)| value.clone());
+        let value =
+            |wanted: &str| rows.iter().find(|(name, ..)| name == wanted).map(|(_, value, ..)| value.clone());
+        let (readonly, compatibility) = (value("readonly"), value("compatibility"));
         let limits = rows
             .into_iter()
-            .filter(|(name, ..)| name != "readonly")
-            .map(|(name, value, max, fixed)| {
-                // Where the user cannot change it, its value is the limit; 0 is none.
-                let most = if fixed == 1 { Some(value) } else { max };
-                ProfileLimit { name, most: most.filter(|most| most != "0") }
+            .filter(|(name, ..)| LIMITS.contains(&name.as_str()))
+            .map(|(name, value, min, max, fixed)| {
+                let is_positive = |value: &String| value.parse().is_ok_and(|value: f64| value > 0.0);
+                // Where the user cannot change it, its value is the limit. 0 is none, and below every maximum.
+                let most = if fixed == 1 {
+                    Some(value)
+                } else {
+                    max.filter(|_| min.as_ref().is_some_and(is_positive))
+                };
+                ProfileLimit { name, most: most.filter(is_positive) }
             })
             .collect();
 
@@ -106,9 +117,12 @@ impl TraceStore {
             }
         }
         let catalogue = "SELECT 1 FROM system.tables, system.columns LIMIT 0";
+        let statements = "SELECT 1 FROM system.processes LIMIT 0";
         Ok(UserInspection {
             version: version.into_iter().next().map(|(version,)| version).unwrap_or_default(),
             readonly: readonly.unwrap_or_default(),
+            compatibility: compatibility.unwrap_or_default(),
+            sees_statements: client.rows::<(u8,)>(Statement::new(statements)).await.is_ok(),
             settings: takes_settings(client).await,
             limits,
             catalogue: nothing(client.rows::<(u8,)>(Statement::new(catalogue)).await),
@@ -183,8 +197,8 @@ mod tests {
 
     const READS: [&str; 2] = ["SELECT ON otel.otel_traces", "SELECT ON otel.otel_traces_trace_id_ts"];
     const LIMITED: &str = "<max_execution_time>60</max_execution_time><max_memory_usage>4000000000</max_memory_usage>\
-        <constraints><max_execution_time><max>600</max></max_execution_time>\
-        <max_memory_usage><max>4000000000</max></max_memory_usage></constraints>";
+        <constraints><max_execution_time><min>1</min><max>600</max></max_execution_time>\
+        <max_memory_usage><min>1</min><max>4000000000</max></max_memory_usage></constraints>";
 
     async fn inspect(local: &LocalStore) -> Result<UserInspection, StoreError> {
         let mut inspection = connect(local).inspect(Some(&binding())).await;
@@ -228,11 +242,23 @@ mod tests {
         read.sort_unstable();
         assert_eq!(read, READS.map(|grant| grant.trim_start_matches("SELECT ON ")));
         let store = connect(&local);
+        let unlimited = "SELECT 1 SETTINGS max_execution_time = 0";
+        let refused = store.client.rows_of_profile::<(u8,)>(unlimited).await;
+        assert!(matches!(refused, Err(StoreError::Store { code: Some(452), .. })), "{refused:?}");
         assert_eq!(store.check_binding(&binding()).await.unwrap(), Vec::<String>::new());
         assert_eq!(store.tables().await.unwrap().len(), 2);
 
-        let local = local.restart_as(&users("", &["SELECT ON other.*", READS[1]])).unwrap();
+        // A maximum alone lets everybody turn the limit off.
+        let local = local.restart_as(&users(&LIMITED.replace("<min>1</min>", ""), &READS)).unwrap();
         let user = inspect(&local).await.unwrap();
+        assert!(user.limits.iter().all(|limit| limit.most.is_none()), "{:?}", user.limits);
+        connect(&local).client.rows_of_profile::<(u8,)>(unlimited).await.unwrap();
+
+        let local =
+            local.restart_as(&users("<compatibility>25.8</compatibility>", &["SELECT ON other.*", READS[1]]));
+        let local = local.unwrap();
+        let user = inspect(&local).await.unwrap();
+        assert_eq!(user.compatibility, "25.8");
         let [(table, StoreError::Store { code: Some(497), .. })] = user.unreadable.as_slice() else {
             panic!("{:?}", user.unreadable);
         };

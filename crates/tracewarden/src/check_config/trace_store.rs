@@ -129,6 +129,13 @@ impl About<'_> {
                 short(error)
             ))));
         }
+        if !user.compatibility.is_empty() {
+            findings.push(Finding::warning(self.says(format_args!(
+                "the profile of `{name}` has `compatibility` {}: statements rest on settings of today, of which only those that go \
+                 with each of them are sure; take it out ({GUIDE})",
+                user.compatibility
+            ))));
+        }
         // A constraint fails every statement, and has been said.
         for (table, error) in user.unreadable.iter().filter(|_| user.settings.is_ok()) {
             findings.push(Finding::error(self.says(format_args!(
@@ -147,7 +154,7 @@ impl About<'_> {
                 Some(most) => Finding::ok(self.says(format_args!("`{}` is limited to {most} for `{name}`", limit.name))),
                 None => Finding::warning(self.says(format_args!(
                     "nothing but the service limits `{}` (it sends {}): whoever gets the password of `{name}` can take the \
-                     whole server; add a constraint to the profile ({GUIDE})",
+                     whole server; add a constraint to the profile, with a `MIN` above 0, which is no limit ({GUIDE})",
                     limit.name,
                     self.store.sent_setting(&limit.name).unwrap_or_default()
                 ))),
@@ -177,6 +184,12 @@ impl About<'_> {
         if let Some(list) = all(Power::Reach) {
             findings.push(Finding::warning(self.says(format_args!(
                 "`{name}` can reach files and other systems: {list}; revoke these ({GUIDE})"
+            ))));
+        }
+        if user.sees_statements {
+            findings.push(Finding::warning(self.says(format_args!(
+                "`{name}` sees what others ask, with the values in it (`system.processes`, `system.query_log`): the server gives it \
+                 to everybody unless `select_from_system_db_requires_grant` is on; turn it on, or revoke the grant ({GUIDE})"
             ))));
         }
         let reads = || grants.iter().filter(|grant| grant.of(Power::Read).next().is_some());

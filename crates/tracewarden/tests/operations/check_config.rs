@@ -12,8 +12,8 @@ use crate::support::{Service, program};
 /// A `users.xml` as the page on operation advises, in this form of ClickHouse's configuration.
 const LIMITED: &str = "<clickhouse><profiles><default/><tracewarden><readonly>2</readonly>\
     <max_execution_time>60</max_execution_time><max_memory_usage>8000000000</max_memory_usage>\
-    <constraints><max_execution_time><max>600</max></max_execution_time>\
-    <max_memory_usage><max>8000000000</max></max_memory_usage></constraints></tracewarden></profiles>\
+    <constraints><max_execution_time><min>1</min><max>600</max></max_execution_time>\
+    <max_memory_usage><min>1</min><max>8000000000</max></max_memory_usage></constraints></tracewarden></profiles>\
     <quotas><default/></quotas><users><default><password/><networks><ip>::/0</ip></networks>\
     <profile>tracewarden</profile><quota>default</quota><grants>\
     <query>GRANT SELECT ON otel.otel_traces</query></grants></default></users></clickhouse>";
@@ -81,6 +81,16 @@ async fn the_user_of_the_trace_store() {
     has(&findings, "ok", "can change nothing");
     has(&findings, "ok", "reads otel.otel_traces");
     has(&findings, "ok", "`max_execution_time` is limited to 600");
+
+    // What a maximum alone does not limit, and an older version's settings.
+    let loose = LIMITED
+        .replace("<min>1</min>", "")
+        .replace("<readonly>", "<compatibility>25.8</compatibility><readonly>");
+    let loosely = Store::start().restart_as(&loose);
+    let (success, findings) = check(&service, &[("TRACEWARDEN_CLICKHOUSE_URL", &loosely.url)], &[]);
+    assert!(success);
+    has(&findings, "warning", "nothing but the service limits `max_execution_time`");
+    has(&findings, "warning", "has `compatibility` 25.8");
 
     let longer = [limited[0], ("TRACEWARDEN_ANSWER_TIMEOUT", "11m")];
     let (success, findings) = check(&service, &longer, &[]);
