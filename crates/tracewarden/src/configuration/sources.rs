@@ -103,6 +103,7 @@ impl Sources {
             name.starts_with(PREFIX)
                 && !FOREIGN_VARIABLES.contains(&name.as_str())
                 && !name.starts_with(FOREIGN_PREFIX)
+                && !is_of_kubernetes(name, value)
                 // Container set-ups pass variables that nobody filled in.
                 && !value.is_empty()
         });
@@ -159,6 +160,16 @@ impl Sources {
             None => String::new(),
         };
         self.errors.push(format!("{origin}: no such {what}{hint}"));
+    }
+}
+
+/// Whether it is what Kubernetes tells every container of a Service that is called as this program is.
+fn is_of_kubernetes(variable: &str, value: &str) -> bool {
+    match variable.strip_prefix(PREFIX) {
+        Some("PORT") => value.contains("://"),
+        Some("SERVICE_HOST" | "SERVICE_PORT") => true,
+        Some(name) => name.starts_with("PORT_") || name.starts_with("SERVICE_PORT_"),
+        None => false,
     }
 }
 

@@ -179,6 +179,17 @@ fn variables_of_other_programs_are_left_alone() {
     for name in ["TRACEWARDEN_LIBCHDB", "TRACEWARDEN_PYTHON", "TRACEWARDEN_LOCALSTORE_PASSWORD"] {
         load("", &[(name, "x")]).unwrap();
     }
+    // Of a Service in Kubernetes that is called as the program is.
+    for (name, value) in [
+        ("TRACEWARDEN_SERVICE_HOST", "10.0.0.1"),
+        ("TRACEWARDEN_SERVICE_PORT", "8080"),
+        ("TRACEWARDEN_SERVICE_PORT_HTTP", "8080"),
+        ("TRACEWARDEN_PORT", "tcp://10.0.0.1:8080"),
+        ("TRACEWARDEN_PORT_8080_TCP_ADDR", "10.0.0.1"),
+    ] {
+        load("", &[(name, value)]).unwrap();
+    }
+    refused("", &[("TRACEWARDEN_PORT", "8080")], "`TRACEWARDEN_PORT`: no such environment variable");
 }
 
 #[test]
