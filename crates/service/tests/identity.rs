@@ -84,7 +84,7 @@ async fn a_change_of_the_password_that_nobody_waits_for_leaves_its_record() {
     }
     let records = world.news(&admin, before, 4).await;
     assert!(
-        records.iter().all(|entry| entry.outcome == "denied" && entry.action == "password.change"),
+        records.iter().all(|entry| entry.outcome == "failed" && entry.action == "password.change"),
         "{records:?}"
     );
 }

@@ -228,6 +228,7 @@ mod tests {
         let user = inspect(&local).await.unwrap();
         assert_eq!((user.readonly.as_str(), &user.settings, &user.catalogue), ("2", &Ok(()), &Ok(())));
         assert_eq!(user.unreadable, []);
+        assert!(user.sees_statements, "which this engine lets everybody");
         let most: Vec<_> = user.limits.iter().map(|limit| limit.most.as_deref()).collect();
         assert_eq!(most, [Some("600"), Some("4000000000")]);
         let grants = user.grants.unwrap();
