@@ -200,7 +200,7 @@ pub fn run(Options { soak, debug }: &Options) -> Result<()> {
         _ => {}
     }
     let mut environment = Environment::new();
-    let build = || if *debug { test::build() } else { stack::build().map(drop) };
+    let build = || if *debug { test::build() } else { stack::build_local_store() };
     let _prepared = test::prepare(&mut environment, build)?;
     for run in soak.runs() {
         run.repeat(&environment, *debug)?;
