@@ -130,7 +130,8 @@ impl Service {
                 target: target.map(str::to_owned),
                 detail,
             };
-            // It ends with a `Pending` also when the client goes away between the commit and here: dropped unseen, that one still completes the record.
+            // It ends with a `Pending` also when the client goes away between the commit and here: dropped unseen, that one still
+            // completes the record.
             match to_its_end(begin.write()).await {
                 Ok(Some(pending)) => return Ok((of, pending)),
                 Ok(None) => {}

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use prometheus_client::registry::Registry;
 use tokio::sync::Semaphore;
+use tokio::task::JoinError;
 use tracewarden_appdb::{AppDb, ChainFault};
 use tracewarden_model::{Clock, Entropy, Timestamp};
 use tracewarden_policy::CompiledPolicies;
@@ -51,8 +52,7 @@ struct Inner {
 pub(crate) async fn to_its_end<T: Send + 'static>(
     work: impl Future<Output = Result<T, ServiceError>> + Send + 'static,
 ) -> Result<T, ServiceError> {
-    let task = tokio::spawn(work.in_current_span());
-    task.await.map_err(|error| ServiceError::internal(format!("it ended early: {error}")))?
+    tokio::spawn(work.in_current_span()).await.map_err(|error| ended_early(&error))?
 }
 
 /// Whoever asks whether the service is ready gives up after a few seconds; a query's patience is not theirs.
@@ -226,13 +226,10 @@ async fn shared_key(db: &AppDb, entropy: &dyn Entropy, name: &str) -> Result<Vec
 pub(crate) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, ServiceError> {
-    tokio::task::spawn_blocking(work)
-        .await
-        // Not the error itself, which quotes the panic.
-        .map_err(|error| {
-            ServiceError::internal(match error.is_panic() {
-                true => "a worker thread panicked",
-                false => "a worker thread was ended",
-            })
-        })
+    tokio::task::spawn_blocking(work).await.map_err(|error| ended_early(&error))
+}
+
+/// Not the error itself, which quotes the panic.
+fn ended_early(error: &JoinError) -> ServiceError {
+    ServiceError::internal(if error.is_panic() { "a task panicked" } else { "a task was ended" })
 }
