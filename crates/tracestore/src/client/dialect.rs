@@ -1,52 +1,38 @@
 //! What one server is told differently: it may know fewer settings than are sent, and its user's profile may fix `readonly`.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use crate::StoreError;
 use crate::settings::{NEUTRAL, READONLY, READONLY_OF_PROFILE};
 
-/// How long what was learnt is believed: another version may be started at the same address without a statement that meets
-/// nobody there, and behind one address there may be several.
+/// How long it is believed that a server does not have a setting: another version may be started at the same address without a
+/// statement that meets nobody there.
 const LIFETIME: Duration = Duration::from_secs(60);
 
 /// Learnt from a server's refusals, which come before a statement is begun.
 #[derive(Debug, Default)]
-pub(super) struct Dialect(RwLock<Option<Learnt>>);
-
-#[derive(Debug)]
-struct Learnt {
-    since: Instant,
+pub(super) struct Dialect {
     /// Whether the user's own profile fixes `readonly`.
-    readonly_fixed: bool,
-    /// Settings of ours that the server does not have.
-    unknown: BTreeSet<&'static str>,
+    readonly_fixed: AtomicBool,
+    /// Settings of ours that the server does not have, and since when that is known.
+    unknown: RwLock<Option<(Instant, BTreeSet<&'static str>)>>,
 }
 
 impl Dialect {
     pub(super) fn readonly(&self) -> &'static str {
-        if self.is(|learnt| learnt.readonly_fixed) { READONLY_OF_PROFILE } else { READONLY }
+        if self.readonly_fixed.load(Ordering::Relaxed) { READONLY_OF_PROFILE } else { READONLY }
     }
 
     pub(super) fn knows(&self, name: &str) -> bool {
-        !self.is(|learnt| learnt.unknown.contains(name))
-    }
-
-    fn is(&self, of: impl FnOnce(&Learnt) -> bool) -> bool {
-        let learnt = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        learnt.as_ref().filter(|learnt| learnt.since.elapsed() < LIFETIME).is_some_and(of)
-    }
-
-    fn take_in(&self, change: impl FnOnce(&mut Learnt)) {
-        let mut learnt = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        let current = learnt.take().filter(|learnt| learnt.since.elapsed() < LIFETIME);
-        let new = || Learnt { since: Instant::now(), readonly_fixed: false, unknown: BTreeSet::new() };
-        change(learnt.insert(current.unwrap_or_else(new)));
+        let unknown = self.unknown.read().unwrap_or_else(PoisonError::into_inner);
+        !unknown.as_ref().is_some_and(|(since, names)| since.elapsed() < LIFETIME && names.contains(name))
     }
 
     pub(super) fn readonly_is_fixed(&self) {
-        self.take_in(|learnt| learnt.readonly_fixed = true);
+        self.readonly_fixed.store(true, Ordering::Relaxed);
     }
 
     /// Takes in which settings of ours a server has. A neutral setting keeps a feature from changing answers: a server
@@ -63,13 +49,14 @@ impl Dialect {
             let message = format!("the server is too old: it does not know `{}`", needed.join("`, `"));
             return Err(StoreError::Store { code: Some(StoreError::UNKNOWN_SETTING), message });
         }
-        self.take_in(|learnt| learnt.unknown = missing);
+        *self.unknown.write().unwrap_or_else(PoisonError::into_inner) = Some((Instant::now(), missing));
         Ok(())
     }
 
     /// Forgets what was learnt: the server that comes back may be of another version.
     pub(super) fn forget(&self) {
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = None;
+        self.readonly_fixed.store(false, Ordering::Relaxed);
+        *self.unknown.write().unwrap_or_else(PoisonError::into_inner) = None;
     }
 }
 
@@ -96,19 +83,16 @@ mod tests {
     fn what_was_learnt_is_forgotten() {
         let dialect = Dialect::default();
         let neutral = NEUTRAL[0].0;
-        let age = |dialect: &Dialect, seconds| {
-            dialect.0.write().unwrap().as_mut().unwrap().since =
+        let age = |seconds| {
+            dialect.unknown.write().unwrap().as_mut().unwrap().0 =
                 Instant::now() - Duration::from_secs(seconds);
         };
         dialect.learn(&BTreeSet::new(), &[neutral]).unwrap();
-        dialect.readonly_is_fixed();
-        age(&dialect, 50);
-        assert!(!dialect.knows(neutral) && dialect.readonly() == READONLY_OF_PROFILE);
-        // What is learnt besides does not make the rest younger.
-        dialect.readonly_is_fixed();
-        age(&dialect, 61);
-        assert!(dialect.knows(neutral) && dialect.readonly() == READONLY);
-        dialect.readonly_is_fixed();
-        assert!(dialect.knows(neutral) && dialect.readonly() == READONLY_OF_PROFILE);
+        age(50);
+        assert!(!dialect.knows(neutral));
+        age(61);
+        assert!(dialect.knows(neutral));
+        dialect.learn(&BTreeSet::new(), &[neutral]).unwrap();
+        assert!(!dialect.knows(neutral));
     }
 }
