@@ -53,7 +53,7 @@ pub struct UserInspection {
 pub struct ProfileLimit {
     /// The setting.
     pub name: String,
-    /// The highest value that the user can set; `None` when anything goes. Also when 0 does, which is no limit.
+    /// The highest value that the user can have; `None` when anything goes.
     pub most: Option<String>,
 }
 
@@ -96,14 +96,8 @@ impl TraceStore {
             .into_iter()
             .filter(|(name, ..)| LIMITS.contains(&name.as_str()))
             .map(|(name, value, min, max, fixed)| {
-                let is_positive = |value: &String| value.parse().is_ok_and(|value: f64| value > 0.0);
-                // Where the user cannot change it, its value is the limit. 0 is none, and below every maximum.
-                let most = if fixed == 1 {
-                    Some(value)
-                } else {
-                    max.filter(|_| min.as_ref().is_some_and(is_positive))
-                };
-                ProfileLimit { name, most: most.filter(is_positive) }
+                let most = highest(value, min.as_deref(), max, fixed == 1);
+                ProfileLimit { name, most }
             })
             .collect();
 
@@ -138,6 +132,19 @@ impl TraceStore {
         let settings = settings(&self.config, bounds, READONLY, false);
         settings.into_iter().find(|(known, _)| *known == name).map(|(_, value)| value)
     }
+}
+
+/// The highest value of a limit that a user can have: the profile's own, which constraints do not bind, or what the user may set,
+/// unless either may be 0, which is no limit and below every maximum.
+fn highest(own: String, min: Option<&str>, max: Option<String>, fixed: bool) -> Option<String> {
+    let limit = |text: &str| text.parse::<f64>().ok().filter(|limit| *limit > 0.0);
+    let own_limit = limit(&own)?;
+    if fixed {
+        return Some(own);
+    }
+    limit(min?)?;
+    let max = max?;
+    Some(if limit(&max)? < own_limit { own } else { max })
 }
 
 /// Those of statements whose rows are collected, and those of reading, which may take longer.
@@ -208,6 +215,31 @@ mod tests {
 
     fn all(grants: &[Grant], power: Power) -> Vec<&str> {
         grants.iter().flat_map(|grant| grant.of(power)).collect()
+    }
+
+    #[test]
+    fn what_can_be_0_is_no_limit() {
+        let highest = |own: &str, min, max: Option<&str>, fixed| {
+            super::highest(own.to_owned(), min, max.map(str::to_owned), fixed).unwrap_or_default()
+        };
+        assert_eq!(highest("60", Some("1"), Some("600"), false), "600");
+        assert_eq!(highest("60", None, None, true), "60");
+        assert_eq!(
+            highest("900", Some("1"), Some("600"), false),
+            "900",
+            "a profile may have more than it lets users set"
+        );
+        assert_eq!(highest("60", Some("0.5"), Some("600"), false), "600");
+        for (own, min, max, fixed) in [
+            ("60", None, Some("600"), false),
+            ("60", Some("0"), Some("600"), false),
+            ("60", Some("1"), None, false),
+            ("60", Some("1"), Some("0"), false),
+            ("0", Some("1"), Some("600"), false),
+            ("0", None, None, true),
+        ] {
+            assert_eq!(highest(own, min, max, fixed), "", "{own} {min:?} {max:?} {fixed}");
+        }
     }
 
     #[tokio::test]

@@ -131,8 +131,8 @@ impl About<'_> {
         }
         if !user.compatibility.is_empty() {
             findings.push(Finding::warning(self.says(format_args!(
-                "the profile of `{name}` has `compatibility` {}: statements rest on settings of today, of which only those that go \
-                 with each of them are sure; take it out ({GUIDE})",
+                "for `{name}`, `compatibility` is {}: answers rest on settings of today, of which only those that go with each \
+                 statement are sure; set it to '' in the profile, or take it out of the default one ({GUIDE})",
                 user.compatibility
             ))));
         }
@@ -154,7 +154,7 @@ impl About<'_> {
                 Some(most) => Finding::ok(self.says(format_args!("`{}` is limited to {most} for `{name}`", limit.name))),
                 None => Finding::warning(self.says(format_args!(
                     "nothing but the service limits `{}` (it sends {}): whoever gets the password of `{name}` can take the \
-                     whole server; add a constraint to the profile, with a `MIN` above 0, which is no limit ({GUIDE})",
+                     whole server; give it a value in the profile, and a constraint with a `MIN` above 0, which is no limit ({GUIDE})",
                     limit.name,
                     self.store.sent_setting(&limit.name).unwrap_or_default()
                 ))),

@@ -95,7 +95,7 @@ async fn the_user_of_the_trace_store() {
     let (success, findings) = check(&service, &[("TRACEWARDEN_CLICKHOUSE_URL", &loosely.url)], &[]);
     assert!(success);
     has(&findings, "warning", "nothing but the service limits `max_execution_time`");
-    has(&findings, "warning", "has `compatibility` 25.8");
+    has(&findings, "warning", "`compatibility` is 25.8");
 
     let longer = [limited[0], ("TRACEWARDEN_ANSWER_TIMEOUT", "11m")];
     let (success, findings) = check(&service, &longer, &[]);
