@@ -163,14 +163,15 @@ impl Sources {
     }
 }
 
-/// Whether it is what Kubernetes tells every container of a Service that is called as this program is.
+/// Whether it is what Kubernetes tells every container of Services whose names begin as this program's does.
 fn is_of_kubernetes(variable: &str, value: &str) -> bool {
-    match variable.strip_prefix(PREFIX) {
-        Some("PORT") => value.contains("://"),
-        Some("SERVICE_HOST" | "SERVICE_PORT") => true,
-        Some(name) => name.starts_with("PORT_") || name.starts_with("SERVICE_PORT_"),
-        None => false,
-    }
+    let is_address = variable.ends_with("_PORT") && value.contains("://");
+    let of_a_port = ["_TCP", "_UDP", "_SCTP"].iter().any(|protocol| variable.contains(protocol));
+    is_address
+        || (variable.contains("_PORT_") && of_a_port)
+        || variable.ends_with("_SERVICE_HOST")
+        || variable.ends_with("_SERVICE_PORT")
+        || variable.contains("_SERVICE_PORT_")
 }
 
 fn plain_text(value: &toml::Value) -> Option<String> {

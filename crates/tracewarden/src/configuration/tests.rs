@@ -179,13 +179,16 @@ fn variables_of_other_programs_are_left_alone() {
     for name in ["TRACEWARDEN_LIBCHDB", "TRACEWARDEN_PYTHON", "TRACEWARDEN_LOCALSTORE_PASSWORD"] {
         load("", &[(name, "x")]).unwrap();
     }
-    // Of a Service in Kubernetes that is called as the program is.
+    // Of Services in Kubernetes that are called as the program is, or begin so.
     for (name, value) in [
         ("TRACEWARDEN_SERVICE_HOST", "10.0.0.1"),
         ("TRACEWARDEN_SERVICE_PORT", "8080"),
         ("TRACEWARDEN_SERVICE_PORT_HTTP", "8080"),
         ("TRACEWARDEN_PORT", "tcp://10.0.0.1:8080"),
         ("TRACEWARDEN_PORT_8080_TCP_ADDR", "10.0.0.1"),
+        ("TRACEWARDEN_POSTGRESQL_SERVICE_HOST", "10.0.0.2"),
+        ("TRACEWARDEN_POSTGRESQL_PORT", "tcp://10.0.0.2:5432"),
+        ("TRACEWARDEN_POSTGRESQL_PORT_5432_TCP", "tcp://10.0.0.2:5432"),
     ] {
         load("", &[(name, value)]).unwrap();
     }
