@@ -19,7 +19,9 @@ pub enum Fault {
     None,
     /// After so many bytes, counted over all connections, everything is broken off.
     CutAfter(u64),
-    /// The same, with connections reset instead of closed.
+    /// The same, but that signs of life pass: the store lives, and only its answers break off.
+    CutAnswersAfter(u64),
+    /// As [`Self::CutAfter`], with connections reset instead of closed.
     ResetAfter(u64),
     /// After so many bytes, counted over all connections, nothing comes for this long, once.
     PauseAfter(u64, Duration),
@@ -241,7 +243,10 @@ fn answers(
     // The same as long as the connection is: another one closes it.
     let fault = lock(state).fault;
     let limit = match fault {
-        Fault::CutAfter(limit) | Fault::ResetAfter(limit) | Fault::SilenceAfter(limit) => limit,
+        Fault::CutAfter(limit)
+        | Fault::CutAnswersAfter(limit)
+        | Fault::ResetAfter(limit)
+        | Fault::SilenceAfter(limit) => limit,
         Fault::Silence => 0,
         Fault::Rewritten(rewriting) => {
             rewriting::answers(server, client, state, generation, sign_of_life, rewriting);
@@ -259,9 +264,12 @@ fn answers(
             if state.generation != generation {
                 return Ending::Closed;
             }
-            let (passed, allowed) = (state.passed, up_to(limit, state.passed));
+            let is_sign_of_life = sign_of_life.load(Ordering::SeqCst);
+            let spared = is_sign_of_life && matches!(fault, Fault::CutAnswersAfter(_));
+            let passed = state.passed;
+            let allowed = if spared { length } else { up_to(limit, passed) };
             let mut before_pause = length;
-            if !sign_of_life.load(Ordering::SeqCst) {
+            if !is_sign_of_life {
                 state.passed += allowed as u64;
                 if let Fault::PauseAfter(at, _) = fault
                     && !state.paused

@@ -3,6 +3,7 @@
 
 use std::time::{Duration, Instant};
 
+use futures::future::join_all;
 use tracewarden_testkit::chaos_proxy::Fault;
 use tracewarden_testkit::progress::Progress;
 
@@ -12,11 +13,21 @@ use crate::questions::{Scene, Seen};
 const EVERYWHERE: &str = "a page";
 const SPARSER: u64 = 20;
 
+/// Of a long run so many go on beside each other, each with a store of its own: most of the time is waiting for disks.
+const LANES: usize = 6;
+
 /// `TRACEWARDEN_TEST_CUT_STEP` bytes lie between cuts of a page; some 28 cuts of each page and 10 of other answers are made where
 /// nothing is set.
 #[tokio::test]
 async fn a_cut_anywhere_is_seen() {
     let step: Option<u64> = std::env::var("TRACEWARDEN_TEST_CUT_STEP").ok().map(|step| step.parse().unwrap());
+    let lanes = if step.is_some() { LANES } else { 1 };
+    let all: usize = join_all((0..lanes).map(|lane| cut_off(step, lane, lanes))).await.iter().sum();
+    println!("{all} cuts in all");
+}
+
+/// Cuts off in one of so many lanes; how many cuts it made.
+async fn cut_off(step: Option<u64>, lane: usize, lanes: usize) -> usize {
     // Some 100 KB, so that the answer comes in several pieces. Each is made by the store, once.
     let scene = Scene::start_remembering("repeat('x', 1000)").await;
     let (proxy, mut all) = (&scene.proxy, 0);
@@ -30,13 +41,19 @@ async fn a_cut_anywhere_is_seen() {
         let between = step.unwrap_or(total / many).max(1);
         let mut cuts: Vec<u64> = (0..total).step_by(usize::try_from(between).unwrap()).collect();
         cuts.extend((1..25.min(total)).step_by(apart).map(|back| total - back));
+        let mut place = 0;
+        cuts.retain(|_| {
+            place += 1;
+            place % lanes == lane
+        });
         let (mut refused, mut broken, many) = (0, 0, cuts.len());
         all += many;
         let begun = Instant::now();
         let progress = Progress::of(many, format!("cuts of {name}"));
         for (at, cut) in cuts.into_iter().enumerate() {
             progress.at(at);
-            proxy.set(Fault::CutAfter(cut));
+            // In a long run the store is not away for a while after each of them.
+            proxy.set(if lanes > 1 { Fault::CutAnswersAfter(cut) } else { Fault::CutAfter(cut) });
             match question.ask().await {
                 // Within the last bytes everything has arrived, the zero that ends the answer included: answers
                 // differ by a few bytes in their headers, and a client may do without the very last newline. What
@@ -67,6 +84,6 @@ async fn a_cut_anywhere_is_seen() {
         let begun = question.may_begin_early() && refused == Seen::Broken;
         assert!(matches!(refused, Seen::Refused(503) | Seen::ToolError) || begun, "{name}: {refused:?}");
     }
-    println!("{all} cuts, {} answers given again", proxy.repeated());
     assert!(proxy.repeated() >= all, "{} answers were given again for {all} cuts", proxy.repeated());
+    all
 }
