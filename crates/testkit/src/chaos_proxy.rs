@@ -43,6 +43,8 @@ struct State {
     fault: Fault,
     /// Bytes of answers that passed since the fault was set, to statements: signs of life are asked for at any time.
     passed: u64,
+    /// Whether anything of them was held back.
+    held_back: bool,
     /// Whether the pause of this fault has been made.
     paused: bool,
     /// Bodies of the answers to statements, before they were written anew.
@@ -76,6 +78,7 @@ impl ChaosProxy {
         let state = Arc::new(Mutex::new(State {
             fault: Fault::None,
             passed: 0,
+            held_back: false,
             paused: false,
             bodies: Vec::new(),
             changed: 0,
@@ -128,6 +131,7 @@ impl ChaosProxy {
         let mut state = lock(&self.state);
         state.fault = fault;
         state.passed = 0;
+        state.held_back = false;
         state.paused = false;
         state.bodies.clear();
         state.changed = 0;
@@ -138,6 +142,11 @@ impl ChaosProxy {
     /// Bytes of answers to statements that passed since the fault was set; signs of life are not counted.
     pub fn passed(&self) -> u64 {
         lock(&self.state).passed
+    }
+
+    /// Whether the fault has held back anything of an answer to a statement.
+    pub fn has_held_back(&self) -> bool {
+        lock(&self.state).held_back
     }
 
     /// Bodies of the answers to statements since [`Fault::Rewritten`] was set, as the store made them.
@@ -271,6 +280,7 @@ fn answers(
             let mut before_pause = length;
             if !is_sign_of_life {
                 state.passed += allowed as u64;
+                state.held_back |= allowed < length;
                 if let Fault::PauseAfter(at, _) = fault
                     && !state.paused
                 {
