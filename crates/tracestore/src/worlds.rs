@@ -450,7 +450,7 @@ async fn selection_follows_its_definitions() {
 
 #[tokio::test]
 async fn selection_follows_its_definitions_across_shards() {
-    follow_the_definitions(&shards(), Storage::Shards, 1).await;
+    follow_the_definitions(&shards(), Storage::Shards, 2).await;
 }
 
 /// Selects, reads, summarises and finds in so many worlds, unless the environment names a number.
