@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use support::raw::{encode, request};
 use support::{Answer, Store};
+use tracewarden_testkit::memory;
 
 fn with_headers(store: &Store, headers: &[(&str, &str)], body: &str) -> Answer {
     request(&store.address, "POST", "/", headers, body.as_bytes())
@@ -138,10 +139,10 @@ fn a_large_insert_holds_the_client_back_and_not_the_memory() {
     let filler = "x".repeat(1000);
     let part: String =
         (0..1000).map(|number| format!("{{\"a\":{number},\"skipped\":\"{filler}\"}}\n")).collect();
-    let before = store.memory_kb("VmRSS");
+    let before = memory::resident(store.pid()).unwrap();
     let stream = begin_insert(&store, "large", "INSERT INTO t FORMAT JSONEachRow");
     insert_all(stream, &part, 1_200, 1_200_000);
-    let grown = store.memory_kb("VmHWM").saturating_sub(before) / 1024;
+    let grown = memory::peak(store.pid()).unwrap().saturating_sub(before) >> 20;
     println!("1.2 GB inserted, {grown} MB more than before");
     assert!(grown < 512, "{grown} MB");
     assert_eq!(store.text("SELECT count(), sum(a) FROM t"), "1200000\t599400000");

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use support::Store;
 use support::raw::{encode, read, request, send};
+use tracewarden_testkit::memory;
 
 const TWO_SECONDS: Duration = Duration::from_secs(2);
 /// Long-running statements that differ in when they give something out: never, at the end, all the time.
@@ -153,7 +154,7 @@ fn a_client_that_goes_takes_its_query_along() {
 #[test]
 fn a_slow_reader_holds_the_query_back_and_not_the_memory() {
     let store = Store::start();
-    let before = store.memory_kb("VmRSS");
+    let before = memory::resident(store.pid()).unwrap();
     let reader = send(
         &store.address,
         "POST",
@@ -165,7 +166,7 @@ fn a_slow_reader_holds_the_query_back_and_not_the_memory() {
     assert_eq!(store.text(&running("slow")), "1");
     let answer = read(reader);
     assert!(answer.complete && answer.body.len() > 1_000_000_000);
-    let grown = store.memory_kb("VmHWM").saturating_sub(before) / 1024;
+    let grown = memory::peak(store.pid()).unwrap().saturating_sub(before) >> 20;
     println!("1 GB streamed, {grown} MB more than before");
     assert!(grown < 512, "{grown} MB");
 }

@@ -4,6 +4,7 @@ pub mod chaos_proxy;
 pub mod commit_proxy;
 pub mod incidents;
 pub mod local_store;
+pub mod memory;
 pub mod node;
 #[cfg(feature = "policies")]
 pub mod policies;

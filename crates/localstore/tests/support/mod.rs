@@ -152,13 +152,6 @@ impl Store {
         }
     }
 
-    /// A figure in kB from `/proc/<pid>/status`.
-    pub fn memory_kb(&self, name: &str) -> u64 {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid())).expect("/proc");
-        let line = status.lines().find(|line| line.starts_with(name)).expect("the figure");
-        line.split_whitespace().nth(1).expect("a number").parse().expect("a number")
-    }
-
     /// Waits until a statement answers `expected`, for at most `limit`; returns how long it took.
     pub fn wait_for(&self, statement: &str, expected: &str, limit: Duration) -> Duration {
         let start = Instant::now();

@@ -317,3 +317,23 @@ async fn a_store_that_overruns_its_limit_is_not_waited_for() {
     assert!((Duration::from_secs(2)..Duration::from_millis(2_800)).contains(&took), "{took:?}");
     assert_eq!(world.second.passed(), 0);
 }
+
+/// The settings that a server has are asked for on behalf of a statement, and in its time.
+#[tokio::test]
+async fn the_settings_of_a_server_are_not_waited_for_longer_than_the_statement() {
+    let world = world();
+    let client = &world.store.client;
+    let sent = names(&client.shared.config);
+    let until = || Instant::now() + Duration::from_secs(1);
+    let known = client.known_settings(0, &sent, until()).await.ok().unwrap();
+    assert!(sent.iter().all(|name| known.contains(*name)), "{known:?}");
+    let whole = world.first.passed();
+    assert!(whole > 1_000, "{whole}");
+    // A byte before its end, when its head and most of it are there.
+    world.first.set(Fault::PauseAfter(whole - 1, Duration::from_secs(20)));
+    let begun = Instant::now();
+    let refused = client.known_settings(0, &sent, until()).await;
+    assert!(begun.elapsed() < Duration::from_secs(3), "{:?}", begun.elapsed());
+    let Err(Miss::Final(StoreError::Timeout(message))) = refused else { panic!("it was answered") };
+    assert!(message.contains("settings"), "{message}");
+}

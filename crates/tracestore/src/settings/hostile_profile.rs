@@ -227,6 +227,20 @@ async fn what_is_sent_holds_beside_a_compatibility() {
     }
 }
 
+/// A profile that fixes `readonly` is learnt from the first refusal, also by statements that are refused together.
+#[tokio::test]
+async fn statements_that_find_out_together_that_readonly_is_fixed_are_all_answered() {
+    let local = LocalStore::start().unwrap().restart_as(&profile("<readonly>2</readonly>")).unwrap();
+    let store = connect(&local);
+    let ask = || store.client.rows::<(u8,)>(Statement::new("SELECT 1"));
+    for answer in futures::future::join_all((0..12).map(|_| ask())).await {
+        assert_eq!(answer, Ok(vec![(1,)]));
+    }
+    // They were refused: what is sent now is what such a profile takes.
+    let fixed = "SELECT toUInt8(value) FROM system.settings WHERE name = 'readonly'";
+    assert_eq!(store.client.rows::<(u8,)>(Statement::new(fixed)).await, Ok(vec![(2,)]));
+}
+
 /// A `users.xml` whose one profile has every setting otherwise, and what is not sent as long ago.
 fn users(settings: &[&(&str, &str)]) -> String {
     let settings: String = settings

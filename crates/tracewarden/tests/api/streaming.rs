@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use reqwest::{Method, Response};
 use serde_json::{Value, json};
+use tracewarden_testkit::memory;
 
 use crate::support::store::{Store, bound_service};
 use crate::support::{Client, Service};
@@ -73,10 +74,8 @@ async fn a_slow_reader_costs_no_memory_and_gets_everything() {
     let page: Value = serde_json::from_slice(&bytes).unwrap();
     assert_eq!(page["spans"].as_array().unwrap().len() as u64, SPANS);
     assert!(bytes.len() > 40_000_000);
-    let status = std::fs::read_to_string(format!("/proc/{}/status", service.id())).unwrap();
-    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
-    let peak: u64 = peak.trim().trim_end_matches(" kB").parse().unwrap();
-    assert!(peak < 150_000, "{peak} kB");
+    let peak = memory::peak(service.id()).unwrap();
+    assert!(peak < 150_000_000, "{peak} bytes");
 }
 
 #[tokio::test]

@@ -2,18 +2,12 @@
 
 use futures::StreamExt as _;
 use serde_json::json;
+use tracewarden_testkit::memory;
 
 use crate::support::store::{Store, bound_service};
 
 /// What the service may take at most while it streams, in bytes.
 const MEMORY_LIMIT: u64 = 150 * 1024 * 1024;
-
-/// The most memory that a process ever held, in bytes.
-fn peak_memory(pid: u32) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
-    line.trim().trim_end_matches("kB").trim().parse::<u64>().unwrap() * 1024
-}
 
 #[tokio::test]
 async fn memory_does_not_grow_with_the_page() {
@@ -47,7 +41,7 @@ async fn memory_does_not_grow_with_the_page() {
             spans += carried.windows(mark.len()).filter(|window| window == mark).count();
             carried.drain(..carried.len().saturating_sub(mark.len() - 1));
         }
-        let peak = peak_memory(service.id());
+        let peak = memory::peak(service.id()).unwrap();
         println!("{accept}: {spans} spans, {bytes} bytes, at most {} MB in memory", peak >> 20);
         assert_eq!(spans, 200_000);
         assert!(peak < MEMORY_LIMIT, "{peak} bytes");
