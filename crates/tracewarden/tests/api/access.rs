@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use reqwest::Method;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::document::committed;
 use crate::every_operation::record;
@@ -204,6 +204,8 @@ async fn every_caller_gets_what_the_table_says() {
     // What ends the session under test comes last.
     operations.sort_by_key(|operation| operation.path == "/logout");
     let clients = clients(&service).await;
+    let watcher = service.admin().await;
+    let mut refused = Vec::new();
     for caller in CALLERS {
         for operation in &operations {
             // Of things that do not exist, and without a body: whoever may call gets as far as an error of another kind.
@@ -219,7 +221,38 @@ async fn every_caller_gets_what_the_table_says() {
                 let challenge = answer.headers.get("www-authenticate");
                 assert_eq!(challenge.is_some(), answer.status == 401, "{}", operation.name());
                 assert_eq!(answer.headers["content-type"], "application/problem+json");
+                if operation.access == "administrator" && answer.status == 403 {
+                    let request_id = answer.headers["x-request-id"].to_str().unwrap().to_owned();
+                    let method = operation.method.as_str();
+                    let detail =
+                        json!({"code": answer.body["code"], "method": method, "route": operation.path});
+                    refused.push((request_id, json!({"outcome": "denied", "detail": detail})));
+                }
             }
+        }
+    }
+    // Whoever is known and asks for administration in vain is recorded, once for each request.
+    let mut recorded = records_by_request(&watcher).await;
+    assert!(refused.len() >= 200, "{}", refused.len());
+    for (request_id, expected) in refused {
+        let records = recorded.remove(&request_id);
+        assert_eq!(records, Some(vec![expected]), "{request_id}");
+    }
+}
+
+/// How each recorded request ended, and the details: of the whole log.
+async fn records_by_request(admin: &Client) -> BTreeMap<String, Vec<Value>> {
+    let (mut records, mut path) = (BTreeMap::<String, Vec<Value>>::new(), "/audit?limit=500".to_owned());
+    loop {
+        let page = admin.get(&path).await.expect(200).body;
+        for record in page["records"].as_array().unwrap() {
+            let request_id = record["request_id"].as_str().unwrap().to_owned();
+            let told = json!({"outcome": record["outcome"], "detail": record["detail"]});
+            records.entry(request_id).or_default().push(told);
+        }
+        match page.get("next_cursor") {
+            None => return records,
+            Some(cursor) => path = format!("/audit?limit=500&cursor={}", cursor.as_str().unwrap()),
         }
     }
 }

@@ -341,10 +341,21 @@ impl World {
     }
 }
 
+/// The service's own database, read beside the service.
+async fn own_database(service: &Service) -> sqlx::AnyConnection {
+    sqlx::any::install_default_drivers();
+    sqlx::AnyConnection::connect(&service.database_url()).await.unwrap()
+}
+
+/// Every row of the audit log as it is stored, in order.
+async fn audit_rows(database: &mut sqlx::AnyConnection) -> Vec<String> {
+    let rows = sqlx::query("SELECT * FROM audit ORDER BY sequence").fetch_all(database).await.unwrap();
+    rows.iter().map(shown).collect()
+}
+
 /// What the service keeps, but for records and the times of use: rows of each table.
 pub async fn own_data(service: &Service) -> BTreeMap<String, Vec<String>> {
-    sqlx::any::install_default_drivers();
-    let mut connection = sqlx::AnyConnection::connect(&service.database_url()).await.unwrap();
+    let mut connection = own_database(service).await;
     let list = match service.database {
         None => "SELECT name FROM sqlite_master WHERE type = 'table'",
         Some(_) => "SELECT CAST(tablename AS TEXT) FROM pg_tables WHERE schemaname = 'public'",
@@ -377,10 +388,17 @@ fn shown(row: &sqlx::any::AnyRow) -> String {
 #[tokio::test]
 async fn each_leaves_the_record_that_the_table_names() {
     let world = World::make(&[]).await;
+    let mut database = own_database(&world.service).await;
+    let mut log = audit_rows(&mut database).await;
+    assert!(log.len() >= 10, "{log:?}");
     for operation in operations(&world.service).await {
         let answer = world.perform(&operation).await;
         let expected: Vec<&str> = record(&operation.name()).into_iter().collect();
         assert_eq!(world.records(&answer).await, expected, "{}", operation.name());
+        // Also what completes a record stands behind it, in a row of its own: no row that was written changes or goes.
+        let longer = audit_rows(&mut database).await;
+        assert_eq!(longer.get(..log.len()), Some(log.as_slice()), "{}", operation.name());
+        log = longer;
     }
 }
 
