@@ -1,4 +1,5 @@
-//! What explanations, viewers and previews say is what reading does, in random worlds: policies, traces and users.
+//! What explanations, viewers and previews say is what reading does, and an administrator who previews a user reads what the
+//! user reads: in random worlds of policies, traces and users.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -46,6 +47,10 @@ struct Compared {
     named: usize,
     /// Values of what the previewed roles open.
     shared: u64,
+    /// Traces that were listed in previews of users.
+    as_user: usize,
+    /// Those that either such a preview or the administrator's own roles open, and not both.
+    unlike_own: usize,
 }
 
 /// A user who reads.
@@ -97,11 +102,14 @@ async fn what_is_told_of_access_is_what_reading_does() {
             let proposal = [worlds.expression(), worlds.expression()];
             seen = previewed(&admin, &readers, world, role, &proposal, seen, &mut compared).await;
         }
+        read_as_users(&admin, world, &seen, &mut compared).await;
     }
     println!("{compared:?}");
-    let Compared { open, closed, viewers, previews, gained, lost, unchanged, named, shared } = compared;
+    let Compared { open, closed, viewers, previews, gained, lost, unchanged, named, .. } = compared;
+    let Compared { shared, as_user, unlike_own, .. } = compared;
     assert_eq!(previews, 2 * count);
-    let least = [open, closed, viewers, gained, lost, unchanged, named].into_iter().min();
+    let least =
+        [open, closed, viewers, gained, lost, unchanged, named, as_user, unlike_own].into_iter().min();
     assert!(least > Some(count / 7) && shared > count as u64, "the worlds are too empty to show anything");
 }
 
@@ -240,6 +248,26 @@ async fn previewed(
     }
     compared.previews += 1;
     after
+}
+
+/// While the session previews a user, it lists what the user does, whatever the administrator's own roles open.
+async fn read_as_users(
+    admin: &Client,
+    world: &World,
+    visible: &BTreeMap<String, Ids>,
+    compared: &mut Compared,
+) {
+    let own = &visible["admin"];
+    for name in ["ada", ALONE] {
+        let began = admin.put("/me/preview", json!({"username": name})).await.expect(200).body;
+        assert_eq!(began["preview"]["username"], name, "{began}");
+        let ids = listed(admin, world).await;
+        assert_eq!(ids, visible[name], "{name}");
+        compared.as_user += ids.len();
+        compared.unlike_own += (&ids ^ own).len();
+    }
+    admin.delete("/me/preview").await.expect(204);
+    assert_eq!(&listed(admin, world).await, own);
 }
 
 fn same(told: &Value, before: &Ids, after: &Ids, readable: &Ids, compared: &mut Compared) {
