@@ -1,4 +1,4 @@
-//! A table, columns, keys, values, roles and attributes that are called like pieces of SQL: each is a name, and comes back byte
+//! A table, columns, keys, values, attributes and users that are called like pieces of SQL: each is a name, and comes back byte
 //! for byte.
 
 use serde_json::{Value, json};
@@ -16,7 +16,7 @@ const SERVICE: &str = "%s ? $1 \\' \n FORMAT Null";
 /// A policy names it, so that it is a word.
 const MAP: &str = "Attributes";
 
-/// As values, as keys, and as what roles and attributes are called.
+/// As values, as keys, and, where such a name is allowed, as what attributes and users are called.
 const TEXTS: [&str; 15] = [
     "' OR 1=1 --",
     "'; DROP TABLE spans; --",
@@ -42,6 +42,64 @@ fn identifier(name: &str) -> String {
 async fn ids(client: &Client, condition: Value) -> Value {
     let query = json!({"view": "ids", "filter": {"conditions": [condition]}});
     client.post("/traces/query", query).await.expect(200).body["trace_ids"].clone()
+}
+
+/// Names hold nothing that is not seen. Of these texts, those with something of the kind have control characters.
+fn can_name_attribute(text: &str) -> bool {
+    !text.contains(char::is_control)
+}
+
+/// It stands in paths besides, and must not divide them.
+fn can_name_user(text: &str) -> bool {
+    can_name_attribute(text) && !text.contains(['/', '\\'])
+}
+
+/// Names of an attribute that is this text, and of one that lists it.
+fn attributes(text: &str) -> [String; 2] {
+    let name = if can_name_attribute(text) { text } else { "text" };
+    [name.to_owned(), format!("{name}s")]
+}
+
+fn literal(text: &str) -> String {
+    json!(text).to_string()
+}
+
+/// The reader lists the trace of this text and no other, reads it, and is told why.
+async fn reads_only(reader: &Client, at: usize, text: &str) {
+    let trace = format!("{:032x}", at + 1);
+    let found = reader.post("/traces/query", json!({"view": "ids"})).await.expect(200).body;
+    assert_eq!(found["trace_ids"], json!([trace]), "{text:?}");
+    let whole = reader.get(&format!("/traces/{trace}")).await.expect(200).body;
+    let span = &whole["spans"][0];
+    assert_eq!((&span[SERVICE], &span[MAP][text]), (&json!(text), &json!(text)));
+    assert_eq!(whole["schema"]["table"], TABLE);
+    let why = reader.get(&format!("/traces/{trace}/explain")).await.expect(200).body;
+    assert!(why.to_string().contains(&literal(text)), "{text:?}: {why}");
+}
+
+/// Users who are called like the texts: a policy opens to each the trace of their own name. An administrator previews them, since
+/// signing in so many takes long.
+async fn users_of_these_names(admin: &Client) {
+    let allowed: Vec<&str> = TEXTS.into_iter().filter(|text| can_name_user(text)).collect();
+    assert_eq!(allowed.len(), 10, "{allowed:?}");
+    let policies = allowed.iter().enumerate().map(|(at, text)| {
+        let expression = format!("{MAP}[{}] == user.username", literal(text));
+        json!({"title": format!("Named {at}"), "expression": expression})
+    });
+    let policies: Vec<Value> = policies.collect();
+    admin.put("/roles/named", json!({ "policies": policies })).await.expect(201);
+    for (at, text) in TEXTS.into_iter().enumerate() {
+        let created = admin.post("/users", json!({"username": text, "roles": ["named"]})).await;
+        if !can_name_user(text) {
+            created.problem(422, "invalid_value");
+            continue;
+        }
+        created.expect(201);
+        let began = admin.put("/me/preview", json!({"username": text})).await.expect(200).body;
+        assert_eq!(began["preview"]["username"], text, "{began}");
+        reads_only(admin, at, text).await;
+    }
+    admin.delete("/me/preview").await.expect(204);
 }
 
 /// A trace for each text, of one span that has it in a column, as a key and as a value.
@@ -83,40 +141,35 @@ async fn names_and_values_are_never_sql() {
     marks.extend(TEXTS.map(|text| json!({"map": MAP, "name": text, "filterable": true, "policy": true})));
     admin.with("if-match", version).put("/schema/fields", json!({ "fields": marks })).await.expect(200);
 
-    // One user who may see each trace by its own key and value, one to whom an attribute with the value opens it.
+    // One user who may see each trace by its own key and value, one to whom attributes with the value open it.
     for (at, text) in TEXTS.into_iter().enumerate() {
-        let (role, literal) = (format!("role{at}"), json!(text).to_string());
+        let (role, key) = (format!("role{at}"), literal(text));
         // What people read in lists has no invisible characters.
         let title: String = "t ".chars().chain(text.chars().filter(char::is_ascii_graphic)).collect();
         let policy = |expression: String| json!({"policies": [{"title": title, "expression": expression}]});
-        admin
-            .put(&format!("/roles/{role}"), policy(format!("{MAP}[{literal}] == {literal}")))
-            .await
-            .expect(201);
-        let by_attribute = format!(
-            "{MAP}[{literal}] == user.attributes.text || {MAP}[{literal}] in user.attributes[\"texts\"]"
-        );
+        admin.put(&format!("/roles/{role}"), policy(format!("{MAP}[{key}] == {key}"))).await.expect(201);
+        let [one, several] = attributes(text).map(|name| literal(&name));
+        let by_attribute =
+            format!("{MAP}[{key}] == user.attributes[{one}] && {MAP}[{key}] in user.attributes[{several}]");
         admin.put(&format!("/roles/{role}a"), policy(by_attribute)).await.expect(201);
     }
     let (ada, bob) = (service.user(&admin, "ada", &[]).await, service.user(&admin, "bob", &[]).await);
     let all: Vec<String> = (0..TEXTS.len()).map(|at| format!("role{at}")).collect();
     for (at, text) in TEXTS.into_iter().enumerate() {
-        let trace = format!("{:032x}", at + 1);
-        let only = json!([trace]);
         admin.patch("/users/ada", json!({"roles": [all[at]]})).await.expect(200);
-        let own = json!({"roles": [format!("role{at}a")], "attributes": {"text": text, "texts": [text]}});
-        admin.patch("/users/bob", own).await.expect(200);
+        if !can_name_attribute(text) {
+            let refused = admin.patch("/users/bob", json!({"attributes": {text: "x"}})).await;
+            refused.problem(422, "invalid_value");
+        }
+        let [one, several] = attributes(text);
+        let own = json!({"roles": [format!("role{at}a")], "attributes": {one: text, several: [text]}});
+        let changed = admin.patch("/users/bob", own.clone()).await.expect(200).body;
+        assert_eq!(changed["attributes"], own["attributes"]);
         for reader in [&ada, &bob] {
-            let found = reader.post("/traces/query", json!({"view": "ids"})).await.expect(200).body;
-            assert_eq!(found["trace_ids"], only, "{text:?}");
-            let whole = reader.get(&format!("/traces/{trace}")).await.expect(200).body;
-            let span = &whole["spans"][0];
-            assert_eq!((&span[SERVICE], &span[MAP][text]), (&json!(text), &json!(text)));
-            assert_eq!(whole["schema"]["table"], TABLE);
-            let why = reader.get(&format!("/traces/{trace}/explain")).await.expect(200).body;
-            assert!(why.to_string().contains(&json!(text).to_string()), "{text:?}: {why}");
+            reads_only(reader, at, text).await;
         }
     }
+    users_of_these_names(&admin).await;
 
     // Everything is open to one who holds all roles: what is found is what the condition says and no more.
     admin.patch("/users/ada", json!({ "roles": all })).await.expect(200);
@@ -139,7 +192,7 @@ async fn names_and_values_are_never_sql() {
         let pairs = [("ref", field["ref"].as_str().unwrap()), ("prefix", text)];
         let query = url::form_urlencoded::Serializer::new(String::new()).extend_pairs(pairs).finish();
         let values = ada.get(&format!("/filter/values?{query}")).await.expect(200).body;
-        assert!(values.to_string().contains(&json!(text).to_string()), "{text:?}: {values}");
+        assert!(values.to_string().contains(&literal(text)), "{text:?}: {values}");
     }
     let summary = json!({"view": "summary", "limit": 100});
     let summaries = ada.post("/traces/query", summary).await.expect(200).body;
