@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Child, Stdio};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use reqwest::Method;
@@ -23,6 +24,8 @@ use crate::support::{Answer, Client, program};
 const WRITES: u64 = 101;
 const SYNCS: u64 = 2;
 const SENDINGS: u64 = 151;
+/// Runs beside each other where each has its turn.
+const LANES: usize = 5;
 /// More than the script needs.
 const MOST: u64 = 2_000;
 
@@ -328,29 +331,52 @@ fn require_chain(directory: &Path, place: &Place, context: &str) {
     assert!(verified.status.success(), "{}{context}", String::from_utf8_lossy(&verified.stdout));
 }
 
-/// Runs it with a failure at each place in turn, until there is none any more.
-async fn each(usual: u64, run: impl AsyncFn(Failure) -> Outcome) {
+/// What the runs came to.
+#[derive(Default)]
+struct Sum {
+    runs: usize,
+    /// The first place at which nothing failed any more, of failures that come once and of those that last.
+    ends: [Option<u64>; 2],
+    told: BTreeMap<Told, usize>,
+}
+
+/// Runs it with a failure at each place in turn, until there is none any more. A run mostly waits: a long test has several
+/// beside each other.
+fn each(usual: u64, run: impl AsyncFn(Failure) -> Outcome + Sync) {
     let step = std::env::var("TRACEWARDEN_TEST_WRITE_ERROR_STEP").ok().and_then(|text| text.parse().ok());
+    let lanes = if step.is_some() { LANES } else { 1 };
     let step: u64 = step.unwrap_or(usual);
-    let (mut runs, progress) = (0, Progress::endless("places at which something failed"));
-    let mut told: BTreeMap<Told, usize> = BTreeMap::new();
-    for once in [true, false] {
-        let mut is_through = false;
-        for (place, number) in (step.div_ceil(2)..MOST).step_by(step as usize).enumerate() {
+    let progress = Progress::endless("places at which something failed");
+    let sum = Mutex::new(Sum::default());
+    for (round, once) in [true, false].into_iter().enumerate() {
+        let places = Mutex::new((step.div_ceil(2)..MOST).step_by(step as usize).enumerate());
+        let next = || {
+            let (place, number) = places.lock().unwrap().next()?;
             // In turn, and the other way round for those that go on failing: whatever the step is, there are both.
             let disk = if place.is_multiple_of(2) == once { Disk::Broken } else { Disk::Full };
-            let outcome = run(Failure { number, once, disk }).await;
-            runs += 1;
-            progress.at(runs);
-            outcome.told.into_iter().for_each(|one| *told.entry(one).or_default() += 1);
-            if !outcome.is_disturbed {
-                println!("once: {once}: fewer than {number} in all");
-                is_through = true;
-                break;
+            let is_over = sum.lock().unwrap().ends[round].is_some();
+            (!is_over).then_some(Failure { number, once, disk })
+        };
+        let lane = || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            while let Some(failure) = next() {
+                let outcome = runtime.block_on(run(failure));
+                let mut sum = sum.lock().unwrap();
+                sum.runs += 1;
+                progress.at(sum.runs);
+                outcome.told.into_iter().for_each(|one| *sum.told.entry(one).or_default() += 1);
+                if !outcome.is_disturbed {
+                    let end = sum.ends[round].get_or_insert(failure.number);
+                    *end = failure.number.min(*end);
+                }
             }
-        }
-        assert!(is_through, "once: {once}: of so many that something failed at each");
+        };
+        std::thread::scope(|scope| (0..lanes).for_each(|_| drop(scope.spawn(lane))));
+        let end = sum.lock().unwrap().ends[round];
+        let end = end.unwrap_or_else(|| panic!("once: {once}: of so many that something failed at each"));
+        println!("once: {once}: fewer than {end} in all");
     }
+    let Sum { runs, told, .. } = sum.into_inner().unwrap();
     println!("{runs} runs, in which what was tried was answered {told:?}");
     assert!(runs > 4, "nothing failed");
     // Else it is only shown that nothing fails, or that everything does.
@@ -360,7 +386,7 @@ async fn each(usual: u64, run: impl AsyncFn(Failure) -> Outcome) {
 
 async fn each_of_the_script(failing: Failing<'_>, usual: u64) {
     let scene = Scene::new().await;
-    each(usual, async |failure: Failure| run(&scene, &failing, failure).await).await;
+    each(usual, async |failure: Failure| run(&scene, &failing, failure).await);
 }
 
 #[tokio::test]

@@ -181,7 +181,7 @@ async fn on_a_disk(kind: Kind, usual: u64) {
     let errors = WriteErrors::compile(directory.path()).unwrap();
     let file = template(directory.path()).await;
     let failing = Failing::Disk(&errors, kind);
-    each(usual, async |failure: Failure| run(&failing, Some(file.as_path()), failure).await).await;
+    each(usual, async |failure: Failure| run(&failing, Some(file.as_path()), failure).await);
 }
 
 #[tokio::test]
@@ -196,5 +196,5 @@ async fn a_sync_that_fails_leaves_the_log_whole() {
 
 #[tokio::test]
 async fn a_connection_that_is_lost_leaves_the_log_whole() {
-    each(SENDINGS, async |failure: Failure| run(&Failing::Connection, None, failure).await).await;
+    each(SENDINGS, async |failure: Failure| run(&Failing::Connection, None, failure).await);
 }
