@@ -5,7 +5,7 @@ import { beforeAll, describe, expect, test } from "vitest";
 import { type Visitor, visitor } from "./browser";
 import { environment } from "./environment";
 import { CLIENT, callTool, type McpServer } from "./mcp";
-import { at, clipboard, copiedCall, listed, logIn, quiet, shown, submitLogIn } from "./pages";
+import { at, clipboard, copied, copiedCall, listed, logIn, quiet, shown, submitLogIn } from "./pages";
 import { administrator, EVERYTHING, ensureSetUp, person, READER } from "./service";
 import type { Session } from "./session";
 import { MISSING } from "./views";
@@ -136,8 +136,7 @@ describe("an API key", () => {
     await page.getByRole("dialog").getByRole("textbox", { name: "Name" }).fill("browser test");
     await page.getByRole("dialog").getByRole("button", { name: "Create key" }).click();
     await shown(page.getByRole("dialog", { name: "The key was created" }));
-    await page.getByRole("button", { name: "Copy token" }).click();
-    token = await clipboard(page);
+    token = await copied(page, () => page.getByRole("button", { name: "Copy token" }).click());
     expect(token).toMatch(/^twk_\w+$/);
     const { status, body } = await curl();
     expect(status).toBe(200);

@@ -23,14 +23,21 @@ export async function logIn(page: Page, username: string, password = OWN_PASSWOR
 /** What was copied last. */
 export const clipboard = (page: Page): Promise<string> => page.evaluate(() => navigator.clipboard.readText());
 
+/** What is copied by a click. It returns before the text is there, and until then one would read what was copied before. */
+export async function copied(page: Page, act: () => Promise<void>): Promise<string> {
+  await page.evaluate(() => navigator.clipboard.writeText(""));
+  await act();
+  await page.waitForFunction(async () => (await navigator.clipboard.readText()) !== "");
+  return clipboard(page);
+}
+
 /** Copies the search that is shown as the call of a tool, and reads what was copied. */
 export async function copiedCall(page: Page): Promise<ToolCall> {
-  await page.evaluate(() => navigator.clipboard.writeText(""));
-  await page.getByRole("button", { name: "Copy as" }).click();
-  await page.getByRole("menuitem", { name: /^MCP call/ }).click();
-  // The menu says nothing when it is done, and then is gone.
-  await page.waitForFunction(async () => (await navigator.clipboard.readText()) !== "");
-  return JSON.parse(await clipboard(page)) as ToolCall;
+  const call = await copied(page, async () => {
+    await page.getByRole("button", { name: "Copy as" }).click();
+    await page.getByRole("menuitem", { name: /^MCP call/ }).click();
+  });
+  return JSON.parse(call) as ToolCall;
 }
 
 /** The ids of the traces that a search shows, in their order. */

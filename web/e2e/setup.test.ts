@@ -1,7 +1,7 @@
 import { beforeAll, describe, expect, test } from "vitest";
 import { type Visitor, visitor } from "./browser";
 import { environment } from "./environment";
-import { at, clipboard, logIn, quiet, shown, submitLogIn } from "./pages";
+import { at, copied, logIn, quiet, shown, submitLogIn } from "./pages";
 import { administrator, EVERYTHING, ensureSetUp, person, READER } from "./service";
 import { OWN_PASSWORD } from "./session";
 
@@ -219,8 +219,7 @@ describe("a user", () => {
     }
     await dialog.getByRole("button", { name: "Create user" }).click();
     await shown(page.getByRole("dialog", { name: "sam was created" }));
-    await page.getByRole("button", { name: "Copy password" }).click();
-    password = await clipboard(page);
+    password = await copied(page, () => page.getByRole("button", { name: "Copy password" }).click());
     expect(password.length).toBeGreaterThan(12);
     await page.getByRole("button", { name: "Done" }).click();
     expect(await page.getByText(password).count()).toBe(0);

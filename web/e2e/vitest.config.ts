@@ -28,6 +28,8 @@ export default defineConfig({
     sequence: { sequencer: InOrder },
     testTimeout: 60_000,
     hookTimeout: 60_000,
+    // As long as the browser is waited for; only a test that fails waits for so long.
+    expect: { poll: { timeout: 15_000 } },
     // Tests of a file tell one story: what follows a failure would only fail for the same reason.
     bail: 0,
     reporters: ["verbose"],
