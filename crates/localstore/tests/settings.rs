@@ -152,12 +152,12 @@ fn sessions_keep_their_state_but_not_a_requests_settings() {
         "POST",
         &format!("/?{session}&query_id=busy"),
         &[],
-        b"SELECT sleep(1)",
+        b"SELECT sleep(3)",
     );
     store.wait_for(
         "SELECT count() FROM system.processes WHERE query_id = 'busy'",
         "1",
-        std::time::Duration::from_secs(2),
+        std::time::Duration::from_secs(30),
     );
     assert_eq!(store.post(session, "SELECT 1").code(), Some(373));
     assert_eq!(support::raw::read(busy).status, 200);

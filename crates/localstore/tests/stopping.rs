@@ -13,6 +13,8 @@ use support::raw::{encode, read, request, send};
 use tracewarden_testkit::memory;
 
 const TWO_SECONDS: Duration = Duration::from_secs(2);
+/// Patience until a query runs, which nothing here is about.
+const BEGINS: Duration = Duration::from_secs(30);
 /// Long-running statements that differ in when they give something out: never, at the end, all the time.
 const LONG: [&str; 4] = [
     "SELECT sum(cityHash64(number)) FROM numbers(1000000000000)",
@@ -94,7 +96,7 @@ fn kill_query_stops_by_the_clients_id() {
         let victim =
             send(&store.address, "POST", &format!("/?query_id={}", encode(&id)), &[], statement.as_bytes());
         let quoted = id.replace('\'', "\\'");
-        store.wait_for(&running(&quoted), "1", TWO_SECONDS);
+        store.wait_for(&running(&quoted), "1", BEGINS);
         let twin = store.post(&format!("query_id={}", encode(&id)), "SELECT 1");
         assert_eq!((twin.status, twin.code()), (500, Some(216)));
         let reader = std::thread::spawn(move || read(victim));
@@ -129,7 +131,7 @@ fn a_client_that_goes_takes_its_query_along() {
         let id = format!("left-{index}");
         let target = format!("/?query_id={id}&{ENDS_WITH_CLIENT}");
         let client = send(&store.address, "POST", &target, &[], statement.as_bytes());
-        store.wait_for(&running(&id), "1", TWO_SECONDS);
+        store.wait_for(&running(&id), "1", BEGINS);
         drop(client);
         store.wait_for(&running(&id), "0", TWO_SECONDS);
         // Its id is free again.
@@ -142,7 +144,7 @@ fn a_client_that_goes_takes_its_query_along() {
         let id = format!("goes-on-{index}");
         let target = format!("/?query_id={id}&{settings}");
         let client = send(&store.address, "POST", &target, &[], LONG[0].as_bytes());
-        store.wait_for(&running(&id), "1", TWO_SECONDS);
+        store.wait_for(&running(&id), "1", BEGINS);
         drop(client);
         std::thread::sleep(Duration::from_millis(500));
         assert_eq!(store.text(&running(&id)), "1", "{settings}");
@@ -162,6 +164,7 @@ fn a_slow_reader_holds_the_query_back_and_not_the_memory() {
         &[],
         b"SELECT number, repeat('x', 100) FROM numbers(10000000)",
     );
+    store.wait_for(&running("slow"), "1", BEGINS);
     std::thread::sleep(Duration::from_secs(1));
     assert_eq!(store.text(&running("slow")), "1");
     let answer = read(reader);
@@ -174,15 +177,21 @@ fn a_slow_reader_holds_the_query_back_and_not_the_memory() {
 #[test]
 fn too_many_queries_are_refused() {
     let store = Store::start_with(&["--max-queries", "2"]);
-    let busy: Vec<_> = (0..2)
-        .map(|index| {
-            let target = format!("/?query_id=b{index}&{ENDS_WITH_CLIENT}");
-            send(&store.address, "POST", &target, &[], LONG[0].as_bytes())
-        })
-        .collect();
-    std::thread::sleep(Duration::from_millis(500));
-    let refused = request(&store.address, "POST", "/", &[], b"SELECT 1");
+    let begun = Instant::now();
+    let mut busy = Vec::new();
+    // Whoever looks whether both run has a place meanwhile, for which the second one may be refused: then another one comes.
+    let refused = loop {
+        let target = format!("/?query_id=b{}&{ENDS_WITH_CLIENT}", busy.len());
+        busy.push(send(&store.address, "POST", &target, &[], LONG[0].as_bytes()));
+        let answer = request(&store.address, "POST", "/", &[], b"SELECT 1");
+        if answer.status != 200 {
+            break answer;
+        }
+        assert!(begun.elapsed() < BEGINS, "nothing is refused beside {} queries", busy.len());
+        std::thread::sleep(Duration::from_millis(100));
+    };
     assert_eq!((refused.status, refused.code()), (500, Some(202)));
+    assert!(busy.len() >= 2, "one query is not too many");
     drop(busy);
     let start = Instant::now();
     while request(&store.address, "POST", "/", &[], b"SELECT 1").status != 200 {
@@ -197,7 +206,7 @@ fn a_waiting_insert_can_be_killed() {
     store.text("CREATE TABLE t (a UInt64) ENGINE = MergeTree ORDER BY a");
     let target = format!("/?query_id=ins&query={}", encode("INSERT INTO t FORMAT TSV"));
     let client = send(&store.address, "POST", &target, &[("Transfer-Encoding", "chunked")], b"2\r\n1\n\r\n");
-    store.wait_for(&running("ins"), "1", TWO_SECONDS);
+    store.wait_for(&running("ins"), "1", BEGINS);
     store.text("KILL QUERY WHERE query_id = 'ins' SYNC");
     assert!(read(client).text().contains("Code: 394"));
     assert_eq!(store.text("SELECT count() FROM t"), "0");
