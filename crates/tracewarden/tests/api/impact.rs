@@ -283,8 +283,17 @@ async fn advice_does_not_wait_for_previews() {
     }
     rebind(&admin, "otel_traces").await;
     let stored = json!({"policies": policies(&[&format!("{TEAM} == \"blu\"")])});
-    let stored = admin.put("/roles/new", stored).await.expect(201).body;
-    assert!(stored.to_string().contains("opens_no_recent_trace"), "{stored}");
+    let put = async |status: u16| admin.put("/roles/new", stored.clone()).await.expect(status).body;
+    let advised = |role: &Value| role.to_string().contains("opens_no_recent_trace");
+    let mut stored = put(201).await;
+    // A busy machine may once need more than the three seconds for advice. Previews would hold it up each time.
+    for _ in 0..4 {
+        if advised(&stored) {
+            break;
+        }
+        stored = put(200).await;
+    }
+    assert!(advised(&stored), "{stored}");
     assert!(previews.iter().all(|preview| !preview.is_finished()));
     previews.into_iter().for_each(|preview| preview.abort());
 }
