@@ -400,10 +400,10 @@ async fn a_client_who_leaves_while_the_record_is_written_leaves_it_complete(own:
     let reading = reading(own).await;
     let before = reading.world.audit(&reading.admin).await.len();
     // The writer before: the record waits for it.
-    let writer = reading.world.db.begin_write().await.unwrap();
+    let mut writer = reading.world.other_writer().await;
     let (service, reader) = (reading.world.service.clone(), reading.reader.clone());
     let query = tokio::spawn(async move { service.query(&reader, ids()).await });
-    tokio::time::sleep(Duration::from_secs(1)).await;
+    writer.is_waited_for(1).await;
     assert!(!query.is_finished());
     query.abort();
     assert!(query.await.unwrap_err().is_cancelled());

@@ -180,7 +180,7 @@ async fn one_of_many_requests_notes_the_use(own: Own) {
     world.clock.pass(1);
 
     // While somebody else writes, the one that is to note the use waits, and all others are answered.
-    let writer = world.db.begin_write().await.unwrap();
+    let mut writer = world.other_writer().await;
     let requests = (0..20).map(|number| {
         let service = if number % 2 == 0 { world.service.clone() } else { other.clone() };
         let token = token.clone();
@@ -194,7 +194,7 @@ async fn one_of_many_requests_notes_the_use(own: Own) {
             break;
         }
     }
-    tokio::time::sleep(Duration::from_millis(100)).await;
+    writer.is_waited_for(2).await;
     assert_eq!(waiting(), 2, "one in each replica");
     assert_eq!(last_used().await, Some(noted));
     drop(writer);
@@ -211,21 +211,22 @@ async fn a_use_that_was_noted_meanwhile_is_not_noted_again(own: Own) {
     let id = world.principal(&session).await.credential_id().to_owned();
     let token = world.api_key(&admin).await;
     let key = world.principal(&token).await.credential_id().to_owned();
+    let other = world.replica(Settings::default()).await;
     world.clock.pass(120);
     let now = Timestamp::from_micros(world.clock.now().as_micros());
     let noted = now.saturating_sub(30 * SECOND);
 
-    // Another replica writes first: both requests have found by then that the last use is two minutes ago.
-    let mut writer = world.db.begin_write().await.unwrap();
-    let requests = [&session, &token].map(|credential| {
-        let (service, credential) = (world.service.clone(), credential.clone());
+    // A third replica writes first: both requests have found by then that the last use is two minutes ago.
+    let mut writer = world.other_writer().await;
+    let requests = [(&world.service, &session), (&other, &token)].map(|(service, credential)| {
+        let (service, credential) = (service.clone(), credential.clone());
         tokio::spawn(async move { service.authenticate(&credential, info()).await.map(drop) })
     });
-    tokio::time::sleep(Duration::from_secs(1)).await;
+    writer.is_waited_for(2).await;
     assert!(requests.iter().all(|request| !request.is_finished()));
-    writer.touch_session(&id, noted).await.unwrap();
-    writer.touch_api_key(&key, noted).await.unwrap();
-    writer.commit().await.unwrap();
+    writer.tx.touch_session(&id, noted).await.unwrap();
+    writer.tx.touch_api_key(&key, noted).await.unwrap();
+    writer.tx.commit().await.unwrap();
     for request in join_all(requests).await {
         request.unwrap().unwrap();
     }

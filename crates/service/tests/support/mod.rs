@@ -193,11 +193,48 @@ pub fn mark(map: Option<&str>, name: &str, filterable: bool, policy: bool) -> Fi
 
 pub const ADMIN_PASSWORD: &str = "quite a long secret";
 
+/// A transaction of another replica, which all others who write wait for.
+pub struct OtherWriter {
+    pub tx: tracewarden_appdb::WriteTx,
+    /// Where a server tells who waits.
+    look: Option<sqlx::AnyConnection>,
+}
+
+impl OtherWriter {
+    /// Returns as soon as so many writers wait for this one, each in a replica of its own. On PostgreSQL they give up after two
+    /// seconds, of which a test must use no more than it needs. A file tells nothing: there they are given a second of their five.
+    pub async fn is_waited_for(&mut self, waiters: i64) {
+        const WAITING: &str = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted \
+                               AND database = (SELECT oid FROM pg_database WHERE datname = current_database())";
+        let Some(look) = &mut self.look else { return tokio::time::sleep(Duration::from_secs(1)).await };
+        let begun = Instant::now();
+        loop {
+            let row = sqlx::query(WAITING).fetch_one(&mut *look).await.unwrap();
+            let seen: i64 = sqlx::Row::get(&row, 0);
+            if seen == waiters {
+                return;
+            }
+            assert!(begun.elapsed() < Duration::from_secs(20), "{seen} writers wait, not {waiters}");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+}
+
 impl World {
     /// Another replica on the same database, with connections of its own.
     pub async fn replica(&self, settings: Settings) -> Service {
         let db = AppDb::open(&self.url, self.clock.now()).await.unwrap();
         replica(&db, &self.clock, &self.store, settings).await
+    }
+
+    /// A writer of another replica.
+    pub async fn other_writer(&self) -> OtherWriter {
+        let db = AppDb::open(&self.url, self.clock.now()).await.unwrap();
+        let look = match self.server {
+            None => None,
+            Some(_) => Some(<sqlx::AnyConnection as sqlx::Connection>::connect(&self.url).await.unwrap()),
+        };
+        OtherWriter { tx: db.begin_write().await.unwrap(), look }
     }
 
     /// Another replica whose clock shows so many seconds more, or less.
