@@ -13,23 +13,45 @@ const OF_THE_SERVICE: [&str; 3] = ["crates/rest/src/", "crates/mcp/src/", "crate
 const METRICS: &str = "crates/tracewarden/src/metrics.rs";
 
 /// What makes a path of the API answer, whichever router it is called on.
-const DECLARING: &[&str] =
-    &[".route(", ".routes(", ".route_service(", ".nest(", ".nest_service(", ".merge(", ".fallback("];
+const DECLARING: &[&str] = &[
+    ".route(",
+    ".routes(",
+    ".route_service(",
+    ".nest(",
+    ".nest_service(",
+    ".merge(",
+    ".fallback(",
+    ".fallback_service(",
+    ".method_not_allowed_fallback(",
+];
+
+/// All that agents are answered. `Routes::add_mount` declares the path that leads there, with the gate before it.
+const FOR_AGENTS: (&str, &str) = ("crates/mcp/src/interface.rs", ".fallback_service(");
+
+/// Declares paths that anybody may read: no decision who may call them is asked for.
+const WEB: &str = "add_web";
 
 pub fn violations(sources: &[Source]) -> Vec<String> {
-    let declares = |source: &&Source| {
-        OF_THE_SERVICE.iter().any(|directory| source.path.starts_with(directory))
-            && ![DECLARATIONS, METRICS].contains(&source.path.as_str())
-    };
-    sources.iter().filter(declares).flat_map(declared).collect()
+    let answers =
+        |source: &&Source| OF_THE_SERVICE.iter().any(|directory| source.path.starts_with(directory));
+    let of_one = |source: &Source| [declared(source), opened(source)].concat();
+    sources.iter().filter(answers).flat_map(of_one).collect()
+}
+
+/// Tests may build routers of their own; they stand at the end of a file.
+fn program(source: &Source) -> &str {
+    source.text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default()
 }
 
 fn declared(source: &Source) -> Vec<String> {
-    // Tests may build routers of their own; they stand at the end of a file.
-    let program = source.text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
+    let path = source.path.as_str();
     let mut found = Vec::new();
-    for (index, line) in program.lines().enumerate() {
-        for word in DECLARING.iter().filter(|word| line.contains(**word)) {
+    if [DECLARATIONS, METRICS].contains(&path) {
+        return found;
+    }
+    for (index, line) in program(source).lines().enumerate() {
+        let declares = |word: &&&str| line.contains(**word) && (path, **word) != FOR_AGENTS;
+        for word in DECLARING.iter().filter(declares) {
             found.push(format!(
                 "{}:{}: `{word}…)`; declare routes with `Routes::add`, which demands who may call them",
                 source.path,
@@ -38,6 +60,35 @@ fn declared(source: &Source) -> Vec<String> {
         }
     }
     found
+}
+
+/// Uses of [`WEB`] for anything else than the web application.
+fn opened(source: &Source) -> Vec<String> {
+    let program = program(source);
+    let mut found = Vec::new();
+    for (at, _) in program.match_indices(WEB) {
+        let (before, used) = program.split_at(at);
+        let line = before.rsplit('\n').next().unwrap_or_default();
+        let is_use = !line.trim_start().starts_with("//") && !line.ends_with("fn ");
+        if is_use && !is_of_web_application(used) {
+            found.push(format!(
+                "{}:{}: `{WEB}` is for the paths of the web application, written out in the call; declare routes with \
+                 `Routes::add`, which demands who may call them",
+                source.path,
+                before.matches('\n').count() + 1
+            ));
+        }
+    }
+    found
+}
+
+/// Whether it is a call whose paths can be read here, and are all of the web application. None of the API begins so.
+fn is_of_web_application(used: &str) -> bool {
+    let list = used.strip_prefix(WEB).and_then(|rest| rest.trim_start().strip_prefix('('));
+    let list = list.and_then(|rest| rest.trim_start().strip_prefix("&[")?.split_once(']'));
+    let Some((list, _)) = list else { return false };
+    let mut paths = list.split(',').map(str::trim).filter(|path| !path.is_empty());
+    paths.all(|path| ["\"/\"", "\"/ui\""].contains(&path) || path.starts_with("\"/ui/"))
 }
 
 #[cfg(test)]
@@ -58,8 +109,40 @@ mod tests {
         assert_eq!(found(DECLARATIONS, ".route(path, methods)"), 0);
         assert_eq!(found("crates/rest/src/edge.rs", "#[cfg(test)]\nmod tests { r.route(\"/x\", y) }"), 0);
         assert_eq!(found("crates/rest/src/lib.rs", "#[cfg(test)]\nmod fuzz;\nr.route(\"/x\", y)"), 1);
-        assert_eq!(found("crates/mcp/src/interface.rs", "r.route(\"/x\", y)"), 1);
+        let (path, word) = FOR_AGENTS;
+        assert_eq!(found(path, &format!("Router::new(){word}answering)")), 0);
+        assert_eq!(found("crates/mcp/src/lib.rs", &format!("Router::new(){word}answering)")), 1);
+        assert_eq!(found(path, "r.route(\"/x\", y)"), 1);
+        assert_eq!(found(path, "r.method_not_allowed_fallback(y)"), 1);
         assert_eq!(found(METRICS, "r.route(\"/metrics\", y)"), 0);
         assert_eq!(found("crates/localstore/src/http/mod.rs", ".route(\"/\", y)"), 0);
+    }
+
+    #[test]
+    fn a_path_that_anybody_may_read_is_one_of_the_web_application() {
+        let found = |path: &str, text: &str| violations(&[source(path, text)]).len();
+        for allowed in [
+            "routes.add_web(&[\"/\", \"/ui\"], redirect).add_web(&[\"/ui/\", \"/ui/{*path}\"], get)",
+            "routes\n    .add_web(\n        &[\n            \"/\",\n            \"/ui/x\",\n        ],\n        get,\n    )",
+            "/// Besides, [`Routes::add_web`] declares.",
+            "pub(crate) fn add_web<H, T>(self, paths: &[&str], handler: H) -> Self",
+        ] {
+            assert_eq!(found("crates/rest/src/lib.rs", allowed), 0, "{allowed}");
+        }
+        for refused in [
+            ".add_web(&[\"/users\"], get)",
+            ".add_web(&[\"/ui/\", \"/uid\"], get)",
+            ".add_web(\n    &[\n        \"/ui/\",\n        \"/{*path}\",\n    ],\n    get,\n)",
+            ".add_web(PATHS, get)",
+            ".add_web(&[PATH], get)",
+            ".add_web::<_, ()>(&[\"/ui\"], get)",
+            "let declare = Routes::add_web;",
+        ] {
+            for path in ["crates/rest/src/lib.rs", DECLARATIONS, "crates/mcp/src/lib.rs"] {
+                assert_eq!(found(path, refused), 1, "{path}: {refused}");
+            }
+        }
+        let told = violations(&[source("crates/rest/src/lib.rs", "a\n  .add_web(PATHS, get)")]);
+        assert!(told[0].starts_with("crates/rest/src/lib.rs:2: `add_web`"), "{told:?}");
     }
 }
