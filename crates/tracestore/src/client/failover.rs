@@ -95,7 +95,9 @@ async fn another_endpoint_answers_and_the_first_comes_back() {
         tokio::time::sleep(Duration::from_millis(100)).await;
         let begun = Instant::now();
         assert_eq!(world.ask().await, Ok(3), "{fault:?}");
-        assert!(begun.elapsed() < Duration::from_secs(12), "{fault:?}: {:?}", begun.elapsed());
+        // Only silence has to be waited for.
+        let limit = Duration::from_secs(if fault == Fault::Silence { 12 } else { 2 });
+        assert!(begun.elapsed() < limit, "{fault:?}: {:?}", begun.elapsed());
         assert_eq!(world.working(), [false, true], "{fault:?}");
         assert_eq!(world.counted("tracewarden_store_endpoint_up{endpoint=\"FIRST\"}"), 0);
         assert_eq!(world.counted("tracewarden_store_failovers_total"), round as u64 + 1);
@@ -249,17 +251,24 @@ async fn the_reader_s_time_is_not_the_store_s() {
 #[tokio::test]
 async fn a_reader_who_never_finishes_is_let_go() {
     let world = world();
+    let limit = Duration::from_secs(3);
     let mut config = world.direct.config.as_ref().clone();
-    config.answer_timeout_seconds = 2;
+    config.answer_timeout_seconds = 3;
     config.max_execution_time_seconds = 1;
     let entropy = world.direct.client.shared.entropy.clone();
     let store = TraceStore::new(config, entropy).unwrap();
     let wide = Statement::new("SELECT number, repeat('x', 1000) FROM numbers(100000)");
+    let begun = Instant::now();
     let mut stream = Box::pin(store.client.send(wide, COLLECTED).await.unwrap().into_stream());
     stream.next().await.unwrap().unwrap();
-    tokio::time::sleep(Duration::from_secs(1)).await;
-    assert_eq!(world.running().await, 1);
-    tokio::time::sleep(Duration::from_millis(1_500)).await;
+    wait_until_so_many_run(&world, 1).await;
+    // For longer than it may work. On a slow machine a look may end when its time is over.
+    while begun.elapsed() < Duration::from_secs(2) {
+        let running = world.running().await;
+        assert!(running == 1 || begun.elapsed() >= limit, "{running} after {:?}", begun.elapsed());
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    tokio::time::sleep_until((begun + limit + Duration::from_millis(500)).into()).await;
     // Though the reader has not come back to see it.
     wait_until_nothing_runs(&world).await;
     let failed = loop {
@@ -271,9 +280,17 @@ async fn a_reader_who_never_finishes_is_let_go() {
 }
 
 async fn wait_until_nothing_runs(world: &World) {
+    wait_until_so_many_run(world, 0).await;
+}
+
+async fn wait_until_so_many_run(world: &World, wanted: i64) {
     let begun = Instant::now();
-    while world.running().await > 0 {
-        assert!(begun.elapsed() < Duration::from_secs(2), "a statement runs on");
+    loop {
+        let running = world.running().await;
+        if running == wanted {
+            break;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(2), "{running} statements run, and not {wanted}");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
@@ -283,8 +300,10 @@ async fn who_falls_silent_gets_no_new_statements_while_another_works() {
     let world = world();
     assert_eq!(world.ask().await, Ok(3));
     world.first.set(Fault::Silence);
+    let begun = Instant::now();
     // Nobody asks it for anything meanwhile.
     world.wait_until_working([false, true]).await;
+    assert!(begun.elapsed() < Duration::from_secs(3), "{:?}", begun.elapsed());
     // Had the first been asked, its silence would have been waited for.
     let begun = Instant::now();
     assert_eq!(world.ask().await, Ok(3));
@@ -324,15 +343,22 @@ async fn the_settings_of_a_server_are_not_waited_for_longer_than_the_statement()
     let world = world();
     let client = &world.store.client;
     let sent = names(&client.shared.config);
-    let until = || Instant::now() + Duration::from_secs(1);
-    let known = client.known_settings(0, &sent, until()).await.ok().unwrap();
-    assert!(sent.iter().all(|name| known.contains(*name)), "{known:?}");
-    let whole = world.first.passed();
+    let until = |seconds| Instant::now() + Duration::from_secs(seconds);
+    // A fresh engine may take its time for the first answer; the second is as long as the third.
+    let mut whole = 0;
+    for _ in 0..2 {
+        let before = world.first.passed();
+        let known = client.known_settings(0, &sent, until(30)).await.ok().unwrap();
+        assert!(sent.iter().all(|name| known.contains(*name)), "{known:?}");
+        whole = world.first.passed() - before;
+    }
     assert!(whole > 1_000, "{whole}");
-    // A byte before its end, when its head and most of it are there.
-    world.first.set(Fault::PauseAfter(whole - 1, Duration::from_secs(20)));
+    // Shortly before its end, when its head and most of it are there; how long it took is told with more digits or fewer.
+    world.first.set(Fault::PauseAfter(whole - 32, Duration::from_secs(20)));
+    // As above: until the client has seen that its idle connection is closed.
+    tokio::time::sleep(Duration::from_millis(100)).await;
     let begun = Instant::now();
-    let refused = client.known_settings(0, &sent, until()).await;
+    let refused = client.known_settings(0, &sent, until(1)).await;
     assert!(begun.elapsed() < Duration::from_secs(3), "{:?}", begun.elapsed());
     let Err(Miss::Final(StoreError::Timeout(message))) = refused else { panic!("it was answered") };
     assert!(message.contains("settings"), "{message}");
