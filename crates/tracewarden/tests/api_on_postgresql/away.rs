@@ -1,7 +1,5 @@
 //! The server of the own database lets nobody in.
 
-use std::time::{Duration, Instant};
-
 use crate::every_operation::{WITHOUT_DATABASE, World, operations};
 
 #[tokio::test]
@@ -19,10 +17,7 @@ async fn without_its_database_nothing_is_shown_or_changed() {
         world.perform(operation).await;
     }
     world.service.let_in();
-    let back = Instant::now();
-    while world.service.anonymous().get("/readyz").await.status != 200 {
-        assert!(back.elapsed() < Duration::from_secs(2), "it does not come back");
-    }
+    world.service.comes_back().await;
     assert_eq!(world.kept().await, before);
     world.succeed(&asking).await;
 }

@@ -11,6 +11,9 @@ use super::Service;
 const LOCK: &str = "SELECT pg_advisory_lock(6075990604458185284)";
 const UNLOCK: &str = "SELECT pg_advisory_unlock(6075990604458185284)";
 
+/// It goes on so soon after its database does.
+const BACK_WITHIN: Duration = Duration::from_secs(2);
+
 /// Somebody else who writes to a service's own database, and lets nobody else do so. Reading goes on.
 pub struct OtherWriter {
     connection: AnyConnection,
@@ -54,6 +57,16 @@ impl Service {
     pub fn let_in(&self) {
         let database = self.database.as_ref().unwrap();
         database.run(&[&connections(database, -1)]).unwrap();
+    }
+
+    /// Waits until it is ready again, which it must be soon.
+    pub async fn comes_back(&self) {
+        let begun = Instant::now();
+        while self.anonymous().get("/readyz").await.status != 200 {
+            assert!(begun.elapsed() < BACK_WITHIN, "it does not come back");
+        }
+        // The answer itself may have been waited for.
+        assert!(begun.elapsed() < BACK_WITHIN, "it came back after {:?}", begun.elapsed());
     }
 }
 
