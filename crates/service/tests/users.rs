@@ -260,8 +260,6 @@ async fn a_password_that_is_not_kept_creates_nobody() {
 #[tokio::test]
 async fn weak_hashing_does_not_start() {
     let world = world().await;
-    let password = PasswordCost { memory_kib: 1024, ..PasswordCost::default() };
-    let settings = Settings { password, ..Settings::default() };
     let store = tracewarden_tracestore::StoreConfig {
         endpoints: vec![world.store.address.clone()],
         user: String::new(),
@@ -280,5 +278,20 @@ async fn weak_hashing_does_not_start() {
     }
     let entropy = std::sync::Arc::new(Zero);
     let store = TraceStore::new(store, entropy.clone()).unwrap();
-    assert!(Service::new(world.db.clone(), store, world.clock.clone(), entropy, settings).await.is_err());
+    let start = |password: PasswordCost| {
+        let settings = Settings { password, ..Settings::default() };
+        Service::new(world.db.clone(), store.clone(), world.clock.clone(), entropy.clone(), settings)
+    };
+    let enough = PasswordCost::default();
+    for weak in [
+        PasswordCost { memory_kib: enough.memory_kib - 1, ..enough },
+        PasswordCost { iterations: enough.iterations - 1, ..enough },
+        PasswordCost { memory_kib: 1024, iterations: 100, ..enough },
+    ] {
+        let refused = start(weak).await.err().unwrap_or_else(|| panic!("it starts with {weak:?}"));
+        let why = "the cost of password hashes is below 19 MiB, 2 passes, 1 lane";
+        assert_eq!(refused.inside(), Some(why), "{weak:?}");
+    }
+    // All else is as it should be.
+    start(enough).await.unwrap();
 }
