@@ -106,11 +106,17 @@ fn check_config_shows_what_applies_and_no_secret() {
         ("TRACEWARDEN_CLICKHOUSE_PASSWORD", "hunter2"),
         ("TRACEWARDEN_LIBCHDB", "/x"),
         ("TRACEWARDEN_LOCALSTORE_PASSWORD", "x"),
+        // The default port may be somebody else's.
+        ("TRACEWARDEN_LISTEN", "127.0.0.1:0"),
     ];
     let output = run(&["check-config"], &environment, "");
-    assert!(output.status.success());
     let text = String::from_utf8(output.stdout).unwrap();
-    assert!(text.contains("127.0.0.1:8080") && !text.contains("hunter2"), "{text}");
+    assert!(output.status.success(), "{text}");
+    let [set, default] = ["\nclickhouse_url = http://127.0.0.1:9 (`", "\nquery_timeout = 30s (default)\n"];
+    assert!(text.contains(set) && text.contains(default) && !text.contains("hunter2"), "{text}");
+    // Whether it can be had is another matter.
+    let text = String::from_utf8(run(&["check-config"], &environment[..1], "").stdout).unwrap();
+    assert!(text.starts_with("listen = 127.0.0.1:8080 (default)\n"), "{text}");
 }
 
 #[test]

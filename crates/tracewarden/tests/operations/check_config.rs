@@ -9,7 +9,8 @@ use tracewarden_testkit::postgres;
 use crate::support::store::{Store, bound_service};
 use crate::support::{Service, program};
 
-/// A `users.xml` as the page on operation advises, in this form of ClickHouse's configuration.
+/// A `users.xml` as the page on operation advises, in this form of ClickHouse's configuration. That its profile is the page's
+/// is tested below.
 const LIMITED: &str = "<clickhouse><profiles><default/><tracewarden><readonly>2</readonly>\
     <max_execution_time>60</max_execution_time><max_memory_usage>8000000000</max_memory_usage>\
     <constraints><max_execution_time><min>1</min><max>600</max></max_execution_time>\
@@ -134,6 +135,8 @@ async fn an_absent_store_is_a_warning_and_an_absent_database_is_not() {
         let mut command = program();
         // Discard: nothing listens there.
         command.env("TRACEWARDEN_CLICKHOUSE_URL", "http://127.0.0.1:9").env("TRACEWARDEN_DATABASE_URL", url);
+        // The default port may be somebody else's.
+        command.env("TRACEWARDEN_LISTEN", "127.0.0.1:0");
         let output =
             command.current_dir(directory.path()).arg("check-config").args(arguments).output().unwrap();
         let printed = String::from_utf8(output.stdout).unwrap();
@@ -375,6 +378,28 @@ fn examples(section: &str) -> Vec<Vec<String>> {
     };
     let (_, examples) = text.split_once("```sql\n").unwrap();
     examples.split("```sql\n").map(of).collect()
+}
+
+/// The local engine has users from its configuration alone: what is tried there must be what the page says.
+#[test]
+fn the_profile_that_is_tried_is_the_one_of_the_page() {
+    let statements = examples("The ClickHouse user").swap_remove(0);
+    let settings = statements[0].strip_prefix("CREATE SETTINGS PROFILE tracewarden SETTINGS").unwrap();
+    let (mut values, mut constraints) = (String::new(), String::new());
+    for setting in settings.split(',') {
+        let words: Vec<&str> = setting.split_whitespace().collect();
+        let [name, "=", value, limits @ ..] = words.as_slice() else { panic!("{setting}") };
+        values += &format!("<{name}>{value}</{name}>");
+        match limits {
+            [] => {}
+            ["MIN", least, "MAX", most] => {
+                constraints += &format!("<{name}><min>{least}</min><max>{most}</max></{name}>");
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    let profile = format!("<tracewarden>{values}<constraints>{constraints}</constraints></tracewarden>");
+    assert!(LIMITED.contains(&profile), "the page says {profile}");
 }
 
 /// The local engine makes no users, but reads the statements before it says so.
