@@ -5,7 +5,7 @@ mod removals;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead as _, BufReader};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
@@ -18,7 +18,7 @@ use tracewarden_testkit::progress::Progress;
 use tracewarden_testkit::write_errors::{Disk, Kind, TOLD, WriteErrors};
 
 use crate::support::store::{Store, blue_policies, bound_service};
-use crate::support::{Answer, Client, program};
+use crate::support::{Answer, Client, program, secrets};
 
 /// Of so many writes, syncs or sendings, one fails in a run of its own, unless the environment says otherwise.
 const WRITES: u64 = 101;
@@ -87,16 +87,25 @@ impl Place {
     }
 }
 
-/// A started program, or one whose start failed.
+/// A started program, or one whose start failed; killed when dropped, and then what it logged is searched for secrets.
 struct Run {
     child: Child,
     client: Option<Client>,
+    directory: PathBuf,
 }
 
 impl Drop for Run {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
+        if std::thread::panicking() {
+            return;
+        }
+        secrets::keep(OWN_PASSWORD);
+        // A start that makes nobody writes none, and half of one, where that failed, is no secret.
+        let generated = std::fs::read_to_string(self.directory.join("password")).unwrap_or_default();
+        generated.strip_suffix('\n').into_iter().for_each(secrets::keep);
+        secrets::not_even_hashes_in("the log", log(&self.directory).as_bytes());
     }
 }
 
@@ -109,7 +118,7 @@ fn start(directory: &Path, settings: &[(&str, &str)], environment: &[(&'static s
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log).spawn().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
     let base = lines.find_map(|line| line.strip_prefix("listening ").map(str::to_owned));
-    Run { child, client: base.map(|base| Client::new(&base)) }
+    Run { child, client: base.map(|base| Client::new(&base)), directory: directory.to_owned() }
 }
 
 fn log(directory: &Path) -> String {
