@@ -120,23 +120,31 @@ async fn large_bodies_are_bounded_together() {
     let admin = service.admin().await;
     let key = admin.post("/me/api-keys", json!({"name": "large"})).await.expect(201).body;
     let token = key["token"].as_str().unwrap();
-    let begin = async |path: &str| {
+    let begin = async |path: &str, rest: &str| {
         let head = format!(
             "POST {path} HTTP/1.1\r\nhost: 127.0.0.1\r\nauthorization: Bearer {token}\r\ncontent-length: {LARGE}\r\n\
-             content-type: application/json\r\naccept: application/json, text/event-stream\r\n\r\n{{"
+             content-type: application/json\r\naccept: application/json, text/event-stream\r\n{rest}"
         );
         let mut client = connect(&service).await;
         client.write_all(head.as_bytes()).await.unwrap();
         client
     };
+    // Whoever is told to go on has room: before that, nothing of a body is looked at.
+    const GO_ON: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
     let mut taking = Vec::new();
     for at in 0..16 {
-        taking.push(begin(["/traces/query", "/mcp"][at % 2]).await);
+        let path = ["/traces/query", "/mcp"][at % 2];
+        let mut client = begin(path, "expect: 100-continue\r\n\r\n").await;
+        let mut answer = [0_u8; GO_ON.len()];
+        let told = tokio::time::timeout(Duration::from_secs(20), client.read_exact(&mut answer)).await;
+        told.unwrap_or_else(|_| panic!("{path}: not told to go on")).unwrap();
+        assert_eq!(answer, GO_ON, "{path}: {}", String::from_utf8_lossy(&answer));
+        client.write_all(b"{").await.unwrap();
+        taking.push(client);
     }
-    tokio::time::sleep(Duration::from_millis(500)).await;
     let begun = Instant::now();
     let refused = ["/traces/query", "/mcp"].map(|path| {
-        let client = begin(path);
+        let client = begin(path, "\r\n{");
         async move {
             let (mut client, mut answer) = (client.await, vec![0; 4096]);
             let read = tokio::time::timeout(Duration::from_secs(25), client.read(&mut answer)).await;
