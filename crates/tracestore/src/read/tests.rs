@@ -77,15 +77,30 @@ async fn a_page_in_parts_is_the_page() {
     );
 }
 
+/// How many statements have been answered, as far as their first bytes.
+fn answered(store: &TraceStore) -> u64 {
+    let mut registry = prometheus_client::registry::Registry::default();
+    store.register_metrics(&mut registry);
+    let mut text = String::new();
+    prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+    let samples = text.lines().filter(|line| line.starts_with("tracewarden_store_endpoint_requests_total{"));
+    samples.map(|sample| sample.rsplit(' ').next().unwrap().parse::<u64>().unwrap()).sum()
+}
+
 #[tokio::test]
 async fn nothing_follows_a_part_that_fails() {
     let local = LocalStore::start().unwrap();
     let (store, binding, selection) = selected(&local).await;
     let sizes = PartSizes { first: 1, most: 1 };
+    let before = answered(&store);
     let mut parts = store.read_in(sizes, &binding, &selection, None).await.unwrap();
     let first = parts.next().await.unwrap().unwrap();
     // The second part is asked for while the first is passed on, and is here before the table goes; the third is not.
-    tokio::time::sleep(std::time::Duration::from_millis(500)).await;
+    let begun = std::time::Instant::now();
+    while answered(&store) < before + 2 {
+        assert!(begun.elapsed() < std::time::Duration::from_secs(30), "nobody asked for the second part");
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
     execute(&local, "DROP TABLE default.mixed SYNC".to_owned()).await;
     let (mut traces, mut spans) = (0, first.spans);
     let failure = loop {

@@ -84,7 +84,11 @@ async fn running_answers_finish_before_the_service_stops() {
     let mut response = begin(&ada).await;
     let mut bytes = response.chunk().await.unwrap().unwrap().to_vec();
     assert!(Command::new("kill").args(["-TERM", &service.id().to_string()]).status().unwrap().success());
-    tokio::time::sleep(Duration::from_millis(300)).await;
+    let told = Instant::now();
+    while !service.log().contains("running answers may finish") {
+        assert!(told.elapsed() < Duration::from_secs(20), "it never said that it stops");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
     assert!(ada.request(Method::GET, "/me").send().await.is_err());
     bytes.extend(finish(response).await.unwrap());
     let page: Value = serde_json::from_slice(&bytes).unwrap();
