@@ -71,7 +71,7 @@ impl HashMemories {
 #[cfg(test)]
 mod tests {
     use std::sync::mpsc;
-    use std::time::Duration;
+    use std::time::{Duration, Instant};
 
     use super::*;
 
@@ -86,25 +86,31 @@ mod tests {
             let work = async move {
                 memories
                     .lend(move |_| {
-                        begun.send(()).is_ok() && ended.recv_timeout(Duration::from_secs(20)).is_ok()
+                        begun.send(()).is_ok() && ended.recv_timeout(Duration::from_secs(60)).is_ok()
                     })
                     .await
             };
             (end, tokio::spawn(work))
         };
         let mut works: Vec<_> = (0..3).map(|_| begin()).collect();
-        let begun_so_far = async || {
+        // As many as shall begin have time for it; that no more do is seen in a fifth of a second.
+        let begun_so_far = async |expected: usize| {
+            let (asked, mut seen) = (Instant::now(), 0);
+            while seen < expected && asked.elapsed() < Duration::from_secs(30) {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+                seen += beginnings.try_iter().count();
+            }
             tokio::time::sleep(Duration::from_millis(200)).await;
-            beginnings.try_iter().count()
+            seen + beginnings.try_iter().count()
         };
-        assert_eq!(begun_so_far().await, 2);
+        assert_eq!(begun_so_far(2).await, 2);
         // Whoever leaves leaves the hash, which keeps its place.
         let (left, work) = works.remove(0);
         work.abort();
         assert!(work.await.unwrap_err().is_cancelled());
-        assert_eq!(begun_so_far().await, 0);
+        assert_eq!(begun_so_far(0).await, 0);
         left.send(()).unwrap();
-        assert_eq!(begun_so_far().await, 1);
+        assert_eq!(begun_so_far(1).await, 1);
         for (end, work) in works {
             end.send(()).unwrap();
             assert!(work.await.unwrap().unwrap());
