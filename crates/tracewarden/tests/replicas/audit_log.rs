@@ -1,5 +1,6 @@
 //! The audit log, read where it is stored.
 
+use tokio::time::Instant;
 use tracewarden_appdb::{AppDb, AuditFilter, AuditRecord};
 use tracewarden_model::Timestamp;
 
@@ -7,14 +8,23 @@ use crate::support::Service;
 
 /// All entries, oldest first, after the whole chain was verified.
 pub async fn verified(service: &Service) -> Vec<AuditRecord> {
+    verified_at(service).await.1
+}
+
+/// The same, with a moment after the one whose entries they are. Until then a busy machine may take a while, and it may take
+/// another one until they are read.
+pub async fn verified_at(service: &Service) -> (Instant, Vec<AuditRecord>) {
     let db = AppDb::open(&service.database_url(), Timestamp::from_micros(0)).await.unwrap();
     let mut tx = db.begin_read().await.unwrap();
+    // The snapshot is that of the first statement.
+    tx.audit_head().await.unwrap();
+    let looked = Instant::now();
     assert_eq!(tx.verify_audit(|_, _| ()).await.unwrap().err(), None);
     let mut records = tx.audit_records(&AuditFilter::default(), u32::MAX).await.unwrap();
     records.reverse();
     drop(tx);
     db.close().await;
-    records
+    (looked, records)
 }
 
 /// The place of the record that a request wrote.
