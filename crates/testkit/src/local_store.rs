@@ -27,6 +27,8 @@ impl LocalStore {
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let directory =
             std::env::temp_dir().join(format!("tracewarden-test-{}-{number}", std::process::id()));
+        // A process of the same number may have left one behind.
+        let _ = std::fs::remove_dir_all(&directory);
         Self::launch(directory, None)
     }
 

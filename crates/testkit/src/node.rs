@@ -31,6 +31,8 @@ mod tests {
     #[test]
     fn an_installation_counts_until_the_lock_changes() {
         let directory = std::env::temp_dir().join(format!("tracewarden-node-{}", std::process::id()));
+        // A process of the same number may have left one behind.
+        let _ = fs::remove_dir_all(&directory);
         fs::create_dir_all(directory.join("node_modules")).unwrap();
         let write = |name: &str, seconds: u64| {
             let file = fs::File::create(directory.join(name)).unwrap();

@@ -23,7 +23,7 @@ pub const ROLE: &str = "tracewarden";
 pub const PASSWORD: &str = "canary-of-the-postgres-password";
 
 const SUPERUSER: &str = "postgres";
-const STARTS_WITHIN: Duration = Duration::from_secs(30);
+const STARTS_WITHIN: Duration = Duration::from_secs(60);
 
 /// What the tests need of an installation.
 const PROGRAMS: &[&str] = &["initdb", "postgres", "psql"];
@@ -43,12 +43,13 @@ const SETTINGS: &[&str] = &[
 ];
 
 /// Runs the server until a line comes, which names the signal to end it by, or until the pipe closes because its owner
-/// is gone, however that came: then the folder goes too.
+/// is gone, however that came: then the folder goes too. The server's process number is left in a file.
 const KEEPER: &str = r#"
 directory=$1; shift
 trap '' INT TERM HUP
 "$@" </dev/null >>"$directory/log" 2>&1 &
 server=$!
+echo "$server" >"$directory/server"
 if read -r signal; then kill "-$signal" "$server"; wait "$server"
 else kill -QUIT "$server"; wait "$server"; rm -rf "$directory"; fi
 "#;
@@ -203,6 +204,7 @@ impl Server {
     fn launch(&mut self, port: u16) -> Result<(), String> {
         // Left by a crash; its process is gone, since its keeper was waited for.
         let _ = fs::remove_file(self.data().join("postmaster.pid"));
+        let _ = fs::remove_file(self.directory.join("server"));
         let mut command = self.command("sh")?;
         command.args(["-c", KEEPER, "sh"]).arg(&self.directory);
         command.arg(self.programs.0.join("postgres")).arg("-D").arg(self.data());
@@ -223,8 +225,7 @@ impl Server {
             if text.ok().and_then(state).as_deref() == Some("ready") {
                 return Ok(());
             }
-            // The server takes its directory at once, and gives it up when it ends.
-            if begun.elapsed() > Duration::from_secs(1) && !self.data().join("postmaster.pid").exists() {
+            if self.has_ended() {
                 break;
             }
             sleep(Duration::from_millis(5));
@@ -233,6 +234,22 @@ impl Server {
         self.stop(Stop::Immediate);
         let end: Vec<&str> = log.lines().rev().take(10).collect();
         Err(format!("PostgreSQL did not start: {}", end.into_iter().rev().collect::<Vec<_>>().join("\n")))
+    }
+
+    /// Whether the server has ended by itself, such as for a port that is taken. Its keeper, who waits for a line, leaves it a
+    /// zombie.
+    fn has_ended(&mut self) -> bool {
+        if let Some((child, _)) = &mut self.keeper
+            && !matches!(child.try_wait(), Ok(None))
+        {
+            return true;
+        }
+        let number = fs::read_to_string(self.directory.join("server")).unwrap_or_default();
+        // Without the end of its line it is not written yet.
+        let Some(number) = number.strip_suffix('\n') else { return false };
+        let stat = fs::read_to_string(format!("/proc/{number}/stat")).unwrap_or_default();
+        let state = stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
+        state.is_none_or(|state| state == 'Z')
     }
 
     /// Ends the server and waits until it is gone. Data, port and addresses stay for [`Server::resume`].
