@@ -21,14 +21,16 @@ fn fails_with(arguments: &[&str], expected: &str) {
 
 #[test]
 fn mistakes_are_explained() {
+    let empty = tempfile::tempdir().expect("a directory");
+    let never_made = empty.path().join("never-made");
+    let data = never_made.to_str().expect("UTF-8");
     fails_with(&[], "--data <DIR>");
-    fails_with(&["--data", "/tmp/never-made", "--engine", "/nonexistent/libchdb.so"], "cargo xtask engine");
+    fails_with(&["--data", data, "--engine", "/nonexistent/libchdb.so"], "cargo xtask engine");
     fails_with(&["--data", "/proc/none", "--listen", "127.0.0.1:0"], "cannot create the data directory");
     fails_with(&["--data", "x", "--listen", "nowhere"], "--listen");
-    assert!(!std::path::Path::new("/tmp/never-made").exists());
-    let empty = tempfile::tempdir().expect("a directory");
+    assert!(!never_made.exists());
     let output = binary()
-        .args(["--data", "/tmp/never-made"])
+        .args(["--data", data])
         .env_remove("TRACEWARDEN_LIBCHDB")
         .env("XDG_CACHE_HOME", empty.path())
         .output()

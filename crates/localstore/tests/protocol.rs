@@ -34,6 +34,8 @@ fn answers_have_clickhouses_headers_and_statuses() {
         "{summary}"
     );
 
+    let never_made = store.data.join("never-made");
+    let into_file = format!("SELECT 1 INTO OUTFILE '{}'", never_made.display());
     for (parameters, statement, status, code) in [
         ("", "SELECT * FROM nosuch", 404, 60),
         ("", "SELECT * FROM nodb.nosuch", 404, 81),
@@ -47,7 +49,7 @@ fn answers_have_clickhouses_headers_and_statuses() {
         ("", "1 + 1", 400, 62),
         ("", "SELECT nosuch", 404, 47),
         ("", "SELECT throwIf(1)", 500, 395),
-        ("", "SELECT 1 INTO OUTFILE '/tmp/never'", 500, 358),
+        ("", into_file.as_str(), 500, 358),
         ("", "INSERT INTO a FROM INFILE '/etc/passwd' FORMAT CSV", 500, 358),
         ("", "SELECT {p:String}", 500, 456),
         ("default_format=NoSuch", "SELECT 1", 404, 73),
@@ -63,7 +65,7 @@ fn answers_have_clickhouses_headers_and_statuses() {
         );
         assert!(answer.text().starts_with(&format!("Code: {code}. DB::Exception: ")), "{}", answer.text());
     }
-    assert!(!std::path::Path::new("/tmp/never").exists());
+    assert!(!never_made.exists());
 
     for path in ["/ping", "/"] {
         let answer = request(&store.address, "GET", path, &[], b"");
