@@ -68,7 +68,7 @@ async fn a_slow_query_ends_at_its_limit() {
     let store = Store::start();
     store.run(SLOW).await;
     let proxy = ChaosProxy::start(store.address()).unwrap();
-    let (_service, admin, ada) = service_behind(&proxy, &store, &[("TRACEWARDEN_QUERY_TIMEOUT", "1s")]).await;
+    let (_service, admin, ada) = service_behind(&proxy, &store, &[("TRACEWARDEN_QUERY_TIMEOUT", "3s")]).await;
     bind(&admin, "slow").await;
     let path = format!("/traces/{}", "1".repeat(32));
     for asked in ["search", "trace"] {
@@ -91,13 +91,13 @@ async fn a_slow_query_ends_at_its_limit() {
                 () = tokio::time::sleep(Duration::from_millis(20)) => longest = longest.max(longest_running(&store).await),
             }
         };
-        wait_for(&store, 0, Duration::from_secs(1)).await;
-        // A second of the limit and one for stopping. The answer is given more, for a busy machine.
+        wait_for(&store, 0, Duration::from_secs(3)).await;
+        // Three seconds of the limit and one for stopping. The answer is given more, for a busy machine.
         println!("{asked}: answered after {took:?}; the longest statement ran for {longest:?}");
         assert!(
-            longest > Duration::from_millis(500) && longest < Duration::from_secs(2),
+            longest > Duration::from_millis(500) && longest < Duration::from_secs(4),
             "{asked}: {longest:?}"
         );
-        assert!(took < Duration::from_millis(3_500), "{asked}: {took:?}");
+        assert!(took < Duration::from_millis(5_500), "{asked}: {took:?}");
     }
 }
