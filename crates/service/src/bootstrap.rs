@@ -93,17 +93,15 @@ impl Service {
         }
         validate::no_errors(errors)?;
         let empty = self.db().begin_read().await?.users("", 1).await?.is_empty();
-        let created = match empty {
-            true => self.create_first_administrator(&admin, keep).await?,
-            false => None,
-        };
-        let done = match (created, &admin.password_hash) {
-            (Some(created), _) => created,
-            (None, None) => Bootstrap::Unchanged,
-            (None, Some(hash)) => self.replace_hash(&admin.username, hash).await?,
-        };
+        // Nothing that may fail follows a commit: the password of an administrator who exists would be taken for nobody's.
+        if empty && let Some(created) = self.create_first_administrator(&admin, keep).await? {
+            return Ok(created);
+        }
         self.note_password_costs().await?;
-        Ok(done)
+        match &admin.password_hash {
+            None => Ok(Bootstrap::Unchanged),
+            Some(hash) => self.replace_hash(&admin.username, hash).await,
+        }
     }
 
     async fn create_first_administrator(
@@ -149,6 +147,7 @@ impl Service {
             let not_kept = |why| ServiceError::refused("/initial_password", "invalid_value", why);
             keep(password).map_err(not_kept)?;
         }
+        self.passwords().note_cost(&hash)?;
         tx.commit().await?;
         Ok(Some(Bootstrap::Created { username: admin.username.clone(), password }))
     }
@@ -170,8 +169,10 @@ impl Service {
             return Err(ServiceError::refused("/username", "invalid_value", detail));
         };
         let now = self.now();
+        let hash = PasswordHash(hash.to_owned());
+        self.passwords().note_cost(&hash)?;
         tx.remember_password_hash(&digest, now).await?;
-        tx.set_user_password(&user.id, &PasswordHash(hash.to_owned()), false).await?;
+        tx.set_user_password(&user.id, &hash, false).await?;
         let ended = tx.delete_sessions_of_user(&user.id, None).await?;
         let event = Event {
             action: "admin.replace_hash",

@@ -416,3 +416,31 @@ async fn a_sync_that_fails_loses_nothing() {
 async fn a_connection_that_is_lost_loses_nothing_else() {
     each_of_the_script(Failing::Connection, SENDINGS).await;
 }
+
+/// A start that fails says that nobody was made, or that it is not known: the password of an administrator who is there is
+/// not taken back, whatever fails after they are.
+#[tokio::test]
+async fn a_connection_that_is_lost_while_the_administrator_is_made_locks_nobody_out() {
+    let store = Store::start();
+    let mut failed = 0;
+    loop {
+        let directory = tempfile::tempdir().unwrap();
+        let directory = directory.path();
+        let database = postgres::database().unwrap();
+        let proxy = CommitProxy::start(&database).unwrap();
+        // In the record of it, shortly before the commit.
+        proxy.lose_sending_from("admin.create", failed + 1, true);
+        let place = Place::Connection(database, proxy);
+        let is_up = start(directory, &store.settings(), &place.disturbed()).client.is_some();
+        assert!(is_up || place.has_failed(directory), "{}", log(directory));
+        let healthy = start(directory, &store.settings(), &place.healthy());
+        let client = healthy.client.as_ref().unwrap_or_else(|| panic!("{}", log(directory)));
+        assert!(sign_in(client, directory).await.is_some(), "{}", log(directory));
+        if is_up {
+            break;
+        }
+        failed += 1;
+    }
+    println!("{failed} starts failed");
+    assert!(failed > 3, "{failed}");
+}
