@@ -75,7 +75,7 @@ async fn cut_off(step: Option<u64>, lane: usize, lanes: usize) -> usize {
         assert!(refused > 0 || question.may_begin_early(), "{name}");
         assert_eq!(broken > 0, question.is_streamed, "{name}: {broken} of {many} answers were broken off");
         proxy.set(Fault::None);
-        assert_eq!(question.ask().await, whole, "{name}");
+        assert_eq!(question.ask_when_back().await, whole, "{name}");
         proxy.set(Fault::Drip(Duration::from_micros(1)));
         assert_eq!(question.ask().await, whole, "{name}, dripping");
         proxy.set(Fault::Refuse);

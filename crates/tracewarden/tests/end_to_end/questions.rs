@@ -2,6 +2,7 @@
 
 use std::io::Read as _;
 use std::net::SocketAddr;
+use std::time::{Duration, Instant};
 
 use flate2::read::MultiGzDecoder;
 use reqwest::{Method, RequestBuilder};
@@ -12,6 +13,9 @@ use crate::support::store::{Store, blue_policies, bound_service_at};
 use crate::support::{Client, Service};
 
 const LINES: &str = "a page in lines";
+
+/// A store that was put aside is tried again after at most ten seconds.
+const BACK: Duration = Duration::from_secs(15);
 
 const TRACE: &str = "00000000000000000000000000000001";
 
@@ -52,6 +56,17 @@ impl Question {
     /// Whether its answer begins while the search runs, when that takes a while.
     pub fn may_begin_early(&self) -> bool {
         self.name == LINES
+    }
+
+    /// Asks until the store, with which nothing is wrong any more, is asked again.
+    pub async fn ask_when_back(&self) -> Seen {
+        let begun = Instant::now();
+        loop {
+            let seen = self.ask().await;
+            if !seen.is_failure() || begun.elapsed() > BACK {
+                return seen;
+            }
+        }
     }
 
     pub async fn ask(&self) -> Seen {
