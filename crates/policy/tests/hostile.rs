@@ -1,7 +1,7 @@
 //! Hostile text: whatever is sent as a policy is answered within a second, without an abort and in little memory.
 //!
 //! The texts are put to the checker in a process of their own, so that an abort is seen together with the text that
-//! caused it. They come from a seed that is printed; `HOSTILE_SEED` chooses another one. What is accepted is
+//! caused it. They come from a seed that is printed; `TRACEWARDEN_TEST_SEED` chooses another one. What is accepted is
 //! advised on, lowered for two callers and evaluated on two spans, each within a second. Time is that of the processor, so that a
 //! busy machine does not matter.
 #![allow(
@@ -24,20 +24,32 @@ use support::{caller, model};
 use tracewarden_model::{AttributeValue, Caller};
 use tracewarden_policy::{FieldValue, check, explain, role_warnings};
 
+/// Texts from one seed.
 const GENERATED: usize = 10_000;
 const MAX_SECONDS: f64 = 1.0;
 const MAX_MEMORY_BYTES: u64 = 100 * 1024 * 1024;
 /// Says to a process of this test that it is the one that answers.
 const ANSWERING: &str = "HOSTILE_ANSWERING";
-const SEED: &str = "HOSTILE_SEED";
+const SEED: &str = "TRACEWARDEN_TEST_SEED";
+
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok().and_then(|text| text.parse().ok())
+}
 
 #[test]
 fn hostile_text_is_answered() {
-    let seed = std::env::var(SEED).ok().and_then(|seed| seed.parse().ok()).unwrap_or(20_250_601);
+    let seed = number(SEED).unwrap_or(20_250_601);
     if std::env::var_os(ANSWERING).is_some() {
         return answer_all(seed);
     }
-    println!("seed {seed}");
+    let wanted = number("TRACEWARDEN_TEST_TEXTS").unwrap_or(GENERATED as u64);
+    for seed in (seed..).take(wanted.div_ceil(GENERATED as u64) as usize) {
+        println!("seed {seed}");
+        texts_of_a_seed_are_answered(seed);
+    }
+}
+
+fn texts_of_a_seed_are_answered(seed: u64) {
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "hostile_text_is_answered", "--nocapture", "--test-threads", "1"])
         .env(ANSWERING, "1")

@@ -44,11 +44,14 @@ pub enum Soak {
         #[arg(long, default_value_t = 10_000)]
         rounds: u64,
     },
-    /// Compare the SQL of generated policies with the reference evaluator.
+    /// Compare the SQL of generated policies with the reference evaluator, and answer hostile texts as policies.
     Policy {
         /// Pairs of a policy and a span.
         #[arg(long, default_value_t = 1_000_000)]
         pairs: u64,
+        /// Texts.
+        #[arg(long, default_value_t = 100_000)]
+        texts: u64,
     },
     /// Compare the selection of traces in generated worlds with a plain reading of the rules.
     Worlds {
@@ -135,17 +138,16 @@ impl Soak {
                 let (variable, target) = ("TRACEWARDEN_TEST_TRACE_TIMINGS", &["--test", "trace_timing"]);
                 run("trace-timing", *rounds, "of each kind", variable, SERVICE, target, "not_found::")
             }
-            Self::Policy { pairs } => {
-                let of = "pairs of policy and span";
-                run(
-                    "policy",
-                    *pairs,
-                    of,
-                    "TRACEWARDEN_TEST_PAIRS",
-                    STORE,
-                    &["--lib"],
-                    "differential::pairs::",
-                )
+            Self::Policy { pairs, texts } => {
+                let of = |count, of, variable, package, target, filter| {
+                    run("policy", count, of, variable, package, target, filter)
+                };
+                let (pair, text) = ("TRACEWARDEN_TEST_PAIRS", "TRACEWARDEN_TEST_TEXTS");
+                let hostile: &[_] = &["--test", "hostile"];
+                return vec![
+                    of(*pairs, "pairs of policy and span", pair, STORE, &["--lib"], "differential::pairs::"),
+                    of(*texts, "texts", text, "tracewarden-policy", hostile, "hostile_text_is_answered"),
+                ];
             }
             Self::Worlds { worlds } => {
                 let of = |package, target, filter| {
@@ -239,7 +241,7 @@ mod tests {
             Soak::Kill { rounds: 1 },
             Soak::Races { rounds: 1 },
             Soak::TraceTiming { rounds: 1 },
-            Soak::Policy { pairs: 1 },
+            Soak::Policy { pairs: 1, texts: 1 },
             Soak::Worlds { worlds: 1 },
             Soak::Windows { windows: 1 },
             Soak::WriteErrors { step: 1 },
@@ -257,8 +259,9 @@ mod tests {
                 Some((module, _)) => module.replace("::", "/"),
                 None => "main".to_owned(),
             };
-            let files = [format!("{module}.rs"), format!("{module}/mod.rs")];
-            let text = files.iter().find_map(|file| fs::read_to_string(directory.join(file)).ok());
+            let mut files = ["", "/mod"].map(|end| directory.join(format!("{module}{end}.rs"))).to_vec();
+            files.push(directory.with_extension("rs"));
+            let text = files.iter().find_map(|file| fs::read_to_string(file).ok());
             let text = text.unwrap_or_else(|| panic!("no module `{module}` in `{}`", directory.display()));
             assert!(text.contains(run.variable), "`{module}` does not read `{}`", run.variable);
         }
