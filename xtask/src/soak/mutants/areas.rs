@@ -32,6 +32,8 @@ const POLICY: &str = "tracewarden-policy";
 const STORE: &str = "tracewarden-tracestore";
 const SERVICE: &str = "tracewarden-service";
 const DATABASE: &str = "tracewarden-appdb";
+const REST: &str = "tracewarden-rest";
+const PROGRAM: &str = "tracewarden";
 
 /// All tests of policies, and the SQL that they become.
 const POLICIES_AND_SQL: Tests = Tests {
@@ -117,6 +119,27 @@ const AUTHORISATION: &[Part] = &[
         tests: SERVICE_TESTS,
     },
     Part { name: "authorisation-database", files: &["crates/appdb/src/callers.rs"], tests: DATABASE_TESTS },
+    Part {
+        name: "authorisation-routes",
+        files: &[
+            "crates/rest/src/cookies.rs",
+            "crates/rest/src/cross_site.rs",
+            "crates/rest/src/routes.rs",
+        ],
+        tests: &[
+            Tests { packages: &[REST], targets: &["--lib"], filter: "not test(/^fuzz::/)" },
+            Tests {
+                packages: &[PROGRAM],
+                targets: &["--test=api"],
+                filter: "test(/^(access|audit|cross_site|document|narrowed_keys)::/)",
+            },
+            Tests {
+                packages: &[PROGRAM],
+                targets: &["--test=api", "--test=mcp"],
+                filter: "not test(/^conformance::/)",
+            },
+        ],
+    },
 ];
 
 const AUDIT: &[Part] = &[
