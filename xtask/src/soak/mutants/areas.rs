@@ -121,11 +121,7 @@ const AUTHORISATION: &[Part] = &[
     Part { name: "authorisation-database", files: &["crates/appdb/src/callers.rs"], tests: DATABASE_TESTS },
     Part {
         name: "authorisation-routes",
-        files: &[
-            "crates/rest/src/cookies.rs",
-            "crates/rest/src/cross_site.rs",
-            "crates/rest/src/routes.rs",
-        ],
+        files: &["crates/rest/src/cookies.rs", "crates/rest/src/cross_site.rs", "crates/rest/src/routes.rs"],
         tests: &[
             Tests { packages: &[REST], targets: &["--lib"], filter: "not test(/^fuzz::/)" },
             Tests {
