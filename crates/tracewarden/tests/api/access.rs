@@ -349,6 +349,20 @@ async fn invalid_credentials_are_none() {
         answer.problem(401, "unauthenticated");
     }
     admin.get("/me").await.expect(200);
+    // A key that is valid, under another scheme, and with a second header beside it, which another reader might take.
+    let created = admin.post("/me/api-keys", json!({"name": "valid"})).await.expect(201).body;
+    let token = created["token"].as_str().unwrap();
+    let valid = anonymous.with_key(token);
+    valid.get("/me").await.expect(200);
+    anonymous
+        .with("authorization", &format!("Basic {token}"))
+        .get("/me")
+        .await
+        .problem(401, "unauthenticated");
+    for second in [&format!("Bearer {token}"), "Bearer twk_nonsense", "Basic YWRtaW46YWRtaW4="] {
+        let sent = valid.request(Method::GET, "/me").header("authorization", second).send().await.unwrap();
+        assert_eq!(sent.status(), 401, "{second}");
+    }
     // Strangers do not fill the log with errors.
     assert!(!service.log().contains("ERROR"), "{}", service.log());
 }
