@@ -445,12 +445,12 @@ async fn pages(store: &TraceStore, world: &World, query: &Query<'_>, limit: u32)
 #[tokio::test]
 async fn selection_follows_its_definitions() {
     let local = LocalStore::start().unwrap();
-    follow_the_definitions(&local, Storage::OneTable, 3).await;
+    follow_the_definitions(&local, Storage::OneTable, 5).await;
 }
 
 #[tokio::test]
 async fn selection_follows_its_definitions_across_shards() {
-    follow_the_definitions(&shards(), Storage::Shards, 1).await;
+    follow_the_definitions(&shards(), Storage::Shards, 2).await;
 }
 
 /// Selects, reads, summarises and finds in so many worlds, unless the environment names a number.

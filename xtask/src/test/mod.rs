@@ -82,6 +82,9 @@ pub fn run(part: Option<Part>, filters: &[String]) -> Result<()> {
     if steps.failed.iter().any(|step| step == "build") {
         return steps.finish();
     }
+    if filters.is_empty() {
+        steps.run("hostile text", suite::hostile_text_in_release);
+    }
     if process::is_installed("cargo-nextest") {
         if filters.is_empty() {
             steps.run("doc tests", || suite::doc_tests(&environment));

@@ -46,6 +46,13 @@ pub fn doc_tests(environment: &Environment) -> Result<()> {
     run(command.envs(environment.iter().map(|(name, value)| (name, value))))
 }
 
+/// What aborts and what is slow differs between the profiles, and users run this one. The other is among all tests.
+pub fn hostile_text_in_release() -> Result<()> {
+    let mut command = checking();
+    command.args(["test", "--quiet", "--release", "--package", "tracewarden-policy", "--test", "hostile"]);
+    run(&mut command)
+}
+
 /// Indented code, which rustdoc runs as well, is not what anybody writes here: formatting leaves fences alone.
 fn has_doc_test(source: &Source) -> bool {
     let fence = |line: &str| {

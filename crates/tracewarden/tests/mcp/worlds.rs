@@ -11,7 +11,7 @@ use compared::{Caller, Compared, compare, same_schema};
 use made::Worlds;
 
 /// Worlds, unless the environment names a number.
-const WORLDS: usize = 9;
+const WORLDS: usize = 20;
 
 fn number(name: &str, otherwise: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)

@@ -26,7 +26,7 @@ use support::Client;
 use support::store::Store;
 
 /// Worlds, unless the environment names a number.
-const WORLDS: usize = 9;
+const WORLDS: usize = 20;
 /// Requests that run at a time: what is not found is answered late on purpose.
 const TOGETHER: usize = 16;
 /// More pages than any of these worlds has.
