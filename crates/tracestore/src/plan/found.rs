@@ -1,7 +1,7 @@
 //! Traces of a page, as they are found.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use crate::select::Position;
 
@@ -24,19 +24,30 @@ fn rank(position: &Position) -> Rank {
 pub(crate) struct Page {
     after: Option<Rank>,
     found: BTreeMap<Rank, u64>,
+    /// Where each trace stands, by id. Several statements look at a trace, and spans that arrive between two of them move it.
+    places: HashMap<String, Rank>,
 }
 
 impl Page {
     pub(crate) fn new(after: Option<&Position>) -> Self {
-        Self { after: after.map(rank), found: BTreeMap::new() }
+        Self { after: after.map(rank), found: BTreeMap::new(), places: HashMap::new() }
     }
 
-    /// Takes a trace, unless it is on an earlier page.
+    /// Takes a trace, unless it is on an earlier page. Where it was found before, it stands where it comes first: further back
+    /// it would be missing from what was counted up to there.
     pub(crate) fn insert(&mut self, found: Found) {
         let rank = rank(&found.position);
-        if self.after.as_ref().is_none_or(|after| *after < rank) {
-            self.found.insert(rank, found.spans);
+        if self.after.as_ref().is_some_and(|after| rank <= *after) {
+            return;
         }
+        let mut spans = found.spans;
+        let known = self.places.get(&found.position.trace_id);
+        let first = known.filter(|known| **known < rank).cloned().unwrap_or(rank);
+        if let Some(known) = self.places.insert(found.position.trace_id, first.clone()) {
+            // What was seen once must be read.
+            spans = spans.max(self.found.remove(&known).unwrap_or_default());
+        }
+        self.found.insert(first, spans);
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -91,5 +102,33 @@ mod tests {
         assert_eq!((page.len(), page.matched(), page.len_through(&at(1, 5, "a"))), (4, 3, 2));
         let ids: Vec<String> = page.into_first(3).into_iter().map(|found| found.position.trace_id).collect();
         assert_eq!(ids, ["c", "a", "b"]);
+    }
+
+    #[test]
+    fn a_trace_that_moves_while_it_is_looked_for_is_there_once() {
+        let mut page = Page::new(Some(&at(1, 9, "b")));
+        // Forwards, backwards, out of the page, from behind all matches, and as it was with more spans.
+        for (position, spans) in [
+            (at(1, 5, "forwards"), 3),
+            (at(1, 7, "forwards"), 2),
+            (at(1, 6, "backwards"), 1),
+            (at(1, 4, "backwards"), 1),
+            (at(1, 3, "out"), 1),
+            (at(1, 10, "out"), 2),
+            (at(0, 8, "outside"), 1),
+            (at(1, 2, "outside"), 1),
+            (at(1, 1, "still"), 1),
+            (at(1, 1, "still"), 4),
+        ] {
+            page.insert(Found { position, spans });
+        }
+        assert_eq!((page.len(), page.matched()), (5, 5));
+        assert_eq!(page.place(2), Some(at(1, 6, "backwards")));
+        let found = page.into_first(9).into_iter();
+        let found: Vec<_> =
+            found.map(|found| (found.position.trace_id, found.position.key, found.spans)).collect();
+        let expected =
+            [("forwards", 7, 3), ("backwards", 6, 1), ("out", 3, 1), ("outside", 2, 1), ("still", 1, 4)];
+        assert_eq!(found, expected.map(|(id, key, spans)| (id.to_owned(), key, spans)));
     }
 }
