@@ -339,7 +339,8 @@ async fn every_operator_on_every_hostile_value() {
     let store = connect(&local);
     load(&local, &[]).await;
     for (at, span) in spans.iter().enumerate() {
-        execute(&local, format!("INSERT INTO default.pairs VALUES ({at}, {})", literals::row(span))).await;
+        execute(&local, format!("INSERT INTO default.pairs VALUES ({at}, {})", literals::row(COLUMNS, span)))
+            .await;
     }
     let (caller, mut wrong, mut cells) = (caller(), Vec::new(), 0);
     let mut results: BTreeMap<Verdict, usize> = BTreeMap::new();

@@ -60,9 +60,11 @@ impl StoredSpan {
     }
 }
 
-/// What a table's structural columns are made of.
+/// What a table is made of.
 #[derive(Debug, Clone, Copy)]
 struct Shape {
+    /// Those that are not structural.
+    columns: literals::Columns<'static>,
     timestamp: &'static str,
     nanos_per_tick: i64,
     /// The first and the last tick of the type.
@@ -119,6 +121,14 @@ fn model(shape: Shape) -> AccessModel {
     model.fields.push(number(FieldRef::column("Duration"), "UInt64"));
     model.fields.push(number(FieldRef::column("Timestamp"), shape.timestamp));
     model.fields.push(number(FieldRef::key("SpanAttributes", "size"), "String"));
+    let structural = ["Duration", "Timestamp"];
+    model.fields.retain(|marked| {
+        let name = marked.field.map.as_ref().unwrap_or(&marked.field.name);
+        let is_of = |column: &str| {
+            name.strip_prefix(column).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+        };
+        structural.into_iter().chain(shape.columns.iter().map(|(column, _)| *column)).any(is_of)
+    });
     model
 }
 
@@ -141,11 +151,15 @@ fn binding(index: bool) -> Binding {
     }
 }
 
-fn make_world(random: &mut ChaCha8Rng, generator: &mut Generator) -> World {
+fn make_world(
+    random: &mut ChaCha8Rng,
+    generator: &mut Generator,
+    columns: literals::Columns<'static>,
+) -> World {
     let (timestamp, nanos_per_tick, ends) =
         if random.random_bool(0.4) { TIMESTAMPS[0] } else { *TIMESTAMPS.choose(random).unwrap() };
     let trace_id = if random.random_bool(0.6) { "String" } else { *TRACE_IDS.choose(random).unwrap() };
-    let shape = Shape { timestamp, nanos_per_tick, ends, trace_id };
+    let shape = Shape { columns, timestamp, nanos_per_tick, ends, trace_id };
     let mut spans = Vec::new();
     for trace in 0..random.random_range(1..40) {
         let id: Vec<u8> = match random.random_range(0..40) {
@@ -208,12 +222,15 @@ fn make_world(random: &mut ChaCha8Rng, generator: &mut Generator) -> World {
 
 /// The statement that writes spans.
 fn insertion(rows_of: &str, shape: Shape, spans: &[StoredSpan]) -> String {
-    let names: Vec<String> = COLUMNS.iter().map(|(name, _)| format!("`{name}`")).collect();
+    let names: Vec<String> = shape.columns.iter().map(|(name, _)| format!("`{name}`")).collect();
     let row = |span: &StoredSpan| {
         // Integers become ticks in `VALUES`.
         let (at, trace) = (span.at / shape.nanos_per_tick, hex_literal(&span.trace));
         let StoredSpan { id, parent, status, duration, values, .. } = span;
-        format!("({at}, {trace}, '{id}', '{parent}', '{status}', {duration}, {})", literals::row(values))
+        format!(
+            "({at}, {trace}, '{id}', '{parent}', '{status}', {duration}, {})",
+            literals::row(shape.columns, values)
+        )
     };
     let (names, rows) = (names.join(", "), spans.iter().map(row).collect::<Vec<_>>().join(", "));
     format!(
@@ -228,7 +245,7 @@ async fn load(local: &LocalStore, storage: Storage, world: &World) -> String {
          Duration UInt64, {}, `select` UInt8 DEFAULT 1, derived String MATERIALIZED 'd'",
         world.shape.timestamp,
         world.shape.trace_id,
-        literals::definitions()
+        literals::definitions(world.shape.columns)
     );
     // Small granules, so that something can be left out of a few spans.
     let order = "(ServiceName, Timestamp) SETTINGS index_granularity = 4";
@@ -483,7 +500,7 @@ async fn follow_the_definitions(local: &LocalStore, storage: Storage, worlds: us
         if world_number >= worlds && shown {
             break;
         }
-        let world = make_world(&mut random, &mut generator);
+        let world = make_world(&mut random, &mut generator, COLUMNS);
         load(local, storage, &world).await;
         let binding = binding(world.index.is_some());
         let model = model(world.shape);

@@ -3,17 +3,18 @@
 use tracewarden_model::{ColumnType, Number};
 use tracewarden_policy::{FieldValue, Span};
 
-use super::columns::COLUMNS;
+/// Names and types of columns.
+pub type Columns<'a> = &'a [(&'a str, &'a str)];
 
-/// The columns of the spans, as a `CREATE TABLE` lists them.
-pub fn definitions() -> String {
-    let columns: Vec<String> = COLUMNS.iter().map(|(name, text)| format!("`{name}` {text}")).collect();
+/// Columns of the spans, as a `CREATE TABLE` lists them.
+pub fn definitions(columns: Columns<'_>) -> String {
+    let columns: Vec<String> = columns.iter().map(|(name, text)| format!("`{name}` {text}")).collect();
     columns.join(", ")
 }
 
-/// The values of a span in the order of [`definitions`], as an `INSERT … VALUES` lists them.
-pub fn row(span: &Span) -> String {
-    let values: Vec<String> = COLUMNS
+/// The values that a span has in these columns, as an `INSERT … VALUES` lists them.
+pub fn row(columns: Columns<'_>, span: &Span) -> String {
+    let values: Vec<String> = columns
         .iter()
         .map(|(name, text)| match ColumnType::parse(text) {
             ColumnType::Nested(members) => nested(span, name, &members, text),

@@ -4,7 +4,7 @@
 
 use tracewarden_policy::{Predicate, Span, check, lower_condition, testing::truth};
 use tracewarden_testkit::local_store::LocalStore;
-use tracewarden_testkit::policies::{COLUMNS, Generator};
+use tracewarden_testkit::policies::{COLUMNS, Generator, literals};
 
 use super::asked::{Asked, MODEL};
 use super::store::key_columns;
@@ -64,7 +64,7 @@ fn questions(every: usize) -> Vec<Question> {
 
 /// Makes `default.hostile` of `default.pairs`.
 async fn multiply(local: &LocalStore, spans: usize, rows: u64) {
-    let columns = tracewarden_testkit::policies::literals::definitions();
+    let columns = literals::definitions(COLUMNS);
     let held = key_columns();
     let table =
         format!("CREATE TABLE default.hostile ({columns}, {held}) ENGINE = MergeTree ORDER BY tuple()");

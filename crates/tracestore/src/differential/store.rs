@@ -100,7 +100,7 @@ pub(crate) fn through_columns(predicate: &Predicate) -> Option<Predicate> {
 
 /// Fills the table `default.pairs` with these spans, in their order by `id`.
 pub(crate) async fn load(local: &LocalStore, spans: &[Span]) {
-    let columns = format!("{}, {}", literals::definitions(), key_columns());
+    let columns = format!("{}, {}", literals::definitions(COLUMNS), key_columns());
     execute(
         local,
         format!(
@@ -112,7 +112,7 @@ pub(crate) async fn load(local: &LocalStore, spans: &[Span]) {
         let rows: Vec<String> = part
             .iter()
             .enumerate()
-            .map(|(at, span)| format!("({}, {})", chunk * 500 + at, literals::row(span)))
+            .map(|(at, span)| format!("({}, {})", chunk * 500 + at, literals::row(COLUMNS, span)))
             .collect();
         execute(local, format!("INSERT INTO default.pairs VALUES {}", rows.join(", "))).await;
     }

@@ -1,16 +1,31 @@
 //! Windows, limits and pages of any kind, while spans are being written: every trace of a page is whole.
+//!
+//! The table has few columns and the policies are short: what they mean is for other tests, and the store takes longer to
+//! understand a statement over many columns than to answer it, so that there would be few windows.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::AddAssign;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{LazyLock, Mutex};
+
+use tracewarden_policy::check;
 
 use super::*;
 
+/// Columns of the table, those of [`INDEXES`] and of [`binding`] among them.
+static FEW: LazyLock<Vec<(&str, &str)>> = LazyLock::new(|| {
+    let few = ["ServiceName", "SpanName", "Kind", "Tags", "SpanAttributes", "ResourceAttributes"];
+    COLUMNS.iter().filter(|(name, _)| few.contains(name)).copied().collect()
+});
+/// Of a policy, in bytes.
+const LENGTH_MAX: usize = 80;
 /// Windows in an ordinary run.
-const WINDOWS: usize = 50;
+const WINDOWS: usize = 200;
 /// Windows of one world.
 const OF_A_WORLD: usize = 50;
 /// Windows that one caller asks for.
-const OF_A_CALLER: usize = 5;
+const OF_A_CALLER: usize = 10;
 /// Pages of one window.
 const PAGES: usize = 3;
 /// Spans that arrive in one world, so that it stays small.
@@ -40,6 +55,25 @@ struct Seen {
     growing: usize,
 }
 
+impl AddAssign for Seen {
+    fn add_assign(&mut self, other: Self) {
+        self.windows += other.windows;
+        self.pages += other.pages;
+        self.traces += other.traces;
+        self.growing += other.growing;
+    }
+}
+
+/// A policy on the few columns, and no long one.
+fn some_policy(generator: &mut Generator, model: &AccessModel) -> String {
+    loop {
+        let text = generator.expression();
+        if text.len() <= LENGTH_MAX && check(&text, model).is_ok_and(|checked| !checked.fields().is_empty()) {
+            return text;
+        }
+    }
+}
+
 fn is_arriving(trace: &str) -> bool {
     trace.starts_with("feed")
 }
@@ -55,8 +89,8 @@ async fn write(local: &LocalStore, rows_of: &str, shape: Shape, seed: u64, arriv
             tokio::time::sleep(std::time::Duration::from_millis(1)).await;
             continue;
         }
-        // A statement is what costs: a few spans of many traces each.
-        let several = random.random_range(4..13);
+        // A statement is what costs, and each makes a part that every later one looks at: many spans of all the traces.
+        let several = random.random_range(16..49);
         let first = arriving.spans.borrow().len();
         for _ in 0..several {
             number += 1;
@@ -163,7 +197,8 @@ async fn look(
         let page = store.select(request).await.unwrap();
         let shown = read(store, binding, &page).await;
         let sent = arriving.spans.borrow().len();
-        assert_eq!(shown.len(), page.len(), "{told}");
+        let (read, chosen): (Vec<_>, Vec<_>) = (shown.keys().collect(), page.trace_ids().collect());
+        assert_eq!(read.len(), chosen.len(), "{read:?} of {chosen:?}: {told}");
         for id in page.trace_ids() {
             let spans = &shown[id];
             if !is_arriving(id) {
@@ -219,13 +254,13 @@ async fn look_around(
     arriving: &Arriving,
     random: &mut ChaCha8Rng,
     generator: &mut Generator,
-    seen: &mut Seen,
-) {
+) -> Seen {
     let (binding, model) = (binding(world.index.is_some()), model(world.shape));
+    let mut seen = Seen::default();
     for _ in 0..OF_A_WORLD / OF_A_CALLER {
         let caller = generator.caller();
         let mut expressions: Vec<String> =
-            (0..random.random_range(1..5)).map(|_| generator.expression()).collect();
+            (0..random.random_range(1..5)).map(|_| some_policy(generator, &model)).collect();
         // Somebody who sees everything sees all that grows.
         if random.random_bool(0.4) {
             expressions.push("true".to_owned());
@@ -239,37 +274,81 @@ async fn look_around(
             let (filter, window) = (Filter { conditions }, some_window(random, world));
             let query = Query { binding: &binding, scope: &scope, filter: &filter, window };
             let limit = *[1, 2, 3, 5, 8, 200].choose(random).unwrap();
-            look(store, world, arriving, &query, &opened, limit, seen).await;
+            look(store, world, arriving, &query, &opened, limit, &mut seen).await;
         }
     }
     arriving.over.set(true);
+    seen
 }
 
-#[tokio::test]
-async fn every_trace_of_a_page_is_whole_while_spans_arrive() {
+/// When one reader fails, the others need not go on for hours.
+struct EndOnFailure<'a> {
+    begun: &'a AtomicUsize,
+    worlds: usize,
+}
+
+impl Drop for EndOnFailure<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.begun.store(self.worlds, Ordering::Relaxed);
+        }
+    }
+}
+
+/// What is seen in the world of this seed.
+async fn look_at_world(local: &LocalStore, store: &TraceStore, seed: u64) -> Seen {
+    let (mut random, mut generator) = (ChaCha8Rng::seed_from_u64(seed), Generator::new(seed));
+    let world = make_world(&mut random, &mut generator, &FEW);
+    let rows_of = load(local, Storage::OneTable, &world).await;
+    let arriving = Arriving {
+        spans: RefCell::default(),
+        acknowledged: Cell::default(),
+        windows: Cell::default(),
+        over: Cell::default(),
+    };
+    let writing = write(local, &rows_of, world.shape, random.random(), &arriving);
+    let reading = look_around(store, &world, &arriving, &mut random, &mut generator);
+    futures::join!(writing, reading).1
+}
+
+#[test]
+fn every_trace_of_a_page_is_whole_while_spans_arrive() {
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
     let seed = number("TRACEWARDEN_TEST_SEED").unwrap_or(20_261_123);
     let windows = number("TRACEWARDEN_TEST_WINDOWS").map_or(WINDOWS, |count| count as usize);
-    println!("seed {seed}, {windows} windows");
-    let local = LocalStore::start().unwrap();
-    let store = connect(&local);
-    let (mut random, mut generator) = (ChaCha8Rng::seed_from_u64(seed), Generator::new(seed));
-    let (mut seen, progress) = (Seen::default(), Progress::of(windows, "windows"));
-    while seen.windows < windows {
-        progress.at(seen.windows);
-        let world = make_world(&mut random, &mut generator);
-        let rows_of = load(&local, Storage::OneTable, &world).await;
-        let arriving = Arriving {
-            spans: RefCell::default(),
-            acknowledged: Cell::default(),
-            windows: Cell::default(),
-            over: Cell::default(),
-        };
-        let writing = write(&local, &rows_of, world.shape, random.random(), &arriving);
-        let reading = look_around(&store, &world, &arriving, &mut random, &mut generator, &mut seen);
-        futures::join!(writing, reading);
-    }
+    println!(
+        "seed {seed}, {windows} windows; the seed of each world is one more than that of the world before"
+    );
+    let (begun, worlds) = (AtomicUsize::new(0), windows.div_ceil(OF_A_WORLD));
+    let (seen, progress) = (Mutex::new(Seen::default()), Progress::of(windows, "windows"));
+    // A store has one database, and a reader waits for it most of the time: so one of each for every processor.
+    let look_at_worlds = || {
+        let _end = EndOnFailure { begun: &begun, worlds };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let local = LocalStore::start().unwrap();
+            let store = connect(&local);
+            loop {
+                let world = begun.fetch_add(1, Ordering::Relaxed);
+                if world >= worlds {
+                    break;
+                }
+                let of_it = look_at_world(&local, &store, seed + world as u64).await;
+                let mut seen = seen.lock().unwrap();
+                *seen += of_it;
+                progress.at(seen.windows);
+            }
+        });
+    };
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        for _ in 0..processors.min(worlds) {
+            scope.spawn(look_at_worlds);
+        }
+    });
+    let seen = seen.into_inner().unwrap();
     println!("{seen:?}");
+    assert!(seen.windows >= windows, "{seen:?}");
     assert!(seen.traces > windows, "the pages are too empty to show anything: {seen:?}");
     assert!(seen.growing > windows / 25, "hardly any trace grew while it was read: {seen:?}");
 }

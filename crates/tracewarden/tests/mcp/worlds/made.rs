@@ -57,7 +57,7 @@ pub async fn bind(store: &Store, admin: &Client) {
             "CREATE TABLE otel.worlds (Timestamp DateTime64(9), TraceId String, SpanId String, ParentSpanId String, \
              StatusCode LowCardinality(String), Duration UInt64, {}) ENGINE = MergeTree ORDER BY (Timestamp, ServiceName) \
              SETTINGS index_granularity = 64",
-            literals::definitions()
+            literals::definitions(COLUMNS)
         ))
         .await;
     let binding = json!({"database": "otel", "table": "worlds", "trace_id": "TraceId", "span_id": "SpanId",
@@ -146,7 +146,7 @@ impl Worlds {
                 PARENTS.choose(random).unwrap(),
                 STATUSES.choose(random).unwrap(),
                 [0, 1, 1_000, 5_000_000, u64::MAX].choose(random).unwrap(),
-                literals::row(&each_key_once(self.generator.span())),
+                literals::row(COLUMNS, &each_key_once(self.generator.span())),
             );
             // Exporters repeat a batch when its acknowledgement is lost.
             if random.random_bool(0.1) {
