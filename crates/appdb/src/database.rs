@@ -16,6 +16,7 @@ use crate::error::DbError;
 use crate::metrics::{Kind, Measured, Metrics};
 use crate::migrations::{self, Migration};
 use crate::statements::Statements;
+use crate::turns::{Turn, Turns};
 use crate::{postgres, sqlite};
 
 /// Which database is underneath. The statements are the same for both; what differs is how one connects, how a
@@ -71,6 +72,7 @@ pub struct AppDb {
     // PostgreSQL writers of other replicas wait in the server's own queue, and those of this one take no connection
     // from the readers while they wait.
     writers: Arc<Mutex<()>>,
+    turns: Turns,
     metrics: Metrics,
 }
 
@@ -96,6 +98,8 @@ pub struct WriteTx {
     read: ReadTx,
     backend: Backend,
     _turn: OwnedMutexGuard<()>,
+    /// Given back last: whoever waits for it is behind those who wait for the other.
+    _own_turn: Option<Turn>,
 }
 
 impl AppDb {
@@ -142,7 +146,8 @@ impl AppDb {
             Address::Sqlite(path) => (sqlite::connect(&path, create).await?, Backend::Sqlite),
             Address::Postgres(address) => (postgres::connect(&address).await?, Backend::Postgres),
         };
-        Ok(Self { pool, backend, writers: Arc::new(Mutex::new(())), metrics: Metrics::default() })
+        let (writers, turns) = (Arc::new(Mutex::new(())), Turns::default());
+        Ok(Self { pool, backend, writers, turns, metrics: Metrics::default() })
     }
 
     pub(crate) async fn migrate_with(
@@ -207,7 +212,20 @@ impl AppDb {
         let begun = timeout(self.backend.patience(), begin).await.map_err(|_| busy());
         let ((inner, turn), measured) = waiting.ended(begun.and_then(|begun| begun))?;
         let read = ReadTx { inner, measured, limit: self.backend.answer_limit() };
-        Ok(WriteTx { read, backend: self.backend, _turn: turn })
+        Ok(WriteTx { read, backend: self.backend, _turn: turn, _own_turn: None })
+    }
+
+    /// The same for one of many writes that somebody may ask for: of those under one name, one at a time stands among the
+    /// writers. The others wait for it, and no longer than it may take to begin.
+    ///
+    /// # Errors
+    /// As [`AppDb::begin_write`].
+    pub async fn begin_write_of(&self, name: &str) -> Result<WriteTx, DbError> {
+        let begin = async {
+            let own_turn = self.turns.of(name).await;
+            Ok(WriteTx { _own_turn: Some(own_turn), ..self.begin_write().await? })
+        };
+        timeout(self.backend.patience(), begin).await.unwrap_or_else(|_| Err(busy()))
     }
 
     /// Names the counts of this database in a registry.
@@ -274,7 +292,7 @@ impl WriteTx {
     /// [`DbError::OutcomeUnknown`] when the connection was lost on the way: the changes hold in full or not at all, and
     /// only reading them tells. Any other error: nothing has changed.
     pub async fn commit(self) -> Result<(), DbError> {
-        let Self { read, backend, _turn } = self;
+        let Self { read, backend, _turn, _own_turn } = self;
         let ReadTx { inner, measured, .. } = read;
         if !measured.sound {
             return Err(DbError::Unavailable(

@@ -31,6 +31,7 @@ mod sessions;
 mod sqlite;
 mod statements;
 mod throttles;
+mod turns;
 mod users;
 
 pub use audit::NewAuditRecord;

@@ -199,13 +199,16 @@ impl Service {
         Ok(())
     }
 
-    /// Records one event in a transaction of its own.
+    /// Records one event in a transaction of its own, behind the caller's earlier ones.
     pub(crate) async fn record_alone(
         &self,
         context: &AuditContext,
         event: &Event<'_>,
     ) -> Result<(), ServiceError> {
-        let mut tx = self.db().begin_write().await?;
+        let mut tx = match &context.actor_id {
+            Some(user) => self.db().begin_write_of(user).await?,
+            None => self.db().begin_write().await?,
+        };
         context.append(&mut tx, self.now(), None, event).await?;
         Ok(tx.commit().await?)
     }

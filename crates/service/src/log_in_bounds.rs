@@ -1,12 +1,9 @@
 //! What a flood of log-ins can take of this replica. A stranger decides how many there are, and each writes to the own
 //! database twice, where one writes at a time and every read of traces has two records to write.
 
-use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
-use std::time::Duration;
 
-use tokio::sync::{Mutex, MutexGuard, OwnedSemaphorePermit, Semaphore};
-use tokio::time::timeout;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tracewarden_appdb::WriteTx;
 
 use crate::error::ServiceError;
@@ -20,14 +17,13 @@ const PLACES_MIN: usize = 16;
 /// One address gets at most one place of so many, so that a flood from a single one leaves others to everybody else.
 const SHARE_OF_ADDRESS: usize = 2;
 
-/// A log-in that waited so long for the ones before it meets a database that does not work.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// Under which log-ins wait to write; no user's id.
+const WRITERS: &str = "log-ins";
 
 /// Log-ins under way.
 pub(crate) struct LogIns {
     places: Arc<Semaphore>,
     by_address: Running,
-    turn: Mutex<()>,
 }
 
 /// The leave to log in, given back when it is dropped.
@@ -43,7 +39,6 @@ impl LogIns {
         Self {
             places: Arc::new(Semaphore::new(places.min(Semaphore::MAX_PERMITS))),
             by_address: Running::new(Some(places / SHARE_OF_ADDRESS)),
-            turn: Mutex::new(()),
         }
     }
 
@@ -58,45 +53,14 @@ impl LogIns {
     }
 }
 
-/// A transaction that writes for somebody who is not logged in yet. Of all of them one at a time stands among the writers of
-/// the own database, so that whoever reads traces waits there for one log-in at most.
-pub(crate) struct LogInTx<'a> {
-    tx: WriteTx,
-    _turn: MutexGuard<'a, ()>,
-}
-
-impl LogInTx<'_> {
-    /// As [`WriteTx::commit`].
-    pub(crate) async fn commit(self) -> Result<(), ServiceError> {
-        let Self { tx, _turn } = self;
-        Ok(tx.commit().await?)
-    }
-}
-
-impl Deref for LogInTx<'_> {
-    type Target = WriteTx;
-
-    fn deref(&self) -> &WriteTx {
-        &self.tx
-    }
-}
-
-impl DerefMut for LogInTx<'_> {
-    fn deref_mut(&mut self) -> &mut WriteTx {
-        &mut self.tx
-    }
-}
-
 impl Service {
-    /// Begins a transaction that writes, after those of the log-ins before.
+    /// Begins a transaction that writes for somebody who is not logged in yet. Of all of them one at a time stands among the
+    /// writers of the own database, so that whoever reads traces waits there for one log-in at most.
     ///
     /// # Errors
     /// [`ServiceError::Unavailable`], also when the wait is too long.
-    pub(crate) async fn begin_log_in_write(&self) -> Result<LogInTx<'_>, ServiceError> {
-        let turn = timeout(PATIENCE, self.log_ins().turn.lock()).await.map_err(|_| {
-            ServiceError::Unavailable { inside: "too many log-ins wait for the own database".to_owned() }
-        })?;
-        Ok(LogInTx { tx: self.db().begin_write().await?, _turn: turn })
+    pub(crate) async fn begin_log_in_write(&self) -> Result<WriteTx, ServiceError> {
+        Ok(self.db().begin_write_of(WRITERS).await?)
     }
 }
 

@@ -166,7 +166,7 @@ impl Service {
         let event = Event { action: "login", outcome: Outcome::Denied, target: None, detail };
         let mut tx = self.begin_log_in_write().await?;
         context.append(&mut tx, self.now(), None, &event).await?;
-        tx.commit().await
+        Ok(tx.commit().await?)
     }
 
     async fn open_session(

@@ -144,7 +144,7 @@ impl Service {
             tx.put_throttle(bucket, &counted).await?;
         }
         tx.delete_stale_throttles(stale_before(now)).await?;
-        tx.commit().await
+        Ok(tx.commit().await?)
     }
 
     /// Records that log-ins are refused, once for each block: whoever is refused goes on at no cost, and must neither
@@ -168,7 +168,7 @@ impl Service {
         });
         let event = Event { action: "login", outcome: Outcome::Denied, target: None, detail };
         context.append(&mut tx, now, None, &event).await?;
-        tx.commit().await
+        Ok(tx.commit().await?)
     }
 }
 
