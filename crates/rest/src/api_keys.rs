@@ -118,6 +118,7 @@ pub(crate) struct CreatedApiKey {
     (status = 201, description = "Made", body = CreatedApiKey),
     (status = 409, description = "`conflict`: the caller has as many keys as one may have"),
     (status = 422, description = "`invalid_value`: a name, an expiry or a tool that is not allowed; `policy_invalid`: the policy does not compile"),
+    (status = 429, description = "`too_many_queries`: with a policy, while as many queries of the user run as may run at a time"),
 ))]
 pub(crate) async fn create(
     State(app): State<App>,

@@ -13,7 +13,7 @@ use crate::audit_detail;
 use crate::authority::Authority;
 use crate::error::ServiceError;
 use crate::principal::{Identity, Principal};
-use crate::service::{Service, blocking};
+use crate::service::Service;
 
 /// What a caller may read, decided on the rows of one moment.
 pub(crate) struct Access {
@@ -68,7 +68,7 @@ impl Service {
         let binding = authority.model.binding.clone().ok_or(ServiceError::NotBound)?;
         let basis = basis(&authority);
         let compiled = self.compiled();
-        let scope = blocking(move || decide(&compiled)).await??;
+        let scope = self.decide(move || decide(&compiled)).await??;
         let store = self.store().session();
         Ok(Access { authority, binding, scope, store, basis })
     }

@@ -13,7 +13,7 @@ use crate::access::restriction;
 use crate::error::{FieldError, ServiceError, unknown};
 use crate::principal::Principal;
 use crate::refused_calls::SessionOnly;
-use crate::service::{Service, blocking};
+use crate::service::Service;
 use crate::tokens;
 use crate::tools::Tool;
 use crate::validate;
@@ -85,7 +85,8 @@ impl Service {
     ///
     /// # Errors
     /// [`ServiceError::SessionRequired`] for a key, [`ServiceError::Refused`] for a bad name, an expiry that is past, a
-    /// policy that does not compile or an unknown tool, [`ServiceError::Conflict`] with too many keys.
+    /// policy that does not compile or an unknown tool, [`ServiceError::TooManyQueries`] where a policy has to be checked,
+    /// [`ServiceError::Conflict`] with too many keys.
     pub async fn create_api_key(
         &self,
         principal: &Principal,
@@ -170,13 +171,16 @@ impl Service {
     ) -> Result<(), ServiceError> {
         let model = self.db().access_model().await?;
         let (owner, expression) = (owner.clone(), expression.to_owned());
-        let checked: Result<bool, Vec<Diagnostic>> = blocking(move || {
+        // As a query, of which nobody has more at a time: each compiles a policy, too.
+        let permit = self.queries().admit(owner.user_id()).ok_or(ServiceError::TooManyQueries)?;
+        let work = move || -> Result<bool, Vec<Diagnostic>> {
             let checked = restriction(&owner, &expression).check(&model)?;
             let user = owner.0.user;
             let caller = Caller { username: user.username, roles: user.roles, attributes: user.attributes };
             Ok(checked.predicate(&caller).is_some())
-        })
-        .await?;
+        };
+        let checked = self.decide(work).await?;
+        drop(permit);
         match checked {
             Ok(true) => {}
             Ok(false) => {

@@ -371,13 +371,16 @@ impl Service {
     /// What the caller's access to traces is made of. No trace is looked at.
     ///
     /// # Errors
-    /// As authentication, or a failure of the own database.
+    /// As authentication, [`ServiceError::TooManyQueries`], or a failure of the own database.
     pub async fn own_access(&self, principal: &Principal) -> Result<OwnAccess, ServiceError> {
+        // Policies are compiled as for a query, of which nobody has more at a time.
+        let permit = self.queries().admit(principal.user_id()).ok_or(ServiceError::TooManyQueries)?;
         let mut tx = self.db().begin_read().await?;
         let authority = Arc::new(self.authority(&mut tx, principal).await?);
         drop(tx);
         let admin = authority.principal.is_admin();
         let applied = self.applied(AppliedTo::caller(&authority)).await?;
+        drop(permit);
         let mut words = applied.all().map(|policy| policies::words(policy.as_ref().ok(), admin));
         let roles = applied.to.roles.iter().map(|role| {
             let policies = role.policies.iter().map(|policy| OwnPolicy {
@@ -400,7 +403,7 @@ impl Service {
     /// Compiles somebody's policies, off the threads that serve requests.
     pub(crate) async fn applied(&self, to: AppliedTo) -> Result<Applied, ServiceError> {
         let compiled = self.compiled();
-        crate::service::blocking(move || Applied::new(to, &compiled)).await
+        self.decide(move || Applied::new(to, &compiled)).await
     }
 }
 

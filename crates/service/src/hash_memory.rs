@@ -5,10 +5,9 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use argon2::{Block, Params};
-use tokio::sync::Semaphore;
 
+use crate::bounded_work::BoundedWork;
 use crate::error::ServiceError;
-use crate::service::blocking;
 
 /// Room for one hash at a time, which grows with the dearest that was computed in it.
 #[derive(Default)]
@@ -33,7 +32,7 @@ impl HashMemory {
 
 /// A bounded number of memories, which bounds how many hashes are computed at the same time.
 pub(crate) struct HashMemories {
-    permits: Arc<Semaphore>,
+    work: BoundedWork,
     /// The last one given back is the next one taken, so that a quiet service touches one only.
     idle: Arc<Mutex<Vec<HashMemory>>>,
 }
@@ -41,7 +40,7 @@ pub(crate) struct HashMemories {
 impl HashMemories {
     /// As many, one of them in use already.
     pub(crate) fn new(count: usize, first: HashMemory) -> Self {
-        Self { permits: Arc::new(Semaphore::new(count.max(1))), idle: Arc::new(Mutex::new(vec![first])) }
+        Self { work: BoundedWork::new(count), idle: Arc::new(Mutex::new(vec![first])) }
     }
 
     /// Does work off the async threads, once one of the memories is free.
@@ -49,22 +48,17 @@ impl HashMemories {
         &self,
         work: impl FnOnce(&mut HashMemory) -> T + Send + 'static,
     ) -> Result<T, ServiceError> {
-        // The permit moves into the work: a client that goes away must not let the next hash begin beside this one.
-        let permit = Arc::clone(&self.permits)
-            .acquire_owned()
-            .await
-            .map_err(|error| ServiceError::internal(error.to_string()))?;
         let idle = Arc::clone(&self.idle);
-        blocking(move || {
-            // Whoever died while they held the lock was pushing or popping, which is done or not.
-            let lock = || idle.lock().unwrap_or_else(PoisonError::into_inner);
-            let mut memory = lock().pop().unwrap_or_default();
-            let result = work(&mut memory);
-            lock().push(memory);
-            drop(permit);
-            result
-        })
-        .await
+        self.work
+            .run(move || {
+                // Whoever died while they held the lock was pushing or popping, which is done or not.
+                let lock = || idle.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut memory = lock().pop().unwrap_or_default();
+                let result = work(&mut memory);
+                lock().push(memory);
+                result
+            })
+            .await
     }
 }
 

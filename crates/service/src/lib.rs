@@ -19,6 +19,7 @@ mod authentication;
 mod authority;
 mod binding;
 mod bootstrap;
+mod bounded_work;
 mod cursor;
 mod ddl;
 mod error;

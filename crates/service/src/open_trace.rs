@@ -1,5 +1,8 @@
 //! One trace that is looked at in several ways by one request, under one record.
 
+use std::time::Duration;
+
+use tokio::sync::OwnedSemaphorePermit;
 use tracewarden_model::Filter;
 use tracewarden_tracestore::{Selection, SpanBrief, StoreError, Summary};
 
@@ -16,6 +19,9 @@ use crate::traces::{Found, SchemaEcho};
 /// Spans that are looked at together in a few words; some hundred bytes each.
 pub const BRIEF_SPANS_MAX: u32 = 100_000;
 
+/// Waiting for leave to hold spans ends after this time.
+const PATIENCE: Duration = Duration::from_secs(10);
+
 /// A trace that the caller may read, whole. Nothing of what its methods give may leave before [`OpenTrace::close`] has
 /// succeeded; dropped before, the record says `aborted`.
 pub struct OpenTrace {
@@ -25,6 +31,9 @@ pub struct OpenTrace {
     /// Taken by the first failure, which ends the record.
     pending: Option<Pending>,
     columns: Option<Vec<String>>,
+    /// From when spans are first asked for.
+    leave: Option<OwnedSemaphorePermit>,
+    service: Service,
 }
 
 impl Service {
@@ -40,7 +49,8 @@ impl Service {
     ) -> Result<OpenTrace, ServiceError> {
         let found = self.find_trace(principal, TRACES_GET, trace_id, columns.as_deref()).await?;
         let Found { access, selection, pending, asked } = found;
-        Ok(OpenTrace { access, selection, asked, pending: Some(pending), columns })
+        let (pending, leave) = (Some(pending), None);
+        Ok(OpenTrace { access, selection, asked, pending, columns, leave, service: self.clone() })
     }
 }
 
@@ -81,10 +91,18 @@ impl OpenTrace {
     /// together.
     ///
     /// # Errors
-    /// When the trace store fails; the trace is then closed.
+    /// When the trace store fails, or many others hold spans for long; the trace is then closed.
     pub async fn spans(&mut self, span_ids: &[String]) -> Result<Option<Vec<String>>, ServiceError> {
         if span_ids.is_empty() {
             return Ok(Some(Vec::new()));
+        }
+        if self.leave.is_none() {
+            let leave = tokio::time::timeout(PATIENCE, self.service.leave_to_hold_spans()).await;
+            let late = || ServiceError::Unavailable { inside: "others hold many spans".to_owned() };
+            match leave.unwrap_or_else(|_| Err(late())) {
+                Ok(leave) => self.leave = Some(leave),
+                Err(error) => return Err(self.failed(error).await),
+            }
         }
         let Access { store, binding, .. } = &self.access;
         let columns = self.columns.as_deref();
@@ -120,11 +138,15 @@ impl OpenTrace {
             Ok(found) => Ok(found),
             Err(error) => {
                 let error = self.asked.error(error);
-                Err(match self.pending.take() {
-                    Some(pending) => pending.fail(error).await,
-                    None => error,
-                })
+                Err(self.failed(error).await)
             }
+        }
+    }
+
+    async fn failed(&mut self, error: ServiceError) -> ServiceError {
+        match self.pending.take() {
+            Some(pending) => pending.fail(error).await,
+            None => error,
         }
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use prometheus_client::registry::Registry;
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinError;
 use tracewarden_appdb::{AppDb, ChainFault};
 use tracewarden_model::{Clock, Entropy, Timestamp};
@@ -12,6 +12,7 @@ use tracewarden_policy::CompiledPolicies;
 use tracewarden_tracestore::TraceStore;
 use tracing::Instrument as _;
 
+use crate::bounded_work::BoundedWork;
 use crate::cursor::CursorKey;
 use crate::error::ServiceError;
 use crate::log_in_bounds::LogIns;
@@ -41,6 +42,8 @@ struct Inner {
     log_ins: LogIns,
     metrics: Metrics,
     compiled: Arc<CompiledPolicies>,
+    deciding: BoundedWork,
+    holding: Arc<Semaphore>,
     looks: Semaphore,
     advice: Semaphore,
 }
@@ -69,6 +72,14 @@ const LOOKS: usize = 2;
 /// Looks at recent traces, for advice, that it takes at the same time. They are not the same as those: advice has seconds,
 /// within which a preview that may take a minute would not be over.
 const ADVICE: usize = 2;
+
+/// Calls that hold whole spans for an answer made of them, which takes several times their size: up to some 100 MiB each.
+const HOLDING: usize = 8;
+
+/// How much work with policies is done at the same time: there are no more processors for it.
+fn deciding() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from).max(2)
+}
 
 impl Service {
     /// Wires the service; makes the keys that replicas share if none has yet.
@@ -103,6 +114,8 @@ impl Service {
             log_ins,
             metrics,
             compiled: Arc::default(),
+            deciding: BoundedWork::new(deciding()),
+            holding: Arc::new(Semaphore::new(HOLDING)),
             looks: Semaphore::new(LOOKS),
             advice: Semaphore::new(ADVICE),
         };
@@ -178,6 +191,23 @@ impl Service {
     /// Policies that were compiled before.
     pub(crate) fn compiled(&self) -> Arc<CompiledPolicies> {
         Arc::clone(&self.inner.compiled)
+    }
+
+    /// Does work with policies that anybody who may log in can ask for.
+    ///
+    /// # Errors
+    /// An internal one when the work panicked.
+    pub(crate) async fn decide<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, ServiceError> {
+        self.inner.deciding.run(work).await
+    }
+
+    /// The leave to hold whole spans, of which this replica gives a few at a time; whoever waits for it holds nothing yet.
+    pub(crate) async fn leave_to_hold_spans(&self) -> Result<OwnedSemaphorePermit, ServiceError> {
+        let leave = Arc::clone(&self.inner.holding).acquire_owned().await;
+        leave.map_err(|error| ServiceError::internal(error.to_string()))
     }
 
     /// Last uses that are being written, by credential.

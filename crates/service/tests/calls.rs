@@ -132,6 +132,64 @@ async fn a_refusal_that_nobody_waits_for_leaves_its_record() {
     assert!(records.iter().all(|record| record.detail["code"] == "session_required"), "{records:?}");
 }
 
+/// Refusals are records, and every read of traces has two records to write.
+#[tokio::test]
+async fn a_flood_of_refusals_keeps_a_writer_waiting_for_one_of_them() {
+    const FLOOD: usize = 100;
+    let Keys { world, session, of_tools, .. } = keys().await;
+    let before = world.audit(&session).await.len();
+    let mut writing = world.db.begin_write().await.unwrap();
+    let (head, _) = writing.audit_head().await.unwrap();
+    let refusals: Vec<_> = (0..FLOOD)
+        .map(|_| {
+            let (service, caller) = (world.service.clone(), of_tools.clone());
+            tokio::spawn(async move {
+                service.note_refused_call(&caller, &ServiceError::SessionRequired, call(None, None)).await;
+            })
+        })
+        .collect();
+    let turns = async || {
+        for _ in 0..1_000 {
+            tokio::task::yield_now().await;
+        }
+    };
+    turns().await;
+    let db = world.db.clone();
+    let reads = tokio::spawn(async move { db.begin_write().await.unwrap() });
+    turns().await;
+    drop(writing);
+    let mut reads = reads.await.unwrap();
+    let written = reads.audit_head().await.unwrap().0 - head;
+    assert!(written <= 1, "{written} refusals wrote before");
+    drop(reads);
+    for refusal in refusals {
+        refusal.await.unwrap();
+    }
+    world.news(&session, before, FLOOD).await;
+}
+
+/// What checks a policy works like a query, of which nobody has more than so many at a time.
+#[tokio::test]
+async fn policies_of_keys_are_checked_so_many_at_a_time() {
+    let world = world_with(Settings { max_queries_per_user: Some(1), ..Settings::default() }).await;
+    let admin = world.admin().await;
+    world.bind(&admin).await;
+    let make = async |policy: Option<&str>| {
+        let policy = policy.map(str::to_owned);
+        let new = NewApiKey { name: "ci".to_owned(), expires_at: None, policy, tools: None };
+        world.service.create_api_key(&admin, new).await.map(drop)
+    };
+    let (first, second, without) = futures::join!(make(Some(OF_SHIPS)), make(Some(OF_SHIPS)), make(None));
+    first.unwrap();
+    assert_eq!(code(second), "too_many_queries");
+    without.unwrap();
+    make(Some(OF_SHIPS)).await.unwrap();
+    world.service.own_access(&admin).await.unwrap();
+    let (first, second) = futures::join!(world.service.own_access(&admin), make(Some(OF_SHIPS)));
+    first.unwrap();
+    assert_eq!(code(second), "too_many_queries");
+}
+
 #[tokio::test]
 async fn a_refused_call_is_recorded_as_what_it_was_for() {
     use ServiceError::{Forbidden, OutsideTools, PasswordChangeRequired};

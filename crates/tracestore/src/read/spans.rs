@@ -11,7 +11,7 @@ use crate::table::BoundTable;
 use crate::{StoreError, TraceStore};
 
 /// Most that is collected, in bytes of JSON: all of it is held at once.
-const MAX_BYTES: usize = 64 * 1024 * 1024;
+const MAX_BYTES: usize = 16 * 1024 * 1024;
 /// What an answer may have beside its spans: names and types of columns, and tabs.
 const MARGIN: usize = 1024 * 1024;
 /// Most spans of one id. Exporters repeat a batch now and then; and who sends one id a thousand times must not fill the
@@ -25,7 +25,7 @@ impl TraceStore {
     /// An id that no span of the trace has is passed over; of several spans with one id there are at most four.
     ///
     /// # Errors
-    /// When a column is unknown, the store fails, or the answer is larger than 64 MiB ([`StoreError::TooLarge`]).
+    /// When a column is unknown, the store fails, or the answer is larger than 16 MiB ([`StoreError::TooLarge`]).
     pub async fn read_spans(
         &self,
         binding: &Binding,
