@@ -10,7 +10,7 @@ use http_body_util::BodyExt;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
 use serde_path_to_error::Segment;
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::sync::Semaphore;
 
 use tracewarden_service::ServiceError;
 
@@ -41,18 +41,6 @@ const DOCUMENTS_AT_ONCE: usize = 2;
 
 static TURNS: Semaphore = Semaphore::const_new(DOCUMENTS_AT_ONCE);
 
-/// Bodies up to this size are read without asking for room: connections are bounded, and so are they all together.
-const SMALL_BODY_KIB: usize = 16;
-
-/// All larger bodies that are read and worked on at the same time in this process. What is made of one takes some forty times its
-/// bytes at worst, so without this a few hundred requests take all memory.
-const LARGE_BODIES_KIB: usize = 16 * 1024;
-
-static ROOM: Semaphore = Semaphore::const_new(LARGE_BODIES_KIB);
-
-/// Waiting for room ends after this time.
-const ROOM_PATIENCE: Duration = Duration::from_secs(10);
-
 /// What a route takes as its body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Takes {
@@ -66,7 +54,7 @@ pub(crate) enum Takes {
 
 impl Takes {
     /// The largest body, in bytes.
-    fn limit(self) -> usize {
+    pub(crate) fn limit(self) -> usize {
         match self {
             Self::LittleJson => MAX_STRANGERS_BODY_BYTES,
             Self::Json => MAX_BODY_BYTES,
@@ -159,32 +147,6 @@ pub(crate) async fn in_turn<T: Send + 'static>(
 pub(crate) fn unreadable(fault: &Fault) -> Problem {
     let Place { line, column } = fault.place;
     Problem::invalid(fault.pointer.as_str(), format!("line {line}, column {column}: {}", fault.message))
-}
-
-/// How much of a body may have to be kept, in KiB: what does not say how long it is may be as long as it may be, and of more
-/// than that, no more is kept.
-pub(crate) fn kept_kib(body: &Body, takes: Takes) -> usize {
-    let declared = body.size_hint().upper().and_then(|bytes| usize::try_from(bytes).ok());
-    declared.map_or(takes.limit(), |bytes| bytes.min(takes.limit())).div_ceil(1024)
-}
-
-/// Room for so much of a body, to be held until its request is answered or its answer has begun.
-///
-/// # Errors
-/// `unavailable` when others have all room for long.
-pub(crate) async fn room(kib: usize) -> Result<Option<SemaphorePermit<'static>>, Problem> {
-    room_of(&ROOM, kib).await
-}
-
-async fn room_of(room: &Semaphore, kib: usize) -> Result<Option<SemaphorePermit<'_>>, Problem> {
-    if kib <= SMALL_BODY_KIB {
-        return Ok(None);
-    }
-    let permits = u32::try_from(kib).unwrap_or(u32::MAX);
-    match tokio::time::timeout(ROOM_PATIENCE, room.acquire_many(permits)).await {
-        Ok(Ok(permit)) => Ok(Some(permit)),
-        _ => Err(Problem::new(Code::Unavailable, "too many large requests are under way; try again")),
-    }
 }
 
 /// The whole body, when it keeps to the limit and to the deadline.
@@ -314,36 +276,12 @@ pub(crate) fn escape(token: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::convert::Infallible;
     use std::sync::mpsc;
     use std::time::Instant;
 
-    use bytes::Bytes;
-    use futures::stream;
     use serde_json::value::RawValue;
 
     use super::*;
-
-    #[tokio::test(start_paused = true)]
-    async fn large_bodies_wait_for_room_and_small_ones_do_not() {
-        let room = Semaphore::new(1_100);
-        let of = |bytes: usize| Body::from(vec![b' '; bytes]);
-        let held = room_of(&room, kept_kib(&of(MAX_BODY_BYTES), Takes::Json)).await.unwrap();
-        assert!(held.is_some());
-        // How long it will be is not said.
-        let endless = Body::from_stream(stream::pending::<Result<Bytes, Infallible>>());
-        let endless = kept_kib(&endless, Takes::Json);
-        let refused = room_of(&room, endless).await.unwrap_err();
-        assert_eq!(refused.code(), Code::Unavailable);
-        for (body, takes) in
-            [(of(SMALL_BODY_KIB * 1024), Takes::Json), (of(MAX_BODY_BYTES), Takes::LittleJson)]
-        {
-            assert!(room_of(&room, kept_kib(&body, takes)).await.unwrap().is_none());
-        }
-        drop(held);
-        assert!(room_of(&room, endless).await.unwrap().is_some());
-        assert_eq!(kept_kib(&of(2 * MAX_BODY_BYTES), Takes::Json), MAX_BODY_BYTES / 1024);
-    }
 
     #[derive(Debug, Deserialize)]
     #[serde(deny_unknown_fields)]

@@ -44,6 +44,7 @@ mod problem;
 mod progress;
 mod query;
 mod roles;
+mod room;
 mod routes;
 mod schema;
 mod schema_wire;

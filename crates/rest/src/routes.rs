@@ -25,6 +25,7 @@ use crate::code::Code;
 use crate::mount::Mount;
 use crate::operations;
 use crate::problem::Problem;
+use crate::room;
 
 /// Who may call a route: everything about it that does not depend on what the request says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -186,7 +187,7 @@ async fn pass(State(gate): State<Gate>, request: Request, next: Next) -> Respons
     };
     let called = Called::of(&head);
     let room = match gate.prepare(&mut head, &body) {
-        Ok(kib) => body::room(kib).await,
+        Ok(kib) => room::room(user_of(caller.as_ref()), kib).await,
         Err(problem) => Err(problem),
     };
     let response = match room {
@@ -197,6 +198,11 @@ async fn pass(State(gate): State<Gate>, request: Request, next: Next) -> Respons
         gate.note_unreadable(&called, &caller, problem).await;
     }
     response
+}
+
+/// Under whom large bodies are counted.
+fn user_of(caller: Option<&Arc<Principal>>) -> &str {
+    caller.map_or("", |caller| caller.user_id())
 }
 
 /// Decides who calls an interface, which says itself what it can read.
@@ -210,8 +216,8 @@ async fn pass_to_interface(State(gate): State<Gate>, mut request: Request, next:
         Err(problem) => return problem.into_response(),
     };
     let called = Called::of(&head);
-    let kib = body::kept_kib(&body, gate.takes);
-    let response = match body::room(kib).await {
+    let kib = room::kept_kib(&body, gate.takes);
+    let response = match room::room(user_of(caller.as_ref()), kib).await {
         Ok(_room) => next.run(Request::from_parts(head, body)).await,
         Err(problem) => problem.into_response(),
     };
@@ -304,7 +310,7 @@ impl Gate {
         head.extensions.insert(representation);
         head.extensions.insert(self.takes);
         body::refuse_other_notations(&head.method, &head.headers, body, self.takes)?;
-        Ok(body::kept_kib(body, self.takes))
+        Ok(room::kept_kib(body, self.takes))
     }
 
     /// Whether a known caller may call. The use cases ask the same again; here it is asked before anything of the request
