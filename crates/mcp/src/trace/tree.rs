@@ -11,6 +11,8 @@ pub(crate) struct Tree {
     pub(crate) spans: Vec<SpanBrief>,
     parents: Vec<Option<usize>>,
     children: Vec<Vec<usize>>,
+    /// Of each span its outermost caller, and how many spans the path from there has: a path may be as long as the trace.
+    tops: Vec<(usize, usize)>,
     /// Spans without a parent that is there, and one of each circle.
     pub(crate) roots: Vec<usize>,
 }
@@ -63,7 +65,21 @@ impl Tree {
             open.push(cut);
         }
         roots.sort_unstable();
-        Self { spans, parents, children, roots }
+        let tops = Vec::new();
+        let mut tree = Self { spans, parents, children, tops, roots };
+        tree.tops = tree.found_tops();
+        tree
+    }
+
+    fn found_tops(&self) -> Vec<(usize, usize)> {
+        let mut tops: Vec<(usize, usize)> = (0..self.spans.len()).map(|place| (place, 1)).collect();
+        for place in self.downwards() {
+            let above = self.parent(place).and_then(|parent| tops.get(parent).copied());
+            if let (Some((top, length)), Some(found)) = (above, tops.get_mut(place)) {
+                *found = (top, length + 1);
+            }
+        }
+        tops
     }
 
     pub(crate) fn children(&self, place: usize) -> &[usize] {
@@ -78,11 +94,19 @@ impl Tree {
         self.spans.iter().position(|span| span.span_id == span_id)
     }
 
-    /// From the outermost caller to the span.
-    pub(crate) fn path(&self, place: usize) -> Vec<usize> {
-        let mut path: Vec<usize> = std::iter::successors(Some(place), |place| self.parent(*place)).collect();
+    /// From the outermost caller to the span, and how many are left out behind the first: of a path of more than `most` spans
+    /// the outermost caller is given, and as many of the innermost as make `most` with whatever stands for the others.
+    pub(crate) fn path(&self, place: usize, most: usize) -> (Vec<usize>, usize) {
+        let (top, length) = self.tops.get(place).copied().unwrap_or((place, 1));
+        let innermost = if length > most { most.saturating_sub(2) } else { length };
+        let upwards = std::iter::successors(Some(place), |place| self.parent(*place));
+        let mut path: Vec<usize> = upwards.take(innermost).collect();
+        if length > most {
+            path.push(top);
+        }
         path.reverse();
-        path
+        let left_out = length.saturating_sub(path.len());
+        (path, left_out)
     }
 
     /// Earliest start, in nanoseconds since 1970; 0 without spans.
@@ -212,7 +236,13 @@ mod tests {
         let chain = (0..100_000)
             .map(|at| span(&id(at), if at == 0 { String::new() } else { id(at - 1) }, at as i64, 1));
         let tree = Tree::new(chain.collect());
-        assert_eq!((tree.downwards().len(), tree.path(99_999).len()), (100_000, 100_000));
+        assert_eq!(tree.downwards().len(), 100_000);
+        // Each path is as short as it is told, and asking for all of them is no more than that.
+        let all = (0..100_000).map(|place| tree.path(place, 8)).filter(|(_, left_out)| *left_out > 0).count();
+        assert_eq!(all, 100_000 - 8);
+        assert_eq!(tree.path(99_999, 4), (vec![0, 99_998, 99_999], 99_997));
+        assert_eq!(tree.path(3, 4), (vec![0, 1, 2, 3], 0));
+        assert_eq!(tree.path(4, 4), (vec![0, 3, 4], 2));
     }
 
     #[test]

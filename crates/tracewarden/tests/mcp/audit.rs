@@ -120,6 +120,23 @@ async fn traces_are_compared_one_after_the_other() {
     assert_eq!(told, expected, "{found:#?}");
 }
 
+/// What the trace itself shows to be wrong is answered by whoever has read it.
+#[tokio::test]
+async fn a_place_that_is_not_there_is_a_read_that_ended() {
+    let store = Store::start();
+    let (_service, admin, ada) = two_teams(&store).await;
+    let agent = key(&ada, json!({})).await;
+    for view in ["outline", "errors", "slowest", "full"] {
+        let before = records(&admin).await.len();
+        let arguments = json!({"trace_id": BLUE, "view": view, "cursor": "1@00000000"});
+        let failure = call(&agent, "svc_get_trace", arguments).await.failure("invalid_request");
+        assert!(failure.contains("cursor"), "{failure}");
+        let found = records(&admin).await;
+        assert_eq!(found.len(), before + 1, "{view}");
+        assert_eq!(found.last().unwrap()["outcome"], "success", "{view}: {found:#?}");
+    }
+}
+
 #[tokio::test]
 async fn what_could_not_be_read_is_on_record_too() {
     let store = Store::start();

@@ -18,10 +18,14 @@ const READ: [usize; 3] = [50, 8, 1];
 const WORTH_A_PAGE: usize = 3;
 
 pub(super) async fn full(call: &Call<'_>, mut opened: Opened) -> Result<CallToolResult, Failure> {
-    let offset = call.offset(&opened)?;
     let id_column = opened.trace.schema().binding.span_id;
-    let spans = page(&mut opened, offset, &id_column).await?;
-    let result = busy(|| rendered(call, &opened, offset, &spans, &id_column));
+    let result = match call.offset(&opened) {
+        Ok(offset) => {
+            let spans = page(&mut opened, offset, &id_column).await?;
+            busy(|| rendered(call, &opened, offset, &spans, &id_column))
+        }
+        Err(failure) => Err(failure),
+    };
     opened.trace.close().await?;
     result
 }

@@ -152,23 +152,33 @@ fn line_text(tree: &Tree, outline: &Outline, shown: Shown, brevity: Brevity) -> 
 
 pub(super) async fn errors(call: &Call<'_>, mut opened: Opened) -> Result<CallToolResult, Failure> {
     let found = busy(|| Errors::of(&opened.seen.tree));
-    let offset = call.offset(&opened)?.min(found.origins.len());
-    let origins = found.origins.get(offset..).unwrap_or_default();
+    let result = match call.offset(&opened) {
+        Ok(offset) => {
+            let offset = offset.min(found.origins.len());
+            let messages = messages(&mut opened, found.origins.get(offset..).unwrap_or_default()).await?;
+            busy(|| errors_told(call, &opened, &found, offset, &messages))
+        }
+        Err(failure) => Err(failure),
+    };
+    opened.trace.close().await?;
+    result
+}
+
+/// What the first of them say of why they failed, by their ids.
+async fn messages(
+    opened: &mut Opened,
+    origins: &[Origin],
+) -> Result<HashMap<String, Option<String>>, Failure> {
     let ids: Vec<String> =
         origins.iter().take(MAX_MESSAGES).map(|origin| span_id(&opened.seen.tree, origin.span)).collect();
     let id_column = opened.trace.schema().binding.span_id;
     // Where spans are too large for that, their places still lead on.
     let read = opened.trace.spans(&ids).await?.unwrap_or_default();
-    let messages: HashMap<String, Option<String>> = read
-        .iter()
-        .map(|line| {
-            let span = parsed(line);
-            (id_of(&span, &id_column), message(&span))
-        })
-        .collect();
-    let result = busy(|| errors_told(call, &opened, &found, offset, &messages));
-    opened.trace.close().await?;
-    result
+    let said = |line: &String| {
+        let span = parsed(line);
+        (id_of(&span, &id_column), message(&span))
+    };
+    Ok(read.iter().map(said).collect())
 }
 
 fn errors_told(
@@ -250,19 +260,13 @@ fn span_id(tree: &Tree, place: usize) -> String {
 /// The outermost caller, and the innermost ones down to the span.
 fn path(tree: &Tree, place: usize, brevity: Brevity) -> Vec<String> {
     let name = |span: &SpanBrief| named_in(span.service.as_deref(), span.name.as_deref(), brevity.name);
-    let path = tree.path(place);
-    let names = |places: &[usize]| -> Vec<String> {
-        places.iter().filter_map(|place| tree.spans.get(*place)).map(name).collect()
-    };
-    match (path.split_first(), path.len().checked_sub(MAX_PATH)) {
-        (Some((outermost, _)), Some(over)) if over > 0 => {
-            let mut shown = names(&[*outermost]);
-            shown.push(format!("… {} more", over + 1));
-            shown.extend(names(path.get(over + 2..).unwrap_or_default()));
-            shown
-        }
-        _ => names(&path),
+    let (path, left_out) = tree.path(place, MAX_PATH);
+    let mut names: Vec<String> =
+        path.into_iter().filter_map(|place| tree.spans.get(place)).map(name).collect();
+    if left_out > 0 {
+        names.insert(1.min(names.len()), format!("… {left_out} more"));
     }
+    names
 }
 
 pub(super) async fn slowest(call: &Call<'_>, opened: Opened) -> Result<CallToolResult, Failure> {
