@@ -80,7 +80,7 @@ pub struct Filter {
 /// Why a condition was refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ConditionErrorKind {
-    /// No field of this name that the caller may know of; with the nearest names.
+    /// No field of this name that the caller may know of; with the nearest names, of the first few such conditions.
     UnknownField(Vec<String>),
     /// Known to the caller, yet not filterable; with filterable names like it.
     NotFilterable(Vec<String>),
@@ -122,7 +122,9 @@ impl Filter {
         let mut checked = Vec::with_capacity(conditions.len());
         let mut errors = Vec::new();
         for (index, raw) in conditions.iter().enumerate() {
-            match check_condition(raw, model, knows_policy_fields, max_values) {
+            let suggested: usize = errors.iter().map(has_looked_for_names).map(usize::from).sum();
+            let suggest = suggested < SUGGESTED_MAX;
+            match check_condition(raw, model, knows_policy_fields, suggest, max_values) {
                 Ok(condition) => checked.push(condition),
                 Err((member, kind)) => {
                     errors.push(ConditionError { index, member, field: raw.field.clone(), kind })
@@ -133,15 +135,24 @@ impl Filter {
     }
 }
 
+/// Names that the nearest ones are looked for, of one filter: each is compared with every field.
+const SUGGESTED_MAX: usize = 3;
+
+fn has_looked_for_names(error: &ConditionError) -> bool {
+    matches!(error.kind, ConditionErrorKind::UnknownField(_) | ConditionErrorKind::NotFilterable(_))
+}
+
 type Refusal = ((&'static str, Option<usize>), ConditionErrorKind);
 
 fn check_condition(
     raw: &RawCondition,
     model: &AccessModel,
     knows_policy_fields: bool,
+    suggest: bool,
     max_values: usize,
 ) -> Result<Condition, Refusal> {
-    let suggestions = || model.suggest(&raw.field, |field| field.filterable);
+    let suggestions =
+        || if suggest { model.suggest(&raw.field, |field| field.filterable) } else { Vec::new() };
     let field = match model.field(&raw.field) {
         Some(field) if field.filterable => field,
         Some(_) if knows_policy_fields => {
@@ -262,5 +273,40 @@ impl Operands<'_> {
                 Err((("values", None), ConditionErrorKind::ValueCount("`between` takes exactly two numbers")))
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{ColumnType, FieldSource};
+
+    #[test]
+    fn names_are_suggested_for_the_first_few_conditions() {
+        let field = MarkedField {
+            field: FieldRef::column("ServiceName"),
+            source: FieldSource::Column,
+            logical: LogicalType::String,
+            column_type: ColumnType::parse("String"),
+            filterable: true,
+            policy: false,
+            column: None,
+        };
+        let model = AccessModel { version: 1, binding: None, fields: vec![field] };
+        let of = |name: &str, op: &str| RawCondition {
+            field: FieldRef::column(name),
+            op: op.to_owned(),
+            value: Some(Scalar::String("a".to_owned())),
+            values: None,
+        };
+        let mut conditions = vec![of("ServiceName", "gt")];
+        conditions.extend((0..SUGGESTED_MAX + 2).map(|_| of("ServiceNam", "eq")));
+        let errors = Filter::check(&conditions, &model, false, 10).unwrap_err();
+        assert_eq!(errors.len(), conditions.len());
+        let near = |error: &ConditionError| match &error.kind {
+            ConditionErrorKind::UnknownField(near) => near.len(),
+            _ => 0,
+        };
+        assert_eq!(errors.iter().map(near).collect::<Vec<_>>(), [0, 1, 1, 1, 0, 0]);
     }
 }
