@@ -20,7 +20,10 @@ beforeAll(async () => {
   await logIn(visit.page, READER);
 });
 
-const nothingElse = () => nothingHappened(visit.page, foreign);
+const nothingElse = async () => {
+  await nothingHappened(visit.page, foreign);
+  await nothingUnseen(visit.page);
+};
 const grid = () => visit.page.getByRole("treegrid", { name: "Spans" });
 
 describe("a trace whose texts want to be more than text", () => {
@@ -30,7 +33,6 @@ describe("a trace whose texts want to be more than text", () => {
     await nothingElse();
     await shown(grid().getByText("<script>", { exact: false }));
     await shown(grid().getByText("U+202E", { exact: true }));
-    await nothingUnseen(visit.page);
   });
 
   test("says what opened it without more", async () => {

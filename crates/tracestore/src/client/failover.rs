@@ -96,7 +96,7 @@ async fn another_endpoint_answers_and_the_first_comes_back() {
         let begun = Instant::now();
         assert_eq!(world.ask().await, Ok(3), "{fault:?}");
         // Only silence has to be waited for.
-        let limit = Duration::from_secs(if fault == Fault::Silence { 12 } else { 2 });
+        let limit = Duration::from_secs(if fault == Fault::Silence { 12 } else { 1 });
         assert!(begun.elapsed() < limit, "{fault:?}: {:?}", begun.elapsed());
         assert_eq!(world.working(), [false, true], "{fault:?}");
         assert_eq!(world.counted("tracewarden_store_endpoint_up{endpoint=\"FIRST\"}"), 0);
@@ -236,16 +236,17 @@ async fn the_reader_s_time_is_not_the_store_s() {
     // Its own work is bounded, also after the first byte.
     execute(&world.local, SLOW.to_owned()).await;
     let slow = "SELECT number, slept, text FROM default.slow";
-    let mut stream = Box::pin(client.send(Statement::new(slow), COLLECTED).await.unwrap().into_stream());
     let begun = Instant::now();
+    let mut stream = Box::pin(client.send(Statement::new(slow), COLLECTED).await.unwrap().into_stream());
     let failed = loop {
         if let Err(error) = stream.next().await.unwrap() {
             break error;
         }
     };
     assert!(matches!(failed, StoreError::Timeout(_)), "{failed}");
-    assert!(begun.elapsed() < Duration::from_secs(4), "{:?}", begun.elapsed());
     wait_until_nothing_runs(&world).await;
+    // Within a second of its limit of two.
+    assert!(begun.elapsed() < Duration::from_secs(3), "{:?}", begun.elapsed());
 }
 
 #[tokio::test]

@@ -347,6 +347,7 @@ impl Client {
     pub async fn send(&self, method: Method, path: &str, body: Option<Value>) -> Answer {
         let mut request = self.request(method.clone(), path);
         if let Some(body) = body {
+            secrets::keep_passwords(&body);
             request = request.json(&body);
         }
         Answer::read(format!("{method} {path}"), request).await
