@@ -29,7 +29,7 @@ async fn a_cut_anywhere_is_seen() {
 /// Cuts off in one of so many lanes; how many cuts it made.
 async fn cut_off(step: Option<u64>, lane: usize, lanes: usize) -> usize {
     // Some 100 KB, so that the answer comes in several pieces. Each is made by the store, once.
-    let scene = Scene::start_remembering("repeat('x', 1000)").await;
+    let scene = Scene::start_remembering("repeat('x', 1100)").await;
     let (proxy, mut all) = (&scene.proxy, 0);
     for (question, whole) in scene.questions().await {
         let name = question.name;

@@ -118,9 +118,13 @@ async fn large_bodies_are_bounded_together() {
     const LARGE: usize = 1 << 20;
     let service = Service::start();
     let admin = service.admin().await;
-    let key = admin.post("/me/api-keys", json!({"name": "large"})).await.expect(201).body;
-    let token = key["token"].as_str().unwrap();
-    let begin = async |path: &str, rest: &str| {
+    let bob = service.user(&admin, "bob", &[]).await;
+    let mut tokens = Vec::new();
+    for owner in [&admin, &bob] {
+        let key = owner.post("/me/api-keys", json!({"name": "large"})).await.expect(201).body;
+        tokens.push(key["token"].as_str().unwrap().to_owned());
+    }
+    let begin = async |token: &str, path: &str, rest: &str| {
         let head = format!(
             "POST {path} HTTP/1.1\r\nhost: 127.0.0.1\r\nauthorization: Bearer {token}\r\ncontent-length: {LARGE}\r\n\
              content-type: application/json\r\naccept: application/json, text/event-stream\r\n{rest}"
@@ -129,29 +133,39 @@ async fn large_bodies_are_bounded_together() {
         client.write_all(head.as_bytes()).await.unwrap();
         client
     };
+    let answered = async |mut client: TcpStream, path: &'static str| {
+        let mut answer = vec![0; 4096];
+        let read = tokio::time::timeout(Duration::from_secs(25), client.read(&mut answer)).await;
+        answer.truncate(read.unwrap_or_else(|_| panic!("{path}: no answer")).unwrap());
+        (path, String::from_utf8(answer).unwrap())
+    };
     // Whoever is told to go on has room: before that, nothing of a body is looked at.
     const GO_ON: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
     let mut taking = Vec::new();
     for at in 0..16 {
         let path = ["/traces/query", "/mcp"][at % 2];
-        let mut client = begin(path, "expect: 100-continue\r\n\r\n").await;
+        let mut client = begin(&tokens[at / 8], path, "expect: 100-continue\r\n\r\n").await;
         let mut answer = [0_u8; GO_ON.len()];
         let told = tokio::time::timeout(Duration::from_secs(20), client.read_exact(&mut answer)).await;
         told.unwrap_or_else(|_| panic!("{path}: not told to go on")).unwrap();
         assert_eq!(answer, GO_ON, "{path}: {}", String::from_utf8_lossy(&answer));
         client.write_all(b"{").await.unwrap();
         taking.push(client);
+        // One user has half of it, and is told at once that there is no more.
+        if at == 7 {
+            for path in ["/traces/query", "/mcp"] {
+                let (_, answer) = answered(begin(&tokens[0], path, "\r\n{").await, path).await;
+                let told = answer.contains("too many large requests of yours");
+                assert!(answer.starts_with("HTTP/1.1 503 ") && told, "{path}: {answer}");
+            }
+        }
     }
     let begun = Instant::now();
-    let refused = ["/traces/query", "/mcp"].map(|path| {
-        let client = begin(path, "\r\n{");
-        async move {
-            let (mut client, mut answer) = (client.await, vec![0; 4096]);
-            let read = tokio::time::timeout(Duration::from_secs(25), client.read(&mut answer)).await;
-            answer.truncate(read.unwrap_or_else(|_| panic!("{path}: no answer")).unwrap());
-            (path, String::from_utf8(answer).unwrap())
-        }
-    });
+    let carol = service.user(&admin, "carol", &[]).await;
+    let key = carol.post("/me/api-keys", json!({"name": "large"})).await.expect(201).body;
+    let token = key["token"].as_str().unwrap();
+    let refused = ["/traces/query", "/mcp"]
+        .map(|path| async move { answered(begin(token, path, "\r\n{").await, path).await });
     let refused = futures::future::join_all(refused);
     let client = service.anonymous().with_key(token);
     let agent = client

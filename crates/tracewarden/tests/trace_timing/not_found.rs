@@ -21,6 +21,8 @@ use crate::support::store::{BLUE, RED, Store, blue_policies, bound_service};
 const LANES: usize = 3;
 /// The same in a long run, which has the machine to itself.
 const MANY_LANES: usize = 8;
+/// From so many answers of each kind on.
+const LONG_RUN: usize = 1_000;
 
 /// Answers that took longer did not leave at the first time at which one can.
 const FIRST: Duration = Duration::from_millis(200);
@@ -74,7 +76,7 @@ struct Measured {
 async fn measured(way: &dyn Fn(&str) -> RequestBuilder, groups: usize, seed: u64) -> Measured {
     let (begun, in_time) = (&AtomicUsize::new(0), &AtomicUsize::new(0));
     let progress = &Progress::of(groups, "of each kind");
-    let lanes = if groups > 1_000 { MANY_LANES } else { LANES };
+    let lanes = if groups >= LONG_RUN / 2 { MANY_LANES } else { LANES };
     let lanes = (0..lanes).map(|lane| async move {
         let mut chance = chance::source(seed, lane as u64);
         let mut order: Vec<usize> = (0..KINDS.len()).collect();
@@ -153,7 +155,8 @@ async fn check(name: &str, way: &dyn Fn(&str) -> RequestBuilder, groups: usize, 
     }
 }
 
-/// `TRACEWARDEN_TEST_TRACE_TIMINGS` answers of each kind by fetch, and half as many by each of the others.
+/// `TRACEWARDEN_TEST_TRACE_TIMINGS` answers of each kind by fetch, and half as many by each of the others; where that is a long
+/// run, by all tools.
 #[tokio::test]
 async fn forbidden_absent_and_impossible_take_the_same_time() {
     let many = std::env::var("TRACEWARDEN_TEST_TRACE_TIMINGS").map_or(100, |many| many.parse().unwrap());
@@ -189,6 +192,16 @@ async fn forbidden_absent_and_impossible_take_the_same_time() {
     let two =
         |id: &str| tool(&agent, "svc_compare_traces", json!({"first_trace_id": id, "second_trace_id": BLUE}));
     check("an agent's comparison", &two, many.div_ceil(2), seed).await;
+    if many < LONG_RUN {
+        return;
+    }
+    let spans =
+        |id: &str| tool(&agent, "svc_get_spans", json!({"trace_id": id, "span_ids": ["0000000000000001"]}));
+    check("an agent's spans", &spans, many.div_ceil(2), seed).await;
+    let path = |id: &str| tool(&agent, "svc_critical_path", json!({"trace_id": id}));
+    check("an agent's critical path", &path, many.div_ceil(2), seed).await;
+    let access = |id: &str| tool(&agent, "svc_explain_access", json!({"trace_id": id}));
+    check("an agent's explanation", &access, many.div_ceil(2), seed).await;
 }
 
 #[test]
