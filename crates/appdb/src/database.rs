@@ -197,6 +197,27 @@ impl AppDb {
     /// # Errors
     /// [`DbError::Unavailable`], also when the wait is too long.
     pub async fn begin_write(&self) -> Result<WriteTx, DbError> {
+        self.write_once(async { Ok(None) }).await
+    }
+
+    /// The same for one of many writes that somebody may ask for: of those under one name, one at a time stands among the
+    /// writers. The others wait for it, for so long at most.
+    ///
+    /// # Errors
+    /// As [`AppDb::begin_write`].
+    pub async fn begin_write_of(&self, name: &str, patience: Duration) -> Result<WriteTx, DbError> {
+        let own_turn = async {
+            let turn = timeout(patience, self.turns.of(name)).await;
+            turn.map(Some).map_err(|_| busy())
+        };
+        self.write_once(own_turn).await
+    }
+
+    /// Begins a transaction that writes once the caller's own turn has come.
+    async fn write_once(
+        &self,
+        own_turn: impl Future<Output = Result<Option<Turn>, DbError>>,
+    ) -> Result<WriteTx, DbError> {
         let begin = async {
             let turn = Arc::clone(&self.writers).lock_owned().await;
             let connection = self.pool.acquire().await?;
@@ -208,24 +229,21 @@ impl AppDb {
                 .map_err(|_| DbError::Unavailable("the beginning of a transaction ended early".to_owned()))?
                 .map_err(|_| busy())?
         };
+        let begun = async {
+            let own_turn = own_turn.await?;
+            let begun = timeout(self.backend.patience(), begin).await.map_err(|_| busy());
+            let (inner, turn) = begun.and_then(|begun| begun)?;
+            Ok::<_, DbError>((inner, turn, own_turn))
+        };
         let waiting = self.metrics.waiting(Kind::Write);
-        let begun = timeout(self.backend.patience(), begin).await.map_err(|_| busy());
-        let ((inner, turn), measured) = waiting.ended(begun.and_then(|begun| begun))?;
+        let ((inner, turn, own_turn), measured) = waiting.ended(begun.await)?;
         let read = ReadTx { inner, measured, limit: self.backend.answer_limit() };
-        Ok(WriteTx { read, backend: self.backend, _turn: turn, _own_turn: None })
+        Ok(WriteTx { read, backend: self.backend, _turn: turn, _own_turn: own_turn })
     }
 
-    /// The same for one of many writes that somebody may ask for: of those under one name, one at a time stands among the
-    /// writers. The others wait for it, and no longer than it may take to begin.
-    ///
-    /// # Errors
-    /// As [`AppDb::begin_write`].
-    pub async fn begin_write_of(&self, name: &str) -> Result<WriteTx, DbError> {
-        let begin = async {
-            let own_turn = self.turns.of(name).await;
-            Ok(WriteTx { _own_turn: Some(own_turn), ..self.begin_write().await? })
-        };
-        timeout(self.backend.patience(), begin).await.unwrap_or_else(|_| Err(busy()))
+    /// How long a transaction that writes may take to begin.
+    pub fn patience(&self) -> Duration {
+        self.backend.patience()
     }
 
     /// Names the counts of this database in a registry.
@@ -292,7 +310,8 @@ impl WriteTx {
     /// [`DbError::OutcomeUnknown`] when the connection was lost on the way: the changes hold in full or not at all, and
     /// only reading them tells. Any other error: nothing has changed.
     pub async fn commit(self) -> Result<(), DbError> {
-        let Self { read, backend, _turn, _own_turn } = self;
+        // In this order: the last is given back first.
+        let Self { read, backend, _own_turn, _turn } = self;
         let ReadTx { inner, measured, .. } = read;
         if !measured.sound {
             return Err(DbError::Unavailable(

@@ -206,7 +206,8 @@ impl Service {
         event: &Event<'_>,
     ) -> Result<(), ServiceError> {
         let mut tx = match &context.actor_id {
-            Some(user) => self.db().begin_write_of(user).await?,
+            // Beside the same user's changes: whose key is abused must be able to revoke it.
+            Some(user) => self.db().begin_write_of(&format!("{user} alone"), self.db().patience()).await?,
             None => self.db().begin_write().await?,
         };
         context.append(&mut tx, self.now(), None, event).await?;

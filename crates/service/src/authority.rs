@@ -103,8 +103,9 @@ impl Service {
     /// was authenticated, [`ServiceError::PasswordChangeRequired`], [`ServiceError::Forbidden`], or a failure of the own
     /// database.
     pub(crate) async fn begin_change<R: Right>(&self, right: &R) -> Result<WriteTx, ServiceError> {
-        // By user, so that nobody has others wait longer by asking for more changes, or being refused more often.
-        let mut tx = self.db().begin_write_of(right.identity().user_id()).await?;
+        // By user, so that nobody has others wait longer by asking for more changes.
+        let user = right.identity().user_id();
+        let mut tx = self.db().begin_write_of(user, self.db().patience()).await?;
         R::holds(self.reread(&mut tx, right.identity()).await?)?;
         Ok(tx)
     }

@@ -2,6 +2,7 @@
 //! database twice, where one writes at a time and every read of traces has two records to write.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tracewarden_appdb::WriteTx;
@@ -16,6 +17,9 @@ const PLACES_MIN: usize = 16;
 
 /// One address gets at most one place of so many, so that a flood from a single one leaves others to everybody else.
 const SHARE_OF_ADDRESS: usize = 2;
+
+/// A log-in that waited so long for the ones before it meets a database that does not work.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Under which log-ins wait to write; no user's id.
 const WRITERS: &str = "log-ins";
@@ -60,7 +64,7 @@ impl Service {
     /// # Errors
     /// [`ServiceError::Unavailable`], also when the wait is too long.
     pub(crate) async fn begin_log_in_write(&self) -> Result<WriteTx, ServiceError> {
-        Ok(self.db().begin_write_of(WRITERS).await?)
+        Ok(self.db().begin_write_of(WRITERS, PATIENCE).await?)
     }
 }
 

@@ -133,43 +133,6 @@ async fn the_first_secret_wins(fixture: &Fixture) {
 }
 
 /// Writers who have given up must not keep the connections that readers need.
-async fn whoever_writes_much_stands_among_the_writers_once(fixture: &Fixture) {
-    let db = fixture.open().await;
-    let (order, mut came) = tokio::sync::mpsc::unbounded_channel();
-    let writing = db.begin_write().await.unwrap();
-    let write = |name: &'static str| {
-        let (db, order) = (db.clone(), order.clone());
-        tokio::spawn(async move {
-            let mut tx = db.begin_write_of(name).await.unwrap();
-            tx.append_audit(&record(name, 0, None, "success")).await.unwrap();
-            tx.commit().await.unwrap();
-            order.send(name).unwrap();
-        })
-    };
-    let mut writers: Vec<_> = (0..40).map(|_| write("ada")).collect();
-    // Each has come as far as it can once all tasks have had a turn.
-    for _ in 0..100 {
-        tokio::task::yield_now().await;
-    }
-    writers.push(write("bob"));
-    for _ in 0..100 {
-        tokio::task::yield_now().await;
-    }
-    drop(writing);
-    for writer in writers {
-        writer.await.unwrap();
-    }
-    let order: Vec<&str> = std::iter::from_fn(|| came.try_recv().ok()).collect();
-    let before = order.iter().position(|name| *name == "bob").unwrap();
-    assert!(before <= 1, "{before} of ada's wrote before bob");
-    // Whoever cannot begin in time is told so, also when only their own writes are in the way.
-    let writing = db.begin_write_of("ada").await.unwrap();
-    let refused = db.begin_write_of("ada").await.map(drop);
-    assert!(matches!(refused, Err(DbError::Unavailable(_))), "{refused:?}");
-    drop(writing);
-    db.begin_write_of("ada").await.unwrap().commit().await.unwrap();
-}
-
 async fn readers_do_not_wait_for_writers_who_gave_up(fixture: &Fixture) {
     let db = fixture.open().await;
     let mut other = fixture.connect().await;
@@ -207,4 +170,41 @@ async fn readers_do_not_wait_for_writers_who_gave_up(fixture: &Fixture) {
     // Nor must they hold up whoever writes next.
     other.execute(unlock).await.unwrap();
     add_user(&db, "u1", "ada", &[]).await.unwrap();
+}
+
+async fn whoever_writes_much_stands_among_the_writers_once(fixture: &Fixture) {
+    let db = fixture.open().await;
+    let (order, mut came) = tokio::sync::mpsc::unbounded_channel();
+    let writing = db.begin_write().await.unwrap();
+    let write = |name: &'static str| {
+        let (db, order) = (db.clone(), order.clone());
+        tokio::spawn(async move {
+            let mut tx = db.begin_write_of(name, Duration::from_secs(20)).await.unwrap();
+            tx.append_audit(&record(name, 0, None, "success")).await.unwrap();
+            tx.commit().await.unwrap();
+            order.send(name).unwrap();
+        })
+    };
+    let mut writers: Vec<_> = (0..40).map(|_| write("ada")).collect();
+    // Each has come as far as it can once all tasks have had a turn.
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+    writers.push(write("bob"));
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+    drop(writing);
+    for writer in writers {
+        writer.await.unwrap();
+    }
+    let order: Vec<&str> = std::iter::from_fn(|| came.try_recv().ok()).collect();
+    let before = order.iter().position(|name| *name == "bob").unwrap();
+    assert!(before <= 1, "{before} of ada's wrote before bob");
+    // Whoever cannot begin in time is told so, also when only their own writes are in the way.
+    let writing = db.begin_write_of("ada", Duration::from_secs(20)).await.unwrap();
+    let refused = db.begin_write_of("ada", Duration::from_millis(100)).await.map(drop);
+    assert!(matches!(refused, Err(DbError::Unavailable(_))), "{refused:?}");
+    drop(writing);
+    db.begin_write_of("ada", Duration::from_secs(20)).await.unwrap().commit().await.unwrap();
 }
