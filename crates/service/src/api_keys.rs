@@ -174,13 +174,14 @@ impl Service {
         // As a query, of which nobody has more at a time: each compiles a policy, too.
         let permit = self.queries().admit(owner.user_id()).ok_or(ServiceError::TooManyQueries)?;
         let work = move || -> Result<bool, Vec<Diagnostic>> {
+            // It ends with the work, and not with a client who leaves.
+            let _permit = permit;
             let checked = restriction(&owner, &expression).check(&model)?;
             let user = owner.0.user;
             let caller = Caller { username: user.username, roles: user.roles, attributes: user.attributes };
             Ok(checked.predicate(&caller).is_some())
         };
-        let checked = self.decide(work).await?;
-        drop(permit);
+        let checked = self.check(work).await?;
         match checked {
             Ok(true) => {}
             Ok(false) => {

@@ -374,13 +374,19 @@ impl Service {
     /// As authentication, [`ServiceError::TooManyQueries`], or a failure of the own database.
     pub async fn own_access(&self, principal: &Principal) -> Result<OwnAccess, ServiceError> {
         // Policies are compiled as for a query, of which nobody has more at a time.
-        let permit = self.queries().admit(principal.user_id()).ok_or(ServiceError::TooManyQueries)?;
+        let permit = self.queries().admit(principal.user_id()).ok_or(ServiceError::TooManyQueries);
+        let permit = self.note_refusal(principal, TRACES_EXPLAIN, None, permit).await?;
         let mut tx = self.db().begin_read().await?;
         let authority = Arc::new(self.authority(&mut tx, principal).await?);
         drop(tx);
         let admin = authority.principal.is_admin();
-        let applied = self.applied(AppliedTo::caller(&authority)).await?;
-        drop(permit);
+        let (to, compiled) = (AppliedTo::caller(&authority), self.compiled());
+        let work = move || {
+            // It ends with the work, and not with a client who leaves.
+            let _permit = permit;
+            Applied::new(to, &compiled)
+        };
+        let applied = self.decide(work).await?;
         let mut words = applied.all().map(|policy| policies::words(policy.as_ref().ok(), admin));
         let roles = applied.to.roles.iter().map(|role| {
             let policies = role.policies.iter().map(|policy| OwnPolicy {

@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use tokio::sync::OwnedSemaphorePermit;
 use tracewarden_model::Filter;
-use tracewarden_tracestore::{Selection, SpanBrief, StoreError, Summary};
+use tracewarden_tracestore::{SPANS_MAX_BYTES, Selection, SpanBrief, StoreError, Summary};
 
 use crate::access::Access;
 use crate::audit::Outcome;
@@ -12,14 +11,17 @@ use crate::error::ServiceError;
 use crate::pending::Pending;
 use crate::principal::Principal;
 use crate::query_limit::Asked;
-use crate::service::Service;
+use crate::service::{Leave, Service};
 use crate::tools::TRACES_GET;
 use crate::traces::{Found, SchemaEcho};
 
 /// Spans that are looked at together in a few words; some hundred bytes each.
 pub const BRIEF_SPANS_MAX: u32 = 100_000;
 
-/// Waiting for leave to hold spans ends after this time.
+/// Of spans so much is held without asking for leave; hardly any are larger.
+const LITTLE_BYTES: usize = 1024 * 1024;
+
+/// Waiting for leave to hold more ends after this time.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A trace that the caller may read, whole. Nothing of what its methods give may leave before [`OpenTrace::close`] has
@@ -31,9 +33,10 @@ pub struct OpenTrace {
     /// Taken by the first failure, which ends the record.
     pending: Option<Pending>,
     columns: Option<Vec<String>>,
-    /// From when spans are first asked for.
-    leave: Option<OwnedSemaphorePermit>,
+    /// From when more than [`LITTLE_BYTES`] of spans are first asked for.
+    leave: Option<Leave>,
     service: Service,
+    user: String,
 }
 
 impl Service {
@@ -49,8 +52,8 @@ impl Service {
     ) -> Result<OpenTrace, ServiceError> {
         let found = self.find_trace(principal, TRACES_GET, trace_id, columns.as_deref()).await?;
         let Found { access, selection, pending, asked } = found;
-        let (pending, leave) = (Some(pending), None);
-        Ok(OpenTrace { access, selection, asked, pending, columns, leave, service: self.clone() })
+        let (pending, leave, user) = (Some(pending), None, principal.user_id().to_owned());
+        Ok(OpenTrace { access, selection, asked, pending, columns, leave, service: self.clone(), user })
     }
 }
 
@@ -91,28 +94,35 @@ impl OpenTrace {
     /// together.
     ///
     /// # Errors
-    /// When the trace store fails, or many others hold spans for long; the trace is then closed.
+    /// When the trace store fails, or others of the user, or of all, hold many for long; the trace is then closed.
     pub async fn spans(&mut self, span_ids: &[String]) -> Result<Option<Vec<String>>, ServiceError> {
         if span_ids.is_empty() {
             return Ok(Some(Vec::new()));
         }
-        if self.leave.is_none() {
-            let leave = tokio::time::timeout(PATIENCE, self.service.leave_to_hold_spans()).await;
-            let late = || ServiceError::Unavailable { inside: "others hold many spans".to_owned() };
-            match leave.unwrap_or_else(|_| Err(late())) {
-                Ok(leave) => self.leave = Some(leave),
-                Err(error) => return Err(self.failed(error).await),
+        let mut found = self.spans_within(LITTLE_BYTES, span_ids).await;
+        if matches!(found, Err(StoreError::TooLarge(_))) {
+            if self.leave.is_none() {
+                let leave =
+                    tokio::time::timeout(PATIENCE, self.service.leave_to_hold_spans(&self.user)).await;
+                let late = || ServiceError::Unavailable { inside: "others hold many spans".to_owned() };
+                match leave.unwrap_or_else(|_| Err(late())) {
+                    Ok(leave) => self.leave = Some(leave),
+                    Err(error) => return Err(self.failed(error).await),
+                }
             }
+            found = self.spans_within(SPANS_MAX_BYTES, span_ids).await;
         }
-        let Access { store, binding, .. } = &self.access;
-        let columns = self.columns.as_deref();
-        let found = store.read_spans(binding, &self.selection, span_ids, columns).await;
         if matches!(found, Err(StoreError::TooLarge(_))) {
             return Ok(None);
         }
         let spans = self.checked(found).await?;
         self.count(spans.len());
         Ok(Some(spans))
+    }
+
+    async fn spans_within(&self, bytes: usize, span_ids: &[String]) -> Result<Vec<String>, StoreError> {
+        let Access { store, binding, .. } = &self.access;
+        store.read_spans_within(bytes, binding, &self.selection, span_ids, self.columns.as_deref()).await
     }
 
     /// Ends the record. What was read may leave now.

@@ -18,7 +18,7 @@ use crate::error::ServiceError;
 use crate::log_in_bounds::LogIns;
 use crate::metrics::{Metrics, PolicyReuse};
 use crate::passwords::Passwords;
-use crate::running::Running;
+use crate::running::{Permit, Running};
 use crate::settings::Settings;
 use crate::throttle::NameKey;
 
@@ -43,7 +43,9 @@ struct Inner {
     metrics: Metrics,
     compiled: Arc<CompiledPolicies>,
     deciding: BoundedWork,
+    checking: BoundedWork,
     holding: Arc<Semaphore>,
+    holding_by_user: Running,
     looks: Semaphore,
     advice: Semaphore,
 }
@@ -73,10 +75,22 @@ const LOOKS: usize = 2;
 /// within which a preview that may take a minute would not be over.
 const ADVICE: usize = 2;
 
-/// Calls that hold whole spans for an answer made of them, which takes several times their size: up to some 100 MiB each.
+/// Calls that hold many whole spans for an answer made of them, which takes several times their size: up to some 100 MiB each.
 const HOLDING: usize = 8;
+/// One user has at most one of so many of them.
+const SHARE_OF_USER: usize = 2;
 
-/// How much work with policies is done at the same time: there are no more processors for it.
+/// The leave to hold many spans, given back when it is dropped.
+pub(crate) struct Leave {
+    _leave: OwnedSemaphorePermit,
+    _of_user: Permit,
+}
+
+/// Policies of new keys that are checked at the same time, beside what readers wait for: each may take a second.
+const CHECKING: usize = 1;
+
+/// How many readers' policies are compiled at the same time: as many as there are processors, and two where there is one, so
+/// that a large one does not stand before all others.
 fn deciding() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from).max(2)
 }
@@ -115,7 +129,9 @@ impl Service {
             metrics,
             compiled: Arc::default(),
             deciding: BoundedWork::new(deciding()),
+            checking: BoundedWork::new(CHECKING),
             holding: Arc::new(Semaphore::new(HOLDING)),
+            holding_by_user: Running::new(Some(HOLDING / SHARE_OF_USER)),
             looks: Semaphore::new(LOOKS),
             advice: Semaphore::new(ADVICE),
         };
@@ -193,7 +209,7 @@ impl Service {
         Arc::clone(&self.inner.compiled)
     }
 
-    /// Does work with policies that anybody who may log in can ask for.
+    /// Does the work with policies that every read of traces begins with.
     ///
     /// # Errors
     /// An internal one when the work panicked.
@@ -204,10 +220,26 @@ impl Service {
         self.inner.deciding.run(work).await
     }
 
-    /// The leave to hold whole spans, of which this replica gives a few at a time; whoever waits for it holds nothing yet.
-    pub(crate) async fn leave_to_hold_spans(&self) -> Result<OwnedSemaphorePermit, ServiceError> {
+    /// Checks a policy that anybody who may log in can send.
+    ///
+    /// # Errors
+    /// An internal one when the work panicked.
+    pub(crate) async fn check<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, ServiceError> {
+        self.inner.checking.run(work).await
+    }
+
+    /// The leave to hold many whole spans, of which this replica gives a few at a time; whoever waits for it holds few yet.
+    ///
+    /// # Errors
+    /// [`ServiceError::TooManyQueries`] where the user has their share.
+    pub(crate) async fn leave_to_hold_spans(&self, user: &str) -> Result<Leave, ServiceError> {
+        let of_user = self.inner.holding_by_user.admit(user).ok_or(ServiceError::TooManyQueries)?;
         let leave = Arc::clone(&self.inner.holding).acquire_owned().await;
-        leave.map_err(|error| ServiceError::internal(error.to_string()))
+        let leave = leave.map_err(|error| ServiceError::internal(error.to_string()))?;
+        Ok(Leave { _leave: leave, _of_user: of_user })
     }
 
     /// Last uses that are being written, by credential.

@@ -79,7 +79,7 @@ pub use openers::{MAX_FIRST_SPANS, Nearest, Satisfied, TraceCounts};
 pub use predicate_sql::readable;
 pub use progress::{OnProgress, SearchProgress};
 pub use reach::{MAX_PREDICATES, Opened, ReachRequest, RecentReach};
-pub use read::{SpanChunk, SpanStream};
+pub use read::{SPANS_MAX_BYTES, SpanChunk, SpanStream};
 pub use samples::{SampledColumn, SampledKey};
 pub use select::{Position, SelectRequest, Selection, TRACE_ID_BYTES_MAX};
 pub use shown::ERROR_STATUSES;

@@ -21,6 +21,8 @@ use crate::table::BoundTable;
 use crate::{StoreError, TraceStore};
 use parts::{Part, PartSizes, Parts};
 
+pub use spans::SPANS_MAX_BYTES;
+
 /// Some whole spans.
 #[derive(Debug, Clone)]
 pub struct SpanChunk {

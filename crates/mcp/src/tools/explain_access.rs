@@ -130,11 +130,12 @@ const WAYS: [Way; 3] = [
 pub(crate) async fn call(context: &Context<'_>, arguments: Arguments) -> Result<CallToolResult, Failure> {
     let budget = Budget::of(arguments.max_tokens)?;
     let Context { service, principal, .. } = context;
+    // First, so that what is refused here has read nothing.
+    let access = service.own_access(principal).await?;
     let explanation = match &arguments.trace_id {
         Some(trace_id) => Some(service.explain(principal, trace_id, None, None).await?),
         None => None,
     };
-    let access = service.own_access(principal).await?;
     // Explaining a trace is on record already, as the read that it is.
     if explanation.is_none() {
         service.note_tool_call(principal, Tool::ExplainAccess).await?;

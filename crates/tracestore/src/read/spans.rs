@@ -11,7 +11,7 @@ use crate::table::BoundTable;
 use crate::{StoreError, TraceStore};
 
 /// Most that is collected, in bytes of JSON: all of it is held at once.
-const MAX_BYTES: usize = 16 * 1024 * 1024;
+pub const SPANS_MAX_BYTES: usize = 16 * 1024 * 1024;
 /// What an answer may have beside its spans: names and types of columns, and tabs.
 const MARGIN: usize = 1024 * 1024;
 /// Most spans of one id. Exporters repeat a batch now and then; and who sends one id a thousand times must not fill the
@@ -25,7 +25,8 @@ impl TraceStore {
     /// An id that no span of the trace has is passed over; of several spans with one id there are at most four.
     ///
     /// # Errors
-    /// When a column is unknown, the store fails, or the answer is larger than 16 MiB ([`StoreError::TooLarge`]).
+    /// When a column is unknown, the store fails, or the answer is larger than [`SPANS_MAX_BYTES`]
+    /// ([`StoreError::TooLarge`]).
     pub async fn read_spans(
         &self,
         binding: &Binding,
@@ -33,11 +34,14 @@ impl TraceStore {
         span_ids: &[String],
         columns: Option<&[String]>,
     ) -> Result<Vec<String>, StoreError> {
-        self.read_spans_within(MAX_BYTES, binding, selection, span_ids, columns).await
+        self.read_spans_within(SPANS_MAX_BYTES, binding, selection, span_ids, columns).await
     }
 
     /// The same, of so many bytes at most.
-    pub(super) async fn read_spans_within(
+    ///
+    /// # Errors
+    /// As [`TraceStore::read_spans`].
+    pub async fn read_spans_within(
         &self,
         most: usize,
         binding: &Binding,
