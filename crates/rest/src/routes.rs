@@ -187,7 +187,7 @@ async fn pass(State(gate): State<Gate>, request: Request, next: Next) -> Respons
     };
     let called = Called::of(&head);
     let room = match gate.prepare(&mut head, &body) {
-        Ok(kib) => room::room(user_of(caller.as_ref()), kib).await,
+        Ok(kib) => room::room(user_of(&head), kib).await,
         Err(problem) => Err(problem),
     };
     let response = match room {
@@ -200,9 +200,11 @@ async fn pass(State(gate): State<Gate>, request: Request, next: Next) -> Respons
     response
 }
 
-/// Under whom large bodies are counted.
-fn user_of(caller: Option<&Arc<Principal>>) -> &str {
-    caller.map_or("", |caller| caller.user_id())
+/// Under whom large bodies are counted: whom the gate has let in. Strangers are all one.
+fn user_of(head: &Parts) -> &str {
+    let principal = head.extensions.get::<Arc<Principal>>().map(|principal| principal.user_id());
+    let account = || head.extensions.get::<Arc<Identity>>().map(|identity| identity.user_id());
+    principal.or_else(account).unwrap_or_default()
 }
 
 /// Decides who calls an interface, which says itself what it can read.
@@ -217,7 +219,7 @@ async fn pass_to_interface(State(gate): State<Gate>, mut request: Request, next:
     };
     let called = Called::of(&head);
     let kib = room::kept_kib(&body, gate.takes);
-    let response = match room::room(user_of(caller.as_ref()), kib).await {
+    let response = match room::room(user_of(&head), kib).await {
         Ok(_room) => next.run(Request::from_parts(head, body)).await,
         Err(problem) => problem.into_response(),
     };

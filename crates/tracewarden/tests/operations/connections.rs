@@ -120,7 +120,8 @@ async fn large_bodies_are_bounded_together() {
     let admin = service.admin().await;
     let bob = service.user(&admin, "bob", &[]).await;
     let mut tokens = Vec::new();
-    for owner in [&admin, &bob] {
+    let carol = service.user(&admin, "carol", &[]).await;
+    for owner in [&admin, &bob, &carol] {
         let key = owner.post("/me/api-keys", json!({"name": "large"})).await.expect(201).body;
         tokens.push(key["token"].as_str().unwrap().to_owned());
     }
@@ -161,9 +162,7 @@ async fn large_bodies_are_bounded_together() {
         }
     }
     let begun = Instant::now();
-    let carol = service.user(&admin, "carol", &[]).await;
-    let key = carol.post("/me/api-keys", json!({"name": "large"})).await.expect(201).body;
-    let token = key["token"].as_str().unwrap();
+    let token = tokens[2].as_str();
     let refused = ["/traces/query", "/mcp"]
         .map(|path| async move { answered(begin(token, path, "\r\n{").await, path).await });
     let refused = futures::future::join_all(refused);
