@@ -43,6 +43,8 @@ struct Arriving {
     /// How many windows of the world have been asked for.
     windows: Cell<usize>,
     over: Cell<bool>,
+    /// With it, and as many windows as a world has, this one is made again.
+    seed: u64,
 }
 
 /// What was seen, so that a run that shows nothing fails.
@@ -182,7 +184,7 @@ async fn look(
     seen: &mut Seen,
 ) {
     let Query { binding, scope, filter, window } = *query;
-    let told = format!("{window:?}, {filter:?}, limit {limit}");
+    let told = format!("the world of seed {}: {window:?}, {filter:?}, limit {limit}", arriving.seed);
     let written = |count: usize| -> World {
         let spans = world.spans.iter().chain(&arriving.spans.borrow()[..count]).cloned().collect();
         World { shape: world.shape, spans, index: world.index.clone() }
@@ -305,6 +307,7 @@ async fn look_at_world(local: &LocalStore, store: &TraceStore, seed: u64) -> See
         acknowledged: Cell::default(),
         windows: Cell::default(),
         over: Cell::default(),
+        seed,
     };
     let writing = write(local, &rows_of, world.shape, random.random(), &arriving);
     let reading = look_around(store, &world, &arriving, &mut random, &mut generator);
