@@ -63,7 +63,17 @@ mod tests {
         let held = poll_immediate(&mut second).await.expect("the first has been given back");
         assert!(poll_immediate(Box::pin(turns.of("ada"))).await.is_none());
         drop(held);
-        join_all((0..100).map(|number| turns.of(if number % 2 == 0 { "ada" } else { "bob" }))).await;
+        let name = |number: usize| if number.is_multiple_of(2) { "ada" } else { "bob" };
+        let (turns, taken) = (&turns, std::cell::Cell::new(0));
+        join_all((0..100).map(|number| {
+            let taken = &taken;
+            async move {
+                let _turn = turns.of(name(number)).await;
+                taken.set(taken.get() + 1);
+            }
+        }))
+        .await;
+        assert_eq!(taken.get(), 100);
         assert!(turns.queues().is_empty());
     }
 }
