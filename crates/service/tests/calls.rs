@@ -5,8 +5,7 @@
 
 mod support;
 
-use std::time::Duration;
-
+use futures::future::poll_immediate;
 use serde_json::{Value, json};
 use support::*;
 use tracewarden_service::*;
@@ -125,8 +124,8 @@ async fn a_refusal_that_nobody_waits_for_leaves_its_record() {
     for _ in 0..4 {
         let error = ServiceError::SessionRequired;
         let refusal = world.service.note_refused_call(&of_tools, &error, call(None, None));
-        let left = tokio::time::timeout(Duration::ZERO, refusal).await;
-        assert!(left.is_err(), "a record takes longer");
+        // Looked at once: a record takes longer than that, however busy the machine is.
+        assert!(poll_immediate(Box::pin(refusal)).await.is_none());
     }
     let records = world.news(&session, before, 4).await;
     assert!(records.iter().all(|record| record.detail["code"] == "session_required"), "{records:?}");
