@@ -221,10 +221,15 @@ impl Checker<'_> {
                 self.conditional(node, condition, yes, no)
             }
             (operators::NEGATE, None, [inner]) => match &inner.expr {
-                Expr::Literal(LiteralValue::Int(value)) => {
-                    let negated = value.inner().checked_neg().unwrap_or(i64::MIN);
-                    Some(self.typed(node, Type::Int, Kind::Known(Known::Int(negated))))
-                }
+                Expr::Literal(LiteralValue::Int(value)) => match value.inner().checked_neg() {
+                    Some(negated) => Some(self.typed(node, Type::Int, Kind::Known(Known::Int(negated)))),
+                    // An error in CEL, which opens nothing.
+                    None => {
+                        let message = format!("{} with its sign changed is no integer", value.inner());
+                        let hint = format!("the largest integer is {}", i64::MAX);
+                        self.refuse(node, "unsupported", message, &hint)
+                    }
+                },
                 _ => self.arithmetic(node, None, inner),
             },
             (operators::INDEX, None, [container, key]) => self.index(node, container, key),

@@ -53,3 +53,22 @@ fn relation(operator: Operator) -> Relation {
         _ => Relation::Eq,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_compared_as_asked() {
+        for (operator, expected) in [
+            (Operator::Eq, Relation::Eq),
+            (Operator::Ne, Relation::Ne),
+            (Operator::Gt, Relation::Gt),
+            (Operator::Gte, Relation::Ge),
+            (Operator::Lt, Relation::Lt),
+            (Operator::Lte, Relation::Le),
+        ] {
+            assert_eq!(relation(operator), expected);
+        }
+    }
+}

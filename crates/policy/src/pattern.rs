@@ -340,6 +340,11 @@ mod tests {
             "((a{2,}){600})",
             "a{1000}{2}",
             "\\b{start}",
+            "a\\Bb",
+            "[[:^digit:]]",
+            "[a[:^alpha:]]",
+            "[[:word:]]",
+            "[[:^word:]]",
         ] {
             assert!(Pattern::parse(text).is_err(), "{text}");
         }

@@ -93,3 +93,22 @@ fn hundreds_of_alternatives_are_compared_with_one_another() {
         assert!(predicate(&expression, &caller()).is_some(), "{expression}");
     }
 }
+
+#[test]
+fn lists_of_the_caller_that_multiply_are_refused_when_saved() {
+    let nine = (0..9).map(|at| format!("(Nick == \"{at}\" ? ServiceName : Nick)"));
+    let nine = nine.collect::<Vec<_>>().join(", ");
+    let x = "user.attributes.x";
+    let text = format!("{x}.exists(a, {x}.exists(b, {x}.exists(c, [a, b, c, {nine}] == Events.Name)))");
+    assert_eq!(check(&text, &model()).unwrap_err()[0].code, "too_large");
+}
+
+#[test]
+fn four_macros_may_stand_within_each_other() {
+    let nested = |depth: usize| {
+        let open: String = (0..depth).map(|at| format!("user.roles.exists(v{at}, ")).collect();
+        check(&format!("{open}true{}", ")".repeat(depth)), &model())
+    };
+    assert!(nested(4).is_ok());
+    assert_eq!(nested(5).unwrap_err()[0].code, "too_deep");
+}

@@ -60,8 +60,9 @@ const LISTS: [&str; 19] = [
     "(SpanAttributes.flag ? Events.Name : user.attributes.tenants)",
 ];
 
-const INTEGERS: [&str; 9] = [
+const INTEGERS: [&str; 10] = [
     "0",
+    "-(3)",
     "3",
     "size(ServiceName)",
     "size(Nick)",

@@ -115,6 +115,14 @@ fn refusals_have_places_and_hints() {
     assert_eq!(refused("Events.Name.exists(user, user == \"x\")").0, "unsupported");
     assert_eq!(refused("ServiceName.lowerAscii() == \"x\"").0, "unknown_function");
     assert_eq!(refused("Events.Name.map(n, n) == []").0, "unknown_function");
+    assert_eq!(refused("Sampled < user.attributes.lead").0, "type_mismatch");
+    assert_eq!(refused("user.attributes.lead >= Sampled").0, "type_mismatch");
+    assert_eq!(refused("user.attributes.tenants < Events.Name").0, "type_mismatch");
+    // Errors in CEL, on every span.
+    assert_eq!(refused("-(-9223372036854775808) < 0").0, "unsupported");
+    assert_eq!(refused("Events.Name.exists(.n, .n == \"a\")").0, "unsupported");
+    assert_eq!(refused("Events.Name.exists(.ServiceName, .ServiceName == \"a\")").0, "unsupported");
+    assert!(check("size(ServiceName) > -(-9223372036854775807)", &model()).is_ok());
     assert_eq!(refused("SpanAttributes == SpanAttributes").0, "type_mismatch");
     assert_eq!(refused("null == ServiceName").0, "unsupported");
     assert_eq!(refused("Sampled // \0"), ("syntax", 1, 12, 1, true));

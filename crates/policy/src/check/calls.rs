@@ -240,6 +240,12 @@ impl Checker<'_> {
             let message = format!("the first argument of `{name}` is a name for the element");
             return self.refuse(variable, "syntax", message, &hint);
         };
+        // `.n` is a name outside of every macro, which the body would not mean by it.
+        if element.starts_with('.') {
+            let message = format!("`{element}` cannot be the name of an element");
+            let hint = format!("choose a name without a dot, for instance `{list}.{name}(v, …)`");
+            return self.refuse(variable, "unsupported", message, &hint);
+        }
         if self.scope.len() >= MAX_NESTED_MACROS {
             let message = format!("at most {MAX_NESTED_MACROS} macros may stand within each other");
             let hint = "ask for an element with `x in list` where that says the same, or split the policy";

@@ -222,7 +222,9 @@ impl Checker<'_> {
         if let Some(hint) = self.negated_side(node, needle) {
             return self.applied_first(node, needle, &hint);
         }
-        if let Some(map) = self.map_named(haystack) {
+        // A column may be called so; in a policy the name is the user's.
+        let of_user = names::is_user_attributes(haystack);
+        if let Some(map) = self.map_named(haystack).filter(|_| !of_user) {
             let Some(key) = text_literal(needle) else {
                 let hint = match &needle.expr {
                     Expr::Ident(name) if !self.is_known(name) => format!("write `\"{name}\" in {map}`"),
@@ -239,7 +241,7 @@ impl Checker<'_> {
             let field = self.key(node, &map, key)?;
             return Some(self.typed(node, Type::Bool, Kind::HasKey(field)));
         }
-        if names::is_user_attributes(haystack) {
+        if of_user {
             let Some(key) = text_literal(needle) else {
                 let hint = match &needle.expr {
                     Expr::Ident(name) if !self.is_known(name) => {

@@ -2,7 +2,7 @@
 //!
 //! Policies write a key as `M["k"]` or `M.k`, a path as `J["a.b"]` or `J.a.b`, and a nested column as `Events.Name`,
 //! which the library would take for members of members. What is absent, and what follows from it, stays the library's
-//! to say: keys and paths are looked up in a map, and columns that are NULL are not declared.
+//! to say: keys and paths are looked up in a map, and columns that are NULL are names that nothing declares.
 
 use cel::IdedExpr;
 use cel::common::ast::{CallExpr, Expr, LiteralValue, SelectExpr, operators};
@@ -26,7 +26,11 @@ pub(super) fn rewrite(node: &mut IdedExpr, values: &SpanValues) -> bool {
 
 fn column(node: &IdedExpr, values: &SpanValues) -> Option<Expr> {
     let name = names(node)?.join(".");
-    values.is_column(&name).then_some(Expr::Ident(name))
+    let declared = |name: String| {
+        // A name that is not declared may be one of the library's own: `type` and `string` are values to it.
+        Expr::Ident(if values.has_value(&name) { name } else { UNDEFINED.to_owned() })
+    };
+    values.is_column(&name).then(|| declared(name))
 }
 
 /// `M["k"]`, `M.k`, `J.a.b`.

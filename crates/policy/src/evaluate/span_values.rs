@@ -53,6 +53,11 @@ impl SpanValues {
         self.columns.contains(name)
     }
 
+    /// Whether the column has a value of its type in this span.
+    pub(super) fn has_value(&self, column: &str) -> bool {
+        self.variables.contains_key(column)
+    }
+
     pub(super) fn is_key(&self, map: &str, key: &str) -> bool {
         self.keys.contains(&(map.to_owned(), key.to_owned()))
     }
