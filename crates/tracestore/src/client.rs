@@ -252,6 +252,7 @@ impl Client {
                     failure = cause;
                     self.put_aside(at, &failure);
                 }
+                Err(Miss::Full(cause)) => failure = cause,
             }
             asked.push(at);
         }
@@ -388,7 +389,7 @@ impl Client {
         let question = Question { statement: &statement, format: COLLECTED, sent, whole: false };
         let asked = self.ask(at, &question, Instant::now() + self.bounds.time()).await;
         match asked {
-            Ok(_) => true,
+            Ok(_) | Err(Miss::Full(_)) => true,
             Err(Miss::Final(error)) => !matches!(error, StoreError::Timeout(_)),
             Err(_) => false,
         }

@@ -74,6 +74,8 @@ impl World {
 
 const BUSY: &str = "HTTP/1.1 500 Internal Server Error\r\nX-ClickHouse-Exception-Code: 202\r\nContent-Length: 9\r\n\
     Connection: close\r\n\r\ntoo many\n";
+const LEAVING: &str = "HTTP/1.1 500 Internal Server Error\r\nX-ClickHouse-Exception-Code: 236\r\nContent-Length: 8\r\n\
+    Connection: close\r\n\r\naborted\n";
 const GATEWAY: &str = "HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
 
 #[tokio::test]
@@ -85,7 +87,7 @@ async fn another_endpoint_answers_and_the_first_comes_back() {
         (Fault::CutAfter(0), "cut"),
         (Fault::CutAfter(40), "cut"),
         (Fault::Answer(GATEWAY), "cut"),
-        (Fault::Answer(BUSY), "cannot"),
+        (Fault::Answer(LEAVING), "cannot"),
         (Fault::Silence, "silent"),
     ];
     let mut failures = std::collections::BTreeMap::new();
@@ -119,6 +121,24 @@ async fn another_endpoint_answers_and_the_first_comes_back() {
     }
     // Nothing was left running in the store by any attempt that was given up.
     assert_eq!(world.running().await, 0);
+}
+
+/// Whoever was refused goes elsewhere; who has chosen traces there still reads them there.
+#[tokio::test]
+async fn a_server_that_is_full_is_not_put_aside() {
+    let world = world();
+    world.first.set(Fault::Answer(BUSY));
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert_eq!(world.ask().await, Ok(3));
+    assert_eq!(world.working(), [true, true]);
+    let of_first = world.store.client.at(Some(0));
+    let failed = of_first.rows::<(u64,)>(Statement::new(ONE)).await.unwrap_err();
+    assert!(matches!(failed, StoreError::Unavailable { retry_after_seconds: 1, .. }), "{failed}");
+    let failures = "tracewarden_store_endpoint_failures_total{endpoint=\"FIRST\",reason=\"cannot\"}";
+    assert_eq!(world.counted(failures), 2);
+    world.first.set(Fault::None);
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert_eq!(of_first.rows::<(u64,)>(Statement::new(ONE)).await.map(|rows| rows.len()), Ok(3));
 }
 
 #[tokio::test]

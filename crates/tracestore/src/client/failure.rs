@@ -17,13 +17,18 @@ pub(super) enum Miss {
     Silent(String),
     /// The server says that it cannot, whatever is asked.
     Cannot(String),
+    /// The server has as many statements as it takes, of all or of this user, and has not begun this one. It works: what others
+    /// have chosen there must still be read there.
+    Full(String),
     /// Nothing that another endpoint would mend.
     Final(StoreError),
 }
 
+/// TOO_MANY_SIMULTANEOUS_QUERIES.
+const FULL: i32 = 202;
+
 /// ClickHouse's codes for a server that cannot, with the reason why another may be asked.
-const CANNOT: [i32; 10] = [
-    202, // TOO_MANY_SIMULTANEOUS_QUERIES: it is full, and has not begun
+const CANNOT: [i32; 9] = [
     203, // NO_FREE_CONNECTION: to its shards, in its own pool
     209, // SOCKET_TIMEOUT: it lost a shard, which others may reach
     210, // NETWORK_ERROR: the same
@@ -45,6 +50,7 @@ impl Miss {
     pub(super) fn of_answer(status: u16, code: Option<i32>, message: String) -> Self {
         match code {
             Some(code) if CANNOT.contains(&code) => Self::Cannot(message),
+            Some(FULL) => Self::Full(message),
             // A proxy's own.
             None if matches!(status, 502..=504) => Self::Cut(message),
             code => Self::Final(StoreError::from_exception(code, message)),
@@ -57,7 +63,7 @@ impl Miss {
             Self::Unreachable(_) => Some(FailureKind::Unreachable),
             Self::Cut(_) => Some(FailureKind::Cut),
             Self::Silent(_) => Some(FailureKind::Silent),
-            Self::Cannot(_) => Some(FailureKind::Cannot),
+            Self::Cannot(_) | Self::Full(_) => Some(FailureKind::Cannot),
             Self::Final(_) => None,
         }
     }
@@ -119,6 +125,7 @@ mod tests {
         for code in CANNOT {
             assert!(matches!(Miss::of_answer(500, Some(code), String::new()), Miss::Cannot(_)), "{code}");
         }
+        assert!(matches!(Miss::of_answer(500, Some(FULL), String::new()), Miss::Full(_)));
         // ClickHouse's own word counts for more than the status.
         assert!(matches!(Miss::of_answer(503, Some(241), String::new()), Miss::Final(_)));
         assert!(matches!(Miss::of_answer(502, None, String::new()), Miss::Cut(_)));
