@@ -106,13 +106,22 @@ impl Arrived {
 struct Collected<T> {
     data: Vec<T>,
     rows: u64,
+    /// What made the statement fail, told within a document that is otherwise whole, by versions from 23.9 until
+    /// `http_write_exception_in_output_format` was off by default: they pass over the settings of formats that come with a
+    /// form (ClickHouse pull request 85570). The rows are those that there were until then.
+    #[serde(default)]
+    exception: Option<String>,
 }
 
 pub(crate) fn collected<T: DeserializeOwned>(body: &[u8]) -> Result<Vec<T>, StoreError> {
     let short = |cause: &str| StoreError::Short(format!("the answer ended before its end: {cause}"));
     match serde_json::from_slice::<Collected<T>>(body) {
-        Ok(Collected { data, rows }) if data.len() as u64 == rows => Ok(data),
-        Ok(Collected { data, rows }) => Err(short(&format!("{} rows of {rows}", data.len()))),
+        Ok(Collected { exception: Some(exception), .. }) => {
+            let unnamed = || StoreError::Store { code: None, message: "the statement failed".to_owned() };
+            Err(late_exception(exception.as_bytes()).unwrap_or_else(unnamed))
+        }
+        Ok(Collected { data, rows, .. }) if data.len() as u64 == rows => Ok(data),
+        Ok(Collected { data, rows, .. }) => Err(short(&format!("{} rows of {rows}", data.len()))),
         Err(error) if error.is_data() => Err(unexpected(&error)),
         Err(error) => {
             let rest = offset(body, error.line(), error.column());
@@ -350,6 +359,20 @@ mod tests {
                 let body = format!("{}{block}", &WHOLE[..at]);
                 assert!(matches!(rows(&body), Err(StoreError::Timeout(_))), "{body}: {:?}", rows(&body));
             }
+        }
+        // Within a document that is whole.
+        for (exception, expected) in [
+            ("Code: 159. DB::Exception: Timeout exceeded", StoreError::Timeout(String::new())),
+            ("what is no exception", StoreError::Store { code: None, message: String::new() }),
+        ] {
+            let body =
+                WHOLE.replace("\"rows\": 2", &format!("\"rows\": 2,\n\n\t\"exception\": \"{exception}\""));
+            let failed = rows(&body).unwrap_err();
+            assert_eq!(
+                std::mem::discriminant(&failed),
+                std::mem::discriminant(&expected),
+                "{body}: {failed}"
+            );
         }
         // Inside of a string it is an error as well, of whatever kind.
         let inside = format!("{}{untagged}", &WHOLE[..WHOLE.find("DB::Exception").unwrap()]);

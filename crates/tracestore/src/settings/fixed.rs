@@ -144,6 +144,9 @@ pub(crate) const NEUTRAL: &[(&str, &str)] = &[
     ("convert_query_to_cnf", "0"),
     // An answer of before, to a question of now.
     ("use_query_cache", "0"),
+    // What it remembers of one statement was more than once wrong for another one, and spans were missing without a word:
+    // ClickHouse issues 104781 (up to 26.5, by indexes that are used while reading), 108519, 87091 (up to 25.7).
+    ("use_query_condition_cache", "0"),
     // One server answers for itself.
     ("enable_parallel_replicas", "0"),
     ("automatic_parallel_replicas_mode", "0"),
@@ -164,7 +167,6 @@ pub(crate) const NEUTRAL: &[(&str, &str)] = &[
     ("force_optimize_projection_name", ""),
     ("force_aggregation_in_order", "0"),
     ("query_plan_enable_optimizations", "1"),
-    ("use_query_condition_cache", "1"),
     // The meaning of statements.
     ("group_by_use_nulls", "0"),
     ("enable_order_by_all", "0"),

@@ -9,7 +9,7 @@ use super::*;
 use crate::cancellation::{binding, everything};
 use crate::differential::{connect, connect_at, execute};
 use crate::sql::Statement;
-use crate::{SelectRequest, StatsOrder, StatsPer, StatsRequest, TraceStore, ValuesRequest};
+use crate::{SPANS_MAX_BYTES, SelectRequest, StatsOrder, StatsPer, StatsRequest, TraceStore, ValuesRequest};
 use futures::StreamExt;
 use tracewarden_model::{ColumnType, FieldRef, FieldSource, Filter, LogicalType, MarkedField, Timestamp};
 use tracewarden_policy::Predicate;
@@ -115,7 +115,7 @@ async fn answers(store: &TraceStore) -> BTreeMap<&'static str, String> {
             answers.insert("brief", format!("{:?}", store.brief(&binding, &selection, 1_000).await.unwrap()));
             // Of the page's first trace, and not the one span that the hostile filter of tables leaves.
             let ids = ["0000000000000010".to_owned()];
-            let given = store.read_spans(&binding, &selection, &ids, None).await.unwrap();
+            let given = store.read_spans(SPANS_MAX_BYTES, &binding, &selection, &ids, None).await.unwrap();
             answers.insert("given spans", format!("{given:?}"));
         }
     }
