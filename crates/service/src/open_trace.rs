@@ -18,8 +18,11 @@ use crate::traces::{Found, SchemaEcho};
 /// Spans that are looked at together in a few words; some hundred bytes each.
 pub const BRIEF_SPANS_MAX: u32 = 100_000;
 
-/// Of spans so much is held without asking for leave; hardly any are larger.
-const LITTLE_BYTES: usize = 1024 * 1024;
+/// Spans that are looked at in a few words without asking for leave; hardly any trace has more.
+const FEW_SPANS: u64 = 5_000;
+
+/// Of whole spans so much is held without asking for leave; hardly any are larger.
+pub(crate) const LITTLE_BYTES: usize = 1024 * 1024;
 
 /// Waiting for leave to hold more ends after this time.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -33,7 +36,7 @@ pub struct OpenTrace {
     /// Taken by the first failure, which ends the record.
     pending: Option<Pending>,
     columns: Option<Vec<String>>,
-    /// From when more than [`LITTLE_BYTES`] of spans are first asked for.
+    /// From when more than [`FEW_SPANS`] or [`LITTLE_BYTES`] of them are first asked for.
     leave: Option<Leave>,
     service: Service,
     user: String,
@@ -80,8 +83,11 @@ impl OpenTrace {
     /// All its spans in a few words, by start; of a trace with more than [`BRIEF_SPANS_MAX`] the first.
     ///
     /// # Errors
-    /// When the trace store fails; the trace is then closed.
+    /// When the trace store fails, or others of the user, or of all, hold many spans for long; the trace is then closed.
     pub async fn brief(&mut self) -> Result<Vec<SpanBrief>, ServiceError> {
+        if self.selection.span_count() > FEW_SPANS {
+            self.take_leave().await?;
+        }
         let Access { store, binding, .. } = &self.access;
         let found = store.brief(binding, &self.selection, BRIEF_SPANS_MAX).await;
         let spans = self.checked(found).await?;
@@ -101,15 +107,7 @@ impl OpenTrace {
         }
         let mut found = self.spans_within(LITTLE_BYTES, span_ids).await;
         if matches!(found, Err(StoreError::TooLarge(_))) {
-            if self.leave.is_none() {
-                let leave =
-                    tokio::time::timeout(PATIENCE, self.service.leave_to_hold_spans(&self.user)).await;
-                let late = || ServiceError::Unavailable { inside: "others hold many spans".to_owned() };
-                match leave.unwrap_or_else(|_| Err(late())) {
-                    Ok(leave) => self.leave = Some(leave),
-                    Err(error) => return Err(self.failed(error).await),
-                }
-            }
+            self.take_leave().await?;
             found = self.spans_within(SPANS_MAX_BYTES, span_ids).await;
         }
         if matches!(found, Err(StoreError::TooLarge(_))) {
@@ -120,9 +118,22 @@ impl OpenTrace {
         Ok(Some(spans))
     }
 
+    async fn take_leave(&mut self) -> Result<(), ServiceError> {
+        if self.leave.is_some() {
+            return Ok(());
+        }
+        let leave = tokio::time::timeout(PATIENCE, self.service.leave_to_hold_spans(&self.user)).await;
+        let late = || ServiceError::Unavailable { inside: "others hold many spans".to_owned() };
+        match leave.unwrap_or_else(|_| Err(late())) {
+            Ok(leave) => self.leave = Some(leave),
+            Err(error) => return Err(self.failed(error).await),
+        }
+        Ok(())
+    }
+
     async fn spans_within(&self, bytes: usize, span_ids: &[String]) -> Result<Vec<String>, StoreError> {
         let Access { store, binding, .. } = &self.access;
-        store.read_spans_within(bytes, binding, &self.selection, span_ids, self.columns.as_deref()).await
+        store.read_spans(bytes, binding, &self.selection, span_ids, self.columns.as_deref()).await
     }
 
     /// Ends the record. What was read may leave now.

@@ -13,10 +13,14 @@ use tracewarden_tracestore::{Selection, StoreError};
 use super::policies::FoundSatisfied;
 use super::{DecidedBy, NearestSpan, PolicyExplanation, PolicyVerdict, SpanMention, SpanReader};
 use crate::access::Access;
+use crate::open_trace::LITTLE_BYTES;
 use crate::service::blocking;
 
 /// Longest text that is shown of a span, in characters: whoever sends spans chooses how long their names are.
 const MAX_TEXT: usize = 100;
+/// Spans that decide are told without what decided on them when they are larger together: as policies see them, they take several
+/// times as much.
+const DECIDING_MAX_BYTES: usize = 4 * LITTLE_BYTES;
 /// How long evaluating all policies on their spans may take; those for which there is no time are told without.
 const PATIENCE: Duration = Duration::from_secs(2);
 
@@ -92,7 +96,8 @@ impl Trace<'_> {
         if ids.is_empty() || columns.is_empty() {
             return Ok(HashMap::new());
         }
-        let spans = match store.read_spans(binding, self.selection, &ids, Some(&columns)).await {
+        let spans = store.read_spans(LITTLE_BYTES, binding, self.selection, &ids, Some(&columns));
+        let spans = match spans.await {
             // Then they are told by their ids alone. A display column that is gone decides nothing either.
             Err(StoreError::TooLarge(_) | StoreError::UnknownColumn { .. }) => Vec::new(),
             spans => spans?,
@@ -162,7 +167,8 @@ impl Trace<'_> {
             .map(|field| field.field.map.clone().unwrap_or_else(|| field.field.name.clone()))
             .collect();
         let columns: Vec<String> = columns.into_iter().collect();
-        let lines = match store.read_spans(binding, self.selection, &ids, Some(&columns)).await {
+        let spans = store.read_spans(DECIDING_MAX_BYTES, binding, self.selection, &ids, Some(&columns));
+        let lines = match spans.await {
             Err(StoreError::TooLarge(_) | StoreError::UnknownColumn { .. }) => Vec::new(),
             lines => lines?,
         };

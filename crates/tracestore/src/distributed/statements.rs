@@ -19,8 +19,8 @@ use super::{Storage, shards};
 use crate::differential::{connect, connect_at, execute};
 use crate::impact::Looks;
 use crate::{
-    Comparison, Impact, ImpactRequest, ReachRequest, SelectRequest, Selection, Sharing, Spread, StatsOrder,
-    StatsPer, StatsRequest, TraceStore, ValuesRequest,
+    Comparison, Impact, ImpactRequest, ReachRequest, SPANS_MAX_BYTES, SelectRequest, Selection, Sharing,
+    Spread, StatsOrder, StatsPer, StatsRequest, TraceStore, ValuesRequest,
 };
 
 pub(super) const DEFINITIONS: &str = "Timestamp DateTime64(9), TraceId String, SpanId String, ParentSpanId String, \
@@ -200,7 +200,10 @@ pub(super) async fn ask(store: &TraceStore, table: &str, mut then: impl FnMut(&'
     );
     answered("its spans in brief", format!("{:?}", store.brief(&binding, &found, 3).await.unwrap()));
     let spans = [32, 33, 34].map(|span| format!("{span:016X}"));
-    let lines = store.read_spans(&binding, &found, &spans, Some(&["ServiceName".to_owned()])).await.unwrap();
+    let lines = store
+        .read_spans(SPANS_MAX_BYTES, &binding, &found, &spans, Some(&["ServiceName".to_owned()]))
+        .await
+        .unwrap();
     assert_eq!(lines.len(), 3);
     answered("some of its spans", lines.join("\n"));
     let denied = store.find(&binding, &scope, &format!("{:032x}", 8)).await.unwrap();

@@ -60,7 +60,7 @@ async fn nothing_about_chosen_traces_comes_from_another_endpoint() {
     let ids = ["x".to_owned()];
     let page = async { text(&mut store.read(binding, &selection, None).await?).await };
     world.refused("a page", page.await);
-    world.refused("given spans", store.read_spans(binding, &found, &ids, None).await);
+    world.refused("given spans", store.read_spans(SPANS_MAX_BYTES, binding, &found, &ids, None).await);
     world.refused("summaries", store.summarise(binding, &selection, &filter).await);
     world.refused("the earliest spans", store.brief(binding, &found, 3).await);
     let predicates = [everything().predicate().clone()];
@@ -80,7 +80,7 @@ async fn a_page_whose_endpoint_goes_midway_ends_there() {
     let world = world().await;
     let (store, binding) = (world.store.session(), &world.binding);
     let selection = select(&store, binding).await;
-    let sizes = PartSizes { first: 1, most: 1 };
+    let sizes = PartSizes { first: 1, most: 1, ..PartSizes::default() };
     let mut page = store.read_in(sizes, binding, &selection, None).await.unwrap();
     page.next().await.unwrap().unwrap();
     world.first.set(Fault::Refuse);

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures::StreamExt as _;
@@ -26,15 +26,21 @@ pub(super) struct PartSizes {
     pub(super) first: u64,
     /// In each of the others: each is [`GROWTH`] times the one before, up to these, which the store has to hold in memory.
     pub(super) most: u64,
+    /// How long a part may wait for the one before to be taken; after that it is asked for again.
+    pub(super) kept: Duration,
 }
 
 /// A part takes as long to be written as the next one to be sorted. Growing faster than parts of one size also means that
 /// traces whose spans lie among each other are looked for a few times, not once for every so many spans.
 const GROWTH: u64 = 4;
 
+/// ClickHouse breaks an answer off that nobody takes anything of for its `http_send_timeout`, which is 30 seconds by default and
+/// holds as the server's own profile has it, whatever comes with a statement (ClickHouse issue 64731).
+const KEPT: Duration = Duration::from_secs(20);
+
 impl Default for PartSizes {
     fn default() -> Self {
-        Self { first: 25_000, most: 250_000 }
+        Self { first: 25_000, most: 250_000, kept: KEPT }
     }
 }
 
@@ -60,6 +66,13 @@ fn divide(traces: &[SelectedTrace], usual: u64, sizes: PartSizes) -> VecDeque<Ve
 /// A part that arrives, and what its lines have to be.
 pub(super) type Part = (BoxStream<'static, Result<Bytes, StoreError>>, LineChecker);
 
+/// A part whose first bytes are here, since a time.
+struct Asked {
+    answer: Answer,
+    traces: Vec<SelectedTrace>,
+    since: Instant,
+}
+
 /// The parts still to come. Dropping them ends their statements in the store.
 pub(super) struct Parts {
     client: Client,
@@ -69,7 +82,8 @@ pub(super) struct Parts {
     waiting: VecDeque<Vec<SelectedTrace>>,
     /// The one that has been asked for. A task of its own: nobody polls for it while the part before is not taken, and its
     /// time runs all the same.
-    asked: JoinSet<Result<(Answer, Vec<SelectedTrace>), StoreError>>,
+    asked: JoinSet<Result<Asked, StoreError>>,
+    kept: Duration,
     /// When the whole page must be with its reader.
     until: Option<Instant>,
     memory: Arc<Memory>,
@@ -92,6 +106,7 @@ impl Parts {
             projection,
             waiting: divide(&selection.traces, usual, sizes),
             asked: JoinSet::new(),
+            kept: sizes.kept,
             until: None,
             memory: Arc::clone(&store.memory),
         };
@@ -100,23 +115,42 @@ impl Parts {
     }
 
     fn ask(&mut self) {
-        let Some(traces) = self.waiting.pop_front() else { return };
+        if let Some(traces) = self.waiting.pop_front() {
+            self.ask_for(traces);
+        }
+    }
+
+    fn ask_for(&mut self, traces: Vec<SelectedTrace>) {
         let statement = read_statement(&self.selection.table, &self.projection, &traces);
         let client = self.client.clone();
-        let asking = async move { Ok((client.send(statement, "JSONEachRow").await?, traces)) };
+        let asking = async move {
+            let answer = client.send(statement, "JSONEachRow").await?;
+            Ok(Asked { answer, traces, since: Instant::now() })
+        };
         self.asked.spawn(asking.in_current_span());
     }
 
     /// The next part, when its first bytes are here; the one after it is asked for then.
     pub(super) fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Part, StoreError>>> {
-        let Some(asked) = ready!(self.asked.poll_join_next(context)) else { return Poll::Ready(None) };
-        let asked =
-            asked.unwrap_or_else(|error| Err(StoreError::Internal(format!("a part of a page: {error}"))));
-        Poll::Ready(Some(asked.map(|(mut answer, traces)| {
+        loop {
+            let Some(asked) = ready!(self.asked.poll_join_next(context)) else { return Poll::Ready(None) };
+            let asked =
+                asked.unwrap_or_else(|error| Err(StoreError::Internal(format!("a part of a page: {error}"))));
+            let Asked { mut answer, traces, since } = match asked {
+                Ok(asked) => asked,
+                Err(error) => return Poll::Ready(Some(Err(error))),
+            };
+            // The first one waits for nothing.
+            if self.until.is_some() && since.elapsed() > self.kept {
+                drop(answer);
+                self.ask_for(traces);
+                continue;
+            }
             answer.until = *self.until.get_or_insert(answer.until);
             self.ask();
-            (answer.into_stream().boxed(), LineChecker::new(&self.binding, &traces))
-        })))
+            let lines = LineChecker::new(&self.binding, &traces);
+            return Poll::Ready(Some(Ok((answer.into_stream().boxed(), lines))));
+        }
     }
 
     /// Remembers how large the traces were, when all have come.
@@ -145,7 +179,7 @@ mod tests {
             .enumerate()
             .map(|(place, &spans)| SelectedTrace { id: place.to_string(), spans })
             .collect();
-        let parts = divide(&traces, usual, PartSizes { first: 10, most: 80 });
+        let parts = divide(&traces, usual, PartSizes { first: 10, most: 80, kept: KEPT });
         let ids = parts.iter().flatten().map(|trace| trace.id.clone());
         assert!(ids.eq(traces.iter().map(|trace| trace.id.clone())));
         parts.iter().map(|part| part.iter().map(|trace| trace.spans).collect()).collect()

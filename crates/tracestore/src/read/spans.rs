@@ -10,7 +10,7 @@ use crate::sql::{Statement, quote};
 use crate::table::BoundTable;
 use crate::{StoreError, TraceStore};
 
-/// Most that is collected, in bytes of JSON: all of it is held at once.
+/// Most that should be collected, in bytes of JSON: all of it is held at once.
 pub const SPANS_MAX_BYTES: usize = 16 * 1024 * 1024;
 /// What an answer may have beside its spans: names and types of columns, and tabs.
 const MARGIN: usize = 1024 * 1024;
@@ -25,23 +25,8 @@ impl TraceStore {
     /// An id that no span of the trace has is passed over; of several spans with one id there are at most four.
     ///
     /// # Errors
-    /// When a column is unknown, the store fails, or the answer is larger than [`SPANS_MAX_BYTES`]
-    /// ([`StoreError::TooLarge`]).
+    /// When a column is unknown, the store fails, or the spans have more than `most` bytes ([`StoreError::TooLarge`]).
     pub async fn read_spans(
-        &self,
-        binding: &Binding,
-        selection: &Selection,
-        span_ids: &[String],
-        columns: Option<&[String]>,
-    ) -> Result<Vec<String>, StoreError> {
-        self.read_spans_within(SPANS_MAX_BYTES, binding, selection, span_ids, columns).await
-    }
-
-    /// The same, of so many bytes at most.
-    ///
-    /// # Errors
-    /// As [`TraceStore::read_spans`].
-    pub async fn read_spans_within(
         &self,
         most: usize,
         binding: &Binding,

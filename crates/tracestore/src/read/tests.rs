@@ -65,7 +65,7 @@ async fn a_page_in_parts_is_the_page() {
     let mut whole = store.read(&binding, &selection, None).await.unwrap();
     let whole = text(&mut whole).await.unwrap();
     for (first, most) in [(1, 1), (1, 20), (3, 50), (100, 100)] {
-        let sizes = PartSizes { first, most };
+        let sizes = PartSizes { first, most, ..PartSizes::default() };
         let mut parts = store.read_in(sizes, &binding, &selection, None).await.unwrap();
         assert_eq!(text(&mut parts).await.unwrap(), whole, "{sizes:?}");
         assert!(parts.next().await.is_none());
@@ -75,6 +75,30 @@ async fn a_page_in_parts_is_the_page() {
         store.memory.spans_of_a_trace(plan::subject(&selection.table.name)),
         Some(spans / TRACES as u64)
     );
+}
+
+/// The store breaks off what nobody takes for long: a part that has waited is asked for again.
+#[tokio::test]
+async fn a_page_that_is_taken_slowly_is_the_page() {
+    const KEPT: std::time::Duration = std::time::Duration::from_millis(200);
+    let local = LocalStore::start().unwrap();
+    let (store, binding, selection) = selected(&local).await;
+    let mut whole = store.read(&binding, &selection, None).await.unwrap();
+    let whole = text(&mut whole).await.unwrap();
+    let sizes = PartSizes { first: 1, most: 1, kept: KEPT };
+    let before = answered(&store);
+    let mut parts = store.read_in(sizes, &binding, &selection, None).await.unwrap();
+    let mut slow = String::new();
+    while answered(&store) < before + 2 {
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+    tokio::time::sleep(KEPT * 2).await;
+    while let Some(chunk) = parts.next().await {
+        slow.push_str(std::str::from_utf8(&chunk.unwrap().lines).unwrap());
+    }
+    assert_eq!(slow, whole);
+    // One for each trace, and the second once more; others too where a machine is slow.
+    assert!(answered(&store) - before > TRACES as u64);
 }
 
 /// How many statements have been answered, as far as their first bytes.
@@ -91,7 +115,7 @@ fn answered(store: &TraceStore) -> u64 {
 async fn nothing_follows_a_part_that_fails() {
     let local = LocalStore::start().unwrap();
     let (store, binding, selection) = selected(&local).await;
-    let sizes = PartSizes { first: 1, most: 1 };
+    let sizes = PartSizes { first: 1, most: 1, ..PartSizes::default() };
     let before = answered(&store);
     let mut parts = store.read_in(sizes, &binding, &selection, None).await.unwrap();
     let first = parts.next().await.unwrap().unwrap();
@@ -144,19 +168,24 @@ async fn given_spans_are_those_of_the_page() {
     let mut ids: Vec<String> = first.iter().chain(&second).map(|(id, _)| id.clone()).rev().collect();
     ids.extend(["', ) OR 1 = 1 --", "\\", "", "it's\t\n\0"].map(str::to_owned));
     let lines: Vec<String> = first.iter().map(|(_, line)| line.clone()).collect();
-    assert_eq!(store.read_spans(&binding, &selection, &ids, None).await.unwrap(), lines);
-    assert_eq!(store.read_spans(&binding, &selection, &ids[..0], None).await.unwrap(), lines[..0]);
+    assert_eq!(store.read_spans(SPANS_MAX_BYTES, &binding, &selection, &ids, None).await.unwrap(), lines);
+    assert_eq!(
+        store.read_spans(SPANS_MAX_BYTES, &binding, &selection, &ids[..0], None).await.unwrap(),
+        lines[..0]
+    );
     let columns = ["ParentSpanId".to_owned()];
-    let few = store.read_spans(&binding, &selection, &ids, Some(&columns)).await.unwrap();
+    let few = store.read_spans(SPANS_MAX_BYTES, &binding, &selection, &ids, Some(&columns)).await.unwrap();
     let mut page = store.read(&binding, &selection, Some(&columns)).await.unwrap();
     let page = text(&mut page).await.unwrap();
     assert!(page.lines().take(few.len()).eq(&few) && few.len() == lines.len(), "{few:?}");
-    let unknown = store.read_spans(&binding, &selection, &ids[..0], Some(&["Spanid".to_owned()])).await;
+    let unknown = store
+        .read_spans(SPANS_MAX_BYTES, &binding, &selection, &ids[..0], Some(&["Spanid".to_owned()]))
+        .await;
     assert!(matches!(unknown, Err(StoreError::UnknownColumn { .. })), "{unknown:?}");
 
     // Up to so many bytes, the newlines included.
     let bytes: usize = lines.iter().map(|line| line.len() + 1).sum();
-    let within = |most| store.read_spans_within(most, &binding, &selection, &ids, None);
+    let within = |most| store.read_spans(most, &binding, &selection, &ids, None);
     assert_eq!(within(bytes).await, Ok(lines));
     assert!(matches!(within(bytes - 1).await, Err(StoreError::TooLarge(_))));
     execute(&local, "DROP TABLE default.mixed SYNC".to_owned()).await;
@@ -176,7 +205,7 @@ async fn one_span_id_sent_a_thousand_times_hides_no_other_span() {
     insert("often", 1, 1_000).await;
     insert("other", 2, 1).await;
     let ids = ["other", "often", "often"].map(str::to_owned);
-    let found = with_ids(&store.read_spans(&binding, &selection, &ids, None).await.unwrap());
+    let found = with_ids(&store.read_spans(SPANS_MAX_BYTES, &binding, &selection, &ids, None).await.unwrap());
     let found: Vec<&str> = found.iter().map(|(id, _)| id.as_str()).collect();
     assert_eq!(found, ["often", "often", "often", "often", "other"]);
 }

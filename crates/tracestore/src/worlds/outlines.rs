@@ -4,7 +4,7 @@ use tracewarden_model::{Binding, Timestamp};
 use tracewarden_policy::FieldValue;
 
 use super::{StoredSpan, World};
-use crate::{Selection, SpanBrief, TraceStore};
+use crate::{SPANS_MAX_BYTES, Selection, SpanBrief, TraceStore};
 
 /// Looks at the first trace of a page that was read: `lines` are all of the page's.
 pub(super) async fn first_trace(
@@ -16,7 +16,10 @@ pub(super) async fn first_trace(
 ) {
     let Some(trace) = page.trace_ids().next() else {
         assert_eq!(store.brief(binding, page, 5).await.unwrap(), []);
-        assert_eq!(store.read_spans(binding, page, &["x".to_owned()], None).await.unwrap(), [""; 0]);
+        assert_eq!(
+            store.read_spans(SPANS_MAX_BYTES, binding, page, &["x".to_owned()], None).await.unwrap(),
+            [""; 0]
+        );
         return;
     };
     let mut spans: Vec<&StoredSpan> =
@@ -36,7 +39,7 @@ pub(super) async fn first_trace(
         span["TraceId"] == trace && asked.iter().any(|id| span["SpanId"] == id.as_str())
     };
     let expected: Vec<String> = lines.iter().filter(wanted).cloned().collect();
-    assert_eq!(store.read_spans(binding, page, &asked, None).await.unwrap(), expected);
+    assert_eq!(store.read_spans(SPANS_MAX_BYTES, binding, page, &asked, None).await.unwrap(), expected);
 }
 
 fn check(brief: &SpanBrief, span: &StoredSpan) {
