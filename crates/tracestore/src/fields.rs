@@ -140,17 +140,22 @@ pub fn key_logical_types(column: &Column, columns: &[Column]) -> &'static [Logic
     }
 }
 
-/// A column that could be taken for a path of this JSON column, by people and by the trace store.
+/// A column that could be taken for a path of this JSON column, by people and by the trace store; or one of which this column's
+/// paths could be taken for paths: where `A` and `A.B` are JSON columns, the store reads `A.B.c` as the path `B.c` of `A`.
 fn mistakable<'a>(holder: &Column, columns: &'a [Column]) -> Option<&'a Column> {
-    let inside = |column: &&Column| {
-        column.name.strip_prefix(holder.name.as_str()).is_some_and(|rest| rest.starts_with('.'))
+    let is_json = |column: &Column| matches!(column.column_type, ColumnType::Json { .. });
+    let within = |inner: &Column, outer: &Column| {
+        inner.name.strip_prefix(outer.name.as_str()).is_some_and(|rest| rest.starts_with('.'))
     };
-    if matches!(holder.column_type, ColumnType::Json { .. }) { columns.iter().find(inside) } else { None }
+    let mistaken = |other: &&Column| within(other, holder) || (is_json(other) && within(holder, other));
+    columns.iter().find(mistaken).filter(|_| is_json(holder))
 }
 
 fn within(holder: &Column, name: &str, columns: &[Column]) -> Result<PhysicalField, NoField> {
     if let Some(other) = mistakable(holder, columns) {
-        return Err(ambiguous(&other.name, holder));
+        let (inner, outer) =
+            if other.name.len() > holder.name.len() { (other, holder) } else { (holder, other) };
+        return Err(ambiguous(&inner.name, outer));
     }
     match holder.column_type.within(name) {
         Ok((source, column_type, logical_types)) => Ok(PhysicalField { source, column_type, logical_types }),
@@ -312,6 +317,10 @@ mod tests {
             ("Twice", "Nested(Name String)"),
             ("Twice.Name", "Array(String)"),
             ("At", "Tuple(a String)"),
+            ("Outer", "JSON"),
+            ("Outer.inner", "JSON"),
+            ("Text", "String"),
+            ("Text.inner", "JSON"),
         ])
     }
 
@@ -339,10 +348,9 @@ mod tests {
             found(&FieldRef::key("Doc", "a.b")),
             (FieldSource::JsonPath, text("UUID"), LogicalType::String)
         );
-        assert_eq!(
-            found(&FieldRef::key("Doc", "a.c")),
-            (FieldSource::JsonPath, text("Dynamic"), LogicalType::String)
-        );
+        for field in [FieldRef::key("Doc", "a.c"), FieldRef::key("Text.inner", "a")] {
+            assert_eq!(found(&field), (FieldSource::JsonPath, text("Dynamic"), LogicalType::String));
+        }
     }
 
     #[test]
@@ -363,9 +371,15 @@ mod tests {
             (FieldRef::key("Doc", "list"), "type Array(JSON)"),
             (FieldRef::key("Torn", "x"), "`Torn.x` is a column, and could be a part of column `Torn`"),
             (FieldRef::key("Torn", "y"), "`Torn.x` is a column, and could be a part of column `Torn`"),
+            (FieldRef::key("Outer", "x"), "`Outer.inner` is a column, and could be a part of column `Outer`"),
+            (
+                FieldRef::key("Outer.inner", "x"),
+                "`Outer.inner` is a column, and could be a part of column `Outer`",
+            ),
             (FieldRef::column("Twice.Name"), "`Twice.Name` is a column, and could be a part"),
             (FieldRef::key("Name", "x"), "has no keys: leave `map` out, with `name`: `Name`"),
             (FieldRef::key("Links", "Rel"), "mark its members, each as a column, such as `Links.Rel`"),
+            (FieldRef::key("At", "a"), "column `At` is of type Tuple(a String), which has no keys"),
             (FieldRef::column("At"), "is of type Tuple(a String), and no field can be made of that"),
         ];
         for (field, expected) in cases {
@@ -378,6 +392,25 @@ mod tests {
             };
             assert!(reason.contains(expected), "{field}: {reason}");
         }
+    }
+
+    #[test]
+    fn fields_of_which_nothing_is_left_are_checked_too() {
+        let field = |name: &str| MarkedField {
+            field: FieldRef::column(name),
+            source: FieldSource::Column,
+            logical: LogicalType::String,
+            column_type: ColumnType::String,
+            filterable: false,
+            policy: true,
+            column: None,
+        };
+        let (x, y) = (field("x"), field("y"));
+        let now = columns(&[("x", "Nullable(String)"), ("y", "String")]);
+        assert!(check([&y, &y], &now).is_ok());
+        let Err(StoreError::FieldsChanged(changed)) = check([&y, &x, &x], &now) else { panic!("x changed") };
+        assert_eq!(changed.len(), 1);
+        assert_eq!(changed[0].now, "Nullable(String) instead of String");
     }
 
     /// What becomes of `expression` over a field that was marked when its column had the type `then`.

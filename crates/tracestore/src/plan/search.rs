@@ -155,7 +155,8 @@ impl Search<'_> {
         )
     }
 
-    /// How far is looked at these traces.
+    /// How far is looked at these traces. Bounds are whole ticks of the timestamp, as the grouped pass has them: an index may be
+    /// finer than the column, and then says that a trace begins after its first span.
     pub(crate) async fn sight(&self, traces: &[String]) -> Result<Sight, StoreError> {
         let mut indexed = HashMap::new();
         if let Some(index) = &self.index {
@@ -169,7 +170,9 @@ impl Search<'_> {
                     indexed_to(),
                 ));
                 let rows: Vec<(String, i64, i64)> = self.rows(statement).await?;
-                indexed.extend(rows.into_iter().map(|(trace, from, to)| (trace, (from, to))));
+                let tick = self.table.nanos_per_tick;
+                let whole = |nanos: i64| nanos.div_euclid(tick).saturating_mul(tick);
+                indexed.extend(rows.into_iter().map(|(trace, from, to)| (trace, (whole(from), whole(to)))));
             }
         }
         Ok(Sight { indexed, default: self.default })
