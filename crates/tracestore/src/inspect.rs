@@ -5,6 +5,7 @@ use tracewarden_model::Binding;
 
 use crate::client::Client;
 use crate::grants::Grant;
+use crate::key_columns;
 use crate::settings::{Bounds, READONLY, settings};
 use crate::sql::{Statement, quote_table};
 use crate::{StoreError, TraceStore};
@@ -38,6 +39,8 @@ pub struct UserInspection {
     pub sees_statements: bool,
     /// Whether the server takes the settings that go with each statement.
     pub settings: Result<(), StoreError>,
+    /// Whether it takes the limit of time of a comparison of columns with their maps, which reads the whole table.
+    pub comparison: Result<(), StoreError>,
     /// What the user's profile says to the limits of a statement.
     pub limits: Vec<ProfileLimit>,
     /// Whether names of tables and columns can be read.
@@ -118,11 +121,17 @@ impl TraceStore {
             compatibility: compatibility.unwrap_or_default(),
             sees_statements: client.rows::<(u8,)>(Statement::new(statements)).await.is_ok(),
             settings: takes_settings(client).await,
+            comparison: self.takes_comparison(client).await,
             limits,
             catalogue: nothing(client.rows::<(u8,)>(Statement::new(catalogue)).await),
             unreadable,
             grants: grants(client).await,
         })
+    }
+
+    async fn takes_comparison(&self, client: &Client) -> Result<(), StoreError> {
+        let seconds = self.config.max_execution_time_seconds.saturating_mul(key_columns::PATIENCE);
+        nothing(client.lasting(seconds).rows::<(u8,)>(Statement::new("SELECT 1")).await)
     }
 
     /// The value that is sent of a setting.
@@ -147,9 +156,16 @@ fn highest(own: String, min: Option<&str>, max: Option<String>, fixed: bool) -> 
     Some(if limit(&max)? < own_limit { own } else { max })
 }
 
-/// Those of statements whose rows are collected, and those of reading, which may take longer.
+/// Those of statements whose rows are collected, and those of reading, which may take longer. And whether they hold: versions
+/// before 25.8 pass over those of formats that come with a form (ClickHouse pull request 85570), and then write times without
+/// their zone.
 async fn takes_settings(client: &Client) -> Result<(), StoreError> {
-    nothing(client.rows::<(u8,)>(Statement::new("SELECT 1")).await)?;
+    let formats: Vec<(String,)> =
+        client.rows(Statement::new("SELECT toString(getSetting('date_time_output_format'))")).await?;
+    if formats != [("iso".to_owned(),)] {
+        let message = "it passes over the settings of formats, as versions before 25.8 do";
+        return Err(StoreError::Store { code: None, message: message.to_owned() });
+    }
     client.send(Statement::new("SELECT 1"), "JSONEachRow").await.map(drop)
 }
 
@@ -173,9 +189,12 @@ async fn grants(client: &Client) -> Result<Vec<Grant>, StoreError> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use tracewarden_testkit::local_store::LocalStore;
 
     use super::*;
+    use crate::StoreConfig;
     use crate::differential::connect;
     use crate::grants::Power;
 
@@ -259,6 +278,7 @@ mod tests {
         let local = local.restart_as(&users(&format!("<readonly>2</readonly>{LIMITED}"), &READS)).unwrap();
         let user = inspect(&local).await.unwrap();
         assert_eq!((user.readonly.as_str(), &user.settings, &user.catalogue), ("2", &Ok(()), &Ok(())));
+        assert_eq!(user.comparison, Ok(()));
         assert_eq!(user.unreadable, []);
         assert!(user.sees_statements, "which this engine lets everybody");
         let most: Vec<_> = user.limits.iter().map(|limit| limit.most.as_deref()).collect();
@@ -275,6 +295,13 @@ mod tests {
         read.sort_unstable();
         assert_eq!(read, READS.map(|grant| grant.trim_start_matches("SELECT ON ")));
         let store = connect(&local);
+        // Ten times as long as a statement, which is more than the profile has.
+        let mut slow = connect(&local);
+        slow.config =
+            Arc::new(StoreConfig { max_execution_time_seconds: 61, ..StoreConfig::clone(&slow.config) });
+        let user = slow.inspect(None).await.endpoints.remove(0).user.unwrap();
+        assert_eq!(user.settings, Ok(()));
+        assert!(matches!(user.comparison, Err(StoreError::Store { code: Some(452), .. })), "{user:?}");
         let unlimited = "SELECT 1 SETTINGS max_execution_time = 0";
         let refused = store.client.rows_of_profile::<(u8,)>(unlimited).await;
         assert!(matches!(refused, Err(StoreError::Store { code: Some(452), .. })), "{refused:?}");

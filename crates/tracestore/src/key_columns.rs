@@ -17,6 +17,7 @@ use crate::layout::{KEY_COLUMN_TYPE, MapKey, can_be_key_column, key_column_expre
 use crate::table::Column;
 
 pub use comparison::Compared;
+pub(crate) use comparison::PATIENCE;
 
 /// What a predicate decides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -14,7 +14,7 @@ use crate::sql::{Statement, quote, quote_table};
 use crate::{StoreError, TraceStore};
 
 /// How much longer than another statement a comparison may take: it reads the whole table.
-const PATIENCE: u32 = 10;
+pub(crate) const PATIENCE: u32 = 10;
 /// How often parts that come and go while they are compared are looked at.
 const ATTEMPTS: u32 = 3;
 

@@ -122,6 +122,8 @@ async fn policies_read_adopted_columns_and_filters_any_of_the_form() {
     assert_eq!(refused("two", "b").await, "");
     assert_eq!(refused("two", "bb").await, "there is no column `bb`; did you mean `b`?");
     assert!(refused("two", "wide").await.contains("MATERIALIZED if(mapContains(`m`, 'it\\'s'), "));
+    // Of another key of the same map.
+    assert!(refused("two", "other").await.contains("not of the one form"));
     assert!(
         refused("elsewhere", "b").await.starts_with("policies read columns of keys only in MergeTree tables")
     );

@@ -123,6 +123,12 @@ impl About<'_> {
             )),
             Err(error) => Finding::error(self.says(short(error))),
         });
+        if let (Ok(()), Err(error)) = (&user.settings, &user.comparison) {
+            findings.push(Finding::warning(self.says(format_args!(
+                "no column can be adopted for a key of a map: the profile of `{name}` refuses the time that a comparison may take,                  which is ten times `query_timeout`; raise the `MAX` of `max_execution_time` to it ({GUIDE}): {}",
+                short(error)
+            ))));
+        }
         if let Err(error) = &user.catalogue {
             findings.push(Finding::error(self.says(format_args!(
                 "`{name}` cannot read `system.tables` and `system.columns`: grant `SELECT` on them ({GUIDE}): {}",

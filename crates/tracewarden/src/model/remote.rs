@@ -21,8 +21,9 @@ use crate::configuration::values;
 use crate::serve;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// For a whole answer. Beside the service's own limits, so that a command ends when the network does not say anything.
-const TIMEOUT: Duration = Duration::from_secs(180);
+/// For a whole answer. Beside the service's own limits, so that a command ends when the network does not say anything: the longest
+/// is for comparing columns of keys with their maps, ten times `query_timeout`.
+const TIMEOUT: Duration = Duration::from_secs(900);
 /// Larger answers are refused: no model that a service takes is written so.
 const MAX_ANSWER_BYTES: usize = 256 * 1024 * 1024;
 /// A key has less; so that a wrong file does not fill the memory.
