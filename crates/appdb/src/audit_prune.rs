@@ -16,8 +16,12 @@ pub const AUDIT_PRUNE: &str = "audit.prune";
 /// completion must find it; after this long it never comes.
 const OPEN_GRACE_NANOS: i64 = 3_600 * 1_000_000_000;
 
-/// Records may be 64 KiB each.
-const PAGE: i64 = 250;
+/// Each member of a record's detail may have 64 KiB, and there are a few.
+const PAGE: i64 = 100;
+
+/// So many bytes of details go in one call, and the record with which there are as many: all of it is read and hashed while
+/// everybody else who writes waits.
+const BYTES_AT_ONCE: usize = 16 * 1024 * 1024;
 
 /// What was removed: every record up to `through`. The detail of the record with the action [`AUDIT_PRUNE`] has members
 /// of these names, and may have more, such as `before`, the time from which on records were kept.
@@ -37,6 +41,8 @@ struct Sweep {
     open_since: Timestamp,
     anchor: u64,
     limit: u64,
+    /// Bytes of the details so far.
+    bytes: usize,
     /// The last record that may go, and its hash; at first the anchor's.
     last: u64,
     previous: String,
@@ -67,13 +73,14 @@ impl Sweep {
         }
         self.last = sequence;
         self.previous = rows::text(row, "hash")?;
-        Ok(sequence.saturating_sub(self.anchor) < self.limit)
+        self.bytes = self.bytes.saturating_add(rows::text(row, "detail")?.len());
+        Ok(sequence.saturating_sub(self.anchor) < self.limit && self.bytes < BYTES_AT_ONCE)
     }
 }
 
 impl WriteTx {
-    /// Removes the oldest records up to the first one from `before` or later, `limit` at most. `None`: there was nothing to
-    /// remove. Otherwise the caller appends a record with the action [`AUDIT_PRUNE`] and the result as its detail before
+    /// Removes the oldest records up to the first one from `before` or later, `limit` at most, and fewer where they are large.
+    /// `None`: there was nothing to remove. Otherwise the caller appends a record with the action [`AUDIT_PRUNE`] and the result as its detail before
     /// it commits.
     ///
     /// # Errors
@@ -90,6 +97,7 @@ impl WriteTx {
             open_since: before.saturating_sub(OPEN_GRACE_NANOS),
             anchor,
             limit: u64::from(limit),
+            bytes: 0,
             last: anchor,
             previous,
         };

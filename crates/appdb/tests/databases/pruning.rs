@@ -10,6 +10,7 @@ on_both!(
     only_a_whole_beginning_goes,
     a_completion_may_be_left_behind,
     a_limit_bounds_each_removal,
+    large_records_go_a_few_at_a_time,
     overlapping_reads_go_a_few_at_a_time,
     what_may_be_running_stays,
     a_broken_chain_is_kept,
@@ -110,6 +111,19 @@ async fn a_limit_bounds_each_removal(fixture: &Fixture) {
     }
     assert_eq!(removed, [3, 3, 3, 2]);
     assert_eq!(left(&db).await, [12]);
+}
+
+async fn large_records_go_a_few_at_a_time(fixture: &Fixture) {
+    let db = fixture.open().await;
+    let detail = format!("{{\"text\": \"{}\"}}", "x".repeat(9 * 1024 * 1024));
+    for time in 1..=3 {
+        append(&db, NewAuditRecord { detail: &detail, ..record("done", time, None, "success") }).await;
+    }
+    let mut removed = Vec::new();
+    while let Some(pruned) = prune(&db, 10, 100).await.unwrap() {
+        removed.push(pruned.removed);
+    }
+    assert_eq!(removed, [2, 1]);
 }
 
 /// A reader who always has two answers under way, one begun before the other ends, must not keep the log from being cut.
