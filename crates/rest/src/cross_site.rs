@@ -1,6 +1,6 @@
 //! Refusal of state changes that another site makes a browser send.
 
-use http::{HeaderMap, Method, header};
+use http::{HeaderMap, HeaderValue, Method, header};
 
 use crate::code::Code;
 use crate::problem::Problem;
@@ -8,14 +8,14 @@ use crate::problem::Problem;
 /// Refuses a state-changing request that a browser sends for a page of another origin.
 ///
 /// Browsers say where a request comes from in `Sec-Fetch-Site`, older ones in `Origin`; pages can forge neither. A
-/// request with neither comes from no browser. A key in `Authorization` is never attached by a browser on its own,
-/// so such requests pass, but for the log-in, which takes no key and where a foreign page could sign a person in as
-/// somebody else.
+/// request with neither comes from no browser. A key in `Authorization` is never attached by a browser on its own, as a name
+/// and a password for a proxy in front are, so such requests pass, but for the log-in, which takes no key and where a foreign
+/// page could sign a person in as somebody else.
 ///
 /// # Errors
 /// `cross_site`.
 pub(crate) fn check(method: &Method, path: &str, headers: &HeaderMap, origin: &str) -> Result<(), Problem> {
-    if method.is_safe() || (headers.contains_key(header::AUTHORIZATION) && path != "/login") {
+    if method.is_safe() || (carries_key(headers) && path != "/login") {
         return Ok(());
     }
     let allowed = match (headers.get("sec-fetch-site"), headers.get(header::ORIGIN)) {
@@ -26,9 +26,19 @@ pub(crate) fn check(method: &Method, path: &str, headers: &HeaderMap, origin: &s
     if allowed { Ok(()) } else { Err(Problem::new(Code::CrossSite, "the request comes from another site")) }
 }
 
+/// The scheme of keys.
+pub(crate) const BEARER: &str = "bearer";
+
+fn carries_key(headers: &HeaderMap) -> bool {
+    let scheme =
+        |value: &HeaderValue| value.to_str().ok()?.split_once(' ').map(|(scheme, _)| scheme.to_owned());
+    let mut schemes = headers.get_all(header::AUTHORIZATION).iter().map(scheme);
+    schemes.any(|scheme| scheme.is_some_and(|scheme| scheme.eq_ignore_ascii_case(BEARER)))
+}
+
 #[cfg(test)]
 mod tests {
-    use http::{HeaderName, HeaderValue};
+    use http::HeaderName;
 
     use super::*;
 
@@ -54,6 +64,7 @@ mod tests {
         assert!(!post(&[("origin", "https://evil.example")]));
         assert!(!post(&[("origin", "null")]));
         assert!(post(&[("sec-fetch-site", "cross-site"), ("authorization", "Bearer x")]));
+        assert!(!post(&[("sec-fetch-site", "cross-site"), ("authorization", "Basic eDp5")]));
         assert!(!passes(
             Method::POST,
             "/login",

@@ -22,6 +22,7 @@ use crate::App;
 use crate::accept::{self, Representation};
 use crate::body::{self, Takes};
 use crate::code::Code;
+use crate::cross_site::BEARER;
 use crate::mount::Mount;
 use crate::operations;
 use crate::problem::Problem;
@@ -281,7 +282,7 @@ impl Gate {
     }
 
     /// What the request carries to show who calls. A key wins over a cookie, since somebody put it there on purpose; then
-    /// it also has to be valid.
+    /// it also has to be valid. What is of another scheme is for a proxy in front, and browsers attach it by themselves.
     fn credential(&self, headers: &HeaderMap) -> Result<Credential, Problem> {
         let by_key = self.access == Access::Principal(By::Key);
         let none = || {
@@ -297,10 +298,12 @@ impl Gate {
         let mut sent = headers.get_all(header::AUTHORIZATION).iter();
         if let Some(value) = sent.next() {
             let (scheme, key) = value.to_str().ok().and_then(|text| text.split_once(' ')).ok_or_else(none)?;
-            if sent.next().is_some() || !scheme.eq_ignore_ascii_case("bearer") {
+            if sent.next().is_some() {
                 return Err(none());
             }
-            return Ok(Credential::ApiKey(Secret::from(key.trim())));
+            if scheme.eq_ignore_ascii_case(BEARER) {
+                return Ok(Credential::ApiKey(Secret::from(key.trim())));
+            }
         }
         let token = self.app.edge.cookie().read(headers).filter(|_| !by_key).ok_or_else(none)?;
         Ok(Credential::Session(Secret::from(token)))

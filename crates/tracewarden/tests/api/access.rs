@@ -363,6 +363,11 @@ async fn invalid_credentials_are_none() {
         let sent = valid.request(Method::GET, "/me").header("authorization", second).send().await.unwrap();
         assert_eq!(sent.status(), 401, "{second}");
     }
+    // A name and a password for a proxy in front are no credential here, and do not stand before one; not even for another site.
+    let behind = admin.with("authorization", "Basic YWRtaW46YWRtaW4=");
+    behind.get("/me").await.expect(200);
+    behind.with("sec-fetch-site", "cross-site").post("/logout", json!({})).await.problem(403, "cross_site");
+    behind.get("/me").await.expect(200);
     // Strangers do not fill the log with errors.
     assert!(!service.log().contains("ERROR"), "{}", service.log());
 }
