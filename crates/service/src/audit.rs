@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use serde::Serialize;
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tracewarden_appdb::{NewAuditRecord, WriteTx};
 use tracewarden_model::Timestamp;
@@ -52,7 +54,21 @@ pub(crate) struct AuditContext {
     request_id: String,
     client_ip: Option<String>,
     user_agent: Option<String>,
-    tool_call: Option<Arc<ToolCall>>,
+    tool_call: Option<Arc<RecordedCall>>,
+}
+
+/// A call of a tool, as records tell it: JSON within bounds. Not a tree, which takes some forty times as much: records wait for
+/// their turn to be written, also those of callers who have gone.
+#[derive(Debug)]
+pub struct RecordedCall(String);
+
+/// The detail of an event, and the call of a tool in which it happened.
+#[derive(Serialize)]
+struct Recorded<'a> {
+    #[serde(flatten)]
+    detail: &'a Value,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mcp: Option<&'a RawValue>,
 }
 
 /// What was done.
@@ -95,15 +111,17 @@ fn what_is_not_seen_is_deceptive() {
         .for_each(|character| assert!(!is_deceptive(character), "{character:?}"));
 }
 
-/// The call of a tool, in a record's detail. What the client calls itself is text from outside.
-fn called(call: &ToolCall) -> Value {
-    let client = call.client.as_deref().map(tame);
-    let mut detail = bounded(json!({ "arguments": call.arguments }));
-    if let Value::Object(members) = &mut detail {
-        members.insert("tool".to_owned(), json!(tame(&call.tool)));
-        members.insert("client".to_owned(), json!(client));
+impl RecordedCall {
+    /// What the client calls itself is text from outside, and so is the name of the tool.
+    pub(crate) fn of(call: &ToolCall) -> Self {
+        let client = call.client.as_deref().map(tame);
+        let mut detail = bounded(json!({ "arguments": call.arguments }));
+        if let Value::Object(members) = &mut detail {
+            members.insert("tool".to_owned(), json!(tame(&call.tool)));
+            members.insert("client".to_owned(), json!(client));
+        }
+        Self(detail.to_string())
     }
-    detail
 }
 
 impl AuditContext {
@@ -156,12 +174,12 @@ impl AuditContext {
         completes: Option<u64>,
         event: &Event<'_>,
     ) -> Result<u64, ServiceError> {
-        let mut detail = bounded(event.detail.clone());
+        let unreadable = |error: serde_json::Error| ServiceError::internal(format!("a record: {error}"));
         // Once for what was begun; the record that completes it names that one.
-        if let (Some(call), None, Value::Object(members)) = (&self.tool_call, completes, &mut detail) {
-            members.insert("mcp".to_owned(), called(call));
-        }
-        let detail = detail.to_string();
+        let call = self.tool_call.as_ref().filter(|_| completes.is_none());
+        let mcp = call.map(|call| serde_json::from_str(&call.0)).transpose().map_err(unreadable)?;
+        let recorded = Recorded { detail: &bounded(event.detail.clone()), mcp };
+        let detail = serde_json::to_string(&recorded).map_err(unreadable)?;
         let target = event.target.map(tame);
         let sequence = tx
             .append_audit(&NewAuditRecord {
@@ -256,14 +274,25 @@ impl Service {
     }
 
     /// Records that nothing was done, as far as the database lets it be recorded; also when whoever asked does not wait for the
-    /// answer.
+    /// answer. Of one user so many wait to be recorded; what is beyond is told in the log of the process.
     pub(crate) async fn record_if_possible(&self, identity: &Identity, event: Event<'_>) {
+        let Some(waiting) = self.waiting_records().admit(identity.user_id()) else {
+            tracing::warn!(
+                user_id = identity.user_id(),
+                action = event.action,
+                outcome = event.outcome.as_str(),
+                "a refusal was not recorded: too many of this user wait to be"
+            );
+            return;
+        };
         let (service, context) = (self.clone(), AuditContext::of(identity));
         let Event { action, outcome, target, detail } = event;
         let target = target.map(str::to_owned);
         let recorded = to_its_end(async move {
             let event = Event { action, outcome, target: target.as_deref(), detail };
-            service.record_alone(&context, &event).await
+            let recorded = service.record_alone(&context, &event).await;
+            drop(waiting);
+            recorded
         });
         if let Err(failure) = recorded.await {
             tracing::warn!(code = failure.code(), inside = failure.inside(), "a refusal was not recorded");

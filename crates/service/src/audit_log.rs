@@ -108,6 +108,7 @@ impl Service {
             outcome: query.outcome.map(Outcome::as_str),
             before,
         };
+        let _scan = self.scans().acquire().await;
         let mut tx = self.db().begin_read().await?;
         let mut records = tx.audit_records(&filter, limit.saturating_add(1)).await?;
         let more = records.len() > limit as usize;

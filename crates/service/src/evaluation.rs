@@ -8,7 +8,7 @@ use tracewarden_policy::{self as policy, Span, Verdict};
 
 use crate::error::{FieldError, ServiceError};
 use crate::principal::Administrator;
-use crate::service::{Service, blocking};
+use crate::service::Service;
 use crate::validate;
 
 /// Most spans of one request.
@@ -46,15 +46,14 @@ impl Service {
         let model = self.db().access_model().await?;
         let asked = Asked(Arc::default());
         let stopped = Arc::clone(&asked.0);
-        blocking(move || {
+        let evaluated = self.examine(move || {
             let refused = |diagnostics: Vec<_>| {
                 diagnostics.into_iter().map(|found| FieldError::policy("/expression", found)).collect()
             };
             // What is wrong with the policy comes first: which fields of the spans count depends on it.
             policy::check(&expression, &model).map_err(refused)?;
             policy::explain(&expression, &model, &user, &spans(&model)?, &stopped).map_err(refused)
-        })
-        .await?
-        .map_err(ServiceError::Refused)
+        });
+        evaluated.await?.map_err(ServiceError::Refused)
     }
 }

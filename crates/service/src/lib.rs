@@ -72,7 +72,7 @@ pub use access_file::{
     LostRole, ModelAt, ModelChange, ModelPart, ModelPlan, PartKind, PolicyWarning, RunTests, TestRun,
 };
 pub use api_keys::{ApiKeyInfo, CreatedApiKey, NewApiKey};
-pub use audit::{Outcome, is_deceptive};
+pub use audit::{Outcome, RecordedCall, is_deceptive};
 pub use audit_log::{AuditDetail, AuditEntry, AuditPage, AuditQuery};
 pub use binding::BoundModel;
 pub use bootstrap::{AdminSettings, Bootstrap};

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
-use tracewarden_appdb::{DbError, NewChange, Policy, Role};
+use tracewarden_appdb::{DbError, NewChange, Policy, Role, WriteTx};
 use tracewarden_model::{AccessModel, Binding, ColumnType, FieldRef, FieldSource, LogicalType, MarkedField};
 use tracewarden_policy as policy;
 use tracewarden_tracestore::{Column, NoField, PhysicalField, physical_field};
@@ -12,7 +12,8 @@ use crate::audit_detail::difference;
 use crate::error::{FieldError, ServiceError, unknown};
 use crate::precondition::IfMatch;
 use crate::principal::Administrator;
-use crate::service::{Service, blocking};
+use crate::roles::{CHECKS_MAX, changes_too_often};
+use crate::service::Service;
 
 /// Whether the caller means the version that is in force. Before a table is bound there is a version to name, yet
 /// nothing of which somebody could say that it exists.
@@ -37,6 +38,28 @@ impl Service {
         NewChange { at: self.now(), by: (admin.user_id(), admin.username()), action, target, model_version }
     }
 
+    /// Begins a change of the model from `current` on, with the policies that it would break: none must break unnoticed. They are not
+    /// looked for within it, while everybody else who writes waits.
+    async fn begin_with_broken(
+        &self,
+        admin: &Administrator<'_>,
+        current: &AccessModel,
+        next: &AccessModel,
+    ) -> Result<(WriteTx, Vec<FieldError>), ServiceError> {
+        for _ in 0..CHECKS_MAX {
+            let seen = self.db().begin_read().await?.roles().await?;
+            let broken = self.broken_policies(seen.clone(), current, next).await?;
+            let mut tx = self.begin_change(admin).await?;
+            if tx.access_model().await? != *current {
+                return Err(ServiceError::PreconditionFailed);
+            }
+            if tx.roles().await? == seen {
+                return Ok((tx, broken));
+            }
+        }
+        Err(changes_too_often())
+    }
+
     /// Stores `next` as the version after `current`, with its audit record.
     ///
     /// # Errors
@@ -50,17 +73,7 @@ impl Service {
         mut next: AccessModel,
     ) -> Result<AccessModel, ServiceError> {
         next.version = current.version.saturating_add(1);
-        let seen = self.db().begin_read().await?.roles().await?;
-        let mut broken = broken_policies(seen.clone(), current, &next).await?;
-        // Now that nobody else changes anything: a stored policy must not break unnoticed.
-        let mut tx = self.begin_change(admin).await?;
-        if tx.access_model().await? != *current {
-            return Err(ServiceError::PreconditionFailed);
-        }
-        let roles = tx.roles().await?;
-        if roles != seen {
-            broken = broken_policies(roles, current, &next).await?;
-        }
+        let (mut tx, broken) = self.begin_with_broken(admin, current, &next).await?;
         if !broken.is_empty() {
             let names: Vec<&str> = broken.iter().map(|error| error.detail.as_str()).collect();
             let detail = format!("the change would break stored policies: {}", names.join("; "));
@@ -77,28 +90,31 @@ impl Service {
         tx.commit().await?;
         Ok(next)
     }
-}
 
-/// The stored policies that compile under `current` and no longer under `next`. What is broken already does not get
-/// worse, and must not keep the model from being mended.
-async fn broken_policies(
-    roles: Vec<Role>,
-    current: &AccessModel,
-    next: &AccessModel,
-) -> Result<Vec<FieldError>, ServiceError> {
-    let (current, next) = (current.clone(), next.clone());
-    let broken = move |role: &str, stored: &Policy| {
-        let diagnostics = policy::check(&stored.expression, &next).err()?;
-        policy::check(&stored.expression, &current).ok()?;
-        let reason = diagnostics.into_iter().next()?;
-        let detail = format!("role `{role}`, policy `{}`: {}", stored.title, reason.message);
-        Some(FieldError { pointer: String::new(), code: "policy_invalid", detail, diagnostic: Some(reason) })
-    };
-    blocking(move || {
-        let policies = roles.iter().flat_map(|role| role.policies.iter().map(|policy| (&role.name, policy)));
-        policies.filter_map(|(role, policy)| broken(role, policy)).collect()
-    })
-    .await
+    /// The stored policies that compile under `current` and no longer under `next`. What is broken already does not get
+    /// worse, and must not keep the model from being mended.
+    async fn broken_policies(
+        &self,
+        roles: Vec<Role>,
+        current: &AccessModel,
+        next: &AccessModel,
+    ) -> Result<Vec<FieldError>, ServiceError> {
+        let (current, next) = (current.clone(), next.clone());
+        let broken = move |role: &str, stored: &Policy| {
+            let diagnostics = policy::check(&stored.expression, &next).err()?;
+            policy::check(&stored.expression, &current).ok()?;
+            let reason = diagnostics.into_iter().next()?;
+            let detail = format!("role `{role}`, policy `{}`: {}", stored.title, reason.message);
+            let (pointer, diagnostic) = (String::new(), Some(reason));
+            Some(FieldError { pointer, code: "policy_invalid", detail, diagnostic })
+        };
+        let work = move || {
+            let policies =
+                roles.iter().flat_map(|role| role.policies.iter().map(|policy| (&role.name, policy)));
+            policies.filter_map(|(role, policy)| broken(role, policy)).collect()
+        };
+        self.examine(work).await
+    }
 }
 
 /// What the audit record says: both bindings when they differ, and each field that was added, removed or changed.

@@ -9,7 +9,7 @@ use crate::passwords::check_strength;
 use crate::principal::Identity;
 use crate::refused_calls::SessionOnly;
 use crate::service::{Service, to_its_end};
-use crate::throttle::{self, Attempt};
+use crate::throttle::{self, Attempt, Block};
 
 const ACTION: &str = SessionOnly::ChangePassword.action();
 
@@ -18,7 +18,8 @@ impl Service {
     ///
     /// # Errors
     /// [`ServiceError::SessionRequired`] for a key, [`ServiceError::InvalidCredentials`] when `current` is wrong,
-    /// [`ServiceError::Refused`] with `password_rejected`, [`ServiceError::TooManyAttempts`].
+    /// [`ServiceError::Refused`] with `password_rejected`, [`ServiceError::TooManyAttempts`],
+    /// [`ServiceError::TooManyLogIns`].
     pub async fn change_password(
         &self,
         identity: &Identity,
@@ -26,9 +27,16 @@ impl Service {
         new: Secret,
     ) -> Result<(), ServiceError> {
         let (service, identity) = (self.clone(), identity.clone());
+        // A stolen session must not be a way to guess the password faster than log-in allows, nor to flood what log-ins
+        // stand in line for.
+        let attempt = Attempt::new(identity.username(), identity.info.client_ip, self.names());
+        let place = self.log_ins().admit(attempt.address());
         // Who guesses the password by somebody's session must not get around the record of it by leaving before the answer.
         to_its_end(async move {
-            let result = service.change_password_in(&identity, current, new).await;
+            let result = match place {
+                Ok(_place) => service.change_password_in(&identity, &attempt, current, new).await,
+                Err(refusal) => Err(refusal),
+            };
             service.note_refusal(&identity, ACTION, None, result).await
         })
         .await
@@ -37,6 +45,7 @@ impl Service {
     async fn change_password_in(
         &self,
         identity: &Identity,
+        attempt: &Attempt,
         current: Secret,
         new: Secret,
     ) -> Result<(), ServiceError> {
@@ -49,9 +58,14 @@ impl Service {
             let detail = "the new password is the current one";
             return Err(ServiceError::refused(pointer, "password_rejected", detail));
         }
-        // A stolen session must not be a way to guess the password faster than log-in allows.
-        let attempt = Attempt::new(identity.username(), identity.info.client_ip, self.names());
-        self.reserve_attempt(&attempt).await?;
+        // Whoever goes on while refused must not take the turns of those who write.
+        let mut tx = self.db().begin_read().await?;
+        let now = self.now();
+        if let Some(block) = Block::met_by(attempt, &mut tx, now).await? {
+            return Err(block.refusal(now));
+        }
+        drop(tx);
+        self.reserve_attempt(attempt).await?;
         let stored = &identity.user.password_hash;
         if !self.passwords().verify(current.clone(), Some(stored)).await? {
             return Err(ServiceError::InvalidCredentials);
@@ -66,7 +80,7 @@ impl Service {
         }
         tx.set_user_password(&user.id, &hash, false).await?;
         let ended = tx.delete_sessions_of_user(&user.id, Some(&session.id)).await?;
-        throttle::succeeded(&mut tx, &attempt).await?;
+        throttle::succeeded(&mut tx, attempt).await?;
         self.record(&mut tx, identity, ACTION, None, json!({ "sessions_ended": ended })).await?;
         Ok(tx.commit().await?)
     }

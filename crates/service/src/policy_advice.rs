@@ -23,7 +23,7 @@ use crate::error::ServiceError;
 use crate::policy_advice::traces::Trial;
 use crate::policy_advice::users::Users;
 use crate::principal::Administrator;
-use crate::service::{Service, blocking};
+use crate::service::Service;
 
 /// How long whoever stored a role waits for advice at most.
 pub(crate) const ROLE_PATIENCE: Duration = Duration::from_secs(3);
@@ -139,13 +139,13 @@ impl Service {
             _ => Vec::new(),
         };
         drop(tx);
-        blocking(move || {
+        let known = move || {
             let users = Users { sets, roles };
             let warnings = subject.policies.iter().map(|policy| users.warnings(policy)).collect();
             let (trials, predicates) = traces::trials(&subject.policies, &holders);
             Known { subject, warnings, trials, predicates }
-        })
-        .await
+        };
+        self.examine(known).await
     }
 
     /// What the predicates open of a sample of recent traces: the best that there is at the deadline.

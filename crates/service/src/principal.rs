@@ -10,6 +10,7 @@ use tracewarden_appdb::{ADMIN_ROLE, ApiKey, Preview, Session, User};
 use tracewarden_model::AttributeValue;
 
 use crate::Secret;
+use crate::audit::RecordedCall;
 use crate::error::ServiceError;
 use crate::tools::Tool;
 
@@ -43,10 +44,10 @@ pub struct RequestInfo {
     /// The way in.
     pub via: Transport,
     /// The call of a tool that it holds, if any; every record of the request says it.
-    pub tool_call: Option<Arc<ToolCall>>,
+    pub tool_call: Option<Arc<RecordedCall>>,
 }
 
-/// A call of a tool, as the audit log keeps it.
+/// A call of a tool.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToolCall {
     /// The tool's name as it was called, which may be of none that there is.
@@ -282,7 +283,7 @@ impl Principal {
     #[must_use]
     pub fn calling(&self, call: ToolCall) -> Self {
         let mut identity = self.0.clone();
-        identity.info.tool_call = Some(Arc::new(call));
+        identity.info.tool_call = Some(Arc::new(RecordedCall::of(&call)));
         Self(identity)
     }
 

@@ -1,7 +1,7 @@
 //! Roles and their policies.
 
 use serde_json::{Value, json};
-use tracewarden_appdb::{ADMIN_ROLE, Policy, Role};
+use tracewarden_appdb::{ADMIN_ROLE, Policy, Role, WriteTx};
 use tracewarden_model::{AccessModel, Caller};
 use tracewarden_policy::{self as policy, Checked, Diagnostic, role_warnings};
 use tracewarden_tracestore::readable;
@@ -10,7 +10,7 @@ use crate::error::{FieldError, ServiceError};
 use crate::policy_advice::{CHECK_PATIENCE, ROLE_PATIENCE, Subject};
 use crate::precondition::IfMatch;
 use crate::principal::Administrator;
-use crate::service::{Service, blocking};
+use crate::service::Service;
 use crate::validate;
 
 const POLICIES_MAX: usize = 100;
@@ -75,6 +75,25 @@ impl Service {
         Ok(stored)
     }
 
+    /// Begins a change with policies that were checked under the model that is in force in it: a policy that does not compile must
+    /// never be. They are not checked within it, while everybody else who writes waits.
+    async fn begin_with_checked(
+        &self,
+        admin: &Administrator<'_>,
+        policies: Vec<Policy>,
+    ) -> Result<(WriteTx, Checks), ServiceError> {
+        let mut policies = policies;
+        for _ in 0..CHECKS_MAX {
+            let checks = self.check_all(policies, self.db().access_model().await?).await?;
+            let mut tx = self.begin_change(admin).await?;
+            if tx.access_model().await? == checks.model {
+                return Ok((tx, checks));
+            }
+            policies = checks.policies;
+        }
+        Err(changes_too_often())
+    }
+
     async fn put_role_in(
         &self,
         admin: &Administrator<'_>,
@@ -83,17 +102,10 @@ impl Service {
         if_match: Option<IfMatch>,
     ) -> Result<(PutRole, Subject), ServiceError> {
         check_members(name, &policies)?;
-        let model = self.db().access_model().await?;
-        let mut checks = check_all(policies, model).await?;
-        // Now that nobody else changes anything: a policy that does not compile must never be in force.
-        let mut tx = self.begin_change(admin).await?;
+        let (mut tx, checks) = self.begin_with_checked(admin, policies).await?;
         let stored = tx.role(name).await?;
         if let Some(if_match) = if_match {
             if_match.check(stored.as_ref().map(|role| role.revision))?;
-        }
-        let now = tx.access_model().await?;
-        if now != checks.model {
-            checks = check_all(checks.policies, now).await?;
         }
         let Checks { policies, model, checked } = checks;
         let (checked, warnings) = checked?;
@@ -208,7 +220,7 @@ impl Service {
             roles: admin.user.roles.clone(),
             attributes: admin.user.attributes.clone(),
         };
-        let (mut check, checked, model) = blocking(move || match policy::check(&text, &model) {
+        let examined = self.examine(move || match policy::check(&text, &model) {
             Ok(checked) => {
                 let check = PolicyCheck {
                     fields: checked.fields(),
@@ -219,8 +231,8 @@ impl Service {
                 (check, Some(checked), model)
             }
             Err(errors) => (PolicyCheck { errors, ..PolicyCheck::default() }, None, model),
-        })
-        .await?;
+        });
+        let (mut check, checked, model) = examined.await?;
         let Some(checked) = checked else { return Ok(check) };
         let recent_traces = recent_traces && self.may_look_at_traces();
         if recent_traces {
@@ -280,13 +292,27 @@ pub(crate) struct Checks {
     pub(crate) checked: Result<(Vec<Checked>, Vec<Vec<Diagnostic>>), ServiceError>,
 }
 
-/// Checks all policies.
-pub(crate) async fn check_all(policies: Vec<Policy>, model: AccessModel) -> Result<Checks, ServiceError> {
-    blocking(move || {
-        let checked = check_each(&policies, &model);
-        Checks { policies, model, checked }
-    })
-    .await
+/// How often policies are checked anew because the model, or roles, changed before the change could begin.
+pub(crate) const CHECKS_MAX: usize = 4;
+
+pub(crate) fn changes_too_often() -> ServiceError {
+    let inside = "the access model changed each time between the check and the change".to_owned();
+    ServiceError::Unavailable { inside }
+}
+
+impl Service {
+    /// Checks all policies.
+    pub(crate) async fn check_all(
+        &self,
+        policies: Vec<Policy>,
+        model: AccessModel,
+    ) -> Result<Checks, ServiceError> {
+        let work = move || {
+            let checked = check_each(&policies, &model);
+            Checks { policies, model, checked }
+        };
+        self.examine(work).await
+    }
 }
 
 pub(crate) fn check_each(

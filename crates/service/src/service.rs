@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use prometheus_client::registry::Registry;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinError;
+use tokio::time::Instant;
 use tracewarden_appdb::{AppDb, ChainFault};
 use tracewarden_model::{Clock, Entropy, Timestamp};
 use tracewarden_policy::CompiledPolicies;
@@ -39,15 +40,20 @@ struct Inner {
     names: NameKey,
     queries: Running,
     noting: Running,
+    waiting_records: Running,
     log_ins: LogIns,
     metrics: Metrics,
     compiled: Arc<CompiledPolicies>,
     deciding: BoundedWork,
     checking: BoundedWork,
+    examining: BoundedWork,
+    scans: Semaphore,
     holding: Arc<Semaphore>,
     holding_by_user: Running,
     looks: Semaphore,
     advice: Semaphore,
+    /// When the last look that found both to answer began.
+    ready: Mutex<Option<Instant>>,
 }
 
 /// Does this also when whoever waits for it goes away.
@@ -80,6 +86,10 @@ const HOLDING: usize = 8;
 /// One user has at most one of so many of them.
 const SHARE_OF_USER: usize = 2;
 
+/// Records of what was refused to one user that wait at the same time. They do also when nobody waits for the answer, so that
+/// connections do not bound them.
+const WAITING_RECORDS: usize = 100;
+
 /// The leave to hold many spans, given back when it is dropped.
 pub(crate) struct Leave {
     _leave: OwnedSemaphorePermit,
@@ -88,6 +98,13 @@ pub(crate) struct Leave {
 
 /// Policies of new keys that are checked at the same time, beside what readers wait for: each may take a second.
 const CHECKING: usize = 1;
+
+/// Work with policies for administrators at the same time: checks before storing, trials, what a change would open to whom.
+const EXAMINING: usize = 2;
+
+/// Reads of the audit log and of the model's history at the same time: each may look at all of it, with one of the few connections
+/// to the own database, through which everybody else is authenticated.
+const SCANS: usize = 2;
 
 /// How many readers' policies are compiled at the same time: as many as there are processors, and two where there is one, so
 /// that a large one does not stand before all others.
@@ -125,29 +142,42 @@ impl Service {
             names,
             queries,
             noting,
+            waiting_records: Running::new(Some(WAITING_RECORDS)),
             log_ins,
             metrics,
             compiled: Arc::default(),
             deciding: BoundedWork::new(deciding()),
             checking: BoundedWork::new(CHECKING),
+            examining: BoundedWork::new(EXAMINING),
+            scans: Semaphore::new(SCANS),
             holding: Arc::new(Semaphore::new(HOLDING)),
             holding_by_user: Running::new(Some(HOLDING / SHARE_OF_USER)),
             looks: Semaphore::new(LOOKS),
             advice: Semaphore::new(ADVICE),
+            ready: Mutex::default(),
         };
         Ok(Self { inner: Arc::new(inner) })
     }
 
-    /// Whether the own database and the trace store answer, within [`READY_PATIENCE`].
+    /// Whether the own database and the trace store answer, within [`READY_PATIENCE`]. One look at a time, which answers
+    /// everybody who had asked before it began: strangers may ask, and each look is a statement at both.
     ///
     /// # Errors
     /// [`ServiceError::Unavailable`] or another failure of either.
     pub async fn ready(&self) -> Result<(), ServiceError> {
-        let both = async {
+        let asked = Instant::now();
+        let look = async {
+            let mut last = self.inner.ready.lock().await;
+            if last.is_some_and(|begun| begun >= asked) {
+                return Ok(());
+            }
+            let begun = Instant::now();
             self.db().ping().await?;
-            Ok(self.store().ping().await?)
+            self.store().ping().await?;
+            *last = Some(begun);
+            Ok(())
         };
-        tokio::time::timeout(READY_PATIENCE, both).await.unwrap_or_else(|_| {
+        tokio::time::timeout(READY_PATIENCE, look).await.unwrap_or_else(|_| {
             let inside = "no answer of the own database and the trace store in time".to_owned();
             Err(ServiceError::Unavailable { inside })
         })
@@ -231,6 +261,22 @@ impl Service {
         self.inner.checking.run(work).await
     }
 
+    /// Does work with policies that an administrator asked for, beside what readers wait for.
+    ///
+    /// # Errors
+    /// An internal one when the work panicked.
+    pub(crate) async fn examine<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, ServiceError> {
+        self.inner.examining.run(work).await
+    }
+
+    /// The leave to look through the audit log or the model's history.
+    pub(crate) fn scans(&self) -> &Semaphore {
+        &self.inner.scans
+    }
+
     /// The leave to hold many whole spans, of which this replica gives a few at a time; whoever waits for it holds few yet.
     ///
     /// # Errors
@@ -245,6 +291,11 @@ impl Service {
     /// Last uses that are being written, by credential.
     pub(crate) fn noting(&self) -> &Running {
         &self.inner.noting
+    }
+
+    /// Records of what was refused that wait to be written, by user.
+    pub(crate) fn waiting_records(&self) -> &Running {
+        &self.inner.waiting_records
     }
 
     /// Log-ins under way.

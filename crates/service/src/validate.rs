@@ -11,6 +11,8 @@ use crate::error::{FieldError, ServiceError, unknown};
 use crate::names;
 
 const ATTRIBUTES_MAX: usize = 64;
+/// Of all values together: some hundred users are read at a time, with all of theirs.
+const ATTRIBUTES_MAX_BYTES: usize = 256 * 1024;
 const ATTRIBUTE_NAME_MAX_CHARS: usize = 128;
 const ATTRIBUTE_VALUE_MAX_CHARS: usize = 1_024;
 const ATTRIBUTE_LIST_MAX: usize = 1_000;
@@ -86,6 +88,15 @@ pub(crate) fn is_role_name(name: &str) -> bool {
 
 /// Attributes within their bounds.
 pub(crate) fn attributes(attributes: &BTreeMap<String, AttributeValue>, errors: &mut Vec<FieldError>) {
+    let size = |value: &AttributeValue| match value {
+        AttributeValue::Bool(_) => 0,
+        AttributeValue::String(text) => text.len(),
+        AttributeValue::Strings(texts) => texts.iter().map(String::len).fold(0, usize::saturating_add),
+    };
+    if attributes.values().map(size).fold(0, usize::saturating_add) > ATTRIBUTES_MAX_BYTES {
+        let detail = format!("attributes have at most {ATTRIBUTES_MAX_BYTES} bytes together");
+        errors.push(FieldError::new("/attributes", "invalid_value", detail));
+    }
     if attributes.len() > ATTRIBUTES_MAX {
         let detail = format!("at most {ATTRIBUTES_MAX} attributes");
         errors.push(FieldError::new("/attributes", "invalid_value", detail));
@@ -164,6 +175,7 @@ mod tests {
         let list = |count, length| one(AttributeValue::Strings(vec![text(length); count]));
         assert!(is_fine(list(1_000, 1)) && !is_fine(list(1_001, 1)));
         assert!(is_fine(list(2, 1_024)) && !is_fine(list(2, 1_025)));
+        assert!(is_fine(list(128, 1_024)) && !is_fine(list(129, 1_024)));
     }
 
     #[test]

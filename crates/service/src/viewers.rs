@@ -17,7 +17,7 @@ use crate::error::ServiceError;
 use crate::explain::{Applied, AppliedTo, ExplainVerdict, FoundSatisfied, satisfied};
 use crate::pending::Prepared;
 use crate::principal::Administrator;
-use crate::service::{Service, blocking};
+use crate::service::Service;
 use crate::tools::TRACES_EXPLAIN;
 use crate::traces::trace_not_found;
 
@@ -169,7 +169,7 @@ impl Service {
                 };
                 some.into_iter().map(apply).collect::<Vec<Applied>>()
             };
-            let applied = blocking(work).await?;
+            let applied = self.examine(work).await?;
             let new = known.missing(&applied);
             if first || !new.is_empty() {
                 let asked: Vec<Result<AppliedPolicy, BrokenPolicy>> = new.iter().cloned().map(Ok).collect();

@@ -15,6 +15,7 @@ on_both!(
     who_is_not_blocked_is_not_blocked_by_another_clock,
     right_passwords_at_once_are_let_in,
     a_flood_of_log_ins_keeps_a_writer_waiting_for_one_of_them,
+    whoever_changes_a_password_takes_a_place_of_log_ins,
 );
 
 async fn try_at(service: &Service, password: &str) -> Result<LoggedIn, ServiceError> {
@@ -101,4 +102,36 @@ async fn a_flood_of_log_ins_keeps_a_writer_waiting_for_one_of_them(own: Own) {
     assert_eq!(codes, BTreeMap::from([("invalid_credentials", 16), ("too_many_attempts", FLOOD - 16)]));
     // All places are free again.
     world.admin().await;
+}
+
+/// Both stand in one line before the writers, and a session must not be what fills it.
+async fn whoever_changes_a_password_takes_a_place_of_log_ins(own: Own) {
+    const FLOOD: usize = 20;
+    // Sixteen places, half of them for one address.
+    let world = world_on(own, Settings { max_parallel_hashes: 1, ..Settings::default() }).await;
+    let admin = world.admin().await;
+    let writing = world.db.begin_write().await.unwrap();
+    let changes: Vec<_> = (0..FLOOD)
+        .map(|_| {
+            let (service, admin) = (world.service.clone(), admin.clone());
+            tokio::spawn(async move {
+                service.change_password(&admin, "not the password".into(), "a good new password".into()).await
+            })
+        })
+        .collect();
+    for _ in 0..1_000 {
+        tokio::task::yield_now().await;
+    }
+    drop(writing);
+    let (mut tried, mut blocked, mut full) = (0, 0, 0);
+    for change in changes {
+        match change.await.unwrap().unwrap_err() {
+            ServiceError::InvalidCredentials => tried += 1,
+            ServiceError::TooManyAttempts { .. } => blocked += 1,
+            ServiceError::TooManyLogIns => full += 1,
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!((tried + blocked, full), (8, FLOOD - 8));
+    assert!(tried > 0);
 }

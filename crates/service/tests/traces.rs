@@ -202,6 +202,41 @@ async fn absent_forbidden_and_impossible_traces_are_one() {
 }
 
 #[tokio::test]
+async fn few_calls_hold_many_spans_at_a_time_and_one_user_half_of_these() {
+    const MANY: usize = 1024 * 1024;
+    let reading = reading().await;
+    let world = &reading.world;
+    let readers = [&world.user(&reading.admin, "bob", &["pay"]).await, &reading.reader];
+    let other = world.user(&reading.admin, "eve", &["pay"]).await;
+    let ask = async |reader: &Principal, bytes: usize| {
+        world.store.set(|answers| (answers.found, answers.given) = ((2, 1), bytes));
+        let mut trace = world.service.open_trace(reader, "t1", Some(Vec::new())).await.unwrap();
+        let spans = trace.spans(&["a".to_owned()]).await;
+        spans.map(|spans| (trace, spans.unwrap()))
+    };
+    let mut held = Vec::new();
+    for reader in readers {
+        for _ in 0..4 {
+            held.push(ask(reader, MANY).await.unwrap());
+        }
+        let refused = ask(reader, MANY).await.err().unwrap();
+        assert_eq!(refused.code(), "too_many_queries");
+        let record = reading.last().await;
+        assert_eq!((record.outcome.as_str(), &record.detail["code"]), ("failed", &"too_many_queries".into()));
+        // Few need no leave.
+        assert_eq!(ask(reader, 10).await.unwrap().1.len(), 1);
+    }
+    assert!(tokio::time::timeout(Duration::from_millis(500), ask(&other, MANY)).await.is_err());
+    drop(held.pop());
+    let (trace, spans) = ask(&other, MANY).await.unwrap();
+    assert!(spans[0].len() > MANY);
+    // Kept until the record has its end.
+    trace.close().await.unwrap();
+    assert_eq!(reading.last().await.outcome, "success");
+    assert!(ask(&other, MANY).await.is_ok());
+}
+
+#[tokio::test]
 async fn cursors_hold_to_their_query() {
     let reading = reading().await;
     let service = &reading.world.service;

@@ -25,9 +25,22 @@ on_both!(
     texts_that_cannot_be_stored_are_refused_or_name_nothing,
     a_tag_stands_for_what_administrators_set,
     records_say_what_was_before_and_after,
+    whoever_asks_whether_it_is_ready_shares_a_look,
 );
 
 const HOUR: i64 = 3_600;
+
+async fn whoever_asks_whether_it_is_ready_shares_a_look(own: Own) {
+    let world = world_on(own, Settings::default()).await;
+    let before = world.store.lookups();
+    for ready in join_all((0..50).map(|_| world.service.ready())).await {
+        ready.unwrap();
+    }
+    // The first, and one for all who came while it was under way.
+    assert_eq!(world.store.lookups() - before, 2);
+    world.service.ready().await.unwrap();
+    assert_eq!(world.store.lookups() - before, 3);
+}
 
 async fn queries_of_a_user_are_counted_together(own: Own) {
     let settings = Settings { max_queries_per_user: Some(2), ..Settings::default() };

@@ -58,6 +58,7 @@ impl Service {
     ) -> Result<HistoryPage, ServiceError> {
         let before = query_input::before(cursor, "not a cursor of the model's history")?;
         let limit = query_input::limit(limit, PAGE_DEFAULT, PAGE_MAX)?;
+        let _scan = self.scans().acquire().await;
         let mut tx = self.db().begin_read().await?;
         let mut changes = tx.changes(before, limit.saturating_add(1)).await?;
         let more = changes.len() > limit as usize;
@@ -88,6 +89,7 @@ impl Service {
         if i64::try_from(number).is_err() {
             return Err(missing);
         }
+        let _scan = self.scans().acquire().await;
         let mut tx = self.db().begin_read().await?;
         let change = tx.change(number).await?.ok_or(missing)?;
         let state = known(tx.model_state(Some(number)).await?)?;

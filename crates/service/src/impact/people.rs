@@ -13,7 +13,7 @@ use tracewarden_tracestore::ChangedField;
 
 use super::{Change, Failure, ModelSide};
 use crate::access::stored_caller;
-use crate::service::{Service, blocking};
+use crate::service::Service;
 
 /// Most users who are looked at.
 const USERS_MAX: usize = 10_000;
@@ -237,7 +237,7 @@ impl Service {
             };
             callers.into_iter().map(person).collect()
         };
-        Ok(blocking(work).await?)
+        Ok(self.examine(work).await?)
     }
 }
 

@@ -1,5 +1,7 @@
 //! Every call is on record, with tool, arguments, client and counts.
 
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+
 use serde_json::{Value, json};
 
 use crate::narrowed_keys::calls;
@@ -134,6 +136,28 @@ async fn a_place_that_is_not_there_is_a_read_that_ended() {
         let found = records(&admin).await;
         assert_eq!(found.len(), before + 1, "{view}");
         assert_eq!(found.last().unwrap()["outcome"], "success", "{view}: {found:#?}");
+    }
+}
+
+/// What stands behind a place is of the list, and can be put behind any other.
+#[tokio::test]
+async fn a_place_beyond_the_end_is_an_empty_page_of_a_read_that_ended() {
+    let store = Store::start();
+    let (_service, admin, ada) = two_teams(&store).await;
+    let agent = key(&ada, json!({})).await;
+    for (at, view) in (0_u8..).zip(["outline", "errors", "slowest", "full"]) {
+        let mut list = DefaultHasher::new();
+        (BLUE, at, None::<usize>, None::<String>, 3_u64).hash(&mut list);
+        let list = format!("{:08x}", list.finish() as u32);
+        for place in [usize::MAX, usize::MAX - 1, 1 << 40, 1_000] {
+            let before = records(&admin).await.len();
+            let arguments = json!({"trace_id": BLUE, "view": view, "cursor": format!("{place}@{list}")});
+            let answer = call(&agent, "svc_get_trace", arguments).await.expect();
+            assert_eq!(answer.body["returned"], 0, "{view}, {place}: {}", answer.text);
+            let found = records(&admin).await;
+            assert_eq!(found.len(), before + 1, "{view}");
+            assert_eq!(found.last().unwrap()["outcome"], "success", "{view}, {place}: {found:#?}");
+        }
     }
 }
 

@@ -21,6 +21,8 @@ pub(super) async fn full(call: &Call<'_>, mut opened: Opened) -> Result<CallTool
     let id_column = opened.trace.schema().binding.span_id;
     let result = match call.offset(&opened) {
         Ok(offset) => {
+            // A cursor that somebody made up.
+            let offset = offset.min(opened.seen.tree.spans.len());
             let spans = page(&mut opened, offset, &id_column).await?;
             busy(|| rendered(call, &opened, offset, &spans, &id_column))
         }
