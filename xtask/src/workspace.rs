@@ -31,6 +31,14 @@ pub fn metadata() -> Result<Value> {
         .context("`cargo metadata` answered something else than JSON")
 }
 
+/// The same for every package that any of them is built with, on any platform.
+pub fn metadata_of_all() -> Result<Value> {
+    let mut command = cargo();
+    command.args(["metadata", "--format-version", "1", "--locked"]);
+    serde_json::from_str(&process::output_of(&mut command)?)
+        .context("`cargo metadata` answered something else than JSON")
+}
+
 /// The directory that cargo builds into.
 pub fn target_directory() -> Result<PathBuf> {
     let metadata = metadata()?;

@@ -69,7 +69,9 @@ impl Checker<'_> {
         // What it is called on and with may be wrong as well, except where it may be the name of an element.
         let value = target.filter(|target| {
             self.map_named(target).is_none()
-                && path(target).is_none_or(|names| names.first() != Some(&"user") || names.len() > 2 || names.get(1) == Some(&"roles"))
+                && path(target).is_none_or(|names| {
+                    names.first() != Some(&"user") || names.len() > 2 || names.get(1) == Some(&"roles")
+                })
         });
         let mut subject = value.and_then(|target| self.expression(target)).map(|checked| checked.ty);
         let lower = lowered(name);
