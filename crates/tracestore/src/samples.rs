@@ -251,3 +251,32 @@ fn natural(type_text: &str) -> Option<LogicalType> {
         other => other.logical_types().first().copied(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tracewarden_testkit::local_store::LocalStore;
+
+    use crate::differential::{connect, execute};
+
+    #[tokio::test]
+    async fn a_clock_that_is_ahead_hides_no_keys() {
+        let local = LocalStore::start().unwrap();
+        let store = connect(&local);
+        let table = "CREATE TABLE default.spans (At DateTime64(3), m Map(String, String)) ENGINE = MergeTree ORDER BY At";
+        execute(&local, table.to_owned()).await;
+        let keys = async || {
+            let columns = store.columns("default", "spans").await.unwrap();
+            let mut sampled = store.sample_keys("default", "spans", &columns, Some("At")).await.unwrap();
+            let mut keys: Vec<String> = sampled.remove(0).keys.into_iter().map(|key| key.name).collect();
+            keys.sort();
+            keys
+        };
+        let ahead = "INSERT INTO default.spans VALUES (toDateTime64('2262-01-01 00:00:00', 3, 'UTC'), map('ahead', ''))";
+        execute(&local, ahead.to_owned()).await;
+        assert_eq!(keys().await, ["ahead"], "there is nothing else");
+        let past = "INSERT INTO default.spans SELECT now() - INTERVAL 2 DAY - INTERVAL number MINUTE, map(concat('k', \
+                    toString(number % 2)), '') FROM numbers(180)";
+        execute(&local, past.to_owned()).await;
+        assert_eq!(keys().await, ["k0", "k1"]);
+    }
+}

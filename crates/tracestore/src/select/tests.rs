@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 
 use tracewarden_model::{
-    AccessModel, Caller, Display, FieldRef, FieldSource, LogicalType, MarkedField, Timestamp,
+    AccessModel, Caller, Condition, Display, FieldRef, FieldSource, LogicalType, MarkedField, Test, Timestamp,
 };
 use tracewarden_policy::{CompiledPolicies, RolePolicy, authorise};
 use tracewarden_testkit::local_store::LocalStore;
@@ -42,6 +42,11 @@ fn binding() -> Binding {
 
 /// The traces that the policy `m["k"] == "x"` opens, and how many were told of on the way.
 async fn open(store: &TraceStore) -> (Result<Vec<String>, StoreError>, Vec<u32>) {
+    open_of(store, &Filter::default()).await
+}
+
+/// The same, of those that a filter lets through.
+async fn open_of(store: &TraceStore, filter: &Filter) -> (Result<Vec<String>, StoreError>, Vec<u32>) {
     let model = model();
     let expression = "m[\"k\"] == \"x\"".to_owned();
     let policy = RolePolicy { role: "r", title: "t", expression: &expression };
@@ -52,7 +57,7 @@ async fn open(store: &TraceStore) -> (Result<Vec<String>, StoreError>, Vec<u32>)
     let request = SelectRequest {
         binding: &binding(),
         scope: &scope,
-        filter: &Filter::default(),
+        filter,
         window: Window::new(at(0), at(100)).unwrap(),
         limit: 10,
         after: None,
@@ -106,4 +111,30 @@ async fn a_search_does_not_rest_on_what_it_believed() {
     run("DROP TABLE default.spans").await;
     let gone = open(&store).await.0.unwrap_err();
     assert!(gone.to_string().contains("has no column"), "{gone}");
+}
+
+/// An index may know to the nanosecond when a trace begins, and the column only to the millisecond: before that, it seems.
+#[tokio::test]
+async fn a_span_at_the_beginning_counts_where_the_index_is_finer_than_the_column() {
+    let local = LocalStore::start().unwrap();
+    let store = connect(&local);
+    let run = |statement: String| execute(&local, statement);
+    run("CREATE TABLE default.spans (At DateTime64(3), TraceId String, SpanId String, ParentSpanId String, \
+         m Map(LowCardinality(String), String)) ENGINE = MergeTree ORDER BY At"
+        .to_owned())
+    .await;
+    run("CREATE TABLE default.ends (TraceId String, Start DateTime64(9), End DateTime64(9)) ENGINE = MergeTree ORDER BY TraceId".to_owned())
+        .await;
+    let at = |seconds: f64| format!("fromUnixTimestamp64Nano({BEGIN}000000000 + {})", (seconds * 1e9) as i64);
+    run(format!(
+        "INSERT INTO default.spans VALUES ({}, 't', 'root', '', map('k', 'x')), ({}, 't', 'inner', 'root', map('k', 'y'))",
+        at(10.0004),
+        at(10.5)
+    ))
+    .await;
+    run(format!("INSERT INTO default.ends VALUES ('t', {}, {})", at(10.0004), at(10.5))).await;
+    let field = model().fields.remove(0);
+    let condition = Condition { field, test: Test::StringEq("y".to_owned()) };
+    let filter = Filter { conditions: vec![condition] };
+    assert_eq!(open_of(&store, &filter).await.0, Ok(vec!["t".to_owned()]));
 }
