@@ -96,7 +96,7 @@ impl Service {
                 return Advice { warnings: vec![Vec::new(); policies], recent_traces: None };
             }
             Err(_) => {
-                tracing::info!("no advice on policies: the own database is slow");
+                tracing::info!("no advice on policies: it took too long");
                 return Advice { warnings: vec![Vec::new(); policies], recent_traces: None };
             }
         };

@@ -311,7 +311,7 @@ impl Service {
             let checked = check_each(&policies, &model);
             Checks { policies, model, checked }
         };
-        self.examine(work).await
+        self.check_to_store(work).await
     }
 }
 

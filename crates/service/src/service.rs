@@ -6,7 +6,7 @@ use std::time::Duration;
 use prometheus_client::registry::Registry;
 use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinError;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 use tracewarden_appdb::{AppDb, ChainFault};
 use tracewarden_model::{Clock, Entropy, Timestamp};
 use tracewarden_policy::CompiledPolicies;
@@ -46,6 +46,7 @@ struct Inner {
     compiled: Arc<CompiledPolicies>,
     deciding: BoundedWork,
     checking: BoundedWork,
+    storing: BoundedWork,
     examining: BoundedWork,
     scans: Semaphore,
     holding: Arc<Semaphore>,
@@ -99,7 +100,10 @@ pub(crate) struct Leave {
 /// Policies of new keys that are checked at the same time, beside what readers wait for: each may take a second.
 const CHECKING: usize = 1;
 
-/// Work with policies for administrators at the same time: checks before storing, trials, what a change would open to whom.
+/// Checks of policies before they, or the model, are stored, at the same time.
+const STORING: usize = 2;
+/// Other work with policies for administrators at the same time: advice, trials, who sees a trace, whom a change touches. Whoever
+/// takes away a right must not wait for it.
 const EXAMINING: usize = 2;
 
 /// Reads of the audit log and of the model's history at the same time: each may look at all of it, with one of the few connections
@@ -148,6 +152,7 @@ impl Service {
             compiled: Arc::default(),
             deciding: BoundedWork::new(deciding()),
             checking: BoundedWork::new(CHECKING),
+            storing: BoundedWork::new(STORING),
             examining: BoundedWork::new(EXAMINING),
             scans: Semaphore::new(SCANS),
             holding: Arc::new(Semaphore::new(HOLDING)),
@@ -159,28 +164,30 @@ impl Service {
         Ok(Self { inner: Arc::new(inner) })
     }
 
-    /// Whether the own database and the trace store answer, within [`READY_PATIENCE`]. One look at a time, which answers
+    /// Whether the own database and the trace store answer, each look within [`READY_PATIENCE`]. One look at a time, which answers
     /// everybody who had asked before it began: strangers may ask, and each look is a statement at both.
     ///
     /// # Errors
     /// [`ServiceError::Unavailable`] or another failure of either.
     pub async fn ready(&self) -> Result<(), ServiceError> {
-        let asked = Instant::now();
-        let look = async {
-            let mut last = self.inner.ready.lock().await;
-            if last.is_some_and(|begun| begun >= asked) {
-                return Ok(());
-            }
-            let begun = Instant::now();
-            self.db().ping().await?;
-            self.store().ping().await?;
-            *last = Some(begun);
-            Ok(())
-        };
-        tokio::time::timeout(READY_PATIENCE, look).await.unwrap_or_else(|_| {
+        let late = |_| {
             let inside = "no answer of the own database and the trace store in time".to_owned();
-            Err(ServiceError::Unavailable { inside })
-        })
+            ServiceError::Unavailable { inside }
+        };
+        let asked = Instant::now();
+        // Whoever looks now has as long.
+        let mut last = timeout(READY_PATIENCE, self.inner.ready.lock()).await.map_err(late)?;
+        if last.is_some_and(|begun| begun >= asked) {
+            return Ok(());
+        }
+        let begun = Instant::now();
+        let look = async {
+            self.db().ping().await?;
+            Ok::<_, ServiceError>(self.store().ping().await?)
+        };
+        timeout(READY_PATIENCE, look).await.map_err(late)??;
+        *last = Some(begun);
+        Ok(())
     }
 
     /// Checks the audit log's hash chain; the first fault, if any.
@@ -261,7 +268,18 @@ impl Service {
         self.inner.checking.run(work).await
     }
 
-    /// Does work with policies that an administrator asked for, beside what readers wait for.
+    /// Checks policies before something is stored, beside what readers wait for.
+    ///
+    /// # Errors
+    /// An internal one when the work panicked.
+    pub(crate) async fn check_to_store<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, ServiceError> {
+        self.inner.storing.run(work).await
+    }
+
+    /// Does other work with policies that an administrator asked for, beside these.
     ///
     /// # Errors
     /// An internal one when the work panicked.

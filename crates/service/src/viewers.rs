@@ -169,7 +169,11 @@ impl Service {
                 };
                 some.into_iter().map(apply).collect::<Vec<Applied>>()
             };
-            let applied = self.examine(work).await?;
+            let applied = match timeout_at(deadline, self.examine(work)).await {
+                Ok(applied) => applied?,
+                Err(_) if first => return Err(no_time()),
+                Err(_) => break,
+            };
             let new = known.missing(&applied);
             if first || !new.is_empty() {
                 let asked: Vec<Result<AppliedPolicy, BrokenPolicy>> = new.iter().cloned().map(Ok).collect();
@@ -177,11 +181,7 @@ impl Service {
                 let found = timeout_at(deadline, satisfied(access, None, trace_id, &asked)).await;
                 let found = match found {
                     Ok(found) => found?,
-                    Err(_) if first => {
-                        return Err(
-                            StoreError::Timeout("there was no time to look at anybody".to_owned()).into()
-                        );
-                    }
+                    Err(_) if first => return Err(no_time()),
                     Err(_) => break,
                 };
                 let Some(found) = found else { return Ok(None) };
@@ -220,6 +220,10 @@ async fn enabled(tx: &mut ReadTx) -> Result<(Vec<User>, u64), ServiceError> {
 struct Known {
     by_hash: HashMap<u64, Vec<(AppliedPolicy, Option<tracewarden_tracestore::Satisfied>)>>,
     changed: Vec<tracewarden_tracestore::ChangedField>,
+}
+
+fn no_time() -> crate::impact::Failure {
+    StoreError::Timeout("there was no time to look at anybody".to_owned()).into()
 }
 
 fn hash(policy: &AppliedPolicy) -> u64 {

@@ -252,7 +252,11 @@ impl Client {
                     failure = cause;
                     self.put_aside(at, &failure);
                 }
-                Err(Miss::Full(cause)) => failure = cause,
+                Err(Miss::Full(cause)) => {
+                    failure = cause;
+                    // Works, and is not asked a second time, which would be at once.
+                    asked.push(at);
+                }
             }
             asked.push(at);
         }

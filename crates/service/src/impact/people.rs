@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 use tracewarden_appdb::User;
 use tracewarden_model::{Caller, MarkedField};
 use tracewarden_policy::{
@@ -180,7 +180,19 @@ impl Service {
                 break;
             }
             let rest = callers.split_off(COMPILED_AT_ONCE.min(callers.len()));
-            people.compared.extend(self.compiled_for(change, callers).await?);
+            let (count, compiling) = (callers.len() + rest.len(), self.compiled_for(change, callers));
+            // The first ones in any case.
+            let compiled = match people.compared.is_empty() {
+                true => Ok(compiling.await),
+                false => timeout_at(deadline, compiling).await,
+            };
+            match compiled {
+                Ok(compiled) => people.compared.extend(compiled?),
+                Err(_) => {
+                    people.notes.push(format!("there was no time to look at {count} more users"));
+                    break;
+                }
+            }
             callers = rest;
         }
         people.rests_on = rests_on(&people.compared);

@@ -76,7 +76,8 @@ pub(crate) const NEEDED: &[(&str, &str)] = &[
     ("cancel_http_readonly_queries_on_client_close", "1"),
     ("send_progress_in_http_headers", "0"),
     ("enable_http_compression", "0"),
-    // Longer than our own patience with a reader who takes nothing, so that it is ours that ends the answer.
+    // Longer than our own patience with a reader who takes nothing, so that it is ours that ends the answer, where the server goes by
+    // it: ClickHouse itself goes by its own profile (issue 64731).
     ("http_send_timeout", "90"),
     // Indexes and projections are used where they help, and no statement is refused for want of one.
     ("force_index_by_date", "0"),

@@ -123,9 +123,12 @@ impl About<'_> {
             )),
             Err(error) => Finding::error(self.says(short(error))),
         });
-        if let (Ok(()), Err(error)) = (&user.settings, &user.comparison) {
+        if let (Ok(()), Err(error @ StoreError::Store { code: Some(SETTING_CONSTRAINT_VIOLATION), .. })) =
+            (&user.settings, &user.comparison)
+        {
             findings.push(Finding::warning(self.says(format_args!(
-                "no column can be adopted for a key of a map: the profile of `{name}` refuses the time that a comparison may take,                  which is ten times `query_timeout`; raise the `MAX` of `max_execution_time` to it ({GUIDE}): {}",
+                "no column can be adopted for a key of a map: the profile of `{name}` refuses the time that a comparison may take, \
+                 which is ten times `query_timeout`; raise the `MAX` of `max_execution_time` to it ({GUIDE}): {}",
                 short(error)
             ))));
         }
@@ -142,8 +145,9 @@ impl About<'_> {
                 user.compatibility
             ))));
         }
-        // A constraint fails every statement, and has been said.
-        for (table, error) in user.unreadable.iter().filter(|_| user.settings.is_ok()) {
+        // What the server itself refuses of the settings fails every statement, and has been said.
+        let refuses_all = matches!(user.settings, Err(StoreError::Store { code: Some(_), .. }));
+        for (table, error) in user.unreadable.iter().filter(|_| !refuses_all) {
             findings.push(Finding::error(self.says(format_args!(
                 "`{name}` cannot read the bound table `{table}`: grant `SELECT` on it ({GUIDE}): {}",
                 short(error)
