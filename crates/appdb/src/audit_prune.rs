@@ -80,8 +80,8 @@ impl Sweep {
 
 impl WriteTx {
     /// Removes the oldest records up to the first one from `before` or later, `limit` at most, and fewer where they are large.
-    /// `None`: there was nothing to remove. Otherwise the caller appends a record with the action [`AUDIT_PRUNE`] and the result as its detail before
-    /// it commits.
+    /// `None`: there was nothing to remove. Otherwise the caller appends a record with the action [`AUDIT_PRUNE`] and the result as
+    /// its detail before it commits.
     ///
     /// # Errors
     /// [`DbError::Corrupt`] when the records to remove are not the unbroken chain that was written, else as the database

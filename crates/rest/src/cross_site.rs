@@ -26,14 +26,14 @@ pub(crate) fn check(method: &Method, path: &str, headers: &HeaderMap, origin: &s
     if allowed { Ok(()) } else { Err(Problem::new(Code::CrossSite, "the request comes from another site")) }
 }
 
-/// The scheme of keys.
-pub(crate) const BEARER: &str = "bearer";
-
 fn carries_key(headers: &HeaderMap) -> bool {
-    let scheme =
-        |value: &HeaderValue| value.to_str().ok()?.split_once(' ').map(|(scheme, _)| scheme.to_owned());
-    let mut schemes = headers.get_all(header::AUTHORIZATION).iter().map(scheme);
-    schemes.any(|scheme| scheme.is_some_and(|scheme| scheme.eq_ignore_ascii_case(BEARER)))
+    headers.get_all(header::AUTHORIZATION).iter().any(|value| key_in(value).is_some())
+}
+
+/// The key in a value of `Authorization`; `None` for what is of another scheme, or of none.
+pub(crate) fn key_in(authorization: &HeaderValue) -> Option<&str> {
+    let (scheme, key) = authorization.to_str().ok()?.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then_some(key)
 }
 
 #[cfg(test)]

@@ -22,7 +22,7 @@ use crate::App;
 use crate::accept::{self, Representation};
 use crate::body::{self, Takes};
 use crate::code::Code;
-use crate::cross_site::BEARER;
+use crate::cross_site::key_in;
 use crate::mount::Mount;
 use crate::operations;
 use crate::problem::Problem;
@@ -297,11 +297,10 @@ impl Gate {
         };
         let mut sent = headers.get_all(header::AUTHORIZATION).iter();
         if let Some(value) = sent.next() {
-            let (scheme, key) = value.to_str().ok().and_then(|text| text.split_once(' ')).ok_or_else(none)?;
-            if sent.next().is_some() {
+            if sent.next().is_some() || !value.as_bytes().contains(&b' ') {
                 return Err(none());
             }
-            if scheme.eq_ignore_ascii_case(BEARER) {
+            if let Some(key) = key_in(value) {
                 return Ok(Credential::ApiKey(Secret::from(key.trim())));
             }
         }

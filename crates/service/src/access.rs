@@ -68,7 +68,7 @@ impl Service {
         let binding = authority.model.binding.clone().ok_or(ServiceError::NotBound)?;
         let basis = basis(&authority);
         let compiled = self.compiled();
-        let scope = self.decide(move || decide(&compiled)).await??;
+        let scope = self.deciding().run(move || decide(&compiled)).await??;
         let store = self.store().session();
         Ok(Access { authority, binding, scope, store, basis })
     }

@@ -181,7 +181,7 @@ impl Service {
             let caller = Caller { username: user.username, roles: user.roles, attributes: user.attributes };
             Ok(checked.predicate(&caller).is_some())
         };
-        let checked = self.check(work).await?;
+        let checked = self.checking().run(work).await?;
         match checked {
             Ok(true) => {}
             Ok(false) => {

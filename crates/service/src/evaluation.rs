@@ -46,7 +46,7 @@ impl Service {
         let model = self.db().access_model().await?;
         let asked = Asked(Arc::default());
         let stopped = Arc::clone(&asked.0);
-        let evaluated = self.examine(move || {
+        let evaluated = self.examining().run(move || {
             let refused = |diagnostics: Vec<_>| {
                 diagnostics.into_iter().map(|found| FieldError::policy("/expression", found)).collect()
             };

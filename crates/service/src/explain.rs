@@ -386,7 +386,7 @@ impl Service {
             let _permit = permit;
             Applied::new(to, &compiled)
         };
-        let applied = self.decide(work).await?;
+        let applied = self.deciding().run(work).await?;
         let mut words = applied.all().map(|policy| policies::words(policy.as_ref().ok(), admin));
         let roles = applied.to.roles.iter().map(|role| {
             let policies = role.policies.iter().map(|policy| OwnPolicy {
@@ -409,7 +409,7 @@ impl Service {
     /// Compiles somebody's policies, off the threads that serve requests.
     pub(crate) async fn applied(&self, to: AppliedTo) -> Result<Applied, ServiceError> {
         let compiled = self.compiled();
-        self.decide(move || Applied::new(to, &compiled)).await
+        self.deciding().run(move || Applied::new(to, &compiled)).await
     }
 }
 

@@ -113,7 +113,7 @@ impl Service {
                 roles.iter().flat_map(|role| role.policies.iter().map(|policy| (&role.name, policy)));
             policies.filter_map(|(role, policy)| broken(role, policy)).collect()
         };
-        self.check_to_store(work).await
+        self.storing().run(work).await
     }
 }
 

@@ -145,7 +145,7 @@ impl Service {
             let (trials, predicates) = traces::trials(&subject.policies, &holders);
             Known { subject, warnings, trials, predicates }
         };
-        self.examine(known).await
+        self.examining().run(known).await
     }
 
     /// What the predicates open of a sample of recent traces: the best that there is at the deadline.

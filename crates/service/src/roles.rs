@@ -220,7 +220,7 @@ impl Service {
             roles: admin.user.roles.clone(),
             attributes: admin.user.attributes.clone(),
         };
-        let examined = self.examine(move || match policy::check(&text, &model) {
+        let examined = self.examining().run(move || match policy::check(&text, &model) {
             Ok(checked) => {
                 let check = PolicyCheck {
                     fields: checked.fields(),
@@ -311,7 +311,7 @@ impl Service {
             let checked = check_each(&policies, &model);
             Checks { policies, model, checked }
         };
-        self.check_to_store(work).await
+        self.storing().run(work).await
     }
 }
 

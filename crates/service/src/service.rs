@@ -246,48 +246,24 @@ impl Service {
         Arc::clone(&self.inner.compiled)
     }
 
-    /// Does the work with policies that every read of traces begins with.
-    ///
-    /// # Errors
-    /// An internal one when the work panicked.
-    pub(crate) async fn decide<T: Send + 'static>(
-        &self,
-        work: impl FnOnce() -> T + Send + 'static,
-    ) -> Result<T, ServiceError> {
-        self.inner.deciding.run(work).await
+    /// The work with policies that every read of traces begins with.
+    pub(crate) fn deciding(&self) -> &BoundedWork {
+        &self.inner.deciding
     }
 
-    /// Checks a policy that anybody who may log in can send.
-    ///
-    /// # Errors
-    /// An internal one when the work panicked.
-    pub(crate) async fn check<T: Send + 'static>(
-        &self,
-        work: impl FnOnce() -> T + Send + 'static,
-    ) -> Result<T, ServiceError> {
-        self.inner.checking.run(work).await
+    /// Checks of policies that anybody who may log in can send.
+    pub(crate) fn checking(&self) -> &BoundedWork {
+        &self.inner.checking
     }
 
-    /// Checks policies before something is stored, beside what readers wait for.
-    ///
-    /// # Errors
-    /// An internal one when the work panicked.
-    pub(crate) async fn check_to_store<T: Send + 'static>(
-        &self,
-        work: impl FnOnce() -> T + Send + 'static,
-    ) -> Result<T, ServiceError> {
-        self.inner.storing.run(work).await
+    /// Checks of policies before something is stored.
+    pub(crate) fn storing(&self) -> &BoundedWork {
+        &self.inner.storing
     }
 
-    /// Does other work with policies that an administrator asked for, beside these.
-    ///
-    /// # Errors
-    /// An internal one when the work panicked.
-    pub(crate) async fn examine<T: Send + 'static>(
-        &self,
-        work: impl FnOnce() -> T + Send + 'static,
-    ) -> Result<T, ServiceError> {
-        self.inner.examining.run(work).await
+    /// Other work with policies that an administrator asked for.
+    pub(crate) fn examining(&self) -> &BoundedWork {
+        &self.inner.examining
     }
 
     /// The leave to look through the audit log or the model's history.

@@ -169,7 +169,7 @@ impl Service {
                 };
                 some.into_iter().map(apply).collect::<Vec<Applied>>()
             };
-            let applied = match timeout_at(deadline, self.examine(work)).await {
+            let applied = match timeout_at(deadline, self.examining().run(work)).await {
                 Ok(applied) => applied?,
                 Err(_) if first => return Err(no_time()),
                 Err(_) => break,

@@ -249,7 +249,7 @@ impl Service {
             };
             callers.into_iter().map(person).collect()
         };
-        Ok(self.examine(work).await?)
+        Ok(self.examining().run(work).await?)
     }
 }
 
