@@ -4,8 +4,8 @@ mod support;
 
 use std::collections::BTreeMap;
 
-use support::{caller, model};
-use tracewarden_model::{AccessModel, AttributeValue, Caller};
+use support::{caller, field, model};
+use tracewarden_model::{AccessModel, AttributeValue, Caller, FieldRef, LogicalType};
 use tracewarden_policy::{
     AccessScope, BrokenPolicy, CompiledPolicies, FieldValue, Outcome, PolicySource, Restriction, RolePolicy,
     check, evaluate,
@@ -49,6 +49,34 @@ fn is(expression: &str, expected: &str) {
         Err(diagnostics) => format!("refused: {diagnostics:?}"),
     };
     assert_eq!(outcome, expected, "{expression}");
+}
+
+/// To the library `type` and `string` are values that it has by itself.
+#[test]
+fn a_column_without_a_value_is_none_whatever_it_is_called() {
+    let mut model = model();
+    for name in ["type", "string"] {
+        model.fields.push(field(FieldRef::column(name), LogicalType::String, "Nullable(String)"));
+        let expression = format!("{name} != \"internal\"");
+        let mut span = BTreeMap::from([(name.to_owned(), FieldValue::text("external"))]);
+        let outcomes = |span: &BTreeMap<String, FieldValue>| {
+            evaluate(&expression, &model, &caller(), std::slice::from_ref(span)).unwrap()
+        };
+        assert!(matches!(outcomes(&span)[..], [Outcome::True]));
+        span.insert(name.to_owned(), FieldValue::Null);
+        assert!(matches!(outcomes(&span)[..], [Outcome::Error(..)]), "{:?}", outcomes(&span));
+        assert!(matches!(outcomes(&BTreeMap::new())[..], [Outcome::Error(..)]));
+    }
+}
+
+#[test]
+fn a_column_that_is_called_like_the_caller_s_attributes_hides_nothing_of_them() {
+    let mut model = model();
+    let mut key = field(FieldRef::key("user.attributes", "k"), LogicalType::String, "String");
+    (key.filterable, key.policy) = (true, false);
+    model.fields.push(key);
+    let asked = evaluate("\"team\" in user.attributes", &model, &caller(), &[span()]).unwrap();
+    assert!(matches!(asked[..], [Outcome::True]), "{asked:?}");
 }
 
 #[test]

@@ -236,6 +236,29 @@ async fn few_calls_hold_many_spans_at_a_time_and_one_user_half_of_these() {
     assert!(ask(&other, MANY).await.is_ok());
 }
 
+/// The trace has more spans than are looked at without leave; whether they arrive is another matter.
+#[tokio::test]
+async fn few_calls_look_at_a_large_trace_at_a_time() {
+    let reading = reading().await;
+    let world = &reading.world;
+    let ask = async |spans: u64| {
+        world.store.set(|answers| answers.found = (spans, 1));
+        let mut trace = world.service.open_trace(&reading.reader, "t1", Some(Vec::new())).await.unwrap();
+        let brief = trace.brief().await;
+        (trace, code(brief))
+    };
+    let mut held = Vec::new();
+    for _ in 0..4 {
+        let (trace, failed) = ask(5_001).await;
+        assert_eq!(failed, "trace_store_error");
+        held.push(trace);
+    }
+    assert_eq!(ask(5_001).await.1, "too_many_queries");
+    assert_eq!(ask(5_000).await.1, "trace_store_error", "which needs no leave");
+    held.pop();
+    assert_eq!(ask(5_001).await.1, "trace_store_error");
+}
+
 #[tokio::test]
 async fn cursors_hold_to_their_query() {
     let reading = reading().await;
