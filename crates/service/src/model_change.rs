@@ -12,7 +12,6 @@ use crate::audit_detail::difference;
 use crate::error::{FieldError, ServiceError, unknown};
 use crate::precondition::IfMatch;
 use crate::principal::Administrator;
-use crate::roles::{CHECKS_MAX, changes_too_often};
 use crate::service::Service;
 
 /// Whether the caller means the version that is in force. Before a table is bound there is a version to name, yet
@@ -38,26 +37,27 @@ impl Service {
         NewChange { at: self.now(), by: (admin.user_id(), admin.username()), action, target, model_version }
     }
 
-    /// Begins a change of the model from `current` on, with the policies that it would break: none must break unnoticed. They are not
-    /// looked for within it, while everybody else who writes waits.
+    /// Begins a change of the model from `current` on, with the policies that it would break: none must break unnoticed. They are
+    /// looked for before it, since everybody else who writes waits for its end, and anew within it only where roles changed in
+    /// between.
     async fn begin_with_broken(
         &self,
         admin: &Administrator<'_>,
         current: &AccessModel,
         next: &AccessModel,
     ) -> Result<(WriteTx, Vec<FieldError>), ServiceError> {
-        for _ in 0..CHECKS_MAX {
-            let seen = self.db().begin_read().await?.roles().await?;
-            let broken = self.broken_policies(seen.clone(), current, next).await?;
-            let mut tx = self.begin_change(admin).await?;
-            if tx.access_model().await? != *current {
-                return Err(ServiceError::PreconditionFailed);
-            }
-            if tx.roles().await? == seen {
-                return Ok((tx, broken));
-            }
+        let seen = self.db().begin_read().await?.roles().await?;
+        let broken = self.broken_policies(seen.clone(), current, next).await?;
+        let mut tx = self.begin_change(admin).await?;
+        if tx.access_model().await? != *current {
+            return Err(ServiceError::PreconditionFailed);
         }
-        Err(changes_too_often())
+        let roles = tx.roles().await?;
+        if roles == seen {
+            return Ok((tx, broken));
+        }
+        let broken = self.broken_policies(roles, current, next).await?;
+        Ok((tx, broken))
     }
 
     /// Stores `next` as the version after `current`, with its audit record.

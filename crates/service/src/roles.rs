@@ -76,22 +76,21 @@ impl Service {
     }
 
     /// Begins a change with policies that were checked under the model that is in force in it: a policy that does not compile must
-    /// never be. They are not checked within it, while everybody else who writes waits.
+    /// never be. They are checked before it, since everybody else who writes waits for its end, and anew within it only where the
+    /// model changed in between.
     async fn begin_with_checked(
         &self,
         admin: &Administrator<'_>,
         policies: Vec<Policy>,
     ) -> Result<(WriteTx, Checks), ServiceError> {
-        let mut policies = policies;
-        for _ in 0..CHECKS_MAX {
-            let checks = self.check_all(policies, self.db().access_model().await?).await?;
-            let mut tx = self.begin_change(admin).await?;
-            if tx.access_model().await? == checks.model {
-                return Ok((tx, checks));
-            }
-            policies = checks.policies;
+        let checks = self.check_all(policies, self.db().access_model().await?).await?;
+        let mut tx = self.begin_change(admin).await?;
+        let model = tx.access_model().await?;
+        if model == checks.model {
+            return Ok((tx, checks));
         }
-        Err(changes_too_often())
+        let checks = self.check_all(checks.policies, model).await?;
+        Ok((tx, checks))
     }
 
     async fn put_role_in(
@@ -290,14 +289,6 @@ pub(crate) struct Checks {
     pub(crate) model: AccessModel,
     /// Each with its warnings, or the errors of all.
     pub(crate) checked: Result<(Vec<Checked>, Vec<Vec<Diagnostic>>), ServiceError>,
-}
-
-/// How often policies are checked anew because the model, or roles, changed before the change could begin.
-pub(crate) const CHECKS_MAX: usize = 4;
-
-pub(crate) fn changes_too_often() -> ServiceError {
-    let inside = "the access model changed each time between the check and the change".to_owned();
-    ServiceError::Unavailable { inside }
 }
 
 impl Service {
