@@ -21,7 +21,7 @@ use crate::impact::{ImpactAnswer, ImpactQuestion, ModelSide, patience};
 use crate::principal::Administrator;
 use crate::query_input;
 use crate::roles::{check_each, check_members};
-use crate::service::{Service, blocking};
+use crate::service::Service;
 
 pub use changes::{ChangeKind, ModelChange, ModelPart, PartKind};
 pub use history::{HistoryEntry, HistoryPage, ModelAt};
@@ -151,9 +151,10 @@ pub struct ModelPlan {
     pub notes: Vec<String>,
 }
 
-/// Whether columns that a file adopts are compared with the data.
+/// What is done with the columns that a file adopts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Adoption {
+    /// To put the file in force.
     Compared,
     /// For a plan: comparing can take minutes.
     Told,
@@ -285,13 +286,17 @@ impl Service {
         let mut notes = Vec::new();
         let model = self.next_model(&before.model, binding, fields, adoption, &mut notes).await?;
         let after = ModelState { model, roles: roles.iter().cloned().collect(), tests };
-        blocking(move || {
+        let work = move || {
             let (warnings, broken) = check_policies(&roles, &before, &after)?;
             notes.extend(broken);
             let changes = changes::between(&before, &after);
             Ok(Prepared { change, before, after, changes, warnings, notes })
-        })
-        .await?
+        };
+        let pool = match adoption {
+            Adoption::Compared => self.storing(),
+            Adoption::Told => self.examining(),
+        };
+        pool.run(work).await?
     }
 
     /// The binding and fields that a file stands for. The trace store is not asked when they are in force already: then a

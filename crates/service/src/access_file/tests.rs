@@ -8,9 +8,9 @@ use tracewarden_appdb::ModelState;
 
 use crate::error::{FieldError, ServiceError};
 use crate::evaluation::Asked;
-use crate::service::{Service, blocking};
+use crate::service::Service;
 
-/// How long all tests of a file may take.
+/// How long all tests of a file may take, and wait for their turn.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Runs the tests of a model on its roles, and stops soon after the flag is set. Errors are what keeps them from being
@@ -74,12 +74,13 @@ impl Service {
         }
         let asked = Asked(Arc::default());
         let stopped = Arc::clone(&asked.0);
-        let running = blocking(move || run(&state, &stopped));
+        let running = self.examining().run(move || run(&state, &stopped));
         match tokio::time::timeout(PATIENCE, running).await {
             Ok(result) => result?.map_err(ServiceError::Refused),
             Err(_) => {
                 let detail = format!(
-                    "the tests take longer than {} seconds: keep fewer or smaller ones with the model",
+                    "the tests did not end within {} seconds: keep fewer or smaller ones with the model, or try again when \
+                     less is asked of the service",
                     PATIENCE.as_secs()
                 );
                 Err(ServiceError::refused("/tests", "tests_failed", detail))
