@@ -23,7 +23,7 @@ use crate::impact::{Among, Change, Failure, ModelSide, People, estimate, noted, 
 use crate::pending::Prepared;
 use crate::principal::Administrator;
 use crate::query_input;
-use crate::roles::{check_members, policies_detail};
+use crate::roles::{Checks, check_members, policies_detail};
 use crate::service::Service;
 use crate::validate;
 pub(crate) use groups::Groups;
@@ -221,7 +221,8 @@ impl Service {
         let model = access.authority.model.clone();
         let policies = match (&request.policies, stored) {
             (Some(policies), _) => {
-                let checks = self.check_all(policies.clone(), model.clone()).await?;
+                let (policies, model) = (policies.clone(), model.clone());
+                let checks = self.examining().run(move || Checks::of(policies, model)).await?;
                 checks.checked?;
                 checks.policies
             }

@@ -10,7 +10,7 @@ use crate::error::{FieldError, ServiceError};
 use crate::policy_advice::{CHECK_PATIENCE, ROLE_PATIENCE, Subject};
 use crate::precondition::IfMatch;
 use crate::principal::Administrator;
-use crate::service::Service;
+use crate::service::{Service, blocking};
 use crate::validate;
 
 const POLICIES_MAX: usize = 100;
@@ -83,13 +83,15 @@ impl Service {
         admin: &Administrator<'_>,
         policies: Vec<Policy>,
     ) -> Result<(WriteTx, Checks), ServiceError> {
-        let checks = self.check_all(policies, self.db().access_model().await?).await?;
+        let model = self.db().access_model().await?;
+        let checks = self.storing().run(move || Checks::of(policies, model)).await?;
         let mut tx = self.begin_change(admin).await?;
         let model = tx.access_model().await?;
         if model == checks.model {
             return Ok((tx, checks));
         }
-        let checks = self.check_all(checks.policies, model).await?;
+        // Out of turn: one change at a time is at this place, and those whose turn it is may wait for it.
+        let checks = blocking(move || Checks::of(checks.policies, model)).await?;
         Ok((tx, checks))
     }
 
@@ -291,18 +293,11 @@ pub(crate) struct Checks {
     pub(crate) checked: Result<(Vec<Checked>, Vec<Vec<Diagnostic>>), ServiceError>,
 }
 
-impl Service {
-    /// Checks all policies.
-    pub(crate) async fn check_all(
-        &self,
-        policies: Vec<Policy>,
-        model: AccessModel,
-    ) -> Result<Checks, ServiceError> {
-        let work = move || {
-            let checked = check_each(&policies, &model);
-            Checks { policies, model, checked }
-        };
-        self.storing().run(work).await
+impl Checks {
+    /// Checks all policies, which keeps a thread busy.
+    pub(crate) fn of(policies: Vec<Policy>, model: AccessModel) -> Self {
+        let checked = check_each(&policies, &model);
+        Self { policies, model, checked }
     }
 }
 

@@ -5,8 +5,10 @@
 mod support;
 
 use support::*;
-use tracewarden_model::{Binding, LogicalType};
+use tracewarden_model::{Binding, Clock as _, LogicalType};
 use tracewarden_service::*;
+
+on_both!(what_was_checked_before_another_change_is_checked_again);
 
 fn version(version: u64) -> Option<IfMatch> {
     Some(IfMatch::Versions(vec![version]))
@@ -123,6 +125,56 @@ async fn stored_policies_and_the_model_cannot_part() {
 
     world.service.delete_role(&right, "tenant", None).await.unwrap();
     assert_eq!(world.service.put_fields(&right, without, version(2)).await.unwrap().version, 3);
+}
+
+async fn what_was_checked_before_another_change_is_checked_again(own: Own) {
+    let world = world_on(own, Settings::default()).await;
+    let admin = world.admin().await;
+    world.bind(&admin).await;
+    let right = admin.require_admin().unwrap();
+    let tenant = vec![policy("SpanAttributes[\"tenant.id\"] == \"t1\"")];
+    let (service, policies) = (&world.service, || tenant.clone());
+
+    // A role, while another replica takes its field out of the model.
+    let mut writer = world.other_writer().await;
+    let put = service.put_role(&right, "tenant", policies(), None);
+    let meanwhile = async {
+        writer.is_waited_for(1).await;
+        let mut model = writer.tx.access_model().await.unwrap();
+        model.version += 1;
+        model.fields.retain(|marked| marked.field.name != "tenant.id");
+        writer.tx.insert_access_model(&model, world.clock.now(), ("usr_other", "other")).await.unwrap();
+        writer.tx.commit().await.unwrap();
+    };
+    let (refused, ()) = futures::join!(put, meanwhile);
+    assert_eq!(pointers(refused)[0], ("/policies/0/expression".to_owned(), "policy_invalid"));
+    assert_eq!(code(service.role(&right, "tenant").await), "not_found");
+
+    // A model without the field, while another replica stores a role that names it.
+    let marks =
+        vec![mark(None, "ServiceName", true, true), mark(Some("SpanAttributes"), "tenant.id", false, true)];
+    service.put_fields(&right, marks.clone(), version(3)).await.unwrap();
+    let mut writer = world.other_writer().await;
+    let put = service.put_fields(&right, marks[..1].to_vec(), version(4));
+    let meanwhile = async {
+        writer.is_waited_for(1).await;
+        writer.tx.put_role("tenant", &tenant, world.clock.now()).await.unwrap();
+        writer.tx.commit().await.unwrap();
+    };
+    let (refused, ()) = futures::join!(put, meanwhile);
+    assert_eq!(code(refused), "conflict");
+    assert_eq!(service.access_model(&right).await.unwrap().version, 4);
+
+    // What another change leaves right goes on.
+    let mut writer = world.other_writer().await;
+    let put = service.put_fields(&right, marks, version(4));
+    let meanwhile = async {
+        writer.is_waited_for(1).await;
+        writer.tx.put_role("other", &tenant, world.clock.now()).await.unwrap();
+        writer.tx.commit().await.unwrap();
+    };
+    let (done, ()) = futures::join!(put, meanwhile);
+    assert_eq!(done.unwrap().version, 5);
 }
 
 #[tokio::test]

@@ -17,7 +17,7 @@ use crate::overshare::{OvershareAnswer, Spreading, by_of};
 use crate::pending::Prepared;
 use crate::principal::Administrator;
 use crate::query_input;
-use crate::roles::{check_members, policies_detail};
+use crate::roles::{Checks, check_members, policies_detail};
 use crate::service::Service;
 use crate::validate;
 
@@ -208,7 +208,8 @@ impl Service {
         let mut after = before.clone();
         match &request.policies {
             Some(policies) => {
-                let checks = self.check_all(policies.clone(), before.model.clone()).await?;
+                let (policies, model) = (policies.clone(), before.model.clone());
+                let checks = self.examining().run(move || Checks::of(policies, model)).await?;
                 checks.checked?;
                 after.roles.insert(request.role.clone(), checks.policies);
             }
