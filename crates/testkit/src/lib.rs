@@ -1,8 +1,10 @@
-//! Generators, sample traces, a whole application in process, a fault-injecting proxy. Development only.
+//! Generators, sample traces, real servers, a fault-injecting proxy. Development only.
 
 pub mod chaos_proxy;
+pub mod clickhouse;
 pub mod commit_proxy;
 pub mod incidents;
+mod kept_process;
 pub mod local_store;
 pub mod memory;
 pub mod node;

@@ -1,17 +1,16 @@
 //! A real PostgreSQL server for tests, in a temporary folder on a free loopback port, and databases on it.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs;
-use std::io::Write as _;
-use std::net::{Ipv4Addr, TcpListener};
 use std::os::unix::fs::{PermissionsExt as _, chown};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, Command, Output, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
-use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use crate::kept_process::{KeptProcess, free_ports, last_lines, new_directory};
 
 /// The address, as superuser, of the server that `cargo xtask test` started for all tests of a run.
 pub const SERVER_URL: &str = "TRACEWARDEN_TEST_POSTGRES_URL";
@@ -41,18 +40,6 @@ const SETTINGS: &[&str] = &[
     "log_checkpoints=off",
     "timezone=UTC",
 ];
-
-/// Runs the server until a line comes, which names the signal to end it by, or until the pipe closes because its owner
-/// is gone, however that came: then the folder goes too. The server's process number is left in a file.
-const KEEPER: &str = r#"
-directory=$1; shift
-trap '' INT TERM HUP
-"$@" </dev/null >>"$directory/log" 2>&1 &
-server=$!
-echo "$server" >"$directory/server"
-if read -r signal; then kill "-$signal" "$server"; wait "$server"
-else kill -QUIT "$server"; wait "$server"; rm -rf "$directory"; fi
-"#;
 
 /// How a server ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -129,7 +116,7 @@ pub struct Server {
     programs: Programs,
     directory: PathBuf,
     port: u16,
-    keeper: Option<(Child, ChildStdin)>,
+    process: Option<KeptProcess>,
 }
 
 impl Server {
@@ -139,17 +126,11 @@ impl Server {
     /// # Errors
     /// When PostgreSQL is not installed or does not start; with what to do about it.
     pub fn start() -> Result<Self, String> {
-        static COUNT: AtomicU32 = AtomicU32::new(0);
         let programs = Programs::find()?;
-        let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        let directory =
-            std::env::temp_dir().join(format!("tracewarden-postgres-{}-{number}", std::process::id()));
-        // A process of the same number may have left one behind.
-        let _ = fs::remove_dir_all(&directory);
+        let directory = new_directory("postgres")?;
         let refuse = |error: std::io::Error| format!("cannot prepare `{}`: {error}", directory.display());
-        fs::create_dir(&directory).map_err(refuse)?;
         fs::set_permissions(&directory, fs::Permissions::from_mode(0o700)).map_err(refuse)?;
-        let mut server = Self { programs, directory: directory.clone(), port: 0, keeper: None };
+        let mut server = Self { programs, directory: directory.clone(), port: 0, process: None };
         let password = directory.join("password");
         fs::write(&password, PASSWORD).map_err(refuse)?;
         if let Some((user, group)) = server_user()? {
@@ -184,14 +165,14 @@ impl Server {
     /// # Errors
     /// When it does not start; with its log.
     pub fn resume(&mut self) -> Result<(), String> {
-        if self.keeper.is_some() {
+        if self.process.is_some() {
             return Ok(());
         }
         // Somebody may take a port between its choice and its use; a chosen one is kept.
         let attempts = if self.port == 0 { 5 } else { 1 };
         let mut outcome = Err(String::new());
         for _ in 0..attempts {
-            let port = if self.port == 0 { free_port()? } else { self.port };
+            let [port] = if self.port == 0 { free_ports()? } else { [self.port] };
             outcome = self.launch(port);
             if outcome.is_ok() {
                 self.port = port;
@@ -202,65 +183,36 @@ impl Server {
     }
 
     fn launch(&mut self, port: u16) -> Result<(), String> {
-        // Left by a crash; its process is gone, since its keeper was waited for.
-        let _ = fs::remove_file(self.data().join("postmaster.pid"));
-        let _ = fs::remove_file(self.directory.join("server"));
-        let mut command = self.command("sh")?;
-        command.args(["-c", KEEPER, "sh"]).arg(&self.directory);
-        command.arg(self.programs.0.join("postgres")).arg("-D").arg(self.data());
-        command.args(["-p", &port.to_string()]);
-        for setting in SETTINGS {
-            command.args(["-c", setting]);
-        }
-        // In a group of its own: Ctrl-C ends the tests, and their end the server.
-        command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
-        let mut child = command.spawn().map_err(|error| format!("cannot start PostgreSQL: {error}"))?;
-        let stdin = child.stdin.take().ok_or("no pipe to PostgreSQL")?;
-        self.keeper = Some((child, stdin));
-        let begun = Instant::now();
+        // Left by a crash; its process has ended, since its keeper was waited for.
+        let lock = self.data().join("postmaster.pid");
+        let _ = fs::remove_file(&lock);
+        let (postgres, data) = (self.programs.0.join("postgres"), self.data());
+        let port = port.to_string();
+        let mut program: Vec<&OsStr> = vec![postgres.as_ref(), "-D".as_ref(), data.as_ref()];
+        program.extend(["-p".as_ref(), OsStr::new(&port)]);
+        program.extend(SETTINGS.iter().flat_map(|setting| ["-c", setting].map(OsStr::new)));
+        let mut process = KeptProcess::start(self.command("sh")?, &self.directory, "QUIT", &program)?;
         // The eighth line of this file is what `pg_ctl` waits for.
         let state = |text: String| text.lines().nth(7).map(|line| line.trim().to_owned());
-        while begun.elapsed() < STARTS_WITHIN {
-            let text = fs::read_to_string(self.data().join("postmaster.pid"));
-            if text.ok().and_then(state).as_deref() == Some("ready") {
-                return Ok(());
-            }
-            if self.has_ended() {
-                break;
-            }
-            sleep(Duration::from_millis(5));
+        let ready = process.wait_until(STARTS_WITHIN, || {
+            fs::read_to_string(&lock).ok().and_then(state).as_deref() == Some("ready")
+        });
+        self.process = Some(process);
+        if ready {
+            return Ok(());
         }
         let log = fs::read_to_string(self.directory.join("log")).unwrap_or_default();
         self.stop(Stop::Immediate);
-        let end: Vec<&str> = log.lines().rev().take(10).collect();
-        Err(format!("PostgreSQL did not start: {}", end.into_iter().rev().collect::<Vec<_>>().join("\n")))
-    }
-
-    /// Whether the server has ended by itself, such as for a port that is taken. Its keeper, who waits for a line, leaves it a
-    /// zombie.
-    fn has_ended(&mut self) -> bool {
-        if let Some((child, _)) = &mut self.keeper
-            && !matches!(child.try_wait(), Ok(None))
-        {
-            return true;
-        }
-        let number = fs::read_to_string(self.directory.join("server")).unwrap_or_default();
-        // Without the end of its line it is not written yet.
-        let Some(number) = number.strip_suffix('\n') else { return false };
-        let stat = fs::read_to_string(format!("/proc/{number}/stat")).unwrap_or_default();
-        let state = stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
-        state.is_none_or(|state| state == 'Z')
+        Err(format!("PostgreSQL did not start: {}", last_lines(&log, 10)))
     }
 
     /// Ends the server and waits until it is gone. Data, port and addresses stay for [`Server::resume`].
     pub fn stop(&mut self, how: Stop) {
-        let Some((mut child, mut stdin)) = self.keeper.take() else { return };
-        let signal = match how {
+        let Some(process) = self.process.take() else { return };
+        process.stop(match how {
             Stop::Fast => "INT",
             Stop::Immediate => "QUIT",
-        };
-        let _ = writeln!(stdin, "{signal}");
-        let _ = child.wait();
+        });
     }
 
     /// Ends the server and starts it again.
@@ -300,9 +252,8 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        if let Some((mut child, stdin)) = self.keeper.take() {
-            drop(stdin);
-            let _ = child.wait();
+        if let Some(process) = self.process.take() {
+            process.abandon();
         }
         let _ = fs::remove_dir_all(&self.directory);
     }
@@ -411,11 +362,6 @@ fn server_user() -> Result<Option<(u32, u32)>, String> {
     })
 }
 
-fn free_port() -> Result<u16, String> {
-    let bound = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|listener| listener.local_addr());
-    bound.map(|address| address.port()).map_err(|error| format!("no free port: {error}"))
-}
-
 fn output_of(command: &mut Command) -> Result<String, String> {
     let program = command.get_program().to_string_lossy().into_owned();
     let Output { status, stdout, stderr } =
@@ -428,6 +374,9 @@ fn output_of(command: &mut Command) -> Result<String, String> {
 
 #[cfg(test)]
 mod tests {
+    use std::thread::sleep;
+    use std::time::Instant;
+
     use super::*;
 
     #[test]

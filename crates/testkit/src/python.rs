@@ -7,14 +7,14 @@ use std::path::PathBuf;
 /// # Errors
 /// When it is not there; with the command that prepares it.
 pub fn prepared_python() -> Result<PathBuf, String> {
-    let cached = || {
-        let cache = match std::env::var_os("XDG_CACHE_HOME").filter(|path| !path.is_empty()) {
-            Some(path) => PathBuf::from(path),
-            None => PathBuf::from(std::env::var_os("HOME")?).join(".cache"),
-        };
-        Some(cache.join("tracewarden/python/venv/bin/python"))
-    };
+    let cached = || Some(cache()?.join("tracewarden/python/venv/bin/python"));
     let path = std::env::var_os("TRACEWARDEN_PYTHON").map(PathBuf::from).or_else(cached);
     path.filter(|path| path.exists())
         .ok_or_else(|| "there is no Python with the official clients: run `cargo xtask test`".to_owned())
+}
+
+/// The user's cache directory, as `cargo xtask` finds it.
+pub(crate) fn cache() -> Option<PathBuf> {
+    let configured = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
+    configured.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache")))
 }

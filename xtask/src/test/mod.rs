@@ -1,6 +1,7 @@
 //! `cargo xtask test`: everything that must hold before a change goes in. A part that cannot run is a failure, never a
 //! part that is left out.
 
+mod clickhouse_server;
 mod deny;
 mod prerequisite;
 mod python;
@@ -14,7 +15,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail};
 
 use crate::{browser, process, tidy, web, workspace};
-use prerequisite::{Engine, NodeClient, PostgreSql, Prerequisite, Python, WebApplication};
+use prerequisite::{ClickHouseServer, Engine, NodeClient, PostgreSql, Prerequisite, Python, WebApplication};
 
 /// What the tests find in their environment.
 pub type Environment = Vec<(&'static str, String)>;
@@ -36,8 +37,14 @@ pub fn prepare(environment: &mut Environment, build: impl FnOnce() -> Result<()>
 /// Without what they need, tests would fail in ways that hide the one reason.
 fn prerequisites(steps: &mut Steps, environment: &mut Environment) -> Result<Prepared> {
     let mut postgresql = PostgreSql::default();
-    let prerequisites: [&mut dyn Prerequisite; 5] =
-        [&mut Engine, &mut Python, &mut postgresql, &mut WebApplication, &mut NodeClient];
+    let prerequisites: [&mut dyn Prerequisite; 6] = [
+        &mut Engine,
+        &mut Python,
+        &mut ClickHouseServer,
+        &mut postgresql,
+        &mut WebApplication,
+        &mut NodeClient,
+    ];
     for prerequisite in prerequisites {
         steps.run(prerequisite.name(), || prerequisite.prepare(environment));
     }
@@ -50,6 +57,8 @@ fn prerequisites(steps: &mut Steps, environment: &mut Environment) -> Result<Pre
 pub enum Part {
     /// The web application in a real browser, against the service and a local store.
     Browser,
+    /// The real ClickHouse server that tests start: fetched when it is not there, and tried; no tests are run.
+    ClickhouseServer,
     /// Licences and sources of dependencies.
     Licences,
 }
@@ -58,6 +67,7 @@ pub enum Part {
 pub fn run(part: Option<Part>, filters: &[String]) -> Result<()> {
     match part {
         None => {}
+        Some(Part::ClickhouseServer) => return ClickHouseServer.prepare(&mut Environment::new()),
         Some(Part::Licences) => return deny::check(),
         Some(Part::Browser) => {
             web::ensure()?;

@@ -1,11 +1,12 @@
 //! What must be there before tests can run. A new kind of test adds its need here, and nowhere else.
 
+use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result, anyhow};
-use tracewarden_testkit::{node, postgres};
+use tracewarden_testkit::{clickhouse, node, postgres};
 
-use super::{Environment, python};
+use super::{Environment, clickhouse_server, python};
 use crate::{cache, debian, engine, process, web, workspace};
 
 /// Something that is fetched, installed or started for the tests.
@@ -27,6 +28,24 @@ impl Prerequisite for Engine {
 
     fn prepare(&mut self, environment: &mut Environment) -> Result<()> {
         environment.push((engine::OVERRIDE, engine::ensure()?.display().to_string()));
+        Ok(())
+    }
+}
+
+/// A real ClickHouse server, and the ZooKeeper that a cluster of it needs. Tests start their own.
+pub struct ClickHouseServer;
+
+impl Prerequisite for ClickHouseServer {
+    fn name(&self) -> &'static str {
+        "clickhouse"
+    }
+
+    fn prepare(&mut self, environment: &mut Environment) -> Result<()> {
+        let pip = || process::output_of(Command::new("python3").args(["-m", "pip", "--version"])).is_ok();
+        debian::ensure("python3 has no `pip` module", "python3-pip", pip)?;
+        let present = || Path::new(clickhouse::JAR).is_file() && process::is_installed("java");
+        debian::ensure("ZooKeeper is not installed", "zookeeper", present)?;
+        environment.push((clickhouse::LIBRARY, clickhouse_server::ensure()?.display().to_string()));
         Ok(())
     }
 }

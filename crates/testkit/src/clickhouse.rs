@@ -1,0 +1,338 @@
+//! A real ClickHouse server for tests, of the oldest version that the service supports, in a temporary folder on free
+//! loopback ports; and clusters of such servers.
+
+mod cluster;
+mod http;
+mod zookeeper;
+
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Mutex;
+use std::time::Duration;
+
+pub use cluster::{Cluster, REPLICAS, SHARDS};
+pub use zookeeper::{JAR, ZooKeeper};
+
+use crate::kept_process::{KeptProcess, free_ports, last_lines, new_directory};
+
+/// Names the shared library that holds the server, in place of the one in the user's cache.
+pub const LIBRARY: &str = "TRACEWARDEN_CLICKHOUSE_SERVER";
+
+/// The PyPI package that holds the server, and its version.
+pub const PACKAGE: (&str, &str) = ("chdb", "3.7.2");
+
+/// The server's version, as it says it, up to the part that packagers count.
+pub const VERSION: &str = "25.8.2";
+
+/// The password of the administrator, `default`, and of users that [`Options::user`] adds: a canary that must never be logged.
+pub const PASSWORD: &str = "canary-of-the-clickhouse-password";
+
+/// The package's library exports the entry point of ClickHouse's server.
+const LAUNCH: &str = r#"
+import ctypes, sys
+entry = ctypes.CDLL(sys.argv[1], mode=ctypes.RTLD_GLOBAL)["_Z25mainEntryClickHouseServeriPPc"]
+arguments = [b"clickhouse-server"] + [argument.encode() for argument in sys.argv[2:]]
+sys.exit(entry(len(arguments), (ctypes.c_char_p * (len(arguments) + 1))(*arguments, None)))
+"#;
+
+const STARTS_WITHIN: Duration = Duration::from_secs(60);
+
+/// Small pools and caches: several servers run at once on a small machine.
+const SMALL: &str = "<mark_cache_size>67108864</mark_cache_size><uncompressed_cache_size>0</uncompressed_cache_size>\
+    <index_mark_cache_size>16777216</index_mark_cache_size><primary_index_cache_size>16777216</primary_index_cache_size>\
+    <max_server_memory_usage>2000000000</max_server_memory_usage>\
+    <background_pool_size>2</background_pool_size><background_move_pool_size>1</background_move_pool_size>\
+    <background_fetches_pool_size>2</background_fetches_pool_size>\
+    <background_common_pool_size>2</background_common_pool_size>\
+    <background_schedule_pool_size>8</background_schedule_pool_size>\
+    <background_buffer_flush_schedule_pool_size>1</background_buffer_flush_schedule_pool_size>\
+    <background_message_broker_schedule_pool_size>1</background_message_broker_schedule_pool_size>\
+    <background_distributed_schedule_pool_size>2</background_distributed_schedule_pool_size>\
+    <merge_tree><number_of_free_entries_in_pool_to_execute_mutation>1\
+    </number_of_free_entries_in_pool_to_execute_mutation><number_of_free_entries_in_pool_to_lower_max_size_of_merge>1\
+    </number_of_free_entries_in_pool_to_lower_max_size_of_merge>\
+    <number_of_free_entries_in_pool_to_execute_optimize_entire_partition>1\
+    </number_of_free_entries_in_pool_to_execute_optimize_entire_partition></merge_tree>";
+
+/// What a server has besides its administrator, as XML.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// Elements of `<profiles>` beside `<default/>`, each a profile.
+    pub profiles: String,
+    /// Elements of `<users>` beside the administrator.
+    pub users: String,
+    /// Elements of `<quotas>` beside `<default/>`.
+    pub quotas: String,
+    /// Sections of the server's `config.xml`.
+    pub sections: String,
+}
+
+impl Options {
+    /// Adds a user with [`PASSWORD`] and a profile of the same name with these settings and constraints, such as
+    /// `<readonly>2</readonly><constraints>…</constraints>`. It has the quota `default` and may read everything.
+    #[must_use]
+    pub fn user(mut self, name: &str, settings: &str) -> Self {
+        self.profiles.push_str(&format!("<{name}>{settings}</{name}>"));
+        self.users.push_str(&user(name, name, ""));
+        self
+    }
+
+    /// Adds sections to the server's `config.xml`.
+    #[must_use]
+    pub fn sections(mut self, sections: &str) -> Self {
+        self.sections.push_str(sections);
+        self
+    }
+}
+
+/// How a server ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stop {
+    /// Statements are ended, connections closed.
+    Graceful,
+    /// At once, as in a crash.
+    Kill,
+}
+
+/// A running server with data of its own. It ends, and its folder is removed, when this is dropped and also when this
+/// process is killed.
+pub struct Server {
+    directory: PathBuf,
+    library: PathBuf,
+    ports: Ports,
+    process: Mutex<Option<KeptProcess>>,
+    /// Base address of ClickHouse's HTTP protocol.
+    pub url: String,
+}
+
+/// Of HTTP, ClickHouse's own protocol, and between replicas.
+#[derive(Debug, Clone, Copy)]
+struct Ports {
+    http: u16,
+    tcp: u16,
+    interserver: u16,
+}
+
+impl Server {
+    /// Starts a server and waits until it answers.
+    ///
+    /// # Errors
+    /// When it is not installed or does not start; with what to do about it, or its log.
+    pub fn start(options: &Options) -> Result<Self, String> {
+        let mut failure = String::new();
+        // Another process may take a port between its choice and its use.
+        for _ in 0..3 {
+            let [http, tcp, interserver] = free_ports()?;
+            match Self::launch(options, Ports { http, tcp, interserver }) {
+                Ok(server) => return Ok(server),
+                Err(error) => failure = error,
+            }
+        }
+        Err(failure)
+    }
+
+    fn launch(options: &Options, ports: Ports) -> Result<Self, String> {
+        let library = library()?;
+        let directory = new_directory("clickhouse")?;
+        let url = format!("http://127.0.0.1:{}", ports.http);
+        let server = Self { directory, library, ports, process: Mutex::new(None), url };
+        server.configure(options)?;
+        server.resume()?;
+        Ok(server)
+    }
+
+    /// Gives a stopped server other users, profiles or sections, for its next start.
+    ///
+    /// # Errors
+    /// When the files cannot be written.
+    pub fn configure(&self, options: &Options) -> Result<(), String> {
+        let path = self.directory.display();
+        let Ports { http, tcp, interserver } = self.ports;
+        let Options { profiles, users, quotas, sections } = options;
+        let config = format!(
+            "<clickhouse><logger><level>information</level><console>1</console></logger>\
+             <http_port>{http}</http_port><tcp_port>{tcp}</tcp_port>\
+             <interserver_http_port>{interserver}</interserver_http_port>\
+             <interserver_http_host>127.0.0.1</interserver_http_host><listen_host>127.0.0.1</listen_host>\
+             <path>{path}/data/</path><tmp_path>{path}/tmp/</tmp_path><user_files_path>{path}/files/</user_files_path>\
+             <format_schema_path>{path}/schemas/</format_schema_path>\
+             <user_directories><users_xml><path>{path}/users.xml</path></users_xml>\
+             <local_directory><path>{path}/access/</path></local_directory></user_directories>\
+             <default_profile>default</default_profile><default_database>default</default_database>\
+             <timezone>UTC</timezone>{SMALL}{sections}</clickhouse>"
+        );
+        let administrator = user("default", "default", "<access_management>1</access_management>");
+        let users = format!(
+            "<clickhouse><profiles><default/>{profiles}</profiles><users>{administrator}{users}</users>\
+             <quotas><default/>{quotas}</quotas></clickhouse>"
+        );
+        fs::write(self.directory.join("config.xml"), config)
+            .and_then(|()| fs::write(self.directory.join("users.xml"), users))
+            .map_err(|error| format!("cannot write to `{path}`: {error}"))
+    }
+
+    /// Starts a stopped server again, on the same ports and data. Does nothing when it runs.
+    ///
+    /// # Errors
+    /// When it does not start; with its log.
+    pub fn resume(&self) -> Result<(), String> {
+        let mut running = self.process();
+        if running.is_some() {
+            return Ok(());
+        }
+        let mut shell = Command::new("sh");
+        shell.current_dir(&self.directory).env("CLICKHOUSE_WATCHDOG_ENABLE", "0");
+        let config = format!("--config-file={}", self.directory.join("config.xml").display());
+        let program: [&OsStr; 5] =
+            ["python3".as_ref(), "-c".as_ref(), LAUNCH.as_ref(), self.library.as_ref(), config.as_ref()];
+        let mut process = KeptProcess::start(shell, &self.directory, "KILL", &program)?;
+        if process.wait_until(STARTS_WITHIN, || http::ping(self.ports.http)) {
+            *running = Some(process);
+            return Ok(());
+        }
+        let log = without_stack_traces(&self.log());
+        process.stop("KILL");
+        Err(format!("the ClickHouse server did not start: {}", last_lines(&log, 20)))
+    }
+
+    /// Ends the server and waits until it has ended. Data, ports and address stay for [`Server::resume`].
+    pub fn stop(&self, how: Stop) {
+        if let Some(process) = self.process().take() {
+            process.stop(match how {
+                Stop::Graceful => "TERM",
+                Stop::Kill => "KILL",
+            });
+        }
+    }
+
+    /// Stops it from running without ending it: connections stay open and nothing is answered, until it is thawed.
+    ///
+    /// # Errors
+    /// When it does not run.
+    pub fn freeze(&self) -> Result<(), String> {
+        self.signal("STOP")
+    }
+
+    /// Lets a frozen server go on.
+    ///
+    /// # Errors
+    /// When it does not run.
+    pub fn thaw(&self) -> Result<(), String> {
+        self.signal("CONT")
+    }
+
+    fn signal(&self, signal: &str) -> Result<(), String> {
+        let process = self.process();
+        let number = process.as_ref().and_then(KeptProcess::process).ok_or("the server does not run")?;
+        let status = Command::new("kill").arg(format!("-{signal}")).arg(number.to_string()).status();
+        match status {
+            Ok(status) if status.success() => Ok(()),
+            other => Err(format!("cannot send {signal} to the server: {other:?}")),
+        }
+    }
+
+    /// Runs a statement as the administrator and returns what it prints.
+    ///
+    /// # Errors
+    /// What ClickHouse answers in place of success.
+    pub fn run(&self, statement: &str) -> Result<String, String> {
+        self.run_as("default", statement)
+    }
+
+    /// The same as another user, with [`PASSWORD`].
+    ///
+    /// # Errors
+    /// What ClickHouse answers in place of success.
+    pub fn run_as(&self, user: &str, statement: &str) -> Result<String, String> {
+        http::post(self.ports.http, user, PASSWORD, statement.as_bytes())
+    }
+
+    /// What the server wrote to its log.
+    pub fn log(&self) -> String {
+        String::from_utf8_lossy(&fs::read(self.directory.join("log")).unwrap_or_default()).into_owned()
+    }
+
+    /// The port of ClickHouse's own protocol.
+    pub fn tcp_port(&self) -> u16 {
+        self.ports.tcp
+    }
+
+    fn process(&self) -> std::sync::MutexGuard<'_, Option<KeptProcess>> {
+        self.process.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if let Some(process) = self.process().take() {
+            process.abandon();
+        }
+        let _ = fs::remove_dir_all(&self.directory);
+    }
+}
+
+/// A log without the lines of stack traces, which begin with their numbers.
+fn without_stack_traces(log: &str) -> String {
+    let is_frame = |line: &str| {
+        let rest = line.trim_start_matches(|first: char| first.is_ascii_digit());
+        rest.len() < line.len() && rest.starts_with(". ")
+    };
+    log.lines().filter(|line| !is_frame(line)).collect::<Vec<_>>().join("\n")
+}
+
+fn user(name: &str, profile: &str, more: &str) -> String {
+    format!(
+        "<{name}><password>{PASSWORD}</password><networks><ip>127.0.0.1</ip></networks>\
+         <profile>{profile}</profile><quota>default</quota>{more}</{name}>"
+    )
+}
+
+/// The library that holds the server: as [`LIBRARY`] says, or where `cargo xtask test` keeps it in the user's cache.
+///
+/// # Errors
+/// When it is not there; with the command that fetches it.
+pub fn library() -> Result<PathBuf, String> {
+    let path = match std::env::var_os(LIBRARY).filter(|path| !path.is_empty()) {
+        Some(path) => PathBuf::from(path),
+        None => {
+            let cache = crate::python::cache().ok_or("neither XDG_CACHE_HOME nor HOME is set")?;
+            library_in(&cache.join("tracewarden/clickhouse-server").join(PACKAGE.1))
+        }
+    };
+    if path.is_file() {
+        return Ok(path);
+    }
+    Err(format!(
+        "there is no ClickHouse server at `{}`: run `cargo xtask test clickhouse-server`, which fetches it",
+        path.display()
+    ))
+}
+
+/// Where the library is in the folder that the package is installed into.
+pub fn library_in(package: &Path) -> PathBuf {
+    package.join("chdb/_chdb.abi3.so")
+}
+
+/// The version that the server in a library says it has.
+///
+/// # Errors
+/// When it does not run.
+pub fn version_of(library: &Path) -> Result<String, String> {
+    let output = Command::new("python3")
+        .args(["-c", LAUNCH])
+        .arg(library)
+        .arg("--version")
+        .output()
+        .map_err(|error| format!("cannot run `python3`: {error}"))?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let version = text.split_whitespace().find(|word| word.starts_with(|first: char| first.is_ascii_digit()));
+    version.map(|version| version.trim_end_matches('.').to_owned()).ok_or_else(|| {
+        let error = String::from_utf8_lossy(&output.stderr);
+        format!("`{}` is no ClickHouse server: {}", library.display(), last_lines(&error, 3))
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,114 @@
+//! A cluster of real servers: two shards of two replicas each, with a ZooKeeper.
+
+use std::thread;
+
+use super::zookeeper::ZooKeeper;
+use super::{Options, Ports, Server};
+use crate::kept_process::free_ports;
+
+/// How many shards a cluster has.
+pub const SHARDS: usize = 2;
+
+/// How many replicas each shard has.
+pub const REPLICAS: usize = 2;
+
+const SERVERS: usize = SHARDS * REPLICAS;
+
+/// A running cluster with the name [`Cluster::NAME`]. Its servers know themselves as `{shard}` and `{replica}` in paths of
+/// replicated tables, and share a secret, so that a user is the same user on all of them.
+pub struct Cluster {
+    servers: Vec<Server>,
+    #[allow(dead_code, reason = "held for its process")]
+    zookeeper: ZooKeeper,
+}
+
+impl Cluster {
+    /// The cluster's name in statements.
+    pub const NAME: &str = "test_cluster";
+
+    /// Starts all servers at once, with the options of the server of each shard and replica, both counted from 0.
+    ///
+    /// # Errors
+    /// As [`Server::start`].
+    pub fn start(options: impl Fn(usize, usize) -> Options + Sync) -> Result<Self, String> {
+        let zookeeper = ZooKeeper::start()?;
+        let mut failure = String::new();
+        // Another process may take a port between its choice and its use.
+        for _ in 0..3 {
+            match start_servers(&options, zookeeper.port) {
+                Ok(servers) => return Ok(Self { servers, zookeeper }),
+                Err(error) => failure = error,
+            }
+        }
+        Err(failure)
+    }
+
+    /// The server of a shard and a replica, both counted from 0.
+    ///
+    /// # Panics
+    /// When there is none.
+    pub fn server(&self, shard: usize, replica: usize) -> &Server {
+        #[allow(clippy::expect_used, reason = "a wrong test")]
+        self.servers.get(shard * REPLICAS + replica).expect("no such server")
+    }
+
+    /// All servers, by shard and then by replica.
+    pub fn servers(&self) -> &[Server] {
+        &self.servers
+    }
+
+    /// Runs a statement as the administrator on every server, one after the other.
+    ///
+    /// # Errors
+    /// The first that fails.
+    pub fn run_on_all(&self, statement: &str) -> Result<(), String> {
+        self.servers.iter().try_for_each(|server| server.run(statement).map(drop))
+    }
+}
+
+fn start_servers(
+    options: &(impl Fn(usize, usize) -> Options + Sync),
+    zookeeper: u16,
+) -> Result<Vec<Server>, String> {
+    let ports = free_ports::<{ 3 * SERVERS }>()?;
+    let ports: Vec<Ports> = ports
+        .chunks_exact(3)
+        .filter_map(|ports| match *ports {
+            [http, tcp, interserver] => Some(Ports { http, tcp, interserver }),
+            _ => None,
+        })
+        .collect();
+    let shards: String = ports
+        .chunks(REPLICAS)
+        .map(|replicas| {
+            let replicas: String = replicas
+                .iter()
+                .map(|ports| format!("<replica><host>127.0.0.1</host><port>{}</port></replica>", ports.tcp))
+                .collect();
+            format!("<shard><internal_replication>true</internal_replication>{replicas}</shard>")
+        })
+        .collect();
+    let name = Cluster::NAME;
+    let common = format!(
+        "<remote_servers><{name}><secret>canary-of-the-cluster-secret</secret>{shards}</{name}></remote_servers>\
+         <zookeeper><node><host>127.0.0.1</host><port>{zookeeper}</port></node>\
+         <session_timeout_ms>10000</session_timeout_ms></zookeeper>\
+         <distributed_ddl><path>/clickhouse/task_queue/ddl</path></distributed_ddl>"
+    );
+    thread::scope(|scope| {
+        let starting: Vec<_> = ports
+            .iter()
+            .enumerate()
+            .map(|(at, ports)| {
+                let (shard, replica) = (at / REPLICAS, at % REPLICAS);
+                let macros = format!("<macros><shard>{shard}</shard><replica>{replica}</replica></macros>");
+                let options = options(shard, replica).sections(&common).sections(&macros);
+                scope.spawn(move || Server::launch(&options, *ports))
+            })
+            .collect();
+        let started = starting.into_iter().map(|thread| {
+            thread.join().unwrap_or_else(|_| Err("the thread that starts a server panicked".to_owned()))
+        });
+        started.collect()
+    })
+}

@@ -1,0 +1,106 @@
+//! The real ClickHouse server that tests start: a library in a package of PyPI, kept in the user's cache.
+
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, anyhow, bail};
+use tracewarden_testkit::clickhouse::{LIBRARY, PACKAGE, VERSION, library_in, version_of};
+
+use crate::{cache, process};
+
+/// Of the package's files for Linux on x86-64 and on arm64. Those for other systems have no server.
+const HASHES: [&str; 2] = [
+    "c119f0830c12438a4e4b60b8370859ba50992e8b1b01a8c681e1c57eeb2dc82d",
+    "605f121162b55bb3944af07c56a6f2290110b8f298c888047457c70105a0667b",
+];
+
+/// What fetching takes on the disk: the package and what is in it.
+const NEEDED_MB: u64 = 1_200;
+
+/// Returns the path of the server's library, fetching it when it is not there yet.
+pub fn ensure() -> Result<PathBuf> {
+    if let Some(path) = std::env::var_os(LIBRARY).filter(|path| !path.is_empty()).map(PathBuf::from) {
+        check(&path).with_context(|| format!("{LIBRARY} is wrong; correct it, or unset it"))?;
+        return Ok(path);
+    }
+    let directory = cache::directory("clickhouse-server")?;
+    let _lock = cache::Lock::acquire(&directory)?;
+    let package = directory.join(PACKAGE.1);
+    let library = library_in(&package);
+    // A machine that lost power may have kept the name and lost the content.
+    if library.is_file() && check(&library).is_ok() {
+        return Ok(library);
+    }
+    let partial = directory.join("partial");
+    remove(&partial)?;
+    remove(&package)?;
+    let fetched = fetch(&directory, &partial).and_then(|()| {
+        check(&library_in(&partial))?;
+        fs::rename(&partial, &package)
+            .with_context(|| format!("cannot move the server to `{}`", package.display()))
+    });
+    remove(&partial)?;
+    fetched.map(|()| library)
+}
+
+fn check(library: &Path) -> Result<()> {
+    let version = version_of(library).map_err(|error| anyhow!(error))?;
+    if !version.starts_with(VERSION) {
+        bail!("`{}` is a ClickHouse server {version}, and the tests want {VERSION}", library.display());
+    }
+    Ok(())
+}
+
+/// pip shows its progress on a terminal, and the size elsewhere.
+fn fetch(directory: &Path, target: &Path) -> Result<()> {
+    let (package, version) = PACKAGE;
+    if let Ok(file_system) = rustix::fs::statvfs(directory) {
+        let free = file_system.f_bavail.saturating_mul(file_system.f_frsize) / 1_000_000;
+        if free < NEEDED_MB {
+            bail!(
+                "`{}` has {free} MB free, and fetching the ClickHouse server takes {NEEDED_MB} MB; free some space, or \
+                 set XDG_CACHE_HOME to a directory on a larger file system",
+                directory.display()
+            );
+        }
+    }
+    eprintln!("fetching the ClickHouse server that the tests use ({package} {version})");
+    let mut list = tempfile::NamedTempFile::new().context("cannot create a temporary file")?;
+    let hashes: String = HASHES.iter().map(|hash| format!(" --hash=sha256:{hash}")).collect();
+    writeln!(list, "{package}=={version}{hashes}").context("cannot write a temporary file")?;
+    let mut pip = Command::new("python3");
+    // Neither what it depends on, which is for Python's users of it, nor a copy in pip's cache.
+    pip.args(["-m", "pip", "install", "--no-deps", "--no-cache-dir", "--only-binary=:all:"]);
+    pip.args(["--disable-pip-version-check", "--root-user-action=ignore", "--no-warn-conflicts"]);
+    pip.args(["--require-hashes", "--no-compile", "--target"]).arg(target);
+    pip.arg("--requirement").arg(list.path());
+    process::run(&mut pip).with_context(|| {
+        format!(
+            "cannot fetch the ClickHouse server; check the network and pip's configuration (`pip config list`), or \
+             set {LIBRARY} to the path of its library (on Linux, x86-64 or arm64)"
+        )
+    })
+}
+
+fn remove(directory: &Path) -> Result<()> {
+    match fs::remove_dir_all(directory) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(error).with_context(|| format!("cannot remove `{}`; remove it by hand", directory.display()))
+        }
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_file_than_the_server_is_refused() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let error = check(file.path()).unwrap_err().to_string();
+        assert!(error.contains("is no ClickHouse server"), "{error}");
+    }
+}
