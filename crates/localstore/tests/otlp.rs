@@ -165,6 +165,53 @@ fn json_has_hexadecimal_ids() {
 }
 
 #[test]
+fn legal_json_and_text_that_is_not_unicode_are_stored() {
+    let store = store();
+    let time = r#""startTimeUnixNano":"1700000000000000000","endTimeUnixNano":"1700000000000000001""#;
+    let good = format!(r#"{{"traceId":"{:032x}","spanId":"00000000000000a1","name":"good",{time}}}"#, 0xa0);
+    let with = |resource: &str, members: &str| {
+        let other = format!(
+            r#"{{"traceId":"{:032x}","spanId":"00000000000000b0","name":"other",{time}{members}}}"#,
+            0xb0
+        );
+        format!(
+            r#"{{"resourceSpans":[{{"resource":{resource},"scopeSpans":[{{"spans":[{good},{other}]}}]}}]}}"#
+        )
+    };
+    let value = |value: &str| with("{}", &format!(r#","attributes":[{{"key":"k","value":{value}}}]"#));
+    let select =
+        "SELECT SpanAttributes, SpanKind FROM otel.otel_traces WHERE SpanName = 'other' FORMAT TSVRaw";
+    for (body, attributes, kind) in [
+        (value(r#"{"arrayValue":{}}"#), "{'k':'[]'}", "Unspecified"),
+        (value(r#"{"kvlistValue":{}}"#), "{'k':'{}'}", "Unspecified"),
+        (value(r#"{"arrayValue":{"values":[null]}}"#), "{'k':'[null]'}", "Unspecified"),
+        (value(r#"{"intValue":5.0}"#), "{'k':'5'}", "Unspecified"),
+        (value(r#"{"stringValue":"cut \ud83d"}"#), "{'k':'cut \u{fffd}'}", "Unspecified"),
+        (with("{}", r#","attributes":[{"value":{"stringValue":"x"}}]"#), "{'':'x'}", "Unspecified"),
+        (with(r#"{"entityRefs":[{"type":"service"}]}"#, r#","kind":"SPAN_KIND_SERVER""#), "{}", "Server"),
+    ] {
+        let answer = send(&store, &[JSON], body.as_bytes());
+        assert_eq!((answer.status, &*answer.text()), (200, "{}"), "{body}");
+        assert_eq!(store.text(select), format!("{attributes}\t{kind}"), "{body}");
+        assert_eq!(count(&store), "2");
+        store.text("TRUNCATE TABLE otel.otel_traces");
+    }
+    let answer = send(&store, &[JSON], value(r#"{"intValue":"five"}"#).as_bytes());
+    let expected = r#"{"partialSuccess":{"rejectedSpans":"1","errorMessage":"resourceSpans[0].scopeSpans[0].spans[1]: attributes[0].value.intValue must be an integer of 64 bits, not \"five\""}}"#;
+    assert_eq!((answer.status, &*answer.text()), (200, expected));
+    assert_eq!(count(&store), "1");
+
+    // Text in protobuf that is not UTF-8.
+    let mut body = export(vec![span(0), Span { attributes: vec![attribute("~k", "caf~")], ..span(1) }]);
+    let marks = body.iter_mut().filter(|byte| **byte == b'~').map(|byte| *byte = 0xe9).count();
+    let answer = send(&store, &[PROTOBUF], &body);
+    assert_eq!((marks, answer.status, answer.body.len()), (2, 200, 0));
+    let stored = store
+        .text("SELECT SpanAttributes FROM otel.otel_traces WHERE SpanName = 'operation 1' FORMAT TSVRaw");
+    assert_eq!((&*count(&store), &*stored), ("3", "{'\u{fffd}k':'caf\u{fffd}'}"));
+}
+
+#[test]
 fn bad_spans_and_bad_requests_are_told() {
     let store = store();
     let broken = |change: fn(&mut Span)| {

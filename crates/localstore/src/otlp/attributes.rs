@@ -1,11 +1,12 @@
 //! Attribute values as text, as the Collector's ClickHouse exporter writes them.
 
-use std::collections::BTreeMap;
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashMap};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use opentelemetry_proto::tonic::common::v1::any_value::Value;
-use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue};
+
+use super::messages::{AnyValue, KeyValue, Value, text};
 
 /// What the exporter stores for a double that JSON cannot hold.
 pub fn unsupported_double(value: f64) -> String {
@@ -23,15 +24,15 @@ pub fn unsupported_double(value: f64) -> String {
 /// maps as JSON.
 pub fn as_text(value: Option<&AnyValue>) -> String {
     match value.and_then(|value| value.value.as_ref()) {
-        None | Some(Value::StringValueStrindex(_)) => String::new(),
-        Some(Value::StringValue(text)) => text.clone(),
-        Some(Value::BoolValue(value)) => value.to_string(),
-        Some(Value::IntValue(value)) => value.to_string(),
-        Some(Value::DoubleValue(value)) if value.is_finite() => number(*value),
-        Some(Value::DoubleValue(value)) => unsupported_double(*value),
-        Some(Value::BytesValue(bytes)) => STANDARD.encode(bytes),
+        None => String::new(),
+        Some(Value::String(bytes)) => text(bytes).into_owned(),
+        Some(Value::Bool(value)) => value.to_string(),
+        Some(Value::Int(value)) => value.to_string(),
+        Some(Value::Double(value)) if value.is_finite() => number(*value),
+        Some(Value::Double(value)) => unsupported_double(*value),
+        Some(Value::Bytes(bytes)) => STANDARD.encode(bytes),
         // JSON cannot say NaN: the exporter then writes nothing at all.
-        Some(value @ (Value::ArrayValue(_) | Value::KvlistValue(_))) => {
+        Some(value @ (Value::Array(_) | Value::Map(_))) => {
             let mut out = String::new();
             if write_json(&mut out, Some(value)).is_some() { out } else { String::new() }
         }
@@ -41,13 +42,13 @@ pub fn as_text(value: Option<&AnyValue>) -> String {
 /// Appends a value as JSON; `None` if it holds a number that JSON does not have.
 fn write_json(out: &mut String, value: Option<&Value>) -> Option<()> {
     match value {
-        None | Some(Value::StringValueStrindex(_)) => out.push_str("null"),
-        Some(Value::StringValue(text)) => write_json_string(out, text),
-        Some(Value::BoolValue(value)) => out.push_str(if *value { "true" } else { "false" }),
-        Some(Value::IntValue(value)) => out.push_str(&value.to_string()),
-        Some(Value::DoubleValue(value)) => out.push_str(&value.is_finite().then(|| number(*value))?),
-        Some(Value::BytesValue(bytes)) => write_json_string(out, &STANDARD.encode(bytes)),
-        Some(Value::ArrayValue(array)) => {
+        None => out.push_str("null"),
+        Some(Value::String(bytes)) => write_json_string(out, &text(bytes)),
+        Some(Value::Bool(value)) => out.push_str(if *value { "true" } else { "false" }),
+        Some(Value::Int(value)) => out.push_str(&value.to_string()),
+        Some(Value::Double(value)) => out.push_str(&value.is_finite().then(|| number(*value))?),
+        Some(Value::Bytes(bytes)) => write_json_string(out, &STANDARD.encode(bytes)),
+        Some(Value::Array(array)) => {
             out.push('[');
             for (index, item) in array.values.iter().enumerate() {
                 if index > 0 {
@@ -57,21 +58,19 @@ fn write_json(out: &mut String, value: Option<&Value>) -> Option<()> {
             }
             out.push(']');
         }
-        Some(Value::KvlistValue(list)) => {
+        Some(Value::Map(list)) => {
             // Sorted, and the last of several values for a key.
-            let entries: BTreeMap<&str, Option<&Value>> = list
+            let entries: BTreeMap<Cow<'_, str>, Option<&Value>> = list
                 .values
                 .iter()
-                .map(|entry| {
-                    (entry.key.as_str(), entry.value.as_ref().and_then(|value| value.value.as_ref()))
-                })
+                .map(|entry| (text(&entry.key), entry.value.as_ref().and_then(|value| value.value.as_ref())))
                 .collect();
             out.push('{');
             for (index, (key, value)) in entries.into_iter().enumerate() {
                 if index > 0 {
                     out.push(',');
                 }
-                write_json_string(out, key);
+                write_json_string(out, &key);
                 out.push(':');
                 write_json(out, value)?;
             }
@@ -117,14 +116,15 @@ fn write_json_string(out: &mut String, text: &str) {
 
 /// The attributes in order; the last value for a key takes the place of the first.
 pub fn deduplicated(attributes: &[KeyValue]) -> Vec<&KeyValue> {
-    let mut places: std::collections::HashMap<&str, usize> =
-        std::collections::HashMap::with_capacity(attributes.len());
+    // By the text that is stored: two keys that are not UTF-8 may be one there.
+    let mut places: HashMap<Cow<'_, str>, usize> = HashMap::with_capacity(attributes.len());
     let mut kept: Vec<&KeyValue> = Vec::with_capacity(attributes.len());
     for attribute in attributes {
-        match places.get(attribute.key.as_str()).and_then(|place| kept.get_mut(*place)) {
+        let key = text(&attribute.key);
+        match places.get(&key).and_then(|place| kept.get_mut(*place)) {
             Some(slot) => *slot = attribute,
             None => {
-                places.insert(&attribute.key, kept.len());
+                places.insert(key, kept.len());
                 kept.push(attribute);
             }
         }
@@ -135,22 +135,22 @@ pub fn deduplicated(attributes: &[KeyValue]) -> Vec<&KeyValue> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use opentelemetry_proto::tonic::common::v1::{ArrayValue, KeyValueList};
+    use crate::otlp::messages::{ArrayValue, KeyValueList};
 
     fn any(value: Value) -> AnyValue {
         AnyValue { value: Some(value) }
     }
 
-    fn text(value: Value) -> String {
+    fn stored(value: Value) -> String {
         as_text(Some(&any(value)))
     }
 
     #[test]
     fn scalars() {
-        assert_eq!(text(Value::StringValue("a\"b".into())), "a\"b");
-        assert_eq!(text(Value::BoolValue(true)), "true");
-        assert_eq!(text(Value::IntValue(-5)), "-5");
-        assert_eq!(text(Value::BytesValue(vec![255, 0])), "/wA=");
+        assert_eq!(stored(Value::String("a\"b".into())), "a\"b");
+        assert_eq!(stored(Value::Bool(true)), "true");
+        assert_eq!(stored(Value::Int(-5)), "-5");
+        assert_eq!(stored(Value::Bytes(vec![255, 0].into())), "/wA=");
         assert_eq!(as_text(None), "");
         for (value, expected) in [
             (1.0, "1"),
@@ -161,32 +161,23 @@ mod tests {
             (-2.5e300, "-2.5e+300"),
             (0.0, "0"),
         ] {
-            assert_eq!(text(Value::DoubleValue(value)), expected);
+            assert_eq!(stored(Value::Double(value)), expected);
         }
-        assert_eq!(text(Value::DoubleValue(f64::NEG_INFINITY)), "json: unsupported value: -Inf");
+        assert_eq!(stored(Value::Double(f64::NEG_INFINITY)), "json: unsupported value: -Inf");
     }
 
     #[test]
     fn lists_and_maps() {
-        let list = Value::ArrayValue(ArrayValue {
-            values: vec![
-                any(Value::IntValue(1)),
-                AnyValue::default(),
-                any(Value::StringValue("<é\u{1}".into())),
-            ],
+        let list = Value::Array(ArrayValue {
+            values: vec![any(Value::Int(1)), AnyValue::default(), any(Value::String("<é\u{1}".into()))],
         });
-        assert_eq!(text(list.clone()), "[1,null,\"\\u003cé\\u0001\"]");
-        let entry =
-            |key: &str, value| KeyValue { key: key.into(), value: Some(any(value)), ..KeyValue::default() };
-        let map = Value::KvlistValue(KeyValueList {
-            values: vec![
-                entry("b", Value::DoubleValue(0.5)),
-                entry("a", list),
-                entry("b", Value::BoolValue(false)),
-            ],
+        assert_eq!(stored(list.clone()), "[1,null,\"\\u003cé\\u0001\"]");
+        let entry = |key: &'static str, value| KeyValue { key: key.into(), value: Some(any(value)) };
+        let map = Value::Map(KeyValueList {
+            values: vec![entry("b", Value::Double(0.5)), entry("a", list), entry("b", Value::Bool(false))],
         });
-        assert_eq!(text(map), "{\"a\":[1,null,\"\\u003cé\\u0001\"],\"b\":false}");
-        let not_json = Value::ArrayValue(ArrayValue { values: vec![any(Value::DoubleValue(f64::NAN))] });
-        assert_eq!(text(not_json), "");
+        assert_eq!(stored(map), "{\"a\":[1,null,\"\\u003cé\\u0001\"],\"b\":false}");
+        let not_json = Value::Array(ArrayValue { values: vec![any(Value::Double(f64::NAN))] });
+        assert_eq!(stored(not_json), "");
     }
 }

@@ -2,6 +2,11 @@
 
 pub mod attributes;
 pub mod commit;
+pub mod json;
+pub mod messages;
+#[cfg(test)]
+mod properties;
+pub mod protobuf;
 pub mod request;
 pub mod rows;
 pub mod table;
@@ -17,13 +22,11 @@ use axum::middleware;
 use axum::response::Response;
 use axum::routing::post;
 use http_body_util::BodyExt;
-use opentelemetry_proto::tonic::collector::trace::v1::{
-    ExportTracePartialSuccess, ExportTraceServiceResponse,
-};
 use prost::Message;
 use tokio::sync::Semaphore;
 
 use self::commit::Committer;
+use self::messages::Rejected;
 use self::request::{Encoding, Refusal};
 use crate::http::guard;
 
@@ -58,7 +61,7 @@ async fn receive(State(receiver): State<Arc<Receiver>>, http_request: axum::extr
         Err(refusal) => return refused(Encoding::Json, &refusal),
     };
     match store(&receiver, &parts.headers, encoding, body).await {
-        Ok(partial) => respond(StatusCode::OK, encoding, &encode_success(encoding, partial)),
+        Ok(rejected) => respond(StatusCode::OK, encoding, &encode_success(encoding, rejected)),
         Err(refusal) => refused(encoding, &refusal),
     }
 }
@@ -68,7 +71,7 @@ async fn store(
     headers: &axum::http::HeaderMap,
     encoding: Encoding,
     body: Body,
-) -> Result<Option<ExportTracePartialSuccess>, Refusal> {
+) -> Result<Rejected, Refusal> {
     let gzip = request::is_gzip(headers)?;
     let limited = http_body_util::Limited::new(body, request::MAX_BODY_BYTES);
     let body = limited.collect().await.map_err(|error| {
@@ -80,15 +83,15 @@ async fn store(
     })?;
     let body = body.to_bytes();
     let permit = receiver.decoding.acquire().await;
-    let rows = tokio::task::spawn_blocking(move || {
-        request::decode(encoding, gzip, &body).map(|request| rows::write(&request))
+    let (rows, rejected) = tokio::task::spawn_blocking(move || {
+        request::decode(encoding, gzip, body).map(|batch| (rows::write(&batch), batch.rejected))
     })
     .await
     .map_err(|error| {
         Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, format!("cannot decode the request: {error}"))
     })??;
     drop(permit);
-    if rows.accepted > 0 {
+    if rows.count > 0 {
         // Senders repeat after this status.
         receiver
             .committer
@@ -96,15 +99,30 @@ async fn store(
             .await
             .map_err(|error| Refusal::new(StatusCode::SERVICE_UNAVAILABLE, error.message))?;
     }
-    Ok(rows.reason.map(|reason| ExportTracePartialSuccess {
-        rejected_spans: rows.rejected,
-        error_message: reason.to_owned(),
-    }))
+    Ok(rejected)
 }
 
-fn encode_success(encoding: Encoding, partial: Option<ExportTracePartialSuccess>) -> Vec<u8> {
+/// `ExportTraceServiceResponse`
+#[derive(Clone, PartialEq, Message)]
+struct ExportResponse {
+    #[prost(message, optional, tag = "1")]
+    partial_success: Option<PartialSuccess>,
+}
+
+/// `ExportTracePartialSuccess`
+#[derive(Clone, PartialEq, Message)]
+struct PartialSuccess {
+    #[prost(int64, tag = "1")]
+    rejected_spans: i64,
+    #[prost(string, tag = "2")]
+    error_message: String,
+}
+
+fn encode_success(encoding: Encoding, rejected: Rejected) -> Vec<u8> {
+    let partial =
+        rejected.reason.map(|error_message| PartialSuccess { rejected_spans: rejected.spans, error_message });
     match (encoding, partial) {
-        (Encoding::Protobuf, partial_success) => ExportTraceServiceResponse { partial_success }.encode_to_vec(),
+        (Encoding::Protobuf, partial_success) => ExportResponse { partial_success }.encode_to_vec(),
         (Encoding::Json, None) => b"{}".to_vec(),
         (Encoding::Json, Some(partial)) => serde_json::json!({
             "partialSuccess": { "rejectedSpans": partial.rejected_spans.to_string(), "errorMessage": partial.error_message }

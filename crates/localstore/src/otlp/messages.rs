@@ -1,0 +1,283 @@
+//! The OTLP trace messages, as far as the exporter's table stores them.
+//!
+//! Text fields are bytes here, which protobuf encodes like strings: a sender's text that is not UTF-8 must not cost the
+//! request. [`text`] reads them. Fields that are not stored count as unknown, and are skipped.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use bytes::Bytes;
+
+/// Text as it is stored: what is not UTF-8 becomes U+FFFD.
+pub fn text(bytes: &Bytes) -> Cow<'_, str> {
+    String::from_utf8_lossy(bytes)
+}
+
+/// A name and a value.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct KeyValue {
+    /// Empty where the sender left it out.
+    #[prost(bytes = "bytes", tag = "1")]
+    pub key: Bytes,
+    /// Absent for a null.
+    #[prost(message, optional, tag = "2")]
+    pub value: Option<AnyValue>,
+}
+
+/// A value of any type, or none.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct AnyValue {
+    /// Absent for a null.
+    #[prost(oneof = "Value", tags = "1, 2, 3, 4, 5, 6, 7")]
+    pub value: Option<Value>,
+}
+
+/// A value of a type.
+#[derive(Clone, PartialEq, prost::Oneof)]
+pub enum Value {
+    /// Text.
+    #[prost(bytes = "bytes", tag = "1")]
+    String(Bytes),
+    /// A truth value.
+    #[prost(bool, tag = "2")]
+    Bool(bool),
+    /// An integer.
+    #[prost(int64, tag = "3")]
+    Int(i64),
+    /// A double, NaN and the infinities among them.
+    #[prost(double, tag = "4")]
+    Double(f64),
+    /// A list.
+    #[prost(message, tag = "5")]
+    Array(ArrayValue),
+    /// A map.
+    #[prost(message, tag = "6")]
+    Map(KeyValueList),
+    /// Bytes that are no text.
+    #[prost(bytes = "bytes", tag = "7")]
+    Bytes(Bytes),
+}
+
+/// A list of values.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct ArrayValue {
+    /// In the sender's order.
+    #[prost(message, repeated, tag = "1")]
+    pub values: Vec<AnyValue>,
+}
+
+/// A map of values.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct KeyValueList {
+    /// In the sender's order; keys may repeat.
+    #[prost(message, repeated, tag = "1")]
+    pub values: Vec<KeyValue>,
+}
+
+/// The program that sent spans.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct Resource {
+    /// In the sender's order; keys may repeat.
+    #[prost(message, repeated, tag = "1")]
+    pub attributes: Vec<KeyValue>,
+}
+
+/// The library that made spans.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct Scope {
+    /// Its name.
+    #[prost(bytes = "bytes", tag = "1")]
+    pub name: Bytes,
+    /// Its version.
+    #[prost(bytes = "bytes", tag = "2")]
+    pub version: Bytes,
+}
+
+/// A span.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct Span {
+    /// 16 bytes.
+    #[prost(bytes = "bytes", tag = "1")]
+    pub trace_id: Bytes,
+    /// 8 bytes.
+    #[prost(bytes = "bytes", tag = "2")]
+    pub span_id: Bytes,
+    /// W3C trace state.
+    #[prost(bytes = "bytes", tag = "3")]
+    pub trace_state: Bytes,
+    /// 8 bytes, or empty for a root.
+    #[prost(bytes = "bytes", tag = "4")]
+    pub parent_span_id: Bytes,
+    /// Its name.
+    #[prost(bytes = "bytes", tag = "5")]
+    pub name: Bytes,
+    /// A place in [`SPAN_KINDS`], or a kind of a later version.
+    #[prost(int32, tag = "6")]
+    pub kind: i32,
+    /// Nanoseconds since 1970.
+    #[prost(fixed64, tag = "7")]
+    pub start_time_unix_nano: u64,
+    /// Nanoseconds since 1970.
+    #[prost(fixed64, tag = "8")]
+    pub end_time_unix_nano: u64,
+    /// In the sender's order; keys may repeat.
+    #[prost(message, repeated, tag = "9")]
+    pub attributes: Vec<KeyValue>,
+    /// In the sender's order.
+    #[prost(message, repeated, tag = "11")]
+    pub events: Vec<Event>,
+    /// In the sender's order.
+    #[prost(message, repeated, tag = "13")]
+    pub links: Vec<Link>,
+    /// Unset where it is absent.
+    #[prost(message, optional, tag = "15")]
+    pub status: Option<Status>,
+}
+
+/// Something that happened during a span.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct Event {
+    /// Nanoseconds since 1970.
+    #[prost(fixed64, tag = "1")]
+    pub time_unix_nano: u64,
+    /// Its name.
+    #[prost(bytes = "bytes", tag = "2")]
+    pub name: Bytes,
+    /// In the sender's order; keys may repeat.
+    #[prost(message, repeated, tag = "3")]
+    pub attributes: Vec<KeyValue>,
+}
+
+/// A span that another one refers to.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct Link {
+    /// Of the other span.
+    #[prost(bytes = "bytes", tag = "1")]
+    pub trace_id: Bytes,
+    /// Of the other span.
+    #[prost(bytes = "bytes", tag = "2")]
+    pub span_id: Bytes,
+    /// Of the other span.
+    #[prost(bytes = "bytes", tag = "3")]
+    pub trace_state: Bytes,
+    /// In the sender's order; keys may repeat.
+    #[prost(message, repeated, tag = "4")]
+    pub attributes: Vec<KeyValue>,
+}
+
+/// How a span ended.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct Status {
+    /// For people.
+    #[prost(bytes = "bytes", tag = "2")]
+    pub message: Bytes,
+    /// A place in [`STATUS_CODES`], or a code of a later version.
+    #[prost(int32, tag = "3")]
+    pub code: i32,
+}
+
+/// The kinds of spans by their numbers: OTLP's name and the exporter's.
+pub const SPAN_KINDS: [(&str, &str); 6] = [
+    ("SPAN_KIND_UNSPECIFIED", "Unspecified"),
+    ("SPAN_KIND_INTERNAL", "Internal"),
+    ("SPAN_KIND_SERVER", "Server"),
+    ("SPAN_KIND_CLIENT", "Client"),
+    ("SPAN_KIND_PRODUCER", "Producer"),
+    ("SPAN_KIND_CONSUMER", "Consumer"),
+];
+
+/// The codes of a status by their numbers: OTLP's name and the exporter's.
+pub const STATUS_CODES: [(&str, &str); 3] =
+    [("STATUS_CODE_UNSET", "Unset"), ("STATUS_CODE_OK", "Ok"), ("STATUS_CODE_ERROR", "Error")];
+
+/// The spans of a request that can be stored, and how many cannot.
+#[derive(Debug, Default)]
+pub struct Batch {
+    /// In the sender's order.
+    pub resources: Vec<ResourceSpans>,
+    /// What was left out.
+    pub rejected: Rejected,
+}
+
+/// The spans of one resource.
+#[derive(Debug, Default)]
+pub struct ResourceSpans {
+    /// What sent them.
+    pub resource: Resource,
+    /// In the sender's order.
+    pub scopes: Vec<ScopeSpans>,
+}
+
+/// The spans of one scope.
+#[derive(Debug, Default)]
+pub struct ScopeSpans {
+    /// What made them.
+    pub scope: Scope,
+    /// In the sender's order. Each passed [`Span::check`].
+    pub spans: Vec<Span>,
+}
+
+/// What was left out of a request.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Rejected {
+    /// How many spans. A list of spans that cannot be read counts as one.
+    pub spans: i64,
+    /// Where the first was, and why it was left out.
+    pub reason: Option<String>,
+}
+
+impl Rejected {
+    /// Counts spans that are left out.
+    pub fn add(&mut self, spans: usize, place: &Place, reason: &impl fmt::Display) {
+        self.spans = self.spans.saturating_add(i64::try_from(spans).unwrap_or(i64::MAX));
+        self.reason.get_or_insert_with(|| format!("{place}: {reason}"));
+    }
+}
+
+/// A place in a request, counted from 0 as in a path into its JSON.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Place {
+    /// Which resource.
+    pub resource: usize,
+    /// Which of its scopes.
+    pub scope: Option<usize>,
+    /// Which of the scope's spans.
+    pub span: Option<usize>,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "resourceSpans[{}]", self.resource)?;
+        if let Some(scope) = self.scope {
+            write!(out, ".scopeSpans[{scope}]")?;
+        }
+        self.span.map_or(Ok(()), |span| write!(out, ".spans[{span}]"))
+    }
+}
+
+impl Span {
+    /// Whether the span can be stored.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn check(&self) -> Result<(), &'static str> {
+        let valid = |id: &[u8], length: usize| id.len() == length && id.iter().any(|byte| *byte != 0);
+        if !valid(&self.trace_id, 16) {
+            return Err("a trace id must be 16 bytes, not all zero");
+        }
+        if !valid(&self.span_id, 8) {
+            return Err("a span id must be 8 bytes, not all zero");
+        }
+        if !matches!(self.parent_span_id.len(), 0 | 8) {
+            return Err("a parent span id must be empty or 8 bytes");
+        }
+        // The column counts nanoseconds in 64 bits with a sign.
+        let times = [self.start_time_unix_nano, self.end_time_unix_nano]
+            .into_iter()
+            .chain(self.events.iter().map(|event| event.time_unix_nano));
+        if times.into_iter().any(|time| i64::try_from(time).is_err()) {
+            return Err("a time is after the year 2262");
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,86 @@
+//! Requests in protobuf. The lists of resources, scopes and spans are taken apart first, and each span is decoded by
+//! itself: one that cannot be decoded costs no other.
+
+use bytes::Bytes;
+use prost::{DecodeError, Message};
+
+use super::messages::{Batch, Place, Resource, ResourceSpans, Scope, ScopeSpans, Span};
+
+#[derive(Clone, PartialEq, Message)]
+struct RequestFrame {
+    #[prost(bytes = "bytes", repeated, tag = "1")]
+    resource_spans: Vec<Bytes>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct ResourceFrame {
+    #[prost(bytes = "bytes", repeated, tag = "1")]
+    resource: Vec<Bytes>,
+    #[prost(bytes = "bytes", repeated, tag = "2")]
+    scope_spans: Vec<Bytes>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct ScopeFrame {
+    #[prost(bytes = "bytes", repeated, tag = "1")]
+    scope: Vec<Bytes>,
+    #[prost(bytes = "bytes", repeated, tag = "2")]
+    spans: Vec<Bytes>,
+}
+
+/// Reads an `ExportTraceServiceRequest`.
+///
+/// # Errors
+/// Where the list of resources cannot be taken apart.
+pub fn read(body: Bytes) -> Result<Batch, DecodeError> {
+    let mut batch = Batch::default();
+    for (resource, bytes) in RequestFrame::decode(body)?.resource_spans.into_iter().enumerate() {
+        read_resource(&mut batch, Place { resource, ..Place::default() }, bytes);
+    }
+    Ok(batch)
+}
+
+fn read_resource(batch: &mut Batch, place: Place, bytes: Bytes) {
+    let frame = match ResourceFrame::decode(bytes) {
+        Ok(frame) => frame,
+        Err(error) => return batch.rejected.add(1, &place, &error),
+    };
+    let resource = merged::<Resource>(frame.resource);
+    let mut scopes = Vec::with_capacity(frame.scope_spans.len());
+    for (scope, bytes) in frame.scope_spans.into_iter().enumerate() {
+        let place = Place { scope: Some(scope), ..place };
+        let mut frame = ScopeFrame::default();
+        let framed = frame.merge(bytes);
+        let spans = frame.spans.len();
+        let scope = framed.and_then(|()| merged::<Scope>(frame.scope));
+        match (&resource, scope) {
+            (Ok(_), Ok(scope)) => scopes.push(read_spans(batch, place, scope, frame.spans)),
+            // These spans have lost what they belong to.
+            (Err(error), _) => batch.rejected.add(spans, &place, error),
+            (_, Err(error)) => batch.rejected.add(spans.max(1), &place, &error),
+        }
+    }
+    batch.resources.extend(resource.ok().map(|resource| ResourceSpans { resource, scopes }));
+}
+
+fn read_spans(batch: &mut Batch, place: Place, scope: Scope, encoded: Vec<Bytes>) -> ScopeSpans {
+    let mut spans = Vec::with_capacity(encoded.len());
+    for (span, bytes) in encoded.into_iter().enumerate() {
+        let place = Place { span: Some(span), ..place };
+        match Span::decode(bytes) {
+            Ok(span) => match span.check() {
+                Ok(()) => spans.push(span),
+                Err(reason) => batch.rejected.add(1, &place, &reason),
+            },
+            Err(error) => batch.rejected.add(1, &place, &error),
+        }
+    }
+    ScopeSpans { scope, spans }
+}
+
+/// A message that came in several parts is their sum, as protobuf defines it.
+fn merged<M: Message + Default>(parts: Vec<Bytes>) -> Result<M, DecodeError> {
+    let mut message = M::default();
+    parts.into_iter().try_for_each(|part| message.merge(part))?;
+    Ok(message)
+}
