@@ -12,6 +12,7 @@ mod fuzz;
 pub mod logical;
 pub mod nearest;
 pub mod time;
+pub mod trace_id;
 
 pub use access_model::{AccessModel, Binding, Display, FieldSource, MarkedField};
 pub use ambient::{Clock, Entropy};
@@ -21,3 +22,4 @@ pub use field::FieldRef;
 pub use filter::{Condition, ConditionError, ConditionErrorKind, Filter, RawCondition, Scalar, Test};
 pub use logical::{LogicalType, Number, Operator};
 pub use time::{Timestamp, Window};
+pub use trace_id::{TRACE_ID_BYTES_MAX, TraceIdNotations};

@@ -322,7 +322,7 @@ fn read_span(line: &str, model: &AccessModel) -> Option<Span> {
 /// With `user`, an administrator learns why that user sees the trace or does not. Spans are told of only if the
 /// administrator's own policies open the trace, too; otherwise there are counts, unless the setting `discovery_samples` is
 /// off.
-#[utoipa::path(get, path = "/traces/{id}/explain", tag = "traces", params(("id" = String, Path, description = "Trace id"), ExplainQuery), responses(
+#[utoipa::path(get, path = "/traces/{id}/explain", tag = "traces", params(("id" = String, Path, description = "Trace id, in any notation: upper case, hyphens, leading zeros, a `traceparent`"), ExplainQuery), responses(
     (status = 200, description = "Why", body = AccessExplanation),
     (status = 403, description = "`forbidden`: only administrators ask about other users"),
     (status = 404, description = "`trace_not_found`: no such trace that the caller may read, or, with `user`, no such trace; `not_found`: no such user"),
@@ -422,7 +422,7 @@ impl From<Viewers> for TraceViewers {
 }
 
 /// Who can see a trace, of all users who are not disabled, and by which policies.
-#[utoipa::path(get, path = "/traces/{id}/viewers", tag = "traces", params(("id" = String, Path, description = "Trace id")), responses(
+#[utoipa::path(get, path = "/traces/{id}/viewers", tag = "traces", params(("id" = String, Path, description = "Trace id, in any notation: upper case, hyphens, leading zeros, a `traceparent`")), responses(
     (status = 200, description = "Who", body = TraceViewers),
     (status = 404, description = "`trace_not_found`: no such trace; with the setting `discovery_samples` off, also one that the caller may not read"),
     (status = 409, description = "`not_bound`: no table is bound as trace source; `schema_changed`: a field that decides is of another type now"),

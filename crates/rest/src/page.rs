@@ -69,6 +69,9 @@ pub(crate) struct TraceSummary {
     /// From the earliest start to the latest end.
     #[schema(required = true)]
     duration_nanos: Option<i64>,
+    /// Whether a span's duration is below zero, or was and wrapped round in an unsigned column. Such a span counts as one that
+    /// took no time.
+    duration_invalid: bool,
     /// Spans.
     span_count: u64,
     /// Spans with an error.
@@ -88,6 +91,7 @@ impl From<Summary> for TraceSummary {
             root_service: summary.root_service,
             start: summary.start.into(),
             duration_nanos: summary.duration_nanos,
+            duration_invalid: summary.duration_invalid,
             span_count: summary.span_count,
             error_count: summary.error_count,
             services: summary.services,

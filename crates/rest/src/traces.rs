@@ -125,7 +125,7 @@ pub(crate) struct Hints {
 }
 
 /// One trace, if the caller may read it. Absent and not authorised are the same answer.
-#[utoipa::path(get, path = "/traces/{id}", tag = "traces", params(("id" = String, Path, description = "Trace id"), Hints), responses(
+#[utoipa::path(get, path = "/traces/{id}", tag = "traces", params(("id" = String, Path, description = "Trace id, in any notation: upper case, hyphens, leading zeros, a `traceparent`"), Hints), responses(
     (status = 200, description = "The trace", body = TraceSpans),
     (status = 404, description = "`trace_not_found`: no such trace that the caller may read"),
     (status = 409, description = "`not_bound`: no table is bound as trace source; `schema_changed`: a field that decides is of another type now"),

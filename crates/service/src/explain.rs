@@ -309,7 +309,7 @@ impl Service {
         let begun = Instant::now();
         match self.explained(&access, selection.as_ref(), &asked, question).await {
             Ok(Some(explanation)) => {
-                pending.traces = 1;
+                pending.found(&explanation.trace_id);
                 let spans = explanation.policies.iter().map(|policy| policy.explained.spans.len() as u64);
                 pending.spans = spans.max().unwrap_or_default();
                 pending.complete(Outcome::Success, None).await?;
@@ -356,7 +356,7 @@ impl Service {
                 explained,
             });
         Ok(Some(Explanation {
-            trace_id: trace_id.to_owned(),
+            trace_id: found.trace_id,
             visible: decision.verdict == ExplainVerdict::Opened,
             verdict: decision.verdict,
             summary,

@@ -43,7 +43,7 @@ pub struct OpenTrace {
 }
 
 impl Service {
-    /// Opens one trace by its id. `columns` are those that [`OpenTrace::spans`] shall give beside the structural ones.
+    /// Opens one trace by its id, in any notation. `columns` are those that [`OpenTrace::spans`] shall give beside the structural ones.
     ///
     /// # Errors
     /// Those of [`Service::trace`], and `unknown_field` for a column.
@@ -64,6 +64,11 @@ impl OpenTrace {
     /// The binding.
     pub fn schema(&self) -> SchemaEcho {
         self.access.echo()
+    }
+
+    /// The trace's id, as it is stored.
+    pub fn trace_id(&self) -> &str {
+        self.selection.trace_ids().next().unwrap_or_default()
     }
 
     /// The whole trace in one line.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::access::Access;
 use crate::audit::{AuditContext, Event, Outcome};
@@ -22,6 +22,10 @@ pub(crate) struct Pending {
     context: AuditContext,
     action: &'static str,
     sequence: u64,
+    /// What was asked for by name.
+    target: Option<String>,
+    /// The id of the trace that was found, where it is written otherwise than it was asked for.
+    found: Option<String>,
     completed: bool,
     measured: Measured,
     /// Counted so far.
@@ -179,6 +183,8 @@ impl BeginRecord {
             context,
             action,
             sequence,
+            target,
+            found: None,
             completed,
             measured,
             traces,
@@ -214,11 +220,19 @@ impl Pending {
         error
     }
 
+    /// Notes the one trace that was found, by any notation of the id that was asked for.
+    pub(crate) fn found(&mut self, trace_id: &str) {
+        self.traces = 1;
+        self.found = Some(trace_id.to_owned()).filter(|found| self.target.as_ref() != Some(found));
+    }
+
     fn detail(&self, code: Option<&str>) -> Value {
-        match code {
-            None => json!({ "traces": self.traces, "spans": self.spans }),
-            Some(code) => json!({ "traces": self.traces, "spans": self.spans, "code": code }),
-        }
+        let mut detail = Map::new();
+        detail.insert("traces".to_owned(), json!(self.traces));
+        detail.insert("spans".to_owned(), json!(self.spans));
+        let more = [("trace_id", self.found.as_deref()), ("code", code)];
+        detail.extend(more.into_iter().filter_map(|(name, text)| Some((name.to_owned(), json!(text?)))));
+        Value::Object(detail)
     }
 }
 

@@ -4,15 +4,10 @@ use serde_json::{Value, json};
 use tracewarden_model::{
     AccessModel, ConditionError, ConditionErrorKind, Filter, Number, RawCondition, Scalar, Timestamp, Window,
 };
-use tracewarden_tracestore::{StoreError, TRACE_ID_BYTES_MAX};
+use tracewarden_tracestore::StoreError;
 
 use crate::error::{FieldError, ServiceError, unknown};
 use crate::settings::Limits;
-
-/// Whether text may be the id of a trace at all; ids of other systems than OpenTelemetry are welcome.
-pub(crate) fn is_trace_id(text: &str) -> bool {
-    (1..=TRACE_ID_BYTES_MAX).contains(&text.len()) && !text.bytes().all(|byte| byte == b'0')
-}
 
 /// The number in a cursor, before which the page begins. One beyond what a database can count to is none.
 pub(crate) fn before(cursor: Option<&str>, inside: &'static str) -> Result<Option<u64>, ServiceError> {
@@ -171,14 +166,6 @@ mod tests {
         assert_eq!(limit(Some(i64::MAX), 50, 200).unwrap(), 200);
         for wrong in [0, -1, i64::MIN] {
             assert_eq!(limit(Some(wrong), 50, 200).unwrap_err().code(), "invalid_request");
-        }
-    }
-
-    #[test]
-    fn what_cannot_be_a_trace_id() {
-        assert!(is_trace_id("4bf92f3577b34da6a3ce929d0e0e4736") && is_trace_id("x"));
-        for wrong in ["", "0", &"0".repeat(32), &"a".repeat(300)] {
-            assert!(!is_trace_id(wrong));
         }
     }
 }

@@ -142,7 +142,7 @@ impl Service {
         Ok(BegunQuery { service: self.clone(), access, plan, pending })
     }
 
-    /// One trace by its id.
+    /// One trace by its id, in any notation ([`TraceIdNotations`](tracewarden_model::TraceIdNotations)).
     ///
     /// # Errors
     /// [`ServiceError::TraceNotFound`] when it is absent, not authorised, or cannot be an id; and those of
@@ -187,7 +187,9 @@ impl Service {
             Ok(None) => return Err(trace_not_found(pending, begun).await),
             Err(error) => return Err(pending.fail(asked.error(error)).await),
         };
-        pending.traces = 1;
+        if let Some(found) = selection.trace_ids().next() {
+            pending.found(found);
+        }
         Ok(Found { access, selection, pending, asked })
     }
 
@@ -393,10 +395,10 @@ struct Plan {
 }
 
 impl Access {
-    /// One trace, if it is there and open. Absent, forbidden and impossible take the same way from here, so that neither
+    /// One trace, by any notation of its id, if it is there and open. Absent, forbidden and impossible take the same way from here, so that neither
     /// the answer nor the record tells them apart. Whoever may see nothing learns nothing from the store not being asked.
     pub(crate) async fn find(&self, trace_id: &str) -> Result<Option<Selection>, StoreError> {
-        if self.scope.opens_nothing() || !query_input::is_trace_id(trace_id) {
+        if self.scope.opens_nothing() {
             return Ok(None);
         }
         self.store.find(&self.binding, &self.scope, trace_id).await

@@ -116,12 +116,15 @@ impl Service {
         let asked = self.asked(&access, None, &[]);
         let found = match access.find(trace_id).await {
             Ok(None) if !self.may_look_at_traces() => Ok(None),
-            Ok(selection) => self.seen_by(&access, trace_id, plan, selection.is_some()).await,
+            Ok(selection) => {
+                let found = selection.as_ref().and_then(|selection| selection.trace_ids().next());
+                self.seen_by(&access, found.unwrap_or(trace_id), plan, found.is_some()).await
+            }
             Err(error) => Err(error.into()),
         };
         match found {
             Ok(Some(viewers)) => {
-                pending.traces = 1;
+                pending.found(&viewers.trace_id);
                 pending.complete(Outcome::Success, None).await?;
                 Ok(viewers)
             }
@@ -141,11 +144,10 @@ impl Service {
         let deadline = Instant::now() + PATIENCE;
         let Plan { mut users, total_users, roles } = plan;
         let roles = Arc::new(roles);
-        let trace_id_owned = trace_id.to_owned();
         let (viewers, broken) = (Vec::new(), Vec::new());
         let must_change_password = Vec::new();
         let mut seen = Viewers {
-            trace_id: trace_id_owned,
+            trace_id: trace_id.to_owned(),
             spans: 0,
             details,
             viewers,
@@ -178,13 +180,14 @@ impl Service {
             if first || !new.is_empty() {
                 let asked: Vec<Result<AppliedPolicy, BrokenPolicy>> = new.iter().cloned().map(Ok).collect();
                 let asked: Vec<_> = asked.iter().collect();
-                let found = timeout_at(deadline, satisfied(access, None, trace_id, &asked)).await;
+                let found = timeout_at(deadline, satisfied(access, None, &seen.trace_id, &asked)).await;
                 let found = match found {
                     Ok(found) => found?,
                     Err(_) if first => return Err(no_time()),
                     Err(_) => break,
                 };
                 let Some(found) = found else { return Ok(None) };
+                seen.trace_id.clone_from(&found.trace_id);
                 seen.spans = seen.spans.max(found.spans);
                 known.learn(new, found);
             }
@@ -264,7 +267,8 @@ impl Known {
     fn tell(&self, applied: &Applied, seen: &mut Viewers) {
         let each: Vec<_> =
             applied.all().map(|policy| self.of(policy.as_ref().ok()?).cloned().flatten()).collect();
-        let found = FoundSatisfied { spans: seen.spans, each, changed: self.changed.clone() };
+        let (trace_id, changed) = (seen.trace_id.clone(), self.changed.clone());
+        let found = FoundSatisfied { trace_id, spans: seen.spans, each, changed };
         let decision = applied.decide(&found);
         let username = applied.to.caller.username.clone();
         match (decision.verdict, decision.source) {

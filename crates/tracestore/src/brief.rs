@@ -3,7 +3,7 @@
 use tracewarden_model::{Binding, Timestamp};
 
 use crate::select::Selection;
-use crate::shown::{Shown, as_duration};
+use crate::shown::Shown;
 use crate::{StoreError, TraceStore};
 
 /// Longest text that is shown of a span, in characters: whoever sends spans chooses how long their names are.
@@ -21,8 +21,10 @@ pub struct SpanBrief {
     pub parent_span_id: String,
     /// When it began.
     pub start: Timestamp,
-    /// How long it took, in nanoseconds; 0 where the store says less, the most that fits where it says more.
+    /// How long it took, in nanoseconds; 0 where the store says what is no duration.
     pub duration_nanos: Option<i64>,
+    /// Whether it does.
+    pub duration_invalid: bool,
     /// Operation name, cut to 100 characters.
     pub name: Option<String>,
     /// Service, cut likewise.
@@ -33,7 +35,7 @@ pub struct SpanBrief {
     pub error: bool,
 }
 
-type Row = (String, String, i64, Option<i64>, String, String, String, u8);
+type Row = (String, String, i64, Option<i64>, u8, String, String, String, u8);
 
 /// The first characters of a text.
 fn cut(text: &str, most: u32) -> String {
@@ -67,14 +69,15 @@ impl TraceStore {
         let id = statement.string(&trace.id);
         statement.by_id = true;
         statement.push(&format!(
-            "SELECT {span_id}, if(match({parent}, '^0*$'), '', {parent_id}), {ticks}, {duration}, {name}, {service}, {kind}, {failed} \
+            "SELECT {span_id}, if(match({parent}, '^0*$'), '', {parent_id}), {ticks}, {duration}, {invalid}, {name}, {service}, {kind}, {failed} \
              FROM {table} WHERE {column} = {id} ORDER BY {timestamp}, {span} LIMIT {most}",
             span = table.span_id,
             span_id = cut(&table.span_id, MAX_ID),
             parent = table.parent_span_id,
             parent_id = cut(&table.parent_span_id, MAX_ID),
             ticks = table.ticks,
-            duration = shown.nanos.as_deref().map_or_else(|| "NULL".to_owned(), as_duration),
+            duration = shown.nanos(),
+            invalid = shown.is_invalid(),
             name = text(&shown.name),
             service = text(&shown.service),
             kind = text(&shown.kind),
@@ -88,12 +91,13 @@ impl TraceStore {
             return Err(StoreError::Short("a trace lost spans".to_owned()));
         }
         let brief = |row: Row| {
-            let (span_id, parent_span_id, ticks, duration_nanos, name, service, kind, failed) = row;
+            let (span_id, parent_span_id, ticks, duration_nanos, invalid, name, service, kind, failed) = row;
             SpanBrief {
                 span_id,
                 parent_span_id,
                 start: Timestamp::from_nanos(ticks.saturating_mul(table.nanos_per_tick)),
                 duration_nanos,
+                duration_invalid: invalid == 1,
                 name: shown.name.is_some().then_some(name),
                 service: shown.service.is_some().then_some(service),
                 kind: shown.kind.is_some().then_some(kind),
@@ -154,15 +158,16 @@ mod tests {
             span_id: id.to_owned(),
             parent_span_id: parent.to_owned(),
             start: Timestamp::from_nanos(millis * 1_000_000),
-            duration_nanos: Some(took),
+            duration_nanos: Some(took.max(0)),
+            duration_invalid: took < 0,
             name: Some(name.to_owned()),
             service: None,
             kind: Some("Server".to_owned()),
             error,
         };
         let expected = [
-            brief("", "", 2_000_250, 0, "", false),
-            brief("b", "", 2_000_500, 0, "\u{fffd}", false),
+            brief("", "", 2_000_250, -1, "", false),
+            brief("b", "", 2_000_500, -3, "\u{fffd}", false),
             brief("c", "b", 2_000_500, 7, &"é".repeat(100), true),
         ];
         // So often that the store compiles the statement.
@@ -172,6 +177,7 @@ mod tests {
         }
         let plain = expected.map(|brief| SpanBrief {
             duration_nanos: None,
+            duration_invalid: false,
             name: None,
             kind: None,
             error: false,

@@ -81,7 +81,7 @@ pub use progress::{OnProgress, SearchProgress};
 pub use reach::{MAX_PREDICATES, Opened, ReachRequest, RecentReach};
 pub use read::{SPANS_MAX_BYTES, SpanChunk, SpanStream};
 pub use samples::{SampledColumn, SampledKey};
-pub use select::{Position, SelectRequest, Selection, TRACE_ID_BYTES_MAX};
+pub use select::{Position, SelectRequest, Selection};
 pub use shown::ERROR_STATUSES;
 pub use stats::{Stats, StatsGroup, StatsNumbers, StatsOrder, StatsPer, StatsRequest};
 pub use summary::Summary;

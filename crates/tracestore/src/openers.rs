@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use tracewarden_model::{Binding, MarkedField};
+use tracewarden_model::{Binding, MarkedField, TraceIdNotations};
 use tracewarden_policy::Predicate;
 
 use crate::select::Selection;
@@ -44,6 +44,8 @@ pub struct Nearest {
 /// How many spans of a trace satisfy predicates.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TraceCounts {
+    /// The trace.
+    pub trace_id: String,
     /// Spans of the trace.
     pub spans: u64,
     /// Those that satisfy each predicate, in order.
@@ -100,7 +102,8 @@ impl TraceStore {
     }
 
     /// For each predicate, in order, how many spans of a trace satisfy it; `None` where there is no such trace. Nothing
-    /// else of it leaves the store. `rests_on` as in [`Self::satisfied`].
+    /// else of it leaves the store. The trace is found as [`Self::find`] finds one in a scope that opens all. `rests_on` as
+    /// in [`Self::satisfied`].
     ///
     /// # Errors
     /// When the store fails, or a field is no longer what it was marked as.
@@ -112,13 +115,14 @@ impl TraceStore {
         rests_on: &[Arc<MarkedField>],
     ) -> Result<Option<TraceCounts>, StoreError> {
         // As when it is looked for to be read.
-        if trace_id.bytes().all(|byte| byte == b'0') {
+        let mut notations = TraceIdNotations::of(trace_id);
+        if notations.ids().is_empty() {
             return Ok(None);
         }
         let table = self.bound_table(binding).await?;
         table.check_fields(rests_on.iter().map(AsRef::as_ref))?;
-        let place = Place { table: &table, trace_id, endpoint: self.client.place() };
-        let mut counts = TraceCounts { spans: 0, satisfied: Vec::with_capacity(predicates.len()) };
+        let endpoint = self.client.place();
+        let mut counts: Option<TraceCounts> = None;
         // Whether there is the trace is asked also where nothing else is.
         let mut parts: Vec<&[Predicate]> = parts(predicates);
         if parts.is_empty() {
@@ -126,19 +130,35 @@ impl TraceStore {
         }
         for part in parts {
             let mut statement = table.statement();
-            let met = place.conditions(part, &mut statement)?;
-            let met: Vec<String> = met.iter().map(|met| format!("countIf({met})")).collect();
-            place.end(&format!("SELECT count(), [{}]", met.join(", ")), &mut statement);
-            let rows: Vec<(u64, Vec<u64>)> = self.client.at(place.endpoint).rows(statement).await?;
-            let (spans, satisfied) = only(rows)?;
+            let conditions = part.iter().map(|predicate| table.condition(predicate, &mut statement));
+            let met = conditions.map(|met| Ok(format!("countIf({})", met?)));
+            let met = met.collect::<Result<Vec<String>, StoreError>>()?.join(", ");
+            let (trace, ids) = (statement.own("trace"), statement.list(notations.ids()));
+            statement.by_id = true;
+            statement.push(&format!(
+                "SELECT {id} AS {trace}, count(), [{met}] FROM {name} WHERE {column} IN ({ids}) GROUP BY {trace}",
+                id = table.trace_id,
+                name = table.name,
+                column = table.trace_id_column,
+            ));
+            let mut rows: Vec<(String, u64, Vec<u64>)> = self.client.at(endpoint).rows(statement).await?;
+            let Some(place) = notations.best(rows.iter().map(|(id, ..)| id.as_str())) else {
+                // A trace that was there in the statement before has been removed.
+                return Ok(None);
+            };
+            let (trace_id, spans, satisfied) = rows.swap_remove(place);
             if satisfied.len() != part.len() {
                 return Err(missing());
             }
+            let counts = counts.get_or_insert_with(|| {
+                notations = TraceIdNotations::exactly(&trace_id);
+                TraceCounts { trace_id, spans: 0, satisfied: Vec::with_capacity(predicates.len()) }
+            });
             // Spans may come in between; what was counted of none is none of this trace.
             counts.spans = counts.spans.max(spans);
             counts.satisfied.extend(satisfied);
         }
-        Ok((counts.spans > 0).then_some(counts))
+        Ok(counts)
     }
 
     /// How many spans there are; and of each predicate how many satisfy it, and the first of them.

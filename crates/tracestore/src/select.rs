@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::future::Either;
 use tokio::time::{Duration, Instant};
-use tracewarden_model::{Binding, ColumnType, Filter, MarkedField, Window};
+use tracewarden_model::{Binding, ColumnType, Filter, MarkedField, TraceIdNotations, Window};
 use tracewarden_policy::{AccessScope, Predicate};
 
 use crate::cost::Cost;
@@ -21,9 +21,6 @@ use crate::plan::{Choice, Demands, Search, Tuning, around};
 use crate::sql::{Statement, quote, quote_table};
 use crate::table::{BoundTable, Column};
 use crate::{OnProgress, StoreError, TraceStore};
-
-/// Longest trace id. What is longer belongs to no trace: cursors and lists of ids have to hold them.
-pub const TRACE_ID_BYTES_MAX: usize = 256;
 
 /// How often a search is begun again on another endpoint.
 pub(crate) const SEARCHES_MAX: usize = 3;
@@ -328,8 +325,9 @@ impl TraceStore {
         Ok(store.cost())
     }
 
-    /// One trace by its id; `None` when it is absent or the scope does not open it. All its spans count, however far
-    /// apart they are.
+    /// One trace by its id, in any of its [notations](TraceIdNotations); `None` when it is absent or the scope does not open
+    /// it. All its spans count, however far apart they are. Of several traces that the scope opens, the one whose id is
+    /// written like `trace_id` is found, or else the first in the order of notations.
     ///
     /// # Errors
     /// When the store fails.
@@ -340,13 +338,14 @@ impl TraceStore {
         trace_id: &str,
     ) -> Result<Option<Selection>, StoreError> {
         // What belongs to no trace cannot be fetched as one.
-        if trace_id.bytes().all(|byte| byte == b'0') {
+        let notations = TraceIdNotations::of(trace_id);
+        if notations.ids().is_empty() {
             return Ok(None);
         }
         for _ in 0..SEARCHES_MAX {
             let table = Arc::new(self.bound_table(binding).await?);
             let moves = self.client.moves().max(1);
-            let found = self.find_in(table, scope, trace_id).await;
+            let found = self.find_in(table, scope, &notations).await;
             // What one endpoint says of the columns is not what another reads.
             if self.client.moves() <= moves {
                 return found;
@@ -359,27 +358,27 @@ impl TraceStore {
         &self,
         table: Arc<BoundTable>,
         scope: &AccessScope,
-        trace_id: &str,
+        notations: &TraceIdNotations,
     ) -> Result<Option<Selection>, StoreError> {
         let mut statement = table.statement();
         let demands = Demands::new(scope, &[], &table)?;
         let opened = demands.shown(&demands.all(), &table, &mut statement)?;
-        let id = statement.string(trace_id);
+        // All notations in one statement, and of a trace that is not open no row: it takes as long as one that is absent.
+        let ids = statement.list(notations.ids());
+        let trace = statement.own("trace");
         statement.by_id = true;
         statement.push(&format!(
-            "SELECT count(), {opened} FROM {} WHERE {} = {id}",
-            table.name, table.trace_id_column,
+            "SELECT {id} AS {trace}, count() FROM {name} WHERE {column} IN ({ids}) GROUP BY {trace} HAVING {opened}",
+            id = table.trace_id,
+            name = table.name,
+            column = table.trace_id_column,
         ));
-        let rows: Vec<(u64, u8)> = self.client.rows(statement).await?;
-        match rows.as_slice() {
-            [(spans, 1)] if *spans > 0 => {
-                let trace = SelectedTrace { id: trace_id.to_owned(), spans: *spans };
-                let (traces, positions, endpoint) = (vec![trace], Vec::new(), self.client.place());
-                Ok(Some(Selection { traces, table, positions, more: false, endpoint }))
-            }
-            [_] => Ok(None),
-            _ => Err(StoreError::Short("a count is missing".to_owned())),
-        }
+        let mut rows: Vec<(String, u64)> = self.client.rows(statement).await?;
+        let Some(place) = notations.best(rows.iter().map(|(id, _)| id.as_str())) else { return Ok(None) };
+        let (id, spans) = rows.swap_remove(place);
+        let (traces, positions, endpoint) =
+            (vec![SelectedTrace { id, spans }], Vec::new(), self.client.place());
+        Ok(Some(Selection { traces, table, positions, more: false, endpoint }))
     }
 }
 
@@ -409,7 +408,7 @@ pub(crate) fn indexed_to() -> &'static str {
 
 /// Ids as a list of parameters.
 pub(crate) fn id_list(ids: &[SelectedTrace], statement: &mut Statement) -> String {
-    ids.iter().map(|trace| statement.string(&trace.id)).collect::<Vec<_>>().join(", ")
+    statement.list(ids.iter().map(|trace| &trace.id))
 }
 
 /// A column's quoted name, if the table still has it.

@@ -16,8 +16,32 @@ pub(crate) struct Shown {
     pub(crate) service: Option<String>,
     pub(crate) kind: Option<String>,
     status: Option<String>,
-    /// Nanoseconds in 128 bits, where nothing overflows; as they are written, so perhaps negative.
-    pub(crate) nanos: Option<String>,
+    took: Option<Took>,
+}
+
+/// How long a span took, as the duration's column says.
+struct Took {
+    /// Nanoseconds in 64 bits, from 0 on.
+    nanos: String,
+    /// Whether the column says something that is no duration.
+    invalid: String,
+}
+
+impl Took {
+    /// Of a span that ends before it begins, exporters write a negative number, or in an unsigned column one that wrapped
+    /// round below zero to some 580 years. Both are no durations, nor is what a float holds that is no number: they count
+    /// as 0. Whatever shows, counts or orders durations takes them from here.
+    fn of(quoted: &str, column_type: &ColumnType) -> Self {
+        // In 128 bits, where nothing overflows.
+        let raw = match column_type {
+            ColumnType::Float { .. } => {
+                format!("toInt128(if(isFinite({quoted}), least(greatest({quoted}, -1), 1e19), -1))")
+            }
+            _ => format!("toInt128({quoted})"),
+        };
+        let invalid = format!("({raw} < 0 OR {raw} > 9223372036854775807)");
+        Self { nanos: format!("if({invalid}, toInt64(0), toInt64({raw}))"), invalid }
+    }
 }
 
 impl Shown {
@@ -26,18 +50,14 @@ impl Shown {
         let text = |name: &Option<String>| {
             column(name).map(|(column, quoted)| plain_text(&quoted, &column.column_type))
         };
-        let nanos = column(&display.duration).map(|(column, quoted)| match column.column_type.bare() {
-            ColumnType::Float { .. } => {
-                format!("toInt128(if(isFinite({quoted}), least(greatest({quoted}, -9e18), 9e18), 0))")
-            }
-            _ => format!("toInt128({quoted})"),
-        });
+        let took =
+            column(&display.duration).map(|(column, quoted)| Took::of(&quoted, column.column_type.bare()));
         Self {
             name: text(&display.name),
             service: text(&display.service),
             kind: text(&display.kind),
             status: text(&display.status),
-            nanos,
+            took,
         }
     }
 
@@ -54,18 +74,38 @@ impl Shown {
         }
     }
 
+    /// Whether anything says how long spans took.
+    pub(crate) fn has_durations(&self) -> bool {
+        self.took.is_some()
+    }
+
+    /// How long the span took, in nanoseconds of 64 bits, from 0 on; NULL without a column for it.
+    pub(crate) fn nanos(&self) -> &str {
+        self.took.as_ref().map_or("NULL", |took| &took.nanos)
+    }
+
+    /// Whether its duration is none, so that it counts as 0; never without a column for it.
+    pub(crate) fn is_invalid(&self) -> &str {
+        self.took.as_ref().map_or("0", |took| &took.invalid)
+    }
+
     /// When the span ended, in nanoseconds since the epoch, in 128 bits; when it began, where nothing says how long it took.
-    pub(crate) fn end(&self, table: &BoundTable) -> String {
+    fn end(&self, table: &BoundTable) -> String {
         let start = start(table);
-        match &self.nanos {
-            Some(nanos) => format!("{start} + {nanos}"),
+        match &self.took {
+            Some(took) => format!("{start} + {}", took.nanos),
             None => start,
         }
+    }
+
+    /// Of a group of spans: from the start of the earliest to the end of the one that ends last, in nanoseconds of 64 bits.
+    pub(crate) fn whole(&self, table: &BoundTable) -> String {
+        as_duration(&format!("max({}) - min({})", self.end(table), start(table)))
     }
 }
 
 /// When the span began, in nanoseconds since the epoch: in 128 bits, so that nothing overflows and none is lost.
-pub(crate) fn start(table: &BoundTable) -> String {
+fn start(table: &BoundTable) -> String {
     format!("(toInt128({}) * {})", table.ticks, table.nanos_per_tick)
 }
 
@@ -73,7 +113,7 @@ pub(crate) fn start(table: &BoundTable) -> String {
 ///
 /// Not by `greatest` and `least`. Seen with 26.7: once a statement has been asked so often that the store compiles its
 /// expressions, these take a negative integer of 128 bits for an enormous one.
-pub(crate) fn as_duration(nanos: &str) -> String {
+fn as_duration(nanos: &str) -> String {
     format!(
         "multiIf({nanos} <= 0, toInt64(0), {nanos} >= 9223372036854775807, toInt64(9223372036854775807), toInt64({nanos}))"
     )

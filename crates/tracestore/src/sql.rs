@@ -78,6 +78,11 @@ impl Statement {
         self.parameter("String", encode(value))
     }
 
+    /// String values, each a parameter, as a list.
+    pub(crate) fn list<'a>(&mut self, values: impl IntoIterator<Item = &'a String>) -> String {
+        values.into_iter().map(|value| self.string(value)).collect::<Vec<_>>().join(", ")
+    }
+
     /// A list of strings as one value, or as several put together where one would be too long.
     pub(crate) fn strings(&mut self, values: &[String]) -> String {
         let (mut lists, mut list) = (Vec::new(), String::new());

@@ -83,6 +83,8 @@ pub struct StatsNumbers {
     pub p99_nanos: Option<i64>,
     /// The longest, exact.
     pub max_nanos: Option<i64>,
+    /// Whether a duration is none, such as one that wrapped round below zero: it counts as 0.
+    pub duration_invalid: bool,
 }
 
 /// The numbers of one group.

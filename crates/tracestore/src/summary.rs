@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use tracewarden_model::{Binding, Filter, Timestamp};
 
 use crate::select::{Selection, id_list};
-use crate::shown::{Shown, as_duration, start};
+use crate::shown::Shown;
 use crate::{StoreError, TraceStore};
 
 /// Most ids of matched spans that a summary names.
@@ -26,6 +26,8 @@ pub struct Summary {
     pub start: Timestamp,
     /// From the start to the end of the span that ends last, in nanoseconds.
     pub duration_nanos: Option<i64>,
+    /// Whether a span has a duration that is none, such as one that wrapped round below zero: it counts as 0.
+    pub duration_invalid: bool,
     /// Spans of the trace.
     pub span_count: u64,
     /// Spans whose status is an error.
@@ -36,7 +38,7 @@ pub struct Summary {
     pub matched_span_ids: Vec<String>,
 }
 
-type Row = (String, u64, i64, i64, u64, String, String, Vec<String>, Vec<String>);
+type Row = (String, u64, i64, i64, u8, u64, String, String, Vec<String>, Vec<String>);
 
 impl TraceStore {
     /// Summarises chosen traces, in the selection's order.
@@ -66,13 +68,14 @@ impl TraceStore {
         let root = format!("(NOT match({}, '^0*$'), {ticks}, {})", table.parent_span_id, table.span_id);
         statement.push(&format!(
             "SELECT {id} AS {trace}, count(), min({ticks}), \
-             {duration}, countIf({failed}), \
+             {duration}, max({invalid}), countIf({failed}), \
              argMin({name}, {root}), argMin({service}, {root}), \
              arraySort(groupUniqArray({MAX_SERVICES})({service})), \
              arrayMap({pair} -> {pair}.2, arraySlice(arraySort(groupArraySortedIf({MAX_MATCHED})(({ticks}, {span}), {matched})), 1, {MAX_MATCHED})) \
              FROM {table} WHERE {column} IN ({ids}) GROUP BY {trace}",
             id = table.trace_id,
-            duration = as_duration(&format!("max({}) - min({})", shown.end(table), start(table))),
+            duration = shown.whole(table),
+            invalid = shown.is_invalid(),
             failed = shown.failed(),
             name = shown.name.clone().unwrap_or_else(empty),
             service = shown.service.clone().unwrap_or_else(empty),
@@ -88,14 +91,25 @@ impl TraceStore {
             .map(|trace| {
                 let row = by_id.remove(&trace.id).filter(|row| row.1 >= trace.spans);
                 let row = row.ok_or_else(|| StoreError::Short("a trace lost spans".to_owned()))?;
-                let (trace_id, span_count, first, nanos, errors, root_name, root_service, services, matched) =
-                    row;
+                let (
+                    trace_id,
+                    span_count,
+                    first,
+                    nanos,
+                    invalid,
+                    errors,
+                    root_name,
+                    root_service,
+                    services,
+                    matched,
+                ) = row;
                 Ok(Summary {
                     trace_id,
                     root_name: shown.name.is_some().then_some(root_name),
                     root_service: shown.service.is_some().then_some(root_service),
                     start: Timestamp::from_nanos(first.saturating_mul(per_tick)),
-                    duration_nanos: shown.nanos.is_some().then_some(nanos),
+                    duration_nanos: shown.has_durations().then_some(nanos),
+                    duration_invalid: invalid == 1,
                     span_count,
                     error_count: shown.has_status().then_some(errors),
                     services: if shown.service.is_some() { services } else { Vec::new() },
@@ -115,22 +129,58 @@ mod tests {
     use crate::cancellation::{binding, everything};
     use crate::differential::{connect, execute};
 
+    /// What columns hold of a span that ends before it begins, of one that took 5 ns, and of the longest that there are.
     #[tokio::test]
-    async fn a_trace_that_ends_before_it_began_took_no_time() {
+    async fn a_duration_below_zero_counts_as_none() {
         let local = LocalStore::start().unwrap();
         let store = connect(&local);
-        let columns =
-            "Timestamp DateTime64(9), TraceId String, SpanId String, ParentSpanId String, Took Int64";
-        let create = format!("CREATE TABLE default.spans ({columns}) ENGINE = MergeTree ORDER BY TraceId");
-        execute(&local, create).await;
-        execute(&local, "INSERT INTO default.spans VALUES (1790000000, 'a', 's', '', -3)".to_owned()).await;
-        let display = Display { duration: Some("Took".to_owned()), ..Display::default() };
-        let binding = Binding { display, ..binding("default", "spans") };
-        let selection = store.find(&binding, &everything(), "a").await.unwrap().unwrap();
-        // So often that the store compiles the statement.
-        for _ in 0..6 {
-            let found = store.summarise(&binding, &selection, &Filter::default()).await.unwrap();
-            assert_eq!(found.first().and_then(|summary| summary.duration_nanos), Some(0));
+        let longest = i64::MAX;
+        for (kind, values) in [
+            ("Int64", vec![("-3", 0, true), ("5", 5, false), ("9223372036854775807", longest, false)]),
+            ("Int32", vec![("-3", 0, true), ("5", 5, false)]),
+            (
+                "UInt64",
+                vec![
+                    ("18446744073709360311", 0, true),
+                    ("9223372036854775808", 0, true),
+                    ("9223372036854775807", longest, false),
+                    ("5", 5, false),
+                ],
+            ),
+            ("UInt32", vec![("4294967291", 4_294_967_291, false), ("5", 5, false)]),
+            (
+                "Float64",
+                vec![("-3", 0, true), ("nan", 0, true), ("18446744073709360311", 0, true), ("5.5", 5, false)],
+            ),
+            ("LowCardinality(UInt64)", vec![("18446744073709360311", 0, true), ("5", 5, false)]),
+        ] {
+            let columns = format!(
+                "Timestamp DateTime64(9), TraceId String, SpanId String, ParentSpanId String, Took {kind}"
+            );
+            let create = format!(
+                "CREATE OR REPLACE TABLE default.spans ({columns}) ENGINE = MergeTree ORDER BY TraceId \
+                 SETTINGS allow_suspicious_low_cardinality_types = 1"
+            );
+            execute(&local, create).await;
+            let display = Display { duration: Some("Took".to_owned()), ..Display::default() };
+            let binding = Binding { display, ..binding("default", "spans") };
+            for (at, (stored, nanos, invalid)) in values.into_iter().enumerate() {
+                let id = format!("t{at}");
+                let insert =
+                    format!("INSERT INTO default.spans VALUES (1790000000, '{id}', 's', '', {stored})");
+                execute(&local, insert).await;
+                let selection = store.find(&binding, &everything(), &id).await.unwrap().unwrap();
+                // So often that the store compiles the statements.
+                for _ in 0..6 {
+                    let found = store.summarise(&binding, &selection, &Filter::default()).await.unwrap();
+                    let found = found.first().unwrap();
+                    let said = (found.duration_nanos, found.duration_invalid);
+                    assert_eq!(said, (Some(nanos), invalid), "{kind} {stored}");
+                    let brief = store.brief(&binding, &selection, 5).await.unwrap();
+                    let said = (brief[0].duration_nanos, brief[0].duration_invalid);
+                    assert_eq!(said, (Some(nanos), invalid), "{kind} {stored}");
+                }
+            }
         }
     }
 }

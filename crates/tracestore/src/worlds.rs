@@ -54,9 +54,13 @@ impl StoredSpan {
         ["Error", "STATUS_CODE_ERROR", "ERROR"].contains(&self.status)
     }
 
-    /// As far as an answer's type reaches.
+    /// What wrapped round below zero counts as 0.
     fn nanos(&self) -> i64 {
-        i64::try_from(self.duration).unwrap_or(i64::MAX)
+        i64::try_from(self.duration).unwrap_or(0)
+    }
+
+    fn is_invalid(&self) -> bool {
+        i64::try_from(self.duration).is_err()
     }
 }
 
@@ -187,7 +191,7 @@ fn make_world(
                 status: STATUSES[(trace * 7 + number) as usize % STATUSES.len()],
                 // Some clocks are behind those of the trace's other spans.
                 at: (start + apart * random.random_range(-1..3)).div_euclid(nanos_per_tick) * nanos_per_tick,
-                duration: *[0, 1, 5, 1_000, u64::MAX].choose(random).unwrap(),
+                duration: *[0, 1, 5, 1_000, i64::MAX as u64, u64::MAX - 191_304].choose(random).unwrap(),
                 values,
             };
             // Exporters repeat a batch when its acknowledgement is lost.
@@ -436,7 +440,8 @@ async fn pages(store: &TraceStore, world: &World, query: &Query<'_>, limit: u32)
             let errors = spans.iter().filter(|span| span.failed()).count();
             assert_eq!(summary.error_count, Some(errors as u64));
             let start = spans.iter().map(|span| span.at).min().unwrap();
-            let end = spans.iter().map(|span| i128::from(span.at) + i128::from(span.duration)).max().unwrap();
+            let end = spans.iter().map(|span| i128::from(span.at) + i128::from(span.nanos())).max().unwrap();
+            assert_eq!(summary.duration_invalid, spans.iter().any(|span| span.is_invalid()));
             assert_eq!(summary.start.as_nanos(), start);
             assert_eq!(
                 summary.duration_nanos,

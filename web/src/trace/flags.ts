@@ -16,6 +16,8 @@ export const Flag = {
   Duplicate: 64,
   /** Its start or duration could not be read. */
   Untimed: 128,
+  /** Its duration is below zero, or wrapped round there, and counts as 0. */
+  InvalidDuration: 256,
 } as const;
 
 /** Whether a span counts as an error, wherever errors are counted or marked: by its status or by an exception. */

@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { LosslessNumber } from "../lib/json";
 import type { RawSpan, TraceSchema } from "./columns";
 import { Flag } from "./flags";
 import { groupsOf } from "./groups";
@@ -299,5 +300,32 @@ describe("a hundred thousand spans", () => {
     expect(traceOf("t", SCHEMA, spans).count).toBe(100_000);
     // Generous: the machine that tests may be busy.
     expect(performance.now() - began).toBeLessThan(5_000);
+  });
+});
+
+describe("what exporters write", () => {
+  it("of a duration below zero counts as 0 and is flagged, in signed and unsigned columns", () => {
+    const took = (Duration: unknown) => model(span("s", "", 0, 1, { Duration }));
+    for (const value of [new LosslessNumber("18446744073709360311"), "18446744073709360311", -191305]) {
+      const trace = took(value);
+      expect([trace.duration[0], trace.length, trace.faults.invalidDurations]).toEqual([0, 0, 1]);
+      expect(flagged(trace, Flag.InvalidDuration)).toEqual(["s"]);
+    }
+    const longest = took(new LosslessNumber("9223372036854775807"));
+    expect([longest.duration[0], longest.faults.invalidDurations]).toEqual([2 ** 63, 0]);
+    expect(took(new LosslessNumber("9223372036854775808")).faults.invalidDurations).toBe(1);
+    expect(took(5).faults.invalidDurations).toBe(0);
+  });
+
+  it("without a name is called so", () => {
+    for (const SpanName of ["", "  ", null]) {
+      expect(nameOf(model(span("s", "", 0, 1, { SpanName })), 0)).toBe("(no name)");
+    }
+  });
+
+  it("is called by the id that its spans have, however the trace was asked for", () => {
+    const spans = [span("s", "", 0, 1, { TraceId: "0af7" })];
+    expect(traceOf("0AF7", SCHEMA, spans).id).toBe("0af7");
+    expect(traceOf("0AF7", SCHEMA, []).id).toBe("0AF7");
   });
 });

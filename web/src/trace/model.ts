@@ -1,3 +1,4 @@
+import { nameOrNone } from "../lib/names";
 import type { Instant } from "../lib/time";
 import { nanosBetween } from "../lib/time";
 import {
@@ -36,6 +37,7 @@ export type Faults = {
   readonly cycles: number;
   readonly duplicates: number;
   readonly untimed: number;
+  readonly invalidDurations: number;
 };
 
 /** A trace for showing: spans are numbered depth first, children by start, so that a span's subtree is the numbers from its own up to
@@ -63,7 +65,7 @@ export type Trace = {
   readonly names: readonly string[];
   readonly service: Int32Array;
   readonly services: readonly ServicePart[];
-  readonly flags: Uint8Array;
+  readonly flags: Uint16Array;
   /** Numbers of the spans that count as errors. */
   readonly troubled: Int32Array;
   /** How many of the spans before count as errors; one element more. */
@@ -130,19 +132,32 @@ function startsOf(spans: readonly RawSpan[], column: string): { begin: Instant; 
   return { begin: from, starts };
 }
 
-/** Nanoseconds that a span took; NaN when it does not say. */
+/** Nanoseconds that a span took: NaN when it does not say, less than zero when what it says is no duration. */
 function durationOf(span: RawSpan, columns: Columns): number {
   if (columns.duration !== undefined) {
-    return numberOf(span[columns.duration]) * columns.durationUnit;
+    const value = span[columns.duration];
+    const number = numberOf(value);
+    return hasWrapped(value, number) ? -1 : number * columns.durationUnit;
   }
   const from = columns.end === undefined ? null : instantOfValue(span[columns.timestamp]);
   const to = columns.end === undefined ? null : instantOfValue(span[columns.end]);
   return from === null || to === null ? Number.NaN : nanosBetween(from, to);
 }
 
+/** Whether a duration of an unsigned column went below zero and round to the top: the store counts it as 0, too. */
+function hasWrapped(value: unknown, number: number): boolean {
+  if (!(number >= 2 ** 63)) {
+    return false;
+  }
+  const text = textOf(value);
+  return !/^\d+$/.test(text) || BigInt(text) >= 2n ** 63n;
+}
+
 /** The model of a trace from the spans that the service answered with, in any order. */
-export function traceOf(id: string, schema: TraceSchema, answer: readonly RawSpan[]): Trace {
+export function traceOf(asked: string, schema: TraceSchema, answer: readonly RawSpan[]): Trace {
   const columns = columnsOf(answer[0], schema);
+  // An address may name the trace in another notation than its spans.
+  const id = textOf(answer[0]?.[columns.traceId]) || asked;
   const count = answer.length;
   const { begin, starts } = startsOf(answer, columns.timestamp);
   const tree = treeOf(
@@ -155,7 +170,7 @@ export function traceOf(id: string, schema: TraceSchema, answer: readonly RawSpa
   const duration = new Float64Array(count);
   // The same with NaN for what is not known, from which nothing must be concluded about other spans.
   const [knownStart, knownDuration] = [new Float64Array(count), new Float64Array(count)];
-  const flags = new Uint8Array(count);
+  const flags = new Uint16Array(count);
   const name = new Int32Array(count);
   const service = new Int32Array(count);
   const [names, services] = [new Interned(), new Interned()];
@@ -173,6 +188,7 @@ export function traceOf(id: string, schema: TraceSchema, answer: readonly RawSpa
       (tree.flags[index] ?? 0) |
       (failed ? Flag.Error : 0) |
       (hasException(span, columns) ? Flag.Exception : 0) |
+      (took < 0 ? Flag.InvalidDuration : 0) |
       (Number.isNaN(began) || Number.isNaN(took) ? Flag.Untimed : 0);
     name[index] = names.number(columns.name === undefined ? "" : textOf(span[columns.name]));
     service[index] = services.number(serviceOf(span, columns));
@@ -219,7 +235,7 @@ export function traceOf(id: string, schema: TraceSchema, answer: readonly RawSpa
   };
 }
 
-function countFaults(flags: Uint8Array): Omit<Faults, "greatestSkew"> {
+function countFaults(flags: Uint16Array): Omit<Faults, "greatestSkew"> {
   const count = (flag: number) =>
     flags.reduce((sum, flagsOfOne) => sum + ((flagsOfOne & flag) === 0 ? 0 : 1), 0);
   return {
@@ -229,12 +245,13 @@ function countFaults(flags: Uint8Array): Omit<Faults, "greatestSkew"> {
     cycles: count(Flag.Cycle),
     duplicates: count(Flag.Duplicate),
     untimed: count(Flag.Untimed),
+    invalidDurations: count(Flag.InvalidDuration),
   };
 }
 
 /** Marks the children outside their parents; the answer is by how much one begins too early, at most. Times that are not known are NaN,
  * for which no comparison holds. */
-function markOutside(tree: Tree, start: Float64Array, duration: Float64Array, flags: Uint8Array): number {
+function markOutside(tree: Tree, start: Float64Array, duration: Float64Array, flags: Uint16Array): number {
   let greatest = 0;
   tree.parent.forEach((parent, index) => {
     if (parent < 0) {
@@ -279,7 +296,7 @@ export function selfTimes(
   return self;
 }
 
-function troubles(flags: Uint8Array): { troubled: Int32Array; troubledBefore: Int32Array } {
+function troubles(flags: Uint16Array): { troubled: Int32Array; troubledBefore: Int32Array } {
   const before = new Int32Array(flags.length + 1);
   const found: number[] = [];
   flags.forEach((flag, index) => {
@@ -296,7 +313,7 @@ function servicesOf(
   names: readonly string[],
   service: Int32Array,
   self: Float64Array,
-  flags: Uint8Array,
+  flags: Uint16Array,
 ): ServicePart[] {
   const parts = names.map((name) => ({ name, spans: 0, errors: 0, self: 0 }));
   service.forEach((number, index) => {
@@ -312,7 +329,7 @@ function servicesOf(
 
 /** The earliest root, or the earliest span when all have parents; of several at one time the one with the least id. Searches choose in
  * the same way, so that a trace has one name. */
-function rootOf(tree: Tree, start: Float64Array, ids: readonly string[], flags: Uint8Array): number {
+function rootOf(tree: Tree, start: Float64Array, ids: readonly string[], flags: Uint16Array): number {
   const isRoot = (index: number) =>
     (tree.parent[index] ?? -1) < 0 && ((flags[index] ?? 0) & (Flag.MissingParent | Flag.Cycle)) === 0;
   const startOf = (index: number) => {
@@ -333,7 +350,7 @@ function rootOf(tree: Tree, start: Float64Array, ids: readonly string[], flags: 
 
 /** Name of a span, and what to call it when it has none. */
 export function nameOf(trace: Trace, index: number): string {
-  return trace.names[trace.name[index] ?? 0] || "(no name)";
+  return nameOrNone(trace.names[trace.name[index] ?? 0]);
 }
 
 /** Service of a span, and what to call it when it has none. */

@@ -77,7 +77,7 @@ pub(crate) async fn call(context: &Context<'_>, arguments: Arguments) -> Result<
     }
     let missing: Vec<String> =
         span_ids.iter().filter(|id| !found.iter().any(|(known, _)| known == *id)).cloned().collect();
-    let result = busy(|| rendered(context, budget, &trace_id, &id_column, &found, &missing));
+    let result = busy(|| rendered(context, budget, trace.trace_id(), &id_column, &found, &missing));
     trace.close().await?;
     result
 }

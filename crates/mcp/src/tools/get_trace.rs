@@ -139,12 +139,14 @@ struct Call<'a> {
     budget: Budget,
 }
 
-pub(crate) async fn call(context: &Context<'_>, arguments: Arguments) -> Result<CallToolResult, Failure> {
+pub(crate) async fn call(context: &Context<'_>, mut arguments: Arguments) -> Result<CallToolResult, Failure> {
     let budget = Budget::of(arguments.max_tokens)?;
     let view = arguments.view.unwrap_or_default();
     refuse_what_the_view_has_not(&arguments, view)?;
-    let call = Call { context, arguments: &arguments, budget };
     let opened = context.open(&arguments.trace_id, arguments.columns.clone()).await?;
+    // Its own id, where another notation was sent.
+    arguments.trace_id = opened.trace.trace_id().to_owned();
+    let call = Call { context, arguments: &arguments, budget };
     match view {
         View::Outline => views::outline(&call, opened).await,
         View::Errors => views::errors(&call, opened).await,

@@ -72,6 +72,9 @@ pub(crate) struct Totals {
     pub(crate) root: String,
     pub(crate) start: String,
     pub(crate) duration_ms: Option<f64>,
+    /// Whether a span has a duration below zero, which counts as 0; absent where none has.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) duration_invalid: Option<bool>,
     pub(crate) spans: u64,
     /// Spans that failed.
     pub(crate) errors: Option<u64>,
@@ -88,6 +91,7 @@ impl Totals {
             root: named_in(summary.root_service.as_deref(), summary.root_name.as_deref(), brevity.name),
             start: at(summary.start),
             duration_ms: summary.duration_nanos.map(milliseconds),
+            duration_invalid: summary.duration_invalid.then_some(true),
             spans: summary.span_count,
             errors: summary.error_count,
             services: services.map(|name| one_line(name, brevity.name)).collect(),
@@ -101,6 +105,9 @@ impl Totals {
         text.push_str(&format!(" {}", self.start));
         if let Some(nanos) = duration {
             text.push_str(&format!(" {}", lasting(nanos)));
+        }
+        if self.duration_invalid.is_some() {
+            text.push_str(" (a duration below zero counts as 0)");
         }
         text.push_str(&format!(", {}", counted(self.spans, "span")));
         if let Some(errors) = self.errors.filter(|errors| *errors > 0) {

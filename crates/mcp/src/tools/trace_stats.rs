@@ -75,6 +75,9 @@ struct Numbers {
     p50_ms: Option<f64>,
     p95_ms: Option<f64>,
     p99_ms: Option<f64>,
+    /// Whether a span has a duration below zero, which counts as 0; absent where none has.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    duration_invalid: Option<bool>,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
@@ -115,6 +118,7 @@ impl Numbers {
             p50_ms: numbers.p50_nanos.map(milliseconds),
             p95_ms: numbers.p95_nanos.map(milliseconds),
             p99_ms: numbers.p99_nanos.map(milliseconds),
+            duration_invalid: numbers.duration_invalid.then_some(true),
         }
     }
 }

@@ -10,6 +10,7 @@ pub(crate) fn span(id: &str, parent: String, start: i64, duration: i64) -> SpanB
         parent_span_id: parent,
         start: Timestamp::from_nanos(start),
         duration_nanos: Some(duration),
+        duration_invalid: false,
         name: Some(id.to_owned()),
         service: Some("s".to_owned()),
         kind: None,

@@ -54,6 +54,8 @@ pub(crate) struct Decision {
 
 /// What was found of each policy that was asked about.
 pub(crate) struct FoundSatisfied {
+    /// The trace.
+    pub(crate) trace_id: String,
     /// Spans of the trace.
     pub(crate) spans: u64,
     /// In order; `None` for one that is broken.
@@ -152,7 +154,8 @@ impl Applied {
 }
 
 /// Asks the trace store which spans of a trace satisfy each of these; with no proof that the asker may read it, how many
-/// do. Policies over fields that changed are left out, as broken; `None` when there is no such trace.
+/// do. Policies over fields that changed are left out, as broken; `None` when there is no such trace. The selection is of
+/// the trace that `trace_id` names, in any of its notations.
 pub(crate) async fn satisfied(
     access: &Access,
     selection: Option<&Selection>,
@@ -170,7 +173,7 @@ pub(crate) async fn satisfied(
         let fields: Vec<Arc<MarkedField>> =
             asked.iter().flatten().flat_map(|policy| policy.fields.iter().cloned()).collect();
         let found = ask(access, selection, trace_id, &predicates, &fields).await;
-        let (spans, found) = match found {
+        let (trace_id, spans, found) = match found {
             Ok(Some(found)) => found,
             Ok(None) => return Ok(None),
             // Each round leaves out at least one of them, or ends.
@@ -182,7 +185,7 @@ pub(crate) async fn satisfied(
         };
         let mut found = found.into_iter();
         let each = asked.iter().map(|policy| policy.as_ref().and_then(|_| found.next())).collect();
-        return Ok(Some(FoundSatisfied { spans, each, changed }));
+        return Ok(Some(FoundSatisfied { trace_id, spans, each, changed }));
     }
 }
 
@@ -192,19 +195,16 @@ async fn ask(
     trace_id: &str,
     predicates: &[Predicate],
     fields: &[Arc<MarkedField>],
-) -> Result<Option<(u64, Vec<Satisfied>)>, StoreError> {
+) -> Result<Option<(String, u64, Vec<Satisfied>)>, StoreError> {
     let Access { store, binding, .. } = access;
-    if let Some(selection) = selection {
+    if let Some((selection, trace_id)) = selection.zip(selection.and_then(|found| found.trace_ids().next())) {
         let found = store.satisfied(selection, predicates, fields).await?;
-        return Ok(Some((selection.span_count(), found)));
-    }
-    if !crate::query_input::is_trace_id(trace_id) {
-        return Ok(None);
+        return Ok(Some((trace_id.to_owned(), selection.span_count(), found)));
     }
     let counts = store.satisfied_counts(binding, trace_id, predicates, fields).await?;
     Ok(counts.map(|counts| {
         let counted = |spans| Satisfied { spans, first: Vec::new(), nearest: None };
-        (counts.spans, counts.satisfied.into_iter().map(counted).collect())
+        (counts.trace_id, counts.spans, counts.satisfied.into_iter().map(counted).collect())
     }))
 }
 

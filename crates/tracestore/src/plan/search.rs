@@ -3,12 +3,12 @@
 use std::collections::HashMap;
 
 use tokio::time::Instant;
-use tracewarden_model::{Timestamp, Window};
+use tracewarden_model::{TRACE_ID_BYTES_MAX, Timestamp, Window};
 
 use super::Tuning;
 use super::demands::{Demand, Demands};
 use super::estimates::{Experience, Subject, subject};
-use crate::select::{Position, TRACE_ID_BYTES_MAX, indexed_from, indexed_to};
+use crate::select::{Position, indexed_from, indexed_to};
 use crate::settings::Bounds;
 use crate::sql::Statement;
 use crate::table::BoundTable;

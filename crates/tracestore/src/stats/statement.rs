@@ -9,7 +9,7 @@ use super::{Stats, StatsGroup, StatsNumbers, StatsOrder, StatsPer, StatsRequest}
 use crate::StoreError;
 use crate::plan::{Among, Search, Span};
 use crate::predicate_sql::{render, strings};
-use crate::shown::{Shown, as_duration, start};
+use crate::shown::Shown;
 use crate::sql::Statement;
 use crate::values::{MAX_VALUE_BYTES, sought};
 
@@ -23,9 +23,9 @@ const MAX_ELEMENTS_OF_TWO: u32 = 50;
 const TOTAL: u8 = 0;
 const LISTED: u8 = 1;
 
-/// Kind and values of the group; traces, spans, errors; percentiles and maximum of the duration; how many groups there are,
-/// and whether there are more traces.
-pub(super) type Row = (u8, Vec<String>, u64, u64, u64, Vec<f64>, i64, u64, u8);
+/// Kind and values of the group; traces, spans, errors; percentiles and maximum of the duration, and whether one of them is
+/// none; how many groups there are, and whether there are more traces.
+pub(super) type Row = (u8, Vec<String>, u64, u64, u64, Vec<f64>, i64, u8, u64, u8);
 
 /// Names of ours in the statement.
 struct Names {
@@ -37,6 +37,7 @@ struct Names {
     errors: String,
     percentiles: String,
     longest: String,
+    invalid: String,
     more: String,
 }
 
@@ -52,16 +53,17 @@ impl Names {
             errors: own("errors"),
             percentiles: own("percentiles"),
             longest: own("longest"),
+            invalid: own("invalid"),
             more: own("more"),
         }
     }
 
     /// Percentiles and the maximum of a duration. Those of `BFloat16` are exact but for the rounding of each value, take some
     /// thousand counters at most, and are the same in whichever order spans are met; a t-digest is none of that.
-    fn durations(&self, nanos: &str) -> String {
+    fn durations(&self, nanos: &str, invalid: &str) -> String {
         format!(
-            "quantilesBFloat16(0.5, 0.95, 0.99)({nanos}) AS {}, max({nanos}) AS {}",
-            self.percentiles, self.longest
+            "quantilesBFloat16(0.5, 0.95, 0.99)({nanos}) AS {}, max({nanos}) AS {}, max({invalid}) AS {}",
+            self.percentiles, self.longest, self.invalid
         )
     }
 
@@ -130,7 +132,7 @@ fn per_span(
         rows = rows(groups),
         id = search.table.trace_id,
         failed = shown.failed(),
-        durations = names.durations(&as_duration(shown.nanos.as_deref().unwrap_or("toInt128(0)"))),
+        durations = names.durations(durations(shown), shown.is_invalid()),
         cut = names.cut(),
         spans = spans(search, names, statement),
     )
@@ -145,21 +147,27 @@ fn per_trace(
     statement: &mut Statement,
 ) -> String {
     let Names { trace, group, traces, spans: count, errors, more, .. } = names;
-    let [of_trace, failed, nanos, in_groups, was_cut] =
-        ["of_trace", "failed", "nanos", "groups", "was_cut"].map(|name| statement.own(name));
+    let [of_trace, failed, nanos, odd, in_groups, was_cut] =
+        ["of_trace", "failed", "nanos", "odd", "groups", "was_cut"].map(|name| statement.own(name));
     format!(
         "SELECT arrayJoin({rows}) AS {group}, count() AS {traces}, sum({of_trace}) AS {count}, \
          countIf({failed}) AS {errors}, {durations}, max({was_cut}) AS {more} FROM (\
-         SELECT {id} AS {trace}, count() AS {of_trace}, countIf({is_failed}) > 0 AS {failed}, {duration} AS {nanos}, \
+         SELECT {id} AS {trace}, count() AS {of_trace}, countIf({is_failed}) > 0 AS {failed}, {duration} AS {nanos}, max({is_odd}) AS {odd}, \
          groupUniqArrayArray({groups}) AS {in_groups}, {cut} AS {was_cut} FROM {spans} GROUP BY {trace}) GROUP BY {group}",
         rows = rows(&in_groups),
-        durations = names.durations(&nanos),
+        durations = names.durations(&nanos, &odd),
         id = search.table.trace_id,
         is_failed = shown.failed(),
-        duration = as_duration(&format!("max({}) - min({})", shown.end(search.table), start(search.table))),
+        duration = shown.whole(search.table),
+        is_odd = shown.is_invalid(),
         cut = names.cut(),
         spans = spans(search, names, statement),
     )
+}
+
+/// How long a span took, and nothing where nothing says so.
+fn durations(shown: &Shown) -> &str {
+    if shown.has_durations() { shown.nanos() } else { "toInt64(0)" }
 }
 
 /// The rows that a span or a trace becomes: one for the total, and one for each of its groups.
@@ -217,7 +225,7 @@ fn told_apart(values: &str, statement: &Statement) -> String {
 
 /// The total, and the first groups; then, if there is room left, some that no list can show.
 fn listed(counted: &str, request: StatsRequest<'_>, names: &Names) -> String {
-    let Names { group, traces, spans, errors, percentiles, longest, more, .. } = names;
+    let Names { group, traces, spans, errors, percentiles, longest, invalid, more, .. } = names;
     let count = match request.per {
         StatsPer::Span => spans,
         StatsPer::Trace => traces,
@@ -229,7 +237,7 @@ fn listed(counted: &str, request: StatsRequest<'_>, names: &Names) -> String {
         StatsOrder::Duration => format!("{percentiles}[2]"),
     };
     format!(
-        "SELECT {group}.1, if({group}.1 = {LISTED}, {group}.2, []), {traces}, {spans}, {errors}, {percentiles}, {longest}, \
+        "SELECT {group}.1, if({group}.1 = {LISTED}, {group}.2, []), {traces}, {spans}, {errors}, {percentiles}, {longest}, {invalid}, \
          countIf({group}.1 != {TOTAL}) OVER (), {more} FROM ({counted}) \
          ORDER BY {group}.1 != {TOTAL}, {group}.1 != {LISTED}, {first} DESC, {count} DESC, {group}.2 LIMIT {limit}",
         limit = u64::from(request.limit) + 1,
@@ -259,12 +267,12 @@ pub(super) fn nothing(shown: &Shown) -> Stats {
 }
 
 fn numbers(row: Row, shown: &Shown) -> Result<StatsNumbers, StoreError> {
-    let (_, _, traces, spans, errors, percentiles, longest, ..) = row;
+    let (_, _, traces, spans, errors, percentiles, longest, invalid, ..) = row;
     let [p50, p95, p99] = percentiles.as_slice() else {
         return Err(StoreError::Short("percentiles are missing".to_owned()));
     };
     // Rounded to a float before it is cut, a value can become a little more than it was.
-    let nanos = |nanos: f64| shown.nanos.is_some().then_some((nanos as i64).min(longest));
+    let nanos = |nanos: f64| shown.has_durations().then_some((nanos as i64).min(longest));
     Ok(StatsNumbers {
         traces,
         spans,
@@ -272,6 +280,7 @@ fn numbers(row: Row, shown: &Shown) -> Result<StatsNumbers, StoreError> {
         p50_nanos: nanos(*p50),
         p95_nanos: nanos(*p95),
         p99_nanos: nanos(*p99),
-        max_nanos: shown.nanos.is_some().then_some(longest),
+        max_nanos: shown.has_durations().then_some(longest),
+        duration_invalid: invalid == 1,
     })
 }

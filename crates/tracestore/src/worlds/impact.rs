@@ -396,7 +396,8 @@ async fn openers(store: &TraceStore, world: &World, binding: &Binding, asked: &A
         assert_eq!(satisfied.len(), predicates.len());
         let of_trace = |at: &usize| world.spans[*at].trace == id.as_bytes();
         let spans: Vec<usize> = (0..world.spans.len()).filter(of_trace).collect();
-        let mut expected = TraceCounts { spans: spans.len() as u64, satisfied: Vec::new() };
+        let mut expected =
+            TraceCounts { trace_id: id.to_owned(), spans: spans.len() as u64, satisfied: Vec::new() };
         for (number, satisfied) in satisfied.iter().enumerate() {
             let context = format!("{id:?}, {:?}", asked.expressions[number]);
             let met: Vec<usize> = spans.iter().copied().filter(|at| asked.met[number][*at]).collect();

@@ -53,9 +53,9 @@ fn check(brief: &SpanBrief, span: &StoredSpan) {
         let found = found.as_ref().unwrap();
         assert!(text(name).is_none_or(|text| *found == cut(text)), "{name}: {found:?} of {:?}", span.values);
     }
-    let SpanBrief { span_id, parent_span_id, start, duration_nanos, error, .. } = brief;
+    let SpanBrief { span_id, parent_span_id, start, duration_nanos, duration_invalid, error, .. } = brief;
     let parent = if span.parent.ends_with('1') { span.parent } else { "" };
     assert_eq!((span_id, parent_span_id.as_str()), (&span.id, parent));
     assert_eq!((*start, *duration_nanos), (Timestamp::from_nanos(span.at), Some(span.nanos())));
-    assert_eq!(*error, span.failed());
+    assert_eq!((*duration_invalid, *error), (span.is_invalid(), span.failed()));
 }

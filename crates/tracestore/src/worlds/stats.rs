@@ -178,25 +178,33 @@ fn of_spans(spans: &[&StoredSpan]) -> StatsNumbers {
     let traces: BTreeSet<&[u8]> = spans.iter().map(|span| span.trace.as_slice()).collect();
     let errors = spans.iter().filter(|span| span.failed()).count();
     let durations = spans.iter().map(|span| span.nanos()).collect();
-    numbers(traces.len(), spans.len(), errors, durations)
+    let invalid = spans.iter().any(|span| span.is_invalid());
+    numbers(traces.len(), spans.len(), errors, durations, invalid)
 }
 
 /// Of the traces of some spans, each with all its spans.
 fn of_traces(chosen: &[&StoredSpan], all: &[&StoredSpan]) -> StatsNumbers {
     let ids: BTreeSet<&[u8]> = chosen.iter().map(|span| span.trace.as_slice()).collect();
-    let (mut spans, mut errors, mut durations) = (0, 0, Vec::new());
+    let (mut spans, mut errors, mut durations, mut invalid) = (0, 0, Vec::new(), false);
     for id in &ids {
         let of_trace: Vec<_> = all.iter().filter(|span| span.trace == *id).collect();
         let start = of_trace.iter().map(|span| i128::from(span.at)).min().unwrap();
-        let end = of_trace.iter().map(|span| i128::from(span.at) + i128::from(span.duration)).max().unwrap();
+        let end = of_trace.iter().map(|span| i128::from(span.at) + i128::from(span.nanos())).max().unwrap();
         durations.push(i64::try_from(end - start).unwrap_or(i64::MAX));
         spans += of_trace.len();
+        invalid |= of_trace.iter().any(|span| span.is_invalid());
         errors += usize::from(of_trace.iter().any(|span| span.failed()));
     }
-    numbers(ids.len(), spans, errors, durations)
+    numbers(ids.len(), spans, errors, durations, invalid)
 }
 
-fn numbers(traces: usize, spans: usize, errors: usize, mut durations: Vec<i64>) -> StatsNumbers {
+fn numbers(
+    traces: usize,
+    spans: usize,
+    errors: usize,
+    mut durations: Vec<i64>,
+    duration_invalid: bool,
+) -> StatsNumbers {
     durations.sort_unstable();
     let longest = *durations.last().unwrap();
     let percentile = |level: f64| {
@@ -216,5 +224,6 @@ fn numbers(traces: usize, spans: usize, errors: usize, mut durations: Vec<i64>) 
         p95_nanos: percentile(0.95),
         p99_nanos: percentile(0.99),
         max_nanos: Some(longest),
+        duration_invalid,
     }
 }

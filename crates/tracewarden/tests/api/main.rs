@@ -38,6 +38,7 @@ mod schema;
 mod session;
 mod slow_searches;
 mod streaming;
+mod trace_ids;
 mod traces;
 mod users;
 mod web;

@@ -6,6 +6,7 @@ import { ErrorNotice } from "../../components/ErrorNotice";
 import { ButtonLink } from "../../components/links";
 import { Visible } from "../../components/Visible";
 import { DecidedDetails, DecidedExpression, Outcome } from "../../editor/Decided";
+import { NO_NAME } from "../../lib/names";
 import { visible } from "../../lib/visible";
 import { countOf } from "./listing";
 import classes from "./roles.module.css";
@@ -76,7 +77,7 @@ export function TrialResults({
   );
 }
 
-const nameOf = (span: TrialSpan) => (span.name === "" ? span.id : span.name);
+const nameOf = (span: TrialSpan) => (span.name.trim() === "" ? `${NO_NAME} ${span.id}` : span.name);
 
 function TraceResult({
   trace,

@@ -1,6 +1,6 @@
 import { VisuallyHidden } from "@mantine/core";
 import { useHotkeys } from "@mantine/hooks";
-import { IconAlertCircle, IconArrowDown, IconCheck } from "@tabler/icons-react";
+import { IconAlertCircle, IconAlertTriangle, IconArrowDown, IconCheck } from "@tabler/icons-react";
 import { Link } from "@tanstack/react-router";
 import { type CSSProperties, type KeyboardEvent, memo, type SyntheticEvent, useMemo, useRef } from "react";
 import type { Api } from "../../api/client";
@@ -8,6 +8,7 @@ import { Time } from "../../components/Time";
 import { Visible } from "../../components/Visible";
 import { serviceColour } from "../../lib/colours";
 import { formatDuration } from "../../lib/duration";
+import { NO_NAME, nameOrNone } from "../../lib/names";
 import { useCopy } from "../../lib/useCopy";
 import { visible } from "../../lib/visible";
 import { COLUMNS, type Column } from "./columns";
@@ -140,7 +141,7 @@ function Head({ column, sort, onSort }: { column: Column; sort: Sort; onSort: (s
 }
 
 const Row = memo(function Row({ trace, columns }: { trace: Trace; columns: readonly Column[] }) {
-  const name = trace.root_name ?? "";
+  const name = nameOrNone(trace.root_name);
   return (
     <tr className={classes.row} data-trace={trace.trace_id}>
       <td className={classes.root}>
@@ -153,7 +154,7 @@ const Row = memo(function Row({ trace, columns }: { trace: Trace; columns: reado
           data-result
           title={visible(name).slice(0, 2_000)}
         >
-          {name === "" ? <em>no operation name</em> : <Visible text={name} most={160} />}
+          {name === NO_NAME ? <em>{NO_NAME}</em> : <Visible text={name} most={160} />}
         </Link>
         {trace.root_service !== null && trace.root_service !== "" && (
           <span className={classes.under}>
@@ -179,7 +180,15 @@ function Cell({ column, trace }: { column: Column; trace: Trace }) {
         <span title="No column is known to hold durations">–</span>
       ) : (
         <span className={classes.duration}>
-          <span className={classes.number}>{formatDuration(trace.duration_nanos)}</span>
+          <span className={classes.number}>
+            {formatDuration(trace.duration_nanos)}
+            {trace.duration_invalid && (
+              <span title="A span's duration is below zero and counts as 0">
+                {" "}
+                <IconAlertTriangle size={13} aria-label="with a duration below zero" />
+              </span>
+            )}
+          </span>
           <span className={classes.track} aria-hidden>
             <span
               className={classes.bar}

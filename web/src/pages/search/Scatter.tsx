@@ -7,6 +7,7 @@ import { useZone } from "../../app/settings";
 import { Time } from "../../components/Time";
 import { Visible } from "../../components/Visible";
 import { formatDuration } from "../../lib/duration";
+import { nameOrNone } from "../../lib/names";
 import { parseInstant } from "../../lib/time";
 import classes from "./Scatter.module.css";
 import {
@@ -206,10 +207,10 @@ export function Scatter({
           style={spot.x > width / 2 ? { right: width - spot.x + 14, top: 8 } : { left: spot.x + 14, top: 8 }}
         >
           <Text size="sm" fw={600}>
-            <Visible text={detail.root_name ?? "no root operation"} most={80} />
+            <Visible text={nameOrNone(detail.root_name)} most={80} />
           </Text>
           <Text size="xs">
-            <Visible text={detail.root_service ?? "unknown service"} most={60} />
+            <Visible text={detail.root_service || "unknown service"} most={60} />
           </Text>
           <Text size="xs">
             {formatDuration(detail.duration_nanos ?? Number.NaN)} · <Time at={detail.start} />

@@ -9,6 +9,7 @@ const trace = (id: string, more: object = {}) => ({
   root_service: "web",
   start: "2026-11-22T00:00:00Z",
   duration_nanos: 1_000_000,
+  duration_invalid: false,
   span_count: 3,
   error_count: 0,
   services: ["web"],

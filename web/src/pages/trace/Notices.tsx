@@ -30,6 +30,11 @@ export function faultsAsText(faults: Faults): string[] {
       `${spans(faults.duplicates, "has an id that an earlier one has, too", "have an id that an earlier one has, too")}. Children stand below the earlier one.`,
     );
   }
+  if (faults.invalidDurations > 0) {
+    said.push(
+      `${spans(faults.invalidDurations, "has", "have")} a duration below zero, which counts as 0: by its own clock it ended before it began.`,
+    );
+  }
   if (faults.untimed > 0) {
     said.push(`${spans(faults.untimed, "has", "have")} no start or duration that can be read.`);
   }

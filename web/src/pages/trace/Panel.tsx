@@ -8,6 +8,7 @@ import { Visible } from "../../components/Visible";
 import { serviceColour } from "../../lib/colours";
 import { formatDuration } from "../../lib/duration";
 import { writeJson } from "../../lib/json";
+import { nameOrNone } from "../../lib/names";
 import { nanosBetween } from "../../lib/time";
 import { instantOfValue, textOf } from "../../trace/columns";
 import {
@@ -219,7 +220,7 @@ export function Panel({
             <article key={place} className={classes.event}>
               <Group justify="space-between" gap="xs">
                 <Text fw={600} component="div">
-                  <LongText text={event.name || "(no name)"} first={200} />
+                  <LongText text={nameOrNone(event.name)} first={200} />
                 </Text>
                 <EventTime trace={trace} index={index} at={event.at} />
               </Group>
@@ -321,6 +322,9 @@ function SpanFaults({ flags, trace, index }: { flags: number; trace: Trace; inde
   }
   if ((flags & Flag.Duplicate) !== 0) {
     said.push("An earlier span has the same id.");
+  }
+  if ((flags & Flag.InvalidDuration) !== 0) {
+    said.push("Its duration is below zero and counts as 0: by its own clock it ended before it began.");
   }
   if ((flags & Flag.Untimed) !== 0) {
     said.push("Its start or duration cannot be read.");

@@ -21,7 +21,7 @@ export function TracePage() {
   const [progress, setProgress] = useState<Progress>({ bytes: 0, spans: 0 });
   const { data, error, isFetching, refetch } = useQuery(traceQuery(traceId, setProgress));
   const again = () => {
-    forgetAccess(traceId);
+    forgetAccess(data?.id ?? traceId);
     void refetch();
   };
   if (error !== null && !isFetching) {

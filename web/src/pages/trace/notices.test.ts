@@ -9,6 +9,7 @@ const none = {
   cycles: 0,
   duplicates: 0,
   untimed: 0,
+  invalidDurations: 0,
 };
 
 it("a whole trace has none, also when spans outlive their parents", () => {
@@ -19,4 +20,10 @@ it("missing parents and clocks are said with how many and how much", () => {
   const said = faultsAsText({ ...none, missingParents: 1, beforeParent: 2_000, greatestSkew: 3e6 });
   expect(said[0]).toMatch(/^1 span names a parent that is not in this trace/);
   expect(said[1]).toMatch(/^2,000 spans begin before the parent, by up to 3 ms/);
+});
+
+it("durations below zero are said to count as 0", () => {
+  expect(faultsAsText({ ...none, invalidDurations: 1 })).toEqual([
+    "1 span has a duration below zero, which counts as 0: by its own clock it ended before it began.",
+  ]);
 });

@@ -7,6 +7,7 @@ import { InWords } from "../../../components/InWords";
 import { PageLink } from "../../../components/links";
 import { Visible } from "../../../components/Visible";
 import { DecidedDetails, DecidedExpression, Outcome } from "../../../editor/Decided";
+import { nameOrNone } from "../../../lib/names";
 import { countText, nearestText, outcomeOf } from "./explanation";
 import classes from "./why.module.css";
 
@@ -180,7 +181,7 @@ function SpanLink({ span, onGo }: { span: Api["SpanMention"]; onGo: Go }) {
   const name = (
     <>
       <span className={classes.spanName}>
-        <Visible text={span.name || "(no name)"} most={160} />
+        <Visible text={nameOrNone(span.name)} most={160} />
       </span>{" "}
       <span className={classes.quiet}>
         <Visible text={span.service || "(no service)"} most={80} />

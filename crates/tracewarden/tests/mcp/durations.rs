@@ -1,0 +1,67 @@
+//! Durations that wrapped round below zero, for agents and in summaries.
+
+use serde_json::json;
+
+use crate::rpc::{call, key};
+use crate::support::store::{Store, binding, two_teams};
+
+const ID: &str = "0000000000000000000000000000000d";
+
+#[tokio::test]
+async fn a_duration_below_zero_counts_as_none_everywhere() {
+    let store = Store::start();
+    let (_service, admin, ada) = two_teams(&store).await;
+    // 191,305 ns before it begins, as exporters store it in an unsigned column.
+    store
+        .run(&format!(
+            "INSERT INTO otel.otel_traces (Timestamp, TraceId, SpanId, ParentSpanId, SpanName, ServiceName, Duration, SpanAttributes) \
+             SELECT now64(9) - 30, '{ID}', leftPad(toString(number + 1), 16, '0'), if(number = 0, '', '0000000000000001'), 'GET', 'api', \
+             if(number = 3, 18446744073709360311, 5000000), map('team', 'blue') FROM numbers(10)"
+        ))
+        .await;
+    let version = admin.get("/schema").await.expect(200).headers["etag"].to_str().unwrap().to_owned();
+    let mut shown = binding();
+    shown["display"] = json!({"service": "ServiceName", "name": "SpanName", "duration": "Duration"});
+    admin.with("if-match", &version).put("/schema/binding", shown).await.expect(200);
+
+    let page = ada.post("/traces/query", json!({"view": "summary"})).await.expect(200).body;
+    let said = |at: usize| {
+        (page["traces"][at]["duration_nanos"].clone(), page["traces"][at]["duration_invalid"].clone())
+    };
+    assert_eq!(said(0), (json!(5_000_000), json!(true)));
+    assert_eq!(said(1), (json!(1_000), json!(false)));
+    // The column itself, and conditions on it, are as they were.
+    let spans = ada.get(&format!("/traces/{ID}")).await.expect(200);
+    assert!(String::from_utf8_lossy(&spans.bytes).contains("\"Duration\":18446744073709360311"));
+    let large =
+        json!({"conditions": [{"name": "Duration", "op": "gt", "value": 9_223_372_036_854_775_807_u64}]});
+    let found = ada.post("/traces/query", json!({"view": "ids", "filter": large})).await.expect(200).body;
+    assert_eq!(found["trace_ids"], json!([ID]));
+
+    let agent = key(&ada, json!({})).await;
+    for view in ["outline", "errors", "slowest", "full"] {
+        let answer = call(&agent, "svc_get_trace", json!({"trace_id": ID, "view": view})).await.expect();
+        let trace = &answer.body["trace"];
+        assert_eq!(
+            (&trace["duration_ms"], &trace["duration_invalid"]),
+            (&json!(5.0), &json!(true)),
+            "{view}"
+        );
+    }
+    let answer = call(&agent, "svc_get_trace", json!({"trace_id": ID})).await.expect();
+    assert!(
+        answer.body["lines"].as_array().unwrap().iter().all(|line| line["duration_ms"] == 5.0),
+        "{}",
+        answer.body
+    );
+    for per in ["span", "trace"] {
+        let asked = json!({"measure": "duration", "group_by": ["ServiceName"], "per": per});
+        let answer = call(&agent, "svc_trace_stats", asked).await.expect();
+        let groups = answer.body["groups"].as_array().unwrap();
+        let api = groups.iter().find(|group| group.to_string().contains("api")).unwrap();
+        assert!(api["p99_ms"].as_f64().unwrap() <= 5.0, "{}", answer.body);
+        assert_eq!(api["duration_invalid"], true, "{}", answer.body);
+        let shop = groups.iter().find(|group| group.to_string().contains("shop")).unwrap();
+        assert!(shop.get("duration_invalid").is_none(), "{}", answer.body);
+    }
+}
