@@ -11,6 +11,7 @@ use secrecy::ExposeSecret as _;
 use support::*;
 use tracewarden_model::{FieldRef, Number, RawCondition, Scalar};
 use tracewarden_service::*;
+use tracewarden_testkit::wait::until;
 
 on_both!(
     a_revoked_administrator_changes_nothing,
@@ -400,7 +401,7 @@ async fn a_client_who_leaves_while_the_record_is_written_leaves_it_complete(own:
     let reading = reading(own).await;
     let before = reading.world.audit(&reading.admin).await.len();
     // The writer before: the record waits for it.
-    let mut writer = reading.world.other_writer().await;
+    let writer = reading.world.other_writer().await;
     let (service, reader) = (reading.world.service.clone(), reading.reader.clone());
     let query = tokio::spawn(async move { service.query(&reader, ids()).await });
     writer.is_waited_for(1).await;
@@ -408,12 +409,6 @@ async fn a_client_who_leaves_while_the_record_is_written_leaves_it_complete(own:
     query.abort();
     assert!(query.await.unwrap_err().is_cancelled());
     drop(writer);
-    for _ in 0..200 {
-        let records = reading.world.audit(&reading.admin).await;
-        if records.len() > before && records[0].outcome == "aborted" {
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-    panic!("{:?}", reading.world.last_audit(&reading.admin).await);
+    let records = async || reading.world.audit(&reading.admin).await;
+    until(records, |records| records.len() > before && records[0].outcome == "aborted").await;
 }

@@ -14,6 +14,7 @@ use support::*;
 use tracewarden_appdb::AuditFilter;
 use tracewarden_model::{Clock as _, Timestamp};
 use tracewarden_service::*;
+use tracewarden_testkit::wait::until;
 
 on_both!(
     every_request_makes_one_change,
@@ -259,13 +260,11 @@ async fn what_was_written_without_a_number_gets_one_while_the_service_runs(own: 
     write_without_a_number(&world.db, "ServiceName == \"older\"").await;
     world.clock.pass(60);
 
+    let change = async || service.export_model(&right).await.unwrap().change;
     let numbered = async {
-        while service.export_model(&right).await.unwrap().change == before {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
+        until(change, |change| *change != before).await;
     };
-    let stop = async { tokio::time::timeout(Duration::from_secs(60), numbered).await.unwrap() };
-    service.maintain(stop).await;
+    service.maintain(numbered).await;
     let entry = service.model_history(&right, None, Some(1)).await.unwrap().changes.remove(0);
     assert_eq!((entry.change.number, entry.change.action.as_str()), (before + 1, "upgrade"));
     assert_eq!((entry.change.by_name.as_str(), entry.change.at), ("", world.clock.now()));

@@ -10,6 +10,7 @@ use futures::StreamExt as _;
 use support::*;
 use tracewarden_model::{FieldRef, RawCondition, Scalar, Timestamp};
 use tracewarden_service::*;
+use tracewarden_testkit::wait::until;
 
 fn service_is(name: &str) -> RawCondition {
     RawCondition {
@@ -94,13 +95,7 @@ async fn a_broken_answer_and_a_client_that_leaves_are_told_apart() {
     reading.world.store.set(|answers| answers.cut = false);
     let spans = reading.spans(query(vec![])).await;
     drop(spans);
-    for _ in 0..100 {
-        if reading.last().await.outcome == "aborted" {
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-    panic!("{:?}", reading.last().await);
+    until(async || reading.last().await, |record| record.outcome == "aborted").await;
 }
 
 #[tokio::test]

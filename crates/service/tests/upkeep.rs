@@ -13,6 +13,7 @@ use secrecy::ExposeSecret as _;
 use support::*;
 use tracewarden_model::{AttributeValue, Clock as _, Timestamp};
 use tracewarden_service::*;
+use tracewarden_testkit::wait::until;
 
 on_both!(
     queries_of_a_user_are_counted_together,
@@ -127,12 +128,7 @@ async fn maintenance_begins_at_once_and_stops_when_told(own: Own) {
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
     let service = world.service.clone();
     let task = tokio::spawn(async move { service.maintain(async { stopped.await.unwrap() }).await });
-    for _ in 0..500 {
-        if world.audit(&admin).await.len() == 2 {
-            break;
-        }
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    until(async || world.audit(&admin).await, |records| records.len() == 2).await;
     assert_eq!(world.last_audit(&admin).await.action, "audit.prune");
     assert!(!task.is_finished());
     stop.send(()).unwrap();
@@ -193,7 +189,7 @@ async fn one_of_many_requests_notes_the_use(own: Own) {
     world.clock.pass(1);
 
     // While somebody else writes, the one that is to note the use waits, and all others are answered.
-    let mut writer = world.other_writer().await;
+    let writer = world.other_writer().await;
     let requests = (0..20).map(|number| {
         let service = if number % 2 == 0 { world.service.clone() } else { other.clone() };
         let token = token.clone();
@@ -201,12 +197,7 @@ async fn one_of_many_requests_notes_the_use(own: Own) {
     });
     let requests: Vec<_> = requests.collect();
     let waiting = || requests.iter().filter(|request| !request.is_finished()).count();
-    for _ in 0..100 {
-        tokio::time::sleep(Duration::from_millis(10)).await;
-        if waiting() <= 2 {
-            break;
-        }
-    }
+    until(async || waiting(), |waiting| *waiting <= 2).await;
     writer.is_waited_for(2).await;
     assert_eq!(waiting(), 2, "one in each replica");
     assert_eq!(last_used().await, Some(noted));

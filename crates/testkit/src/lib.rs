@@ -14,4 +14,6 @@ pub mod postgres;
 pub mod progress;
 pub mod python;
 pub mod shop;
+#[cfg(feature = "wait")]
+pub mod wait;
 pub mod write_errors;

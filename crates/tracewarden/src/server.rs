@@ -159,6 +159,7 @@ mod tests {
     use axum::routing::get;
     use futures::stream;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tracewarden_testkit::wait::until;
 
     use super::*;
 
@@ -201,13 +202,7 @@ mod tests {
             assert!(client.read(&mut some).await.unwrap() > 0);
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
-        for _ in 0..100 {
-            if dropped.load(Ordering::SeqCst) {
-                return;
-            }
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
-        panic!("the answer is still held");
+        until(async || dropped.load(Ordering::SeqCst), |dropped| *dropped).await;
     }
 
     /// A server of nothing but short answers, and its address.
@@ -306,18 +301,13 @@ mod tests {
             prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
             text
         };
-        assert!(counts().contains("tracewarden_http_connections 2\n"), "{}", counts());
-        assert!(counts().contains("tracewarden_http_connections_full_total 1\n"), "{}", counts());
+        let is_full = |counts: &String| counts.contains("tracewarden_http_connections_full_total 1\n");
+        let full = until(async || counts(), is_full).await;
+        assert!(full.contains("tracewarden_http_connections 2\n"), "{full}");
         open.pop();
         let answered = answer(&mut third, Duration::from_secs(20)).await;
         assert!(answered.starts_with("HTTP/1.1 200"), "{answered}");
         drop((open, third));
-        for _ in 0..1_000 {
-            if counts().contains("tracewarden_http_connections 0\n") {
-                return;
-            }
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-        panic!("{}", counts());
+        until(async || counts(), |counts| counts.contains("tracewarden_http_connections 0\n")).await;
     }
 }

@@ -10,7 +10,7 @@ use std::net::IpAddr;
 use std::ops::Deref;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use secrecy::ExposeSecret as _;
 use serde_json::Value;
@@ -18,6 +18,7 @@ use sha2::{Digest as _, Sha256};
 use tracewarden_model::ambient::EntropyError;
 use tracewarden_model::{AttributeValue, Binding, Clock, Display, Entropy, Timestamp};
 use tracewarden_service::*;
+use tracewarden_testkit::wait::until;
 use tracewarden_tracestore::StoreConfig;
 
 pub use store::{FakeStore, Gate};
@@ -197,26 +198,21 @@ pub const ADMIN_PASSWORD: &str = "quite a long secret";
 pub struct OtherWriter {
     pub tx: tracewarden_appdb::WriteTx,
     /// Where a server tells who waits.
-    look: Option<sqlx::AnyConnection>,
+    look: Option<tokio::sync::Mutex<sqlx::AnyConnection>>,
 }
 
 impl OtherWriter {
     /// Returns as soon as so many writers wait for this one, each in a replica of its own. On PostgreSQL they give up after two
     /// seconds, of which a test must use no more than it needs. A file tells nothing: there they are given a second of their five.
-    pub async fn is_waited_for(&mut self, waiters: i64) {
+    pub async fn is_waited_for(&self, waiters: i64) {
         const WAITING: &str = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted \
                                AND database = (SELECT oid FROM pg_database WHERE datname = current_database())";
-        let Some(look) = &mut self.look else { return tokio::time::sleep(Duration::from_secs(1)).await };
-        let begun = Instant::now();
-        loop {
-            let row = sqlx::query(WAITING).fetch_one(&mut *look).await.unwrap();
-            let seen: i64 = sqlx::Row::get(&row, 0);
-            if seen == waiters {
-                return;
-            }
-            assert!(begun.elapsed() < Duration::from_secs(20), "{seen} writers wait, not {waiters}");
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
+        let Some(look) = &self.look else { return tokio::time::sleep(Duration::from_secs(1)).await };
+        let seen = async || {
+            let row = sqlx::query(WAITING).fetch_one(&mut *look.lock().await).await.unwrap();
+            sqlx::Row::get::<i64, _>(&row, 0)
+        };
+        until(seen, |seen| *seen == waiters).await;
     }
 }
 
@@ -232,7 +228,10 @@ impl World {
         let db = AppDb::open(&self.url, self.clock.now()).await.unwrap();
         let look = match self.server {
             None => None,
-            Some(_) => Some(<sqlx::AnyConnection as sqlx::Connection>::connect(&self.url).await.unwrap()),
+            Some(_) => {
+                let look = <sqlx::AnyConnection as sqlx::Connection>::connect(&self.url).await.unwrap();
+                Some(tokio::sync::Mutex::new(look))
+            }
         };
         OtherWriter { tx: db.begin_write().await.unwrap(), look }
     }
@@ -324,20 +323,10 @@ impl World {
 
     /// Entries since there were so many, newest first, once there are so many more.
     pub async fn news(&self, admin: &Principal, before: usize, more: usize) -> Vec<Entry> {
-        let begun = Instant::now();
-        loop {
-            let mut records = self.audit(admin).await;
-            if records.len() >= before + more {
-                records.truncate(records.len() - before);
-                return records;
-            }
-            assert!(
-                begun.elapsed() < Duration::from_secs(20),
-                "{} of {more} records",
-                records.len() - before
-            );
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
+        let records = async || self.audit(admin).await;
+        let mut records = until(records, |records| records.len() >= before + more).await;
+        records.truncate(records.len() - before);
+        records
     }
 
     pub async fn last_audit(&self, admin: &Principal) -> Entry {

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
+use tracewarden_testkit::wait::until;
 
 use crate::support::store::{Store, bind, binding};
 use crate::support::{Client, Service};
@@ -283,10 +284,8 @@ async fn a_role_is_stored_whatever_the_trace_store_does() {
         found
     };
     let holds = async {
-        while admin.get("/roles/readers").await.expect(200).body["revision"].as_u64().unwrap() < revision + 2
-        {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
+        let now = async || admin.get("/roles/readers").await.expect(200).body["revision"].as_u64().unwrap();
+        until(now, |now| *now >= revision + 2).await;
         // It did not wait for advice.
         assert!(!answered.load(Ordering::SeqCst));
     };

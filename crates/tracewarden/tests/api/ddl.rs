@@ -1,8 +1,7 @@
 //! `/schema/ddl` and `tracewarden ddl`: what they suggest is run as it is given, here by the test.
 
-use std::time::{Duration, Instant};
-
 use serde_json::{Value, json};
+use tracewarden_testkit::wait::until;
 
 use crate::support::Service;
 use crate::support::store::{Store, binding, two_teams};
@@ -84,15 +83,8 @@ async fn suggestions_disappear_when_they_are_in_place_and_answers_stay() {
     for statement in statements {
         store.run(statement).await;
     }
-    let begun = Instant::now();
-    let advice = loop {
-        let advice = admin.get("/schema/ddl").await.expect(200).body;
-        if ids(&advice) == ["trace_index"] {
-            break advice;
-        }
-        assert!(begun.elapsed() < Duration::from_secs(60), "{advice:#}");
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    };
+    let advice = async || admin.get("/schema/ddl").await.expect(200).body;
+    let advice = until(advice, |advice| ids(advice) == ["trace_index"]).await;
     let index = &advice["suggestions"][0];
     assert_eq!((&index["state"], &index["statements"]), (&json!("partial"), &json!([])));
     let mut binding = admin.get("/schema").await.expect(200).body["binding"].clone();

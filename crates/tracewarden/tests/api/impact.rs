@@ -1,9 +1,8 @@
 //! `/policies/preview`.
 
-use std::time::{Duration, Instant};
-
 use serde_json::{Value, json};
 use sqlx::Connection as _;
+use tracewarden_testkit::wait::until;
 
 use crate::support::Client;
 use crate::support::store::{BLUE, RED, Store, bind, binding, bound_service, two_teams};
@@ -274,13 +273,9 @@ async fn advice_does_not_wait_for_previews() {
         })
         .collect();
     // Both are looking.
-    let begun = Instant::now();
     let running =
         "SELECT count() FROM system.processes WHERE query LIKE '%endless%' AND query NOT LIKE '%processes%'";
-    while store.ask(running).await.trim() != "2" {
-        assert!(begun.elapsed() < Duration::from_secs(30), "{}", store.ask(running).await);
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
+    until(async || store.ask(running).await, |count| count.trim() == "2").await;
     rebind(&admin, "otel_traces").await;
     let stored = json!({"policies": policies(&[&format!("{TEAM} == \"blu\"")])});
     let put = async |status: u16| admin.put("/roles/new", stored.clone()).await.expect(status).body;

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use reqwest::{Method, Response};
 use serde_json::{Value, json};
+use tracewarden_testkit::wait::{until, until_within};
 
 use crate::support::store::{Store, binding, blue_policies, bound_service};
 use crate::support::{Answer, Client, Service};
@@ -219,24 +220,13 @@ async fn nobodys_search_is_stopped() {
         assert_eq!(last_read(&admin).await["outcome"], "unknown");
         waiting.abort();
         running(&store, 0, Duration::from_secs(2)).await;
-        let begun = Instant::now();
-        while last_read(&admin).await["outcome"] != "aborted" {
-            assert!(begun.elapsed() < Duration::from_secs(5), "{accept}: {}", last_read(&admin).await);
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
+        until(async || last_read(&admin).await, |record| record["outcome"] == "aborted").await;
     }
 }
 
 /// Waits until so many statements over the view run.
 async fn running(store: &Store, wanted: u64, patience: Duration) {
-    let begun = Instant::now();
-    loop {
-        let ask = "SELECT count() FROM system.processes WHERE query_id LIKE 'tracewarden-%' AND query LIKE '%viewed%' FORMAT TSV";
-        let seen: u64 = store.ask(ask).await.trim().parse().unwrap();
-        if (seen > 0) == (wanted > 0) {
-            return;
-        }
-        assert!(begun.elapsed() < patience, "{seen} statements run, not {wanted}");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    let ask = "SELECT count() FROM system.processes WHERE query_id LIKE 'tracewarden-%' AND query LIKE '%viewed%' FORMAT TSV";
+    let seen = async || store.ask(ask).await.trim().parse::<u64>().unwrap();
+    until_within(patience, seen, |seen| (*seen > 0) == (wanted > 0)).await;
 }

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use reqwest::{Method, Response};
 use serde_json::{Value, json};
 use tracewarden_testkit::memory;
+use tracewarden_testkit::wait::until;
 
 use crate::support::store::{Store, bound_service};
 use crate::support::{Client, Service};
@@ -84,11 +85,7 @@ async fn running_answers_finish_before_the_service_stops() {
     let mut response = begin(&ada).await;
     let mut bytes = response.chunk().await.unwrap().unwrap().to_vec();
     assert!(Command::new("kill").args(["-TERM", &service.id().to_string()]).status().unwrap().success());
-    let told = Instant::now();
-    while !service.log().contains("running answers may finish") {
-        assert!(told.elapsed() < Duration::from_secs(20), "it never said that it stops");
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    until(async || service.log(), |log| log.contains("running answers may finish")).await;
     assert!(ada.request(Method::GET, "/me").send().await.is_err());
     bytes.extend(finish(response).await.unwrap());
     let page: Value = serde_json::from_slice(&bytes).unwrap();
@@ -120,18 +117,12 @@ async fn a_client_that_goes_away_is_audited_as_such() {
     let id = response.headers()["x-request-id"].to_str().unwrap().to_owned();
     assert!(response.chunk().await.unwrap().is_some());
     drop(response);
-    let mut last = Value::Null;
-    for _ in 0..50 {
+    let record = async || {
         let records = admin.get("/audit?limit=5").await.expect(200).body;
-        let record =
-            records["records"].as_array().unwrap().iter().find(|record| record["request_id"] == id.as_str());
-        last = record.unwrap().clone();
-        if last["outcome"] == "aborted" {
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
-    panic!("{last}");
+        let mut records = records["records"].as_array().unwrap().iter();
+        records.find(|record| record["request_id"] == id.as_str()).unwrap().clone()
+    };
+    until(record, |record| record["outcome"] == "aborted").await;
 }
 
 #[tokio::test]
@@ -150,11 +141,5 @@ async fn a_user_runs_so_many_queries_at_a_time() {
     ada.get("/filter/schema").await.expect(200);
     finish(running).await.unwrap();
     // The end of the answer and the end of the query are two moments.
-    for _ in 0..100 {
-        if ada.get(&trace).await.status == 200 {
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
-    panic!("{}", ada.get(&trace).await.body);
+    until(async || ada.get(&trace).await, |answer| answer.status == 200).await;
 }

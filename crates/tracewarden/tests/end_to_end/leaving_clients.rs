@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use reqwest::Method;
 use serde_json::json;
 use tracewarden_testkit::chaos_proxy::{ChaosProxy, Fault};
+use tracewarden_testkit::wait::{until, until_within};
 
 use crate::support::store::{Store, binding, bound_service_at};
 use crate::support::{Client, Service};
@@ -37,15 +38,7 @@ async fn of_running(store: &Store, aggregate: &str) -> String {
 
 /// Waits until so many statements of the service run in the store.
 pub async fn wait_for(store: &Store, wanted: u64, patience: Duration) {
-    let begun = Instant::now();
-    loop {
-        let now = running(store).await;
-        if now == wanted {
-            return;
-        }
-        assert!(begun.elapsed() < patience, "{now} statements run, not {wanted}");
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
+    until_within(patience, async || running(store).await, |now| *now == wanted).await;
 }
 
 /// A view that takes for ever to search. What sleeps would not do: the engine refuses to sleep long in one block.
@@ -87,18 +80,13 @@ async fn outcomes(admin: &Client, number: usize) -> Vec<String> {
 
 async fn outcomes_of(admin: &Client, action: &str, number: usize) -> Vec<String> {
     // The record is written after the connection is gone.
-    let begun = Instant::now();
-    loop {
+    let outcomes = async || {
         let path = format!("/audit?action={action}&limit={number}");
         let records = admin.get(&path).await.expect(200).body;
-        let outcomes: Vec<String> = (records["records"].as_array().unwrap().iter())
-            .map(|record| record["outcome"].as_str().unwrap().to_owned())
-            .collect();
-        if outcomes.iter().all(|outcome| outcome != "unknown") || begun.elapsed() > Duration::from_secs(5) {
-            return outcomes;
-        }
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
+        let outcomes = records["records"].as_array().unwrap().iter();
+        outcomes.map(|record| record["outcome"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    until(outcomes, |outcomes| outcomes.iter().all(|outcome| outcome != "unknown")).await
 }
 
 #[tokio::test]
@@ -202,10 +190,7 @@ async fn all_of_many_who_leave_take_their_statements_along() {
             _ => ("sharing", admin.request(Method::POST, "/policies/overshare").json(&role)),
         };
         let asking = tokio::spawn(request.send());
-        let begun = Instant::now();
-        while running(&store).await == 0 {
-            assert!(begun.elapsed() < Duration::from_secs(10), "{name}: nothing runs");
-        }
+        until(async || (name, running(&store).await), |(_, running)| *running > 0).await;
         tokio::time::sleep(Duration::from_millis(17 * (number as u64 % 13))).await;
         asking.abort();
         let left = Instant::now();

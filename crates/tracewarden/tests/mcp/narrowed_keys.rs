@@ -1,6 +1,9 @@
 //! Keys that are good for some tools, for some traces, or for a while; the same here as in the REST API.
 
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
 use serde_json::{Value, json};
+use tracewarden_testkit::wait::until;
 
 use crate::rpc::{call, key, send};
 use crate::support::Client;
@@ -107,11 +110,12 @@ async fn a_policy_narrows_every_tool() {
 async fn an_expired_key_is_refused_at_the_next_call() {
     let store = Store::start();
     let (_service, _admin, ada) = two_teams(&store).await;
-    let now: i64 = store.ask("SELECT toUnixTimestamp(now())").await.trim().parse().unwrap();
-    let at = tracewarden_model::Timestamp::from_nanos((now + 4) * 1_000_000_000);
+    // Long enough for the calls before it.
+    let expiry = Duration::from_secs(SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs() + 6);
+    let at = tracewarden_model::Timestamp::from_nanos(i64::try_from(expiry.as_nanos()).unwrap());
     let agent = key(&ada, json!({"expires_at": at.to_string()})).await;
     call(&agent, "svc_query_traces", json!({})).await.expect();
-    tokio::time::sleep(std::time::Duration::from_secs(5)).await;
+    until(async || SystemTime::now(), |now| now.duration_since(UNIX_EPOCH).unwrap() >= expiry).await;
     send(&agent, "tools/list", json!({})).await.problem(401, "unauthenticated");
     agent.post("/traces/query", json!({})).await.problem(401, "unauthenticated");
 }

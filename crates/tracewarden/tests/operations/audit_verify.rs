@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use sqlx::Connection as _;
 use tracewarden_testkit::postgres;
+use tracewarden_testkit::wait::until;
 
 use crate::support::{Service, program};
 
@@ -80,17 +81,9 @@ async fn removals_show(mut service: Service) {
     let early = head(&printed);
     service.restart_with(&[("TRACEWARDEN_AUDIT_RETENTION", "1s")]);
     let admin = admin.at(&service);
-    let removed = async {
-        loop {
-            let newest =
-                admin.get("/audit?action=audit.prune&limit=1").await.expect(200).body["records"][0].clone();
-            if newest.is_object() {
-                return newest;
-            }
-            tokio::time::sleep(std::time::Duration::from_millis(100)).await;
-        }
-    };
-    tokio::time::timeout(std::time::Duration::from_secs(30), removed).await.unwrap();
+    let removed =
+        async || admin.get("/audit?action=audit.prune&limit=1").await.expect(200).body["records"][0].clone();
+    until(removed, Value::is_object).await;
     // Nothing more is removed while it is looked at.
     service.restart_with(&[("TRACEWARDEN_AUDIT_RETENTION", "unlimited")]);
     let newest =
@@ -126,13 +119,8 @@ async fn removals_show(mut service: Service) {
         ("TRACEWARDEN_AUDIT_RETENTION", "1s"),
         ("TRACEWARDEN_METRICS_LISTEN", "127.0.0.1:0"),
     ]);
-    let refused = async {
-        while !service.log().contains("its content is not what was written") {
-            tokio::time::sleep(std::time::Duration::from_millis(100)).await;
-        }
-    };
-    tokio::time::timeout(std::time::Duration::from_secs(30), refused).await.unwrap();
-    let log = service.log();
+    let refused = |log: &String| log.contains("its content is not what was written");
+    let log = until(async || service.log(), refused).await;
     let line = log.lines().find(|line| line.contains("its content is not what was written")).unwrap();
     assert!(line.contains("ERROR") && line.contains("old audit records were not removed"), "{line}");
     let metrics = crate::metrics::scrape(&service).await;

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use reqwest::{Method, Response};
 use serde_json::json;
+use tracewarden_testkit::wait::until;
 
 use crate::support::store::{Store, bound_service};
 use crate::support::{Client, Service};
@@ -39,13 +40,7 @@ async fn begin(client: &Client) -> Response {
 }
 
 async fn wait_for(service: &Service, text: &str) {
-    for _ in 0..1_000 {
-        if service.log().contains(text) {
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-    panic!("the log never said {text:?}");
+    until(async || service.log(), |log| log.contains(text)).await;
 }
 
 #[tokio::test]

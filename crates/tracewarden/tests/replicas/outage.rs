@@ -10,6 +10,7 @@ use reqwest::Method;
 use serde_json::json;
 use sqlx::{Connection as _, Executor as _, SqliteConnection};
 use tracewarden_testkit::postgres::{Server, Stop};
+use tracewarden_testkit::wait::until;
 
 use crate::audit_log::{self, place};
 use crate::fleet::{Fleet, add_user, new_key, read_traces, spans};
@@ -140,9 +141,8 @@ async fn without_its_database_the_service_shows_nothing_and_comes_back_at_once()
         stage.store(DOWN, Ordering::SeqCst);
         join_all(fleet.replicas.iter().map(|service| is_away(service, &key, &admin))).await;
         // Until each busy client began a request during this outage and was told.
-        while away.iter().zip(told).any(|(count, told)| count.load(Ordering::SeqCst) <= told) {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
+        let now = async || away.each_ref().map(|count| count.load(Ordering::SeqCst));
+        until(now, |now| now.iter().zip(told).all(|(now, told)| *now > told)).await;
         stage.store(UP, Ordering::SeqCst);
         server = tokio::task::spawn_blocking(move || {
             server.resume().unwrap();

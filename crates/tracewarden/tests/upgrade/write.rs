@@ -1,10 +1,10 @@
 //! Makes a database by using the service in every way that leaves something in it.
 
 use std::path::Path;
-use std::time::Duration;
 
 use reqwest::Method;
 use serde_json::{Value, json};
+use tracewarden_testkit::wait::until;
 
 use crate::database::{Copy, Kind};
 use crate::support::store::{BLUE, RED, Store, bind, blue_policies};
@@ -125,12 +125,6 @@ pub async fn database(kind: Kind, data: &Path) -> Value {
 async fn prune(copy: &Copy, environment: &[(&str, &str)]) {
     let service = copy.serve(&[environment, &[("TRACEWARDEN_AUDIT_RETENTION", "1s")]].concat());
     let admin = service.admin().await;
-    for _ in 0..100 {
-        let records = admin.get("/audit?action=audit.prune").await.expect(200).body["records"].clone();
-        if records != json!([]) {
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(200)).await;
-    }
-    panic!("no record was removed");
+    let records = async || admin.get("/audit?action=audit.prune").await.expect(200).body["records"].clone();
+    until(records, |records| *records != json!([])).await;
 }

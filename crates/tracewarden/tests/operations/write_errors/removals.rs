@@ -3,10 +3,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
 
 use tracewarden_appdb::{ADMIN_ROLE, AppDb, NewAuditRecord, NewUser, PasswordHash};
 use tracewarden_model::Timestamp;
+use tracewarden_testkit::wait::until;
 use tracewarden_testkit::write_errors::{Kind, WriteErrors};
 
 use super::{Failing, Failure, Outcome, Place, Told, each, log, require_chain, start};
@@ -36,8 +36,6 @@ const FILE: &str = "tracewarden.db";
 
 /// What a removal reads first, and a start does not.
 const BEGINNING: &str = "audit_anchor";
-
-const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Makes a database in which somebody administers, so that a start makes nobody, and which has old records.
 async fn fill(url: &str) {
@@ -143,15 +141,13 @@ async fn run(failing: &Failing<'_>, template: Option<&Path>, failure: Failure) -
     };
     let context = || format!("{failure:?}\n{}", log(directory));
     let disturbed = start(directory, &[NO_STORE, RETENTION], &place.disturbed());
-    let begun = Instant::now();
     // What failed once is made up for soon, by the same process.
     let is_through = || {
         let told = attempts(directory);
         if failure.once { told.contains(&Told::Done) } else { !told.is_empty() }
     };
-    while disturbed.client.is_some() && !is_through() {
-        assert!(begun.elapsed() < PATIENCE, "old records stay: {}", context());
-        tokio::time::sleep(Duration::from_millis(20)).await;
+    if disturbed.client.is_some() {
+        until(async || (is_through(), context()), |(is_through, _)| *is_through).await;
     }
     drop(disturbed);
     let is_disturbed = place.has_failed(directory);
@@ -166,11 +162,7 @@ async fn run(failing: &Failing<'_>, template: Option<&Path>, failure: Failure) -
 
     let healthy = start(directory, &[NO_STORE, RETENTION], &place.healthy());
     assert!(healthy.client.is_some(), "it does not start again: {}", context());
-    let begun = Instant::now();
-    while !are_gone(&url, &context()).await {
-        assert!(begun.elapsed() < PATIENCE, "old records stay: {}", context());
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    until(async || (are_gone(&url, &context()).await, context()), |(are_gone, _)| *are_gone).await;
     drop(healthy);
     require_chain(directory, &place, &context());
     Outcome { is_disturbed, told }

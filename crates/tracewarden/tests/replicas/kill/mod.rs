@@ -23,6 +23,7 @@ use tracewarden_appdb::{AppDb, AuditFilter, AuditRecord};
 use tracewarden_model::Timestamp;
 use tracewarden_testkit::postgres::{self, Database};
 use tracewarden_testkit::progress::Progress;
+use tracewarden_testkit::wait::until;
 
 use crate::audit_log;
 use crate::chance;
@@ -246,9 +247,7 @@ async fn wait_until_the_last_statement_ended(database: &Database) {
         "SELECT count(*) FROM pg_stat_activity \
          WHERE application_name = '{VICTIM}' AND datname = current_database()"
     );
-    while database.run(&[&left]).unwrap() != "0" {
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    until(async || database.run(&[&left]).unwrap(), |left| left == "0").await;
 }
 
 /// The second replica goes on, whatever lock the killed one held.

@@ -14,6 +14,7 @@ use tracewarden_appdb::{AUDIT_PRUNE, AppDb, AuditFilter, NewAuditRecord, ReadTx}
 use tracewarden_model::Timestamp;
 use tracewarden_testkit::postgres;
 use tracewarden_testkit::progress::Progress;
+use tracewarden_testkit::wait::until;
 
 use super::aim::Aim;
 use super::{VICTIM, wait_until_the_last_statement_ended};
@@ -99,11 +100,7 @@ async fn write_until_cut_off(admin: Client, round: usize, acknowledged: Arc<Atom
 }
 
 async fn wait_for_a_write(acknowledged: &AtomicUsize) {
-    let begun = Instant::now();
-    while acknowledged.load(Ordering::SeqCst) == 0 {
-        assert!(begun.elapsed() < PATIENCE, "no write is acknowledged");
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
+    until(async || acknowledged.load(Ordering::SeqCst), |acknowledged| *acknowledged > 0).await;
 }
 
 fn title(round: usize, write: usize) -> String {
