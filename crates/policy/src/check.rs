@@ -3,6 +3,7 @@
 mod calls;
 mod comparisons;
 mod functions;
+mod libraries;
 mod names;
 mod wording;
 

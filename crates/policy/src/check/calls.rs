@@ -26,6 +26,9 @@ impl Checker<'_> {
         arguments: &[IdedExpr],
     ) -> Option<Node> {
         match (name, target, arguments) {
+            (_, Some(library), _) if self.namespace(library).is_some() => {
+                self.unknown_function(node, name, target, arguments)
+            }
             // `SpanAttributes.contains("env")` asks for a key.
             (_, Some(map), [key]) if self.map_named(map).is_some() && text_literal(key).is_some() => {
                 self.unknown_function(node, name, target, arguments)

@@ -35,12 +35,12 @@ const HABITS: [(&str, &[&str]); 7] = [
         ],
     ),
     ("size", &["length", "len", "count", "strlen", "cardinality"]),
-    ("exists", &["any", "some", "hasany", "anymatch", "filter", "existsany"]),
-    ("all", &["every", "forall", "hasall", "allmatch"]),
+    ("exists", &["any", "some", "anymatch", "filter", "existsany"]),
+    ("all", &["every", "forall", "allmatch"]),
 ];
 
 /// Functions whose first argument is a name for the element.
-const DECLARING: [&str; 14] = [
+const DECLARING: [&str; 20] = [
     "exists",
     "all",
     "existsone",
@@ -55,6 +55,12 @@ const DECLARING: [&str; 14] = [
     "existsany",
     "find",
     "foreach",
+    "optmap",
+    "optflatmap",
+    "sortby",
+    "transformlist",
+    "transformmap",
+    "cel.bind",
 ];
 
 impl Checker<'_> {
@@ -66,6 +72,12 @@ impl Checker<'_> {
         arguments: &[IdedExpr],
     ) -> Option<Node> {
         let before = self.errors.len();
+        let library = target.and_then(|target| self.namespace(target));
+        let full_name = library.map(|library| format!("{library}.{name}"));
+        let (name, target) = match &full_name {
+            Some(full_name) => (full_name.as_str(), None),
+            None => (name, target),
+        };
         // What it is called on and with may be wrong as well, except where it may be the name of an element.
         let value = target.filter(|target| {
             self.map_named(target).is_none()
@@ -73,7 +85,10 @@ impl Checker<'_> {
                     names.first() != Some(&"user") || names.len() > 2 || names.get(1) == Some(&"roles")
                 })
         });
-        let mut subject = value.and_then(|target| self.expression(target)).map(|checked| checked.ty);
+        let mut types: Vec<Option<Type>> = Vec::with_capacity(arguments.len() + 1);
+        if target.is_some() {
+            types.push(value.and_then(|target| self.expression(target)).map(|checked| checked.ty));
+        }
         let lower = lowered(name);
         // `list.count(n, n == "x")`: whatever it is called, `n` is a name that it declares.
         let declares = match arguments {
@@ -82,17 +97,14 @@ impl Checker<'_> {
         };
         let goes_through = declares || DECLARING.contains(&lower.as_str());
         if !goes_through {
-            for (at, argument) in arguments.iter().enumerate() {
-                if self.map_named(argument).is_none() {
-                    let checked = self.expression(argument);
-                    if target.is_none() && at == 0 {
-                        subject = checked.map(|checked| checked.ty);
-                    }
-                }
+            for argument in arguments {
+                let is_map = self.map_named(argument).is_some();
+                let checked = if is_map { None } else { self.expression(argument) };
+                types.push(checked.map(|checked| checked.ty));
             }
         }
         let independent = self.errors.split_off(before);
-        let hint = self.instead_of_call(name, target, arguments, subject);
+        let hint = self.instead_of_call(name, target, arguments, &types);
         let message = match (FUNCTIONS.contains(&name), target) {
             (true, _) => format!("`{name}` is not called like this"),
             (false, Some(_)) => format!("a policy has no method `{name}`"),
@@ -103,16 +115,16 @@ impl Checker<'_> {
         None
     }
 
-    /// What was probably meant. `ty` is the type of what it is called on, or of the first argument of a function, where
-    /// that is known.
+    /// What was probably meant. `types` are those of what it is called on and of its arguments, where they are known.
     fn instead_of_call(
         &self,
         name: &str,
         target: Option<&IdedExpr>,
         arguments: &[IdedExpr],
-        ty: Option<Type>,
+        types: &[Option<Type>],
     ) -> String {
         let all: Vec<&IdedExpr> = target.into_iter().chain(arguments).collect();
+        let ty = types.first().copied().flatten();
         let subject = all.first().map_or_else(|| "x".to_owned(), |node| self.operand(node, "x"));
         let rest: Vec<String> =
             all.iter().skip(1).map(|node| self.snippet(node).unwrap_or("…").to_owned()).collect();
@@ -128,6 +140,9 @@ impl Checker<'_> {
                 "size" | "length" | "len" => "a policy cannot ask how many keys there are".to_owned(),
                 _ => format!("to ask for a key, write `{first} in {subject}`"),
             };
+        }
+        if let Some(hint) = self.instead_of_library(&lower, &all, types) {
+            return hint;
         }
         let is_list = ty == Some(Type::List);
         match lower.as_str() {

@@ -5,6 +5,8 @@
 
 mod like;
 mod literals;
+mod optional;
+mod presence;
 
 use std::cell::Cell;
 
@@ -271,6 +273,7 @@ impl Reader<'_> {
                     .unwrap_or_else(|| swap("\"", "put strings in straight quotes: `\"text\"`".to_owned())),
             ),
             "#" => Some(self.remark(at, at)),
+            "[" | "." if follows && next == "?" => self.optional(at),
             "-" if next == "-" && self.adjacent(at) => Some(self.remark(at, at + 1)),
             "/" if next == "*" && self.adjacent(at) => self.block_remark(at),
             _ if token.chars().all(|character| hidden(character).is_some()) => {
@@ -299,6 +302,12 @@ impl Reader<'_> {
             ";" if at + 1 == self.tokens.len() => {
                 Some(swap("", "an expression ends without a sign".to_owned()))
             }
+            "?" if next == "." && self.token(at + 2) == "[" => {
+                let mut edit =
+                    swap("", "write `[`: where a key is absent, the condition is not satisfied".to_owned());
+                edit.span = self.span(at, at + 1);
+                Some(edit)
+            }
             "?" if next == "." => {
                 Some(swap("", "write `.`: where a key is absent, the condition is not satisfied".to_owned()))
             }
@@ -310,7 +319,7 @@ impl Reader<'_> {
                 edit.hint = format!("write `{}[{token}]`", self.part(first, at - 2));
                 Some(edit)
             }
-            _ if is_string(token) => self.raw_string(at),
+            _ if is_string(token) => self.surrogates(at).or_else(|| self.raw_string(at)),
             _ if is_word(token) && (!follows || self.token(at - 1) != ".") => match token
                 .to_ascii_lowercase()
                 .as_str()
@@ -419,86 +428,6 @@ impl Reader<'_> {
             replacement,
             place: self.span(at, list - 1),
             message: format!("`{}` cannot stand here", self.part(at, list - 1)),
-            faithful: true,
-        })
-    }
-
-    /// `x IS NULL`, `x IS NOT NULL`, `x is "y"`.
-    fn is(&self, at: usize) -> Option<Edit> {
-        let negated = self.token(at + 1).eq_ignore_ascii_case("not");
-        let value = at + 1 + usize::from(negated);
-        let place = self.span(at, value - 1);
-        let message = format!("`{}` cannot stand here", self.part(at, value - 1));
-        if !self.token(value).eq_ignore_ascii_case("null") {
-            let operator = if negated { "!=" } else { "==" };
-            let hint = format!("write `{operator}`");
-            return Some(Edit {
-                span: place,
-                replacement: operator.to_owned(),
-                place,
-                message,
-                hint,
-                faithful: true,
-            });
-        }
-        self.presence(at, value, negated)
-    }
-
-    /// `x IS NULL`, `x = NULL` and their opposites: the operator is at `at`, the word for null at `value`.
-    fn presence(&self, at: usize, value: usize, negated: bool) -> Option<Edit> {
-        let first = self.operand_before(at.checked_sub(1)?)?;
-        let subject = self.part(first, at - 1);
-        // Which of its names are the map's and which the key's, only the access model shows.
-        let key_of = || {
-            let splits = subject.match_indices('.').take(8);
-            let asked = splits.map(|(dot, _)| {
-                let (map, key) = subject.split_at(dot);
-                format!("\"{}\" in {map}", key.trim_start_matches('.'))
-            });
-            let mut asked = asked.peekable();
-            let likely = asked.peek().cloned();
-            // Of what is not known at all, the checker tells when the key is asked for.
-            let unknown = || self.check(subject) == Err(None);
-            asked.find(|asked| self.check(asked).is_ok()).or_else(|| likely.filter(|_| unknown()))
-        };
-        let presence = match self.token(at - 1) {
-            "]" => {
-                let open = self.opening(at - 1)?;
-                let map = self.part(first, open.checked_sub(1)?);
-                Some(format!("{} in {map}", self.part(open + 1, at - 2)))
-            }
-            _ => key_of(),
-        };
-        let presence = match presence {
-            Some(presence) => presence,
-            None => {
-                let hint = match subject.starts_with("user.") {
-                    true => {
-                        "only attributes of the caller can be absent, as in `\"team\" in user.attributes`"
-                    }
-                    false => "a column that is NULL satisfies no condition on it: leave this out",
-                };
-                let hint = hint.to_owned();
-                let replacement = format!("{subject} == \"\"");
-                let place = self.span(at, value);
-                let message = format!("`{}` cannot stand here", self.part(at, value));
-                return Some(Edit {
-                    span: self.span(first, value),
-                    replacement,
-                    place,
-                    message,
-                    hint,
-                    faithful: false,
-                });
-            }
-        };
-        let replacement = if negated { presence } else { format!("!({presence})") };
-        Some(Edit {
-            span: self.span(first, value),
-            hint: format!("write `{replacement}`"),
-            replacement,
-            place: self.span(at, value),
-            message: format!("`{}` cannot stand here", self.part(at, value)),
             faithful: true,
         })
     }

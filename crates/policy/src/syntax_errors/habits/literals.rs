@@ -60,6 +60,58 @@ impl Reader<'_> {
         })
     }
 
+    /// A string with characters as JSON and JavaScript escape them: `\ud83d\ude00` and `\u{1F600}` for `\U0001F600`.
+    pub(super) fn surrogates(&self, at: usize) -> Option<Edit> {
+        let written = self.token(at);
+        if !written.starts_with(['"', '\'']) {
+            return None;
+        }
+        let mut replacement = String::with_capacity(written.len());
+        let mut first: Option<(usize, usize, bool)> = None;
+        let mut rest = written;
+        while let Some(escape) = rest.find('\\') {
+            let (before, escaped) = rest.split_at(escape);
+            replacement.push_str(before);
+            let (length, character) =
+                foreign_escape(escaped).unwrap_or((escaped.chars().take(2).map(char::len_utf8).sum(), None));
+            let (same, behind) = escaped.split_at_checked(length)?;
+            match (foreign_escape(escaped), character) {
+                (None, _) => replacement.push_str(same),
+                (Some(_), Some(character)) => {
+                    replacement.push_str(&format!("\\U{:08X}", u32::from(character)))
+                }
+                (Some(_), None) => replacement.push_str("\\uFFFD"),
+            }
+            if foreign_escape(escaped).is_some()
+                && first.is_none_or(|(_, _, whole)| whole && character.is_none())
+            {
+                first = Some((written.len() - rest.len() + escape, length, character.is_some()));
+            }
+            rest = behind;
+        }
+        replacement.push_str(rest);
+        let (offset, length, is_whole) = first?;
+        let start = self.tokens.get(at)?.start + offset;
+        let shown = written.get(offset..offset + length)?;
+        let (message, hint) = if is_whole {
+            (
+                format!("`{shown}` is no escape that CEL knows"),
+                format!("such a character is written with eight digits: `{replacement}`"),
+            )
+        } else {
+            let message = format!("`{shown}` is half of a character");
+            (message, "write the whole character, with eight digits: `\"\\U0001F600\"`".to_owned())
+        };
+        Some(Edit {
+            span: self.span(at, at),
+            hint,
+            replacement,
+            place: Span::new(start, start + length),
+            message,
+            faithful: is_whole,
+        })
+    }
+
     /// A string with an escape that CEL does not know, as patterns have them.
     pub(super) fn raw_string(&self, at: usize) -> Option<Edit> {
         let written = self.token(at);
@@ -91,5 +143,26 @@ impl Reader<'_> {
             message: format!("`\\{}` is no escape that CEL knows", visible(&escaped.to_string())),
             faithful: true,
         })
+    }
+}
+
+/// An escape of JSON or JavaScript that CEL does not have, at the beginning of this text: its length, and its character.
+/// Half of a surrogate pair is no character.
+fn foreign_escape(text: &str) -> Option<(usize, Option<char>)> {
+    let unit = |text: &str| u32::from_str_radix(text.strip_prefix("\\u")?.get(..4)?, 16).ok();
+    if let Some(braced) = text.strip_prefix("\\u{") {
+        let digits = braced.get(..braced.find('}')?)?;
+        return Some((digits.len() + 4, char::from_u32(u32::from_str_radix(digits, 16).ok()?)));
+    }
+    let first = unit(text)?;
+    if !(0xd800..0xe000).contains(&first) {
+        return None;
+    }
+    let second = text.get(6..).and_then(unit).filter(|second| (0xdc00..0xe000).contains(second));
+    match second {
+        Some(second) if first < 0xdc00 => {
+            Some((12, char::from_u32(0x10000 + ((first - 0xd800) << 10) + (second - 0xdc00))))
+        }
+        _ => Some((6, None)),
     }
 }

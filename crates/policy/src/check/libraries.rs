@@ -1,0 +1,169 @@
+//! Functions that other CEL environments add: sets, lists, optional values, numbers, text, addresses, times.
+
+use cel::IdedExpr;
+use cel::common::ast::Expr;
+
+use crate::check::Checker;
+use crate::expression::Type;
+
+/// What stands before the dot of such functions, as in `sets.contains(a, b)`, and is no value.
+const NAMESPACES: [&str; 16] = [
+    "sets", "lists", "maps", "strings", "math", "optional", "regex", "base64", "json", "cel", "ip", "cidr",
+    "net", "url", "semver", "time",
+];
+
+impl Checker<'_> {
+    /// The library that a call names, where that is no field.
+    pub(super) fn namespace<'a>(&self, target: &'a IdedExpr) -> Option<&'a str> {
+        match &target.expr {
+            Expr::Ident(name) if NAMESPACES.contains(&name.as_str()) && !self.is_known(name) => Some(name),
+            _ => None,
+        }
+    }
+
+    /// What policies write in place of a function of another environment: `lower` is its name in lower case, `all` what it
+    /// is called on and with, `types` their types, where these are known.
+    pub(super) fn instead_of_library(
+        &self,
+        lower: &str,
+        all: &[&IdedExpr],
+        types: &[Option<Type>],
+    ) -> Option<String> {
+        self.instead_of_sets(lower, all, types).or_else(|| {
+            let first = all.first().map_or_else(|| "x".to_owned(), |node| self.operand(node, "x"));
+            self.instead_of_optional(lower, all, &first).or_else(|| instead_of_others(lower, &first))
+        })
+    }
+
+    /// Two lists compared as sets. A string counts as a list of one.
+    fn instead_of_sets(&self, lower: &str, all: &[&IdedExpr], types: &[Option<Type>]) -> Option<String> {
+        let [one, other] = all else { return None };
+        let set = |node: &IdedExpr, at: usize| Set {
+            text: self.operand(node, "[…]"),
+            is_one: types.get(at).copied().flatten() == Some(Type::Text),
+        };
+        let (one, other) = (set(one, 0), set(other, 1));
+        let element = ["t", "v", "element"].into_iter().find(|name| !self.is_known(name)).unwrap_or("item");
+        Some(match lower {
+            "hasintersection" | "intersects" | "intersect" | "intersection" | "sets.intersects"
+            | "sets.intersection" | "containsany" | "hasany" | "overlaps" | "anyin" => {
+                format!("write `{}`", one.shares(&other, element))
+            }
+            "issubset" | "issubsetof" | "subset" | "subsetof" | "sets.issubset" | "allin" => {
+                format!("write `{}`", one.is_within(&other, element))
+            }
+            "sets.contains" | "containsall" | "hasall" | "issuperset" | "issupersetof" | "superset" => {
+                format!("write `{}`", other.is_within(&one, element))
+            }
+            "sets.equivalent" | "equivalent" | "sets.equals" => {
+                format!("write `{} && {}`", one.is_within(&other, element), other.is_within(&one, element))
+            }
+            "except" | "difference" | "sets.difference" => {
+                format!(
+                    "to ask for an element that is not in the other list, write `!({})`",
+                    one.is_within(&other, element)
+                )
+            }
+            _ => return None,
+        })
+    }
+
+    /// Values that may be absent.
+    fn instead_of_optional(&self, lower: &str, all: &[&IdedExpr], first: &str) -> Option<String> {
+        let presence = all.first().and_then(|node| self.presence(node));
+        Some(match lower {
+            "hasvalue" => match presence {
+                Some(presence) => format!("to ask whether it is there, write `{presence}`"),
+                None => "only a key of a map and an attribute of the caller can be absent: leave this out"
+                    .to_owned(),
+            },
+            "orvalue" | "value" | "optmap" | "optflatmap" | "getordefault" | "getor" | "default" => {
+                match presence {
+                    Some(presence) => {
+                        format!(
+                            "there are no defaults: write `{presence} && …`, with `{first}` in the condition"
+                        )
+                    }
+                    None => "there are no defaults: where a value is absent, the condition is not satisfied"
+                        .to_owned(),
+                }
+            }
+            "optional.of" | "optional.ofnonzerovalue" => {
+                format!("a policy has no optional values: write `{first}`")
+            }
+            "optional.none" => {
+                let asking = self.asking_for_a_key();
+                format!("a policy has no optional values: {asking}")
+            }
+            _ => return None,
+        })
+    }
+}
+
+fn instead_of_others(lower: &str, first: &str) -> Option<String> {
+    let library = lower.split_once('.').map_or("", |(library, _)| library);
+    Some(match (library, lower) {
+        ("math", _) | (_, "sum" | "min" | "max" | "avg" | "average" | "abs" | "greatest" | "least" | "round" | "floor" | "ceil") => {
+            "a policy cannot calculate: compare each value by itself".to_owned()
+        }
+        ("lists" | "maps", _)
+        | (
+            _,
+            "issorted" | "first" | "last" | "slice" | "sortby" | "transformlist" | "transformmap" | "transformmapentry",
+        ) => {
+            let list = if library.is_empty() { first } else { "list" };
+            format!("to test the elements of a list, write `{list}.exists(v, …)` or `{list}.all(v, …)`")
+        }
+        ("strings" | "regex" | "base64" | "json", _) | (_, "quote" | "findall" | "titlecase" | "trimspace" | "urlencode") => {
+            "a policy cannot change text: compare it with `==`, `startsWith`, `endsWith`, `contains` or `matches`"
+                .to_owned()
+        }
+        ("cel", _) => "a policy has no names for values: write the value wherever it is used".to_owned(),
+        ("ip" | "cidr" | "net" | "url" | "semver", _)
+        | (
+            _,
+            "ip" | "cidr" | "isip" | "iscidr" | "containsip" | "containscidr" | "inipaddrrange" | "url" | "isurl"
+            | "gethost" | "gethostname" | "getport" | "getscheme" | "getquery" | "semver" | "issemver" | "quantity"
+            | "isquantity" | "hierarchy" | "spiffeid",
+        ) => {
+            "addresses, links and versions are text: compare it with `==`, `startsWith` or `matches`".to_owned()
+        }
+        ("time", _)
+        | (
+            _,
+            "getfullyear" | "getmonth" | "getdate" | "getdayofmonth" | "getdayofweek" | "getdayofyear" | "gethours"
+            | "getminutes" | "getseconds" | "getmilliseconds" | "timesince",
+        ) => "values are compared as they are: a policy has no conversions, times or numbers".to_owned(),
+        _ => return None,
+    })
+}
+
+/// An operand of a comparison of sets.
+struct Set {
+    text: String,
+    is_one: bool,
+}
+
+impl Set {
+    /// Whether the two have an element in common.
+    fn shares(&self, other: &Self, element: &str) -> String {
+        let Self { text, .. } = self;
+        match (self.is_one, other.is_one) {
+            (true, true) => format!("{text} == {}", other.text),
+            (true, false) => format!("{text} in {}", other.text),
+            (false, true) => format!("{} in {text}", other.text),
+            (false, false) => format!("{text}.exists({element}, {element} in {})", other.text),
+        }
+    }
+
+    /// Whether all elements of this are in the other.
+    fn is_within(&self, other: &Self, element: &str) -> String {
+        let Self { text, .. } = self;
+        match (self.is_one, other.is_one) {
+            (true, true) => format!("{text} == {}", other.text),
+            (true, false) => format!("{text} in {}", other.text),
+            (false, true) => format!("{text}.all({element}, {element} == {})", other.text),
+            (false, false) => format!("{text}.all({element}, {element} in {})", other.text),
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! CEL's optional values, which policies do not have: `m[?"k"].orValue("") == "x"`, `m.?k.hasValue()`.
+
+use super::{Edit, Reader, is_string, is_word};
+
+const COMPARISONS: [&str; 7] = ["==", "!=", "<", "<=", ">", ">=", "in"];
+
+/// A value that may be absent, as far as a text goes on about it.
+struct Optional {
+    /// How to ask whether it is there.
+    presence: String,
+    /// The value, with what is called on it.
+    value: String,
+    /// What stands in its place where it is absent.
+    default: Option<String>,
+    /// What is called on it, with a leading dot; or nothing.
+    rest: String,
+    /// Its first and last token.
+    first: usize,
+    last: usize,
+}
+
+impl Reader<'_> {
+    /// The token at `at` is the bracket or the dot before a question mark.
+    pub(super) fn optional(&self, at: usize) -> Option<Edit> {
+        let first = self.operand_before(at.checked_sub(1)?)?;
+        let map = self.part(first, at - 1);
+        let (key, value, end) = if self.token(at) == "[" {
+            let close = self.closing(at)?;
+            let key = self.part(at + 2, close.checked_sub(1)?).to_owned();
+            let value = format!("{map}[{key}]");
+            (key, value, close)
+        } else {
+            let name = self.token(at + 2);
+            let value = format!("{map}.{name}");
+            is_word(name).then_some(())?;
+            (format!("\"{name}\""), value, at + 2)
+        };
+        let presence = format!("{key} in {map}");
+        let edit = |first: usize, last: usize, replacement: String, faithful: bool| {
+            // `!` binds more closely than what stands here now.
+            let negated = first.checked_sub(1).is_some_and(|before| self.token(before) == "!");
+            let replacement = if negated { format!("({replacement})") } else { replacement };
+            Edit {
+                span: self.span(first, last),
+                hint: format!("write `{replacement}`"),
+                replacement,
+                place: self.span(at, at + 1),
+                message: "a policy has no optional values".to_owned(),
+                faithful,
+            }
+        };
+        let call = |end: usize, name: &str| {
+            let is_called =
+                self.token(end + 1) == "." && self.token(end + 2) == name && self.token(end + 3) == "(";
+            is_called.then(|| self.closing(end + 3)).flatten()
+        };
+        if let Some(close) = call(end, "hasValue") {
+            return Some(edit(first, close, presence, true));
+        }
+        let mut optional = Optional { presence, value, default: None, rest: String::new(), first, last: end };
+        if let Some(close) = call(end, "orValue") {
+            optional.default = Some(self.part(end + 4, close.checked_sub(1)?).to_owned());
+            optional.last = close;
+        } else if let Some(close) = call(end, "value") {
+            optional.last = close;
+        }
+        let last = self.chain_end(optional.last);
+        if last > optional.last {
+            optional.rest = self.part(optional.last + 1, last).to_owned();
+            optional.last = last;
+        }
+        // One that goes on to another: each is told by itself.
+        if optional.rest.contains('?') || optional.rest.starts_with(".or(") {
+            let mut edit = edit(at + 1, at + 1, String::new(), false);
+            edit.hint =
+                format!("write `{}`: where it is absent, the condition is not satisfied", optional.value);
+            return Some(edit);
+        }
+        let Some((first, last, replacement, faithful)) = self.condition_on(&optional) else {
+            let Optional { presence, value, rest, first, last, .. } = optional;
+            let mut edit = edit(first, last, format!("{value}{rest}"), false);
+            edit.hint = format!("write `{presence} && …`, with `{value}` in the condition");
+            return Some(edit);
+        };
+        Some(edit(first, last, replacement, faithful))
+    }
+
+    /// The last token of the calls, members and keys that follow the token at `end`.
+    fn chain_end(&self, end: usize) -> usize {
+        let mut at = end;
+        loop {
+            at = match self.token(at + 1) {
+                "." if is_word(self.token(at + 2)) => at + 2,
+                "[" | "(" if self.adjacent(at) && self.token(at + 2) != "?" => match self.closing(at + 1) {
+                    Some(close) => close,
+                    None => return at,
+                },
+                _ => return at,
+            };
+        }
+    }
+
+    /// The condition that the text makes of an optional value: its tokens, what to write, and whether that is the same.
+    fn condition_on(&self, optional: &Optional) -> Option<(usize, usize, String, bool)> {
+        let Optional { presence, value, default, rest, first, last } = optional;
+        let (first, last) = (*first, *last);
+        let operator = self.token(last + 1);
+        let (start, end, operator, operand) = if COMPARISONS.contains(&operator) {
+            let end = self.operand_after(last + 2)?;
+            (first, end, operator, self.part(last + 2, end))
+        } else if let Some(before) = first.checked_sub(1)
+            && let operator @ ("==" | "!=" | "in") = self.token(before)
+        {
+            let start = self.operand_before(before.checked_sub(1)?)?;
+            if operator == "in" {
+                let condition = format!("{} in {value}{rest}", self.part(start, before - 1));
+                let is_false = rest.is_empty() && default.as_deref() == Some("[]");
+                return Some((start, last, format!("{presence} && {condition}"), is_false));
+            }
+            (start, last, operator, self.part(start, before - 1))
+        } else if rest.is_empty() {
+            return None;
+        } else {
+            let condition = format!("{value}{rest}");
+            return Some((
+                first,
+                last,
+                format!("{presence} && {condition}"),
+                self.is_false_where_absent(optional),
+            ));
+        };
+        if operand == "optional.none()" && default.is_none() {
+            let absent = operator == "==";
+            return Some((
+                start,
+                end,
+                if absent { format!("!({presence})") } else { presence.clone() },
+                true,
+            ));
+        }
+        let inner = operand.strip_prefix("optional.of(").and_then(|rest| rest.strip_suffix(')'));
+        let condition = format!("{value}{rest} {operator} {}", inner.unwrap_or(operand));
+        let equal = default.as_deref().map(unquoted) == Some(unquoted(inner.unwrap_or(operand)));
+        let literal = |text: &str| is_string(text) && !text.contains('\\');
+        let known = rest.is_empty()
+            && match default {
+                Some(default) => literal(default) && literal(operand),
+                None => inner.is_some(),
+            };
+        // What the condition is where the value is absent.
+        let absent = match operator {
+            "==" if known => Some(equal),
+            "!=" if known => Some(!equal),
+            _ => None,
+        };
+        Some(match absent {
+            Some(true) => (start, end, format!("(!({presence}) || {condition})"), true),
+            Some(false) => (start, end, format!("{presence} && {condition}"), true),
+            None => (start, end, format!("{presence} && {condition}"), false),
+        })
+    }
+
+    /// Whether what is called on the default is certainly not satisfied.
+    fn is_false_where_absent(&self, optional: &Optional) -> bool {
+        let on_empty_text = [".startsWith(", ".endsWith(", ".contains("];
+        match optional.default.as_deref() {
+            Some("\"\"" | "''") => {
+                on_empty_text.iter().any(|call| optional.rest.starts_with(call))
+                    && !optional.rest.contains("\"\"")
+            }
+            Some("[]") => optional.rest.starts_with(".exists("),
+            _ => false,
+        }
+    }
+}
+
+fn unquoted(literal: &str) -> &str {
+    literal.trim_matches(['"', '\''])
+}

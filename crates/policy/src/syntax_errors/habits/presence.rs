@@ -1,0 +1,85 @@
+//! Questions for null, as SQL and programming languages ask them.
+
+use super::{Edit, Reader};
+
+impl Reader<'_> {
+    /// `x IS NULL`, `x IS NOT NULL`, `x is "y"`.
+    pub(super) fn is(&self, at: usize) -> Option<Edit> {
+        let negated = self.token(at + 1).eq_ignore_ascii_case("not");
+        let value = at + 1 + usize::from(negated);
+        let place = self.span(at, value - 1);
+        let message = format!("`{}` cannot stand here", self.part(at, value - 1));
+        if !self.token(value).eq_ignore_ascii_case("null") {
+            let operator = if negated { "!=" } else { "==" };
+            let hint = format!("write `{operator}`");
+            return Some(Edit {
+                span: place,
+                replacement: operator.to_owned(),
+                place,
+                message,
+                hint,
+                faithful: true,
+            });
+        }
+        self.presence(at, value, negated)
+    }
+
+    /// `x IS NULL`, `x = NULL` and their opposites: the operator is at `at`, the word for null at `value`.
+    pub(super) fn presence(&self, at: usize, value: usize, negated: bool) -> Option<Edit> {
+        let first = self.operand_before(at.checked_sub(1)?)?;
+        let subject = self.part(first, at - 1);
+        // Which of its names are the map's and which the key's, only the access model shows.
+        let key_of = || {
+            let splits = subject.match_indices('.').take(8);
+            let asked = splits.map(|(dot, _)| {
+                let (map, key) = subject.split_at(dot);
+                format!("\"{}\" in {map}", key.trim_start_matches('.'))
+            });
+            let mut asked = asked.peekable();
+            let likely = asked.peek().cloned();
+            // Of what is not known at all, the checker tells when the key is asked for.
+            let unknown = || self.check(subject) == Err(None);
+            asked.find(|asked| self.check(asked).is_ok()).or_else(|| likely.filter(|_| unknown()))
+        };
+        let presence = match self.token(at - 1) {
+            "]" => {
+                let open = self.opening(at - 1)?;
+                let map = self.part(first, open.checked_sub(1)?);
+                Some(format!("{} in {map}", self.part(open + 1, at - 2)))
+            }
+            _ => key_of(),
+        };
+        let presence = match presence {
+            Some(presence) => presence,
+            None => {
+                let hint = match subject.starts_with("user.") {
+                    true => {
+                        "only attributes of the caller can be absent, as in `\"team\" in user.attributes`"
+                    }
+                    false => "a column that is NULL satisfies no condition on it: leave this out",
+                };
+                let hint = hint.to_owned();
+                let replacement = format!("{subject} == \"\"");
+                let place = self.span(at, value);
+                let message = format!("`{}` cannot stand here", self.part(at, value));
+                return Some(Edit {
+                    span: self.span(first, value),
+                    replacement,
+                    place,
+                    message,
+                    hint,
+                    faithful: false,
+                });
+            }
+        };
+        let replacement = if negated { presence } else { format!("!({presence})") };
+        Some(Edit {
+            span: self.span(first, value),
+            hint: format!("write `{replacement}`"),
+            replacement,
+            place: self.span(at, value),
+            message: format!("`{}` cannot stand here", self.part(at, value)),
+            faithful: true,
+        })
+    }
+}
