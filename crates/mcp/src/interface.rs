@@ -72,8 +72,9 @@ async fn explained(request: Request, next: Next) -> Response {
     }
 }
 
-const NOT_OF_THIS_SERVICE: &str = "`Host` or `Origin` is not one of this service: agents reach it under the name of `public_url`, \
-     the names of loopback and those in the setting `mcp_hosts`, and pages under `public_url` alone";
+const NOT_OF_THIS_SERVICE: &str = "`Host` or `Origin` is not one of this service: agents reach it under the name and port of `public_url`, \
+     the names of loopback and those in the setting `mcp_hosts`, and pages under `public_url` alone; a proxy in front must pass \
+     `Host` on as it came, with its port";
 const NO_MESSAGE: &str = "the body is no JSON-RPC 2.0 message: one object with `jsonrpc`, `id`, `method` and `params`; batches are not taken";
 
 /// An origin without a port stands for its scheme's alone.

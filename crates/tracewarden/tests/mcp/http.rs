@@ -75,6 +75,19 @@ async fn pages_of_other_sites_and_other_names_are_refused() {
     }
 }
 
+/// A proxy that passes `Host` on with its port, and one that leaves the port out.
+#[tokio::test]
+async fn the_port_of_the_public_url_is_part_of_its_name() {
+    let service = Service::start_with(&[("TRACEWARDEN_PUBLIC_URL", "https://traces.example.com:8443")]);
+    let agent = key(&service.admin().await, json!({})).await;
+    send(&agent.with("host", "traces.example.com:8443"), "tools/list", json!({})).await.expect(200);
+    let refused = send(&agent.with("host", "traces.example.com"), "tools/list", json!({})).await;
+    let detail = refused.problem(403, "cross_site").body["detail"].to_string();
+    assert!(detail.contains("pass `Host` on as it came, with its port"), "{detail}");
+    let documented = include_str!("../../../../docs/operations.md");
+    assert!(documented.contains("proxy_set_header Host $http_host;") && !documented.contains("Host $host;"));
+}
+
 #[tokio::test]
 async fn what_is_not_served_is_said_as_everywhere() {
     let service = Service::start();
