@@ -48,9 +48,9 @@ impl Times<'_> {
 
 fn time(argument: &str, text: Option<&str>, now: Timestamp) -> Result<Option<Timestamp>, Failure> {
     let Some(text) = text else { return Ok(None) };
-    Timestamp::parse(text).map(Some).map_err(|_| {
+    Timestamp::parse(text).map(Some).map_err(|error| {
         let detail = format!(
-            "`{text}` is no RFC 3339 time: write it like \"{}\" (that is now), or use `last`, such as \"1h\"",
+            "`{text}`: {error}; write it like \"{}\" (that is now), or use `last`, such as \"1h\"",
             crate::numbers::at(now)
         );
         Failure::argument(argument, detail)

@@ -6,10 +6,21 @@ use std::fmt;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Timestamp(i64);
 
-/// Text that is not an RFC 3339 time.
+/// Why a text is not a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("not an RFC 3339 time such as `2026-01-31T13:45:00Z`")]
-pub struct InvalidTimestamp;
+pub enum InvalidTimestamp {
+    /// Not of the form of RFC 3339, or no time of the calendar.
+    #[error("not an RFC 3339 time such as `2026-01-31T13:45:00Z`")]
+    Form,
+    /// The offset from UTC.
+    #[error(
+        "not an RFC 3339 time: it ends with `Z`, or with an offset from `-23:59` to `+23:59` such as `+02:00`"
+    )]
+    Offset,
+    /// A part of a nanosecond.
+    #[error("times have at most nine digits after the second, nanoseconds; further digits must be zeros")]
+    TooFine,
+}
 
 impl Timestamp {
     /// From nanoseconds since the epoch.
@@ -51,23 +62,56 @@ impl Timestamp {
     /// When the text is anything else.
     pub fn parse(text: &str) -> Result<Self, InvalidTimestamp> {
         // The library reads several dialects of ISO 8601; the wire contract is RFC 3339 alone.
-        let bytes = text.as_bytes();
-        let shape = bytes.len() >= 20
-            && bytes.get(4) == Some(&b'-')
-            && matches!(bytes.get(10), Some(b'T' | b't'))
-            && bytes.get(13) == Some(&b':')
-            && bytes.get(16) == Some(&b':')
-            && bytes.iter().all(|byte| byte.is_ascii_digit() || b"-+:.TtZz".contains(byte));
-        if !shape {
-            return Err(InvalidTimestamp);
+        let (clock, offset) = text.split_at_checked(19).ok_or(InvalidTimestamp::Form)?;
+        let shaped = clock.bytes().zip(SHAPE).all(|(byte, shape)| match shape {
+            b'0' => byte.is_ascii_digit(),
+            b'T' => matches!(byte, b'T' | b't'),
+            other => byte == *other,
+        });
+        if !shaped {
+            return Err(InvalidTimestamp::Form);
         }
+        let (fraction, offset) = match offset.strip_prefix('.') {
+            None => ("", offset),
+            Some(rest) => {
+                let end = rest.find(|other: char| !other.is_ascii_digit()).unwrap_or(rest.len());
+                rest.split_at_checked(end)
+                    .filter(|(digits, _)| !digits.is_empty())
+                    .ok_or(InvalidTimestamp::Form)?
+            }
+        };
+        if !is_offset(offset) {
+            return Err(InvalidTimestamp::Offset);
+        }
+        let (fraction, rest) = fraction.split_at_checked(9).unwrap_or((fraction, ""));
+        if rest.bytes().any(|digit| digit != b'0') {
+            return Err(InvalidTimestamp::TooFine);
+        }
+        let point = if fraction.is_empty() { "" } else { "." };
+        let text = &format!("{clock}{point}{fraction}{offset}");
         // The library's time ends a day before RFC 3339's.
         if let Some(rest) = text.strip_prefix("9999") {
             return Self::parse(&format!("2261{rest}")).map(|_| Self::MAX);
         }
-        let parsed: jiff::Timestamp = text.parse().map_err(|_| InvalidTimestamp)?;
+        let parsed: jiff::Timestamp = text.parse().map_err(|_| InvalidTimestamp::Form)?;
         let nanos = parsed.as_nanosecond().clamp(i128::from(i64::MIN), i128::from(i64::MAX));
-        i64::try_from(nanos).map(Self).map_err(|_| InvalidTimestamp)
+        i64::try_from(nanos).map(Self).map_err(|_| InvalidTimestamp::Form)
+    }
+}
+
+/// A date and a time of RFC 3339, before its fraction.
+const SHAPE: &[u8] = b"0000-00-00T00:00:00";
+
+/// Whether this is `Z`, or hours and minutes ahead of UTC or behind it.
+fn is_offset(text: &str) -> bool {
+    let digits = |from: usize, most: u8| {
+        let part = text.get(from..from + 2).filter(|part| part.bytes().all(|byte| byte.is_ascii_digit()));
+        part.and_then(|part| part.parse::<u8>().ok()).is_some_and(|number| number <= most)
+    };
+    match text.as_bytes() {
+        [b'Z' | b'z'] => true,
+        [b'+' | b'-', _, _, b':', _, _] => digits(1, 23) && digits(4, 59),
+        _ => false,
     }
 }
 
@@ -126,18 +170,45 @@ mod tests {
         assert_eq!(time.as_nanos(), 1_795_246_406_123_456_789);
         assert_eq!(time.to_string(), "2026-11-21T07:33:26.123456789Z");
         assert_eq!(Timestamp::parse("2026-11-21T08:33:26.123456789+01:00").unwrap(), time);
-        for wrong in [
-            "",
-            "now",
-            "2026-11-21",
-            "2026-11-21 07:33:26Z",
-            "2026-11-21T07:33Z",
-            "20261121T073326Z",
-            "2026-13-01T00:00:00Z",
-            "2026-11-21T07:33:26",
-            "2026-11-21T07:33:26Z[UTC]",
+        use InvalidTimestamp::{Form, Offset, TooFine};
+        for (wrong, why) in [
+            ("", Form),
+            ("now", Form),
+            ("2026-11-21", Form),
+            ("2026-11-21 07:33:26Z", Form),
+            ("2026-11-21T07:33Z", Form),
+            ("20261121T073326Z", Form),
+            ("2026-13-01T00:00:00Z", Form),
+            ("2026-02-29T00:00:00Z", Form),
+            ("9999-02-30T00:00:00Z", Form),
+            ("2026-11-21T24:00:00Z", Form),
+            ("2026-11-21T07:33:26.Z", Form),
+            ("2026-11-21T07:33:26,5Z", Offset),
+            ("2026-11-21T07:33:2\u{e9}Z", Form),
+            ("2026-11-21T07:33:26", Offset),
+            ("2026-11-21T07:33:26Z[UTC]", Offset),
+            ("2026-11-21T07:33:26+0200", Offset),
+            ("2026-11-21T07:33:26+02", Offset),
+            ("2026-11-21T07:33:26+02:0", Offset),
+            ("2026-11-21T07:33:26+02:00:00", Offset),
+            ("2026-11-21T07:33:26+24:00", Offset),
+            ("2026-11-21T07:33:26-25:00", Offset),
+            ("2026-11-21T07:33:26+02:60", Offset),
+            ("2026-11-21T07:33:26.5+2:00", Offset),
+            ("2026-11-21T07:33:26ZZ", Offset),
+            ("2026-11-21T07:33:26.1234567891Z", TooFine),
+            ("2026-11-21T07:33:26.000000000000001+02:00", TooFine),
         ] {
-            assert_eq!(Timestamp::parse(wrong), Err(InvalidTimestamp), "{wrong}");
+            assert_eq!(Timestamp::parse(wrong), Err(why), "{wrong}");
+        }
+        for same in [
+            "2026-11-21T07:33:26.123456789000z",
+            "2026-11-21t07:33:26.12345678900000000000000000000Z",
+            "2026-11-21T07:33:26.123456789-00:00",
+            "2026-11-22T07:32:26.123456789+23:59",
+            "2026-11-20T07:34:26.123456789-23:59",
+        ] {
+            assert_eq!(Timestamp::parse(same), Ok(time), "{same}");
         }
     }
 
