@@ -81,6 +81,17 @@ describe("a typed condition", () => {
   });
 
   it.each([
+    ["1700010800.901161215", new LosslessNumber("1700010800.901161215")],
+    ["+0012345678901234.56789", new LosslessNumber("12345678901234.56789")],
+    [".12345678901234567", new LosslessNumber("0.12345678901234567")],
+    ["12345678901234567.", new LosslessNumber("12345678901234567")],
+    ["9007199254740991", 9007199254740991],
+    ["0.1", 0.1],
+  ])("keeps the digits of %s", (text, value) => {
+    expect(wire(`http.status_code = ${text}`)).toMatchObject([{ value }]);
+  });
+
+  it.each([
     ["foo = 1", "No field that you may search is called “foo”"],
     ["http.rout = 1", 'Did you mean SpanAttributes["http.route"]'],
     ["env = prod", "No field that you may search is called “env”"],

@@ -304,8 +304,16 @@ export function typedValue(text: string, field: Field): Value | null {
   }
   if (/^[+-]?(\d+(\.\d*)?|\.\d+)(e[+-]?\d+)?$/i.test(text)) {
     const value = Number(text);
-    if (/^[+-]?\d+$/.test(text) && !Number.isSafeInteger(value)) {
-      return new LosslessNumber(text.replace(/^\+/, "").replace(/^(-?)0+(?=\d)/, "$1"));
+    const digits = text.replace(/e.*$/i, "").replace(/\D/g, "").replace(/^0+/, "");
+    // A double holds every number of 15 digits, and integers somewhat beyond.
+    if (digits.length > 15 && !(/^[+-]?\d+$/.test(text) && Number.isSafeInteger(value))) {
+      return new LosslessNumber(
+        text
+          .replace(/^\+/, "")
+          .replace(/^(-?)0+(?=\d)/, "$1")
+          .replace(/^(-?)\./, (_, sign: string) => `${sign}0.`)
+          .replace(/\.(?=e|$)/i, ""),
+      );
     }
     return Number.isFinite(value) ? value : null;
   }
