@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use tracewarden_model::{FieldRef, LogicalType, Number, Operator, RawCondition, Scalar};
+use tracewarden_model::{Decimal, LogicalType, Operator, RawCondition, Scalar, named_field};
 
 use crate::failure::Failure;
 
@@ -58,46 +58,31 @@ impl Condition {
 
     fn raw(&self, at: usize) -> Result<RawCondition, Failure> {
         let place = |member: &str| format!("conditions[{at}].{member}");
-        let map = self.map.as_deref().filter(|map| !map.is_empty());
-        let field = match (&self.reference, map, &self.name) {
-            (Some(reference), None, None) => referred(reference),
-            (None, map, Some(name)) => FieldRef { map: map.map(str::to_owned), name: name.clone() },
-            (None, _, None) => {
-                let detail = "name the field: `ref` as svc_filter_schema writes it, or `map` and `name`";
-                return Err(Failure::argument(&place("ref"), detail));
-            }
-            (Some(_), _, _) => {
-                return Err(Failure::argument(&place("ref"), "give either `ref`, or `map` and `name`"));
-            }
-        };
+        let named = named_field(self.reference.as_deref(), self.map.as_deref(), self.name.as_deref());
+        let (field, named_by) =
+            named.map_err(|error| Failure::argument(&place(error.member()), error.to_string()))?;
         let value = self.value.as_ref().map(|value| scalar(value, || place("value"))).transpose()?;
         let many = |values: &Vec<Value>| {
             let values = values.iter().enumerate();
             values.map(|(index, value)| scalar(value, || place(&format!("values[{index}]")))).collect()
         };
         let values = self.values.as_ref().map(many).transpose()?;
-        Ok(RawCondition { field, op: self.op.clone(), value, values })
+        Ok(RawCondition { field, named_by, op: self.op.clone(), value, values })
     }
-}
-
-/// A reference as the field that it names: `Map["key"]`, with the key as a JSON string, or a column.
-pub(crate) fn referred(reference: &str) -> FieldRef {
-    let key = reference.strip_suffix(']').and_then(|rest| rest.split_once('['));
-    let key = key.and_then(|(map, key)| Some((map, serde_json::from_str::<String>(key).ok()?)));
-    key.map_or_else(|| FieldRef::column(reference), |(map, key)| FieldRef::key(map, key))
 }
 
 fn scalar(value: &Value, place: impl Fn() -> String) -> Result<Scalar, Failure> {
     Ok(match value {
-        Value::String(text) => Scalar::String(text.clone()),
+        // Numbers of many digits arrive as text (`digits.rs`).
+        Value::String(text) => match Decimal::parse(text) {
+            Ok(number) => Scalar::Digits(text.clone(), number),
+            Err(_) => Scalar::String(text.clone()),
+        },
         Value::Bool(value) => Scalar::Bool(*value),
-        Value::Number(number) => {
-            let integer = number.as_i64().map(Number::Int).or_else(|| number.as_u64().map(Number::UInt));
-            let number =
-                integer.or_else(|| number.as_f64().filter(|value| value.is_finite()).map(Number::Float));
-            let large = || Failure::argument(&place(), "the number is larger than any column can hold");
-            Scalar::Number(number.ok_or_else(large)?)
-        }
+        Value::Number(number) => Scalar::Number(
+            Decimal::parse(&number.to_string())
+                .map_err(|error| Failure::argument(&place(), error.to_string()))?,
+        ),
         _ => return Err(Failure::argument(&place(), "expected a string, a number or a boolean")),
     })
 }
@@ -116,6 +101,7 @@ pub(crate) fn again(sent: &impl Serialize, without: &[&str], with: &[(&str, Valu
 #[cfg(test)]
 mod tests {
     use serde_json::json;
+    use tracewarden_model::FieldRef;
 
     use super::*;
 
@@ -148,8 +134,8 @@ mod tests {
             let failure = conditions(value).unwrap_err().text();
             assert!(failure.contains(&format!("{place}: ")) && failure.contains(text), "{failure}");
         };
-        check(json!([{"op": "eq"}]), "conditions[0].ref", "`map` and `name`");
-        check(json!([{"ref": "a", "name": "b", "op": "eq"}]), "conditions[0].ref", "either");
+        check(json!([{"op": "eq"}]), "conditions[0].ref", "`ref` as the filter schema shows it");
+        check(json!([{"ref": "a", "name": "b", "op": "eq"}]), "conditions[0].ref", "name the field once");
         check(json!([{"ref": "a"}]), "conditions[0]", "missing field `op`");
         check(json!([{"ref": "a", "op": "eq", "valeu": 1}]), "conditions[0].valeu", "expected one of `ref`");
         check(
@@ -166,11 +152,24 @@ mod tests {
     }
 
     #[test]
-    fn integers_stay_exact() {
+    fn numbers_keep_their_digits() {
         let read = conditions(
             json!([{"ref": "a", "op": "in", "values": [18_446_744_073_709_551_615_u64, -1, 0.5]}]),
         );
-        let expected = [Number::UInt(u64::MAX), Number::Int(-1), Number::Float(0.5)].map(Scalar::Number);
+        let expected = ["18446744073709551615", "-1", "0.5"].map(|digits| Scalar::Number(decimal(digits)));
         assert_eq!(read.unwrap()[0].values.as_deref(), Some(&expected[..]));
+        let read =
+            conditions(json!([{"ref": "a", "op": "in", "values": ["1700010800.901161215", "1x", "0x1"]}]));
+        let digits = "1700010800.901161215".to_owned();
+        let expected = [
+            Scalar::Digits(digits.clone(), decimal(&digits)),
+            Scalar::String("1x".to_owned()),
+            Scalar::String("0x1".to_owned()),
+        ];
+        assert_eq!(read.unwrap()[0].values.as_deref(), Some(&expected[..]));
+    }
+
+    fn decimal(digits: &str) -> Decimal {
+        Decimal::parse(digits).unwrap()
     }
 }

@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use tracewarden_model::{FieldRef, Timestamp};
 use tracewarden_service::is_deceptive;
 
-use crate::arguments::{Condition, raw, read, referred};
+use crate::arguments::{Condition, raw, read};
 use crate::client_name::named;
 use crate::failure::Failure;
 use crate::span_text::{FENCE, FENCE_END, fenced, one_line, visible_json};
@@ -98,8 +98,8 @@ fn words() {
         let text = String::from_utf8_lossy(input).into_owned();
         // A field is found by what it is called, whatever its key holds.
         let field = FieldRef::key("SpanAttributes", text.as_str());
-        assert_eq!(soon(|| referred(&field.to_string())), field);
-        let _ = soon(|| referred(&text));
+        assert_eq!(soon(|| FieldRef::parse(&field.to_string())), field);
+        let _ = soon(|| FieldRef::parse(&text));
         let (none, some) = (None, Some(text));
         match soon(|| Times { from: &none, to: &none, last: &some }.bounds(now)) {
             Ok(bounds) => assert!(bounds.from < bounds.to && bounds.to >= Some(now), "{bounds:?}"),

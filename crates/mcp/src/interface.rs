@@ -12,6 +12,7 @@ use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, Stream
 use tracewarden_service::Service;
 
 use crate::client_name::carry;
+use crate::digits;
 use crate::server::Server;
 
 /// Bodies above this size are refused, as in the REST API.
@@ -53,6 +54,7 @@ pub fn interface(service: Service, interface: Interface) -> Router {
     );
     Router::new()
         .fallback_service(answering)
+        .layer(middleware::from_fn(|request, next| digits::keep(request, next, MAX_BODY_BYTES)))
         .layer(middleware::from_fn(carry))
         .layer(middleware::from_fn(explained))
 }

@@ -11,6 +11,7 @@ mod answer;
 mod arguments;
 mod catalogue;
 mod client_name;
+mod digits;
 mod failure;
 #[cfg(test)]
 mod fuzz;

@@ -116,6 +116,23 @@ impl AccessModel {
         self.fields.iter().find(|marked| &marked.field == field)
     }
 
+    /// Fields for which `visible` holds and that `wanted` names in another form than theirs, at most three: a key without
+    /// its map, a reference as the name of a column or of a key, a key behind its map and a dot.
+    pub fn meant(&self, wanted: &FieldRef, visible: impl Fn(&MarkedField) -> bool) -> Vec<FieldRef> {
+        let read = FieldRef::parse(&wanted.name);
+        let in_map = |field: &FieldRef| wanted.map.is_none() || wanted.map == field.map;
+        let is_meant = |field: &&FieldRef| {
+            **field == read
+                || in_map(field) && field.map.is_some() && field.name == wanted.name
+                || field.map.as_ref().is_some_and(|map| {
+                    let key = wanted.name.strip_prefix(map.as_str()).and_then(|rest| rest.strip_prefix('.'));
+                    in_map(field) && key == Some(field.name.as_str())
+                })
+        };
+        let known = self.fields.iter().filter(|field| visible(field)).map(|field| &field.field);
+        known.filter(|field| *field != wanted).filter(is_meant).take(3).cloned().collect()
+    }
+
     /// Names of marked fields for which `visible` holds and which resemble `wanted`: keys of the same map when there is
     /// one that does, otherwise any.
     pub fn suggest(&self, wanted: &FieldRef, visible: impl Fn(&MarkedField) -> bool) -> Vec<String> {

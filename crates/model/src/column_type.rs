@@ -38,6 +38,13 @@ pub enum ColumnType {
         /// Width in bits.
         bits: u16,
     },
+    /// `Decimal(P, S)`.
+    Decimal {
+        /// Digits in all, 1 to 76.
+        precision: u8,
+        /// Digits after the point.
+        scale: u8,
+    },
     /// `DateTime`, with or without a time zone.
     DateTime,
     /// `DateTime64`, with or without a time zone.
@@ -111,8 +118,11 @@ impl ColumnType {
                 &[LogicalType::String]
             }
             Self::Bool => &[LogicalType::Boolean],
-            Self::Integer { bits, .. } if *bits <= 64 => &[LogicalType::Number],
-            Self::Float { .. } | Self::DateTime | Self::DateTime64 { .. } => &[LogicalType::Number],
+            Self::Integer { .. }
+            | Self::Float { .. }
+            | Self::Decimal { .. }
+            | Self::DateTime
+            | Self::DateTime64 { .. } => &[LogicalType::Number],
             Self::Array(element) if element.is_text() => &[LogicalType::StringArray],
             _ => &[],
         }
@@ -241,6 +251,7 @@ impl fmt::Display for ColumnType {
             Self::Integer { bits, signed: true } => write!(f, "Int{bits}"),
             Self::Integer { bits, signed: false } => write!(f, "UInt{bits}"),
             Self::Float { bits } => write!(f, "Float{bits}"),
+            Self::Decimal { precision, scale } => write!(f, "Decimal({precision}, {scale})"),
             Self::DateTime => f.write_str("DateTime"),
             Self::DateTime64 { precision } => write!(f, "DateTime64({precision})"),
             Self::LowCardinality(inner) => write!(f, "LowCardinality({inner})"),
@@ -277,6 +288,8 @@ mod tests {
             "Array(Map(LowCardinality(String), String))",
             "UInt64",
             "Int128",
+            "Decimal(18, 3)",
+            "Nullable(Decimal(76, 76))",
             "DateTime64(9)",
             "Array(LowCardinality(String))",
             "FixedString(16)",
@@ -311,6 +324,10 @@ mod tests {
             "Tuple(a String)",
             "Array(Tuple(String, UInt8))",
             "DateTime64(12)",
+            "Decimal(77, 0)",
+            "Decimal(5, 6)",
+            "Decimal(0, 0)",
+            "Decimal",
             "FixedString(-1)",
             "JSON(a)",
             "Nested()",
@@ -354,7 +371,7 @@ mod tests {
         {
             assert!(within(column, "k").is_err(), "{column}");
         }
-        let json = "JSON(a.b Nullable(Bool), `c` Map(String, String), d Int128, e Enum8('x' = 1), f Nullable(Enum8('x' = 1)))";
+        let json = "JSON(a.b Nullable(Bool), `c` Map(String, String), d Date, e Enum8('x' = 1), f Nullable(Enum8('x' = 1)))";
         let typed = within(json, "a.b").unwrap();
         assert_eq!(typed, (FieldSource::JsonPath, ColumnType::parse("Nullable(Bool)"), &[Boolean][..]));
         assert_eq!(within(json, "f").unwrap().2, &[String]);

@@ -1,8 +1,9 @@
 //! Filters: what callers send, checked against the access model into what selection understands.
 
 use crate::access_model::{AccessModel, MarkedField};
+use crate::decimal::Decimal;
 use crate::field::FieldRef;
-use crate::logical::{LogicalType, Number, Operator};
+use crate::logical::{LogicalType, Operator};
 
 /// One value of a condition as it was sent.
 #[derive(Debug, Clone, PartialEq)]
@@ -10,7 +11,10 @@ pub enum Scalar {
     /// A string.
     String(String),
     /// A number.
-    Number(Number),
+    Number(Decimal),
+    /// A string of digits from a caller whose numbers may arrive as text: a string for a field of strings, a number for one
+    /// of numbers.
+    Digits(String, Decimal),
     /// A boolean.
     Bool(bool),
 }
@@ -20,12 +24,72 @@ pub enum Scalar {
 pub struct RawCondition {
     /// The field.
     pub field: FieldRef,
+    /// The member that named the field: `ref`, or `name` with or without `map`.
+    pub named_by: NamedBy,
     /// The operator's wire spelling.
     pub op: String,
     /// `value`, if it was sent.
     pub value: Option<Scalar>,
     /// `values`, if they were sent.
     pub values: Option<Vec<Scalar>>,
+}
+
+/// How a condition names its field. Both ways name the same fields.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NamedBy {
+    /// `ref`.
+    Ref,
+    /// `name`, and `map` for a key.
+    Name,
+}
+
+impl NamedBy {
+    /// The member of the condition.
+    pub fn member(self) -> &'static str {
+        match self {
+            Self::Ref => "ref",
+            Self::Name => "name",
+        }
+    }
+}
+
+/// Why the members of a condition name no field.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum UnnamedField {
+    /// Neither `ref` nor `name`.
+    #[error("name the field: `ref` as the filter schema shows it, or `name`, with `map` for a key of a map")]
+    Missing,
+    /// `ref` beside `name` or `map`.
+    #[error("name the field once: `ref` alone, or `name` with `map`")]
+    Twice,
+}
+
+impl UnnamedField {
+    /// The member that is missing or superfluous.
+    pub fn member(self) -> &'static str {
+        "ref"
+    }
+}
+
+/// The field that the members of a condition name. An empty `map` counts as absent: the filter schema shows a column with
+/// one.
+///
+/// # Errors
+/// When not exactly one of `reference` and `name` is there, or `map` is beside `reference`.
+pub fn named_field(
+    reference: Option<&str>,
+    map: Option<&str>,
+    name: Option<&str>,
+) -> Result<(FieldRef, NamedBy), UnnamedField> {
+    let map = map.filter(|map| !map.is_empty());
+    match (reference, map, name) {
+        (Some(reference), None, None) => Ok((FieldRef::parse(reference), NamedBy::Ref)),
+        (None, map, Some(name)) => {
+            Ok((FieldRef { map: map.map(str::to_owned), name: name.to_owned() }, NamedBy::Name))
+        }
+        (None, _, None) => Err(UnnamedField::Missing),
+        (Some(_), _, _) => Err(UnnamedField::Twice),
+    }
 }
 
 /// What a condition tests, with operands of the right type.
@@ -56,9 +120,9 @@ pub enum Test {
     /// The boolean is present and differs.
     BoolNe(bool),
     /// The number compares: one of eq, ne, gt, gte, lt, lte.
-    Compare(Operator, Number),
+    Compare(Operator, Decimal),
     /// The number lies in the closed range.
-    Between(Number, Number),
+    Between(Decimal, Decimal),
 }
 
 /// A condition that names a filterable field and an operator of its type.
@@ -82,6 +146,8 @@ pub struct Filter {
 pub enum ConditionErrorKind {
     /// No field of this name that the caller may know of; with the nearest names, of the first few such conditions.
     UnknownField(Vec<String>),
+    /// The name of a field in a form that does not name it, such as a key without its map; with the fields that it may mean.
+    MisnamedField(Vec<FieldRef>),
     /// Known to the caller, yet not filterable; with filterable names like it.
     NotFilterable(Vec<String>),
     /// Not an operator of the field's type; with those that are.
@@ -99,7 +165,7 @@ pub enum ConditionErrorKind {
 pub struct ConditionError {
     /// Position in the list of conditions.
     pub index: usize,
-    /// The offending member within the condition (`name`, `op`, `value`, `values`), and the position in `values`.
+    /// The offending member within the condition (`ref`, `name`, `op`, `value`, `values`), and the position in `values`.
     pub member: (&'static str, Option<usize>),
     /// The field as it was named.
     pub field: FieldRef,
@@ -153,12 +219,23 @@ fn check_condition(
 ) -> Result<Condition, Refusal> {
     let suggestions =
         || if suggest { model.suggest(&raw.field, |field| field.filterable) } else { Vec::new() };
+    let member = (raw.named_by.member(), None);
     let field = match model.field(&raw.field) {
         Some(field) if field.filterable => field,
         Some(_) if knows_policy_fields => {
-            return Err((("name", None), ConditionErrorKind::NotFilterable(suggestions())));
+            return Err((member, ConditionErrorKind::NotFilterable(suggestions())));
         }
-        _ => return Err((("name", None), ConditionErrorKind::UnknownField(suggestions()))),
+        _ => {
+            let meant = model.meant(&raw.field, |field| field.filterable);
+            return Err((
+                member,
+                if meant.is_empty() {
+                    ConditionErrorKind::UnknownField(suggestions())
+                } else {
+                    ConditionErrorKind::MisnamedField(meant)
+                },
+            ));
+        }
     };
     let operator = Operator::parse(&raw.op)
         .filter(|operator| field.logical.operators().contains(operator))
@@ -232,7 +309,7 @@ impl Operands<'_> {
 
     fn string(&self) -> Result<String, Refusal> {
         match self.one()? {
-            Scalar::String(text) => Ok(text.clone()),
+            Scalar::String(text) | Scalar::Digits(text, _) => Ok(text.clone()),
             _ => Err((("value", None), ConditionErrorKind::ValueType("a string"))),
         }
     }
@@ -244,9 +321,9 @@ impl Operands<'_> {
         }
     }
 
-    fn number(&self) -> Result<Number, Refusal> {
+    fn number(&self) -> Result<Decimal, Refusal> {
         match self.one()? {
-            Scalar::Number(value) => Ok(*value),
+            Scalar::Number(value) | Scalar::Digits(_, value) => Ok(value.clone()),
             _ => Err((("value", None), ConditionErrorKind::ValueType("a number"))),
         }
     }
@@ -256,15 +333,15 @@ impl Operands<'_> {
             .iter()
             .enumerate()
             .map(|(at, value)| match value {
-                Scalar::String(text) => Ok(text.clone()),
+                Scalar::String(text) | Scalar::Digits(text, _) => Ok(text.clone()),
                 _ => Err((("values", Some(at)), ConditionErrorKind::ValueType("a string"))),
             })
             .collect()
     }
 
-    fn range(&self) -> Result<(Number, Number), Refusal> {
+    fn range(&self) -> Result<(Decimal, Decimal), Refusal> {
         let number = |at: usize, value: &Scalar| match value {
-            Scalar::Number(value) => Ok(*value),
+            Scalar::Number(value) | Scalar::Digits(_, value) => Ok(value.clone()),
             _ => Err((("values", Some(at)), ConditionErrorKind::ValueType("a number"))),
         };
         match self.many()? {
@@ -295,6 +372,7 @@ mod tests {
         let model = AccessModel { version: 1, binding: None, fields: vec![field] };
         let of = |name: &str, op: &str| RawCondition {
             field: FieldRef::column(name),
+            named_by: NamedBy::Name,
             op: op.to_owned(),
             value: Some(Scalar::String("a".to_owned())),
             values: None,

@@ -5,6 +5,7 @@ pub mod access_model;
 pub mod ambient;
 pub mod caller;
 pub mod column_type;
+pub mod decimal;
 pub mod field;
 pub mod filter;
 #[cfg(test)]
@@ -18,8 +19,12 @@ pub use access_model::{AccessModel, Binding, Display, FieldSource, MarkedField};
 pub use ambient::{Clock, Entropy};
 pub use caller::{AttributeKind, AttributeValue, Caller};
 pub use column_type::ColumnType;
+pub use decimal::{Decimal, InvalidDecimal};
 pub use field::FieldRef;
-pub use filter::{Condition, ConditionError, ConditionErrorKind, Filter, RawCondition, Scalar, Test};
+pub use filter::{
+    Condition, ConditionError, ConditionErrorKind, Filter, NamedBy, RawCondition, Scalar, Test, UnnamedField,
+    named_field,
+};
 pub use logical::{LogicalType, Number, Operator};
 pub use time::{Timestamp, Window};
 pub use trace_id::{TRACE_ID_BYTES_MAX, TraceIdNotations};

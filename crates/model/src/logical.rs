@@ -1,6 +1,8 @@
-//! Logical types, the operators that each admits, and numbers as filters compare them.
+//! Logical types, the operators that each admits, and numbers as spans hold them.
 
 use std::fmt;
+
+use crate::decimal::Decimal;
 
 /// The type of a field as filters and policies see it, whatever its column's type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -140,24 +142,26 @@ impl fmt::Display for Operator {
     }
 }
 
-/// A number of a filter. Integers stay integers, because a nanosecond duration does not survive a trip through `f64`.
-#[derive(Debug, Clone, Copy, PartialEq)]
+/// A number as a span holds it; what filters compare it with is a [`Decimal`].
+#[derive(Debug, Clone, PartialEq)]
 pub enum Number {
-    /// A negative integer, or one that fits both.
+    /// An integer.
     Int(i64),
-    /// An integer above `i64::MAX`.
+    /// An integer that may be above `i64::MAX`.
     UInt(u64),
-    /// Any other finite number.
+    /// A binary floating-point number, perhaps none or infinite.
     Float(f64),
+    /// A time, or a number of a decimal column.
+    Decimal(Decimal),
 }
 
-impl std::hash::Hash for Number {
-    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+impl fmt::Display for Number {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Int(value) => (0_u8, value).hash(state),
-            Self::UInt(value) => (1_u8, value).hash(state),
-            // Zero is equal to its negative.
-            Self::Float(value) => (2_u8, (value + 0.0).to_bits()).hash(state),
+            Self::Int(value) => value.fmt(f),
+            Self::UInt(value) => value.fmt(f),
+            Self::Float(value) => value.fmt(f),
+            Self::Decimal(value) => value.fmt(f),
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use tracewarden_model::{Condition, Operator, Test};
+use tracewarden_model::{Condition, Decimal, Operator, Test};
 
 use crate::lower::fields::{defined, present};
 use crate::predicate::{Array, Atom, Predicate, Relation, Text, TextFunction};
@@ -13,8 +13,9 @@ pub fn lower_condition(condition: &Condition) -> Predicate {
     let field = Arc::new(condition.field.clone());
     let text = || Text::Field(Arc::clone(&field));
     let array = || Array::Field(Arc::clone(&field));
-    let number =
-        |relation, number| Predicate::atom(Atom::CompareNumber(relation, Arc::clone(&field), number));
+    let number = |relation, number: &Decimal| {
+        Predicate::atom(Atom::CompareNumber(relation, Arc::clone(&field), number.clone()))
+    };
     let test = match &condition.test {
         Test::Exists => return present(&field),
         Test::NotExists => return present(&field).negate(),
@@ -37,8 +38,8 @@ pub fn lower_condition(condition: &Condition) -> Predicate {
             let flag = Predicate::atom(Atom::Flag(Arc::clone(&field)));
             if wanted { flag } else { flag.negate() }
         }
-        Test::Compare(operator, value) => number(relation(*operator), *value),
-        Test::Between(low, high) => number(Relation::Ge, *low).and(number(Relation::Le, *high)),
+        Test::Compare(operator, value) => number(relation(*operator), value),
+        Test::Between(low, high) => number(Relation::Ge, low).and(number(Relation::Le, high)),
     };
     defined(&field).and(test)
 }

@@ -14,7 +14,7 @@ use std::hash::{DefaultHasher, Hash, Hasher as _};
 use std::ops::Deref;
 use std::sync::Arc;
 
-use tracewarden_model::{MarkedField, Number};
+use tracewarden_model::{Decimal, MarkedField};
 
 use work::{charge, charge_each};
 
@@ -158,7 +158,7 @@ pub enum Atom {
     /// The boolean field is true.
     Flag(Arc<MarkedField>),
     /// The numeric field compares with a number.
-    CompareNumber(Relation, Arc<MarkedField>, Number),
+    CompareNumber(Relation, Arc<MarkedField>, Decimal),
     /// So many elements satisfy `body`, in which they are `Text::Element(variable)`.
     Quantified {
         /// How many.

@@ -299,7 +299,8 @@ fn asks_for_absence(predicate: &Predicate) -> Option<&FieldRef> {
 
 /// Whether the field has a value of its type wherever it is present.
 fn is_text_when_present(field: &MarkedField) -> bool {
-    field.logical == LogicalType::String && field.source != FieldSource::JsonPath
+    let may_be_null = field.source == FieldSource::MapKey && field.column_type.is_nullable();
+    field.logical == LogicalType::String && field.source != FieldSource::JsonPath && !may_be_null
 }
 
 /// Whether it only asks for what others need.

@@ -1,9 +1,13 @@
 //! Filters as they are sent. Checking them against the access model is the service's work; here only their form counts.
 
+use std::borrow::Cow;
+
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use tracewarden_model::{FieldRef, Number, RawCondition, Scalar};
-use utoipa::ToSchema;
+use tracewarden_model::{Decimal, RawCondition, Scalar, named_field};
+use utoipa::openapi::schema::{AnyOfBuilder, ObjectBuilder, Type};
+use utoipa::openapi::{RefOr, Schema};
+use utoipa::{PartialSchema, ToSchema};
 
 use crate::code::Code;
 use crate::problem::Problem;
@@ -22,12 +26,16 @@ pub(crate) struct WireFilter {
 #[serde(deny_unknown_fields)]
 #[schema(as = Condition)]
 pub(crate) struct WireCondition {
-    /// The map column that holds the field; absent for a column of its own.
+    /// The field as the filter schema's `ref` writes it. Either this or `name`.
+    #[serde(rename = "ref")]
+    #[schema(examples("SpanAttributes[\"http.response.status_code\"]"))]
+    reference: Option<String>,
+    /// Beside `name`: the map column that holds the field; absent for a column of its own.
     #[schema(examples("SpanAttributes"))]
     map: Option<String>,
-    /// The key within the map, or the column's name.
+    /// The key within the map, or the column's name. Either this or `ref`.
     #[schema(examples("http.response.status_code"))]
-    name: String,
+    name: Option<String>,
     /// An operator of the field's type.
     #[schema(examples("eq"))]
     op: String,
@@ -39,24 +47,36 @@ pub(crate) struct WireCondition {
     values: Option<Vec<Box<RawValue>>>,
 }
 
-/// A string, a number or a boolean.
-#[derive(Deserialize, ToSchema)]
-#[serde(untagged)]
-#[allow(dead_code, reason = "describes what is read from raw text")]
-pub(crate) enum ComparisonValue {
-    /// Text.
-    String(String),
-    /// A number; integers are compared exactly.
-    Number(f64),
-    /// A boolean.
-    Boolean(bool),
+/// What is read from raw text, described: a string, a number or a boolean.
+pub(crate) struct ComparisonValue;
+
+impl PartialSchema for ComparisonValue {
+    fn schema() -> RefOr<Schema> {
+        let form = |kind, description: &str| {
+            ObjectBuilder::new().schema_type(kind).description(Some(description)).build()
+        };
+        // An integer is a number, too: exactly one of the two would be none.
+        AnyOfBuilder::new()
+            .item(form(Type::String, "Text."))
+            .item(form(Type::Integer, "An integer of any size: every digit counts."))
+            .item(form(Type::Number, "Any other number, compared exactly as it is written in decimal."))
+            .item(form(Type::Boolean, "A boolean."))
+            .description(Some("A string, a number or a boolean."))
+            .into()
+    }
+}
+
+impl ToSchema for ComparisonValue {
+    fn name() -> Cow<'static, str> {
+        "ComparisonValue".into()
+    }
 }
 
 /// The conditions of a filter, with values read exactly.
 ///
 /// # Errors
-/// `invalid_request` for a value that is neither string, number nor boolean, `value_type` for a number that is too
-/// large for any column.
+/// `invalid_request` for a condition that names no field or two and for a value that is neither string, number nor boolean,
+/// `value_type` for a number that is beyond every column.
 pub(crate) fn conditions(filter: Option<WireFilter>) -> Result<Vec<RawCondition>, Problem> {
     let sent = filter.unwrap_or_default().conditions.unwrap_or_default();
     sent.into_iter().enumerate().map(|(at, condition)| raw(at, condition)).collect()
@@ -77,9 +97,11 @@ fn raw(at: usize, sent: WireCondition) -> Result<RawCondition, Problem> {
                 .collect::<Result<Vec<_>, _>>()?,
         ),
     };
-    // The filter schema shows a column of its own with an empty map, and clients send back what they were shown.
-    let map = sent.map.filter(|map| !map.is_empty());
-    Ok(RawCondition { field: FieldRef { map, name: sent.name }, op: sent.op, value, values })
+    let named = named_field(sent.reference.as_deref(), sent.map.as_deref(), sent.name.as_deref());
+    let (field, named_by) = named.map_err(|error| {
+        Problem::invalid(format!("/filter/conditions/{at}/{}", error.member()), error.to_string())
+    })?;
+    Ok(RawCondition { field, named_by, op: sent.op, value, values })
 }
 
 fn scalar(raw: &RawValue, pointer: impl Fn() -> String) -> Result<Scalar, Problem> {
@@ -90,38 +112,53 @@ fn scalar(raw: &RawValue, pointer: impl Fn() -> String) -> Result<Scalar, Proble
             .map_err(|error| Problem::invalid(pointer(), format!("not a string: {error}"))),
         Some(b't') => Ok(Scalar::Bool(true)),
         Some(b'f') => Ok(Scalar::Bool(false)),
-        Some(b'-' | b'0'..=b'9') => number(text).map(Scalar::Number).ok_or_else(|| {
-            Problem::member(Code::ValueType, pointer(), "the number is larger than any column can hold")
-        }),
+        Some(b'-' | b'0'..=b'9') => Decimal::parse(text)
+            .map(Scalar::Number)
+            .map_err(|error| Problem::member(Code::ValueType, pointer(), error.to_string())),
         _ => Err(Problem::invalid(pointer(), "expected a string, a number or a boolean")),
     }
 }
 
-/// A JSON number, exact for integers of 64 bits; `None` when it is not finite.
-fn number(text: &str) -> Option<Number> {
-    if let Ok(number) = text.parse() {
-        return Some(Number::Int(number));
-    }
-    if let Ok(number) = text.parse() {
-        return Some(Number::UInt(number));
-    }
-    text.parse().ok().filter(|number: &f64| number.is_finite()).map(Number::Float)
-}
-
 #[cfg(test)]
 mod tests {
+    use tracewarden_model::FieldRef;
+
     use super::*;
 
     #[test]
-    fn numbers_stay_exact() {
-        assert_eq!(number("9223372036854775807"), Some(Number::Int(i64::MAX)));
-        assert_eq!(number("-9223372036854775808"), Some(Number::Int(i64::MIN)));
-        assert_eq!(number("18446744073709551615"), Some(Number::UInt(u64::MAX)));
-        assert_eq!(number("18446744073709551616"), Some(Number::Float(18_446_744_073_709_551_616.0)));
-        assert_eq!(number("0.1"), Some(Number::Float(0.1)));
-        assert_eq!(number("1e3"), Some(Number::Float(1e3)));
-        assert_eq!(number("1e999"), None);
-        assert_eq!(number("-1e999"), None);
+    fn numbers_keep_their_digits() {
+        for digits in
+            ["9223372036854775807", "18446744073709551616", "1700010800.901161215", "12345678901234.5678"]
+        {
+            let read =
+                read(&format!(r#"{{"conditions": [{{"name": "a", "op": "eq", "value": {digits}}}]}}"#));
+            let value = read.unwrap().remove(0).value;
+            assert_eq!(value, Some(Scalar::Number(Decimal::parse(digits).unwrap())), "{digits}");
+        }
+    }
+
+    #[test]
+    fn a_field_is_named_by_its_reference_or_by_map_and_name() {
+        let field = |names: &str| {
+            let read = read(&format!(r#"{{"conditions": [{{{names}, "op": "exists"}}]}}"#));
+            read.map(|mut conditions| conditions.remove(0).field)
+        };
+        let key = FieldRef::key("M", "a.b");
+        assert_eq!(field(r#""ref": "M[\"a.b\"]""#).unwrap(), key);
+        assert_eq!(field(r#""map": "M", "name": "a.b""#).unwrap(), key);
+        assert_eq!(field(r#""ref": "a""#).unwrap(), field(r#""map": "", "name": "a""#).unwrap());
+        for wrong in [
+            r#""map": "M""#,
+            r#""ref": "a", "name": "a""#,
+            r#""ref": "a", "map": "M""#,
+            r#""ref": null, "name": null"#,
+        ] {
+            let refused = format!("{:?}", field(wrong).unwrap_err());
+            assert!(
+                refused.contains("InvalidRequest") && refused.contains("/filter/conditions/0/ref"),
+                "{refused}"
+            );
+        }
     }
 
     fn read(text: &str) -> Result<Vec<RawCondition>, Problem> {
@@ -132,7 +169,7 @@ mod tests {
     fn values_are_read_by_their_form() {
         let read = read(r#"{"conditions": [{"name": "a", "op": "in", "values": ["x\u0000", 1, true]}]}"#);
         let values = read.unwrap().remove(0).values.unwrap();
-        let number = Scalar::Number(Number::Int(1));
+        let number = Scalar::Number(Decimal::from(1_u64));
         assert_eq!(values, [Scalar::String("x\0".to_owned()), number, Scalar::Bool(true)]);
     }
 

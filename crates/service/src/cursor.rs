@@ -8,7 +8,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use chacha20poly1305::aead::{Aead as _, KeyInit as _, Payload};
 use chacha20poly1305::{XChaCha20Poly1305, XNonce};
 use sha2::{Digest as _, Sha256};
-use tracewarden_model::{Binding, Entropy, Number, RawCondition, Scalar, Timestamp, Window};
+use tracewarden_model::{Binding, Entropy, RawCondition, Scalar, Timestamp, Window};
 use tracewarden_tracestore::Position;
 
 use crate::error::ServiceError;
@@ -142,15 +142,12 @@ fn condition_digest(condition: &RawCondition) -> [u8; 32] {
     canonical.finish()
 }
 
-/// `1` and `1.0` are one number of JSON, and clients may send back either.
+/// A number has one digest however it was written: `1` and `1.0` are one number of JSON, and clients may send back either.
 fn scalar(value: &Scalar) -> String {
     match value {
-        Scalar::String(text) => format!("s{text}"),
+        Scalar::String(text) | Scalar::Digits(text, _) => format!("s{text}"),
         Scalar::Bool(value) => format!("b{value}"),
-        Scalar::Number(Number::Int(value)) => format!("n{value}"),
-        Scalar::Number(Number::UInt(value)) => format!("n{value}"),
-        // `Display` of a float never uses an exponent and leaves out `.0`.
-        Scalar::Number(Number::Float(value)) => format!("n{}", if *value == 0.0 { 0.0 } else { *value }),
+        Scalar::Number(value) => format!("n{value}"),
     }
 }
 

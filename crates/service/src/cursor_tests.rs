@@ -1,5 +1,5 @@
-use tracewarden_model::FieldRef;
 use tracewarden_model::ambient::EntropyError;
+use tracewarden_model::{Decimal, FieldRef, NamedBy};
 
 use super::*;
 
@@ -25,7 +25,13 @@ fn key() -> CursorKey {
 }
 
 fn condition(name: &str, value: Scalar) -> RawCondition {
-    RawCondition { field: FieldRef::column(name), op: "eq".to_owned(), value: Some(value), values: None }
+    RawCondition {
+        field: FieldRef::column(name),
+        named_by: NamedBy::Name,
+        op: "eq".to_owned(),
+        value: Some(value),
+        values: None,
+    }
 }
 
 #[test]
@@ -62,11 +68,15 @@ fn another_filter_is_told_apart_from_everything_else() {
 #[test]
 fn filters_that_mean_the_same_have_one_digest() {
     let text = |text: &str| Scalar::String(text.to_owned());
-    let number = Scalar::Number;
-    let (a, b) = (condition("a", text("x")), condition("b", number(Number::Int(1))));
+    let number = |text: &str| Scalar::Number(Decimal::parse(text).unwrap());
+    let (a, b) = (condition("a", text("x")), condition("b", number("1")));
     let same = filter_digest(&[a.clone(), b.clone()]);
     assert_eq!(filter_digest(&[b.clone(), a.clone()]), same, "order");
-    assert_eq!(filter_digest(&[a.clone(), condition("b", number(Number::Float(1.0)))]), same, "1 and 1.0");
+    for one in ["1.0", "10e-1", "0.1E1"] {
+        assert_eq!(filter_digest(&[a.clone(), condition("b", number(one))]), same, "1 and {one}");
+    }
+    let by_ref = RawCondition { named_by: NamedBy::Ref, ..a.clone() };
+    assert_eq!(filter_digest(&[by_ref, b.clone()]), same, "ref and name");
     let mut different = vec![
         filter_digest(&[]),
         filter_digest(std::slice::from_ref(&a)),
@@ -74,8 +84,11 @@ fn filters_that_mean_the_same_have_one_digest() {
         filter_digest(&[condition("a", text("y"))]),
         filter_digest(&[condition("a", Scalar::Bool(true))]),
         filter_digest(&[condition("a", text("true"))]),
-        filter_digest(&[condition("a", number(Number::Int(1)))]),
+        filter_digest(&[condition("a", number("1"))]),
         filter_digest(&[condition("a", text("1"))]),
+        filter_digest(&[condition("a", number("1.0000000000000000001"))]),
+        filter_digest(&[condition("a", number("18446744073709551615"))]),
+        filter_digest(&[condition("a", number("18446744073709551616"))]),
         filter_digest(&[RawCondition { field: FieldRef::key("m", "a"), ..a.clone() }]),
         filter_digest(&[RawCondition { op: "ne".to_owned(), ..a.clone() }]),
         filter_digest(&[RawCondition { value: None, values: Some(vec![text("x")]), ..a.clone() }]),

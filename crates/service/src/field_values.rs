@@ -187,15 +187,24 @@ pub(crate) fn listable<'a>(
     knows_policy_fields: bool,
 ) -> Result<&'a MarkedField, ServiceError> {
     let refused = |code, detail| Err(ServiceError::refused(pointer, code, detail));
-    let marked = model.fields.iter().find(|marked| marked.field.to_string() == reference);
-    let near = || model.suggest(&named(reference), |field| field.filterable);
+    let wanted = FieldRef::parse(reference);
+    let marked = model.field(&wanted);
     let field = match marked {
         Some(field) if field.filterable => field,
         Some(_) if knows_policy_fields => {
             let detail = format!("`{reference}` is for policies only; it is not filterable");
             return refused("not_filterable", detail);
         }
-        _ => return refused("unknown_field", unknown("field", reference, &near())),
+        _ => {
+            let meant = model.meant(&wanted, |field| field.filterable);
+            let detail = if meant.is_empty() {
+                unknown("field", reference, &model.suggest(&wanted, |field| field.filterable))
+            } else {
+                let ways: Vec<String> = meant.iter().map(|field| format!("`{field}`")).collect();
+                format!("no field `{reference}`; write {}", ways.join(", or "))
+            };
+            return refused("unknown_field", detail);
+        }
     };
     match field.logical {
         LogicalType::String | LogicalType::StringArray => Ok(field),
@@ -210,12 +219,6 @@ pub(crate) fn listable<'a>(
             refused("value_type", detail)
         }
     }
-}
-
-/// A reference as a field, to find others like it.
-fn named(reference: &str) -> FieldRef {
-    let key = reference.strip_suffix("\"]").and_then(|rest| rest.split_once("[\""));
-    key.map_or_else(|| FieldRef::column(reference), |(map, key)| FieldRef::key(map, key))
 }
 
 #[cfg(test)]
@@ -271,6 +274,7 @@ mod tests {
             check("Failed", admin, Err(("value_type", "true and false")));
             check("Servicename", admin, Err(("unknown_field", "did you mean `ServiceName`")));
             check("", admin, Err(("unknown_field", "no field")));
+            check("a \"b\"", admin, Err(("unknown_field", "write `SpanAttributes[\"a \\\"b\\\"\"]`")));
             check("SpanAttributes[\"secre\"]", admin, Err(("unknown_field", "no field")));
         }
         check("SpanAttributes[\"secret\"]", true, Err(("not_filterable", "policies only")));

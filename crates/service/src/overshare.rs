@@ -13,7 +13,7 @@ use serde_json::json;
 use tokio::time::{Instant, timeout_at};
 use tracewarden_appdb::Policy;
 use tracewarden_model::nearest::nearest;
-use tracewarden_model::{AccessModel, Binding, LogicalType, MarkedField, Timestamp, Window};
+use tracewarden_model::{AccessModel, Binding, FieldRef, LogicalType, MarkedField, Timestamp, Window};
 use tracewarden_tracestore::{Cost, ImpactRequest, SharedValue, Sharing, Spread, StoreError};
 
 use crate::access::Access;
@@ -137,7 +137,7 @@ pub(crate) fn by_of(
     }
     let names: BTreeMap<String, &MarkedField> =
         model.fields.iter().map(|field| (field.field.to_string(), field)).collect();
-    let Some(field) = names.get(reference) else {
+    let Some(field) = names.get(&FieldRef::parse(reference).to_string()) else {
         let known = names.keys().chain(display_columns(binding)).map(String::as_str);
         let near = nearest(reference, known);
         return Err(ServiceError::refused("/by", "unknown_field", unknown("field", reference, &near)));

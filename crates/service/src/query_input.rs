@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 use tracewarden_model::{
-    AccessModel, ConditionError, ConditionErrorKind, Filter, Number, RawCondition, Scalar, Timestamp, Window,
+    AccessModel, ConditionError, ConditionErrorKind, Decimal, FieldRef, Filter, RawCondition, Scalar,
+    Timestamp, Window,
 };
 use tracewarden_tracestore::StoreError;
 
@@ -78,6 +79,7 @@ fn condition_error(error: ConditionError) -> FieldError {
     let field = error.field.to_string();
     let (code, detail) = match error.kind {
         ConditionErrorKind::UnknownField(near) => ("unknown_field", unknown("field", &field, &near)),
+        ConditionErrorKind::MisnamedField(meant) => ("unknown_field", misnamed(&error.field, &meant)),
         ConditionErrorKind::NotFilterable(near) => {
             let detail = format!("`{field}` is for policies only; it is not filterable");
             let names: Vec<String> = near.iter().map(|name| format!("`{name}`")).collect();
@@ -94,6 +96,23 @@ fn condition_error(error: ConditionError) -> FieldError {
         ConditionErrorKind::TooManyValues(most) => ("too_many_values", format!("at most {most} values")),
     };
     FieldError::new(pointer, code, detail)
+}
+
+/// How a field is named that was named in another form.
+fn misnamed(wanted: &FieldRef, meant: &[FieldRef]) -> String {
+    let ways = meant.iter().map(|field| {
+        let reference = json!({ "ref": field.to_string() });
+        match &field.map {
+            Some(map) => format!("{reference} or {}", json!({ "map": map, "name": field.name })),
+            None => format!("{reference} or {}", json!({ "name": field.name })),
+        }
+    });
+    let ways: Vec<String> = ways.collect();
+    let named = match &wanted.map {
+        Some(map) => format!("no field `{}` of `{map}`", wanted.name),
+        None => format!("no column `{}`", wanted.name),
+    };
+    format!("{named}; write {}", ways.join(", or "))
 }
 
 /// The same error with a pointer to the column that is unknown.
@@ -113,14 +132,20 @@ pub(crate) fn point_to_column(error: StoreError, columns: &[String]) -> ServiceE
     }
 }
 
-/// The filter as the audit log keeps it.
+/// A number of JSON where one holds every digit, else its digits as text.
+fn number(value: &Decimal) -> Value {
+    let digits = value.to_string();
+    let exact = |number: &serde_json::Number| Decimal::parse(&number.to_string()).as_ref() == Ok(value);
+    let read = digits.parse::<serde_json::Number>().ok().filter(exact);
+    read.map_or(Value::String(digits), Value::Number)
+}
+
+/// The filter as the audit log keeps it: a number with every digit, as text where a JSON number of 64 bits has not all.
 pub(crate) fn conditions_detail(conditions: &[RawCondition]) -> Value {
     let scalar = |value: &Scalar| match value {
-        Scalar::String(text) => json!(text),
+        Scalar::String(text) | Scalar::Digits(text, _) => json!(text),
         Scalar::Bool(value) => json!(value),
-        Scalar::Number(Number::Int(value)) => json!(value),
-        Scalar::Number(Number::UInt(value)) => json!(value),
-        Scalar::Number(Number::Float(value)) => json!(value),
+        Scalar::Number(value) => number(value),
     };
     let condition = |condition: &RawCondition| {
         let mut detail = json!({ "field": condition.field.to_string(), "op": condition.op });

@@ -329,6 +329,7 @@ async fn texts_that_cannot_be_stored_are_refused_or_name_nothing(own: Own) {
     // What is only looked for in traces may hold it, and comes back in the record as it was.
     let condition = tracewarden_model::RawCondition {
         field: tracewarden_model::FieldRef::column("ServiceName"),
+        named_by: tracewarden_model::NamedBy::Name,
         op: "eq".to_owned(),
         value: Some(tracewarden_model::Scalar::String(NUL.to_owned())),
         values: None,

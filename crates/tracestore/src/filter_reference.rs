@@ -2,7 +2,9 @@
 
 use std::cmp::Ordering;
 
-use tracewarden_model::{Condition, FieldSource, LogicalType, MarkedField, Number, Operator, Test};
+use tracewarden_model::{
+    ColumnType, Condition, Decimal, FieldSource, LogicalType, MarkedField, Number, Operator, Test,
+};
 use tracewarden_policy::FieldValue;
 
 /// A value as the specification describes it; `None` where the field is absent or not of its type.
@@ -12,17 +14,15 @@ enum Found {
     Bool(bool),
     /// As it is written.
     Number(String),
+    Float(f64),
 }
 
 fn found(value: &FieldValue, field: &MarkedField) -> Option<Found> {
     let text = |bytes: &[u8]| std::str::from_utf8(bytes).ok().map(str::to_owned);
     Some(match (value.clone(), field.logical) {
         (FieldValue::Bool(value), LogicalType::Boolean) => Found::Bool(value),
-        (FieldValue::Number(Number::Int(value)), LogicalType::Number) => Found::Number(value.to_string()),
-        (FieldValue::Number(Number::UInt(value)), LogicalType::Number) => Found::Number(value.to_string()),
-        (FieldValue::Number(Number::Float(value)), LogicalType::Number) => {
-            Found::Number(format!("{value:?}"))
-        }
+        (FieldValue::Number(Number::Float(value)), LogicalType::Number) => Found::Float(value),
+        (FieldValue::Number(value), LogicalType::Number) => Found::Number(value.to_string()),
         (FieldValue::Array(list), LogicalType::StringArray) => {
             let text = |value| if let FieldValue::String(bytes) = value { Some(bytes) } else { None };
             Found::Texts(list.into_iter().map(text).collect::<Option<_>>()?)
@@ -47,8 +47,8 @@ fn found(value: &FieldValue, field: &MarkedField) -> Option<Found> {
 }
 
 /// The strings that a field has, each once: the one that it is, or its elements.
-pub(crate) fn strings(value: &FieldValue, field: &MarkedField) -> Vec<Vec<u8>> {
-    let mut strings = match found(value, field) {
+pub(crate) fn strings(value: Option<&FieldValue>, field: &MarkedField) -> Vec<Vec<u8>> {
+    let mut strings = match value.and_then(|value| found(value, field)) {
         Some(Found::Text(text)) => vec![text],
         Some(Found::Texts(list)) => list,
         _ => Vec::new(),
@@ -58,31 +58,97 @@ pub(crate) fn strings(value: &FieldValue, field: &MarkedField) -> Vec<Vec<u8>> {
     strings
 }
 
-/// Whether a value, NULL for none, satisfies a condition.
-pub(crate) fn matches(value: &FieldValue, condition: &Condition) -> bool {
-    let present = *value != FieldValue::Null;
+/// A decimal number: whether it is below zero, its digits, and the power of ten that they count.
+fn parts(text: &str) -> (bool, String, i64) {
+    let unsigned = text.trim_start_matches(['+', '-']).to_lowercase();
+    let (mantissa, exponent) = unsigned.split_once('e').unwrap_or((&unsigned, "0"));
+    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    // Beyond a thousand there is no operand, and no other value that it could equal.
+    let exponent =
+        exponent.parse::<i64>().unwrap_or(if exponent.starts_with('-') { i64::MIN } else { i64::MAX });
+    let digits = format!("{whole}{fraction}");
+    let exponent = exponent.clamp(-3_000, 3_000) - i64::try_from(fraction.len()).unwrap();
+    (text.starts_with('-') && digits.bytes().any(|digit| digit != b'0'), digits, exponent)
+}
+
+/// The order of two decimal numbers, by writing both out in the smaller of their units.
+pub(crate) fn exact_order(left: &str, right: &str) -> Ordering {
+    let ((left_below, left, left_unit), (right_below, right, right_unit)) = (parts(left), parts(right));
+    let unit = left_unit.min(right_unit);
+    let written = |digits: &str, of: i64| {
+        let all = format!("{digits}{}", "0".repeat(usize::try_from(of - unit).unwrap()));
+        all.trim_start_matches('0').to_owned()
+    };
+    let (left, right) = (written(&left, left_unit), written(&right, right_unit));
+    let size = left.len().cmp(&right.len()).then_with(|| left.cmp(&right));
+    match (left_below, right_below) {
+        (false, false) => size,
+        (true, true) => size.reverse(),
+        (below, _) => {
+            if below {
+                Ordering::Less
+            } else {
+                Ordering::Greater
+            }
+        }
+    }
+}
+
+/// The order of a float and an operand that is rounded once to its type. One that is beyond all finite numbers is still
+/// below infinity.
+pub(crate) fn float_order(value: f64, bits: u16, wanted: &str) -> Option<Ordering> {
+    let (value, rounded) = match bits {
+        32 => (f64::from(value as f32), f64::from(wanted.parse::<f32>().unwrap())),
+        _ => (value, wanted.parse::<f64>().unwrap()),
+    };
+    if rounded.is_finite() || value.is_nan() {
+        return value.partial_cmp(&rounded);
+    }
+    let beyond = if rounded > 0.0 { Ordering::Greater } else { Ordering::Less };
+    Some(if value == rounded { beyond } else { beyond.reverse() })
+}
+
+fn number_order(found: &Found, column_type: &ColumnType, wanted: &Decimal) -> Option<Ordering> {
+    let wanted = wanted.to_string();
+    match found {
+        Found::Number(text) => match text.parse::<f64>().unwrap() {
+            _ if text.to_lowercase().contains("nan") => None,
+            _ if !text.to_lowercase().contains("inf") => Some(exact_order(text, &wanted)),
+            infinite => infinite.partial_cmp(&0.0),
+        },
+        Found::Float(value) => {
+            let bits = if let ColumnType::Float { bits } = column_type.bare() { *bits } else { 64 };
+            float_order(*value, bits, &wanted)
+        }
+        _ => None,
+    }
+}
+
+/// Whether what stands in an order to an operand satisfies a comparison with it.
+pub(crate) fn satisfies(order: Option<Ordering>, operator: Operator) -> bool {
+    match operator {
+        Operator::Eq => order.is_some_and(Ordering::is_eq),
+        // What has no order is unequal.
+        Operator::Ne => order.is_none_or(Ordering::is_ne),
+        Operator::Gt => order.is_some_and(Ordering::is_gt),
+        Operator::Gte => order.is_some_and(Ordering::is_ge),
+        Operator::Lt => order.is_some_and(Ordering::is_lt),
+        _ => order.is_some_and(Ordering::is_le),
+    }
+}
+
+/// Whether a value, `None` where there is none, satisfies a condition.
+pub(crate) fn matches(value: Option<&FieldValue>, condition: &Condition) -> bool {
+    // A map may hold a key with NULL; a column or a path with NULL holds nothing.
+    let absent_as_null = condition.field.source != FieldSource::MapKey;
+    let present = value.is_some_and(|value| *value != FieldValue::Null || !absent_as_null);
     match &condition.test {
         Test::Exists => return present,
         Test::NotExists => return !present,
         _ => {}
     }
-    // Integers compare as integers, everything else as floats.
-    let order = |value: &str, wanted: &Number| {
-        let wanted_int = match wanted {
-            Number::Int(value) => Some(i128::from(*value)),
-            Number::UInt(value) => Some(i128::from(*value)),
-            Number::Float(_) => None,
-        };
-        if let (Ok(value), Some(wanted)) = (value.parse::<i128>(), wanted_int) {
-            return Some(value.cmp(&wanted));
-        }
-        let wanted = match wanted {
-            Number::Int(value) => *value as f64,
-            Number::UInt(value) => *value as f64,
-            Number::Float(value) => *value,
-        };
-        value.parse::<f64>().unwrap().partial_cmp(&wanted)
-    };
+    let value = value.unwrap_or(&FieldValue::Null);
+    let column_type = &condition.field.column_type;
     match (found(value, &condition.field), &condition.test) {
         (Some(Found::Text(text)), test) => match test {
             Test::StringEq(wanted) => text == wanted.as_bytes(),
@@ -103,21 +169,12 @@ pub(crate) fn matches(value: &FieldValue, condition: &Condition) -> bool {
         }
         (Some(Found::Bool(value)), Test::BoolEq(wanted)) => value == *wanted,
         (Some(Found::Bool(value)), Test::BoolNe(wanted)) => value != *wanted,
-        (Some(Found::Number(value)), Test::Between(low, high)) => {
-            order(&value, low).is_some_and(Ordering::is_ge)
-                && order(&value, high).is_some_and(Ordering::is_le)
+        (Some(found), Test::Between(low, high)) => {
+            satisfies(number_order(&found, column_type, low), Operator::Gte)
+                && satisfies(number_order(&found, column_type, high), Operator::Lte)
         }
-        (Some(Found::Number(value)), Test::Compare(operator, wanted)) => {
-            let order = order(&value, wanted);
-            match operator {
-                Operator::Eq => order.is_some_and(Ordering::is_eq),
-                // What has no order is unequal.
-                Operator::Ne => order.is_none_or(Ordering::is_ne),
-                Operator::Gt => order.is_some_and(Ordering::is_gt),
-                Operator::Gte => order.is_some_and(Ordering::is_ge),
-                Operator::Lt => order.is_some_and(Ordering::is_lt),
-                _ => order.is_some_and(Ordering::is_le),
-            }
+        (Some(found), Test::Compare(operator, wanted)) => {
+            satisfies(number_order(&found, column_type, wanted), *operator)
         }
         _ => false,
     }

@@ -9,7 +9,7 @@
 use std::collections::BTreeMap;
 
 use tracewarden_model::{
-    AccessModel, Caller, ColumnType, Condition, FieldRef, FieldSource, LogicalType, MarkedField, Number,
+    AccessModel, Caller, ColumnType, Condition, Decimal, FieldRef, FieldSource, LogicalType, MarkedField,
     Operator, Test,
 };
 use tracewarden_policy::{Predicate, check, lower_condition};
@@ -119,6 +119,10 @@ fn text(text: &str) -> String {
     text.to_owned()
 }
 
+fn dec(digits: &str) -> Decimal {
+    Decimal::parse(digits).unwrap()
+}
+
 /// Conditions of filters: map, name, test.
 fn conditions() -> Vec<(Option<&'static str>, &'static str, Test, Served)> {
     let attributes = Some("SpanAttributes");
@@ -133,14 +137,26 @@ fn conditions() -> Vec<(Option<&'static str>, &'static str, Test, Served)> {
         (attributes, "rare", Test::NotExists, Not(ABSENT)),
         (attributes, "flag", Test::BoolEq(true), By(KEYS_ONLY)),
         (attributes, "list", Test::Has(text("a")), By(KEYS_ONLY)),
-        (attributes, "number", Test::Compare(Operator::Gt, Number::Int(5)), By(KEYS_ONLY)),
+        (attributes, "number", Test::Compare(Operator::Gt, dec("5")), By(KEYS_ONLY)),
         (None, "ServiceName", Test::StringEq(text("s1")), By(&[KEY])),
         (None, "ServiceName", Test::Prefix(text("s1")), By(&[KEY])),
-        (None, "Duration", Test::Compare(Operator::Gt, Number::Int(8_000)), By(&["idx_duration"])),
-        (None, "Duration", Test::Compare(Operator::Eq, Number::Int(7)), By(&["idx_duration"])),
-        (None, "Duration", Test::Compare(Operator::Lt, Number::Float(7.5)), By(&["idx_duration"])),
-        (None, "Duration", Test::Between(Number::Int(7), Number::Int(9)), By(&["idx_duration"])),
-        (None, "Duration", Test::Compare(Operator::Ne, Number::Int(7)), Not("nearly all are others")),
+        (None, "Duration", Test::Compare(Operator::Gt, dec("8000")), By(&["idx_duration"])),
+        (None, "Duration", Test::Compare(Operator::Eq, dec("7")), By(&["idx_duration"])),
+        (None, "Duration", Test::Compare(Operator::Lt, dec("7.5")), By(&["idx_duration"])),
+        (None, "Duration", Test::Between(dec("7"), dec("9")), By(&["idx_duration"])),
+        (None, "Duration", Test::Compare(Operator::Ne, dec("7")), Not("nearly all are others")),
+        // Times, decimals and floats, nullable ones too: constants of the column's own type.
+        (None, "Timestamp", Test::Compare(Operator::Gte, dec("1700008000.5")), By(&["idx_time"])),
+        (None, "Timestamp", Test::Compare(Operator::Eq, dec("1700000007")), By(&["idx_time"])),
+        (None, "Timestamp", Test::Between(dec("1700000007.1"), dec("1700000009")), By(&["idx_time"])),
+        (None, "Milli", Test::Compare(Operator::Lt, dec("1700000007.0005")), By(&["idx_milli"])),
+        (None, "Second", Test::Compare(Operator::Lte, dec("1700000007.5")), By(&["idx_second"])),
+        (None, "Spent", Test::Compare(Operator::Gt, dec("8000.5")), By(&["idx_spent"])),
+        (None, "Spent", Test::Compare(Operator::Eq, dec("7")), By(&["idx_spent"])),
+        (None, "Price", Test::Compare(Operator::Eq, dec("0.07")), By(&["idx_price"])),
+        (None, "Price", Test::Compare(Operator::Lt, dec("0.07001")), By(&["idx_price"])),
+        (None, "Ratio", Test::Compare(Operator::Lt, dec("7.1")), By(&["idx_ratio"])),
+        (None, "Ratio64", Test::Compare(Operator::Lt, dec("7.1")), By(&["idx_ratio64"])),
         (None, "Tags", Test::Has(text("t7")), By(&["idx_tags"])),
         (None, "Tags", Test::HasAny(vec![text("t7"), text("t8")]), By(&["idx_tags"])),
         (None, "Tags", Test::HasAll(vec![text("t7"), text("x")]), By(&["idx_tags"])),
@@ -148,7 +164,7 @@ fn conditions() -> Vec<(Option<&'static str>, &'static str, Test, Served)> {
 }
 
 fn model() -> AccessModel {
-    let columns: [(&str, &str, LogicalType); 10] = [
+    let columns: [(&str, &str, LogicalType); 17] = [
         ("ServiceName", "LowCardinality(String)", LogicalType::String),
         ("SpanName", "LowCardinality(String)", LogicalType::String),
         ("Duration", "UInt64", LogicalType::Number),
@@ -158,6 +174,13 @@ fn model() -> AccessModel {
         ("Nick", "Nullable(String)", LogicalType::String),
         ("Tags", "Array(String)", LogicalType::StringArray),
         ("Notes", "Array(Nullable(String))", LogicalType::StringArray),
+        ("Timestamp", "DateTime64(9)", LogicalType::Number),
+        ("Milli", "DateTime64(3)", LogicalType::Number),
+        ("Second", "DateTime", LogicalType::Number),
+        ("Spent", "Nullable(UInt32)", LogicalType::Number),
+        ("Price", "Decimal(9, 2)", LogicalType::Number),
+        ("Ratio", "Float32", LogicalType::Number),
+        ("Ratio64", "Nullable(Float64)", LogicalType::Number),
         ("Doc", "JSON", LogicalType::String),
     ];
     let mark = |field, source, logical, text: &str| MarkedField {
@@ -169,7 +192,7 @@ fn model() -> AccessModel {
         policy: logical != LogicalType::Number,
         column: None,
     };
-    let mut fields: Vec<MarkedField> = columns[..9]
+    let mut fields: Vec<MarkedField> = columns[..16]
         .iter()
         .map(|(name, text, logical)| mark(FieldRef::column(*name), FieldSource::Column, *logical, text))
         .collect();
@@ -223,6 +246,13 @@ async fn fill(local: &LocalStore) {
              ADD COLUMN Nick Nullable(String), ADD INDEX idx_nick Nick TYPE bloom_filter GRANULARITY 1, \
              ADD COLUMN Tags Array(String), ADD INDEX idx_tags Tags TYPE bloom_filter GRANULARITY 1, \
              ADD COLUMN Notes Array(Nullable(String)), \
+             ADD INDEX idx_time Timestamp TYPE minmax GRANULARITY 1, \
+             ADD COLUMN Milli DateTime64(3) MATERIALIZED Timestamp, ADD INDEX idx_milli Milli TYPE minmax GRANULARITY 1, \
+             ADD COLUMN Second DateTime MATERIALIZED Timestamp, ADD INDEX idx_second Second TYPE minmax GRANULARITY 1, \
+             ADD COLUMN Spent Nullable(UInt32) MATERIALIZED Duration, ADD INDEX idx_spent Spent TYPE minmax GRANULARITY 1, \
+             ADD COLUMN Price Decimal(9, 2) MATERIALIZED Duration / 100, ADD INDEX idx_price Price TYPE minmax GRANULARITY 1, \
+             ADD COLUMN Ratio Float32 MATERIALIZED Duration, ADD INDEX idx_ratio Ratio TYPE minmax GRANULARITY 1, \
+             ADD COLUMN Ratio64 Nullable(Float64) MATERIALIZED Duration, ADD INDEX idx_ratio64 Ratio64 TYPE minmax GRANULARITY 1, \
              ADD COLUMN Doc JSON, ADD INDEX idx_doc Doc.a.b.:String TYPE bloom_filter GRANULARITY 1",
         ),
         // What is rare is in one granule; the others count granules up.

@@ -18,6 +18,8 @@ mod discovery;
 mod distributed;
 mod error;
 #[cfg(test)]
+mod exact_numbers;
+#[cfg(test)]
 mod exhaustive;
 mod fields;
 #[cfg(test)]
@@ -40,6 +42,8 @@ mod predicate_sql;
 mod progress;
 mod reach;
 mod read;
+#[cfg(test)]
+mod real_server;
 mod samples;
 mod select;
 mod settings;

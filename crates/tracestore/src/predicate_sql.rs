@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 
 mod fields;
 mod json;
+mod numbers;
 
 use tracewarden_model::{FieldSource, LogicalType, MarkedField};
 use tracewarden_policy::Predicate;
@@ -188,7 +189,7 @@ fn render_atom(atom: &Atom, statement: &mut Statement) -> String {
             format!("({} {} {})", int(left, statement), operator(*relation), int(right, statement))
         }
         Atom::Flag(field) => flag(field, statement),
-        Atom::CompareNumber(relation, field, value) => compare_number(*relation, field, *value, statement),
+        Atom::CompareNumber(relation, field, value) => compare_number(*relation, field, value, statement),
         Atom::Quantified { quantifier, array: range, variable, body } => {
             let range = array(range, statement);
             let body = render(body, statement);

@@ -9,7 +9,7 @@ use tracewarden_model::{ColumnType, FieldRef, LogicalType};
 use crate::client::Client;
 use crate::fields::physical_field;
 use crate::settings::Bounds;
-use crate::sql::{Statement, quote, quote_table};
+use crate::sql::{Statement, quote, quote_path, quote_table};
 use crate::table::Column;
 use crate::{StoreError, TraceStore};
 
@@ -215,8 +215,7 @@ impl Source<'_> {
         let statement = self.statement();
         let own: Vec<String> = (0..named.len()).map(|at| statement.own(&format!("path{at}"))).collect();
         let pairs = named.iter().zip(&own);
-        let read =
-            pairs.map(|(key, own)| format!("{} AS {own}", quote(&format!("{}.{}", column.name, key.name))));
+        let read = pairs.map(|(key, own)| format!("{} AS {own}", quote_path(&column.name, &key.name)));
         let read: Vec<String> = read.collect();
         let examples = own.iter().map(|own| {
             format!(

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
-use tracewarden_model::{Number, Timestamp};
+use tracewarden_model::Timestamp;
 
 /// Most bytes of one piece of a request: ClickHouse refuses fields of a form that are longer than 128 KiB by default
 /// (`http_max_field_value_size`), whatever a request says of it.
@@ -110,12 +110,9 @@ impl Statement {
         self.parameter("Int64", value.to_string())
     }
 
-    pub(crate) fn number(&mut self, value: Number) -> String {
-        match value {
-            Number::Int(value) => self.int(value),
-            Number::UInt(value) => self.parameter("UInt64", value.to_string()),
-            Number::Float(value) => self.parameter("Float64", value.to_string()),
-        }
+    /// A value of this type, as text that needs no escaping.
+    pub(crate) fn typed(&mut self, type_text: &str, value: String) -> String {
+        self.parameter(type_text, value)
     }
 
     /// A point in time, clamped to what `DateTime64(9)` can hold.
@@ -167,6 +164,13 @@ pub(crate) fn quote(identifier: &str) -> String {
     quoted
 }
 
+/// Quotes a path of a JSON column: `col`.`a.b`. ClickHouse finds the column before it looks for a table of that name, so that
+/// the path cannot be taken for a column of such a table. In one pair of quotes with its column, a path without a
+/// declared type is an unknown identifier before 26.3.
+pub(crate) fn quote_path(column: &str, path: &str) -> String {
+    format!("{}.{}", quote(column), quote(path))
+}
+
 /// A literal string, for texts that others run: our own statements send values as parameters.
 pub(crate) fn quote_literal(value: &str) -> String {
     format!("'{}'", encode(value).replace('\'', "\\'"))
@@ -186,6 +190,7 @@ mod tests {
     #[test]
     fn hostile_identifiers_stay_identifiers() {
         assert_eq!(quote("a`; DROP TABLE x; --\\"), "`a\\`; DROP TABLE x; --\\\\`");
+        assert_eq!(quote_path("a.b", "c`.d"), "`a.b`.`c\\`.d`");
     }
 
     #[test]

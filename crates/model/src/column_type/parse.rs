@@ -32,6 +32,12 @@ fn known(text: &str, depth: u8) -> Option<ColumnType> {
             let precision = arguments.split(',').next()?.trim().parse().ok()?;
             return (precision <= 9).then_some(ColumnType::DateTime64 { precision });
         }
+        ("Decimal", Some(arguments)) => {
+            let (precision, scale) = arguments.split_once(',')?;
+            let (precision, scale): (u8, u8) = (precision.trim().parse().ok()?, scale.trim().parse().ok()?);
+            let valid = (1..=76).contains(&precision) && scale <= precision;
+            return valid.then_some(ColumnType::Decimal { precision, scale });
+        }
         ("FixedString", Some(arguments)) => ColumnType::FixedString { bytes: arguments.trim().parse().ok()? },
         ("Enum" | "Enum8" | "Enum16", Some(arguments)) => ColumnType::Enum { names: enum_names(arguments)? },
         ("LowCardinality", Some(arguments)) => ColumnType::LowCardinality(inner(arguments)),

@@ -11,7 +11,7 @@ pub enum FieldValue {
     String(Vec<u8>),
     /// A boolean.
     Bool(bool),
-    /// A number, or a time in seconds since the epoch: only filters compare it.
+    /// A number, or a time in seconds since the epoch: only filters compare it, with decimal operands.
     Number(Number),
     /// An array.
     Array(Vec<FieldValue>),

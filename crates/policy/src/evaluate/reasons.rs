@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use cel::Value;
 use tracewarden_model::field::escape;
-use tracewarden_model::{AttributeValue, Caller, LogicalType, MarkedField, Number};
+use tracewarden_model::{AttributeValue, Caller, LogicalType, MarkedField};
 
 use crate::evaluate::decision::Reading;
 use crate::evaluate::span_values::bytes;
@@ -136,9 +136,7 @@ fn shown_field(value: &FieldValue) -> String {
         FieldValue::Null => NULL.to_owned(),
         FieldValue::Bool(value) => value.to_string(),
         FieldValue::String(bytes) => cut(quoted(bytes)),
-        FieldValue::Number(Number::Int(value)) => value.to_string(),
-        FieldValue::Number(Number::UInt(value)) => value.to_string(),
-        FieldValue::Number(Number::Float(value)) => value.to_string(),
+        FieldValue::Number(value) => value.to_string(),
         FieldValue::Array(list) => {
             let texts: Vec<String> = list.iter().take(SHOWN_CHARS).map(shown_field).collect();
             cut(format!("[{}]", texts.join(", ")))

@@ -79,10 +79,12 @@ impl SpanValues {
         }
     }
 
-    /// What is under a key or at a path: `None` where it is absent, as which NULL counts.
+    /// What is under a key or at a path: `None` where it is absent. NULL under a key of a map is a value, though none of any
+    /// type; at a path it is absence.
     fn member(&mut self, map: &str, field: &MarkedField, column: Option<&FieldValue>) -> Option<Value> {
         let found = column.and_then(|column| column.under(field.field.name.as_bytes()));
-        let value = match found.filter(|value| **value != FieldValue::Null) {
+        let counts = |value: &&FieldValue| **value != FieldValue::Null || field.source == FieldSource::MapKey;
+        let value = match found.filter(counts) {
             Some(value) => value,
             None => &missing(field)?,
         };

@@ -32,7 +32,8 @@ pub(crate) fn defined(field: &Arc<MarkedField>) -> Predicate {
     }
 }
 
-/// Where a field is present, whatever its value.
+/// Where a field is present, whatever its value: a key of a map is where the map has it, be it with NULL. Of a column and of
+/// a path, NULL is absence.
 pub(crate) fn present(field: &Arc<MarkedField>) -> Predicate {
     if always_present(field) { Predicate::True } else { Predicate::atom(Atom::Present(Arc::clone(field))) }
 }

@@ -88,7 +88,7 @@ impl Atom {
             Self::Defined(field) => Self::Defined(change(field)),
             Self::Flag(field) => Self::Flag(change(field)),
             Self::CompareNumber(relation, field, number) => {
-                Self::CompareNumber(*relation, change(field), *number)
+                Self::CompareNumber(*relation, change(field), number.clone())
             }
             Self::Utf8(of) => Self::Utf8(text(of)),
             Self::TextIn(needle, values, negated) => Self::TextIn(text(needle), values.clone(), *negated),

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use tracewarden_model::field::escape;
-use tracewarden_model::{FieldRef, FieldSource, LogicalType, MarkedField, Number};
+use tracewarden_model::{Decimal, FieldRef, FieldSource, LogicalType, MarkedField};
 
 use super::{always_has_value, is_text_when_present};
 use crate::pattern::{Pattern, readable};
@@ -153,12 +153,12 @@ pub(super) fn clause(atom: &Atom, negated: bool, known: &HashSet<&FieldRef>, nam
         Atom::CompareNumber(relation, field, number) => {
             // Not a number is not equal to itself and not less than anything: an opposite is no other relation.
             let not = match (negated, relation) {
-                (true, Relation::Eq) => return said(name(field), compare_number(Relation::Ne, *number)),
-                (true, Relation::Ne) => return said(name(field), compare_number(Relation::Eq, *number)),
+                (true, Relation::Eq) => return said(name(field), compare_number(Relation::Ne, number)),
+                (true, Relation::Ne) => return said(name(field), compare_number(Relation::Eq, number)),
                 (true, _) => "is not: ",
                 (false, _) => "",
             };
-            said(name(field), format!("{not}{}", compare_number(*relation, *number)))
+            said(name(field), format!("{not}{}", compare_number(*relation, number)))
         }
         // Made of other predicates; said where those are.
         Atom::Quantified { .. } | Atom::ExactlyOne(_) => said("something".to_owned(), "holds".to_owned()),
@@ -263,12 +263,7 @@ fn compare_int(relation: Relation, left: &Int, right: &Int, names: &Names) -> Cl
     Clause { subject, phrase }
 }
 
-fn compare_number(relation: Relation, number: Number) -> String {
-    let number = match number {
-        Number::Int(value) => value.to_string(),
-        Number::UInt(value) => value.to_string(),
-        Number::Float(value) => value.to_string(),
-    };
+fn compare_number(relation: Relation, number: &Decimal) -> String {
     format!("{} {number}", number_relation(relation))
 }
 

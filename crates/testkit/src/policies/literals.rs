@@ -45,9 +45,9 @@ pub fn literal(value: &FieldValue, column_type: &ColumnType, type_text: &str) ->
             format!("[{}]", elements.join(", "))
         }
         (FieldValue::Number(value), ColumnType::DateTime64 { precision }) => {
-            format!("toDateTime64({}, {precision}, 'UTC')", number(*value))
+            format!("toDateTime64({}, {precision}, 'UTC')", number(value))
         }
-        (FieldValue::Number(value), _) => number(*value),
+        (FieldValue::Number(value), _) => number(value),
         (FieldValue::String(bytes), _) => hex(bytes),
         (FieldValue::Bool(value), _) => value.to_string(),
         (FieldValue::Other(text), _) => text.clone(),
@@ -55,13 +55,12 @@ pub fn literal(value: &FieldValue, column_type: &ColumnType, type_text: &str) ->
     }
 }
 
-fn number(value: Number) -> String {
+fn number(value: &Number) -> String {
     match value {
-        Number::Int(value) => value.to_string(),
-        Number::UInt(value) => value.to_string(),
         Number::Float(value) if value.is_nan() => "nan".to_owned(),
-        Number::Float(value) if value.is_infinite() => if value > 0.0 { "inf" } else { "-inf" }.to_owned(),
+        Number::Float(value) if value.is_infinite() => if *value > 0.0 { "inf" } else { "-inf" }.to_owned(),
         Number::Float(value) => format!("{value:e}"),
+        other => other.to_string(),
     }
 }
 
@@ -101,7 +100,7 @@ fn json(value: &FieldValue) -> String {
             format!("[{}]", elements.iter().map(json).collect::<Vec<_>>().join(","))
         }
         FieldValue::Bool(value) => value.to_string(),
-        FieldValue::Number(value) => number(*value),
+        FieldValue::Number(value) => number(value),
         FieldValue::Other(text) => text.clone(),
         FieldValue::Null | FieldValue::Map(_) => "null".to_owned(),
     }

@@ -66,8 +66,8 @@ impl Generator {
         }
     }
 
-    fn pick<T: Copy>(&mut self, choices: &[T], otherwise: T) -> T {
-        choices.choose(&mut self.random).copied().unwrap_or(otherwise)
+    fn pick<T: Clone>(&mut self, choices: &[T], otherwise: T) -> T {
+        choices.choose(&mut self.random).cloned().unwrap_or(otherwise)
     }
 
     fn chance(&mut self, percent: u32) -> bool {

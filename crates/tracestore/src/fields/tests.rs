@@ -1,4 +1,4 @@
-use tracewarden_model::{AccessModel, Caller, Condition, Number, Test};
+use tracewarden_model::{AccessModel, Caller, Condition, Decimal, Test};
 use tracewarden_policy::lower_condition;
 
 use super::*;
@@ -231,7 +231,14 @@ fn what_only_filters_ask_is_seen_too() {
     for (predicate, now) in [
         (condition(LogicalType::StringArray, "Array(String)", Test::HasAny(list())), "Array(UUID)"),
         (condition(LogicalType::StringArray, "Array(String)", Test::HasAll(list())), "Array(UUID)"),
-        (condition(LogicalType::Number, "UInt8", Test::Between(Number::Int(1), Number::Int(2))), "Float64"),
+        (
+            condition(
+                LogicalType::Number,
+                "UInt8",
+                Test::Between(Decimal::from(1_u64), Decimal::from(2_u64)),
+            ),
+            "Float64",
+        ),
         (condition(LogicalType::String, text, Test::StringNotIn(list())), "UUID"),
         (condition(LogicalType::String, text, Test::Prefix("a".to_owned())), "UUID"),
         (condition(LogicalType::Boolean, "Nullable(Bool)", Test::BoolNe(true)), flag),

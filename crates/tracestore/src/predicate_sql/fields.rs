@@ -5,14 +5,13 @@
 //!
 //! - A map's enumeration has no value where the key is absent, and `toString` of that raises. So values become strings
 //!   before one of them is picked.
-//! - `getSubcolumn` reads whole documents, a quoted name only the path; and `D.a` in one pair of quotes cannot be taken
-//!   for a column `a` of a table `D`.
+//! - `getSubcolumn` reads whole documents, a quoted name only the path.
 
-use tracewarden_model::{ColumnType, FieldSource, LogicalType, MarkedField, Number};
+use tracewarden_model::{ColumnType, Decimal, FieldSource, LogicalType, MarkedField};
 use tracewarden_policy::predicate::Relation;
 
-use super::{json, operator};
-use crate::sql::{Statement, quote};
+use super::{json, numbers};
+use crate::sql::{Statement, quote, quote_path};
 
 /// The column that is read in place of the map, for a key that has one: NULL where the key is absent.
 pub(super) fn key_column(field: &MarkedField) -> Option<&str> {
@@ -60,7 +59,7 @@ fn position(map: &str, key: &str, statement: &mut Statement) -> String {
 /// The column or the path, quoted.
 fn name(field: &MarkedField) -> String {
     match &field.field.map {
-        Some(json) => quote(&format!("{json}.{}", field.field.name)),
+        Some(json) => quote_path(json, &field.field.name),
         None => quote(&field.field.name),
     }
 }
@@ -108,22 +107,37 @@ pub(super) fn stored_array(field: &MarkedField, statement: &mut Statement) -> Op
     }
 }
 
+/// Where the field is present. A key of a map is where the map has it, whatever its value is, NULL among others: a column in
+/// the key's place tells the two apart only where the map holds no NULLs.
 pub(super) fn present(field: &MarkedField, statement: &mut Statement) -> String {
-    let not_null = may_be_null(field).then(|| format!("isNotNull({})", raw(field, statement)));
-    let of_map = field.source == FieldSource::MapKey && key_column(field).is_none();
-    let in_map = field.field.map.as_ref().filter(|_| of_map).map(|map| {
-        let (map, key) = (quote(map), statement.string(&field.field.name));
-        // See `position` about the empty key.
-        if field.field.name.is_empty() {
-            format!("hasAny(mapKeys({map}), [{key}])")
-        } else {
-            format!("mapContains({map}, {key})")
+    let read_from_map = field.source == FieldSource::MapKey
+        && (key_column(field).is_none() || field.column_type.is_nullable());
+    match &field.field.map {
+        Some(map) if read_from_map => {
+            let (map, key) = (quote(map), statement.string(&field.field.name));
+            // See `position` about the empty key.
+            if field.field.name.is_empty() {
+                format!("hasAny(mapKeys({map}), [{key}])")
+            } else {
+                format!("mapContains({map}, {key})")
+            }
         }
-    });
-    match (in_map, not_null) {
-        (Some(in_map), Some(not_null)) => format!("({in_map} AND {not_null})"),
-        (Some(one), None) | (None, Some(one)) => one,
-        (None, None) => "1".to_owned(),
+        _ if may_be_null(field) => format!("isNotNull({})", raw(field, statement)),
+        _ => "1".to_owned(),
+    }
+}
+
+/// Where the field is present and not NULL.
+fn not_null(field: &MarkedField, statement: &mut Statement) -> String {
+    let present = present(field, statement);
+    if !may_be_null(field) {
+        return present;
+    }
+    let not_null = format!("isNotNull({})", raw(field, statement));
+    if field.source == FieldSource::MapKey && key_column(field).is_none() {
+        format!("({present} AND {not_null})")
+    } else {
+        not_null
     }
 }
 
@@ -131,7 +145,7 @@ pub(super) fn defined(field: &MarkedField, statement: &mut Statement) -> String 
     if field.column_type == ColumnType::Dynamic {
         return json::defined(&name(field), field.logical, statement);
     }
-    let present = present(field, statement);
+    let present = not_null(field, statement);
     let typed = match field.column_type.bare() {
         ColumnType::Array(inner) if inner.is_nullable() => {
             let (element, raw) = (statement.own("element"), raw(field, statement));
@@ -154,7 +168,7 @@ fn parsed(field: &MarkedField, statement: &mut Statement) -> Option<String> {
     Some(match field.logical {
         LogicalType::String => return None,
         LogicalType::Boolean => format!("({value} IN ('true', 'false'))"),
-        LogicalType::Number => format!("isNotNull(toFloat64OrNull({value}))"),
+        LogicalType::Number => numbers::is_number(&value),
         // The parser passes over a byte order mark, which is no JSON: hence the first character.
         LogicalType::StringArray => format!(
             "isValidUTF8({value}) AND isValidJSON({value}) AND match({value}, '^[ \\\\t\\\\n\\\\r]*\\\\[') \
@@ -174,54 +188,24 @@ pub(super) fn flag(field: &MarkedField, statement: &mut Statement) -> String {
     }
 }
 
-/// A comparison of numbers: times are seconds since the epoch, strings are parsed.
+/// A comparison of numbers, exact: times are seconds since the epoch, strings are parsed.
 pub(super) fn compare_number(
     relation: Relation,
     field: &MarkedField,
-    wanted: Number,
+    wanted: &Decimal,
     statement: &mut Statement,
 ) -> String {
-    let relation = operator(relation);
-    let wanted = as_integer(wanted);
-    let parameter = statement.number(wanted);
     if field.column_type == ColumnType::Dynamic {
-        return json::compare_number(&name(field), relation, &parameter);
+        return json::compare_number(&name(field), relation, wanted, statement);
     }
     if field.column_type.is_text() {
-        return compare_parsed(&text(field, statement), relation, wanted, &parameter);
+        return numbers::compare_text(&text(field, statement), relation, wanted, statement);
     }
-    let raw = raw(field, statement);
-    let value = if field.column_type.is_nullable() { format!("assumeNotNull({raw})") } else { raw };
-    match field.column_type.bare() {
-        ColumnType::DateTime => format!("(toUnixTimestamp({value}) {relation} {parameter})"),
-        ColumnType::DateTime64 { .. } => format!("(toFloat64({value}) {relation} {parameter})"),
-        // 0.1 as it is stored in 32 bits is what someone who writes 0.1 means.
-        ColumnType::Float { bits: 32 } if matches!(wanted, Number::Float(_)) => {
-            format!("({value} {relation} toFloat32({parameter}))")
-        }
-        _ => format!("({value} {relation} {parameter})"),
-    }
-}
-
-fn compare_parsed(value: &str, relation: &str, wanted: Number, parameter: &str) -> String {
-    let as_float = format!("(assumeNotNull(toFloat64OrNull({value})) {relation} {parameter})");
-    if matches!(wanted, Number::Float(_)) {
-        return as_float;
-    }
-    // Integers of 64 bits do not survive a trip through a float.
-    let exact = |function: &str, otherwise: String| {
-        let parsed = format!("{function}({value})");
-        format!("if(isNotNull({parsed}), assumeNotNull({parsed}) {relation} {parameter}, {otherwise})")
-    };
-    exact("toInt64OrNull", exact("toUInt64OrNull", as_float))
-}
-
-/// A float that is a whole number as the integer that it is, so that `5.0` means what `5` means.
-fn as_integer(number: Number) -> Number {
-    // Every whole float below 2^63 is an i64; the conversion saturates beyond, which the bound excludes.
-    match number {
-        Number::Float(float) if float.fract() == 0.0 && float.abs() < 9.2e18 => Number::Int(float as i64),
-        other => other,
+    let value = raw(field, statement);
+    if may_be_null(field) {
+        numbers::compare_nullable(&value, &field.column_type, relation, wanted, statement)
+    } else {
+        numbers::compare(&value, &field.column_type, relation, wanted, statement)
     }
 }
 

@@ -5,8 +5,10 @@
 //! time may be stored as one; it would come back in another form than it was written in, and is no string here. An
 //! empty array may be of any type. An array of strings may be one of values of any type, because an array before it was.
 
-use tracewarden_model::LogicalType;
+use tracewarden_model::{ColumnType, Decimal, LogicalType};
+use tracewarden_policy::predicate::Relation;
 
+use super::numbers;
 use crate::sql::{Statement, quote};
 
 /// The types that arrays of strings have, by the settings with which they came in and by what was there before.
@@ -55,10 +57,15 @@ fn elements(path: &str, statement: &Statement) -> String {
     )
 }
 
-pub(super) fn compare_number(path: &str, relation: &str, parameter: &str) -> String {
-    let numbers = NUMBERS.map(|type_text| {
+pub(super) fn compare_number(
+    path: &str,
+    relation: Relation,
+    wanted: &Decimal,
+    statement: &mut Statement,
+) -> String {
+    let each = NUMBERS.map(|type_text| {
         let number = of_type(path, type_text);
-        format!("(isNotNull({number}) AND assumeNotNull({number}) {relation} {parameter})")
+        numbers::compare_nullable(&number, &ColumnType::parse(type_text), relation, wanted, statement)
     });
-    format!("({})", numbers.join(" OR "))
+    format!("({})", each.join(" OR "))
 }

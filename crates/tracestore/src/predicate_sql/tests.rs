@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tracewarden_model::{ColumnType, FieldRef, Number};
+use tracewarden_model::{ColumnType, Decimal, FieldRef};
 
 use super::*;
 
@@ -136,7 +136,7 @@ fn presence_is_not_asked_where_a_value_is() {
         (present(&k), one_of(&k, &["a", "b"], true), there),
         (present(&k), is(&other, "a"), there),
         (present(&enumerated), is(&enumerated, "a"), "mapContains(`m`, 'e')"),
-        (present(&declared), is(&declared, "a"), "isNotNull(`j.d`)"),
+        (present(&declared), is(&declared, "a"), "isNotNull(`j`.`d`)"),
         // More is asked of those.
         (defined(&flagged), is(&k, "a"), "(mapContains(`m`, 'k') AND "),
         // Nothing is left for an index.
@@ -155,6 +155,28 @@ fn presence_is_not_asked_where_a_value_is() {
         assert!(shown.starts_with(&expected) && shown.ends_with(&format!("{alone})")), "{shown}");
         assert_eq!(shown.contains("indexHint("), is_left == hint || alone.contains("indexHint("), "{shown}");
     }
+}
+
+#[test]
+fn a_key_with_null_is_present_and_a_column_with_null_is_not() {
+    let nullable = key("k", "Nullable(String)", LogicalType::String);
+    let adopted = |field: &MarkedField| MarkedField { column: Some("m_k".to_owned()), ..field.clone() };
+    let of_strings = key("k", "String", LogicalType::String);
+    for (field, is_present) in [
+        (of_strings.clone(), "mapContains(`m`, 'k')"),
+        (nullable.clone(), "mapContains(`m`, 'k')"),
+        (key("", "Nullable(Bool)", LogicalType::Boolean), "hasAny(mapKeys(`m`), [''])"),
+        // The column is NULL where the key is absent, and where its value is NULL.
+        (adopted(&of_strings), "isNotNull(`m_k`)"),
+        (adopted(&nullable), "mapContains(`m`, 'k')"),
+        (column("c", "Nullable(String)"), "isNotNull(`c`)"),
+        (path("p", "Dynamic", LogicalType::String), "isNotNull(`j`.`p`)"),
+    ] {
+        assert_eq!(readable(&present(&field)), is_present, "{field:?}");
+    }
+    let value = "mapValues(`m`)[indexOf(mapKeys(`m`), 'k')]";
+    assert_eq!(readable(&defined(&nullable)), format!("(mapContains(`m`, 'k') AND isNotNull({value}))"));
+    assert_eq!(readable(&defined(&adopted(&nullable))), "isNotNull(`m_k`)");
 }
 
 #[test]
@@ -224,51 +246,60 @@ fn what_indexes_on_values_serve_stands_beside_what_chooses_rows() {
 
 #[test]
 fn numbers_are_compared_as_their_columns_hold_them() {
-    let number = |field: &MarkedField, wanted| {
+    use Relation::{Eq, Ge, Gt, Le, Lt, Ne};
+    let number = |field: &MarkedField, relation, digits: &str| {
         let field = MarkedField { logical: LogicalType::Number, ..field.clone() };
-        render(
-            &Predicate::atom(Atom::CompareNumber(Relation::Ge, Arc::new(field), wanted)),
-            &mut Statement::default(),
-        )
+        let wanted = Decimal::parse(digits).unwrap();
+        readable(&Predicate::atom(Atom::CompareNumber(relation, Arc::new(field), wanted)))
     };
-    let (int, float) = (Number::Int(5), Number::Float(0.5));
-    let of_column = |kind| column("c", kind);
-    for (kind, wanted, sql) in [
-        ("UInt64", int, "(`c` >= {p0:Int64})"),
-        ("Nullable(Int8)", int, "(assumeNotNull(`c`) >= {p0:Int64})"),
-        ("UInt64", Number::UInt(u64::MAX), "(`c` >= {p0:UInt64})"),
-        ("UInt64", float, "(`c` >= {p0:Float64})"),
-        ("Float64", float, "(`c` >= {p0:Float64})"),
-        ("Float32", float, "(`c` >= toFloat32({p0:Float64}))"),
-        ("Float32", int, "(`c` >= {p0:Int64})"),
-        ("DateTime", int, "(toUnixTimestamp(`c`) >= {p0:Int64})"),
-        ("Nullable(DateTime64(3))", float, "(toFloat64(assumeNotNull(`c`)) >= {p0:Float64})"),
-        // Whole numbers that an integer can hold are integers.
-        ("UInt64", Number::Float(5.0), "(`c` >= {p0:Int64})"),
-        ("UInt64", Number::Float(-9.1e18), "(`c` >= {p0:Int64})"),
-        ("UInt64", Number::Float(9.3e18), "(`c` >= {p0:Float64})"),
-        ("UInt64", Number::Float(-9.3e18), "(`c` >= {p0:Float64})"),
-        ("UInt64", Number::Float(f64::INFINITY), "(`c` >= {p0:Float64})"),
+    let nano = |relation: &str, count: &str| {
+        format!("(`c` {relation} reinterpret({count}, 'DateTime64(9, \\'UTC\\')'))")
+    };
+    for (kind, relation, digits, sql) in [
+        ("UInt64", Ge, "5.0", "(`c` >= 5)"),
+        ("UInt64", Ge, "18446744073709551615", "(`c` >= 18446744073709551615)"),
+        ("UInt64", Ge, "18446744073709551616", "0"),
+        ("UInt64", Le, "18446744073709551616", "1"),
+        ("UInt64", Gt, "-1", "1"),
+        ("LowCardinality(UInt64)", Eq, "-1", "0"),
+        ("Int8", Ge, "4.5", "(`c` > 4)"),
+        ("Int8", Gt, "4.5", "(`c` > 4)"),
+        ("Int8", Lt, "4.5", "(`c` <= 4)"),
+        ("Int8", Le, "-4.5", "(`c` <= -5)"),
+        ("Int8", Eq, "4.5", "0"),
+        ("Int8", Ne, "4.5", "1"),
+        ("Int8", Ne, "128", "1"),
+        ("Int8", Lt, "127.5", "(`c` <= 127)"),
+        ("Int8", Gt, "-128.5", "1"),
+        ("Nullable(Int8)", Ge, "5", "ifNull(`c` >= 5, 0)"),
+        ("Nullable(Int8)", Ge, "-200", "isNotNull(`c`)"),
+        ("Nullable(Int8)", Eq, "0.5", "0"),
+        ("Decimal(9, 2)", Eq, "1.50", "(`c` = 1.5)"),
+        ("Decimal(9, 2)", Ge, "1.505", "(`c` > 1.5)"),
+        ("Decimal(9, 2)", Lt, "1e7", "1"),
+        ("DateTime", Ge, "5.5", "(`c` > toDateTime(5, 'UTC'))"),
+        ("DateTime", Lt, "0", "(`c` < toDateTime(0, 'UTC'))"),
+        ("DateTime", Lt, "-0.5", "0"),
+        ("DateTime64(9)", Ge, "1700010800.901161215", &nano(">=", "1700010800901161215")),
+        ("DateTime64(9)", Lt, "1700010800.0000000005", &nano("<=", "1700010800000000000")),
+        ("DateTime64(9)", Lt, "9223372037", "1"),
+        ("Float64", Ge, "0.5", "(`c` >= reinterpretAsFloat64(4602678819172646912))"),
+        ("Float32", Eq, "0.5", "(`c` = reinterpretAsFloat32(1056964608))"),
+        ("Float32", Eq, "1e39", "0"),
+        ("Float32", Gt, "1e39", "(`c` >= reinterpretAsFloat32(2139095040))"),
+        ("Float32", Gt, "-1e39", "(`c` > reinterpretAsFloat32(4286578688))"),
     ] {
-        assert_eq!(number(&of_column(kind), wanted), sql, "{kind} {wanted:?}");
+        assert_eq!(number(&column("c", kind), relation, digits), sql, "{kind} {relation:?} {digits}");
     }
-    let value = "mapValues(`m`)[indexOf(mapKeys(`m`), {p1:String})]";
-    let parsed = key("k", "String", LogicalType::Number);
-    let as_float = |kind| format!("(assumeNotNull(toFloat64OrNull({value})) >= {{p0:{kind}}})");
-    assert_eq!(number(&parsed, float), as_float("Float64"));
+    let parsed = number(&key("k", "String", LogicalType::Number), Ge, "5");
+    let value = "mapValues(`m`)[indexOf(mapKeys(`m`), 'k')]";
+    let integers =
+        format!("multiIf(isNotNull(toInt64OrNull({value})), (assumeNotNull(toInt64OrNull({value})) >= 5), ");
+    assert!(parsed.starts_with(&integers), "{parsed}");
     assert_eq!(
-        number(&parsed, int),
-        format!(
-            "if(isNotNull(toInt64OrNull({value})), assumeNotNull(toInt64OrNull({value})) >= {{p0:Int64}}, \
-             if(isNotNull(toUInt64OrNull({value})), assumeNotNull(toUInt64OrNull({value})) >= {{p0:Int64}}, {}))",
-            as_float("Int64")
-        )
-    );
-    let held =
-        |kind| format!("(isNotNull(`j.n`.:`{kind}`) AND assumeNotNull(`j.n`.:`{kind}`) >= {{p0:Int64}})");
-    assert_eq!(
-        number(&path("n", "Dynamic", LogicalType::Number), int),
-        format!("({} OR {} OR {})", held("Int64"), held("UInt64"), held("Float64"))
+        number(&path("n", "Dynamic", LogicalType::Number), Gt, "4.5"),
+        "(ifNull(`j`.`n`.:`Int64` > 4, 0) OR ifNull(`j`.`n`.:`UInt64` > 4, 0) OR \
+         ifNull(`j`.`n`.:`Float64` > reinterpretAsFloat64(4616752568008179712), 0))"
     );
 }
 
@@ -291,7 +322,7 @@ fn a_value_of_its_type_is_asked_for_where_there_can_be_another() {
         (k("Bool", LogicalType::Boolean), there.to_owned()),
         (k("Nullable(Bool)", LogicalType::Boolean), format!("({there} AND isNotNull({value}))")),
         (k("String", LogicalType::Boolean), format!("({there} AND ({value} IN ('true', 'false')))")),
-        (k("String", LogicalType::Number), format!("({there} AND isNotNull(toFloat64OrNull({value})))")),
+        (k("String", LogicalType::Number), format!("({there} AND {})", numbers::is_number(value))),
     ] {
         assert_eq!(readable(&defined(&field)), sql, "{field:?}");
     }
@@ -356,7 +387,7 @@ fn booleans_are_read_as_they_are_stored() {
         (column("c", "Nullable(Bool)"), "assumeNotNull(`c`)"),
         (key("k", "Bool", LogicalType::Boolean), "mapValues(`m`)[indexOf(mapKeys(`m`), 'k')]"),
         (key("k", "String", LogicalType::Boolean), "(mapValues(`m`)[indexOf(mapKeys(`m`), 'k')] = 'true')"),
-        (path("b", "Dynamic", LogicalType::Boolean), "assumeNotNull(`j.b`.:`Bool`)"),
+        (path("b", "Dynamic", LogicalType::Boolean), "assumeNotNull(`j`.`b`.:`Bool`)"),
     ] {
         assert_eq!(readable(&Predicate::atom(Atom::Flag(Arc::new(field)))), sql);
     }

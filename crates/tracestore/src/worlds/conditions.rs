@@ -3,7 +3,7 @@
 use rand::RngExt;
 use rand::seq::IndexedRandom;
 use rand_chacha::ChaCha8Rng;
-use tracewarden_model::{AccessModel, Condition, LogicalType, MarkedField, Number, Operator, Test};
+use tracewarden_model::{AccessModel, Condition, Decimal, LogicalType, MarkedField, Number, Operator, Test};
 use tracewarden_policy::FieldValue;
 use tracewarden_testkit::policies::texts;
 
@@ -15,14 +15,17 @@ pub(super) fn some_text(random: &mut ChaCha8Rng) -> String {
     (*all.choose(random).unwrap()).to_owned()
 }
 
-pub(super) fn some_number(random: &mut ChaCha8Rng) -> Number {
-    match random.random_range(0..6) {
-        0 => Number::Float(2.5),
-        1 => Number::UInt(u64::MAX),
-        2 => Number::Int(NOON / SECOND),
-        3 => Number::Int(*[9_007_199_254_740_992, 9_007_199_254_740_993].choose(random).unwrap()),
-        _ => Number::Int(random.random_range(-5..12)),
-    }
+pub(super) fn some_number(random: &mut ChaCha8Rng) -> Decimal {
+    let digits = match random.random_range(0..8) {
+        0 => "2.5".to_owned(),
+        1 => u64::MAX.to_string(),
+        2 => (NOON / SECOND).to_string(),
+        3 => (*[9_007_199_254_740_992_i64, 9_007_199_254_740_993].choose(random).unwrap()).to_string(),
+        4 => format!("{}.{:09}", NOON / SECOND, random.random_range(0..3)),
+        5 => format!("{}.0000000005", random.random_range(-5..12)),
+        _ => random.random_range(-5..12).to_string(),
+    };
+    Decimal::parse(&digits).unwrap()
 }
 
 pub(super) fn some_condition(random: &mut ChaCha8Rng, model: &AccessModel) -> Condition {
@@ -49,17 +52,18 @@ pub(super) fn some_condition(random: &mut ChaCha8Rng, model: &AccessModel) -> Co
     Condition { field, test }
 }
 
-/// The value of a field, NULL for none.
-pub(super) fn raw(span: &StoredSpan, field: &MarkedField) -> FieldValue {
-    let value = match (field.field.to_string().as_str(), &field.field.map) {
-        ("Duration", _) => return FieldValue::Number(Number::UInt(span.duration)),
-        ("Timestamp", _) => return FieldValue::Number(Number::Float(span.at as f64 / 1e9)),
-        (name, None) => span.values.get(name),
-        (_, Some(map)) => span.values.get(map).and_then(|map| map.under(field.field.name.as_bytes())),
-    };
-    value.cloned().unwrap_or(FieldValue::Null)
+/// The value of a field, if there is any.
+pub(super) fn raw(span: &StoredSpan, field: &MarkedField) -> Option<FieldValue> {
+    match (field.field.to_string().as_str(), &field.field.map) {
+        ("Duration", _) => Some(FieldValue::Number(Number::UInt(span.duration))),
+        ("Timestamp", _) => Some(FieldValue::Number(Number::Decimal(Decimal::from(span.at).shifted(-9)))),
+        (name, None) => span.values.get(name).cloned(),
+        (_, Some(map)) => {
+            span.values.get(map).and_then(|map| map.under(field.field.name.as_bytes())).cloned()
+        }
+    }
 }
 
 pub(super) fn matches(span: &StoredSpan, condition: &Condition) -> bool {
-    filter_reference::matches(&raw(span, &condition.field), condition)
+    filter_reference::matches(raw(span, &condition.field).as_ref(), condition)
 }

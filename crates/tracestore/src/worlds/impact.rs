@@ -373,7 +373,7 @@ pub(super) fn bounds(world: &World, trace: &[u8], window: Window) -> (i64, i64) 
 
 fn of_span(span: &StoredSpan, by: Spread<'_>) -> Vec<Vec<u8>> {
     match by {
-        Spread::Field(field) => strings(&raw(span, field), field),
+        Spread::Field(field) => strings(raw(span, field).as_ref(), field),
         Spread::Column(name) => match span.values.get(name) {
             Some(FieldValue::String(value)) if !value.is_empty() => vec![value.clone()],
             _ => Vec::new(),

@@ -142,7 +142,7 @@ async fn numbers_by(
 
 /// The groups of a span.
 fn values(span: &StoredSpan, fields: &[MarkedField]) -> Vec<Vec<Vec<u8>>> {
-    let of = |field: &MarkedField| strings(&raw(span, field), field);
+    let of = |field: &MarkedField| strings(raw(span, field).as_ref(), field);
     match fields {
         [] => Vec::new(),
         [field] => of(field).into_iter().map(|value| vec![value]).collect(),

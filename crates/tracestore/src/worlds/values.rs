@@ -85,7 +85,7 @@ pub(super) async fn of_fields(
             |value: &Vec<u8>| prefix.as_ref().is_none_or(|prefix| value.starts_with(prefix.as_bytes()));
         let mut seen: BTreeMap<Vec<u8>, (BTreeSet<&[u8]>, u64)> = BTreeMap::new();
         for span in &spans {
-            for value in strings(&raw(span, field), field).into_iter().filter(begins) {
+            for value in strings(raw(span, field).as_ref(), field).into_iter().filter(begins) {
                 let entry = seen.entry(value).or_default();
                 entry.0.insert(&span.trace);
                 entry.1 += 1;

@@ -160,6 +160,65 @@ async fn filters_that_are_not_allowed_say_why() {
     assert!(answer.body.to_string().contains("ServiceName"), "{}", answer.body);
 }
 
+/// As the specification says of `ref`: it is used in filters.
+#[tokio::test]
+async fn fields_are_named_by_reference_or_by_map_and_name() {
+    let store = Store::start();
+    let (service, admin, _ada) = two_teams(&store).await;
+    let policies = json!({"policies": [{"title": "All", "expression": "true"}]});
+    admin.put("/roles/all", policies).await.expect(201);
+    let eve = service.user(&admin, "eve", &["all"]).await;
+    let ask = |condition: Value| json!({"filter": {"conditions": [condition]}, "limit": 1, "view": "ids"});
+    let by_ref = ask(json!({"ref": "SpanAttributes[\"team\"]", "op": "exists"}));
+    let by_name = ask(json!({"map": "SpanAttributes", "name": "team", "op": "exists"}));
+    let first = eve.post("/traces/query", by_ref.clone()).await.expect(200).body;
+    assert_eq!(
+        eve.post("/traces/query", by_name.clone()).await.expect(200).body["trace_ids"],
+        first["trace_ids"]
+    );
+    // A cursor of one way goes on with the other.
+    let mut pages = Vec::new();
+    for mut ask in [by_ref, by_name] {
+        ask["cursor"] = first["next_cursor"].clone();
+        pages.push(eve.post("/traces/query", ask).await.expect(200).body);
+    }
+    assert_eq!(pages[0], pages[1]);
+    assert_ne!(pages[0]["trace_ids"], first["trace_ids"]);
+    // What names a field in another form is answered with its own.
+    for (wrong, member) in [
+        (json!({"name": "team", "op": "exists"}), "name"),
+        (json!({"name": "SpanAttributes[\"team\"]", "op": "exists"}), "name"),
+        (json!({"map": "SpanAttributes", "name": "SpanAttributes['team']", "op": "exists"}), "name"),
+        (json!({"name": "SpanAttributes.team", "op": "exists"}), "name"),
+        (json!({"ref": "team", "op": "exists"}), "ref"),
+    ] {
+        let answer = eve.post("/traces/query", ask(wrong)).await.problem(422, "unknown_field");
+        let error = answer.first_error();
+        assert_eq!(error["pointer"], format!("/filter/conditions/0/{member}"));
+        let detail = error["detail"].as_str().unwrap();
+        assert!(
+            detail.contains(
+                r#"write {"ref":"SpanAttributes[\"team\"]"} or {"map":"SpanAttributes","name":"team"}"#
+            ),
+            "{detail}"
+        );
+        assert!(!detail.contains("did you mean"), "{detail}");
+    }
+    for wrong in [
+        json!({"op": "exists"}),
+        json!({"map": "SpanAttributes", "op": "exists"}),
+        json!({"ref": "ServiceName", "name": "ServiceName", "op": "exists"}),
+        json!({"ref": "SpanAttributes[\"team\"]", "map": "SpanAttributes", "op": "exists"}),
+    ] {
+        let answer = eve.post("/traces/query", ask(wrong)).await.problem(400, "invalid_request");
+        assert_eq!(answer.first_error()["pointer"], "/filter/conditions/0/ref");
+    }
+    // A field of policies alone stays unknown to others.
+    let hidden = ask(json!({"name": "secret.label", "op": "exists"}));
+    let answer = eve.post("/traces/query", hidden).await.problem(422, "unknown_field");
+    assert!(!answer.body.to_string().contains("SpanAttributes"), "{}", answer.body);
+}
+
 #[tokio::test]
 async fn numbers_are_exact_and_finite() {
     let store = Store::start();
@@ -189,7 +248,11 @@ async fn numbers_are_exact_and_finite() {
     for wrong in ["NaN", "Infinity", "01", "null,", "{}", "[1]"] {
         raw("lt", wrong).await.problem(400, "invalid_request");
     }
-    for fine in ["18446744073709551615", "-9223372036854775808", "1e3", "1000.5", "1e300"] {
+    assert_eq!(equal("9007199254740993.0").await, json!(["3".repeat(32)]));
+    for near in ["9007199254740993.0000000000000000001", "9007199254740992.9999999999999999999"] {
+        assert_eq!(equal(near).await, json!([]), "{near}");
+    }
+    for fine in ["18446744073709551616", "-9223372036854775808", "1e3", "1000.5", "1e300"] {
         raw("lt", fine).await.expect(200);
     }
 }

@@ -28,10 +28,8 @@ async fn each_mistake_is_answered_with_what_would_be_right() {
     let agent = &agent;
     // Fields.
     let misspelt = json!({"ref": "Servicename", "op": "eq", "value": "shop"});
-    let said = [
-        "conditions[1].name: no field `Servicename`; did you mean `ServiceName`?",
-        "svc_filter_schema lists",
-    ];
+    let said =
+        ["conditions[1].ref: no field `Servicename`; did you mean `ServiceName`?", "svc_filter_schema lists"];
     check(agent, "svc_query_traces", condition(misspelt.clone()), "unknown_field", &said).await;
     check(agent, "svc_trace_stats", condition(misspelt), "unknown_field", &said).await;
     let key_of_map = json!({"map": "SpanAttributes", "name": "taem", "op": "eq", "value": "x"});
@@ -43,6 +41,9 @@ async fn each_mistake_is_answered_with_what_would_be_right() {
         &["did you mean `SpanAttributes[\"team\"]`?"],
     )
     .await;
+    let without_map = json!({"name": "team", "op": "eq", "value": "x"});
+    let said = ["conditions[1].name: no column `team`; write {\"ref\":\"SpanAttributes[\\\"team\\\"]\"}"];
+    check(agent, "svc_query_traces", condition(without_map), "unknown_field", &said).await;
     let said = ["group_by[0]: no field `Servicename`; did you mean `ServiceName`?"];
     check(agent, "svc_trace_stats", json!({"group_by": ["Servicename"]}), "unknown_field", &said).await;
     let said = ["ref: no field `Team`", "svc_filter_schema lists"];

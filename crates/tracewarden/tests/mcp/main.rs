@@ -15,6 +15,7 @@ mod audit;
 mod clients;
 mod durations;
 mod errors;
+mod exact_numbers;
 mod explain_access;
 mod http;
 mod incidents;

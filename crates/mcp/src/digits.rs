@@ -1,0 +1,103 @@
+//! Numbers of which the protocol's library would lose digits, as text.
+//!
+//! It reads each number as an integer of 64 bits or a binary floating-point number: `1700010800.901161215`, a time to the
+//! nanosecond, would arrive as another. Tools take digits that are sent as text for the number that they write.
+
+use std::borrow::Cow;
+
+use axum::body::{Body, to_bytes};
+use axum::extract::Request;
+use axum::middleware::Next;
+use axum::response::{IntoResponse as _, Response};
+use http::{StatusCode, header};
+use tracewarden_model::Decimal;
+
+/// Hands a request on with its numbers kept. Bodies above `most` bytes are refused.
+pub(crate) async fn keep(request: Request, next: Next, most: usize) -> Response {
+    let (mut head, body) = request.into_parts();
+    let Ok(bytes) = to_bytes(body, most).await else {
+        return (StatusCode::PAYLOAD_TOO_LARGE, "the body cannot be read, or is too large").into_response();
+    };
+    let kept = match std::str::from_utf8(&bytes).map(with_digits) {
+        Ok(Cow::Owned(kept)) => {
+            head.headers.remove(header::CONTENT_LENGTH);
+            Body::from(kept)
+        }
+        _ => Body::from(bytes),
+    };
+    next.run(Request::from_parts(head, kept)).await
+}
+
+/// A JSON text in which numbers that would lose digits stand as text. What is no JSON is left to its reader.
+fn with_digits(json: &str) -> Cow<'_, str> {
+    let mut kept = String::new();
+    let (mut rest, mut copied_to) = (json, 0);
+    while let Some(at) = rest.find(|character: char| matches!(character, '"' | '-' | '0'..='9')) {
+        let begins = rest.get(at..).unwrap_or_default();
+        let length = if begins.starts_with('"') { string(begins) } else { number(begins) };
+        let (token, after) = begins.split_at_checked(length).unwrap_or((begins, ""));
+        if !token.starts_with('"') && loses_digits(token) {
+            let start = json.len() - begins.len();
+            kept.push_str(json.get(copied_to..start).unwrap_or_default());
+            kept.push_str(&format!("\"{token}\""));
+            copied_to = start + length;
+        }
+        rest = after;
+    }
+    if copied_to == 0 {
+        return Cow::Borrowed(json);
+    }
+    kept.push_str(json.get(copied_to..).unwrap_or_default());
+    Cow::Owned(kept)
+}
+
+/// Bytes of the string literal at the beginning.
+fn string(text: &str) -> usize {
+    let mut escaped = false;
+    let end = text.bytes().skip(1).position(|byte| {
+        let ends = byte == b'"' && !escaped;
+        escaped = byte == b'\\' && !escaped;
+        ends
+    });
+    end.map_or(text.len(), |inside| inside + 2)
+}
+
+/// Bytes of the number at the beginning.
+fn number(text: &str) -> usize {
+    let is_part = |byte: u8| matches!(byte, b'0'..=b'9' | b'+' | b'-' | b'.' | b'e' | b'E');
+    text.bytes().position(|byte| !is_part(byte)).unwrap_or(text.len())
+}
+
+fn loses_digits(token: &str) -> bool {
+    let Ok(exact) = Decimal::parse(token) else { return false };
+    let read = serde_json::from_str::<serde_json::Number>(token).map(|number| number.to_string());
+    read.is_ok_and(|read| Decimal::parse(&read) != Ok(exact))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_that_would_change_become_text() {
+        for (sent, kept) in [
+            (r#"{"a": 5, "b": [0.5, -1e3, 18446744073709551615]}"#, None),
+            (r#""1700010800.901161215 \" 1700010800.901161215""#, None),
+            ("not JSON: \"1", None),
+            ("1e999", None),
+            ("", None),
+            ("\u{e9}1\u{e9}", None),
+            ("1700010800.901161215", Some(r#""1700010800.901161215""#)),
+            (
+                r#"{"1": [1700010800.901161215,2], "b\\": -18446744073709551617.5}"#,
+                Some(r#"{"1": ["1700010800.901161215",2], "b\\": "-18446744073709551617.5"}"#),
+            ),
+            (
+                r#"[0.1000000000000000055511151231257827]"#,
+                Some(r#"["0.1000000000000000055511151231257827"]"#),
+            ),
+        ] {
+            assert_eq!(with_digits(sent), kept.unwrap_or(sent), "{sent}");
+        }
+    }
+}

@@ -1,0 +1,260 @@
+//! Comparisons of numbers: exact, and against constants of the column's own type, so that its key and its skip indexes
+//! serve them.
+//!
+//! An integer, a decimal and a time are all counts of some unit: an operand between two counts equals neither, and lies
+//! above the one and below the other. A binary floating-point column compares with the operand rounded once to its type.
+//! Such a constant travels as its bits: the trace store does not read the nearest number from a text (seen with 25.8 and
+//! 26.7, `6.502323762924948e17`), whatever `precise_float_parsing` says.
+
+use tracewarden_model::{ColumnType, Decimal};
+use tracewarden_policy::predicate::Relation;
+
+use super::operator;
+use crate::sql::Statement;
+
+/// A text that is a number: decimal digits, perhaps with a sign, a point and an exponent; `nan` and `inf` are numbers, too.
+const NUMBER: &str = "^[+-]?(?i:(?:[0-9]+[.]?[0-9]*|[.][0-9]+)(?:e[+-]?[0-9]+)?|nan|inf(?:inity)?)$";
+/// The parts of a finite one: digits before and after the point, sign and digits of the exponent.
+const PARTS: &str = "^[+-]?([0-9]*)[.]?([0-9]*)(?:[eE]([+-]?)0*([0-9]*))?$";
+
+/// What a comparison with an operand comes to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Comparison {
+    /// The same for every value.
+    Always(bool),
+    /// A comparison with a constant, as SQL.
+    With(Relation, String),
+}
+
+impl Comparison {
+    fn of(self, value: &str) -> String {
+        match self {
+            Self::Always(result) => flag(result).to_owned(),
+            Self::With(relation, constant) => format!("({value} {} {constant})", operator(relation)),
+        }
+    }
+}
+
+fn flag(value: bool) -> &'static str {
+    if value { "1" } else { "0" }
+}
+
+/// The comparison of a value of this type, which is never NULL.
+pub(super) fn compare(
+    value: &str,
+    column_type: &ColumnType,
+    relation: Relation,
+    wanted: &Decimal,
+    statement: &mut Statement,
+) -> String {
+    typed(column_type, relation, wanted, statement).of(value)
+}
+
+/// The same for a value that may be NULL, of which no comparison holds. The value without its NULL would be a function of
+/// the column, which no index serves.
+pub(super) fn compare_nullable(
+    value: &str,
+    column_type: &ColumnType,
+    relation: Relation,
+    wanted: &Decimal,
+    statement: &mut Statement,
+) -> String {
+    match typed(column_type, relation, wanted, statement) {
+        Comparison::Always(true) => format!("isNotNull({value})"),
+        Comparison::Always(false) => flag(false).to_owned(),
+        Comparison::With(relation, constant) => {
+            format!("ifNull({value} {} {constant}, 0)", operator(relation))
+        }
+    }
+}
+
+fn typed(
+    column_type: &ColumnType,
+    relation: Relation,
+    wanted: &Decimal,
+    statement: &mut Statement,
+) -> Comparison {
+    match column_type.bare() {
+        ColumnType::Float { bits: 32 } => {
+            let rounded = wanted.to_f32();
+            let mut constant = || {
+                format!("reinterpretAsFloat32({})", statement.typed("UInt32", rounded.to_bits().to_string()))
+            };
+            rounded_to(relation, f64::from(rounded), &mut constant)
+        }
+        ColumnType::Float { .. } => {
+            let rounded = wanted.to_f64();
+            let mut constant = || {
+                format!("reinterpretAsFloat64({})", statement.typed("UInt64", rounded.to_bits().to_string()))
+            };
+            rounded_to(relation, rounded, &mut constant)
+        }
+        other => match Unit::of(other) {
+            // A column of a type that counts nothing holds no number.
+            None => Comparison::Always(false),
+            Some(unit) => unit.compare(relation, wanted, |count| match other {
+                ColumnType::Decimal { scale, .. } => {
+                    statement.typed(&other.to_string(), count.shifted(-i32::from(*scale)).to_string())
+                }
+                ColumnType::DateTime => {
+                    format!("toDateTime({}, 'UTC')", statement.typed("UInt32", count.to_string()))
+                }
+                // Every count of 64 bits, which text and other numbers do not become.
+                ColumnType::DateTime64 { precision } => {
+                    let count = statement.typed("Int64", count.to_string());
+                    format!("reinterpret({count}, 'DateTime64({precision}, \\'UTC\\')')")
+                }
+                _ => statement.typed(&other.to_string(), count.to_string()),
+            }),
+        },
+    }
+}
+
+/// A comparison with the operand as it was rounded. What is beyond all finite numbers of the type lies between them and
+/// the infinite one: it equals neither.
+fn rounded_to(relation: Relation, rounded: f64, constant: &mut dyn FnMut() -> String) -> Comparison {
+    let relation = match (relation, rounded.is_infinite(), rounded > 0.0) {
+        (relation, false, _) => relation,
+        (Relation::Eq, true, _) => return Comparison::Always(false),
+        (Relation::Ne, true, _) => return Comparison::Always(true),
+        (Relation::Lt | Relation::Le, true, true) => Relation::Lt,
+        (Relation::Gt | Relation::Ge, true, true) => Relation::Ge,
+        (Relation::Lt | Relation::Le, true, false) => Relation::Le,
+        (Relation::Gt | Relation::Ge, true, false) => Relation::Gt,
+    };
+    Comparison::With(relation, constant())
+}
+
+/// What values of a type count: units of ten to the power of `-scale`, from the least to the most.
+struct Unit {
+    scale: i32,
+    least: Decimal,
+    most: Decimal,
+}
+
+impl Unit {
+    fn of(column_type: &ColumnType) -> Option<Self> {
+        let (scale, least, most) = match column_type {
+            ColumnType::Integer { bits, signed } => {
+                let (least, most) = integers(*bits, *signed)?;
+                (0, least, most)
+            }
+            ColumnType::Decimal { precision, scale } => {
+                let nines = "9".repeat(usize::from(*precision));
+                (i32::from(*scale), Decimal::whole(true, &nines), Decimal::whole(false, &nines))
+            }
+            ColumnType::DateTime => (0, Decimal::zero(), Decimal::from(u64::from(u32::MAX))),
+            ColumnType::DateTime64 { precision } => {
+                (i32::from(*precision), Decimal::from(i64::MIN), Decimal::from(i64::MAX))
+            }
+            _ => return None,
+        };
+        Some(Self { scale, least, most })
+    }
+
+    fn compare(
+        &self,
+        relation: Relation,
+        wanted: &Decimal,
+        constant: impl FnOnce(&Decimal) -> String,
+    ) -> Comparison {
+        let (count, exact) = wanted.shifted(self.scale).floor();
+        let relation = match (relation, exact) {
+            (relation, true) => relation,
+            (Relation::Eq, false) => return Comparison::Always(false),
+            (Relation::Ne, false) => return Comparison::Always(true),
+            // Above this count and below the next.
+            (Relation::Lt | Relation::Le, false) => Relation::Le,
+            (Relation::Gt | Relation::Ge, false) => Relation::Gt,
+        };
+        if count < self.least {
+            return Comparison::Always(matches!(relation, Relation::Ne | Relation::Gt | Relation::Ge));
+        }
+        if count > self.most {
+            return Comparison::Always(matches!(relation, Relation::Ne | Relation::Lt | Relation::Le));
+        }
+        Comparison::With(relation, constant(&count))
+    }
+}
+
+/// The least and the most of the integers of a width.
+fn integers(bits: u16, signed: bool) -> Option<(Decimal, Decimal)> {
+    let whole = |digits: &str| Decimal::whole(false, digits);
+    let below = |digits: &str| Decimal::whole(true, digits);
+    let of = |least: i128, most: u128| {
+        (Decimal::whole(least < 0, &least.unsigned_abs().to_string()), whole(&most.to_string()))
+    };
+    Some(match (bits, signed) {
+        (256, true) => (
+            below("57896044618658097711785492504343953926634992332820282019728792003956564819968"),
+            whole("57896044618658097711785492504343953926634992332820282019728792003956564819967"),
+        ),
+        (256, false) => (
+            Decimal::zero(),
+            whole("115792089237316195423570985008687907853269984665640564039457584007913129639935"),
+        ),
+        (8..=128, true) => {
+            let unused = u32::from(128 - bits);
+            of(i128::MIN >> unused, u128::try_from(i128::MAX >> unused).ok()?)
+        }
+        (8..=128, false) => of(0, u128::MAX >> u32::from(128 - bits)),
+        _ => return None,
+    })
+}
+
+/// Whether a string stands for a number.
+pub(super) fn is_number(text: &str) -> String {
+    format!("match({text}, '{NUMBER}')")
+}
+
+/// A comparison of the number that a string stands for, however many digits it has; anything where it stands for none.
+///
+/// Most such strings are integers of 64 bits and compare as those. Any other finite one is taken apart: its digits without
+/// zeros at either end, and where the point is before or after them. Of two numbers of one sign that with the larger
+/// power is larger, and of one power that with the later digits.
+pub(super) fn compare_text(
+    text: &str,
+    relation: Relation,
+    wanted: &Decimal,
+    statement: &mut Statement,
+) -> String {
+    let less = flag(matches!(relation, Relation::Lt | Relation::Le | Relation::Ne));
+    let greater = flag(matches!(relation, Relation::Gt | Relation::Ge | Relation::Ne));
+    let unordered = flag(relation == Relation::Ne);
+    let integer = format!("toInt64OrNull({text})");
+    let int64 = ColumnType::Integer { bits: 64, signed: true };
+    let as_integer = compare(&format!("assumeNotNull({integer})"), &int64, relation, wanted, statement);
+    let part = |at: u8| format!("extractGroups({text}, '{PARTS}')[{at}]");
+    let all = format!("concat({}, {})", part(1), part(2));
+    let digits = format!("trim(BOTH '0' FROM {all})");
+    // An exponent of more digits is beyond every operand.
+    let exponent = format!(
+        "if(length({digits}) > 9, toInt64(10000000000), toInt64OrZero({digits})) * if({} = '-', -1, 1)",
+        part(3),
+        digits = part(4)
+    );
+    let point =
+        format!("toInt64(length(trim(LEADING '0' FROM {all}))) - toInt64(length({})) + {exponent}", part(2));
+    let size = format!("({point}, {digits})");
+    let is_negative = format!("startsWith({text}, '-')");
+    let compared = operator(relation);
+    let as_decimal = match wanted.signum() {
+        0 => format!("if({digits} = '', 0, if({is_negative}, -1, 1)) {compared} 0"),
+        sign => {
+            let digits_wanted = statement.string(wanted.digits());
+            let wanted = format!("(toInt64({}), {digits_wanted})", wanted.point());
+            if sign > 0 {
+                format!("if({digits} = '' OR {is_negative}, {less}, {size} {compared} {wanted})")
+            } else {
+                format!("if({digits} = '' OR NOT {is_negative}, {greater}, {wanted} {compared} {size})")
+            }
+        }
+    };
+    let letter = |letter: char| format!("positionCaseInsensitive({text}, '{letter}') > 0");
+    format!(
+        "multiIf(isNotNull({integer}), {as_integer}, {}, {unordered}, {}, if({is_negative}, {less}, {greater}), \
+         {as_decimal})",
+        letter('a'),
+        letter('n'),
+    )
+}
