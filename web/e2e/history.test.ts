@@ -21,12 +21,12 @@ let first: number;
 const store = (expression: string) =>
   admin.call("PUT", `/roles/${ROLE}`, { policies: [{ title: "The cart", expression }] });
 
-const newest = async (): Promise<{ change: number; action: string }> => {
-  const { changes } = await admin.call<{ changes: { change: number; action: string }[] }>(
+const newest = async (): Promise<{ version: number; action: string }> => {
+  const { changes } = await admin.call<{ changes: { version: number; action: string }[] }>(
     "GET",
     "/schema/history",
   );
-  return changes[0] as { change: number; action: string };
+  return changes[0] as { version: number; action: string };
 };
 
 const stored = async (): Promise<string | undefined> => {
@@ -39,7 +39,7 @@ const stored = async (): Promise<string | undefined> => {
 beforeAll(async () => {
   admin = await ensureSetUp();
   await store(FIRST);
-  first = (await newest()).change;
+  first = (await newest()).version;
   await store(SECOND);
   await person(admin, HOLDER, [ROLE]);
   visit = await visitor("the history");
@@ -66,7 +66,7 @@ describe("the history", () => {
     await page.getByRole("link", { name: "History", exact: true }).click();
     await quiet(page);
     const row = page.getByRole("table", { name: "Changes" }).getByRole("row").nth(1);
-    await shown(row.filter({ hasText: "Saved a role" }).filter({ hasText: "in force" }));
+    await shown(row.filter({ hasText: "Saved a role" }).filter({ hasText: "current" }));
     expect(await row.innerText()).toContain("admin");
     expect(await row.innerText()).toContain(ROLE);
   });
@@ -81,15 +81,15 @@ describe("the history", () => {
     expect(await policy.getByRole("insertion").allInnerTexts()).toEqual(["Ok"]);
     await page.reload();
     await shown(policy);
-    expect(await page.getByRole("button", { name: "Restore this state" }).count()).toBe(0);
+    expect(await page.getByRole("button", { name: "Restore this version" }).count()).toBe(0);
     await page.getByRole("link", { name: "Older" }).click();
     await page.waitForURL(`**/ui/history/${first}`);
-    await shown(page.getByRole("button", { name: "Restore this state" }));
+    await shown(page.getByRole("button", { name: "Restore this version" }));
   });
 
   test("gives each state as the file that the service exports", async () => {
     const { page } = visit;
-    const then = await downloaded(page, "Download this state");
+    const then = await downloaded(page, "Download this version");
     expect(then.name).toBe(`access-model-${first}.yaml`);
     await page.goto(at("/history"));
     await quiet(page);
@@ -108,7 +108,7 @@ describe("the history", () => {
     const { page } = visit;
     for (const address of ["/history/999999999", "/history/none"]) {
       await page.goto(at(address));
-      await shown(page.getByRole("heading", { name: "There is no such change" }));
+      await shown(page.getByRole("heading", { name: "There is no such version" }));
     }
   });
 });
@@ -118,11 +118,11 @@ describe("an earlier state", () => {
     const { page } = visit;
     await page.goto(at(`/history/${first}`));
     await quiet(page);
-    await page.getByRole("button", { name: "Restore this state" }).click();
-    const dialog = page.getByRole("dialog", { name: `Restore the state of change ${first}?` });
+    await page.getByRole("button", { name: "Restore this version" }).click();
+    const dialog = page.getByRole("dialog", { name: `Restore version ${first}?` });
     await shown(dialog.getByText("Assignments do not come back"));
     await quiet(page);
-    await shown(dialog.getByText(`Against change ${first + 1}, which is in force: 1 changed.`));
+    await shown(dialog.getByText(`Against version ${first + 1}, which is in force: 1 changed.`));
     await admin.call("PUT", "/roles/versioned-meanwhile", {
       policies: [{ title: "Meanwhile", expression: 'ServiceName == "email"' }],
     });
@@ -132,12 +132,12 @@ describe("an earlier state", () => {
     );
     expect(await stored()).toBe(SECOND);
     await quiet(page);
-    await shown(dialog.getByText(`Against change ${first + 2}, which is in force: 1 removed, 1 changed.`));
+    await shown(dialog.getByText(`Against version ${first + 2}, which is in force: 1 removed, 1 changed.`));
     await dialog.getByRole("button", { name: "Restore", exact: true }).click();
     await page.waitForURL(`**/ui/history/${first + 3}`);
     expect(await stored()).toBe(FIRST);
     expect((await admin.ask("GET", "/roles/versioned-meanwhile")).status).toBe(404);
-    expect(await newest()).toEqual(expect.objectContaining({ change: first + 3, action: "model.restore" }));
+    expect(await newest()).toEqual(expect.objectContaining({ version: first + 3, action: "model.restore" }));
   });
 });
 
@@ -186,11 +186,11 @@ describe("a file", () => {
     await shown(page.getByRole("alert").filter({ hasText: "Users lose a role that is removed" }));
     await shown(page.getByText(`${ROLE}: 1 user loses it (${HOLDER})`));
     await shown(page.getByRole("region", { name: "Policy removed" }));
-    const { change } = await newest();
+    const { version } = await newest();
     await page.getByRole("button", { name: "Apply", exact: true }).click();
-    await page.waitForURL(`**/ui/history/${change + 1}`);
+    await page.waitForURL(`**/ui/history/${version + 1}`);
     expect(await stored()).toBeUndefined();
-    expect(await newest()).toEqual(expect.objectContaining({ change: change + 1, action: "model.import" }));
+    expect(await newest()).toEqual(expect.objectContaining({ version: version + 1, action: "model.import" }));
     await gone(page.getByRole("dialog"));
   });
 

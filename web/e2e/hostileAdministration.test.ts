@@ -385,19 +385,19 @@ describe("the history shows as text", () => {
   test("changes of fields and roles, and what going back would do", { timeout: 120_000 }, async () => {
     const { page } = visit;
     const { changes } = await admin.call<{
-      changes: { change: number; action: string; target?: string }[];
+      changes: { version: number; action: string; target?: string }[];
     }>("GET", "/schema/history");
-    const changeOf = (action: string, target?: string) =>
-      changes.find((one) => one.action === action && one.target === target)?.change;
+    const versionOf = (action: string, target?: string) =>
+      changes.find((one) => one.action === action && one.target === target)?.version;
     const changed = page.getByRole("region", { name: "What it changed" });
     await open("/history");
     await harmless(turned(page.getByRole("table", { name: "Changes" })));
-    await open(`/history/${changeOf("role.put", ROLE)}`);
+    await open(`/history/${versionOf("role.put", ROLE)}`);
     await harmless(turned(changed), script(changed), markup(changed));
-    await open(`/history/${changeOf("schema.put_fields")}`);
+    await open(`/history/${versionOf("schema.put_fields")}`);
     await harmless(turned(changed), markup(changed));
-    await page.getByRole("button", { name: "Restore this state" }).click();
-    const question = page.getByRole("dialog", { name: /^Restore the state of change/ });
+    await page.getByRole("button", { name: "Restore this version" }).click();
+    const question = page.getByRole("dialog", { name: /^Restore version/ });
     await shown(question.getByRole("heading", { name: "Differences" }), 60_000);
     await harmless(
       member(question.getByRole("alert").filter({ hasText: "Users lose a role" })),

@@ -195,7 +195,7 @@ export const VIEWS: readonly View[] = [
     who: "admin",
     path: () => "/history/2",
     act: async (page) => {
-      await page.getByRole("button", { name: "Restore this state" }).click();
+      await page.getByRole("button", { name: "Restore this version" }).click();
       await shown(page.getByRole("heading", { name: "Differences" }));
     },
   },

@@ -141,7 +141,7 @@ const history = createRoute({
 
 const change = createRoute({
   getParentRoute: () => app,
-  path: "/history/$change",
+  path: "/history/$version",
   component: lazyRouteComponent(() => import("./pages/history/ChangePage"), "ChangePage"),
 });
 

@@ -1,5 +1,6 @@
-//! Every version of the access model; the one with the highest version is in force.
+//! Every state of binding and marked fields; the one with the highest number is in force.
 
+use futures::stream::{BoxStream, StreamExt as _};
 use sqlx::any::AnyRow;
 use tracewarden_model::{AccessModel, Timestamp};
 
@@ -10,11 +11,46 @@ use crate::rows;
 
 const IN_FORCE: &str = "SELECT version, document FROM access_models ORDER BY version DESC LIMIT 1";
 
+/// The same with the number of the last change: by one statement, so that both are of one state.
+const CURRENT: &str = "SELECT (SELECT MAX(number) FROM changes) AS last_change, latest.version, latest.document \
+     FROM (SELECT 1 AS always) AS one LEFT JOIN \
+     (SELECT version, document FROM access_models ORDER BY version DESC LIMIT 1) AS latest ON one.always = 1";
+
+/// The access model in force.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CurrentModel {
+    /// The version of the whole access model: the number of its last change, whether of binding, fields, roles or tests.
+    pub version: u64,
+    /// Binding and marked fields. Its own number counts changes of these alone.
+    pub model: AccessModel,
+}
+
+fn current(row: &AnyRow) -> Result<CurrentModel, DbError> {
+    // The step of the schema that makes the history makes its first change.
+    let number = rows::optional_integer(row, "last_change")?
+        .and_then(|number| u64::try_from(number).ok())
+        .ok_or_else(|| DbError::Corrupt("the history has no change".to_owned()))?;
+    let model = match rows::optional_text(row, "document")? {
+        None => AccessModel::default(),
+        Some(document) => documents::read_model(rows::unsigned(row, "version")?, &document)?,
+    };
+    Ok(CurrentModel { version: number, model })
+}
+
 fn model(row: &AnyRow) -> Result<AccessModel, DbError> {
     documents::read_model(rows::unsigned(row, "version")?, &rows::text(row, "document")?)
 }
 
 impl AppDb {
+    /// The access model in force with its version, where nothing else is read with it.
+    ///
+    /// # Errors
+    /// [`DbError`] when the database fails or the document cannot be read.
+    pub async fn current_model(&self) -> Result<CurrentModel, DbError> {
+        let mut glance = self.begin_glance().await?;
+        current(&sqlx::query(CURRENT).fetch_one(glance.statement()).await?)
+    }
+
     /// The access model in force, where nothing else is read with it; the empty one of version 0 before the first.
     ///
     /// # Errors
@@ -27,6 +63,27 @@ impl AppDb {
 }
 
 impl ReadTx {
+    /// The access model in force with its version.
+    ///
+    /// # Errors
+    /// [`DbError`] when the database fails or the document cannot be read.
+    pub async fn current_model(&mut self) -> Result<CurrentModel, DbError> {
+        current(&sqlx::query(CURRENT).fetch_one(self.statements()).await?)
+    }
+
+    /// The states of binding and fields with numbers from `from` to `through`, in order and one after another: each can be
+    /// large.
+    pub fn access_models(&mut self, from: u64, through: u64) -> BoxStream<'_, Result<AccessModel, DbError>> {
+        // What is beyond is none of ours.
+        let bound = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
+        sqlx::query("SELECT version, document FROM access_models WHERE version >= $1 AND version <= $2 ORDER BY version")
+            .bind(bound(from))
+            .bind(bound(through))
+            .fetch(self.statements())
+            .map(|row| model(&row?))
+            .boxed()
+    }
+
     /// The access model in force; the empty one of version 0 before the first.
     ///
     /// # Errors

@@ -293,13 +293,17 @@ fn busy() -> DbError {
 
 impl Glance {
     pub(crate) fn statement(&mut self) -> Statements<'_> {
-        Statements { connection: &mut self.inner, sound: &mut self.measured.sound, limit: self.limit }
+        let Measured { sound, metrics, .. } = &mut self.measured;
+        let executed = metrics.statements();
+        Statements { connection: &mut self.inner, sound, limit: self.limit, executed }
     }
 }
 
 impl ReadTx {
     pub(crate) fn statements(&mut self) -> Statements<'_> {
-        Statements { connection: &mut self.inner, sound: &mut self.measured.sound, limit: self.limit }
+        let Measured { sound, metrics, .. } = &mut self.measured;
+        let executed = metrics.statements();
+        Statements { connection: &mut self.inner, sound, limit: self.limit, executed }
     }
 }
 

@@ -3,11 +3,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use futures::StreamExt as _;
 use sqlx::any::AnyRow;
 use tracewarden_model::{AccessModel, Timestamp};
 
 use crate::database::{AppDb, ReadTx, WriteTx};
 use crate::error::DbError;
+use crate::history_pages::WrittenRoles;
 use crate::records::Policy;
 use crate::roles;
 use crate::row_batches::Value;
@@ -58,15 +60,6 @@ pub struct ModelState {
     pub tests: String,
 }
 
-/// What a change did, without the documents of tests, each of which can be as large as a file.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ChangeOutline {
-    /// Binding and fields before and after it, and of the roles those that it wrote; without tests.
-    pub sides: [ModelState; 2],
-    /// Where it wrote tests, whether there were any before and after it.
-    pub tests: Option<[bool; 2]>,
-}
-
 const ONE: &str =
     "SELECT number, at, by_id, by_name, action, target, model_version FROM changes WHERE number = $1";
 
@@ -89,25 +82,6 @@ fn change(row: &AnyRow) -> Result<Change, DbError> {
         model_version: rows::unsigned(row, "model_version")?,
     })
 }
-
-/// Of each role that a change wrote, the last that the history says before it.
-const POLICIES_BEFORE: &str = "SELECT earlier.role, earlier.deleted, policies.title, policies.expression, \
-     policies.description FROM role_changes AS earlier \
-     JOIN (SELECT role, MAX(change) AS change FROM role_changes \
-     WHERE change < $1 AND role IN (SELECT role FROM role_changes WHERE change = $1) GROUP BY role) AS latest \
-     ON latest.role = earlier.role AND latest.change = earlier.change \
-     LEFT JOIN role_change_policies AS policies ON policies.role = earlier.role AND policies.change = earlier.change \
-     ORDER BY earlier.role, policies.position";
-
-/// What a change wrote.
-const POLICIES_AFTER: &str = "SELECT written.role, written.deleted, policies.title, policies.expression, \
-     policies.description FROM role_changes AS written \
-     LEFT JOIN role_change_policies AS policies ON policies.role = written.role AND policies.change = written.change \
-     WHERE written.change = $1 ORDER BY written.role, policies.position";
-
-/// The last two documents of tests up to a change, by whether there is anything in them.
-const TESTS_WRITTEN: &str = "SELECT change, CAST(CASE WHEN document = '' THEN 0 ELSE 1 END AS BIGINT) AS present \
-     FROM test_changes WHERE change <= $1 ORDER BY change DESC LIMIT 2";
 
 /// Roles from rows with their policies, or with none.
 fn roles_of(found: &[AnyRow]) -> Result<BTreeMap<String, Vec<Policy>>, DbError> {
@@ -308,23 +282,6 @@ impl ReadTx {
     /// # Errors
     /// [`DbError`] when the database fails or a row cannot be read.
     pub async fn change_sides(&mut self, number: u64) -> Result<Option<[ModelState; 2]>, DbError> {
-        let Some(ChangeOutline { sides, tests }) = self.change_outline(number).await? else {
-            return Ok(None);
-        };
-        let [mut before, mut after] = sides;
-        if tests.is_some() {
-            let signed = rows::signed(number)?;
-            before.tests = self.tests_as_of(signed.saturating_sub(1)).await?;
-            after.tests = self.tests_as_of(signed).await?;
-        }
-        Ok(Some([before, after]))
-    }
-
-    /// What a change did, for a list of many. `None` when there is no such change; before the first one there is nothing.
-    ///
-    /// # Errors
-    /// [`DbError`] when the database fails or a row cannot be read.
-    pub async fn change_outline(&mut self, number: u64) -> Result<Option<ChangeOutline>, DbError> {
         let Some(change) = self.change(number).await? else { return Ok(None) };
         let signed = rows::signed(number)?;
         let earlier = match number.checked_sub(1) {
@@ -337,21 +294,20 @@ impl ReadTx {
             Some(earlier) => self.model_of(&earlier).await?,
             None => AccessModel::default(),
         };
-        let before = sqlx::query(POLICIES_BEFORE).bind(signed).fetch_all(self.statements()).await?;
-        let after = sqlx::query(POLICIES_AFTER).bind(signed).fetch_all(self.statements()).await?;
-        let tests = sqlx::query(TESTS_WRITTEN).bind(signed).fetch_all(self.statements()).await?;
-        let tests = match tests.as_slice() {
-            [last, earlier @ ..] if rows::integer(last, "change")? == signed => {
-                let earlier = earlier.first().map(|row| rows::boolean(row, "present")).transpose()?;
-                Some([earlier.unwrap_or_default(), rows::boolean(last, "present")?])
-            }
-            _ => None,
+        let [roles_before, roles] = match self.written_roles(number, number).next().await.transpose()? {
+            Some(WrittenRoles { before, after, .. }) => [before, after],
+            None => [BTreeMap::new(), BTreeMap::new()],
         };
-        let sides = [
-            ModelState { model: model_before, roles: roles_of(&before)?, tests: String::new() },
-            ModelState { model, roles: roles_of(&after)?, tests: String::new() },
+        let mut sides = [
+            ModelState { model: model_before, roles: roles_before, tests: String::new() },
+            ModelState { model, roles, tests: String::new() },
         ];
-        Ok(Some(ChangeOutline { sides, tests }))
+        if self.written_tests(number, number).await?.contains_key(&number) {
+            let [before, after] = &mut sides;
+            before.tests = self.tests_as_of(signed.saturating_sub(1)).await?;
+            after.tests = self.tests_as_of(signed).await?;
+        }
+        Ok(Some(sides))
     }
 
     /// Binding and fields as of a change.

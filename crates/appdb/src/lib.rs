@@ -18,6 +18,7 @@ mod error;
 #[cfg(test)]
 mod fuzz;
 mod history;
+mod history_pages;
 mod inspect;
 mod metrics;
 mod migrations;
@@ -34,6 +35,7 @@ mod throttles;
 mod turns;
 mod users;
 
+pub use access_models::CurrentModel;
 pub use audit::NewAuditRecord;
 pub use audit_chain::GENESIS_HASH;
 pub use audit_prune::{AUDIT_PRUNE, PrunedAudit};
@@ -41,9 +43,10 @@ pub use audit_query::{AuditFilter, AuditRecord};
 pub use audit_verify::{AuditPlace, AuditRemoval, ChainFault, VerifiedAudit};
 pub use database::{AppDb, ReadTx, WriteTx};
 pub use error::DbError;
-pub use history::{Change, ChangeOutline, ModelState, NewChange};
+pub use history::{Change, ModelState, NewChange};
+pub use history_pages::WrittenRoles;
 pub use inspect::{DbInspection, SchemaState};
 pub use records::{
-    ADMIN_ROLE, ApiKey, AttributeSet, NewApiKey, NewSession, NewUser, PasswordHash, Policy, Preview, Role,
-    Session, Throttle, TokenDigest, User, fold_username,
+    ADMIN_ROLE, ApiKey, AttributeKinds, KnownAttributes, NewApiKey, NewSession, NewUser, PasswordHash,
+    Policy, Preview, Role, Session, Throttle, TokenDigest, User, fold_username,
 };

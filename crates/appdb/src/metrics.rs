@@ -59,6 +59,7 @@ struct Inner {
     wait: Durations,
     transaction: Durations,
     failures: Family<AtStep, Counter>,
+    statements: Counter,
     audit_records: Counter,
     audit_failures: Counter,
     audit_pruned: Counter,
@@ -72,6 +73,7 @@ impl Default for Metrics {
             wait: durations(),
             transaction: durations(),
             failures: Family::default(),
+            statements: Counter::default(),
             audit_records: Counter::default(),
             audit_failures: Counter::default(),
             audit_pruned: Counter::default(),
@@ -95,6 +97,7 @@ impl Metrics {
             wait,
             transaction,
             failures,
+            statements,
             audit_records,
             audit_failures,
             audit_pruned,
@@ -116,6 +119,11 @@ impl Metrics {
             failures.clone(),
         );
         registry.register(
+            "tracewarden_database_statements",
+            "Statements sent to the own database, but for the beginnings and ends of transactions",
+            statements.clone(),
+        );
+        registry.register(
             "tracewarden_audit_records",
             "Audit records written durably",
             audit_records.clone(),
@@ -135,6 +143,11 @@ impl Metrics {
             "Removals of old audit records that were refused because the log is not what was written",
             audit_prune_refusals.clone(),
         );
+    }
+
+    /// Statements sent so far.
+    pub(crate) fn statements(&self) -> &Counter {
+        &self.0.statements
     }
 
     /// Measures how long a transaction takes to begin, and then the transaction.
@@ -169,7 +182,7 @@ impl Waiting {
 
 /// A transaction under way; counted when it is dropped.
 pub(crate) struct Measured {
-    metrics: Metrics,
+    pub(crate) metrics: Metrics,
     kind: Kind,
     since: Instant,
     /// False while a statement runs and after one failed.

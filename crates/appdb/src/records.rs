@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use tracewarden_model::{AttributeValue, Timestamp};
+use tracewarden_model::{AttributeKind, AttributeValue, Timestamp};
 
 /// The built-in role that gives administration; it exists always.
 pub const ADMIN_ROLE: &str = "admin";
@@ -62,15 +62,22 @@ pub struct User {
     pub roles: BTreeSet<String>,
 }
 
-/// Attributes that some users have alike.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AttributeSet {
-    /// The attributes.
-    pub attributes: BTreeMap<String, AttributeValue>,
-    /// Users who have these and no others.
-    pub users: u64,
-    /// How many of them hold the role that was asked about.
+/// The attributes that users have, without their values.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct KnownAttributes {
+    /// By the attribute's name.
+    pub kinds: BTreeMap<String, AttributeKinds>,
+    /// Users who hold the role that was asked about.
     pub holders: u64,
+}
+
+/// The kinds of value that an attribute has.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct AttributeKinds {
+    /// Of any user.
+    pub all: BTreeSet<AttributeKind>,
+    /// Of the users who hold the role that was asked about.
+    pub of_holders: BTreeSet<AttributeKind>,
 }
 
 /// What a new user needs.

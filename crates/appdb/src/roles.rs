@@ -1,6 +1,6 @@
 //! Roles and their policies.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use sqlx::any::AnyRow;
 use tracewarden_model::Timestamp;
@@ -91,6 +91,29 @@ impl ReadTx {
         .fetch_all(self.statements())
         .await?;
         assemble(&roles, &policies)
+    }
+
+    /// Names of those of the named roles that exist.
+    ///
+    /// # Errors
+    /// [`DbError`] when the database fails.
+    pub async fn known_role_names(&mut self, names: &[&str]) -> Result<BTreeSet<String>, DbError> {
+        let found = self.select_named("SELECT name FROM roles WHERE name", names, "").await?;
+        found.iter().map(|row| rows::text(row, "name")).collect()
+    }
+
+    /// Those of the named roles that exist, by name.
+    ///
+    /// # Errors
+    /// [`DbError`] when the database fails or a row cannot be read.
+    pub async fn roles_named(&mut self, names: &[&str]) -> Result<Vec<Role>, DbError> {
+        let which = "SELECT name, revision, created_at, updated_at FROM roles WHERE name";
+        let roles = self.select_named(which, names, "ORDER BY name").await?;
+        let which = "SELECT role, title, expression, description FROM role_policies WHERE role";
+        let policies = self.select_named(which, names, "ORDER BY role, position").await?;
+        let mut roles = assemble(&roles, &policies)?;
+        roles.sort_by(|one, other| one.name.cmp(&other.name));
+        Ok(roles)
     }
 
     /// One role.

@@ -6,11 +6,9 @@ use sqlx::any::AnyRow;
 use crate::database::{ReadTx, WriteTx};
 use crate::error::DbError;
 
-/// In one statement. With the widest rows far below the 32,766 parameters that SQLite takes.
-const ROWS_MAX: usize = 100;
-
-/// Names that are looked for in one statement.
-const NAMES_MAX: usize = 10_000;
+/// Parameters of one statement, below the 32,766 that SQLite takes and the 65,535 of PostgreSQL. More rows than that, as the
+/// largest model files have, take several statements.
+const PARAMETERS_MAX: usize = 30_000;
 
 /// A value of a row.
 #[derive(Clone, Copy)]
@@ -36,7 +34,7 @@ impl WriteTx {
         rows: &[[Value<'_>; WIDTH]],
         conflict: &'static str,
     ) -> Result<(), DbError> {
-        for chunk in rows.chunks(ROWS_MAX) {
+        for chunk in rows.chunks(PARAMETERS_MAX / WIDTH.max(1)) {
             let places: Vec<String> = (0..chunk.len()).map(|row| parameters(row, WIDTH)).collect();
             // Nothing of the rows is in the text.
             let statement = format!("INSERT INTO {place} VALUES {} {conflict}", places.join(", "));
@@ -57,7 +55,7 @@ impl WriteTx {
     /// there were.
     pub(crate) async fn delete_named(&mut self, which: &'static str, names: &[&str]) -> Result<u64, DbError> {
         let mut deleted = 0_u64;
-        for chunk in names.chunks(ROWS_MAX) {
+        for chunk in names.chunks(PARAMETERS_MAX) {
             let statement = format!("{which} IN {}", parameters(0, chunk.len()));
             let mut query = sqlx::query(AssertSqlSafe(statement));
             for name in chunk {
@@ -79,7 +77,7 @@ impl ReadTx {
         order: &'static str,
     ) -> Result<Vec<AnyRow>, DbError> {
         let mut found = Vec::new();
-        for chunk in names.chunks(NAMES_MAX) {
+        for chunk in names.chunks(PARAMETERS_MAX) {
             let statement = format!("{which} IN {} {order}", parameters(0, chunk.len()));
             let mut query = sqlx::query(AssertSqlSafe(statement));
             for name in chunk {

@@ -105,6 +105,18 @@ impl WriteTx {
         Ok(())
     }
 
+    /// Clears the previews of all sessions of a user.
+    ///
+    /// # Errors
+    /// [`DbError`] when the database fails.
+    pub async fn clear_previews_of_user(&mut self, user_id: &str) -> Result<(), DbError> {
+        sqlx::query("UPDATE sessions SET preview = NULL WHERE user_id = $1 AND preview IS NOT NULL")
+            .bind(user_id)
+            .execute(self.statements())
+            .await?;
+        Ok(())
+    }
+
     /// Ends one session of a user; whether it existed.
     ///
     /// # Errors

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use futures::stream::{self, BoxStream, StreamExt as _};
+use prometheus_client::metrics::counter::Counter;
 use sqlx::any::{AnyQueryResult, AnyRow, AnyStatement, AnyTypeInfo};
 use sqlx::{Any, AnyConnection, Either, Execute, Executor, SqlStr};
 use tokio::time::timeout;
@@ -18,6 +19,8 @@ pub(crate) struct Statements<'c> {
     pub(crate) sound: &'c mut bool,
     /// A server that vanished without a word answers never.
     pub(crate) limit: Option<Duration>,
+    /// Counts statements: on a server each one is a round trip.
+    pub(crate) executed: &'c Counter,
 }
 
 async fn limited<T>(
@@ -46,7 +49,8 @@ impl<'c> Executor<'c> for Statements<'c> {
         'c: 'e,
         E: 'q + Execute<'q, Any>,
     {
-        let Self { connection, sound, limit } = self;
+        let Self { connection, sound, limit, executed } = self;
+        executed.inc();
         let was_sound = std::mem::replace(sound, false);
         let answers = connection.fetch_many(query);
         stream::unfold(Some((answers, sound)), move |state| async move {
@@ -68,7 +72,8 @@ impl<'c> Executor<'c> for Statements<'c> {
         'c: 'e,
         E: 'q + Execute<'q, Any>,
     {
-        let Self { connection, sound, limit } = self;
+        let Self { connection, sound, limit, executed } = self;
+        executed.inc();
         let was_sound = std::mem::replace(sound, false);
         let answer = connection.fetch_optional(query);
         Box::pin(async move {

@@ -2,13 +2,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use futures::TryStreamExt as _;
 use sqlx::any::AnyRow;
 use tracewarden_model::{AttributeValue, Timestamp};
 
 use crate::database::{ReadTx, WriteTx};
 use crate::documents;
 use crate::error::DbError;
-use crate::records::{ADMIN_ROLE, AttributeSet, NewUser, PasswordHash, User, fold_username};
+use crate::records::{
+    ADMIN_ROLE, AttributeKinds, KnownAttributes, NewUser, PasswordHash, User, fold_username,
+};
+use crate::row_batches::Value;
 use crate::rows;
 
 macro_rules! select_users {
@@ -26,6 +30,27 @@ macro_rules! user_columns {
     };
 }
 pub(crate) use user_columns;
+
+/// Users after a name in order, up to so many, and of these as many as have no more than so many characters of attributes before
+/// them. Only names and lengths are gone through for that.
+macro_rules! piece_of {
+    ($from:literal) => {
+        concat!(
+            "SELECT users.id AS user_id, ",
+            $crate::users::user_columns!(),
+            " FROM (SELECT id, SUM(characters) OVER (ORDER BY username_folded ROWS UNBOUNDED PRECEDING) - characters \
+             AS before_them FROM (SELECT users.id, users.username_folded, LENGTH(users.attributes) AS characters FROM ",
+            $from,
+            " ORDER BY users.username_folded LIMIT $2) AS piece) AS sized JOIN users ON users.id = sized.id \
+             WHERE sized.before_them < $3 ORDER BY users.username_folded"
+        )
+    };
+}
+
+const USERS_PIECE: &str = piece_of!("users WHERE users.username_folded > $1");
+const HOLDERS_PIECE: &str = piece_of!(
+    "users JOIN user_roles ON user_roles.user_id = users.id WHERE users.username_folded > $1 AND user_roles.role = $4"
+);
 
 pub(crate) fn user(row: &AnyRow) -> Result<User, DbError> {
     let roles = rows::optional_text(row, "roles")?;
@@ -95,36 +120,132 @@ impl ReadTx {
         found.iter().map(user).collect()
     }
 
-    /// The attributes that users have, each set of them once, with how many users have just that set and how many of
-    /// these hold `role`; `None` when there are more than `limit` such sets.
+    /// At most `limit` users by folded name, from after the folded name `after`, and no more than whose attributes have about
+    /// `bytes` characters together, but at least one: for going through all of them in bounded pieces. The last piece is empty.
     ///
     /// # Errors
     /// [`DbError`] when the database fails or a row cannot be read.
-    pub async fn attribute_sets(
+    pub async fn users_piece(&mut self, after: &str, limit: u32, bytes: u32) -> Result<Vec<User>, DbError> {
+        self.piece(USERS_PIECE, after, limit, bytes, None).await
+    }
+
+    /// The same of the users who hold a role.
+    ///
+    /// # Errors
+    /// [`DbError`] when the database fails or a row cannot be read.
+    pub async fn holders_piece(
+        &mut self,
+        role: &str,
+        after: &str,
+        limit: u32,
+        bytes: u32,
+    ) -> Result<Vec<User>, DbError> {
+        self.piece(HOLDERS_PIECE, after, limit, bytes, Some(role)).await
+    }
+
+    async fn piece(
+        &mut self,
+        statement: &'static str,
+        after: &str,
+        limit: u32,
+        bytes: u32,
+        role: Option<&str>,
+    ) -> Result<Vec<User>, DbError> {
+        let query = sqlx::query(statement).bind(after).bind(i64::from(limit)).bind(i64::from(bytes));
+        let query = match role {
+            Some(role) => query.bind(role),
+            None => query,
+        };
+        query.fetch_all(self.statements()).await?.iter().map(user).collect()
+    }
+
+    /// The password hashes of at most `limit` users by folded name, from after the folded name `after`, with that name.
+    ///
+    /// # Errors
+    /// [`DbError`] when the database fails.
+    pub async fn password_hashes(
+        &mut self,
+        after: &str,
+        limit: u32,
+    ) -> Result<Vec<(String, PasswordHash)>, DbError> {
+        let found = sqlx::query(
+            "SELECT username_folded, password_hash FROM users WHERE username_folded > $1 ORDER BY username_folded LIMIT $2",
+        )
+        .bind(after)
+        .bind(i64::from(limit))
+        .fetch_all(self.statements())
+        .await?;
+        let hash =
+            |row| Ok((rows::text(row, "username_folded")?, PasswordHash(rows::text(row, "password_hash")?)));
+        found.iter().map(hash).collect()
+    }
+
+    /// How many users are not disabled, of all or of those who hold a role.
+    ///
+    /// # Errors
+    /// [`DbError`] when the database fails.
+    pub async fn enabled_users(&mut self, role: Option<&str>) -> Result<u64, DbError> {
+        const ALL: &str = "SELECT COUNT(*) AS enabled FROM users WHERE disabled = 0";
+        const HOLDERS: &str = "SELECT COUNT(*) AS enabled FROM users JOIN user_roles ON user_roles.user_id = users.id \
+             WHERE users.disabled = 0 AND user_roles.role = $1";
+        let query = match role {
+            None => sqlx::query(ALL),
+            Some(role) => sqlx::query(HOLDERS).bind(role),
+        };
+        let row = query.fetch_one(self.statements()).await?;
+        rows::unsigned(&row, "enabled")
+    }
+
+    /// The names and kinds of the attributes that users have, and of those that the users with `role` have; `None` when users
+    /// have more than `limit` different sets of attributes. The values are read one user after another and not kept.
+    ///
+    /// # Errors
+    /// [`DbError`] when the database fails or a row cannot be read.
+    pub async fn known_attributes(
         &mut self,
         role: &str,
         limit: u32,
-    ) -> Result<Option<Vec<AttributeSet>>, DbError> {
-        let found = sqlx::query(
-            "SELECT users.attributes, COUNT(*) AS users_having, COUNT(user_roles.role) AS users_holding FROM users \
+    ) -> Result<Option<KnownAttributes>, DbError> {
+        let mut found = sqlx::query(
+            "SELECT users.attributes, COUNT(user_roles.role) AS users_holding FROM users \
              LEFT JOIN user_roles ON user_roles.user_id = users.id AND user_roles.role = $1 \
              GROUP BY users.attributes LIMIT $2",
         )
         .bind(role)
         .bind(i64::from(limit).saturating_add(1))
-        .fetch_all(self.statements())
-        .await?;
-        if found.len() > limit as usize {
-            return Ok(None);
+        .fetch(self.statements());
+        let (mut known, mut sets) = (KnownAttributes::default(), 0_u32);
+        while let Some(row) = found.try_next().await? {
+            sets = sets.saturating_add(1);
+            let holders = rows::unsigned(&row, "users_holding")?;
+            known.holders = known.holders.saturating_add(holders);
+            for (name, value) in documents::read_attributes(&rows::text(&row, "attributes")?)? {
+                let AttributeKinds { all, of_holders } = known.kinds.entry(name).or_default();
+                all.insert(value.kind());
+                if holders > 0 {
+                    of_holders.insert(value.kind());
+                }
+            }
         }
-        let set = |row: &AnyRow| {
-            Ok(AttributeSet {
-                attributes: documents::read_attributes(&rows::text(row, "attributes")?)?,
-                users: rows::unsigned(row, "users_having")?,
-                holders: rows::unsigned(row, "users_holding")?,
-            })
-        };
-        found.iter().map(set).collect::<Result<_, _>>().map(Some)
+        Ok((sets <= limit).then_some(known))
+    }
+
+    /// Whether anything that access rests on was written since the audit record with this number: users, roles or the access
+    /// model. Each such change is recorded in the transaction that makes it.
+    ///
+    /// # Errors
+    /// [`DbError`] when the database fails.
+    pub async fn access_changed_since(&mut self, sequence: u64) -> Result<bool, DbError> {
+        let row = sqlx::query(
+            "SELECT COUNT(*) AS changes FROM audit WHERE sequence > $1 AND outcome = 'success' AND action IN \
+             ('user.create', 'user.update', 'user.delete', 'user.rotate_password', 'password.change', 'admin.create', \
+             'admin.replace_hash', 'role.put', 'role.delete', 'schema.put_binding', 'schema.put_fields', 'model.import', \
+             'model.restore')",
+        )
+        .bind(rows::signed(sequence)?)
+        .fetch_one(self.statements())
+        .await?;
+        Ok(rows::unsigned(&row, "changes")? > 0)
     }
 
     /// How many users that are not disabled hold the role `admin`.
@@ -186,14 +307,8 @@ impl WriteTx {
             .bind(user_id)
             .execute(self.statements())
             .await?;
-        for role in roles {
-            sqlx::query("INSERT INTO user_roles (user_id, role) VALUES ($1, $2)")
-                .bind(user_id)
-                .bind(role.as_str())
-                .execute(self.statements())
-                .await?;
-        }
-        Ok(())
+        let rows: Vec<_> = roles.iter().map(|role| [Value::Text(user_id), Value::Text(role)]).collect();
+        self.insert_rows("user_roles (user_id, role)", &rows, "").await
     }
 
     /// Replaces a user's attributes.

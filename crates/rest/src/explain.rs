@@ -391,6 +391,9 @@ pub(crate) struct TraceViewers {
     broken: Vec<BrokenAccess>,
     /// Users to whom a policy opens the trace, and who can read nothing before they change the password, by name.
     must_change_password: Vec<String>,
+    /// Whether users, roles or the access model were changed while the answer was made: then what it says of some users may be
+    /// from before a change, and of others from after it.
+    changed_meanwhile: bool,
 }
 
 impl From<Viewers> for TraceViewers {
@@ -417,6 +420,7 @@ impl From<Viewers> for TraceViewers {
             users: found.users,
             total_users: found.total_users,
             must_change_password: found.must_change_password,
+            changed_meanwhile: found.changed_meanwhile,
         }
     }
 }

@@ -29,7 +29,7 @@ const REQUIRED: [&str; 3] = ["binding", "fields", "roles"];
 /// same text.
 #[utoipa::path(get, path = "/schema/export", tag = "access model", responses(
     (status = 200, description = "The file", content((PolicyFile = "application/json"), (String = "application/yaml")),
-        headers(("ETag" = String, description = "The last change"))),
+        headers(("ETag" = String, description = "The version of the access model"))),
 ))]
 pub(crate) async fn export(
     State(app): State<App>,
@@ -37,7 +37,7 @@ pub(crate) async fn export(
     representation: Representation,
 ) -> Result<Response, Problem> {
     let exported = app.service.export_model(&caller.require_admin()?).await?;
-    Ok((etag(exported.change), file(exported.state, representation).await?).into_response())
+    Ok((etag(exported.version), file(exported.state, representation).await?).into_response())
 }
 
 /// How far to look.
@@ -77,8 +77,8 @@ pub(crate) async fn plan(
 /// tests. Roles that are the same before and after are not touched.
 #[utoipa::path(put, path = "/schema/import", tag = "access model",
     request_body(content((PolicyFile = "application/json"), (String = "application/yaml"))), params(
-    ("If-Match" = String, Header, description = "The last change, as an export or a plan tells it", example = "*")), responses(
-    (status = 200, description = "In force", body = WireImportedModel, headers(("ETag" = String, description = "The change"))),
+    ("If-Match" = String, Header, description = "The version of the access model, as an export or a plan tells it", example = "*")), responses(
+    (status = 200, description = "In force", body = WireImportedModel, headers(("ETag" = String, description = "The version of the access model"))),
     (status = 409, description = "`conflict`: the bound table is gone"),
     (status = 412, description = "`precondition_failed`: changed since"),
     (status = 422, description = "`invalid_value`, `unknown_field`, `policy_invalid` or `column_differs`, as the requests that \
@@ -106,7 +106,7 @@ pub(crate) async fn import(
     };
     let file = document.read(make).await?;
     let imported = app.service.import_model(&admin, file, if_match, run_tests).await?;
-    Ok((etag(imported.change), answered(|| Ok(WireImportedModel::from(imported))).await?))
+    Ok((etag(imported.version), answered(|| Ok(WireImportedModel::from(imported))).await?))
 }
 
 /// Which changes.
@@ -138,8 +138,8 @@ pub(crate) async fn history(
 }
 
 /// The access model as of a change, and what the change did; as YAML the file alone.
-#[utoipa::path(get, path = "/schema/history/{change}", tag = "access model",
-    params(("change" = u64, Path, description = "The change's number")), responses(
+#[utoipa::path(get, path = "/schema/history/{version}", tag = "access model",
+    params(("version" = u64, Path, description = "The version that the change made")), responses(
     (status = 200, description = "The model", content((WireModelAt = "application/json"), (String = "application/yaml"))),
     (status = 404, description = "`not_found`: no such change"),
 ))]
@@ -162,10 +162,10 @@ pub(crate) async fn at(
 }
 
 /// Puts the access model of a change in force again. Who held a role that was removed since does not hold it again.
-#[utoipa::path(post, path = "/schema/history/{change}/restore", tag = "access model", params(
-    ("change" = u64, Path, description = "The change's number"),
-    ("If-Match" = String, Header, description = "The last change, as an export or a plan tells it", example = "*")), responses(
-    (status = 200, description = "In force", body = WireImportedModel, headers(("ETag" = String, description = "The change"))),
+#[utoipa::path(post, path = "/schema/history/{version}/restore", tag = "access model", params(
+    ("version" = u64, Path, description = "The version that the change made"),
+    ("If-Match" = String, Header, description = "The version of the access model, as an export or a plan tells it", example = "*")), responses(
+    (status = 200, description = "In force", body = WireImportedModel, headers(("ETag" = String, description = "The version of the access model"))),
     (status = 404, description = "`not_found`: no such change"),
     (status = 409, description = "`conflict`: the bound table is gone"),
     (status = 412, description = "`precondition_failed`: changed since"),
@@ -184,7 +184,7 @@ pub(crate) async fn restore(
 ) -> Result<impl IntoResponse, Problem> {
     let admin = caller.require_admin()?;
     let restored = app.service.restore_model(&admin, number, if_match, run_tests).await?;
-    Ok((etag(restored.change), answered(|| Ok(WireImportedModel::from(restored))).await?))
+    Ok((etag(restored.version), answered(|| Ok(WireImportedModel::from(restored))).await?))
 }
 
 /// An answer that can be as large as a file.

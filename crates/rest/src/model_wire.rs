@@ -195,10 +195,8 @@ impl From<LostRole> for WireLostRole {
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = ModelPlan)]
 pub(crate) struct WireModelPlan {
-    /// The change that the file was compared with: what to send as `If-Match` of an import, in quotes.
-    change: u64,
-    /// The version of binding and fields that is in force.
-    model_version: u64,
+    /// The version of the access model that the file was compared with: what to send as `If-Match` of an import, in quotes.
+    version: u64,
     /// Whether nothing would change.
     empty: bool,
     /// What would change.
@@ -220,8 +218,7 @@ pub(crate) struct WireModelPlan {
 impl From<ModelPlan> for WireModelPlan {
     fn from(plan: ModelPlan) -> Self {
         Self {
-            change: plan.change,
-            model_version: plan.model_version,
+            version: plan.version,
             empty: plan.changes.is_empty(),
             changes: changes(plan.changes),
             warnings: plan.warnings.into_iter().map(ModelWarning::from).collect(),
@@ -237,10 +234,8 @@ impl From<ModelPlan> for WireModelPlan {
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = ImportedModel)]
 pub(crate) struct WireImportedModel {
-    /// The change that it made; the last one before when nothing changed.
-    pub(crate) change: u64,
-    /// The version of binding and fields in force.
-    model_version: u64,
+    /// The version of the access model now: one more than before, or the same when nothing changed.
+    pub(crate) version: u64,
     /// What changed.
     changes: Vec<WireModelChange>,
     /// Advice about the policies of roles that changed.
@@ -252,8 +247,7 @@ pub(crate) struct WireImportedModel {
 impl From<ImportedModel> for WireImportedModel {
     fn from(imported: ImportedModel) -> Self {
         Self {
-            change: imported.change,
-            model_version: imported.model_version,
+            version: imported.version,
             changes: changes(imported.changes),
             warnings: imported.warnings.into_iter().map(ModelWarning::from).collect(),
             notes: imported.notes,
@@ -274,8 +268,8 @@ pub(crate) struct ChangedBy {
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = HistoryEntry)]
 pub(crate) struct WireHistoryEntry {
-    /// Its number, from 1, each one more than the one before.
-    change: u64,
+    /// The version of the access model that it made, from 1, each one more than the one before.
+    version: u64,
     /// When it was made.
     at: Time,
     /// Who made it.
@@ -287,8 +281,6 @@ pub(crate) struct WireHistoryEntry {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     target: Option<String>,
-    /// The version of binding and fields from this change on.
-    model_version: u64,
     /// What it changed, in words; of many parts, the first.
     #[schema(examples(json!(["role `payments`: policy `Own team` changed"])))]
     summary: Vec<String>,
@@ -297,12 +289,11 @@ pub(crate) struct WireHistoryEntry {
 impl From<HistoryEntry> for WireHistoryEntry {
     fn from(HistoryEntry { change, summary }: HistoryEntry) -> Self {
         Self {
-            change: change.number,
+            version: change.number,
             at: change.at.into(),
             by: ChangedBy { id: change.by_id, username: change.by_name },
             action: change.action,
             target: change.target,
-            model_version: change.model_version,
             summary,
         }
     }

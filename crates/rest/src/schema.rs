@@ -17,11 +17,11 @@ use crate::schema_wire::{LogicalType, WireAccessModel, WireBinding};
 
 /// The binding and the marked fields.
 #[utoipa::path(get, path = "/schema", tag = "trace source", responses(
-    (status = 200, description = "The access model", body = WireAccessModel, headers(("ETag" = String, description = "The version"))),
+    (status = 200, description = "The access model", body = WireAccessModel, headers(("ETag" = String, description = "Of binding and fields"))),
 ))]
 pub(crate) async fn get(State(app): State<App>, caller: Caller) -> Result<impl IntoResponse, Problem> {
-    let model = app.service.access_model(&caller.require_admin()?).await?;
-    Ok((etag(model.version), Answer(WireAccessModel::from(model))))
+    let current = app.service.access_model(&caller.require_admin()?).await?;
+    Ok((etag(current.model.version), Answer(WireAccessModel::from(current))))
 }
 
 /// A table of the trace store.
@@ -229,8 +229,8 @@ pub(crate) struct BoundSchema {
 
 /// Binds a table as trace source, after checking its columns and their types.
 #[utoipa::path(put, path = "/schema/binding", tag = "trace source", request_body = WireBinding, params(
-    ("If-Match" = Option<String>, Header, description = "The version; required when a table is bound", example = "*")), responses(
-    (status = 200, description = "Bound", body = BoundSchema, headers(("ETag" = String, description = "The version"))),
+    ("If-Match" = Option<String>, Header, description = "The `ETag` of `GET /schema`; required when a table is bound", example = "*")), responses(
+    (status = 200, description = "Bound", body = BoundSchema, headers(("ETag" = String, description = "Of binding and fields"))),
     (status = 409, description = "`conflict`: a marked field or a stored policy would break"),
     (status = 412, description = "`precondition_failed`: changed since"),
     (status = 422, description = "`unknown_field`, or `invalid_value`: a table or column that will not do"),
@@ -246,8 +246,8 @@ pub(crate) async fn put_binding(
     Json(binding): Json<WireBinding>,
 ) -> Result<impl IntoResponse, Problem> {
     let bound = app.service.put_binding(&caller.require_admin()?, binding.into(), if_match).await?;
-    let tag = etag(bound.model.version);
-    Ok((tag, Answer(BoundSchema { model: bound.model.into(), warnings: bound.warnings })))
+    let tag = etag(bound.current.model.version);
+    Ok((tag, Answer(BoundSchema { model: bound.current.into(), warnings: bound.warnings })))
 }
 
 /// The marked fields, all of them.
@@ -296,8 +296,8 @@ impl From<WireFieldMark> for FieldMark {
 
 /// Replaces the marked fields in one step. A change that would break a stored policy is refused.
 #[utoipa::path(put, path = "/schema/fields", tag = "trace source", request_body = FieldsRequest, params(
-    ("If-Match" = String, Header, description = "The version", example = "*")), responses(
-    (status = 200, description = "Marked", body = WireAccessModel, headers(("ETag" = String, description = "The version"))),
+    ("If-Match" = String, Header, description = "The `ETag` of `GET /schema`", example = "*")), responses(
+    (status = 200, description = "Marked", body = WireAccessModel, headers(("ETag" = String, description = "Of binding and fields"))),
     (status = 409, description = "`conflict`: a stored policy would break; `not_bound`: no table is bound"),
     (status = 412, description = "`precondition_failed`: changed since"),
     (status = 422, description = "`unknown_field`, or `invalid_value`: a field that will not do; `column_differs`: a column \
@@ -314,6 +314,6 @@ pub(crate) async fn put_fields(
     Json(request): Json<FieldsRequest>,
 ) -> Result<impl IntoResponse, Problem> {
     let marks = request.fields.into_iter().map(FieldMark::from).collect();
-    let model = app.service.put_fields(&caller.require_admin()?, marks, if_match).await?;
-    Ok((etag(model.version), Answer(WireAccessModel::from(model))))
+    let current = app.service.put_fields(&caller.require_admin()?, marks, if_match).await?;
+    Ok((etag(current.model.version), Answer(WireAccessModel::from(current))))
 }

@@ -1,7 +1,8 @@
 //! The access model as it is sent and answered.
 
 use serde::{Deserialize, Serialize};
-use tracewarden_model::{AccessModel, Binding, Display, FieldSource, MarkedField};
+use tracewarden_model::{Binding, Display, FieldSource, MarkedField};
+use tracewarden_service::CurrentModel;
 use utoipa::ToSchema;
 
 /// The bound table with its structural columns, as every answer with spans repeats it.
@@ -245,11 +246,11 @@ impl From<&MarkedField> for WireMarkedField {
     }
 }
 
-/// The binding and the marked fields, as one version.
+/// The binding and the marked fields.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = AccessModel)]
 pub(crate) struct WireAccessModel {
-    /// Increases with every change.
+    /// Version of the access model: one more with every change of binding, fields, roles or tests.
     version: u64,
     /// The bound table; null before the first.
     #[schema(required = true)]
@@ -258,10 +259,10 @@ pub(crate) struct WireAccessModel {
     fields: Vec<WireMarkedField>,
 }
 
-impl From<AccessModel> for WireAccessModel {
-    fn from(model: AccessModel) -> Self {
+impl From<CurrentModel> for WireAccessModel {
+    fn from(CurrentModel { version, model }: CurrentModel) -> Self {
         Self {
-            version: model.version,
+            version,
             fields: model.fields.iter().map(WireMarkedField::from).collect(),
             binding: model.binding.map(WireBinding::from),
         }

@@ -23,7 +23,7 @@ pub(crate) struct Access {
     pub(crate) scope: AccessScope,
     /// The trace store for this read alone: its statements stay with one replica.
     pub(crate) store: TraceStore,
-    /// What the audit record says about the decision: versions of roles and model, and what else it rests on.
+    /// What the audit record says about the decision: the version of the access model, revisions of roles, and what else it rests on.
     pub(crate) basis: Value,
 }
 
@@ -118,10 +118,10 @@ pub(crate) fn restriction<'a>(owner: &Identity, expression: &'a str) -> Restrict
     Restriction { expression, knows_policy_fields: owner.holds_admin_role() }
 }
 
-fn basis(Authority { principal, roles, model }: &Authority) -> Value {
+fn basis(Authority { principal, roles, version, .. }: &Authority) -> Value {
     let revisions: BTreeMap<&str, u64> =
         roles.iter().map(|role| (role.name.as_str(), role.revision)).collect();
-    let mut basis = json!({ "model_version": model.version, "roles": revisions });
+    let mut basis = json!({ "version": version, "roles": revisions });
     if let (Some(preview), Value::Object(members)) = (principal.preview(), &mut basis) {
         let attributes = audit_detail::attributes(&preview.attributes);
         let preview = json!({

@@ -99,11 +99,11 @@ impl FileField {
     }
 }
 
-/// The model in force, and the number of its change.
+/// The model in force, and its version.
 #[derive(Debug, Clone)]
 pub struct ExportedModel {
-    /// The last change.
-    pub change: u64,
+    /// Its version: the number of its last change.
+    pub version: u64,
     /// The model.
     pub state: ModelState,
 }
@@ -133,10 +133,8 @@ pub struct LostRole {
 /// What putting a file in force would do.
 #[derive(Debug, Clone)]
 pub struct ModelPlan {
-    /// The change that it was compared with.
-    pub change: u64,
-    /// The version of binding and fields that is in force.
-    pub model_version: u64,
+    /// The version of the access model that it was compared with.
+    pub version: u64,
     /// What would change.
     pub changes: Vec<ModelChange>,
     /// Advice about the policies of roles that would change.
@@ -162,7 +160,7 @@ enum Adoption {
 
 /// A file that was checked against a state, ready to take its place.
 struct Prepared {
-    change: u64,
+    version: u64,
     before: ModelState,
     after: ModelState,
     changes: Vec<ModelChange>,
@@ -177,10 +175,10 @@ impl Service {
     /// When the own database fails.
     pub async fn export_model(&self, _admin: &Administrator<'_>) -> Result<ExportedModel, ServiceError> {
         let mut tx = self.db().begin_read().await?;
-        let change = tx.change_number().await?;
+        let version = tx.change_number().await?;
         let state = tx.model_state(None).await?;
         let state = state.ok_or_else(|| ServiceError::internal("there is no access model"))?;
-        Ok(ExportedModel { change, state })
+        Ok(ExportedModel { version, state })
     }
 
     /// What putting a file in force would do. Changes nothing. `seconds` is how long the trace store may look at what users
@@ -209,9 +207,8 @@ impl Service {
             Some(patience) => self.plan_impact(admin, &mut prepared, patience).await?,
             None => None,
         };
-        let Prepared { change, before, changes, warnings, notes, .. } = prepared;
-        let model_version = before.model.version;
-        Ok(ModelPlan { change, model_version, changes, warnings, tests, members, impact, notes })
+        let Prepared { version, changes, warnings, notes, .. } = prepared;
+        Ok(ModelPlan { version, changes, warnings, tests, members, impact, notes })
     }
 
     /// What users gain and lose. A plan says the rest also when the trace store cannot tell.
@@ -280,7 +277,7 @@ impl Service {
         file: AccessFile,
         adoption: Adoption,
     ) -> Result<Prepared, ServiceError> {
-        let ExportedModel { change, state: before } = current;
+        let ExportedModel { version, state: before } = current;
         let AccessFile { binding, fields, roles, tests } = file;
         let roles = all_roles(roles)?;
         let mut notes = Vec::new();
@@ -290,7 +287,7 @@ impl Service {
             let (warnings, broken) = check_policies(&roles, &before, &after)?;
             notes.extend(broken);
             let changes = changes::between(&before, &after);
-            Ok(Prepared { change, before, after, changes, warnings, notes })
+            Ok(Prepared { version, before, after, changes, warnings, notes })
         };
         let pool = match adoption {
             Adoption::Compared => self.storing(),

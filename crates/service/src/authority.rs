@@ -5,7 +5,7 @@
 //! time, nothing changes after that look and before the commit. The audit chain then proves it: no change and no
 //! begun read stands after the record that its caller's credential was revoked.
 
-use tracewarden_appdb::{ReadTx, Role, User, WriteTx};
+use tracewarden_appdb::{CurrentModel, ReadTx, Role, User, WriteTx};
 use tracewarden_model::AccessModel;
 
 use crate::authentication::{enabled, live_key};
@@ -63,6 +63,8 @@ pub(crate) struct Authority {
     /// The roles whose policies apply: the user's, or those of the preview as far as they exist.
     pub(crate) roles: Vec<Role>,
     pub(crate) model: AccessModel,
+    /// The version of the whole access model. By itself it decides nothing.
+    pub(crate) version: u64,
 }
 
 impl Authority {
@@ -123,16 +125,13 @@ impl Service {
         let roles = match principal.preview() {
             None => tx.roles_of_user(principal.user_id()).await?,
             Some(preview) => {
-                let mut roles = Vec::new();
-                for name in &preview.roles {
-                    // A role that was deleted meanwhile grants nothing.
-                    roles.extend(tx.role(name).await?);
-                }
-                roles
+                // A role that was deleted meanwhile grants nothing.
+                let names: Vec<&str> = preview.roles.iter().map(String::as_str).collect();
+                tx.roles_named(&names).await?
             }
         };
-        let model = tx.access_model().await?;
-        Ok(Authority { principal, roles, model })
+        let CurrentModel { version, model } = tx.current_model().await?;
+        Ok(Authority { principal, roles, model, version })
     }
 
     /// The same for what administrators alone may ask: whoever lost that right since the request began is refused.

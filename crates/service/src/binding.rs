@@ -1,5 +1,6 @@
 //! Binding a table as the trace source.
 
+use tracewarden_appdb::CurrentModel;
 use tracewarden_model::{AccessModel, Binding, MarkedField};
 use tracewarden_tracestore::BindingError;
 
@@ -15,13 +16,13 @@ use crate::trace_source::refuse_system_database;
 #[derive(Debug, Clone)]
 pub struct BoundModel {
     /// The model now in force.
-    pub model: AccessModel,
+    pub current: CurrentModel,
     /// What works, but not as well as it could.
     pub warnings: Vec<String>,
 }
 
 impl Service {
-    /// Binds a table. The marked fields stay marked when the new table has them.
+    /// Binds a table. The marked fields stay marked when the new table has them. What is bound already makes no change.
     ///
     /// # Errors
     /// [`ServiceError::PreconditionRequired`] without `if_match` when a table is bound,
@@ -43,10 +44,11 @@ impl Service {
         binding: Binding,
         if_match: Option<IfMatch>,
     ) -> Result<BoundModel, ServiceError> {
-        let current = self.db().access_model().await?;
-        if current.binding.is_some() || if_match.is_some() {
-            check_version(if_match, &current)?;
+        let current = self.db().current_model().await?;
+        if current.model.binding.is_some() || if_match.is_some() {
+            check_version(if_match.clone(), &current)?;
         }
+        let current = current.model;
         let mut warnings = self.check_binding(&binding).await?;
         let columns = self.store().columns(&binding.database, &binding.table).await?;
         let other_table = current
@@ -80,8 +82,8 @@ impl Service {
             return Err(ServiceError::Conflict { detail: detail.to_owned(), errors });
         }
         let next = AccessModel { version: current.version, binding: Some(binding), fields };
-        let model = self.put_model(admin, "schema.put_binding", &current, next).await?;
-        Ok(BoundModel { model, warnings })
+        let current = self.put_model(admin, "schema.put_binding", &current, next, if_match).await?;
+        Ok(BoundModel { current, warnings })
     }
 
     /// Checks a table as trace source, and says what works, but not as well as it could.

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use tracewarden_appdb::CurrentModel;
 use tracewarden_model::{AccessModel, FieldRef, LogicalType, MarkedField};
 use tracewarden_tracestore::{Column, not_adoptable};
 
@@ -33,7 +34,7 @@ const FIELDS_MAX: usize = 1_000;
 const NAME_MAX_CHARS: usize = 512;
 
 impl Service {
-    /// Replaces the marked fields in one step.
+    /// Replaces the marked fields in one step. The fields that are marked already make no change.
     ///
     /// # Errors
     /// [`ServiceError::NotBound`], [`ServiceError::PreconditionRequired`], [`ServiceError::PreconditionFailed`],
@@ -45,7 +46,7 @@ impl Service {
         admin: &Administrator<'_>,
         marks: Vec<FieldMark>,
         if_match: Option<IfMatch>,
-    ) -> Result<AccessModel, ServiceError> {
+    ) -> Result<CurrentModel, ServiceError> {
         let result = self.put_fields_in(admin, marks, if_match).await;
         self.note_refusal(admin, "schema.put_fields", None, result).await
     }
@@ -55,9 +56,10 @@ impl Service {
         admin: &Administrator<'_>,
         marks: Vec<FieldMark>,
         if_match: Option<IfMatch>,
-    ) -> Result<AccessModel, ServiceError> {
-        let current = self.db().access_model().await?;
-        check_version(if_match, &current)?;
+    ) -> Result<CurrentModel, ServiceError> {
+        let current = self.db().current_model().await?;
+        check_version(if_match.clone(), &current)?;
+        let current = current.model;
         let binding = current.binding.clone().ok_or(ServiceError::NotBound)?;
         within_bounds(&marks)?;
         let columns = self.store().columns(&binding.database, &binding.table).await?;
@@ -68,7 +70,7 @@ impl Service {
         let fields = marked(marks, &columns)?;
         self.compare_adopted(&binding, &current, &fields).await?;
         let next = AccessModel { version: current.version, binding: Some(binding), fields };
-        self.put_model(admin, "schema.put_fields", &current, next).await
+        self.put_model(admin, "schema.put_fields", &current, next, if_match).await
     }
 }
 

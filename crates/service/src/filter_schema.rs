@@ -1,5 +1,6 @@
 //! What the caller may name in a filter.
 
+use tracewarden_appdb::CurrentModel;
 use tracewarden_model::{LogicalType, MarkedField, Operator};
 
 use crate::error::ServiceError;
@@ -50,7 +51,7 @@ impl Service {
     /// # Errors
     /// When the own database fails.
     pub async fn filter_schema(&self, principal: &Principal) -> Result<FilterSchema, ServiceError> {
-        let model = self.db().access_model().await?;
+        let CurrentModel { version, model } = self.db().current_model().await?;
         let admin = principal.is_admin();
         let fields = model
             .fields
@@ -59,7 +60,7 @@ impl Service {
             .map(|field| descriptor(field, admin))
             .collect();
         let limits = self.settings().limits;
-        Ok(FilterSchema { fields, version: model.version, limits, description: DESCRIPTION })
+        Ok(FilterSchema { fields, version, limits, description: DESCRIPTION })
     }
 }
 

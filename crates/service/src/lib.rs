@@ -63,6 +63,7 @@ mod trace_source;
 mod trace_stats;
 mod traces;
 mod user_credentials;
+mod user_walk;
 mod users;
 mod validate;
 mod viewers;
@@ -113,8 +114,8 @@ pub use users::{CreatedUser, NewUser, UserAccess, UserChange, UserInfo, UserPage
 pub use viewers::{BrokenFor, OpeningPolicy, Viewer, Viewers};
 
 pub use tracewarden_appdb::{
-    AppDb, AuditRemoval, ChainFault, DbError, DbInspection, ModelState, Policy, Preview, Role, SchemaState,
-    VerifiedAudit,
+    AppDb, AuditRemoval, ChainFault, CurrentModel, DbError, DbInspection, ModelState, Policy, Preview, Role,
+    SchemaState, VerifiedAudit,
 };
 pub use tracewarden_policy::{
     Decision, Diagnostic, FieldValue, Outcome as PolicyOutcome, Span, Verdict, check as check_expression,

@@ -1,9 +1,9 @@
-//! Putting a new version of the access model in force.
+//! Putting another binding or other fields in force.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
-use tracewarden_appdb::{DbError, NewChange, Policy, Role, WriteTx};
+use tracewarden_appdb::{CurrentModel, DbError, NewChange, Policy, Role, WriteTx};
 use tracewarden_model::{AccessModel, Binding, ColumnType, FieldRef, FieldSource, LogicalType, MarkedField};
 use tracewarden_policy as policy;
 use tracewarden_tracestore::{Column, NoField, PhysicalField, physical_field};
@@ -14,14 +14,22 @@ use crate::precondition::IfMatch;
 use crate::principal::Administrator;
 use crate::service::{Service, blocking};
 
-/// Whether the caller means the version that is in force. Before a table is bound there is a version to name, yet
-/// nothing of which somebody could say that it exists.
-pub(crate) fn check_version(if_match: Option<IfMatch>, current: &AccessModel) -> Result<(), ServiceError> {
+/// Whether the caller means the binding and fields that are in force, or the access model as it is. Before a table is bound there
+/// is a version to name, yet nothing of which somebody could say that it exists.
+pub(crate) fn check_version(if_match: Option<IfMatch>, current: &CurrentModel) -> Result<(), ServiceError> {
     match if_match {
         None => Err(ServiceError::PreconditionRequired),
-        Some(IfMatch::Existing) if current.binding.is_none() => Err(ServiceError::PreconditionFailed),
-        Some(if_match) => if_match.check(Some(current.version)),
+        Some(IfMatch::Existing) if current.model.binding.is_none() => Err(ServiceError::PreconditionFailed),
+        Some(IfMatch::AtVersion { version, tags }) => {
+            is_at(version, current)?;
+            tags.map_or(Ok(()), |tags| IfMatch::Versions(tags).check(Some(current.model.version)))
+        }
+        Some(if_match) => if_match.check(Some(current.model.version)),
     }
+}
+
+fn is_at(version: u64, current: &CurrentModel) -> Result<(), ServiceError> {
+    if version == current.version { Ok(()) } else { Err(ServiceError::PreconditionFailed) }
 }
 
 impl Service {
@@ -65,18 +73,35 @@ impl Service {
         Ok((tx, broken))
     }
 
-    /// Stores `next` as the version after `current`, with its audit record.
+    /// Stores `next` in place of `current`, with its audit record. What is the same makes no change.
     ///
     /// # Errors
-    /// [`ServiceError::PreconditionFailed`] when `current` is no longer in force, [`ServiceError::Conflict`] naming the
-    /// stored policies that would no longer compile.
+    /// [`ServiceError::PreconditionFailed`] when `current` is no longer in force, or the access model is no longer at the version
+    /// that `if_match` names; [`ServiceError::Conflict`] naming the stored policies that would no longer compile.
     pub(crate) async fn put_model(
         &self,
         admin: &Administrator<'_>,
         action: &'static str,
         current: &AccessModel,
         mut next: AccessModel,
-    ) -> Result<AccessModel, ServiceError> {
+        if_match: Option<IfMatch>,
+    ) -> Result<CurrentModel, ServiceError> {
+        let is_meant = |stored: &CurrentModel| match &if_match {
+            Some(IfMatch::AtVersion { version, .. }) => is_at(*version, stored),
+            // Checked before: an entity tag is that of `current`.
+            _ => Ok(()),
+        };
+        if (&next.binding, &next.fields) == (&current.binding, &current.fields) {
+            let mut tx = self.begin_change(admin).await?;
+            let stored = tx.current_model().await?;
+            is_meant(&stored)?;
+            if stored.model != *current {
+                return Err(ServiceError::PreconditionFailed);
+            }
+            self.record(&mut tx, admin, action, None, no_change(stored.version)).await?;
+            tx.commit().await?;
+            return Ok(stored);
+        }
         next.version = current.version.saturating_add(1);
         let (mut tx, broken) = self.begin_with_broken(admin, current, &next).await?;
         if !broken.is_empty() {
@@ -84,17 +109,23 @@ impl Service {
             let detail = format!("the change would break stored policies: {}", names.join("; "));
             return Err(ServiceError::Conflict { detail, errors: broken });
         }
+        is_meant(&tx.current_model().await?)?;
         let by = (admin.user_id(), admin.username());
         tx.insert_access_model(&next, self.now(), by).await.map_err(|error| match error {
             DbError::Conflict(_) => ServiceError::PreconditionFailed,
             other => other.into(),
         })?;
         let change = self.new_change(admin, action, None, next.version);
-        let change = tx.record_change(&change, &[], None).await?;
-        self.record(&mut tx, admin, action, None, change_detail(change, current, &next)).await?;
+        let version = tx.record_change(&change, &[], None).await?;
+        self.record(&mut tx, admin, action, None, change_detail(version, current, &next)).await?;
         tx.commit().await?;
-        Ok(next)
+        Ok(CurrentModel { version, model: next })
     }
+}
+
+/// What the audit record says of a request for what is in force already.
+pub(crate) fn no_change(version: u64) -> Value {
+    json!({ "version": version, "changes": 0 })
 }
 
 /// The stored policies that compile under `current` and no longer under `next`. What is broken already does not get worse,
@@ -112,9 +143,10 @@ fn broken_policies(roles: &[Role], current: &AccessModel, next: &AccessModel) ->
     policies.filter_map(|(role, policy)| broken(role, policy)).collect()
 }
 
-/// What the audit record says: both bindings when they differ, and each field that was added, removed or changed.
-pub(crate) fn change_detail(change: u64, current: &AccessModel, next: &AccessModel) -> Value {
-    let mut detail = json!({ "change": change, "version": next.version });
+/// What the audit record says: the version of the access model from now on, both bindings when they differ, and each field that
+/// was added, removed or changed.
+pub(crate) fn change_detail(version: u64, current: &AccessModel, next: &AccessModel) -> Value {
+    let mut detail = json!({ "version": version });
     if let Value::Object(members) = &mut detail {
         if current.binding != next.binding {
             let (before, after) = (&current.binding, &next.binding);

@@ -122,9 +122,9 @@ impl Service {
     async fn known(&self, subject: Subject) -> Result<Known, ServiceError> {
         let any = |test: fn(&Checked) -> bool| subject.policies.iter().any(test);
         let mut tx = self.db().begin_read().await?;
-        let sets = if any(|policy| !policy.attributes().is_empty()) {
+        let attributes = if any(|policy| !policy.attributes().is_empty()) {
             // No role has the empty name.
-            tx.attribute_sets(subject.role.as_deref().unwrap_or_default(), MAX_ATTRIBUTE_SETS).await?
+            tx.known_attributes(subject.role.as_deref().unwrap_or_default(), MAX_ATTRIBUTE_SETS).await?
         } else {
             None
         };
@@ -140,7 +140,7 @@ impl Service {
         };
         drop(tx);
         let known = move || {
-            let users = Users { sets, roles };
+            let users = Users { attributes, roles };
             let warnings = subject.policies.iter().map(|policy| users.warnings(policy)).collect();
             let (trials, predicates) = traces::trials(&subject.policies, &holders);
             Known { subject, warnings, trials, predicates }

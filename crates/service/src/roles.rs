@@ -7,6 +7,7 @@ use tracewarden_policy::{self as policy, Checked, Diagnostic, role_warnings};
 use tracewarden_tracestore::readable;
 
 use crate::error::{FieldError, ServiceError};
+use crate::model_change::no_change;
 use crate::policy_advice::{CHECK_PATIENCE, ROLE_PATIENCE, Subject};
 use crate::precondition::IfMatch;
 use crate::principal::Administrator;
@@ -53,7 +54,7 @@ pub struct PolicyCheck {
 }
 
 impl Service {
-    /// Creates or replaces a role; effective from each holder's next request.
+    /// Creates or replaces a role; effective from each holder's next request. The policies that it has already make no change.
     ///
     /// # Errors
     /// [`ServiceError::Refused`] with `policy_invalid` and the place in the text, or for bad members;
@@ -110,14 +111,29 @@ impl Service {
         }
         let Checks { policies, model, checked } = checks;
         let (checked, warnings) = checked?;
+        let subject = |model| Subject {
+            role: Some(name.to_owned()),
+            policies: checked,
+            model,
+            recent_traces: true,
+            patience: ROLE_PATIENCE,
+        };
+        if let Some(role) = stored.as_ref().filter(|role| role.policies == policies) {
+            let mut detail = no_change(tx.change_number().await?);
+            if let Value::Object(members) = &mut detail {
+                members.insert("revision".to_owned(), role.revision.into());
+            }
+            self.record(&mut tx, admin, "role.put", Some(name), detail).await?;
+            tx.commit().await?;
+            return Ok((PutRole { role: role.clone(), created: false, warnings }, subject(model)));
+        }
         let revision = tx.put_role(name, &policies, self.now()).await?;
         let change = self.new_change(admin, "role.put", Some(name), model.version);
-        let change = tx.record_change(&change, &[(name, Some(&policies))], None).await?;
+        let version = tx.record_change(&change, &[(name, Some(&policies))], None).await?;
         let detail = json!({
-            "change": change,
+            "version": version,
             "revision": { "before": stored.as_ref().map(|role| role.revision), "after": revision },
             "created": stored.is_none(),
-            "model_version": model.version,
             "policies": {
                 "before": stored.as_ref().map(|role| policies_detail(&role.policies)),
                 "after": policies_detail(&policies),
@@ -126,14 +142,7 @@ impl Service {
         self.record(&mut tx, admin, "role.put", Some(name), detail).await?;
         let role = tx.role(name).await?.ok_or_else(|| ServiceError::internal("the role vanished"))?;
         tx.commit().await?;
-        let subject = Subject {
-            role: Some(name.to_owned()),
-            policies: checked,
-            model,
-            recent_traces: true,
-            patience: ROLE_PATIENCE,
-        };
-        Ok((PutRole { role, created: stored.is_none(), warnings }, subject))
+        Ok((PutRole { role, created: stored.is_none(), warnings }, subject(model)))
     }
 
     /// All roles by name.
@@ -191,9 +200,9 @@ impl Service {
         tx.delete_role(name).await?;
         let model_version = tx.access_model().await?.version;
         let change = self.new_change(admin, "role.delete", Some(name), model_version);
-        let change = tx.record_change(&change, &[(name, None)], None).await?;
+        let version = tx.record_change(&change, &[(name, None)], None).await?;
         let detail = json!({
-            "change": change,
+            "version": version,
             "revision": role.revision,
             "members": members,
             "policies": policies_detail(&role.policies),

@@ -1,7 +1,8 @@
 //! Looking at the access model and at the tables of the trace store.
 
 use serde_json::json;
-use tracewarden_model::{AccessModel, FieldRef, LogicalType};
+use tracewarden_appdb::CurrentModel;
+use tracewarden_model::{FieldRef, LogicalType};
 use tracewarden_tracestore::{
     Column, PhysicalField, SampledColumn, TableSummary, key_logical_types, members, physical_field,
 };
@@ -60,8 +61,8 @@ impl Service {
     ///
     /// # Errors
     /// When the own database fails.
-    pub async fn access_model(&self, _admin: &Administrator<'_>) -> Result<AccessModel, ServiceError> {
-        Ok(self.db().access_model().await?)
+    pub async fn access_model(&self, _admin: &Administrator<'_>) -> Result<CurrentModel, ServiceError> {
+        Ok(self.db().current_model().await?)
     }
 
     /// The tables of the trace store.

@@ -405,7 +405,7 @@ impl Access {
     }
 
     pub(crate) fn echo(&self) -> SchemaEcho {
-        SchemaEcho { binding: self.binding.clone(), version: self.authority.model.version }
+        SchemaEcho { binding: self.binding.clone(), version: self.authority.version }
     }
 }
 

@@ -126,9 +126,15 @@ pub(crate) async fn roles(
     wanted: &BTreeSet<String>,
     errors: &mut Vec<FieldError>,
 ) -> Result<(), ServiceError> {
-    let known: BTreeSet<String> = tx.roles().await?.into_iter().map(|role| role.name).collect();
+    let names: Vec<&str> = wanted.iter().map(String::as_str).filter(|name| is_storable(name)).collect();
+    let known = tx.known_role_names(&names).await?;
+    if known.len() == wanted.len() {
+        return Ok(());
+    }
+    // Others who write may be waiting: names alone are read, and only for a request that is refused.
+    let all = tx.role_names().await?;
     for role in wanted.difference(&known) {
-        let near = nearest(role, known.iter().map(String::as_str));
+        let near = nearest(role, all.iter().map(String::as_str));
         errors.push(FieldError::new("/roles", "unknown_role", unknown("role", role, &near)));
     }
     Ok(())

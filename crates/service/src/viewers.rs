@@ -7,7 +7,7 @@ use std::sync::Arc;
 use futures::FutureExt as _;
 use serde_json::{Value, json};
 use tokio::time::{Duration, Instant, timeout_at};
-use tracewarden_appdb::{ReadTx, Role, User, fold_username};
+use tracewarden_appdb::{Role, User};
 use tracewarden_policy::{AppliedPolicy, BrokenPolicy, PolicySource};
 use tracewarden_tracestore::StoreError;
 
@@ -20,13 +20,14 @@ use crate::principal::Administrator;
 use crate::service::Service;
 use crate::tools::TRACES_EXPLAIN;
 use crate::traces::trace_not_found;
+use crate::user_walk::{UserWalk, attribute_bytes, bunch};
 
 /// Most users who are looked at.
 const USERS_MAX: usize = 10_000;
-/// Users read at a time.
-const PAGE: u32 = 500;
 /// Users whose policies are asked about together.
 const USERS_AT_ONCE: usize = 200;
+/// What is known of policies that depend on their user may weigh so much, in nodes as written, before it is forgotten.
+const KNOWN_MAX: u64 = 200_000;
 /// How long all of it may take.
 const PATIENCE: Duration = Duration::from_secs(15);
 
@@ -78,12 +79,15 @@ pub struct Viewers {
     pub broken: Vec<BrokenFor>,
     /// Users to whom a policy opens it, and who can read nothing before they change the password; by name.
     pub must_change_password: Vec<String>,
+    /// Whether users, roles or the access model were changed meanwhile, so that the answer may not be of one state.
+    pub changed_meanwhile: bool,
 }
 
 struct Plan {
-    users: Vec<User>,
     total_users: u64,
     roles: HashMap<String, Role>,
+    /// The last audit record that the snapshot of roles and model has seen.
+    seen: u64,
 }
 
 impl Service {
@@ -100,14 +104,15 @@ impl Service {
                 let authority = self.admin_authority(&mut tx, admin).await?;
                 let roles = tx.roles().await?;
                 let roles = roles.into_iter().map(|role| (role.name.clone(), role)).collect();
-                let (users, total_users) = enabled(&mut tx).await?;
+                let total_users = tx.enabled_users(None).await?;
+                let (seen, _) = tx.audit_head().await?;
                 drop(tx);
                 let access = self.access_even_if_broken(authority).await?;
                 let mut detail = access.basis.clone();
                 if let Value::Object(members) = &mut detail {
-                    members.insert("explained".to_owned(), json!({ "viewers": users.len() }));
+                    members.insert("explained".to_owned(), json!({ "viewers": total_users }));
                 }
-                Ok(Prepared { access, plan: Plan { users, total_users, roles }, detail })
+                Ok(Prepared { access, plan: Plan { total_users, roles, seen }, detail })
             };
             prepared.boxed()
         };
@@ -142,80 +147,105 @@ impl Service {
         details: bool,
     ) -> Result<Option<Viewers>, crate::impact::Failure> {
         let deadline = Instant::now() + PATIENCE;
-        let Plan { mut users, total_users, roles } = plan;
+        let Plan { total_users, roles, seen: record } = plan;
         let roles = Arc::new(roles);
-        let (viewers, broken) = (Vec::new(), Vec::new());
-        let must_change_password = Vec::new();
         let mut seen = Viewers {
             trace_id: trace_id.to_owned(),
             spans: 0,
             details,
-            viewers,
+            viewers: Vec::new(),
             users: 0,
             total_users,
-            broken,
-            must_change_password,
+            broken: Vec::new(),
+            must_change_password: Vec::new(),
+            changed_meanwhile: false,
         };
+        let mut walk = UserWalk::over(None, USERS_MAX);
+        let mut known = Known::default();
         // Whether there is the trace is asked also when there is nobody to ask about.
         let mut first = true;
-        let mut known = Known::default();
-        while first || (!users.is_empty() && Instant::now() < deadline) {
-            let rest = users.split_off(USERS_AT_ONCE.min(users.len()));
-            let (roles, model, compiled) =
-                (Arc::clone(&roles), access.authority.model.clone(), self.compiled());
-            let some = std::mem::replace(&mut users, rest);
-            let work = move || {
-                let apply = |user: User| {
-                    let held = user.roles.iter().filter_map(|name| roles.get(name)).cloned().collect();
-                    Applied::new(AppliedTo::user(&user, held, model.clone()), &compiled)
-                };
-                some.into_iter().map(apply).collect::<Vec<Applied>>()
-            };
-            let applied = match timeout_at(deadline, self.examining().run(work)).await {
-                Ok(applied) => applied?,
-                Err(_) if first => return Err(no_time()),
-                Err(_) => break,
-            };
-            let new = known.missing(&applied);
-            if first || !new.is_empty() {
-                let asked: Vec<Result<AppliedPolicy, BrokenPolicy>> = new.iter().cloned().map(Ok).collect();
-                let asked: Vec<_> = asked.iter().collect();
-                let found = timeout_at(deadline, satisfied(access, None, &seen.trace_id, &asked)).await;
-                let found = match found {
-                    Ok(found) => found?,
-                    Err(_) if first => return Err(no_time()),
-                    Err(_) => break,
-                };
-                let Some(found) = found else { return Ok(None) };
-                seen.trace_id.clone_from(&found.trace_id);
-                seen.spans = seen.spans.max(found.spans);
-                known.learn(new, found);
+        while first || Instant::now() < deadline {
+            let piece = walk.next(self.db()).await?;
+            if piece.is_none() && !first {
+                break;
             }
-            for applied in &applied {
-                seen.users += 1;
-                known.tell(applied, &mut seen);
+            let mut left = piece.unwrap_or_default();
+            while first || !left.is_empty() {
+                let policies = |role: &String| roles.get(role).map_or(0, |role| role.policies.len());
+                let some = bunch(&mut left, USERS_AT_ONCE, |user| {
+                    attribute_bytes(user).saturating_mul(user.roles.iter().map(policies).sum())
+                });
+                match self.ask_about(access, some, &roles, &mut known, &mut seen, deadline).await? {
+                    Asked::Yes => {}
+                    Asked::NoTrace => return Ok(None),
+                    Asked::NoTime if first => return Err(no_time()),
+                    Asked::NoTime => return self.with_change(seen, record).await,
+                }
+                first = false;
             }
-            first = false;
         }
+        self.with_change(seen, record).await
+    }
+
+    /// The answer, with whether what it rests on was changed while it was made.
+    async fn with_change(
+        &self,
+        mut seen: Viewers,
+        record: u64,
+    ) -> Result<Option<Viewers>, crate::impact::Failure> {
+        seen.changed_meanwhile = self.db().begin_read().await?.access_changed_since(record).await?;
         Ok(Some(seen))
+    }
+
+    /// Asks about these users, and adds them to what is seen.
+    async fn ask_about(
+        &self,
+        access: &Access,
+        users: Vec<User>,
+        roles: &Arc<HashMap<String, Role>>,
+        known: &mut Known,
+        seen: &mut Viewers,
+        deadline: Instant,
+    ) -> Result<Asked, crate::impact::Failure> {
+        let first = seen.users == 0 && known.by_hash.is_empty();
+        let (roles, model, compiled) = (Arc::clone(roles), access.authority.model.clone(), self.compiled());
+        let work = move || {
+            let apply = |user: User| {
+                let held = user.roles.iter().filter_map(|name| roles.get(name)).cloned().collect();
+                Applied::new(AppliedTo::user(&user, held, model.clone()), &compiled)
+            };
+            users.into_iter().map(apply).collect::<Vec<Applied>>()
+        };
+        let Ok(applied) = timeout_at(deadline, self.examining().run(work)).await else {
+            return Ok(Asked::NoTime);
+        };
+        let applied = applied?;
+        let new = known.missing(&applied);
+        if first || !new.is_empty() {
+            let asked: Vec<Result<AppliedPolicy, BrokenPolicy>> = new.iter().cloned().map(Ok).collect();
+            let asked: Vec<_> = asked.iter().collect();
+            let Ok(found) = timeout_at(deadline, satisfied(access, None, &seen.trace_id, &asked)).await else {
+                return Ok(Asked::NoTime);
+            };
+            let Some(found) = found? else { return Ok(Asked::NoTrace) };
+            seen.trace_id.clone_from(&found.trace_id);
+            seen.spans = seen.spans.max(found.spans);
+            known.learn(new, found);
+        }
+        for applied in &applied {
+            seen.users += 1;
+            known.tell(applied, seen);
+        }
+        known.forget_if_large();
+        Ok(Asked::Yes)
     }
 }
 
-/// Users who are not disabled, as many as are looked at, and how many there are.
-async fn enabled(tx: &mut ReadTx) -> Result<(Vec<User>, u64), ServiceError> {
-    let (mut enabled, mut total, mut last) = (Vec::new(), 0_u64, String::new());
-    loop {
-        let page = tx.users(&last, PAGE).await?;
-        let Some(user) = page.last() else { break };
-        last = fold_username(&user.username);
-        for user in page.into_iter().filter(|user| !user.disabled) {
-            total += 1;
-            if enabled.len() < USERS_MAX {
-                enabled.push(user);
-            }
-        }
-    }
-    Ok((enabled, total))
+/// What came of asking about some users.
+enum Asked {
+    Yes,
+    NoTrace,
+    NoTime,
 }
 
 /// What is known of policies that were asked about: most users share most of them.
@@ -223,6 +253,8 @@ async fn enabled(tx: &mut ReadTx) -> Result<(Vec<User>, u64), ServiceError> {
 struct Known {
     by_hash: HashMap<u64, Vec<(AppliedPolicy, Option<tracewarden_tracestore::Satisfied>)>>,
     changed: Vec<tracewarden_tracestore::ChangedField>,
+    /// What is held, in nodes as written.
+    size: u64,
 }
 
 fn no_time() -> crate::impact::Failure {
@@ -259,7 +291,17 @@ impl Known {
     fn learn(&mut self, asked: Vec<AppliedPolicy>, found: FoundSatisfied) {
         self.changed.extend(found.changed);
         for (policy, found) in asked.into_iter().zip(found.each) {
+            self.size = self.size.saturating_add(policy.predicate.size());
             self.by_hash.entry(hash(&policy)).or_default().push((policy, found));
+        }
+    }
+
+    /// Starts anew when policies that hold much of their users' attributes have come together: they are asked about again where
+    /// another user has the same.
+    fn forget_if_large(&mut self) {
+        if self.size > KNOWN_MAX {
+            self.by_hash.clear();
+            self.size = 0;
         }
     }
 

@@ -20,7 +20,7 @@ async fn a_binding_is_checked_and_versioned() {
     let admin = world.admin().await;
     let right = admin.require_admin().unwrap();
     let bind = |binding, if_match| world.service.put_binding(&right, binding, if_match);
-    assert_eq!(world.service.access_model(&right).await.unwrap().version, 0);
+    assert_eq!(world.service.access_model(&right).await.unwrap().model.version, 0);
     for database in ["system", "INFORMATION_SCHEMA"] {
         let binding = Binding { database: database.to_owned(), ..otel_binding() };
         assert_eq!(pointers(bind(binding, None).await)[0].0, "/database");
@@ -28,10 +28,15 @@ async fn a_binding_is_checked_and_versioned() {
     let binding = Binding { trace_id: "Blob".to_owned(), ..otel_binding() };
     assert_eq!(pointers(bind(binding, None).await)[0].0, "/trace_id");
     let bound = bind(otel_binding(), None).await.unwrap();
-    assert_eq!((bound.model.version, bound.model.binding), (1, Some(otel_binding())));
+    assert_eq!((bound.current.model.version, bound.current.model.binding), (1, Some(otel_binding())));
     assert_eq!(code(bind(otel_binding(), None).await), "precondition_required");
     assert_eq!(code(bind(otel_binding(), version(0)).await), "precondition_failed");
-    assert_eq!(bind(otel_binding(), version(1)).await.unwrap().model.version, 2);
+    let same = bind(otel_binding(), version(1)).await.unwrap().current;
+    assert_eq!((same.version, same.model.version), (2, 1), "what is bound already makes no change");
+    let mut binding = otel_binding();
+    binding.display.service = Some("ServiceName".to_owned());
+    let other = bind(binding, version(1)).await.unwrap().current;
+    assert_eq!((other.version, other.model.version), (3, 2));
 }
 
 #[tokio::test]
@@ -87,13 +92,13 @@ async fn marks_are_resolved_or_refused_with_their_place() {
         key("http.status_code", LogicalType::Number),
         key("flag", LogicalType::Boolean),
     ];
-    let model = put(good, version(1)).await.unwrap();
+    let CurrentModel { version: all, model } = put(good, version(1)).await.unwrap();
     let types: Vec<_> = model.fields.iter().map(|field| field.logical.as_str()).collect();
     assert_eq!(types, ["string", "number", "string_array", "string", "number", "boolean"]);
     assert_eq!(model.fields[3].column_type.to_string(), "String", "the type of the map's values");
-    assert_eq!(model.version, 2);
+    assert_eq!((all, model.version), (3, 2));
     let record = world.last_audit(&admin).await;
-    assert_eq!((record.action.as_str(), &record.detail["version"]), ("schema.put_fields", &2.into()));
+    assert_eq!((record.action.as_str(), &record.detail["version"]), ("schema.put_fields", &3.into()));
 }
 
 #[tokio::test]
@@ -121,10 +126,10 @@ async fn stored_policies_and_the_model_cannot_part() {
     other.display.service = Some("ServiceName".to_owned());
     let error = world.service.put_binding(&right, other, version(2)).await.unwrap_err();
     assert_eq!((error.code(), error.errors().len()), ("conflict", 1));
-    assert_eq!(world.service.access_model(&right).await.unwrap().version, 2);
+    assert_eq!(world.service.access_model(&right).await.unwrap().model.version, 2);
 
     world.service.delete_role(&right, "tenant", None).await.unwrap();
-    assert_eq!(world.service.put_fields(&right, without, version(2)).await.unwrap().version, 3);
+    assert_eq!(world.service.put_fields(&right, without, version(2)).await.unwrap().model.version, 3);
 }
 
 async fn what_was_checked_before_another_change_is_checked_again(own: Own) {
@@ -163,18 +168,19 @@ async fn what_was_checked_before_another_change_is_checked_again(own: Own) {
     };
     let (refused, ()) = futures::join!(put, meanwhile);
     assert_eq!(code(refused), "conflict");
-    assert_eq!(service.access_model(&right).await.unwrap().version, 4);
+    assert_eq!(service.access_model(&right).await.unwrap().model.version, 4);
 
     // What another change leaves right goes on.
     let mut writer = world.other_writer().await;
-    let put = service.put_fields(&right, marks, version(4));
+    let more = marks.into_iter().chain([mark(None, "Duration", true, false)]).collect();
+    let put = service.put_fields(&right, more, version(4));
     let meanwhile = async {
         writer.is_waited_for(1).await;
         writer.tx.put_role("other", &tenant, world.clock.now()).await.unwrap();
         writer.tx.commit().await.unwrap();
     };
     let (done, ()) = futures::join!(put, meanwhile);
-    assert_eq!(done.unwrap().version, 5);
+    assert_eq!(done.unwrap().model.version, 5);
 }
 
 #[tokio::test]
@@ -192,7 +198,11 @@ async fn roles_are_put_listed_and_deleted() {
     assert_eq!(code(service.put_role(&right, "pay", pay(), version(1)).await), "precondition_failed");
     service.put_role(&right, "pay", pay(), None).await.unwrap();
     let stored = service.put_role(&right, "pay", pay(), version(2)).await.unwrap();
-    assert_eq!((stored.created, stored.role.revision), (false, 3));
+    assert_eq!((stored.created, stored.role.revision), (false, 2), "what it says already makes no change");
+    let other = vec![policy("ServiceName == \"cart\"")];
+    service.put_role(&right, "pay", other, version(2)).await.unwrap();
+    let stored = service.put_role(&right, "pay", pay(), version(3)).await.unwrap();
+    assert_eq!((stored.created, stored.role.revision), (false, 4));
     assert_eq!(code(service.put_role(&right, "pay", pay(), version(2)).await), "precondition_failed");
 
     let user = world.user(&admin, "ada", &["pay"]).await;
@@ -200,7 +210,7 @@ async fn roles_are_put_listed_and_deleted() {
     let access = service.user_access(&right, "ada").await.unwrap();
     assert_eq!(access.roles[0].policies[0].expression, "ServiceName == \"pay\"");
     assert_eq!(code(service.delete_role(&right, "pay", version(2)).await), "precondition_failed");
-    service.delete_role(&right, "pay", version(3)).await.unwrap();
+    service.delete_role(&right, "pay", version(4)).await.unwrap();
     assert_eq!(code(service.delete_role(&right, "pay", None).await), "not_found");
     assert!(service.user(&right, "ada").await.unwrap().roles.is_empty());
     assert_eq!(code(service.delete_role(&right, "admin", None).await), "conflict");
@@ -223,7 +233,7 @@ async fn only_administrators_learn_of_policy_fields() {
     let user = world.user(&admin, "ada", &[]).await;
     let schema = world.service.filter_schema(&user).await.unwrap();
     let seen: Vec<_> = schema.fields.iter().map(|field| field.reference.as_str()).collect();
-    assert_eq!((seen, schema.version), (vec!["ServiceName", "Duration"], 2));
+    assert_eq!((seen, schema.version), (vec!["ServiceName", "Duration"], 3));
     assert!(schema.fields.iter().all(|field| field.filterable.is_none() && field.policy.is_none()));
     let schema = world.service.filter_schema(&admin).await.unwrap();
     let tenant = &schema.fields[1];

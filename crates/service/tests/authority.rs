@@ -108,7 +108,7 @@ async fn a_revoked_administrator_changes_nothing(own: Own) {
         assert_eq!(refused.len(), answers.len(), "each refusal has its record");
         assert!(refused.iter().all(|record| record.outcome == "denied"), "{way}: {refused:?}");
     }
-    assert_eq!(service.access_model(&over).await.unwrap().version, 2);
+    assert_eq!(service.access_model(&over).await.unwrap().model.version, 2);
     assert_eq!(service.role(&over, "pay").await.unwrap().role.policies, [policy("ServiceName == \"pay\"")]);
     let victim = service.user(&over, "victim").await.unwrap();
     assert_eq!((victim.attributes, victim.must_change_password), (team("payments"), false));
@@ -330,10 +330,10 @@ async fn a_change_during_preparation_is_taken_in(own: Own) {
     let unmark = || async {
         // This change asks for columns too, and the held question waits at the gate already.
         reading.world.store.set(|answers| answers.gate = None);
-        let version = service.access_model(&right).await.unwrap().version;
+        let version = service.access_model(&right).await.unwrap().model.version;
         let fields = vec![mark(None, "ServiceName", true, true)];
         let stored = service.put_fields(&right, fields, Some(IfMatch::Versions(vec![version]))).await;
-        assert_eq!(stored.unwrap().version, version + 1);
+        assert_eq!(stored.unwrap().model.version, version + 1);
     };
     let slow = RawCondition {
         field: FieldRef::column("Duration"),
@@ -376,8 +376,10 @@ async fn what_changes_again_and_again_is_not_read(own: Own) {
     let reading = reading(own).await;
     let right = reading.admin.require_admin().unwrap();
     let lookups = reading.world.store.lookups();
+    let touches = std::sync::atomic::AtomicU32::new(0);
     let touch = || async {
-        let policies = vec![policy("ServiceName == \"pay\"")];
+        let touch = touches.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+        let policies = vec![policy(&format!("ServiceName in [\"pay\", \"{touch}\"]"))];
         reading.world.service.put_role(&right, "pay", policies, None).await.unwrap();
     };
     let answer = reading.during(&reading.reader, held(), touch, 4).await;

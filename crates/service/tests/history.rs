@@ -91,7 +91,7 @@ async fn every_request_makes_one_change(own: Own) {
     drop(tx);
     for entry in world.audit(&admin).await {
         let concerned = entry.action.starts_with("role.") || entry.action.starts_with("schema.put");
-        assert_eq!(entry.detail.get("change").is_some(), concerned, "{entry:?}");
+        assert_eq!(entry.detail.get("version").is_some(), concerned, "{entry:?}");
     }
 }
 
@@ -150,7 +150,7 @@ async fn change_and_record_appear_together(own: Own) {
                     .iter()
                     .filter_map(|record| {
                         let detail: serde_json::Value = serde_json::from_str(&record.detail).unwrap();
-                        detail.get("change")?.as_u64()
+                        detail.get("version").filter(|_| detail.get("changes").is_none())?.as_u64()
                     })
                     .collect();
                 assert_eq!(changes, recorded);
@@ -164,7 +164,8 @@ async fn change_and_record_appear_together(own: Own) {
     let right = admin.require_admin().unwrap();
     for round in 0..30 {
         let name = format!("role{}", round % 3);
-        world.service.put_role(&right, &name, vec![policy("ServiceName == \"pay\"")], None).await.unwrap();
+        let policies = vec![policy(&format!("ServiceName == \"{round}\""))];
+        world.service.put_role(&right, &name, policies, None).await.unwrap();
         if round % 4 == 3 {
             world.service.delete_role(&right, &name, None).await.unwrap();
         }
@@ -208,9 +209,9 @@ async fn an_export_is_of_one_moment(own: Own) {
         exports += 1;
         let exported = world.service.export_model(&right).await.unwrap();
         let of_change =
-            world.db.begin_read().await.unwrap().model_state(Some(exported.change)).await.unwrap();
-        assert_eq!(Some(exported.state), of_change, "change {}", exported.change);
-        seen.insert(exported.change);
+            world.db.begin_read().await.unwrap().model_state(Some(exported.version)).await.unwrap();
+        assert_eq!(Some(exported.state), of_change, "version {}", exported.version);
+        seen.insert(exported.version);
     }
     done.store(true, Ordering::SeqCst);
     writer.await.unwrap();
@@ -232,19 +233,19 @@ async fn a_file_is_not_put_over_what_was_written_without_a_number(own: Own) {
     let right = admin.require_admin().unwrap();
     let service = &world.service;
     service.put_role(&right, "pay", vec![policy("ServiceName == \"pay\"")], None).await.unwrap();
-    let ExportedModel { change, state } = service.export_model(&right).await.unwrap();
+    let ExportedModel { version, state } = service.export_model(&right).await.unwrap();
     let file = || {
         let mut file = AccessFile { tests: world.url.clone(), ..AccessFile::from(state.clone()) };
         file.roles.push(("new".to_owned(), vec![policy("ServiceName == \"new\"")]));
         file
     };
-    let if_match = || Some(IfMatch::Versions(vec![change]));
+    let if_match = || Some(IfMatch::Versions(vec![version]));
     let refused = service.import_model(&right, file(), if_match(), meanwhile).await;
     assert_eq!(code(refused), "precondition_failed");
     let record = world.last_audit(&admin).await;
     assert_eq!((record.action.as_str(), record.outcome.as_str()), ("model.import", "failed"));
     let now = service.export_model(&right).await.unwrap();
-    assert_eq!(now.change, change, "the number tells nothing of it");
+    assert_eq!(now.version, version, "the number tells nothing of it");
     assert_eq!(now.state.roles["pay"], [policy("ServiceName == \"older\"")]);
     assert!(!now.state.roles.contains_key("new"));
 }
@@ -256,13 +257,13 @@ async fn what_was_written_without_a_number_gets_one_while_the_service_runs(own: 
     let right = admin.require_admin().unwrap();
     let service = &world.service;
     service.put_role(&right, "pay", vec![policy("ServiceName == \"pay\"")], None).await.unwrap();
-    let before = service.export_model(&right).await.unwrap().change;
+    let before = service.export_model(&right).await.unwrap().version;
     write_without_a_number(&world.db, "ServiceName == \"older\"").await;
     world.clock.pass(60);
 
-    let change = async || service.export_model(&right).await.unwrap().change;
+    let version = async || service.export_model(&right).await.unwrap().version;
     let numbered = async {
-        until(change, |change| *change != before).await;
+        until(version, |version| *version != before).await;
     };
     service.maintain(numbered).await;
     let entry = service.model_history(&right, None, Some(1)).await.unwrap().changes.remove(0);

@@ -68,7 +68,7 @@ async fn a_page_is_recorded_before_and_after() {
     let begun = reading.last().await;
     assert_eq!((begun.action.as_str(), begun.outcome.as_str()), ("traces.query", "unknown"));
     assert_eq!(begun.detail["filter"][0]["value"], "pay");
-    assert_eq!((&begun.detail["model_version"], &begun.detail["roles"]["pay"]), (&2.into(), &2.into()));
+    assert_eq!((&begun.detail["version"], &begun.detail["roles"]["pay"]), (&4.into(), &2.into()));
     let mut seen = 0;
     while let Some(chunk) = spans.next().await {
         seen += chunk.unwrap().spans;
@@ -155,7 +155,7 @@ async fn whoever_may_see_nothing_sees_an_empty_page() {
     let nobody = world.user(&reading.admin, "bob", &[]).await;
     let before = world.store.lookups();
     let answer = world.service.query(&nobody, query(vec![service_is("pay")])).await.unwrap();
-    assert_eq!((answer.traces, answer.next_cursor, answer.schema.version), (0, None, 2));
+    assert_eq!((answer.traces, answer.next_cursor, answer.schema.version), (0, None, 4));
     let AnswerBody::Spans(mut spans) = answer.body else { panic!() };
     assert!(spans.next().await.is_none());
     assert_eq!(reading.last().await.outcome, "success");

@@ -398,7 +398,7 @@ async fn records_say_what_was_before_and_after(own: Own) {
     let fields = vec![fields[0].clone(), mark(Some("SpanAttributes"), "tenant.id", true, true)];
     service.put_fields(&right, fields, Some(IfMatch::Versions(vec![2]))).await.unwrap();
     let record = detail().await;
-    assert_eq!(record["version"], 3);
+    assert_eq!(record["version"], 4);
     assert!(record.get("binding").is_none(), "{record}");
     let seen = &record["fields"];
     assert_eq!(seen["removed"]["Duration"]["type"], "number", "{record}");

@@ -3,9 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
+use futures::TryStreamExt as _;
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
-use tracewarden_appdb::{AppDb, Change, DbError, ModelState, NewChange, Policy, ReadTx};
+use tracewarden_appdb::{
+    AppDb, Change, CurrentModel, DbError, ModelState, NewChange, Policy, ReadTx, WrittenRoles,
+};
 use tracewarden_model::{AccessModel, ColumnType, FieldRef, FieldSource, LogicalType, MarkedField};
 
 use crate::fixture::{Fixture, add_user, at, on_both, record};
@@ -129,14 +132,13 @@ async fn it_tells_what_the_tables_held(fixture: &Fixture) {
         for (number, sides) in (2..).zip(held.windows(2)) {
             told_of_one_change(&mut tx, number, sides).await;
         }
+        told_of_many_changes(&mut tx, &held).await;
         let [nothing, first] = tx.change_sides(1).await.unwrap().unwrap();
         assert!(nothing.roles.is_empty() && first == held[0]);
-        assert_eq!(tx.change_outline(1).await.unwrap().unwrap().tests, None);
         let after = u64::try_from(held.len()).unwrap() + 1;
         for absent in [0, after, u64::MAX] {
             assert_eq!(tx.model_state(Some(absent)).await.unwrap(), None);
             assert_eq!(tx.change_sides(absent).await.unwrap(), None);
-            assert_eq!(tx.change_outline(absent).await.unwrap(), None);
         }
         drop(tx);
         db.close().await;
@@ -158,12 +160,6 @@ async fn told_of_one_change(tx: &mut ReadTx, number: u64, sides: &[ModelState]) 
             "change {number}"
         );
     }
-    let outline = tx.change_outline(number).await.unwrap().unwrap();
-    let without_tests = |side: &ModelState| ModelState { tests: String::new(), ..side.clone() };
-    assert!(outline.sides == [&before, &after].map(without_tests), "change {number}");
-    let present = [&sides[0], &sides[1]].map(|state| !state.tests.is_empty());
-    assert!(outline.tests.is_none_or(|told| told == present), "change {number}");
-    assert!(outline.tests.is_some() || sides[0].tests == sides[1].tests, "change {number}");
     let names: BTreeSet<&String> = sides.iter().flat_map(|state| state.roles.keys()).collect();
     for name in names {
         let (was, is) = (sides[0].roles.get(name), sides[1].roles.get(name));
@@ -171,6 +167,38 @@ async fn told_of_one_change(tx: &mut ReadTx, number: u64, sides: &[ModelState]) 
             assert_eq!((before.roles.get(name), after.roles.get(name)), (was, is), "change {number}: {name}");
         }
     }
+}
+
+/// What is told of many changes at once is what is told of each.
+async fn told_of_many_changes(tx: &mut ReadTx, held: &[ModelState]) {
+    let last = u64::try_from(held.len()).unwrap();
+    for (from, through) in [(1, last), (2, last / 2), (last / 2, last), (last, last), (last + 1, u64::MAX)] {
+        let written: Vec<WrittenRoles> = tx.written_roles(from, through).try_collect().await.unwrap();
+        let numbers: Vec<u64> = written.iter().map(|written| written.change).collect();
+        assert!(numbers.is_sorted() && numbers.iter().all(|number| (from..=through).contains(number)));
+        let mut by_change: BTreeMap<u64, WrittenRoles> =
+            written.into_iter().map(|written| (written.change, written)).collect();
+        let tests = tx.written_tests(from, through).await.unwrap();
+        for number in from..=through.min(last) {
+            let [before, after] = tx.change_sides(number).await.unwrap().unwrap();
+            let told = by_change.remove(&number);
+            let told = told.map_or_else(Default::default, |written| (written.before, written.after));
+            assert!(told == (before.roles, after.roles), "change {number}");
+            let at = usize::try_from(number).unwrap() - 1;
+            let sides = [at.checked_sub(1).map(|before| &held[before]), Some(&held[at])];
+            let present = sides.map(|state| state.is_some_and(|state| !state.tests.is_empty()));
+            match tests.get(&number) {
+                Some(told) => assert_eq!(*told, present, "change {number}"),
+                None => assert!(at == 0 || held[at - 1].tests == held[at].tests, "change {number}"),
+            }
+        }
+        assert!(by_change.is_empty());
+    }
+    let versions: Vec<AccessModel> = tx.access_models(0, u64::MAX).try_collect().await.unwrap();
+    let numbers: Vec<u64> = versions.iter().map(|model| model.version).collect();
+    assert_eq!(numbers, (1..=held[held.len() - 1].model.version).collect::<Vec<_>>());
+    let current = tx.current_model().await.unwrap();
+    assert_eq!(current, CurrentModel { version: last, model: held[held.len() - 1].model.clone() });
 }
 
 async fn it_begins_with_what_is_there(fixture: &Fixture) {
@@ -303,7 +331,7 @@ async fn members_of_several_roles_are_found_at_once(fixture: &Fixture) {
 
 /// A list of changes must not cost what their tests do: one that cannot be read at all is told of.
 #[tokio::test]
-async fn documents_of_tests_are_not_read_for_an_outline() {
+async fn documents_of_tests_are_not_read_for_a_list() {
     let fixture = Fixture::sqlite();
     let db = fixture.open().await;
     for (time, tests) in [(1, Some("{}")), (2, Some("{\"tests\": []}")), (3, None), (4, Some(""))] {
@@ -316,10 +344,11 @@ async fn documents_of_tests_are_not_read_for_an_outline() {
     fixture.run(&["UPDATE test_changes SET document = x'ff00' WHERE document <> ''"]).await;
     let db = fixture.open().await;
     let mut tx = db.begin_read().await.unwrap();
-    for (number, tests) in
-        [(2, Some([false, true])), (3, Some([true, true])), (4, None), (5, Some([true, false]))]
-    {
-        assert_eq!(tx.change_outline(number).await.unwrap().unwrap().tests, tests, "change {number}");
+    let told = BTreeMap::from([(2, [false, true]), (3, [true, true]), (5, [true, false])]);
+    assert_eq!(tx.written_tests(1, 9).await.unwrap(), told);
+    for number in 1..=5 {
+        let alone = tx.written_tests(number, number).await.unwrap();
+        assert_eq!(alone.get(&number), told.get(&number), "change {number}");
     }
     assert!(tx.change_sides(3).await.is_err(), "there is something to be read");
 }

@@ -1,16 +1,19 @@
 //! Users, roles, sessions, keys, and what replicas share.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use tracewarden_appdb::{
-    ADMIN_ROLE, AttributeSet, DbError, NewApiKey, NewSession, PasswordHash, Policy, Preview, Throttle,
-    TokenDigest,
+    ADMIN_ROLE, AttributeKinds, DbError, KnownAttributes, NewApiKey, NewSession, PasswordHash, Policy,
+    Preview, Throttle, TokenDigest, fold_username,
 };
+use tracewarden_model::AttributeValue;
 
 use crate::fixture::{Fixture, add_user, at, attributes, on_both, record, set};
 
 on_both!(
     users_and_roles,
+    users_in_pieces,
+    changes_of_access_are_noticed,
     credentials,
     sessions_expire,
     the_idlest_sessions_make_room,
@@ -54,10 +57,17 @@ async fn users_and_roles(fixture: &Fixture) {
     let holders = tx.users_with_role("reader", 9).await.unwrap();
     assert_eq!(holders.iter().map(|user| &user.roles).collect::<Vec<_>>(), [&ada.roles, &set(&["reader"])]);
     assert_eq!(tx.users_with_role("nothing", 9).await.unwrap(), []);
-    let alike = |holders| AttributeSet { attributes: attributes(), users: 2, holders };
-    assert_eq!(tx.attribute_sets(ADMIN_ROLE, 1).await.unwrap(), Some(vec![alike(1)]));
-    assert_eq!(tx.attribute_sets("nothing", 1).await.unwrap(), Some(vec![alike(0)]));
-    assert_eq!(tx.attribute_sets("nothing", 0).await.unwrap(), None);
+    let kinds = |holders: u64| {
+        let each = attributes().into_iter().map(|(name, value)| {
+            let all = BTreeSet::from([value.kind()]);
+            let of_holders = if holders > 0 { all.clone() } else { BTreeSet::new() };
+            (name, AttributeKinds { all, of_holders })
+        });
+        Some(KnownAttributes { kinds: each.collect(), holders })
+    };
+    assert_eq!(tx.known_attributes(ADMIN_ROLE, 1).await.unwrap(), kinds(1));
+    assert_eq!(tx.known_attributes("nothing", 1).await.unwrap(), kinds(0));
+    assert_eq!(tx.known_attributes("nothing", 0).await.unwrap(), None);
     let reader = tx.role("reader").await.unwrap().unwrap();
     assert_eq!((reader.policies.as_slice(), reader.revision), (policies.as_slice(), 3));
     assert_eq!((reader.created_at, reader.updated_at), (at(5), at(6)));
@@ -83,6 +93,72 @@ async fn users_and_roles(fixture: &Fixture) {
     assert_eq!((ada.password_hash.0.as_str(), ada.last_login_at), ("other", Some(at(77))));
     assert_eq!(ada.roles, set(&["admin"]), "a deleted role takes its assignments along");
     assert_eq!(tx.enabled_administrators().await.unwrap(), 0);
+}
+
+/// All users in pieces, each bounded by users and by the size of their attributes, in order and each once.
+async fn users_in_pieces(fixture: &Fixture) {
+    let db = fixture.open().await;
+    let mut tx = db.begin_write().await.unwrap();
+    tx.put_role("reader", &[], at(1)).await.unwrap();
+    tx.commit().await.unwrap();
+    for number in 0..20 {
+        let roles: &[&str] = if number % 2 == 0 { &["reader"] } else { &[] };
+        add_user(&db, &format!("u{number:02}"), &format!("User {number:02}"), roles).await.unwrap();
+    }
+    let mut tx = db.begin_write().await.unwrap();
+    for number in [3, 4, 10] {
+        let large = BTreeMap::from([("large".to_owned(), AttributeValue::String("x".repeat(1_000)))]);
+        tx.set_user_attributes(&format!("u{number:02}"), &large).await.unwrap();
+    }
+    tx.commit().await.unwrap();
+    let mut tx = db.begin_read().await.unwrap();
+    assert_eq!(tx.enabled_users(None).await.unwrap(), 20);
+    assert_eq!(tx.enabled_users(Some("reader")).await.unwrap(), 10);
+    for role in [None, Some("reader")] {
+        let expected: Vec<String> = (0..20)
+            .filter(|number| role.is_none() || number % 2 == 0)
+            .map(|number| format!("User {number:02}"))
+            .collect();
+        for (limit, bytes) in [(1, 10_000), (7, 10_000), (500, 1), (500, 1_500), (500, 1 << 20)] {
+            let (mut seen, mut sizes, mut after) = (Vec::new(), Vec::new(), String::new());
+            loop {
+                let piece = match role {
+                    None => tx.users_piece(&after, limit, bytes).await.unwrap(),
+                    Some(role) => tx.holders_piece(role, &after, limit, bytes).await.unwrap(),
+                };
+                let Some(last) = piece.last() else { break };
+                after = fold_username(&last.username);
+                assert_eq!(tx.user_by_id(&last.id).await.unwrap().as_ref(), Some(last));
+                let large = piece.iter().filter(|user| user.attributes.contains_key("large")).count();
+                assert!(large <= usize::try_from(bytes / 1_000 + 1).unwrap(), "{limit} {bytes}: {large}");
+                sizes.push(piece.len());
+                seen.extend(piece.into_iter().map(|user| user.username));
+            }
+            assert_eq!(seen, expected, "{limit} {bytes}");
+            assert!(sizes.iter().all(|size| *size <= usize::try_from(limit).unwrap()), "{sizes:?}");
+            assert_eq!(sizes.len() == 1, (limit, bytes) == (500, 1 << 20), "{limit} {bytes}: {sizes:?}");
+        }
+    }
+}
+
+/// What access rests on is changed by requests that are recorded with it; reads and refusals change nothing.
+async fn changes_of_access_are_noticed(fixture: &Fixture) {
+    let db = fixture.open().await;
+    let append = async |action: &str, outcome: &str| {
+        let mut tx = db.begin_write().await.unwrap();
+        let sequence = tx.append_audit(&record(action, 1, None, outcome)).await.unwrap();
+        tx.commit().await.unwrap();
+        sequence
+    };
+    let changed = async |since| db.begin_read().await.unwrap().access_changed_since(since).await.unwrap();
+    let begun = append("traces.explain", "unknown").await;
+    append("login", "success").await;
+    append("user.update", "failed").await;
+    assert!(!changed(begun).await);
+    for action in ["user.update", "role.put", "model.import", "schema.put_fields", "password.change"] {
+        let written = append(action, "success").await;
+        assert!(changed(begun).await && changed(written - 1).await && !changed(written).await, "{action}");
+    }
 }
 
 async fn credentials(fixture: &Fixture) {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::Hash;
 
 use tracewarden_appdb::{ModelState, Policy};
-use tracewarden_model::{Binding, MarkedField};
+use tracewarden_model::{AccessModel, Binding, MarkedField};
 
 /// A part of the model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -103,17 +103,33 @@ impl ChangeKind {
 
 /// All changes: of the binding, of fields, of roles and their policies by name, of the tests.
 pub(super) fn between(before: &ModelState, after: &ModelState) -> Vec<ModelChange> {
+    let mut changes = between_models(&before.model, &after.model);
+    changes.extend(between_roles(&before.roles, &after.roles));
+    changes.extend(tests(&before.tests, &after.tests));
+    changes
+}
+
+/// Changes of binding and fields.
+pub(super) fn between_models(before: &AccessModel, after: &AccessModel) -> Vec<ModelChange> {
     let mut changes = Vec::new();
-    changes.extend(binding(before.model.binding.as_ref(), after.model.binding.as_ref()));
-    fields(&before.model.fields, &after.model.fields, &mut changes);
-    let names: BTreeSet<&String> = before.roles.keys().chain(after.roles.keys()).collect();
+    changes.extend(binding(before.binding.as_ref(), after.binding.as_ref()));
+    fields(&before.fields, &after.fields, &mut changes);
+    changes
+}
+
+/// Changes of roles and their policies, by name.
+pub(super) fn between_roles(
+    before: &BTreeMap<String, Vec<Policy>>,
+    after: &BTreeMap<String, Vec<Policy>>,
+) -> Vec<ModelChange> {
+    let mut changes = Vec::new();
+    let names: BTreeSet<&String> = before.keys().chain(after.keys()).collect();
     for name in names {
-        match (before.roles.get(name), after.roles.get(name)) {
+        match (before.get(name), after.get(name)) {
             (Some(before), Some(after)) => policies(name, before, after, &mut changes),
             (before, after) => changes.push(role(name, before, after)),
         }
     }
-    changes.extend(tests(&before.tests, &after.tests));
     changes
 }
 

@@ -1,6 +1,11 @@
 //! What the access model was, and who changed it.
 
-use tracewarden_appdb::{Change, ChangeOutline, ModelState};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use futures::TryStreamExt as _;
+use tracewarden_appdb::{Change, ModelState, ReadTx, WrittenRoles};
+use tracewarden_model::AccessModel;
 
 use super::{ModelChange, changes};
 use crate::error::ServiceError;
@@ -61,23 +66,15 @@ impl Service {
         let _scan = self.scans().acquire().await;
         let mut tx = self.db().begin_read().await?;
         let mut changes = tx.changes(before, limit.saturating_add(1)).await?;
-        let more = changes.len() > limit as usize;
-        changes.truncate(limit as usize);
-        let next_cursor = changes.last().filter(|_| more).map(|change| change.number.to_string());
-        let mut entries = Vec::with_capacity(changes.len());
-        for change in changes {
-            // One at a time: each may have written as much as a file has.
-            let ChangeOutline { sides: [before, after], tests } =
-                known(tx.change_outline(change.number).await?)?;
-            let entry = blocking(move || {
-                let mut parts =
-                    if change.number == FIRST { Vec::new() } else { changes::between(&before, &after) };
-                parts.extend(tests.and_then(|[before, after]| changes::tests_by_presence(before, after)));
-                HistoryEntry { change, summary: summary(&parts) }
-            });
-            entries.push(entry.await?);
-        }
-        Ok(HistoryPage { changes: entries, next_cursor })
+        let earlier = if changes.len() > limit as usize { changes.pop() } else { None };
+        let next_cursor =
+            changes.last().filter(|_| earlier.is_some()).map(|change| change.number.to_string());
+        let mut lines = lines(&mut tx, &changes, earlier.as_ref()).await?;
+        let entry = |change: Change| {
+            let summary = lines.remove(&change.number).unwrap_or_default().summary();
+            HistoryEntry { change, summary }
+        };
+        Ok(HistoryPage { changes: changes.into_iter().map(entry).collect(), next_cursor })
     }
 
     /// The model as of a change.
@@ -97,7 +94,9 @@ impl Service {
         drop(tx);
         blocking(move || {
             let changes = if number == FIRST { Vec::new() } else { changes::between(&before, &after) };
-            ModelAt { entry: HistoryEntry { change, summary: summary(&changes) }, changes, state }
+            let mut lines = Lines::default();
+            lines.add(changes.iter().cloned());
+            ModelAt { entry: HistoryEntry { change, summary: lines.summary() }, changes, state }
         })
         .await
     }
@@ -107,10 +106,79 @@ fn known<T>(state: Option<T>) -> Result<T, ServiceError> {
     state.ok_or_else(|| ServiceError::internal("a change of the access model has no state"))
 }
 
-fn summary(changes: &[ModelChange]) -> Vec<String> {
-    let mut words: Vec<String> = changes.iter().take(TOLD).map(|change| change.words.clone()).collect();
-    if changes.len() > TOLD {
-        words.push(format!("and {} more", changes.len() - TOLD));
+/// What a change did, in words: the first parts, and how many there are.
+#[derive(Default)]
+struct Lines {
+    told: Vec<String>,
+    parts: usize,
+}
+
+impl Lines {
+    fn add(&mut self, parts: impl IntoIterator<Item = ModelChange>) {
+        for part in parts {
+            self.parts += 1;
+            if self.told.len() < TOLD {
+                self.told.push(part.words);
+            }
+        }
     }
-    words
+
+    fn summary(self) -> Vec<String> {
+        let Self { mut told, parts } = self;
+        if parts > told.len() {
+            told.push(format!("and {} more", parts - told.len()));
+        }
+        told
+    }
+}
+
+/// What each of these changes did, by number; `changes` are those of a page, the newest first, and `earlier` is the one before
+/// them. As many statements as there are kinds of parts, and never more documents than one change wrote: each may have written
+/// as much as a file has.
+async fn lines(
+    tx: &mut ReadTx,
+    changes: &[Change],
+    earlier: Option<&Change>,
+) -> Result<BTreeMap<u64, Lines>, ServiceError> {
+    let mut lines: BTreeMap<u64, Lines> = BTreeMap::new();
+    let (Some(newest), Some(oldest)) = (changes.first(), changes.last()) else { return Ok(lines) };
+    let (from, through) = (oldest.number, newest.number);
+    let mut tell = |number: u64, parts: Vec<ModelChange>| {
+        // The history begins with what was there.
+        if number != FIRST {
+            lines.entry(number).or_default().add(parts);
+        }
+    };
+
+    let tests = tx.written_tests(from, through).await?;
+    let mut before = Arc::new(AccessModel::default());
+    let mut models = tx.access_models(earlier.unwrap_or(oldest).model_version, newest.model_version);
+    for change in earlier.into_iter().chain(changes.iter().rev()) {
+        if change.model_version == before.version {
+            continue;
+        }
+        let mut found = models.try_next().await?;
+        while found.as_ref().is_some_and(|model| model.version < change.model_version) {
+            found = models.try_next().await?;
+        }
+        let after = Arc::new(known(found.filter(|model| model.version == change.model_version))?);
+        let sides = [std::mem::replace(&mut before, Arc::clone(&after)), after];
+        if change.number < from {
+            continue;
+        }
+        tell(change.number, blocking(move || changes::between_models(&sides[0], &sides[1])).await?);
+    }
+    // To its end, as every statement: one that is given up counts as failed.
+    while models.try_next().await?.is_some() {}
+    drop(models);
+
+    let mut written = tx.written_roles(from, through);
+    while let Some(WrittenRoles { change, before, after }) = written.try_next().await? {
+        tell(change, blocking(move || changes::between_roles(&before, &after)).await?);
+    }
+    drop(written);
+    for (change, [before, after]) in tests {
+        tell(change, changes::tests_by_presence(before, after).into_iter().collect());
+    }
+    Ok(lines)
 }

@@ -8,7 +8,7 @@ use tracewarden_appdb::{DbError, ModelState, Policy, WriteTx};
 use super::{AccessFile, Adoption, ModelChange, PolicyWarning, Prepared, RunTests};
 use crate::audit_detail::{bounded_member, difference};
 use crate::error::ServiceError;
-use crate::model_change::change_detail;
+use crate::model_change::{change_detail, no_change};
 use crate::precondition::IfMatch;
 use crate::principal::Administrator;
 use crate::roles::policies_detail;
@@ -17,10 +17,8 @@ use crate::service::{Service, blocking};
 /// What putting a file in force did.
 #[derive(Debug, Clone)]
 pub struct ImportedModel {
-    /// The change that it made; the last one before, when the file says what was in force already.
-    pub change: u64,
-    /// The version of binding and fields in force.
-    pub model_version: u64,
+    /// The version of the access model: one more than before, or the same when the file says what was in force already.
+    pub version: u64,
     /// What changed.
     pub changes: Vec<ModelChange>,
     /// Advice about the policies of roles that changed.
@@ -35,7 +33,7 @@ impl Service {
     ///
     /// # Errors
     /// [`ServiceError::PreconditionRequired`] without `if_match`, [`ServiceError::PreconditionFailed`] when it does not name
-    /// the last change, or another change is made meanwhile; [`ServiceError::Refused`] with pointers into the file, as the
+    /// the version in force, or another change is made meanwhile; [`ServiceError::Refused`] with pointers into the file, as the
     /// requests that change a part refuse it, and with `tests_failed`; or a failure of either store. Columns that are newly
     /// adopted are compared with the data, which can take long.
     pub async fn import_model(
@@ -100,7 +98,7 @@ impl Service {
         let if_match = if_match.ok_or(ServiceError::PreconditionRequired)?;
         let current = self.export_model(admin).await?;
         // Before anything is checked, so that whoever is late hears of that and not of what follows from it.
-        if_match.check(Some(current.change))?;
+        if_match.check(Some(current.version))?;
         self.prepare_model(current, file, Adoption::Compared).await
     }
 
@@ -119,21 +117,20 @@ impl Service {
         // Now that nobody else changes anything. Every change has a number; but a replica of an earlier version, while all
         // are being replaced, gives its changes none.
         let mut tx = self.begin_change(admin).await?;
-        if tx.change_number().await? != prepared.change
+        if tx.change_number().await? != prepared.version
             || tx.model_state(None).await?.as_ref() != Some(&prepared.before)
         {
             return Err(ServiceError::PreconditionFailed);
         }
-        let change = if prepared.changes.is_empty() {
-            let detail = json!({ "change": prepared.change, "changes": 0 });
-            self.record(&mut tx, admin, action, target, detail).await?;
-            prepared.change
+        let version = if prepared.changes.is_empty() {
+            self.record(&mut tx, admin, action, target, no_change(prepared.version)).await?;
+            prepared.version
         } else {
             self.write(&mut tx, admin, action, target, &prepared, said).await?
         };
         tx.commit().await?;
-        let Prepared { after, changes, warnings, notes, .. } = prepared;
-        Ok(ImportedModel { change, model_version: after.model.version, changes, warnings, notes })
+        let Prepared { changes, warnings, notes, .. } = prepared;
+        Ok(ImportedModel { version, changes, warnings, notes })
     }
 
     async fn write(
@@ -172,8 +169,8 @@ impl Service {
             .collect();
         let tests = (before.tests != after.tests).then_some(after.tests.as_str());
         let change = self.new_change(admin, action, target, after.model.version);
-        let change = tx.record_change(&change, &roles, tests).await?;
-        let mut detail = change_detail(change, &before.model, &after.model);
+        let version = tx.record_change(&change, &roles, tests).await?;
+        let mut detail = change_detail(version, &before.model, &after.model);
         if let Value::Object(detail) = &mut detail {
             if let Some(said) = said {
                 detail.insert("roles".to_owned(), said);
@@ -186,7 +183,7 @@ impl Service {
             }
         }
         self.record(tx, admin, action, target, detail).await?;
-        Ok(change)
+        Ok(version)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Whom a change may touch, and what their policies ask on both sides of it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use tokio::time::{Instant, timeout_at};
@@ -11,16 +11,22 @@ use tracewarden_policy::{
 };
 use tracewarden_tracestore::ChangedField;
 
-use super::{Change, Failure, ModelSide};
+use super::{Change, Failure, ModelSide, hash};
 use crate::access::stored_caller;
 use crate::service::Service;
+use crate::user_walk::{UserWalk, attribute_bytes, bunch};
 
 /// Most users who are looked at.
 const USERS_MAX: usize = 10_000;
-/// Users read at a time.
-const PAGE: u32 = 500;
 /// Users whose policies are compiled in one go.
 const COMPILED_AT_ONCE: usize = 100;
+/// What all of their policies together may weigh while they are compared, in nodes as written, of which each has up to some dozens
+/// of bytes. What several users' policies ask alike is held once.
+const HELD_MAX: u64 = 1_000_000;
+/// Why users are left out.
+const NO_TIME: &str = "there was no time to look at";
+const TOO_LARGE: &str =
+    "the policies of all users are together too large to be compared at once, which leaves out";
 
 /// Of the time that there is, the share that compiling policies may take.
 const COMPILING_SHARE: f64 = 0.25;
@@ -138,6 +144,50 @@ impl People {
     }
 }
 
+/// Predicates that are held, each once, whoever's they are.
+#[derive(Default)]
+struct Held {
+    known: HashMap<u64, Vec<Predicate>>,
+    /// In nodes as written.
+    size: u64,
+}
+
+impl Held {
+    fn shared(&mut self, mut person: Person) -> Person {
+        for Access { all, of_role, .. } in [&mut person.before, &mut person.after] {
+            for predicate in all.iter_mut().chain(of_role) {
+                let alike = self.known.entry(hash(predicate)).or_default();
+                match alike.iter().find(|known| **known == *predicate) {
+                    Some(known) => *predicate = known.clone(),
+                    None => {
+                        self.size = self.size.saturating_add(predicate.size());
+                        alike.push(predicate.clone());
+                    }
+                }
+            }
+        }
+        person
+    }
+}
+
+impl Change<'_> {
+    /// Whether it may change what this user reads.
+    fn touches(&self, user: &User) -> bool {
+        let Self { before, after, .. } = self;
+        // Of one role all who hold it are looked at. What a policy means depends on the fields.
+        let all = self.role.is_some() || before.model.fields != after.model.fields;
+        user.roles.iter().any(|role| all || before.roles.get(role) != after.roles.get(role))
+    }
+
+    /// About how many bytes this user's policies hold when each holds all of the user's attributes.
+    fn weight(&self, user: &User) -> usize {
+        let policies = |side: &ModelSide| -> usize {
+            user.roles.iter().filter_map(|role| side.roles.get(role)).map(Vec::len).sum()
+        };
+        attribute_bytes(user).saturating_mul(policies(self.before) + policies(self.after))
+    }
+}
+
 fn source(source: &PolicySource) -> String {
     match source {
         PolicySource::Role { role, title } => format!("the policy `{title}` of the role `{role}`"),
@@ -162,79 +212,65 @@ impl Service {
         let share = deadline.saturating_duration_since(Instant::now()).mul_f64(COMPILING_SHARE);
         let deadline = Instant::now() + share;
         let mut people = People::default();
-        let users = match change.role {
-            Some(role) => self.holders(role, &mut people).await?,
-            None => self.touched(change, &mut people).await?,
+        let mut tx = self.db().begin_read().await?;
+        let (seen, _) = tx.audit_head().await?;
+        let holders = match change.role {
+            Some(role) => Some(tx.enabled_users(Some(role)).await?),
+            None => None,
         };
-        if users.is_empty() {
-            let Some(role) = change.role else { return Ok(people) };
+        drop(tx);
+        let mut walk = UserWalk::over(change.role, USERS_MAX);
+        let (mut held, mut stopped) = (Held::default(), None);
+        while stopped.is_none()
+            && let Some(mut users) = walk.next(self.db()).await?
+        {
+            users.retain(|user| change.touches(user));
+            people.members = people.members.saturating_add(users.len() as u64);
+            while !users.is_empty() {
+                let is_late = Instant::now() >= deadline && !people.compared.is_empty();
+                stopped = if is_late { Some(NO_TIME) } else { (held.size > HELD_MAX).then_some(TOO_LARGE) };
+                if stopped.is_some() {
+                    break;
+                }
+                let some = bunch(&mut users, COMPILED_AT_ONCE, |user| change.weight(user));
+                let compiling = self.compiled_for(change, some.iter().map(stored_caller).collect());
+                // The first ones in any case.
+                let compiled = match people.compared.is_empty() {
+                    true => Ok(compiling.await),
+                    false => timeout_at(deadline, compiling).await,
+                };
+                let Ok(compiled) = compiled else {
+                    stopped = Some(NO_TIME);
+                    break;
+                };
+                people.compared.extend(compiled?.into_iter().map(|person| held.shared(person)));
+            }
+        }
+        people.members = holders.unwrap_or(people.members);
+        let more = people.members.saturating_sub(people.compared.len() as u64);
+        match stopped {
+            // How many more a change of the model touches is not known.
+            Some(why) if change.role.is_none() => people.notes.push(format!("{why} further users")),
+            Some(why) => people.notes.push(format!("{why} {more} more users")),
+            None if walk.has_more() => {
+                people.notes.push(format!("only the first {USERS_MAX} users are looked at"));
+            }
+            None => {}
+        }
+        if people.members == 0
+            && let Some(role) = change.role
+        {
             let roles = BTreeSet::from([role.to_owned()]);
             let nobody = Caller { roles, ..Caller::default() };
             people.is_nobody = true;
             people.compared = self.compiled_for(change, vec![nobody]).await?;
         }
-        let mut callers: Vec<Caller> = users.iter().map(stored_caller).collect();
-        while !callers.is_empty() {
-            if Instant::now() >= deadline && !people.compared.is_empty() {
-                people.notes.push(format!("there was no time to look at {} more users", callers.len()));
-                break;
-            }
-            let rest = callers.split_off(COMPILED_AT_ONCE.min(callers.len()));
-            let (count, compiling) = (callers.len() + rest.len(), self.compiled_for(change, callers));
-            // The first ones in any case.
-            let compiled = match people.compared.is_empty() {
-                true => Ok(compiling.await),
-                false => timeout_at(deadline, compiling).await,
-            };
-            match compiled {
-                Ok(compiled) => people.compared.extend(compiled?),
-                Err(_) => {
-                    people.notes.push(format!("there was no time to look at {count} more users"));
-                    break;
-                }
-            }
-            callers = rest;
+        if self.db().begin_read().await?.access_changed_since(seen).await? {
+            let note = "users, roles or the access model were changed meanwhile: the numbers may not be of one state";
+            people.notes.push(note.to_owned());
         }
         people.rests_on = rests_on(&people.compared);
         Ok(people)
-    }
-
-    /// Users who hold a role and are not disabled.
-    async fn holders(&self, role: &str, people: &mut People) -> Result<Vec<User>, Failure> {
-        // One more tells whether these are all.
-        let most = u32::try_from(USERS_MAX).unwrap_or(u32::MAX).saturating_add(1);
-        let mut users = self.db().begin_read().await?.users_with_role(role, most).await?;
-        let more = users.len() > USERS_MAX;
-        users.truncate(USERS_MAX);
-        users.retain(|user| !user.disabled);
-        people.members = users.len() as u64;
-        if more {
-            people.notes.push(format!("only the first {USERS_MAX} users with the role are looked at"));
-        }
-        Ok(users)
-    }
-
-    /// Users who are not disabled, and hold a role that is another one afterwards.
-    async fn touched(&self, change: &Change<'_>, people: &mut People) -> Result<Vec<User>, Failure> {
-        let Change { before, after, .. } = change;
-        // What a policy means depends on the fields.
-        let all = before.model.fields != after.model.fields;
-        let changes = |role: &String| all || before.roles.get(role) != after.roles.get(role);
-        let (mut users, mut last, mut seen) = (Vec::new(), String::new(), 0);
-        let mut tx = self.db().begin_read().await?;
-        loop {
-            let page = tx.users(&last, PAGE).await?;
-            let Some(user) = page.last() else { break };
-            last = tracewarden_appdb::fold_username(&user.username);
-            seen += page.len();
-            users.extend(page.into_iter().filter(|user| !user.disabled && user.roles.iter().any(changes)));
-            if seen >= USERS_MAX {
-                people.notes.push(format!("only the first {seen} users are looked at"));
-                break;
-            }
-        }
-        people.members = users.len() as u64;
-        Ok(users)
     }
 
     async fn compiled_for(&self, change: &Change<'_>, callers: Vec<Caller>) -> Result<Vec<Person>, Failure> {

@@ -2,22 +2,22 @@
 
 use std::collections::BTreeSet;
 
-use tracewarden_appdb::AttributeSet;
+use tracewarden_appdb::{AttributeKinds, KnownAttributes};
 use tracewarden_model::AttributeKind;
 use tracewarden_model::nearest::nearest;
 use tracewarden_policy::{AttributeUse, Checked, Diagnostic, RoleUse};
 
 /// The users, as far as policies ask about them.
 pub(super) struct Users {
-    /// The sets of attributes that users have; `None` when they are too many, or nobody asked.
-    pub(super) sets: Option<Vec<AttributeSet>>,
+    /// The attributes that users have; `None` when users differ too much, or nobody asked.
+    pub(super) attributes: Option<KnownAttributes>,
     /// Names of all roles; `None` when nobody asked.
     pub(super) roles: Option<Vec<String>>,
 }
 
 /// All users, or those with the role that holds the policy.
 struct Population<'a> {
-    sets: Vec<&'a AttributeSet>,
+    known: &'a KnownAttributes,
     /// Users with the role; `None` for all users.
     holders: Option<u64>,
 }
@@ -26,10 +26,10 @@ impl Users {
     /// Advice on one policy, by place.
     pub(super) fn warnings(&self, policy: &Checked) -> Vec<Diagnostic> {
         let mut found: Vec<Diagnostic> = Vec::new();
-        if let Some(sets) = &self.sets {
+        if let Some(known) = &self.attributes {
             let mut said = BTreeSet::new();
             for attribute in policy.attributes() {
-                if let Some(warning) = on_attribute(&attribute, sets)
+                if let Some(warning) = on_attribute(&attribute, known)
                     && said.insert((attribute.name.clone(), warning.code, attribute.takes))
                 {
                     found.push(warning);
@@ -44,15 +44,15 @@ impl Users {
     }
 }
 
-fn on_attribute(attribute: &AttributeUse, sets: &[AttributeSet]) -> Option<Diagnostic> {
-    let everybody = Population { sets: sets.iter().collect(), holders: None };
+fn on_attribute(attribute: &AttributeUse, known: &KnownAttributes) -> Option<Diagnostic> {
+    let everybody = Population { known, holders: None };
     if everybody.kinds(&attribute.name).is_empty() {
         return Some(everybody.missing(attribute));
     }
-    let holding: Vec<&AttributeSet> = sets.iter().filter(|set| set.holders > 0).collect();
-    let holders = holding.iter().map(|set| set.holders).fold(0, u64::saturating_add);
-    let population =
-        if holders == 0 { everybody } else { Population { sets: holding, holders: Some(holders) } };
+    let population = match known.holders {
+        0 => everybody,
+        holders => Population { known, holders: Some(holders) },
+    };
     let kinds = population.kinds(&attribute.name);
     if kinds.is_empty() {
         Some(population.missing(attribute))
@@ -66,7 +66,12 @@ fn on_attribute(attribute: &AttributeUse, sets: &[AttributeSet]) -> Option<Diagn
 impl Population<'_> {
     /// The kinds of value that the attribute has among these users.
     fn kinds(&self, name: &str) -> BTreeSet<AttributeKind> {
-        self.sets.iter().filter_map(|set| set.attributes.get(name)).map(|value| value.kind()).collect()
+        let kinds = self.known.kinds.get(name);
+        kinds.map(|kinds| self.among(kinds).clone()).unwrap_or_default()
+    }
+
+    fn among<'k>(&self, kinds: &'k AttributeKinds) -> &'k BTreeSet<AttributeKind> {
+        if self.holders.is_some() { &kinds.of_holders } else { &kinds.all }
     }
 
     fn missing(&self, attribute: &AttributeUse) -> Diagnostic {
@@ -76,8 +81,8 @@ impl Population<'_> {
             Some(1) => format!("the one user with this role has no attribute `{name}`"),
             Some(holders) => format!("none of the {holders} users with this role has the attribute `{name}`"),
         };
-        let known: BTreeSet<&str> =
-            self.sets.iter().flat_map(|set| set.attributes.keys().map(String::as_str)).collect();
+        let known = self.known.kinds.iter().filter(|(_, kinds)| !self.among(kinds).is_empty());
+        let known: BTreeSet<&str> = known.map(|(name, _)| name.as_str()).collect();
         let hint = match nearest(name, known).first() {
             Some(close) => format!("did you mean `user.attributes[\"{close}\"]`?"),
             None => "set it for those who are meant, or they will have nothing from here".to_owned(),

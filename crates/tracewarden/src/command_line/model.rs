@@ -129,9 +129,9 @@ pub struct ModelHistory {
     /// Where the service is.
     #[command(flatten)]
     pub connection: Connection,
-    /// The number of a change: what it changed.
-    #[arg(value_name = "CHANGE", conflicts_with = "limit")]
-    pub change: Option<u64>,
+    /// A version of the access model: what the change to it changed.
+    #[arg(value_name = "VERSION", conflicts_with = "limit")]
+    pub version: Option<u64>,
     /// How many are listed.
     #[arg(long, value_name = "NUMBER", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
     pub limit: u32,
@@ -146,9 +146,9 @@ pub struct ModelRestore {
     /// Where the service is.
     #[command(flatten)]
     pub connection: Connection,
-    /// The number of the change.
-    #[arg(value_name = "CHANGE")]
-    pub change: u64,
+    /// The version of the access model.
+    #[arg(value_name = "VERSION")]
+    pub version: u64,
     /// For how long the service may look at traces to say who would see more or less of them, at most 60; with 0 it does
     /// not.
     #[arg(long, value_name = "SECONDS", default_value_t = 5, value_parser = clap::value_parser!(u8).range(0..=60))]

@@ -7,8 +7,8 @@ use serde_json::Value;
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Plan {
-    /// The number of the newest change: what the plan was compared with.
-    pub(super) change: u64,
+    /// The version of the access model that the plan was compared with.
+    pub(super) version: u64,
     pub(super) changes: Vec<Difference>,
     pub(super) warnings: Vec<Warning>,
     pub(super) tests: Option<Tests>,
@@ -102,8 +102,7 @@ pub(super) struct UserImpact {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Applied {
-    pub(super) change: u64,
-    pub(super) model_version: u64,
+    pub(super) version: u64,
     pub(super) notes: Vec<String>,
 }
 
@@ -118,12 +117,12 @@ pub(super) struct History {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Change {
-    pub(super) change: u64,
+    /// The version of the access model that it made.
+    pub(super) version: u64,
     pub(super) at: String,
     pub(super) by: Actor,
     pub(super) action: String,
     pub(super) target: Option<String>,
-    pub(super) model_version: u64,
     pub(super) summary: Vec<String>,
 }
 

@@ -34,9 +34,9 @@ pub(super) fn run(options: &ModelApply) -> Result<u8, Stop> {
 pub(super) fn restore(options: &ModelRestore) -> Result<u8, Stop> {
     somebody_to_ask(options.yes)?;
     let remote = Remote::new(&options.connection)?;
-    let found: ChangeInFull = change(&remote, options.change)?;
-    let file = ModelFile::of_change(options.change, found.file);
-    let path = format!("/schema/history/{}/restore", options.change);
+    let found: ChangeInFull = change(&remote, options.version)?;
+    let file = ModelFile::of_version(options.version, found.file);
+    let path = format!("/schema/history/{}/restore", options.version);
     let change = Proposal { file: &file, tests_count: false, method: Method::POST, path: &path, body: None };
     change.carry_out(&remote, options.seconds, options.yes)
 }
@@ -45,9 +45,12 @@ pub(super) fn restore(options: &ModelRestore) -> Result<u8, Stop> {
 pub(super) fn change<T: serde::de::DeserializeOwned>(remote: &Remote, number: u64) -> Result<T, Stop> {
     let answer = remote.json(Method::GET, &format!("/schema/history/{number}"), None, None);
     answer.map_err(|failure| match failure {
-        Failure::Problem(problem) if problem.status == 404 && problem.code == "not_found" => Stop::not_done(
-            format!("{} has no change {number}: `tracewarden model history` lists them", remote.base),
-        ),
+        Failure::Problem(problem) if problem.status == 404 && problem.code == "not_found" => {
+            Stop::not_done(format!(
+                "{} has no version {number} of the access model: `tracewarden model history` lists them",
+                remote.base
+            ))
+        }
         failure => remote.explained(failure),
     })
 }
@@ -75,13 +78,12 @@ impl Proposal<'_> {
         if !agreed && !asked()? {
             return Err(Stop::refused("nothing was changed"));
         }
-        // With the number of the change that the plan is about: whatever was done since is not overwritten unseen.
+        // With the version that the plan was compared with: whatever was done since is not overwritten unseen.
         let applied: Applied = remote
-            .json(self.method.clone(), self.path, Some(plan.change), self.body)
+            .json(self.method.clone(), self.path, Some(plan.version), self.body)
             .map_err(|failure| self.not_applied(remote, failure))?;
-        let Applied { change, model_version, notes } = applied;
-        let mut text =
-            format!("Applied as change {change}; the version of the access model is {model_version}.\n");
+        let Applied { version, notes } = applied;
+        let mut text = format!("Applied; the access model is at version {version}.\n");
         for note in notes {
             text.push_str(&format!("note: {}\n", plain(&note)));
         }

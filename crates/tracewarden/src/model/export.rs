@@ -21,7 +21,7 @@ pub(super) fn run(options: &ModelExport) -> Result<u8, Stop> {
     let answer = remote
         .send(Method::GET, "/schema/export", accept, None, None)
         .map_err(|failure| remote.explained(failure))?;
-    let change = answer.change();
+    let version = answer.version();
     let bytes = answer.into_bytes();
     let Some(path) = &options.output else {
         let text = String::from_utf8_lossy(&bytes);
@@ -33,7 +33,7 @@ pub(super) fn run(options: &ModelExport) -> Result<u8, Stop> {
     let shown = plain(&path.display().to_string());
     std::fs::write(path, &bytes)
         .map_err(|error| Stop::not_done(format!("{shown} cannot be written: {error}")))?;
-    let of = change.map_or_else(String::new, |change| format!(", change {change},"));
+    let of = version.map_or_else(String::new, |version| format!(", version {version},"));
     policy::write(&format!("the access model of {}{of} is in {shown}\n", remote.base))?;
     Ok(0)
 }

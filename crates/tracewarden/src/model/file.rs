@@ -35,11 +35,11 @@ impl ModelFile {
         Ok(Self { name: named.name.clone(), content: named.document.value(), document: Some(named), body })
     }
 
-    /// The access model that a change made.
-    pub(super) fn of_change(change: u64, content: Value) -> Self {
+    /// The access model of a version.
+    pub(super) fn of_version(version: u64, content: Value) -> Self {
         let bytes = content.to_string().into_bytes();
         let body = Body { content_type: "application/json", bytes };
-        Self { name: format!("change {change}"), document: None, content, body }
+        Self { name: format!("version {version}"), document: None, content, body }
     }
 
     /// Why the file got no answer, with the places in it that are not valid.

@@ -18,7 +18,7 @@ const PAGE: u32 = 100;
 /// Lists changes, or shows one.
 pub(super) fn run(options: &ModelHistory) -> Result<u8, Stop> {
     let remote = Remote::new(&options.connection)?;
-    let text = match options.change {
+    let text = match options.version {
         Some(number) => one(&remote, number, options.format)?,
         None => list(&remote, options.limit, options.format)?,
     };
@@ -82,13 +82,13 @@ pub(super) fn entries(changes: &[Change], paint: Paint) -> String {
 
 /// A line for the change, and one for each thing that it changed.
 fn entry(text: &mut String, change: &Change, summary: bool, paint: Paint) {
-    let Change { change, at, by, action, target, model_version, summary: lines } = change;
+    let Change { version, at, by, action, target, summary: lines } = change;
     let who = if by.username.is_empty() { "the service".to_owned() } else { plain(&by.username) };
     let target = target.as_deref().map_or_else(String::new, |target| format!(" `{}`", plain(target)));
     let _ = writeln!(
         text,
-        "{} {}  {who}  {}{target}  (model version {model_version})",
-        paint.heading(format!("{change:>5}")),
+        "{} {}  {who}  {}{target}",
+        paint.heading(format!("{version:>5}")),
         seconds(at),
         plain(action),
     );

@@ -229,8 +229,8 @@ impl Answer {
         self.bytes
     }
 
-    /// The number of the change that the answer is of, if it says so.
-    pub(super) fn change(&self) -> Option<u64> {
+    /// The version of the access model that the answer is of, if it says so.
+    pub(super) fn version(&self) -> Option<u64> {
         self.etag.as_ref()?.to_str().ok()?.strip_prefix('"')?.strip_suffix('"')?.parse().ok()
     }
 }

@@ -17,8 +17,8 @@ const SHOWN_USERS: usize = 10;
 
 /// A plan: what changes, what is doubtful, whether tests pass, and whom it concerns; at the end, one line.
 pub(super) fn plan(plan: &Plan, file: &ModelFile, base: &str, paint: Paint) -> String {
-    let Plan { change, changes, warnings, tests, members, impact, notes } = plan;
-    let mut text = format!("The access model of {base} is at change {change}.\n");
+    let Plan { version, changes, warnings, tests, members, impact, notes } = plan;
+    let mut text = format!("The access model of {base} is at version {version}.\n");
     if changes.is_empty() {
         text.push_str("The file is what is in force.\n");
     }

@@ -44,17 +44,17 @@ async fn generated_requests_get_documented_answers() {
     own.extend(["warden", "wardens", created["id"].as_str().unwrap()].map(str::to_owned));
     let successes = service.directory.path().join("successes");
     let exported = admin.get("/schema/export").await.expect(200);
-    let change = admin.get("/schema/history").await.expect(200).body["changes"][0]["change"].clone();
+    let change = admin.get("/schema/history").await.expect(200).body["changes"][0]["version"].clone();
     let proposal = json!({"role": "admin", "policies": [{"title": "all", "expression": "true"}]});
     let mut shared = proposal.clone();
     shared["by"] = json!("SpanAttributes[\"team\"]");
     let mut once = things_that_can_be_named_once(&service, &admin, &warden).await;
-    once["POST /schema/history/{change}/restore"] = json!([{"change": change}]);
+    once["POST /schema/history/{version}/restore"] = json!([{"version": change}]);
     let known = json!({
         "successes": successes,
         "bodies": {
             "PUT /schema/import": [exported.body],
-            "POST /schema/history/{change}/restore": [null],
+            "POST /schema/history/{version}/restore": [null],
             "POST /policies/preview": [proposal, proposal],
             "POST /policies/overshare": [shared, shared, shared, shared],
         },

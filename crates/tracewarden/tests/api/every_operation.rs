@@ -91,7 +91,7 @@ pub fn record(operation: &str) -> Option<&'static str> {
         "PUT /schema/binding" => "schema.put_binding",
         "PUT /schema/fields" => "schema.put_fields",
         "PUT /schema/import" => "model.import",
-        "POST /schema/history/{change}/restore" => "model.restore",
+        "POST /schema/history/{version}/restore" => "model.restore",
         "POST /schema/plan" => "model.plan",
         // The configuration, one's own account, and what is open to all. An expression is evaluated on spans that were sent.
         "GET /audit"
@@ -108,7 +108,7 @@ pub fn record(operation: &str) -> Option<&'static str> {
         | "GET /schema/ddl"
         | "GET /schema/export"
         | "GET /schema/history"
-        | "GET /schema/history/{change}"
+        | "GET /schema/history/{version}"
         | "GET /schema/tables"
         | "GET /users"
         | "GET /users/{username}"
@@ -159,8 +159,8 @@ impl World {
         }
         let mut ids = BTreeMap::new();
         ids.insert(
-            "change",
-            admin.get("/schema/history").await.expect(200).body["changes"][0]["change"].to_string(),
+            "version",
+            admin.get("/schema/history").await.expect(200).body["changes"][0]["version"].to_string(),
         );
         admin.put("/roles/late", blue_policies()).await.expect(201);
         let mut file = admin.get("/schema/export").await.expect(200).body;
@@ -217,7 +217,7 @@ impl World {
             ("username", username),
             ("id", id),
             ("name", role),
-            ("change", &self.ids["change"]),
+            ("version", &self.ids["version"]),
             ("database", "otel"),
             ("table", "otel_traces"),
         ] {

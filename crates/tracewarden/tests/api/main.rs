@@ -37,6 +37,7 @@ mod roles;
 mod schema;
 mod session;
 mod slow_searches;
+mod statement_counts;
 mod streaming;
 mod trace_ids;
 mod traces;

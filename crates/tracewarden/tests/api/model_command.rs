@@ -173,8 +173,11 @@ async fn a_model_is_exported_edited_planned_applied_and_restored() {
 
     let applied = place.run(&["apply", "changed.json", "--yes"]).ended(0);
     println!("{applied}");
-    let change = answer["change"].as_u64().unwrap();
-    assert!(applied.contains(&format!("\nApplied as change {};", change + 1)), "{applied}");
+    let change = answer["version"].as_u64().unwrap();
+    assert!(
+        applied.contains(&format!("\nApplied; the access model is at version {}.", change + 1)),
+        "{applied}"
+    );
     assert!(sees(&ada, RED).await);
     assert_eq!(place.exported()["roles"], changed["roles"]);
     place.run(&["plan", "changed.json", "--detailed-exitcode"]).ended(0);
@@ -198,8 +201,12 @@ async fn a_model_is_exported_edited_planned_applied_and_restored() {
     let listed: Value =
         serde_json::from_str(&place.run(&["history", "--limit", "1000", "--format", "json"]).ended(0))
             .unwrap();
-    let numbers: Vec<u64> =
-        listed["changes"].as_array().unwrap().iter().map(|found| found["change"].as_u64().unwrap()).collect();
+    let numbers: Vec<u64> = listed["changes"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|found| found["version"].as_u64().unwrap())
+        .collect();
     assert_eq!(numbers, (1..=change + 1).rev().collect::<Vec<_>>());
 
     let restored = place.run(&["restore", &change.to_string(), "--yes"]).ended(0);
@@ -209,7 +216,10 @@ async fn a_model_is_exported_edited_planned_applied_and_restored() {
         "{restored}"
     );
     assert!(restored.contains("\n0 to add, 1 to change, 1 to remove\n"), "{restored}");
-    assert!(restored.contains(&format!("\nApplied as change {};", change + 2)), "{restored}");
+    assert!(
+        restored.contains(&format!("\nApplied; the access model is at version {}.", change + 2)),
+        "{restored}"
+    );
     assert!(!sees(&ada, RED).await);
     assert_eq!(place.run(&["export"]).ended(0), place.read("access.yaml"));
 }
@@ -316,7 +326,7 @@ async fn users_who_lose_a_role_are_named_before() {
     assert!(!sees(&ada, BLUE).await);
     // A role that comes back is nobody's until it is given again.
     let history: Value = serde_json::from_str(&place.run(&["history", "--format", "json"]).ended(0)).unwrap();
-    let before = history["changes"][1]["change"].to_string();
+    let before = history["changes"][1]["version"].to_string();
     let restored = place.run(&["restore", &before, "--yes"]).ended(0);
     println!("{restored}");
     assert!(restored.contains("\nnote: "), "{restored}");

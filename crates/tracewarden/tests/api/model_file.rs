@@ -38,7 +38,7 @@ async fn import(admin: &Client, file: &Value) -> Answer {
 }
 
 fn numbers(admin: &Value) -> Vec<u64> {
-    admin["changes"].as_array().unwrap().iter().map(|entry| entry["change"].as_u64().unwrap()).collect()
+    admin["changes"].as_array().unwrap().iter().map(|entry| entry["version"].as_u64().unwrap()).collect()
 }
 
 async fn last_record(admin: &Client) -> Value {
@@ -74,7 +74,7 @@ async fn a_fresh_service_has_a_file_and_a_history() {
     assert_eq!(text, "binding: null\nfields: []\nroles:\n  - name: admin\n    policies: []\n");
     let plan = admin.post("/schema/plan", file.clone()).await.expect(200).body;
     assert_eq!((&plan["empty"], &plan["changes"]), (&json!(true), &json!([])), "{plan}");
-    assert_eq!(format!("\"{}\"", plan["change"]), change);
+    assert_eq!(format!("\"{}\"", plan["version"]), change);
     let history = admin.get("/schema/history").await.expect(200).body;
     assert_eq!(history["changes"][0]["action"], "upgrade", "{history}");
     // What is in force already is no change, with or without the role that is always there.
@@ -103,10 +103,10 @@ async fn a_file_is_applied_and_comes_back_as_it_is() {
     // A plan changes nothing.
     assert_eq!(admin.get("/schema").await.expect(200).body["binding"], Value::Null);
 
-    let if_match = format!("\"{}\"", plan["change"]);
+    let if_match = format!("\"{}\"", plan["version"]);
     let imported = admin.with("if-match", &if_match).put("/schema/import", with_tests()).await.expect(200);
     assert_eq!(imported.body["changes"], plan["changes"]);
-    assert_eq!(imported.body["change"], plan["change"].as_u64().unwrap() + 1);
+    assert_eq!(imported.body["version"], plan["version"].as_u64().unwrap() + 1);
     let tag = imported.headers["etag"].to_str().unwrap().to_owned();
 
     for kind in ["application/json", "application/yaml"] {

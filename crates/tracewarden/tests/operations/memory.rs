@@ -4,12 +4,14 @@ use std::net::Ipv4Addr;
 
 use futures::StreamExt as _;
 use reqwest::Method;
-use serde_json::json;
+use serde_json::{Value, json};
+use sqlx::Connection as _;
 use tracewarden_appdb::{AppDb, NewAuditRecord};
 use tracewarden_model::Timestamp;
 use tracewarden_testkit::memory;
 
 use crate::support::Service;
+use crate::support::store::{BLUE, Store, blue_policies, bound_service};
 
 const MIB: u64 = 1 << 20;
 
@@ -75,4 +77,52 @@ async fn a_page_of_the_audit_log_takes_a_few_times_its_text() {
     let grown = memory::peak(service.id()).unwrap() - before;
     println!("a page of {} MiB takes {} MiB", bytes / MIB, grown / MIB);
     assert!(grown < 8 * text, "{} MiB for {} MiB", grown / MIB, text / MIB);
+}
+
+/// Ten thousand users may have 2.5 GB of attributes. What goes through all of them holds a few at a time.
+#[tokio::test]
+async fn the_attributes_of_all_users_are_not_held_at_once() {
+    const USERS: u64 = 1_200;
+    let store = Store::start();
+    store.insert_two_traces().await;
+    let (service, admin) = bound_service(&store, &[]).await;
+    admin.put("/roles/blue", blue_policies()).await.expect(201);
+    let teams: Vec<String> = (0..250).map(|number| format!("{number:0>1000}")).collect();
+    let teams = serde_json::to_string(&teams).unwrap();
+    let mut database = sqlx::SqliteConnection::connect(&service.database_url()).await.unwrap();
+    sqlx::query(
+        "INSERT INTO users (id, username, username_folded, password_hash, must_change_password, disabled, created_at, \
+         attributes) WITH RECURSIVE numbers (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM numbers WHERE i < $1) \
+         SELECT 'usr_many' || i, 'many' || i, 'many' || i, password_hash, 0, 0, created_at, \
+         '{\"own\":\"t' || i || '\",\"teams\":' || $2 || '}' FROM users, numbers WHERE username_folded = 'admin'",
+    )
+    .bind(i64::try_from(USERS).unwrap())
+    .bind(&teams)
+    .execute(&mut database)
+    .await
+    .unwrap();
+    let assigned =
+        "INSERT INTO user_roles (user_id, role) SELECT id, 'blue' FROM users WHERE id LIKE 'usr_many%'";
+    sqlx::query(assigned).execute(&mut database).await.unwrap();
+    database.close().await.unwrap();
+
+    let before = memory::peak(service.id()).unwrap();
+    let viewers = admin.get(&format!("/traces/{BLUE}/viewers")).await.expect(200).body;
+    assert_eq!((&viewers["users"], &viewers["changed_meanwhile"]), (&(USERS + 1).into(), &false.into()));
+    assert_eq!(viewers["viewers"].as_array().unwrap().len() as u64, USERS);
+    let policies = json!([{"title": "Own", "expression":
+        "SpanAttributes[\"team\"] == user.attributes.own || \"nothing\" in user.attributes.teams"}]);
+    let proposal = json!({"role": "blue", "policies": policies, "seconds": 30});
+    for question in ["/policies/preview", "/policies/overshare"] {
+        let answer = admin.post(question, proposal.clone()).await.expect(200).body;
+        assert_eq!(answer["members"], USERS, "{question}: {answer}");
+    }
+    let mut file: Value = admin.get("/schema/export").await.expect(200).body;
+    let roles = file["roles"].as_array_mut().unwrap();
+    roles.iter_mut().find(|role| role["name"] == "blue").unwrap()["policies"] = policies.clone();
+    admin.post("/schema/plan?seconds=30", file).await.expect(200);
+    admin.put("/roles/blue", json!({ "policies": policies })).await.expect(200);
+    let (grown, held) = (memory::peak(service.id()).unwrap() - before, USERS * teams.len() as u64);
+    println!("{} MiB of attributes take {} MiB", held / MIB, grown / MIB);
+    assert!(grown < held / 2, "{} MiB for {} MiB of attributes", grown / MIB, held / MIB);
 }

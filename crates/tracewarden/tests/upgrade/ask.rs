@@ -60,8 +60,33 @@ async fn answers_as_before(admin: &Client, answers: &Value) {
             let added = records.len() - before["records"].as_array().unwrap().len();
             records.drain(..added);
         }
+        let before = &told_now(path, before, answers);
         assert!(holds(&now, before), "{path}\nnow: {now}\nbefore: {before}");
     }
+}
+
+/// An answer of 0.1.0 as it is told since: the version of the access model is the number of its last change, and goes by that name
+/// alone. Before, `version` and `model_version` were numbers of binding and fields. Records of the audit log stay as they are.
+fn told_now(path: &str, before: &Value, answers: &Value) -> Value {
+    let mut before = before.clone();
+    let numbered = |entry: &mut Value| {
+        if let Some(entry) = entry.as_object_mut()
+            && entry.remove("model_version").is_some()
+        {
+            let number = entry.remove("change").unwrap();
+            entry.insert("version".to_owned(), number);
+        }
+    };
+    numbered(&mut before);
+    match path {
+        "/schema" | "/filter/schema" => {
+            let newest = &answers["/schema/history"]["changes"][0];
+            before["version"] = newest.get("version").unwrap_or(&newest["change"]).clone();
+        }
+        "/schema/history" => before["changes"].as_array_mut().unwrap().iter_mut().for_each(numbered),
+        _ => {}
+    }
+    before
 }
 
 fn verify(service: &Service, facts: &Value) {

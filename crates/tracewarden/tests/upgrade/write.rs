@@ -98,7 +98,7 @@ pub async fn database(kind: Kind, data: &Path) -> Value {
     service.admin().await.send(Method::POST, "/logout", None).await.expect(204);
 
     let mut answers = serde_json::Map::new();
-    let change = &imported["change"];
+    let change = &imported["version"];
     for path in ANSWERS.iter().map(|path| (*path).to_owned()).chain([format!("/schema/history/{change}")]) {
         answers.insert(path.clone(), admin.get(&path).await.expect(200).body);
     }

@@ -135,15 +135,15 @@ function Apply() {
             label="Apply"
             testsMustPass
             apply={(over) => importModel(planned, over)}
-            onApplied={({ change, warnings }) => {
+            onApplied={({ version, warnings }) => {
               setApplied(true);
               notifications.show({
                 color: warnings.length === 0 ? "green" : "yellow",
-                message: `The file is in force, as change ${change}.`,
+                message: `The file is in force, as version ${version}.`,
               });
               void navigate({
-                to: "/history/$change",
-                params: { change: String(change) },
+                to: "/history/$version",
+                params: { version: String(version) },
                 ignoreBlocker: true,
               });
             }}

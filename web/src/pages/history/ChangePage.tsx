@@ -14,53 +14,53 @@ import { Section } from "../../components/Section";
 import { Time } from "../../components/Time";
 import { Visible } from "../../components/Visible";
 import { around } from "../audit/filter";
-import { actionText, authorOf, changeOf } from "./changes";
+import { actionText, authorOf, versionOf } from "./changes";
 import { Download } from "./Download";
 import { ModelChanges } from "./ModelChanges";
 import { PlanAndApply } from "./PlanAndApply";
-import { changeQuery, fileOf, historyQuery, restoreModel } from "./queries";
+import { fileOf, historyQuery, restoreModel, versionQuery } from "./queries";
 
-const route = getRouteApi("/app/history/$change");
+const route = getRouteApi("/app/history/$version");
 
-/** One change: what it changed, and the way back to the state that it made. */
+/** One version: what the change to it changed, and the way back to it. */
 export function ChangePage() {
-  const { change: text } = route.useParams();
-  const change = changeOf(text);
+  const { version: text } = route.useParams();
+  const version = versionOf(text);
   return (
     <AdminOnly>
       <Breadcrumbs mb="xs">
         <Anchor component={Link} to="/history">
           History
         </Anchor>
-        <Text span>{change === null ? "No change" : `Change ${change}`}</Text>
+        <Text span>{version === null ? "No version" : `Version ${version}`}</Text>
       </Breadcrumbs>
-      {change === null ? <NoChange /> : <OneChange key={change} number={change} />}
+      {version === null ? <NoVersion /> : <OneVersion key={version} number={version} />}
     </AdminOnly>
   );
 }
 
-function NoChange() {
+function NoVersion() {
   return (
-    <EmptyState title="There is no such change">
-      Changes are numbered from 1 on.
+    <EmptyState title="There is no such version">
+      Versions are numbered from 1 on.
       <Group justify="center" mt="md">
         <ButtonLink to="/history" variant="default">
-          All changes
+          All versions
         </ButtonLink>
       </Group>
     </EmptyState>
   );
 }
 
-function OneChange({ number }: { number: number }) {
-  const { data, error, refetch } = useQuery(changeQuery(number));
+function OneVersion({ number }: { number: number }) {
+  const { data, error, refetch } = useQuery(versionQuery(number));
   const history = useInfiniteQuery(historyQuery);
-  const newest = history.data?.pages[0]?.changes[0]?.change;
+  const newest = history.data?.pages[0]?.changes[0]?.version;
   if (data === undefined) {
     return error === null ? (
-      <Skeleton height={240} aria-label="Loading the change" />
+      <Skeleton height={240} aria-label="Loading the version" />
     ) : error instanceof ApiError && error.status === 404 ? (
-      <NoChange />
+      <NoVersion />
     ) : (
       <ErrorNotice error={error} onRetry={() => void refetch()} />
     );
@@ -68,8 +68,8 @@ function OneChange({ number }: { number: number }) {
   const current = newest === number;
   return (
     <>
-      <PageTitle title={`Change ${number}`}>
-        <Download change={number} label="Download this state" />
+      <PageTitle title={`Version ${number}`}>
+        <Download version={number} label="Download this version" />
         {newest !== undefined && !current && <Restore change={data} />}
       </PageTitle>
       <Stack gap="md">
@@ -83,7 +83,7 @@ function OneChange({ number }: { number: number }) {
               </>
             )}{" "}
             · <Time at={data.at} digits={0} /> · by <Visible text={authorOf(data)} most={80} />
-            {current ? " · in force" : ""}
+            {current ? " · current" : ""}
           </Text>
           <Group gap="xs">
             <Step to={number - 1} shown={number > 1} label="Older" />
@@ -114,7 +114,7 @@ function OneChange({ number }: { number: number }) {
 function Step({ to, shown, label }: { to: number; shown: boolean; label: string }) {
   return (
     shown && (
-      <ButtonLink size="xs" variant="default" to="/history/$change" params={{ change: String(to) }}>
+      <ButtonLink size="xs" variant="default" to="/history/$version" params={{ version: String(to) }}>
         {label}
       </ButtonLink>
     )
@@ -125,16 +125,16 @@ function Step({ to, shown, label }: { to: number; shown: boolean; label: string 
 function Restore({ change }: { change: Api["ModelAtChange"] }) {
   const [opened, { open, close }] = useDisclosure();
   const navigate = useNavigate();
-  const { change: number } = change;
+  const { version: number } = change;
   return (
     <>
       <Button leftSection={<IconArrowBackUp size={16} aria-hidden />} onClick={open}>
-        Restore this state
+        Restore this version
       </Button>
-      <Modal opened={opened} onClose={close} title={`Restore the state of change ${number}?`} size="xl">
+      <Modal opened={opened} onClose={close} title={`Restore version ${number}?`} size="xl">
         <Text size="sm" mb="md">
           The trace source, the marked fields, the roles and their policies become what they were. It is a new
-          change; the history loses nothing. <b>Assignments do not come back:</b> a role that was deleted
+          version; the history loses nothing. <b>Assignments do not come back:</b> a role that was deleted
           since has no members until it is given to users again.
         </Text>
         <PlanAndApply
@@ -146,9 +146,9 @@ function Restore({ change }: { change: Api["ModelAtChange"] }) {
             close();
             notifications.show({
               color: "green",
-              message: `The state of change ${number} is in force again.`,
+              message: `Version ${number} is in force again, as version ${applied.version}.`,
             });
-            void navigate({ to: "/history/$change", params: { change: String(applied.change) } });
+            void navigate({ to: "/history/$version", params: { version: String(applied.version) } });
           }}
           onClose={close}
         />

@@ -7,10 +7,10 @@ import { Visible } from "../../components/Visible";
 import { download } from "../../lib/download";
 import { fileInYaml } from "./queries";
 
-/** Gives the model's file in YAML: as it is now, or as a change left it. */
-export function Download({ change, label }: { change: number | null; label: string }) {
+/** Gives the model's file in YAML: as it is now, or of a version. */
+export function Download({ version, label }: { version: number | null; label: string }) {
   const save = useMutation({
-    mutationFn: () => fileInYaml(change),
+    mutationFn: () => fileInYaml(version),
     onSuccess: ({ name, text }) => download([text], name, "application/yaml"),
     onError: (error) =>
       notifications.show({

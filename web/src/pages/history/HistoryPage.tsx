@@ -15,12 +15,12 @@ import { Download } from "./Download";
 import classes from "./history.module.css";
 import { historyQuery } from "./queries";
 
-/** What the access model was, change by change. */
+/** What the access model was, version by version. */
 export function HistoryPage() {
   return (
     <AdminOnly>
       <PageTitle title="History">
-        <Download change={null} label="Download the model" />
+        <Download version={null} label="Download the model" />
         <ButtonLink to="/history/apply" leftSection={<IconFileUpload size={16} aria-hidden />}>
           Apply a file
         </ButtonLink>
@@ -55,7 +55,7 @@ function Changes() {
         <Table verticalSpacing="xs" highlightOnHover aria-label="Changes">
           <Table.Thead>
             <Table.Tr>
-              <Table.Th scope="col">Change</Table.Th>
+              <Table.Th scope="col">Version</Table.Th>
               <Table.Th scope="col">What</Table.Th>
               <Table.Th scope="col">By</Table.Th>
               <Table.Th scope="col">Time</Table.Th>
@@ -63,7 +63,7 @@ function Changes() {
           </Table.Thead>
           <Table.Tbody>
             {changes.map((entry, place) => (
-              <Row key={entry.change} entry={entry} current={place === 0} />
+              <Row key={entry.version} entry={entry} current={place === 0} />
             ))}
           </Table.Tbody>
         </Table>
@@ -93,12 +93,12 @@ function Row({ entry, current }: { entry: Api["HistoryEntry"]; current: boolean 
   return (
     <Table.Tr>
       <Table.Th scope="row" fw={500} style={{ whiteSpace: "nowrap" }}>
-        <PageLink to="/history/$change" params={{ change: String(entry.change) }} inherit>
-          {entry.change}
+        <PageLink to="/history/$version" params={{ version: String(entry.version) }} inherit>
+          {entry.version}
         </PageLink>
         {current && (
           <Badge ml="xs" size="sm" variant="default" tt="none" fw={500}>
-            in force
+            current
           </Badge>
         )}
       </Table.Th>

@@ -96,7 +96,7 @@ export function PlanAndApply({
           onClick={() => {
             if (data !== undefined) {
               setOvertaken(false);
-              save.mutate(data.change);
+              save.mutate(data.version);
             }
           }}
         >

@@ -25,7 +25,7 @@ export function PlanView({ plan }: { plan: Api["ModelPlan"] }) {
   return (
     <Stack gap="md">
       <Text size="sm" role="status">
-        Against change {plan.change}, which is in force: {inCounts(changes)}.
+        Against version {plan.version}, which is in force: {inCounts(changes)}.
       </Text>
       <Tests tests={tests} />
       {members.length > 0 && (

@@ -155,11 +155,11 @@ export function typeOf(name: string, text: string): ModelFile["type"] {
 /** What the service takes; a larger file is not sent at all. */
 export const MOST_BYTES = 8 * 1024 * 1024;
 
-/** The number of a change in an address; `null` when it is none. */
-export function changeOf(text: string): number | null {
+/** The number of a version in an address; `null` when it is none. */
+export function versionOf(text: string): number | null {
   const number = /^[1-9]\d{0,15}$/.test(text) ? Number(text) : 0;
   return Number.isSafeInteger(number) && number > 0 ? number : null;
 }
 
-/** The tag of the state that a change made. */
-export const tagOf = (change: number): string => `"${change}"`;
+/** The tag of a version. */
+export const tagOf = (version: number): string => `"${version}"`;

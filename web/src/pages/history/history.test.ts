@@ -4,7 +4,6 @@ import { parseJson } from "../../lib/json";
 import {
   actionText,
   authorOf,
-  changeOf,
   grouped,
   inCounts,
   obstacle,
@@ -12,6 +11,7 @@ import {
   policyDifference,
   textOf,
   typeOf,
+  versionOf,
 } from "./changes";
 
 type ModelChange = Api["ModelChange"];
@@ -134,5 +134,5 @@ describe("an address", () => {
     ["1e3", null],
     ["apply", null],
     ["99999999999999999999", null],
-  ])("%s", (text, number) => expect(changeOf(text)).toBe(number));
+  ])("%s", (text, number) => expect(versionOf(text)).toBe(number));
 });

@@ -20,15 +20,15 @@ export const historyQuery = infiniteQueryOptions({
   getNextPageParam: ({ next_cursor }) => next_cursor ?? null,
 });
 
-/** One change with the file of the state that it made. */
-export const changeQuery = (change: number) =>
+/** One version with its file and what changed. */
+export const versionQuery = (version: number) =>
   queryOptions({
-    queryKey: ["model-change", change],
+    queryKey: ["model-version", version],
     // Tests in the file may hold integers that a JavaScript number would round.
     queryFn: async ({ signal }) =>
       parseJson(
         await ask(
-          api.GET("/schema/history/{change}", { params: { path: { change } }, parseAs: "text", signal }),
+          api.GET("/schema/history/{version}", { params: { path: { version } }, parseAs: "text", signal }),
         ),
       ) as Api["ModelAtChange"],
     // What has happened stays as it was.
@@ -36,20 +36,20 @@ export const changeQuery = (change: number) =>
   });
 
 /** The file of a state as it can be planned and applied. */
-export function fileOf({ change, file }: Api["ModelAtChange"]): ModelFile {
-  return { id: `change ${change}`, text: writeJson(file), type: "application/json" };
+export function fileOf({ version, file }: Api["ModelAtChange"]): ModelFile {
+  return { id: `version ${version}`, text: writeJson(file), type: "application/json" };
 }
 
 const YAML = { headers: { accept: "application/yaml" }, parseAs: "text" } as const;
 
-/** The model's file in YAML: as it is now, or as a change left it. */
-export async function fileInYaml(change: number | null): Promise<{ name: string; text: string }> {
+/** The model's file in YAML: as it is now, or of a version. */
+export async function fileInYaml(version: number | null): Promise<{ name: string; text: string }> {
   const { data, tag } = await askWithTag(
-    change === null
+    version === null
       ? api.GET("/schema/export", YAML)
-      : api.GET("/schema/history/{change}", { params: { path: { change } }, ...YAML }),
+      : api.GET("/schema/history/{version}", { params: { path: { version } }, ...YAML }),
   );
-  const number = change ?? Number(/\d+/.exec(tag ?? "")?.[0]);
+  const number = version ?? Number(/\d+/.exec(tag ?? "")?.[0]);
   return {
     name: Number.isNaN(number) ? "access-model.yaml" : `access-model-${number}.yaml`,
     text: data as string,
@@ -90,11 +90,11 @@ export async function importModel(file: ModelFile, over: number): Promise<Api["I
   return applied;
 }
 
-/** Makes the state of an earlier change the one in force. */
-export async function restoreModel(change: number, over: number): Promise<Api["ImportedModel"]> {
+/** Makes an earlier version the one in force. */
+export async function restoreModel(version: number, over: number): Promise<Api["ImportedModel"]> {
   const applied = await ask(
-    api.POST("/schema/history/{change}/restore", {
-      params: { path: { change }, header: { "If-Match": tagOf(over) } },
+    api.POST("/schema/history/{version}/restore", {
+      params: { path: { version }, header: { "If-Match": tagOf(over) } },
     }),
   );
   await everythingChanged();

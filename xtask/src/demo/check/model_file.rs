@@ -59,7 +59,7 @@ pub fn back_and_forth(subject: &Subject<'_>, findings: &mut Findings) -> Result<
     administrator.tally.changes.fetch_add(2, Ordering::Relaxed);
     let history = administrator.get("/schema/history?limit=2")?;
     let changes = list(&history, "/changes")?;
-    let number = changes.last().and_then(|change| change.get("change")).context("the history is empty")?;
+    let number = changes.last().and_then(|change| change.get("version")).context("the history is empty")?;
     model.run(&["restore", &number.to_string(), "--yes", "--seconds", "0"], 0)?;
     findings.assert(!sees()?, || "a restored model has not taken effect".to_owned());
     let after = model.run(&["export"], 0)?;

@@ -154,7 +154,8 @@ fn other_servers_are_told_apart_and_get_no_key_by_a_redirect() {
 
 #[test]
 fn an_answer_that_was_lost_leaves_open_whether_the_change_was_made() {
-    let plan = r#"{"change": 4, "changes": [{"kind": "role", "name": "a", "change": "added", "after": {}}]}"#;
+    let plan =
+        r#"{"version": 4, "changes": [{"kind": "role", "name": "a", "change": "added", "after": {}}]}"#;
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let base = format!("http://{}", listener.local_addr().unwrap());
     let served = std::thread::spawn(move || {

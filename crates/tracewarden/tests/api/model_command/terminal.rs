@@ -50,7 +50,7 @@ async fn what_was_shown_is_applied_on_a_yes_and_nothing_else() {
     assert_eq!(status, 0, "{shown}");
     assert!(!shown.contains('\u{1b}'), "{shown:?}");
     assert!(shown.contains("\n  - other\n") && shown.contains("\n  + support\n"), "{shown}");
-    assert!(shown.contains("\nApplied as change "), "{shown}");
+    assert!(shown.contains("\nApplied; the access model is at version "), "{shown}");
     admin.get("/roles/support").await.expect(200);
     admin.get("/roles/other").await.problem(404, "not_found");
 }

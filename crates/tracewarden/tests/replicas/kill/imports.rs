@@ -147,7 +147,7 @@ async fn history_and_records_agree(service: &Service, change: u64) {
             .iter()
             .map(|record| {
                 let detail: Value = serde_json::from_str(&record.detail).unwrap();
-                (detail["change"].as_u64().unwrap(), record.target.as_deref())
+                (detail["version"].as_u64().unwrap(), record.target.as_deref())
             })
             .collect();
         let made: Vec<(u64, Option<&str>)> = changes
@@ -220,7 +220,7 @@ async fn kills(mut victim: Service, mut chance: ChaCha8Rng, database: &str) {
         assert_eq!(change, last + u64::from(committed), "round {round}: the model and its number differ");
         assert!(committed || !acknowledged, "round {round}, {way:?}: acknowledged and not kept");
         let newest = admin.get("/schema/history?limit=1").await.expect(200).body;
-        assert_eq!(newest["changes"][0]["change"], change, "round {round}: {newest}");
+        assert_eq!(newest["changes"][0]["version"], change, "round {round}: {newest}");
         history_and_records_agree(&victim, change).await;
         sums[kind].add(committed, acknowledged);
         aim.learn(committed);

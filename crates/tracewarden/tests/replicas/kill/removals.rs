@@ -158,7 +158,7 @@ async fn writes_are_whole(tx: &mut ReadTx, since: u64, round: usize, acknowledge
         changes.iter().map(|change| change.number).filter(|number| *number > since).collect();
     let filter = AuditFilter { action: Some("role.put"), outcome: Some("success"), ..AuditFilter::default() };
     let records = tx.audit_records(&filter, 1_000).await.unwrap();
-    let number = |detail: &str| serde_json::from_str::<Value>(detail).unwrap()["change"].as_u64().unwrap();
+    let number = |detail: &str| serde_json::from_str::<Value>(detail).unwrap()["version"].as_u64().unwrap();
     let recorded = records.iter().map(|record| number(&record.detail)).filter(|number| *number > since);
     let recorded: Vec<u64> = recorded.collect();
     assert_eq!(recorded, made, "round {round}: a change without a record, or a record without its change");

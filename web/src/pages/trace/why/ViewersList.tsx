@@ -31,6 +31,8 @@ export function ViewersList({ id, onExplain }: { id: string; onExplain: (usernam
       </Text>
       <Text size="xs" c="var(--tw-quiet)">
         Of the accounts that are not disabled, with their roles and attributes as they are now.
+        {data.changed_meanwhile &&
+          " Users, roles or the access model changed while this list was made: load it again to be sure."}
       </Text>
       {data.broken.length > 0 && (
         <Alert color="orange" variant="light" title="Who sees nothing, because a policy is broken">

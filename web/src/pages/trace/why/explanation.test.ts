@@ -72,7 +72,14 @@ describe("counts in words", () => {
 
   it("say of how many users, and when not all were looked at", () => {
     const viewers = [{ username: "ada", policies: [] }];
-    const rest = { trace_id: "1", spans: 1, details: false, broken: [], must_change_password: [] };
+    const rest = {
+      trace_id: "1",
+      spans: 1,
+      details: false,
+      broken: [],
+      must_change_password: [],
+      changed_meanwhile: false,
+    };
     expect(viewersText({ ...rest, viewers, users: 12, total_users: 12 })).toBe(
       "1 of 12 users can see this trace",
     );
