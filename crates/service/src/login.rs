@@ -4,7 +4,7 @@ use std::fmt;
 
 use secrecy::ExposeSecret as _;
 use serde_json::json;
-use tracewarden_appdb::{NewSession, PasswordHash, Session, User, fold_username};
+use tracewarden_appdb::{NewSession, PasswordHash, Session, User};
 
 use crate::Secret;
 use crate::audit::{AuditContext, Event, Outcome, tame};
@@ -120,10 +120,11 @@ impl Service {
             let stored = user.as_ref().map(|user| &user.password_hash);
             let verified = self.passwords().verify(login.password.clone(), stored).await?;
             let reason = match user {
-                Some(found) if verified && !found.disabled => {
-                    // The one moment at which the password is known: an old, cheaper hash is replaced.
-                    let renewed =
-                        self.passwords().renew(login.password.clone(), &found.password_hash).await?;
+                Some(found) if verified.is_right() && !found.disabled => {
+                    // The one moment at which the password is known: a hash that is cheaper, or not of its normal form, is
+                    // replaced.
+                    let password = login.password.clone();
+                    let renewed = self.passwords().renew(password, &found.password_hash, verified).await?;
                     match self.open_session(&found, renewed, &opening).await? {
                         Opened::Yes(logged_in) => return Ok(*logged_in),
                         Opened::Changed(Some(current)) if verification < VERIFICATIONS_MAX => {
@@ -135,7 +136,7 @@ impl Service {
                 }
                 _ if verification > 1 => "changed_meanwhile",
                 None => "unknown_user",
-                Some(_) if !verified => "wrong_password",
+                Some(_) if !verified.is_right() => "wrong_password",
                 Some(_) => "disabled",
             };
             self.record_failure(&opening.context, reason).await?;
@@ -149,14 +150,14 @@ impl Service {
     /// # Errors
     /// A failure of the own database.
     pub(crate) async fn note_password_costs(&self) -> Result<(), ServiceError> {
-        const PAGE: u32 = 500;
+        const PAGE: u32 = 10_000;
         let mut after = String::new();
         loop {
-            let users = self.db().begin_read().await?.users(&after, PAGE).await?;
-            let Some(last) = users.last() else { return Ok(()) };
-            after = fold_username(&last.username);
-            for user in &users {
-                self.passwords().note_cost(&user.password_hash)?;
+            let hashes = self.db().begin_read().await?.password_hashes(&after, PAGE).await?;
+            let Some((last, _)) = hashes.last() else { return Ok(()) };
+            after.clone_from(last);
+            for (_, hash) in &hashes {
+                self.passwords().note_cost(hash)?;
             }
         }
     }

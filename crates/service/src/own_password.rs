@@ -5,7 +5,7 @@ use serde_json::json;
 
 use crate::Secret;
 use crate::error::ServiceError;
-use crate::passwords::check_strength;
+use crate::passwords::{check_strength, normal_form};
 use crate::principal::Identity;
 use crate::refused_calls::SessionOnly;
 use crate::service::{Service, to_its_end};
@@ -54,7 +54,9 @@ impl Service {
         // It tells nothing about the stored password, since it looks only at what was sent.
         let pointer = "/new_password";
         check_strength(new.expose_secret(), identity.username(), &self.settings().service_name, pointer)?;
-        if new.expose_secret() == current.expose_secret() {
+        if normal_form(new.expose_secret()).expose_secret()
+            == normal_form(current.expose_secret()).expose_secret()
+        {
             let detail = "the new password is the current one";
             return Err(ServiceError::refused(pointer, "password_rejected", detail));
         }
@@ -67,7 +69,7 @@ impl Service {
         drop(tx);
         self.reserve_attempt(attempt).await?;
         let stored = &identity.user.password_hash;
-        if !self.passwords().verify(current.clone(), Some(stored)).await? {
+        if !self.passwords().verify(current.clone(), Some(stored)).await?.is_right() {
             return Err(ServiceError::InvalidCredentials);
         }
         let hash = self.passwords().hash(new).await?;

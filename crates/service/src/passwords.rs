@@ -5,6 +5,7 @@ use std::sync::{Arc, LazyLock, PoisonError, RwLock};
 
 use argon2::password_hash::phc::{Output, ParamsString, PasswordHash as Phc, Salt};
 use argon2::{Algorithm, Argon2, Params, Version};
+use icu_normalizer::ComposingNormalizerBorrowed;
 use secrecy::ExposeSecret as _;
 use tracewarden_appdb::PasswordHash;
 use tracewarden_model::Entropy;
@@ -65,7 +66,7 @@ impl Passwords {
         Ok(())
     }
 
-    /// A new hash.
+    /// A new hash, of the password's normal form.
     pub(crate) async fn hash(&self, password: Secret) -> Result<PasswordHash, ServiceError> {
         let (cost, entropy) = (self.cost, Arc::clone(&self.entropy));
         let work = move |memory: &mut _| hash(password.expose_secret(), cost, entropy.as_ref(), memory);
@@ -88,39 +89,78 @@ impl Passwords {
         hashes
     }
 
-    /// Whether the password has this hash. Without a hash the answer is no, and takes as long all the same.
+    /// Whether the password has this hash: in its normal form, or as it was typed, as hashes were made before and as other
+    /// programs make them. Without a hash the answer is no, and takes as long all the same: how many hashes are computed depends on
+    /// what was typed and on nothing that is stored.
     pub(crate) async fn verify(
         &self,
         password: Secret,
         stored: Option<&PasswordHash>,
-    ) -> Result<bool, ServiceError> {
+    ) -> Result<Verified, ServiceError> {
         if let Some(stored) = stored {
             self.note_cost(stored)?;
         }
         let hashes = self.one_of_each_cost(stored);
         let work = move |memory: &mut _| {
-            let mut matches = false;
+            let typed = password.expose_secret();
+            let normal = normal_form(typed);
+            let raw = (normal.expose_secret() != typed).then_some(typed);
+            let mut matches = [false; 2];
             for (hash, is_stored) in &hashes {
-                matches |= verify(password.expose_secret(), hash, memory)? && *is_stored;
+                matches[0] |= verify(normal.expose_secret(), hash, memory)? && *is_stored;
+                if let Some(raw) = raw {
+                    matches[1] |= verify(raw, hash, memory)? && *is_stored;
+                }
             }
-            Ok(matches)
+            Ok(match matches {
+                [true, _] => Verified::Normal,
+                [false, true] => Verified::AsTyped,
+                [false, false] => Verified::No,
+            })
         };
         self.memories.lend(work).await?
     }
 
-    /// A hash of the same password at the cost that is configured now, when the stored one cost less.
+    /// A hash of the same password in its normal form and at the cost that is configured now, when the stored one is of another
+    /// form or cost less.
     pub(crate) async fn renew(
         &self,
         password: Secret,
         stored: &PasswordHash,
+        verified: Verified,
     ) -> Result<Option<PasswordHash>, ServiceError> {
         let cost = phc_cost(&stored.0).map_err(ServiceError::internal)?;
         let PasswordCost { memory_kib, iterations, parallelism } = self.cost;
-        if cost.memory_kib >= memory_kib && cost.iterations >= iterations && cost.parallelism >= parallelism {
+        let is_dear =
+            cost.memory_kib >= memory_kib && cost.iterations >= iterations && cost.parallelism >= parallelism;
+        if is_dear && verified == Verified::Normal {
             return Ok(None);
         }
         self.hash(password).await.map(Some)
     }
+}
+
+/// What comparing a password with a stored hash came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Verified {
+    /// It is another password.
+    No,
+    /// The hash is that of the password's normal form.
+    Normal,
+    /// The hash is that of the password as it was typed, which is not its normal form.
+    AsTyped,
+}
+
+impl Verified {
+    pub(crate) fn is_right(self) -> bool {
+        self != Self::No
+    }
+}
+
+/// The password in Unicode's normal form C: keyboards and systems write the same character in several ways, `ü` as one
+/// code point or as two.
+pub(crate) fn normal_form(password: &str) -> Secret {
+    ComposingNormalizerBorrowed::new_nfc().normalize(password).into_owned().into()
 }
 
 fn hash(
@@ -132,12 +172,18 @@ fn hash(
     if !cost.is_enough() {
         return Err(ServiceError::internal("the cost of password hashes is below 19 MiB, 2 passes, 1 lane"));
     }
+    let password = normal_form(password);
     let params = parameters(cost)?;
     let mut salt = [0_u8; SALT_BYTES];
     entropy.fill(&mut salt)?;
     let mut output = [0_u8; Params::DEFAULT_OUTPUT_LEN];
     Argon2::new(Algorithm::Argon2id, Version::V0x13, params.clone())
-        .hash_password_into_with_memory(password.as_bytes(), &salt, &mut output, memory.blocks(&params)?)
+        .hash_password_into_with_memory(
+            password.expose_secret().as_bytes(),
+            &salt,
+            &mut output,
+            memory.blocks(&params)?,
+        )
         .map_err(|error| unwritable(&error))?;
     written(&params, &salt, &output)
 }
@@ -241,14 +287,16 @@ pub(crate) fn check_strength(
     pointer: &str,
 ) -> Result<(), ServiceError> {
     let reject = |detail: String| Err(ServiceError::refused(pointer, "password_rejected", detail));
+    let password = normal_form(password);
+    let password = password.expose_secret();
     let length = password.chars().count();
     if !(LENGTH_MIN_CHARS..=LENGTH_MAX_CHARS).contains(&length) {
         return reject(format!(
             "a password has {LENGTH_MIN_CHARS} to {LENGTH_MAX_CHARS} characters, this one has {length}"
         ));
     }
-    // Guessing programs know upper and lower case. Other ways in which Unicode writes the same text differently are not
-    // folded: no list of common passwords has them, and whoever writes their name so keeps to the rule in their own way.
+    // Guessing programs know upper and lower case. Ways in which Unicode writes similar text that are not one in its normal form
+    // are not folded: no list of common passwords has them, and whoever writes their name so keeps to the rule in their own way.
     let folded = password.to_lowercase();
     for (what, name) in [("your user name", username), ("the service's name", service_name)] {
         if name.chars().count() >= NAME_MIN_CHARS && folded.contains(&name.to_lowercase()) {
@@ -394,7 +442,10 @@ mod tests {
         let [cheap_hash, dear_hash] = [cheap, dear].map(|cost| decoy(cost, entropy.as_ref()).unwrap());
         // What nobody noted before is noted at the first verification.
         for stored in [&cheap_hash, &dear_hash] {
-            assert!(!passwords.verify("right".to_owned().into(), Some(stored)).await.unwrap());
+            assert_eq!(
+                passwords.verify("right".to_owned().into(), Some(stored)).await.unwrap(),
+                Verified::No
+            );
         }
         passwords.note_cost(&PasswordHash("unreadable".to_owned())).unwrap();
         let all = |stored: Option<&PasswordHash>, at: Option<usize>| {
@@ -406,9 +457,9 @@ mod tests {
         for (place, stored) in [&right, &cheap_hash, &dear_hash].into_iter().enumerate() {
             all(Some(stored), Some(place));
         }
-        for (stored, matches) in [(Some(&right), true), (None, false)] {
-            assert_eq!(passwords.verify("right".to_owned().into(), stored).await.unwrap(), matches);
-            assert!(!passwords.verify("wrong".to_owned().into(), stored).await.unwrap());
+        for (stored, verified) in [(Some(&right), Verified::Normal), (None, Verified::No)] {
+            assert_eq!(passwords.verify("right".to_owned().into(), stored).await.unwrap(), verified);
+            assert_eq!(passwords.verify("wrong".to_owned().into(), stored).await.unwrap(), Verified::No);
         }
         let unreadable = PasswordHash("unreadable".to_owned());
         assert!(passwords.verify("right".to_owned().into(), Some(&unreadable)).await.is_err());

@@ -1,0 +1,91 @@
+//! Passwords in Unicode's forms: what is typed composed or decomposed is one password, and hashes of either stay valid.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
+
+mod support;
+
+use secrecy::ExposeSecret as _;
+use support::*;
+use tracewarden_service::*;
+
+/// The same text with every combined character taken apart, as some keyboards and systems type it.
+const COMPOSED: &str = "gr\u{fc}ne W\u{f6}lkchen \u{fc}ber K\u{f6}ln 7";
+const DECOMPOSED: &str = "gru\u{308}ne Wo\u{308}lkchen u\u{308}ber Ko\u{308}ln 7";
+
+/// Of these bytes as they are, as earlier versions and other programs hash.
+fn hash_as_typed(password: &str) -> String {
+    use argon2::password_hash::PasswordHasher as _;
+    let params = argon2::Params::new(19_456, 2, 1, None).unwrap();
+    let hasher = argon2::Argon2::new(argon2::Algorithm::Argon2id, argon2::Version::V0x13, params);
+    hasher.hash_password_with_salt(password.as_bytes(), b"sixteen salt byt").unwrap().to_string()
+}
+
+#[tokio::test]
+async fn a_password_is_the_same_in_whichever_form_it_is_typed() {
+    let world = world().await;
+    let admin = world.admin().await;
+    for (number, set) in [COMPOSED, DECOMPOSED].into_iter().enumerate() {
+        let name = format!("user{number}");
+        let new = NewUser { username: name.clone(), ..NewUser::default() };
+        let created = world.service.create_user(&admin.require_admin().unwrap(), new).await.unwrap();
+        world.settle(&name, created.initial_password.expose_secret(), set).await;
+        for typed in [COMPOSED, DECOMPOSED] {
+            world.login(&name, typed).await.unwrap();
+            assert_eq!(world.last_audit(&admin).await.detail["password_hash_renewed"], false);
+        }
+        assert_eq!(
+            code(world.login(&name, "gr\u{fc}ne Wolkchen \u{fc}ber K\u{f6}ln 7").await),
+            "invalid_credentials"
+        );
+        // Another form of the same is no other password.
+        let session = world.login(&name, COMPOSED).await.unwrap();
+        let principal = world.principal(&session).await;
+        let (old, new) = (COMPOSED.to_owned().into(), DECOMPOSED.to_owned().into());
+        let refused = world.service.change_password(&principal, old, new).await;
+        assert_eq!(pointers(refused), [("/new_password".to_owned(), "password_rejected")]);
+        let (old, new) = (DECOMPOSED.to_owned().into(), "another rather long sentence".to_owned().into());
+        world.service.change_password(&principal, old, new).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_hash_of_the_form_that_was_typed_stays_valid_and_is_renewed() {
+    let world = world().await;
+    let admin = world.admin().await;
+    let hash = hash_as_typed(DECOMPOSED);
+    let settings = AdminSettings { username: "admin".to_owned(), password_hash: Some(hash) };
+    world.service.bootstrap(settings, kept).await.unwrap();
+    assert_eq!(code(world.login("admin", COMPOSED).await), "invalid_credentials", "not what the hash is of");
+    for (typed, renewed) in [(DECOMPOSED, true), (DECOMPOSED, false), (COMPOSED, false)] {
+        world.login("admin", typed).await.unwrap();
+        let records = world
+            .db
+            .begin_read()
+            .await
+            .unwrap()
+            .audit_records(&tracewarden_appdb::AuditFilter::default(), 1)
+            .await;
+        let detail: serde_json::Value = serde_json::from_str(&records.unwrap()[0].detail).unwrap();
+        assert_eq!(detail["password_hash_renewed"], renewed, "{typed:?}");
+    }
+    drop(admin);
+}
+
+#[tokio::test]
+async fn a_password_for_the_configuration_is_hashed_in_its_normal_form() {
+    let world = world().await;
+    world.admin().await;
+    struct Salt;
+    impl tracewarden_model::Entropy for Salt {
+        fn fill(&self, bytes: &mut [u8]) -> Result<(), tracewarden_model::ambient::EntropyError> {
+            bytes.fill(9);
+            Ok(())
+        }
+    }
+    let hash = |password: &str| hash_password_phc(password, None, &Settings::default(), &Salt).unwrap();
+    assert_eq!(hash(COMPOSED), hash(DECOMPOSED));
+    let settings = AdminSettings { username: "admin".to_owned(), password_hash: Some(hash(DECOMPOSED)) };
+    world.service.bootstrap(settings, kept).await.unwrap();
+    world.login("admin", COMPOSED).await.unwrap();
+    world.login("admin", DECOMPOSED).await.unwrap();
+}
