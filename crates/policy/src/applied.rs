@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use tracewarden_model::{AccessModel, Caller, MarkedField};
 
-use crate::authorise::{BrokenPolicy, PolicySource, Restriction, RolePolicy, authorise};
+use crate::authorise::{BrokenPolicy, BrokenReason, PolicySource, Restriction, RolePolicy, authorise};
 use crate::compiled::{CompiledPolicies, Compiling};
 use crate::diagnostics::{Diagnostic, Span};
 use crate::lower;
@@ -88,7 +88,7 @@ pub fn apply<'a>(
         let failed = |source| {
             let message = "the policy could not be checked: no thread could be started";
             let diagnostics = vec![Diagnostic::new("", Span::default(), "unavailable", message)];
-            Err(BrokenPolicy { source, diagnostics })
+            Err(BrokenPolicy { source, reason: BrokenReason::Unavailable, diagnostics })
         };
         let each = policies.iter().map(|policy| failed(policy.source())).collect();
         (each, restriction.map(|_| failed(PolicySource::Restriction)))
@@ -104,7 +104,9 @@ fn one(
 ) -> Result<AppliedPolicy, BrokenPolicy> {
     let checked = match compiling.policy(expression) {
         Ok(checked) => checked,
-        Err(diagnostics) => return Err(BrokenPolicy { source, diagnostics }),
+        Err(diagnostics) => {
+            return Err(BrokenPolicy { source, reason: BrokenReason::of(&diagnostics), diagnostics });
+        }
     };
     match lower::lower(&checked.root, caller, &Budget::of(lower::MAX_WORK)) {
         Ok(predicate) => {
@@ -114,7 +116,7 @@ fn one(
         Err(lower::TooLarge) => {
             let message = "the policy is too large for this caller's roles and attributes";
             let diagnostics = vec![Diagnostic::new(expression, checked.root.span, "too_large", message)];
-            Err(BrokenPolicy { source, diagnostics })
+            Err(BrokenPolicy { source, reason: BrokenReason::TooLargeForCaller, diagnostics })
         }
     }
 }

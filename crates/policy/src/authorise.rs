@@ -60,8 +60,39 @@ pub enum PolicySource {
 pub struct BrokenPolicy {
     /// Which policy.
     pub source: PolicySource,
+    /// What keeps it from being applied.
+    pub reason: BrokenReason,
     /// What is wrong with it.
     pub diagnostics: Vec<Diagnostic>,
+}
+
+/// What keeps a stored policy from being applied.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum BrokenReason {
+    /// It names something that policies cannot use, or no longer: a field that is not marked for policies.
+    UnknownName,
+    /// It uses a field of another type than the field has now.
+    WrongType,
+    /// It does not compile for another reason, as when the language has changed.
+    NotCompiling,
+    /// With this caller's roles and attributes it is too large, of which long lists are written out.
+    TooLargeForCaller,
+    /// All policies of this caller are too large together.
+    TooLargeTogether,
+    /// There was no thread to check it in.
+    Unavailable,
+}
+
+impl BrokenReason {
+    /// Of a policy that does not compile: what its first diagnostic says.
+    pub(crate) fn of(diagnostics: &[Diagnostic]) -> Self {
+        match diagnostics.first().map(|diagnostic| diagnostic.code) {
+            Some("unknown_name") => Self::UnknownName,
+            Some("type_mismatch" | "number_field") => Self::WrongType,
+            Some("unavailable") => Self::Unavailable,
+            _ => Self::NotCompiling,
+        }
+    }
 }
 
 /// What a caller may see: a trace is open when any of its spans satisfies the scope's predicate, and any of its spans,
@@ -144,8 +175,9 @@ pub fn authorise<'a>(
         (None, Some(_)) => PolicySource::Restriction,
         (None, None) => return Ok(AccessScope::NOTHING),
     };
-    let refuse = |code, message| BrokenPolicy {
+    let refuse = |reason, code, message| BrokenPolicy {
         source: first.clone(),
+        reason,
         diagnostics: vec![Diagnostic::new("", Span::default(), code, message)],
     };
     let work = || {
@@ -168,11 +200,12 @@ pub fn authorise<'a>(
         Ok(AccessScope::new(granted, restriction, rests_on))
     };
     let scope = on_deep_stack(work).unwrap_or_else(|| {
-        Err(refuse("unavailable", "the policy could not be checked: no thread could be started"))
+        let message = "the policy could not be checked: no thread could be started";
+        Err(refuse(BrokenReason::Unavailable, "unavailable", message))
     })?;
     if scope.size() > MAX_SCOPE_SIZE {
         let message = "the caller's policies are together too large for their roles and attributes";
-        return Err(refuse("too_large", message));
+        return Err(refuse(BrokenReason::TooLargeTogether, "too_large", message));
     }
     Ok(scope)
 }
@@ -244,7 +277,9 @@ impl<'a> Stored<'a> {
     ) -> Result<Self, BrokenPolicy> {
         match compiling.policy(expression) {
             Ok(checked) => Ok(Self { expression, source, checked }),
-            Err(diagnostics) => Err(BrokenPolicy { source, diagnostics }),
+            Err(diagnostics) => {
+                Err(BrokenPolicy { source, reason: BrokenReason::of(&diagnostics), diagnostics })
+            }
         }
     }
 
@@ -257,7 +292,7 @@ impl<'a> Stored<'a> {
             let message = "the policy is too large for this caller's roles and attributes";
             let place = self.checked.root.span;
             let diagnostics = vec![Diagnostic::new(self.expression, place, "too_large", message)];
-            BrokenPolicy { source: self.source.clone(), diagnostics }
+            BrokenPolicy { source: self.source.clone(), reason: BrokenReason::TooLargeForCaller, diagnostics }
         })
     }
 }

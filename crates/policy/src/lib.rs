@@ -30,7 +30,9 @@ mod tokens;
 mod words;
 
 pub use applied::{AppliedPolicies, AppliedPolicy, apply};
-pub use authorise::{AccessScope, BrokenPolicy, PolicySource, Restriction, RolePolicy, authorise};
+pub use authorise::{
+    AccessScope, BrokenPolicy, BrokenReason, PolicySource, Restriction, RolePolicy, authorise,
+};
 pub use check::{Checked, check};
 pub use compiled::{CompiledPolicies, Reuse};
 pub use condition::lower_condition;

@@ -112,8 +112,8 @@ codes! {
     TooManyAttempts "too_many_attempts" TOO_MANY_REQUESTS "Too many attempts";
     /// As many queries of the user run as may run at a time; `Retry-After` says when to try again.
     TooManyQueries "too_many_queries" TOO_MANY_REQUESTS "Too many queries at a time";
-    /// A stored policy no longer compiles; no spans are given out.
-    PolicyBroken "policy_broken" INTERNAL_SERVER_ERROR "A stored policy no longer compiles";
+    /// A stored policy cannot be applied; no spans are given out.
+    PolicyBroken "policy_broken" INTERNAL_SERVER_ERROR "A stored policy cannot be applied";
     /// A fault of ours.
     Internal "internal" INTERNAL_SERVER_ERROR "Something went wrong";
     /// The trace store failed.

@@ -328,7 +328,7 @@ fn read_span(line: &str, model: &AccessModel) -> Option<Span> {
     (status = 404, description = "`trace_not_found`: no such trace that the caller may read, or, with `user`, no such trace; `not_found`: no such user"),
     (status = 409, description = "`not_bound`: no table is bound as trace source; `schema_changed`: a field that decides is of another type now"),
     (status = 429, description = "`too_many_queries`: as many queries of the user run as may run at a time"),
-    (status = 500, description = "`policy_broken`: a stored policy of the caller no longer compiles"),
+    (status = 500, description = "`policy_broken`: a stored policy of the caller cannot be applied; `detail` says why"),
     (status = 502, description = "`trace_store_error`: the trace store failed"),
     (status = 503, description = "`unavailable`: the trace store cannot be reached"),
     (status = 504, description = "`query_timeout`, `query_memory`, `query_too_large`: the query ran into a limit of the trace store; `detail` says what to do"),
@@ -370,6 +370,9 @@ pub(crate) struct BrokenAccess {
     role: String,
     /// The policy's title.
     title: String,
+    /// Why the policy cannot be applied, in words.
+    #[schema(examples("names something that is not marked for policies any more"))]
+    reason: &'static str,
 }
 
 /// Who can see a trace.
@@ -410,6 +413,7 @@ impl From<Viewers> for TraceViewers {
             username: broken.username,
             role: broken.role,
             title: broken.title,
+            reason: broken.reason,
         });
         Self {
             viewers: viewers.collect(),

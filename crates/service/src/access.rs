@@ -11,6 +11,7 @@ use tracewarden_tracestore::TraceStore;
 
 use crate::audit_detail;
 use crate::authority::Authority;
+use crate::broken_policy::refusal;
 use crate::error::ServiceError;
 use crate::principal::{Identity, Principal};
 use crate::service::Service;
@@ -81,7 +82,8 @@ fn authorise(
 ) -> Result<AccessScope, ServiceError> {
     let Authority { principal, model, .. } = authority;
     let restriction = principal.key_policy().map(|expression| restriction(principal, expression));
-    Ok(policy::authorise(role_policies(roles), restriction, &caller(principal), model, compiled)?)
+    policy::authorise(role_policies(roles), restriction, &caller(principal), model, compiled)
+        .map_err(|broken| refusal(broken, principal.is_admin()))
 }
 
 /// Whom policies see when this principal reads traces.

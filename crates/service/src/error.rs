@@ -2,7 +2,7 @@
 
 use tracewarden_appdb::DbError;
 use tracewarden_model::ambient::EntropyError;
-use tracewarden_policy::{BrokenPolicy, Diagnostic, PolicySource};
+use tracewarden_policy::Diagnostic;
 use tracewarden_tracestore::{ChangedField, StoreError};
 
 use crate::query_limit::QueryLimit;
@@ -116,8 +116,10 @@ pub enum ServiceError {
     #[error("the request is well-formed, but not allowed")]
     Refused(Vec<FieldError>),
     /// A stored policy of the caller's roles or key cannot be applied: no spans at all.
-    #[error("a stored policy, of a role or of the API key, no longer compiles; ask an administrator")]
+    #[error("{detail}")]
     PolicyBroken {
+        /// Why, and what helps, for the caller.
+        detail: String,
         /// Role, policy and what is wrong.
         inside: String,
     },
@@ -237,7 +239,7 @@ impl ServiceError {
     pub fn inside(&self) -> Option<&str> {
         match self {
             Self::InvalidCursor { inside } | Self::Unauthenticated { inside } => Some(inside),
-            Self::PolicyBroken { inside }
+            Self::PolicyBroken { inside, .. }
             | Self::Internal { inside }
             | Self::TraceStore { inside }
             | Self::SchemaChanged { inside, .. }
@@ -328,18 +330,6 @@ impl ServiceError {
                 Self::refused("/columns", "unknown_field", unknown("column", &name, &nearest))
             }
         }
-    }
-}
-
-impl From<BrokenPolicy> for ServiceError {
-    fn from(broken: BrokenPolicy) -> Self {
-        let reasons: Vec<String> =
-            broken.diagnostics.into_iter().map(|diagnostic| diagnostic.message).collect();
-        let source = match broken.source {
-            PolicySource::Role { role, title } => format!("role `{role}`, policy `{title}`"),
-            PolicySource::Restriction => "the policy of the caller's key".to_owned(),
-        };
-        Self::PolicyBroken { inside: format!("{source}: {}", reasons.join("; ")) }
     }
 }
 

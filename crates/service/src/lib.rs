@@ -20,6 +20,7 @@ mod authority;
 mod binding;
 mod bootstrap;
 mod bounded_work;
+mod broken_policy;
 mod cursor;
 mod ddl;
 mod error;

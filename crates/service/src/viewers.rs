@@ -58,6 +58,8 @@ pub struct BrokenFor {
     pub role: String,
     /// The policy's title.
     pub title: String,
+    /// Why the policy cannot be applied, in words.
+    pub reason: &'static str,
 }
 
 /// Who can see a trace.
@@ -224,7 +226,8 @@ impl Service {
         if first || !new.is_empty() {
             let asked: Vec<Result<AppliedPolicy, BrokenPolicy>> = new.iter().cloned().map(Ok).collect();
             let asked: Vec<_> = asked.iter().collect();
-            let Ok(found) = timeout_at(deadline, satisfied(access, None, &seen.trace_id, &asked)).await else {
+            let Ok(found) = timeout_at(deadline, satisfied(access, None, &seen.trace_id, &asked)).await
+            else {
                 return Ok(Asked::NoTime);
             };
             let Some(found) = found? else { return Ok(Asked::NoTrace) };
@@ -327,7 +330,8 @@ impl Known {
                 seen.viewers.push(Viewer { username, policies: policies.collect() });
             }
             (ExplainVerdict::Broken, Some(PolicySource::Role { role, title })) => {
-                seen.broken.push(BrokenFor { username, role, title });
+                let reason = decision.why.unwrap_or("cannot be applied");
+                seen.broken.push(BrokenFor { username, role, title, reason });
             }
             (ExplainVerdict::PasswordChangeRequired, _)
                 if applied.decide_by_policies(&found).verdict == ExplainVerdict::Opened =>

@@ -74,7 +74,7 @@ pub(crate) fn shown(answer: &serde_json::Value) -> Vec<String> {
     fn read<T: serde::de::DeserializeOwned>(answer: &serde_json::Value) -> Option<T> {
         serde_json::from_value(answer.clone()).ok()
     }
-    let file = file::ModelFile::of_change(7, answer.clone());
+    let file = file::ModelFile::of_version(7, answer.clone());
     let mut texts = Vec::new();
     texts.extend(read::<Plan>(answer).map(|plan| show::plan(&plan, &file, "https://a", Paint::none())));
     texts.extend(

@@ -15,8 +15,6 @@ const ADVICE: Partial<Record<string, string>> = {
   unavailable:
     "The trace store or the service's own database cannot be reached at the moment. Try again shortly.",
   query_timeout: "The search took longer than the service allows. Narrow the time range or add a condition.",
-  policy_broken:
-    "One of your roles has a policy that no longer fits the marked fields, so that nothing is shown. Tell an administrator.",
   last_admin:
     "Somebody has to be able to administer. Give the role admin to another user first, or let another administrator in again.",
   precondition_failed: "Somebody changed this since it was loaded. Load it again, then repeat the change.",

@@ -12,6 +12,11 @@ use tracewarden_tracestore::{ChangedField, Satisfied, Selection, StoreError};
 
 use super::{ExplainVerdict, ExplainedUser, PolicyExplanation, PolicyVerdict, summary};
 use crate::access::{Access, role_policies};
+use crate::broken_policy::why;
+
+/// Why a policy cannot be applied that compiles.
+const COLUMN_CHANGED: &str =
+    "names a field whose column in ClickHouse has changed; the field has to be marked again";
 
 /// Whose policies, and under which model.
 #[derive(Debug, Clone)]
@@ -50,6 +55,8 @@ pub(crate) struct Decision {
     pub(crate) verdict: ExplainVerdict,
     /// The policy to name: the first that opens the trace, or the one that is broken.
     pub(crate) source: Option<PolicySource>,
+    /// Why one is broken.
+    pub(crate) why: Option<&'static str>,
 }
 
 /// What was found of each policy that was asked about.
@@ -110,7 +117,7 @@ impl Applied {
 
     /// The decision that reading makes: whatever keeps a read from being decided means no.
     pub(crate) fn decide(&self, found: &FoundSatisfied) -> Decision {
-        let refused = |verdict| Decision { verdict, source: None };
+        let refused = |verdict| Decision { verdict, source: None, why: None };
         if self.to.disabled {
             return refused(ExplainVerdict::Disabled);
         }
@@ -123,9 +130,10 @@ impl Applied {
 
     /// The decision for a user who may call.
     pub(crate) fn decide_by_policies(&self, found: &FoundSatisfied) -> Decision {
-        let refused = |verdict| Decision { verdict, source: None };
+        let refused = |verdict| Decision { verdict, source: None, why: None };
         if let Some(broken) = &self.policies.refused {
-            return Decision { verdict: ExplainVerdict::Broken, source: Some(broken.source.clone()) };
+            let (source, why) = (Some(broken.source.clone()), Some(why(broken.reason)));
+            return Decision { verdict: ExplainVerdict::Broken, source, why };
         }
         let sources = || {
             self.to.stored_policies().map(|(role, policy)| PolicySource::Role {
@@ -137,7 +145,8 @@ impl Applied {
             let mut broken = self.policies.policies.iter().zip(sources());
             let broken =
                 broken.find(|(policy, _)| policy.as_ref().is_ok_and(|policy| found.changes(&policy.fields)));
-            return Decision { verdict: ExplainVerdict::Broken, source: broken.map(|(_, source)| source) };
+            let (source, why) = (broken.map(|(_, source)| source), Some(COLUMN_CHANGED));
+            return Decision { verdict: ExplainVerdict::Broken, source, why };
         }
         if self.policies.policies.is_empty() {
             return refused(ExplainVerdict::NoPolicy);
@@ -149,7 +158,7 @@ impl Applied {
         // It stands after the policies, of which there are as many as sources.
         let within = self.policies.restriction.is_none() || found.each.last().is_some_and(satisfied);
         let verdict = if within { ExplainVerdict::Opened } else { ExplainVerdict::Restriction };
-        Decision { verdict, source: Some(source) }
+        Decision { verdict, source: Some(source), why: None }
     }
 }
 

@@ -4,6 +4,7 @@ use tracewarden_policy::{PolicySource, Predicate, in_words};
 
 use super::ExplainVerdict;
 use super::policies::{Applied, Decision};
+use crate::broken_policy::{named, why};
 
 /// "`ada` sees this trace: …". To the caller it says "you".
 pub(super) fn of(applied: &Applied, decision: &Decision, spans: u64, own: bool) -> String {
@@ -38,7 +39,8 @@ pub(super) fn of(applied: &Applied, decision: &Decision, spans: u64, own: bool) 
             format!("{who} can read no trace before the password is changed")
         }
         ExplainVerdict::Broken => {
-            format!("{who} can read no trace at all: {} can no longer be applied", source("a policy"))
+            let why = decision.why.unwrap_or("cannot be applied");
+            format!("{who} can read no trace at all: {} {why}", source("a policy"))
         }
     }
 }
@@ -59,11 +61,8 @@ fn of_access_by_policies(applied: &Applied) -> String {
     let name = &applied.to.caller.username;
     let policies = applied.policies.policies.len();
     if let Some(broken) = &applied.policies.refused {
-        let source = match &broken.source {
-            PolicySource::Role { role, title } => format!("the policy `{title}` of the role `{role}`"),
-            PolicySource::Restriction => "a restriction".to_owned(),
-        };
-        return format!("`{name}` can read no trace at all: {source} can no longer be applied");
+        let (source, why) = (named(&broken.source), why(broken.reason));
+        return format!("`{name}` can read no trace at all: {source} {why}");
     }
     match (policies, applied.policies.opening().as_slice()) {
         (0, _) => format!("`{name}` can read no trace: none of their roles has a policy"),

@@ -6,13 +6,12 @@ use std::sync::Arc;
 use tokio::time::{Instant, timeout_at};
 use tracewarden_appdb::User;
 use tracewarden_model::{Caller, MarkedField};
-use tracewarden_policy::{
-    AppliedPolicies, BrokenPolicy, CompiledPolicies, PolicySource, Predicate, RolePolicy, apply,
-};
+use tracewarden_policy::{AppliedPolicies, BrokenPolicy, CompiledPolicies, Predicate, RolePolicy, apply};
 use tracewarden_tracestore::ChangedField;
 
 use super::{Change, Failure, ModelSide, hash};
 use crate::access::stored_caller;
+use crate::broken_policy::{named, why};
 use crate::service::Service;
 use crate::user_walk::{UserWalk, attribute_bytes, bunch};
 
@@ -103,15 +102,16 @@ impl People {
         notes.append(&mut self.notes);
         let broken = |access: fn(&Person) -> &Access| {
             let refused = self.compared.iter().filter_map(move |person| access(person).refused.as_ref());
-            let sources: BTreeSet<String> = refused.map(|broken| source(&broken.source)).collect();
+            let sources: BTreeSet<String> =
+                refused.map(|broken| format!("{} {}", named(&broken.source), why(broken.reason))).collect();
             sources.into_iter().take(3).collect::<Vec<_>>()
         };
         for (when, sources) in
             [("now", broken(|person| &person.before)), ("afterwards", broken(|person| &person.after))]
         {
             if !sources.is_empty() {
-                let sources = sources.join(", ");
-                notes.push(format!("whoever has {sources} can read nothing {when}: it cannot be applied"));
+                let sources = sources.join(", and ");
+                notes.push(format!("some users can read nothing {when}: {sources}"));
             }
         }
     }
@@ -185,13 +185,6 @@ impl Change<'_> {
             user.roles.iter().filter_map(|role| side.roles.get(role)).map(Vec::len).sum()
         };
         attribute_bytes(user).saturating_mul(policies(self.before) + policies(self.after))
-    }
-}
-
-fn source(source: &PolicySource) -> String {
-    match source {
-        PolicySource::Role { role, title } => format!("the policy `{title}` of the role `{role}`"),
-        PolicySource::Restriction => "a restriction".to_owned(),
     }
 }
 

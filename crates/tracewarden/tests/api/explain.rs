@@ -257,7 +257,10 @@ async fn a_broken_policy_is_named_to_administrators_and_refuses_whoever_has_it()
     assert!(told["summary"].as_str().unwrap().contains("the policy `P1` of the role `blue`"), "{told}");
     let viewers = admin.get(&format!("/traces/{BLUE}/viewers")).await.expect(200).body;
     assert_eq!(viewers["viewers"], json!([]));
-    let whom = |name: &str| json!({"username": name, "role": "blue", "title": "P1"});
+    let whom = |name: &str| {
+        json!({"username": name, "role": "blue", "title": "P1",
+        "reason": "names something that is not marked for policies any more"})
+    };
     assert_eq!(viewers["broken"], json!([whom("ada"), whom("admin")]));
 }
 

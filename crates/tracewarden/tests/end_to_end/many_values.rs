@@ -41,7 +41,13 @@ async fn lists_of_thousands_do_no_harm() {
         "user.attributes.t0.exists(x, user.attributes.t1.exists(y, SpanAttributes.team == x && ServiceName == y))"}]});
     admin.put("/roles/loops", loops).await.expect(201);
     admin.patch("/users/ada", json!({"roles": ["loops"]})).await.expect(200);
-    ada.post("/traces/query", json!({"view": "ids"})).await.problem(500, "policy_broken");
+    let refused = ada.post("/traces/query", json!({"view": "ids"})).await.problem(500, "policy_broken");
+    // It is said of the attributes, and not of a policy that compiles.
+    let detail = refused.body["detail"].as_str().unwrap();
+    assert!(
+        detail.contains("too large with your roles and attributes") && !detail.contains("compile"),
+        "{detail}"
+    );
     admin.patch("/users/ada", json!({"roles": ["lists"]})).await.expect(200);
     ada.post("/traces/query", json!({"view": "ids"})).await.expect(200);
 }

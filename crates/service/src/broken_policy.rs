@@ -1,0 +1,118 @@
+//! What is said of a stored policy that cannot be applied: why, and what helps, to the caller and to administrators.
+
+use tracewarden_policy::{BrokenPolicy, BrokenReason, PolicySource};
+
+use crate::error::ServiceError;
+
+/// The policy, for administrators.
+pub(crate) fn named(source: &PolicySource) -> String {
+    match source {
+        PolicySource::Role { role, title } => format!("the policy `{title}` of the role `{role}`"),
+        PolicySource::Restriction => "the policy of the API key".to_owned(),
+    }
+}
+
+/// Why the policy cannot be applied: what follows its name in a sentence.
+pub(crate) fn why(reason: BrokenReason) -> &'static str {
+    match reason {
+        BrokenReason::UnknownName => "names something that is not marked for policies any more",
+        BrokenReason::WrongType => "uses a field that has another type now",
+        BrokenReason::NotCompiling => "no longer compiles",
+        BrokenReason::TooLargeForCaller => "becomes too large with the roles and attributes of its user",
+        BrokenReason::TooLargeTogether => {
+            "is, together with the other policies of its user, too large with the user's roles and attributes"
+        }
+        BrokenReason::Unavailable => "could not be checked",
+    }
+}
+
+/// What helps.
+fn advice(reason: BrokenReason) -> &'static str {
+    match reason {
+        BrokenReason::UnknownName => "mark the field for policies again, or change the policy",
+        BrokenReason::WrongType | BrokenReason::NotCompiling => "correct the policy",
+        BrokenReason::TooLargeForCaller => {
+            "shorten the lists in the user's attributes, or look for a value in a list with `in`, which stays small"
+        }
+        BrokenReason::TooLargeTogether => {
+            "shorten the lists in the user's attributes, or take roles from the user"
+        }
+        BrokenReason::Unavailable => "try again",
+    }
+}
+
+/// The error of a request that is refused because of a policy. Which policy it is, and what is wrong with it, is told to
+/// administrators alone.
+pub(crate) fn refusal(broken: BrokenPolicy, is_admin: bool) -> ServiceError {
+    let BrokenPolicy { source, reason, diagnostics } = broken;
+    let messages: Vec<String> = diagnostics.into_iter().map(|diagnostic| diagnostic.message).collect();
+    let inside = format!("{} {}: {}", named(&source), why(reason), messages.join("; "));
+    let is_of_key = source == PolicySource::Restriction;
+    let detail = match (reason, is_of_key, is_admin) {
+        (BrokenReason::Unavailable, ..) => return ServiceError::Unavailable { inside: inside.into() },
+        (reason, _, true) => format!("{inside}; {}", advice(reason)),
+        (reason, true, false) => {
+            format!("the policy of the API key {}; make another key", why(reason))
+        }
+        (BrokenReason::TooLargeForCaller, ..) => format!(
+            "a policy of your roles becomes too large with your roles and attributes; ask an administrator to {}",
+            advice(reason)
+        ),
+        (BrokenReason::TooLargeTogether, ..) => format!(
+            "the policies of your roles are together too large with your roles and attributes; ask an administrator to {}",
+            advice(reason)
+        ),
+        (reason, false, false) => {
+            format!("a policy of your roles {}; ask an administrator to {}", why(reason), advice(reason))
+        }
+    };
+    ServiceError::PolicyBroken { detail, inside: inside.into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use tracewarden_policy::Diagnostic;
+
+    use super::*;
+
+    fn broken(source: PolicySource, reason: BrokenReason) -> BrokenPolicy {
+        let diagnostic = Diagnostic {
+            line: 1,
+            column: 1,
+            length: 1,
+            code: "unknown_name",
+            message: "there is no field `Secret`".to_owned(),
+            hint: None,
+        };
+        BrokenPolicy { source, reason, diagnostics: vec![diagnostic] }
+    }
+
+    #[test]
+    fn each_reason_is_told_as_it_is_and_names_nothing_to_others_than_administrators() {
+        let role = || PolicySource::Role { role: "pay".to_owned(), title: "Own team".to_owned() };
+        let reasons = [
+            BrokenReason::UnknownName,
+            BrokenReason::WrongType,
+            BrokenReason::NotCompiling,
+            BrokenReason::TooLargeForCaller,
+            BrokenReason::TooLargeTogether,
+        ];
+        let mut details = std::collections::BTreeSet::new();
+        for reason in reasons {
+            for source in [role(), PolicySource::Restriction] {
+                let error = refusal(broken(source.clone(), reason), false);
+                assert_eq!(error.code(), "policy_broken");
+                let detail = error.detail();
+                let compiles =
+                    matches!(reason, BrokenReason::TooLargeForCaller | BrokenReason::TooLargeTogether);
+                assert!(!(compiles && detail.contains("compile")), "{detail}");
+                assert!(!detail.contains("Secret") && !detail.contains("Own team"), "{detail}");
+                assert!(details.insert(detail), "each has its own");
+                let told = refusal(broken(source.clone(), reason), true).detail();
+                assert!(told.contains("Secret") && told.contains(&named(&source)), "{told}");
+            }
+        }
+        let error = refusal(broken(role(), BrokenReason::Unavailable), false);
+        assert_eq!(error.code(), "unavailable");
+    }
+}
