@@ -155,6 +155,11 @@ impl Page {
         Document::new(Frame::Elements, head, self.rows.stream, tail)
     }
 
+    /// The first of its lines.
+    pub(crate) fn begin_lines(&self) -> Bytes {
+        begin_lines(&self.schema)
+    }
+
     /// As lines, without the first.
     pub(crate) fn lines(self) -> impl Stream<Item = Lines> + Send {
         let Self { next_cursor, traces, names, rows: Rows { stream, spans }, .. } = self;
@@ -183,7 +188,7 @@ pub(crate) async fn trace(answer: TraceAnswer, info: &RequestInfo) -> Result<Res
 }
 
 fn schema_of(schema: &SchemaEcho) -> String {
-    text(&SchemaBinding::new(&schema.binding, schema.version))
+    text(&SchemaBinding::new(schema))
 }
 
 /// A document as an answer, which is broken off when the document fails.

@@ -86,12 +86,14 @@ pub(crate) async fn answer(begun: BegunQuery, info: &RequestInfo) -> Result<Resp
     });
     let last = Instant::now();
     let mut found = async move { Page::of(begun.run(Some(tell)).await?).await }.boxed();
-    let head = begin_lines(&schema);
-    let document = match timeout(EVERY, &mut found).await {
-        Ok(page) => page?.lines().boxed(),
+    let (head, document) = match timeout(EVERY, &mut found).await {
+        Ok(page) => {
+            let page = page?;
+            (page.begin_lines(), page.lines().boxed())
+        }
         Err(_) => {
             let search = Search { found, window, told, last: last + EVERY };
-            stream::unfold(State::Searching(search), step).boxed()
+            (begin_lines(&schema.now()), stream::unfold(State::Searching(search), step).boxed())
         }
     };
     let document = stream::iter([Ok(head)]).chain(document);
@@ -168,7 +170,7 @@ mod tests {
             display: Display::default(),
         };
         let body = AnswerBody::Ids(vec!["a".to_owned()]);
-        let schema = SchemaEcho { binding, version: 1 };
+        let schema = SchemaEcho { binding, version: 1, omitted_columns: None, searched_around: None };
         Page::of(QueryAnswer { schema, next_cursor: None, traces: 1, body }).await.unwrap()
     }
 

@@ -42,6 +42,10 @@ pub(crate) struct Table {
     /// The structural columns that we would propose; null when the table does not look like one of spans.
     #[schema(required = true)]
     proposal: Option<WireBinding>,
+    /// Why there is no proposal, and what to bind instead, where that is for the kind of table that it is and not for its
+    /// columns.
+    #[schema(required = true)]
+    unsuitable: Option<String>,
 }
 
 impl From<TableSummary> for Table {
@@ -53,6 +57,7 @@ impl From<TableSummary> for Table {
             rows: table.rows,
             bytes: table.bytes,
             proposal: table.proposal.map(WireBinding::from),
+            unsuitable: table.unsuitable,
         }
     }
 }
@@ -193,6 +198,9 @@ pub(crate) struct WireTableDetail {
     maps: Vec<SampledMap>,
     /// Whether rows were looked at; the setting `discovery_samples` can forbid it.
     sampled: bool,
+    /// Why the table does not do as a trace source, and what to bind instead; null where nothing speaks against it.
+    #[schema(required = true)]
+    unsuitable: Option<String>,
 }
 
 /// Columns of a table, and keys of its maps and paths of its JSON columns with example values. Looking at them is audited.
@@ -214,6 +222,7 @@ pub(crate) async fn table(
         columns: detail.columns.into_iter().map(TableColumn::from).collect(),
         maps: detail.maps.into_iter().map(SampledMap::from).collect(),
         sampled: detail.sampled,
+        unsuitable: detail.unsuitable,
     }))
 }
 

@@ -1,9 +1,11 @@
 //! The access model as it is sent and answered.
 
 use serde::{Deserialize, Serialize};
-use tracewarden_model::{Binding, Display, FieldSource, MarkedField};
-use tracewarden_service::CurrentModel;
+use tracewarden_model::{Binding, Display, FieldSource, MarkedField, Timestamp};
+use tracewarden_service::{CurrentModel, SchemaEcho};
 use utoipa::ToSchema;
+
+use crate::wire::Time;
 
 /// The bound table with its structural columns, as every answer with spans repeats it.
 #[derive(Debug, Serialize, ToSchema)]
@@ -30,10 +32,31 @@ pub(crate) struct SchemaBinding {
     display: WireDisplay,
     /// Version of the access model.
     version: u64,
+    /// Columns that the spans lack because they were not named in `columns`: those that are aliases. Absent where `columns` were
+    /// named and in answers without spans; perhaps also in lines whose search takes long.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    omitted_columns: Option<Vec<String>>,
+    /// Of a query without a trace index: spans of a trace outside of this time were not looked at while deciding about it.
+    /// Absent where nothing bounds that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    searched_around: Option<SearchedAround>,
+}
+
+/// How far a search looked at traces that reach beyond its window.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct SearchedAround {
+    /// From here on.
+    from: Time,
+    /// Up to here, exclusive.
+    to: Time,
 }
 
 impl SchemaBinding {
-    pub(crate) fn new(binding: &Binding, version: u64) -> Self {
+    pub(crate) fn new(schema: &SchemaEcho) -> Self {
+        let SchemaEcho { binding, version, omitted_columns, searched_around } = schema;
+        let around = |(from, to): (Timestamp, Timestamp)| SearchedAround { from: from.into(), to: to.into() };
         Self {
             database: binding.database.clone(),
             table: binding.table.clone(),
@@ -42,7 +65,9 @@ impl SchemaBinding {
             timestamp: binding.timestamp.clone(),
             parent_span_id: binding.parent_span_id.clone(),
             display: binding.display.clone().into(),
-            version,
+            version: *version,
+            omitted_columns: omitted_columns.clone(),
+            searched_around: searched_around.map(around),
         }
     }
 }

@@ -110,7 +110,9 @@ pub use tokens::is_generated_password;
 pub use tools::Tool;
 pub use trace_source::{ColumnDetail, MemberDetail, TableDetail};
 pub use trace_stats::{TraceStatsAnswer, TraceStatsRequest};
-pub use traces::{AnswerBody, BegunQuery, Cuts, QueryAnswer, QueryRequest, SchemaEcho, TraceAnswer, View};
+pub use traces::{
+    AnswerBody, BegunQuery, Cuts, QueryAnswer, QueryRequest, SchemaEcho, SchemaSource, TraceAnswer, View,
+};
 pub use users::{CreatedUser, NewUser, UserAccess, UserChange, UserInfo, UserPage};
 pub use viewers::{BrokenFor, OpeningPolicy, Viewer, Viewers};
 

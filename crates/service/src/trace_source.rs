@@ -45,6 +45,16 @@ pub struct TableDetail {
     pub maps: Vec<SampledColumn>,
     /// Whether a sample was taken.
     pub sampled: bool,
+    /// Why the table does not do as a trace source.
+    pub unsuitable: Option<String>,
+}
+
+/// What a table has, and whether its rows may be looked at.
+struct Described {
+    columns: Vec<Column>,
+    details: Vec<ColumnDetail>,
+    unsuitable: Option<String>,
+    samples: bool,
 }
 
 /// The store's own tables hold everybody's statements and the users' names: they are not for binding or discovery.
@@ -85,9 +95,10 @@ impl Service {
     ) -> Result<TableDetail, ServiceError> {
         let target = format!("{database}.{table}");
         let described = self.described(admin, database, table, &target).await;
-        let (columns, details) = self.note_refusal(admin, DISCOVER, Some(&target), described).await?;
-        if !self.settings().discovery_samples {
-            return Ok(TableDetail { columns: details, maps: Vec::new(), sampled: false });
+        let Described { columns, details, unsuitable, samples } =
+            self.note_refusal(admin, DISCOVER, Some(&target), described).await?;
+        if !samples {
+            return Ok(TableDetail { columns: details, maps: Vec::new(), sampled: false, unsuitable });
         }
         // The one place where span data shows without a policy: written down before anything is read.
         let detail = json!({ "sampled": true });
@@ -95,7 +106,7 @@ impl Service {
         match self.samples(database, table, &columns).await {
             Ok(maps) => {
                 pending.complete(Outcome::Success, None).await?;
-                Ok(TableDetail { columns: details, maps, sampled: true })
+                Ok(TableDetail { columns: details, maps, sampled: true, unsuitable })
             }
             Err(failure) => Err(pending.fail(failure).await),
         }
@@ -108,15 +119,20 @@ impl Service {
         database: &str,
         table: &str,
         target: &str,
-    ) -> Result<(Vec<Column>, Vec<ColumnDetail>), ServiceError> {
+    ) -> Result<Described, ServiceError> {
         let absent = ServiceError::NotFound { what: "table" };
         if refuse_system_database(database, "").is_err() {
             return Err(absent);
         }
+        let unsuitable = self.store().unsuitable(database, table).await?;
         let columns = self.store().columns(database, table).await?;
-        if columns.is_empty() {
+        // A view with parameters has no columns.
+        if columns.is_empty() && unsuitable.is_none() {
             return Err(absent);
         }
+        // What is in a queue is for others.
+        let readable = unsuitable.as_ref().is_none_or(|unsuitable| unsuitable.readable);
+        let samples = self.settings().discovery_samples && readable;
         let detail = |column: &Column| {
             let members = members(column).into_iter().map(|field| {
                 let physical = physical_field(&field, &columns).ok();
@@ -130,12 +146,13 @@ impl Service {
             }
         };
         let details = columns.iter().map(detail).collect();
-        if !self.settings().discovery_samples {
+        if !samples {
             let mut tx = self.begin_change(admin).await?;
             self.record(&mut tx, admin, DISCOVER, Some(target), json!({ "sampled": false })).await?;
             tx.commit().await?;
         }
-        Ok((columns, details))
+        let unsuitable = unsuitable.map(|unsuitable| unsuitable.reason);
+        Ok(Described { columns, details, unsuitable, samples })
     }
 
     async fn samples(

@@ -4,7 +4,9 @@ use futures::{FutureExt as _, TryFutureExt as _, stream};
 use serde_json::json;
 use tokio::time::{Duration, Instant, sleep_until};
 use tracewarden_model::{Binding, Filter, RawCondition, Timestamp, Window};
-use tracewarden_tracestore::{OnProgress, Position, SelectRequest, Selection, StoreError, Summary};
+use tracewarden_tracestore::{
+    OnProgress, Position, SelectRequest, Selection, StoreError, Summary, TraceStore,
+};
 
 use crate::access::Access;
 use crate::audit::Outcome;
@@ -57,6 +59,12 @@ pub struct SchemaEcho {
     pub binding: Binding,
     /// Version of the access model.
     pub version: u64,
+    /// Columns of the table that its spans do not have, since none were named; `None` where some were named, where the answer
+    /// has no spans, and where the table is not known yet.
+    pub omitted_columns: Option<Vec<String>>,
+    /// How far around the window spans of a trace counted while deciding, the end exclusive; `None` where nothing bounds that,
+    /// where a trace index says how far each trace reaches, and where the table is not known yet.
+    pub searched_around: Option<(Timestamp, Timestamp)>,
 }
 
 /// A page.
@@ -151,7 +159,11 @@ impl Service {
         let Found { access, selection, pending, asked } =
             self.find_trace(principal, TRACES_GET, trace_id, None).await?;
         match access.store.read(&access.binding, &selection, None).await {
-            Ok(spans) => Ok(TraceAnswer { schema: access.echo(), spans: audited(spans, pending, asked) }),
+            Ok(spans) => {
+                let omitted_columns = Some(selection.omitted_columns(&access.binding));
+                let schema = SchemaEcho { omitted_columns, ..access.echo() };
+                Ok(TraceAnswer { schema, spans: audited(spans, pending, asked) })
+            }
             Err(error) => Err(pending.fail(asked.error(error)).await),
         }
     }
@@ -246,9 +258,15 @@ pub struct BegunQuery {
 }
 
 impl BegunQuery {
-    /// The binding under which the answer will be made.
-    pub fn schema(&self) -> SchemaEcho {
-        self.access.echo()
+    /// What tells the schema of the answer while the search runs.
+    pub fn schema(&self) -> SchemaSource {
+        let Access { store, .. } = &self.access;
+        SchemaSource {
+            store: store.clone(),
+            schema: self.access.echo(),
+            window: self.plan.window,
+            whole_spans: self.plan.shows_whole_spans(),
+        }
     }
 
     /// The window that is searched.
@@ -294,9 +312,33 @@ impl BegunQuery {
             Err(error) => return Err(pending.fail(error).await),
         };
         let traces = pending.traces;
+        let whole = plan.shows_whole_spans();
+        let schema = SchemaEcho {
+            omitted_columns: whole.then(|| selection.omitted_columns(&access.binding)),
+            searched_around: selection.searched_around(),
+            ..access.echo()
+        };
         let body = service.body(&access, &plan, selection, pending).await?;
         let next_cursor = cuts.next_cursor.clone();
-        Ok((QueryAnswer { schema: access.echo(), next_cursor, traces, body }, cuts))
+        Ok((QueryAnswer { schema, next_cursor, traces, body }, cuts))
+    }
+}
+
+/// The schema of an answer that begins before its search is over.
+pub struct SchemaSource {
+    store: TraceStore,
+    schema: SchemaEcho,
+    window: Window,
+    whole_spans: bool,
+}
+
+impl SchemaSource {
+    /// The schema, with what is known of the table by now.
+    pub fn now(self) -> SchemaEcho {
+        let Self { store, schema, window, whole_spans } = self;
+        let Some(known) = store.known(&schema.binding, window) else { return schema };
+        let omitted_columns = whole_spans.then_some(known.omitted_columns);
+        SchemaEcho { omitted_columns, searched_around: known.searched_around, ..schema }
     }
 }
 
@@ -394,6 +436,13 @@ struct Plan {
     view: View,
 }
 
+impl Plan {
+    /// Whether the page has spans with all columns that nobody has to name.
+    fn shows_whole_spans(&self) -> bool {
+        self.view == View::Spans && self.columns.is_none()
+    }
+}
+
 impl Access {
     /// One trace, by any notation of its id, if it is there and open. Absent, forbidden and impossible take the same way from here, so that neither
     /// the answer nor the record tells them apart. Whoever may see nothing learns nothing from the store not being asked.
@@ -405,7 +454,8 @@ impl Access {
     }
 
     pub(crate) fn echo(&self) -> SchemaEcho {
-        SchemaEcho { binding: self.binding.clone(), version: self.authority.version }
+        let (binding, version) = (self.binding.clone(), self.authority.version);
+        SchemaEcho { binding, version, omitted_columns: None, searched_around: None }
     }
 }
 

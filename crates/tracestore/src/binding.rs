@@ -3,9 +3,9 @@
 use tracewarden_model::{Binding, ColumnType, nearest::nearest};
 
 use crate::layout::TableEngine;
-use crate::select::is_trace_index;
 use crate::sql::Statement;
 use crate::table::Column;
+use crate::trace_index::is_trace_index;
 use crate::{StoreError, TraceStore};
 
 /// Why a table cannot be bound like this.
@@ -35,6 +35,10 @@ impl TraceStore {
         if SYSTEM_DATABASES.contains(&binding.database.as_str()) {
             let message = "the store's own tables cannot be bound".to_owned();
             return Err(BindingError::Invalid(vec![("database", message)]));
+        }
+        let unsuitable = self.unsuitable(&binding.database, &binding.table).await?;
+        if let Some(unsuitable) = unsuitable.as_ref().filter(|unsuitable| !unsuitable.readable) {
+            return Err(BindingError::Invalid(vec![("table", unsuitable.reason.clone())]));
         }
         let columns = self.columns(&binding.database, &binding.table).await?;
         if columns.is_empty() {
@@ -77,6 +81,7 @@ impl TraceStore {
             expect("display/duration", name, "a number that is not nullable", is_number);
         }
         let mut warnings = self.warn_of_parts(binding).await?;
+        warnings.extend(unsuitable.map(|unsuitable| unsuitable.reason));
         match &binding.trace_index {
             Some(index) => {
                 let columns = self.columns(&binding.database, index).await?;

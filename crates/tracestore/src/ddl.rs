@@ -18,8 +18,8 @@ mod tests;
 mod trace_index;
 
 use crate::layout::{Layout, TableEngine, can_be_key_column};
-use crate::select::is_trace_index;
 use crate::table::BoundTable;
+use crate::trace_index::is_trace_index;
 use crate::{StoreError, TraceStore};
 use drafts::{Facts, TraceIndex};
 

@@ -6,9 +6,10 @@ use tracewarden_model::{Binding, ColumnType, Display};
 
 use crate::binding::SYSTEM_DATABASES;
 use crate::layout::TableEngine;
-use crate::select::is_trace_index;
 use crate::sql::Statement;
+use crate::suitability::unsuitable;
 use crate::table::Column;
+use crate::trace_index::is_trace_index;
 use crate::{StoreError, TraceStore};
 
 /// Most tables that discovery lists.
@@ -28,6 +29,8 @@ pub struct TableSummary {
     pub bytes: Option<u64>,
     /// A binding that would work, by the names and types of its columns.
     pub proposal: Option<Binding>,
+    /// Why there is none, where that is not for its columns: the kind of table that it is, and what to bind instead.
+    pub unsuitable: Option<String>,
 }
 
 impl TraceStore {
@@ -41,10 +44,11 @@ impl TraceStore {
         let own = own.join(", ");
         let mut columns_statement = statement.clone();
         statement.push(&format!(
-            "SELECT database, name, engine, engine_full, total_rows, total_bytes FROM system.tables \
+            "SELECT database, name, engine, engine_full, total_rows, total_bytes, \
+             arrayMap(parameter -> parameter.1, parameterized_view_parameters) FROM system.tables \
              WHERE database NOT IN ({own}) AND NOT is_temporary ORDER BY database, name LIMIT {MAX_TABLES}"
         ));
-        type Row = (String, String, String, String, Option<u64>, Option<u64>);
+        type Row = (String, String, String, String, Option<u64>, Option<u64>, Vec<String>);
         let tables: Vec<Row> = self.client.rows(statement).await?;
         columns_statement.push(&format!(
             "SELECT database, table, name, type FROM system.columns \
@@ -59,6 +63,7 @@ impl TraceStore {
                 column_type,
                 type_text,
                 derived: false,
+                alias: false,
                 key: None,
                 in_parts: false,
             });
@@ -71,15 +76,17 @@ impl TraceStore {
         }));
         Ok(tables
             .into_iter()
-            .map(|(database, name, engine, _, rows, bytes)| {
+            .map(|(database, name, engine, _, rows, bytes, parameters)| {
                 let index =
                     behind.index_name(&database, &name).filter(|index| is_trace_index(of(&database, index)));
-                let proposal = if engine == "MaterializedView" || behind.is_part(&database, &name) {
+                let unsuitable = unsuitable(&name, &engine, &parameters).map(|unsuitable| unsuitable.reason);
+                let unsuitable = unsuitable.or_else(|| behind.said_of_part(&database, &name));
+                let proposal = if unsuitable.is_some() {
                     None
                 } else {
                     propose(&database, &name, of(&database, &name), index)
                 };
-                TableSummary { database, name, engine, rows, bytes, proposal }
+                TableSummary { database, name, engine, rows, bytes, proposal, unsuitable }
             })
             .collect())
     }
@@ -101,9 +108,15 @@ impl Behind {
         Self(behind.collect())
     }
 
-    /// Whether a table is what one server keeps of a distributed one.
-    fn is_part(&self, database: &str, name: &str) -> bool {
-        self.0.values().any(|(of_local, local)| (of_local.as_str(), local.as_str()) == (database, name))
+    /// What is said of a table that is what one server keeps of a distributed one.
+    fn said_of_part(&self, database: &str, name: &str) -> Option<String> {
+        let mut all = self.0.iter();
+        let (whole, _) =
+            all.find(|(_, (of_local, local))| (of_local.as_str(), local.as_str()) == (database, name))?;
+        Some(format!(
+            "it is what one server keeps of the distributed table `{}.{}`: bind that one",
+            whole.0, whole.1
+        ))
     }
 
     /// The name that a table's trace index has, if it has one. That of a distributed table must be distributed as well:

@@ -17,6 +17,7 @@ use crate::plan::{Among, Tuning};
 use crate::predicate_sql::render;
 use crate::sql::Statement;
 use crate::table::{BoundTable, Column};
+use crate::trace_index::TraceIndex;
 use crate::{Position, SelectRequest};
 
 /// A policy, the next one of the same caller, and a policy of the caller's key.
@@ -230,14 +231,16 @@ fn predicate_of(scope: &AccessScope) -> String {
 }
 
 fn selection_of(scope: &AccessScope) -> String {
-    let columns = COLUMNS.iter().map(|(name, kind)| Column {
+    let column = |(name, kind): &(&str, &str)| Column {
         name: (*name).to_owned(),
         column_type: ColumnType::parse(kind),
         type_text: (*kind).to_owned(),
         derived: false,
+        alias: false,
         key: None,
         in_parts: true,
-    });
+    };
+    let columns = COLUMNS.iter().map(column);
     let binding = binding();
     let table = BoundTable::new(&binding, columns.collect()).unwrap();
     let field = |name: &str| model().fields.iter().find(|marked| marked.field.name == name).unwrap().clone();
@@ -256,7 +259,8 @@ fn selection_of(scope: &AccessScope) -> String {
         progress: None,
     };
     let store = connect_at("http://localhost", "");
-    let index = Some("`otel`.`otel_traces_trace_id_ts`".to_owned());
+    let indexed = [("TraceId", "String"), ("Start", "DateTime"), ("End", "DateTime")].map(|of| column(&of));
+    let index = TraceIndex::of(&indexed, "otel", "otel_traces_trace_id_ts");
     let search = store.prepare(&request, &table, index, Tuning::default()).unwrap();
     let bounds = (1_800_000_000_000_000_000, 1_800_001_800_000_000_001);
     let [step, wide_step] = [false, true]

@@ -246,7 +246,7 @@ impl<'a> WindowOf<'a> {
         binding: &'a Binding,
         filter: &'a Filter,
         table: &'a BoundTable,
-        index: Option<String>,
+        index: Option<crate::trace_index::TraceIndex>,
     ) -> Result<Search<'a>, StoreError> {
         table.check_fields(self.rests_on.iter().map(AsRef::as_ref))?;
         let selecting = SelectRequest {

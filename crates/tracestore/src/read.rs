@@ -17,7 +17,7 @@ use tracewarden_model::{Binding, nearest::nearest};
 
 use crate::select::{SelectedTrace, Selection, id_list};
 use crate::sql::{Statement, quote};
-use crate::table::BoundTable;
+use crate::table::{BoundTable, Column};
 use crate::{StoreError, TraceStore};
 use parts::{Part, PartSizes, Parts};
 
@@ -96,7 +96,7 @@ fn projection(
     };
     match wanted {
         None => {
-            table.columns.iter().filter(|column| !column.derived).for_each(|column| add(&column.name));
+            table.columns.iter().filter(|column| !column.alias).for_each(|column| add(&column.name));
             binding.structural().into_iter().for_each(add);
         }
         Some(wanted) => {
@@ -114,6 +114,17 @@ fn projection(
         }
     }
     Ok(names)
+}
+
+/// Names of the columns that a reader who names none does not get, in the table's order: aliases, which repeat what stands in
+/// other columns, but for structural ones.
+pub(crate) fn omitted_columns<'a>(
+    binding: &Binding,
+    columns: impl IntoIterator<Item = &'a Column>,
+) -> Vec<String> {
+    let structural = binding.structural();
+    let omitted = |column: &&Column| column.alias && !structural.contains(&column.name.as_str());
+    columns.into_iter().filter(omitted).map(|column| column.name.clone()).collect()
 }
 
 fn read_statement(table: &BoundTable, projection: &[String], traces: &[SelectedTrace]) -> Statement {

@@ -13,13 +13,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::future::Either;
 use tokio::time::{Duration, Instant};
-use tracewarden_model::{Binding, ColumnType, Filter, MarkedField, TraceIdNotations, Window};
+use tracewarden_model::{Binding, Filter, MarkedField, Timestamp, TraceIdNotations, Window};
 use tracewarden_policy::{AccessScope, Predicate};
 
 use crate::cost::Cost;
 use crate::plan::{Choice, Demands, Search, Tuning, around};
-use crate::sql::{Statement, quote, quote_table};
+use crate::read::omitted_columns;
+use crate::sql::{Statement, quote};
 use crate::table::{BoundTable, Column};
+use crate::trace_index::TraceIndex;
 use crate::{OnProgress, StoreError, TraceStore};
 
 /// How often a search is begun again on another endpoint.
@@ -64,9 +66,20 @@ pub struct Selection {
     positions: Vec<Position>,
     /// Whether there are traces after the last one.
     more: bool,
+    /// How far around the window spans counted while deciding; `None` where that is not bounded, or the trace index says it.
+    searched_around: Option<(Timestamp, Timestamp)>,
     /// Where they were chosen. Another endpoint may hold other spans of them, or other traces under their ids: only this one is
     /// asked about them.
     pub(crate) endpoint: Option<usize>,
+}
+
+/// What is known of a bound table before a search is over.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Known {
+    /// As [`Selection::omitted_columns`].
+    pub omitted_columns: Vec<String>,
+    /// As [`Selection::searched_around`].
+    pub searched_around: Option<(Timestamp, Timestamp)>,
 }
 
 /// A chosen trace.
@@ -93,6 +106,17 @@ impl Selection {
         self.traces.is_empty()
     }
 
+    /// How far around the window spans of a trace counted while deciding, the end exclusive; `None` where nothing bounds that,
+    /// and where a trace index says how far each trace reaches.
+    pub fn searched_around(&self) -> Option<(Timestamp, Timestamp)> {
+        self.searched_around
+    }
+
+    /// Names of the columns that a reader who names none does not get.
+    pub fn omitted_columns(&self, binding: &Binding) -> Vec<String> {
+        omitted_columns(binding, &self.table.columns)
+    }
+
     /// Spans counted while deciding; there may be more.
     pub fn span_count(&self) -> u64 {
         self.traces.iter().map(|trace| trace.spans).fold(0, u64::saturating_add)
@@ -114,8 +138,8 @@ impl Selection {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Tables {
     pub(crate) columns: Arc<[Column]>,
-    /// The quoted name of the trace index, if it can be used.
-    pub(crate) index: Option<String>,
+    /// The trace index, if it can be used.
+    pub(crate) index: Option<TraceIndex>,
 }
 
 /// The tables of one binding as the last request found them: there is one access model, and it binds one table.
@@ -208,7 +232,7 @@ impl TraceStore {
             None => (self.columns(&binding.database, &binding.table).await?, None),
             Some(name) => {
                 let [columns, index] = self.columns_of(&binding.database, [&binding.table, name]).await?;
-                (columns, is_trace_index(&index).then(|| quote_table(&binding.database, name)))
+                (columns, TraceIndex::of(&index, &binding.database, name))
             }
         };
         let tables = Tables { columns: columns.into(), index };
@@ -224,12 +248,14 @@ impl TraceStore {
     ) -> Result<Selection, StoreError> {
         // Before the scope is looked at, so that a table that is gone is the same error for everyone.
         let table = Arc::new(BoundTable::new(request.binding, tables.columns.to_vec())?);
+        let searched_around = self.searched_around(request.window, &tables);
         if request.scope.opens_nothing() {
             return Ok(Selection {
                 traces: Vec::new(),
                 table,
                 positions: Vec::new(),
                 more: false,
+                searched_around,
                 endpoint: None,
             });
         }
@@ -243,23 +269,40 @@ impl TraceStore {
             (SelectedTrace { id, spans: found.spans }, found.position)
         });
         let (traces, positions) = chosen.unzip();
-        Ok(Selection { traces, table, positions, more, endpoint: self.client.place() })
+        Ok(Selection { traces, table, positions, more, searched_around, endpoint: self.client.place() })
     }
 
-    /// The quoted name of the bound trace index. When it was dropped, or is something else now, nothing may depend on it.
+    /// How far around a window spans count, where only that bounds it.
+    fn searched_around(&self, window: Window, tables: &Tables) -> Option<(Timestamp, Timestamp)> {
+        let bounded = around(window, self.config.max_trace_duration_nanos);
+        bounded.filter(|_| tables.index.is_none())
+    }
+
+    /// What an answer says of the table before its search is over, as far as the last request knows: names of omitted columns,
+    /// and how far around the window spans count. `None` when the table has not been looked at.
+    pub fn known(&self, binding: &Binding, window: Window) -> Option<Known> {
+        let tables = self.believed.of(binding)?;
+        let omitted_columns = omitted_columns(binding, tables.columns.iter());
+        Some(Known { omitted_columns, searched_around: self.searched_around(window, &tables) })
+    }
+
+    /// The bound trace index. When it was dropped, or is something else now, nothing may depend on it.
     #[cfg(test)]
-    pub(crate) async fn usable_trace_index(&self, binding: &Binding) -> Result<Option<String>, StoreError> {
+    pub(crate) async fn usable_trace_index(
+        &self,
+        binding: &Binding,
+    ) -> Result<Option<TraceIndex>, StoreError> {
         let Some(name) = &binding.trace_index else { return Ok(None) };
         let columns = self.columns(&binding.database, name).await?;
-        Ok(is_trace_index(&columns).then(|| quote_table(&binding.database, name)))
+        Ok(TraceIndex::of(&columns, &binding.database, name))
     }
 
-    /// A search of a table, with a trace index under this quoted name.
+    /// A search of a table, with this trace index.
     pub(crate) fn prepare<'a>(
         &'a self,
         request: &SelectRequest<'a>,
         table: &'a BoundTable,
-        index: Option<String>,
+        index: Option<TraceIndex>,
         tuning: Tuning,
     ) -> Result<Search<'a>, StoreError> {
         let demands = Demands::new(request.scope, &request.filter.conditions, table)?;
@@ -276,7 +319,7 @@ impl TraceStore {
         window: Window,
         limit: u32,
         table: &'a BoundTable,
-        index: Option<String>,
+        index: Option<TraceIndex>,
     ) -> Search<'a> {
         let seconds = u64::from(self.config.max_execution_time_seconds);
         Search {
@@ -378,32 +421,8 @@ impl TraceStore {
         let (id, spans) = rows.swap_remove(place);
         let (traces, positions, endpoint) =
             (vec![SelectedTrace { id, spans }], Vec::new(), self.client.place());
-        Ok(Some(Selection { traces, table, positions, more: false, endpoint }))
+        Ok(Some(Selection { traces, table, positions, more: false, searched_around: None, endpoint }))
     }
-}
-
-/// Whether a table has the columns of the OpenTelemetry exporter's trace index.
-pub(crate) fn is_trace_index(columns: &[Column]) -> bool {
-    let has = |name: &str, fits: fn(&ColumnType) -> bool| {
-        let fits = |column: &Column| !column.column_type.is_nullable() && fits(column.column_type.bare());
-        columns.iter().any(|column| column.name == name && fits(column))
-    };
-    // Others reach further than what bounds are compared with.
-    let time = |column_type: &ColumnType| {
-        matches!(column_type, ColumnType::DateTime | ColumnType::DateTime64 { precision: 9 })
-    };
-    has("TraceId", |column_type| column_type.is_string()) && has("Start", time) && has("End", time)
-}
-
-/// Of rows of a trace index: where the trace begins. In `DateTime64`, where the seconds of `DateTime` do not wrap around.
-pub(crate) fn indexed_from() -> &'static str {
-    "toDateTime64(min(`Start`), 9)"
-}
-
-/// Where it ends, exclusive: the index holds whole seconds, rounded down. A second more than the last one of the type would
-/// be too large.
-pub(crate) fn indexed_to() -> &'static str {
-    "(least(toDateTime64(max(`End`), 9), toDateTime64('2262-04-11 00:00:00', 9, 'UTC')) + INTERVAL 1 SECOND)"
 }
 
 /// Ids as a list of parameters.

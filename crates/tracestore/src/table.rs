@@ -7,8 +7,8 @@ use crate::fields::fit;
 use crate::key_columns::{Purpose, held_keys, with_column};
 use crate::layout::MapKey;
 use crate::predicate_sql::{render, score};
-use crate::select::{indexed_from, indexed_to};
 use crate::sql::{Statement, quote};
+use crate::trace_index::is_date_time;
 use crate::{StoreError, TraceStore};
 
 /// A column of a table.
@@ -22,6 +22,8 @@ pub struct Column {
     pub type_text: String,
     /// Whether `SELECT *` leaves it out (materialized and alias columns).
     pub derived: bool,
+    /// Whether it is an alias: computed of other columns whenever it is read.
+    pub alias: bool,
     /// The key that it holds the values of, when it is materialized in exactly the one form.
     pub key: Option<MapKey>,
     /// Whether the table keeps its rows itself, in parts. What a distributed table declares of a column says nothing
@@ -70,6 +72,7 @@ impl TraceStore {
                     let column = Column {
                         column_type: ColumnType::parse(type_text),
                         derived: matches!(kind.as_str(), "MATERIALIZED" | "ALIAS"),
+                        alias: kind == "ALIAS",
                         name: name.clone(),
                         type_text: type_text.clone(),
                         key: None,
@@ -124,7 +127,7 @@ pub(crate) struct BoundTable {
     /// Nanoseconds that one tick lasts.
     pub(crate) nanos_per_tick: i64,
     /// The decimals of a timestamp that reaches further than nanoseconds do.
-    coarse: Option<u8>,
+    pub(crate) coarse: Option<u8>,
 }
 
 impl BoundTable {
@@ -273,19 +276,24 @@ impl BoundTable {
         format!("toDateTime64({}, {precision})", statement.time(Timestamp::from_nanos(up)))
     }
 
-    /// Whether the timestamp is in a window, its end exclusive.
-    pub(crate) fn within(&self, from: Timestamp, to: Timestamp, statement: &mut Statement) -> String {
-        let (from, to) = (self.time(from, statement), self.time(to, statement));
-        format!("({timestamp} >= {from} AND {timestamp} < {to})", timestamp = self.timestamp)
+    /// The first tick at or after a time, in nanoseconds.
+    pub(crate) fn tick_from(&self, nanos: i64) -> i64 {
+        let whole = nanos.div_euclid(self.nanos_per_tick);
+        if nanos.rem_euclid(self.nanos_per_tick) == 0 { whole } else { whole.saturating_add(1) }
     }
 
-    /// Of rows of a trace index: where a trace begins, and where it ends, exclusive, for comparing with the timestamp as
-    /// [`Self::time`] is.
-    pub(crate) fn indexed(&self) -> [String; 2] {
-        [indexed_from(), indexed_to()].map(|bound| match self.coarse {
-            None => bound.to_owned(),
-            Some(precision) => format!("toDateTime64({bound}, {precision})"),
-        })
+    /// Whether the timestamp is in a window, its end exclusive.
+    ///
+    /// Beyond the years of `DateTime` it is compared as an integer. Tables are partitioned by `toDate(…)` of it and ordered by
+    /// `toDateTime(…)`, which wrap round there; ClickHouse takes them for monotonic all the same, and leaves out parts and
+    /// granules that hold what is asked for (seen with 25.8 and 26.7).
+    pub(crate) fn within(&self, from: Timestamp, to: Timestamp, statement: &mut Statement) -> String {
+        if !is_date_time(from) || !is_date_time(to) {
+            let [from, to] = [from, to].map(|time| statement.int(self.tick_from(time.as_nanos())));
+            return format!("({ticks} >= {from} AND {ticks} < {to})", ticks = self.ticks);
+        }
+        let (from, to) = (self.time(from, statement), self.time(to, statement));
+        format!("({timestamp} >= {from} AND {timestamp} < {to})", timestamp = self.timestamp)
     }
 }
 

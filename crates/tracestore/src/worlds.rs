@@ -246,7 +246,7 @@ fn insertion(rows_of: &str, shape: Shape, spans: &[StoredSpan]) -> String {
 async fn load(local: &LocalStore, storage: Storage, world: &World) -> String {
     let definitions = format!(
         "Timestamp {}, TraceId {}, SpanId String, ParentSpanId String, StatusCode LowCardinality(String), \
-         Duration UInt64, {}, `select` UInt8 DEFAULT 1, derived String MATERIALIZED 'd'",
+         Duration UInt64, {}, `select` UInt8 DEFAULT 1, derived String MATERIALIZED 'd', aliased String ALIAS 'a'",
         world.shape.timestamp,
         world.shape.trace_id,
         literals::definitions(world.shape.columns)
@@ -407,7 +407,8 @@ async fn pages(store: &TraceStore, world: &World, query: &Query<'_>, limit: u32)
         while let Some(chunk) = stream.next().await {
             for line in chunk.unwrap().lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
                 let span: serde_json::Value = serde_json::from_slice(line).unwrap();
-                assert!(span.get("derived").is_none() && span["select"] == 1, "{span}");
+                assert!(span["derived"] == "d" && span["select"] == 1, "{span}");
+                assert!(span.get("aliased").is_none(), "{span}");
                 let at = Timestamp::parse(span["Timestamp"].as_str().unwrap()).unwrap().as_nanos();
                 read.push((
                     span["TraceId"].as_str().unwrap().to_owned(),

@@ -509,7 +509,7 @@ async fn the_index_is_joined_to_traces_where_that_says_the_same() {
     execute(
         &local,
         format!(
-            "ALTER TABLE default.bounds UPDATE Start = toDateTime(0), End = toDateTime(9) WHERE TraceId IN ('{}', '{}') \
+            "ALTER TABLE default.bounds UPDATE Start = toDateTime(1), End = toDateTime(9) WHERE TraceId IN ('{}', '{}') \
              SETTINGS mutations_sync = 2",
             id(20),
             id(30)
@@ -523,7 +523,7 @@ async fn the_index_is_joined_to_traces_where_that_says_the_same() {
     // Without any entry all of it that is near counts.
     execute(
         &local,
-        "ALTER TABLE default.bounds DELETE WHERE Start = toDateTime(0) SETTINGS mutations_sync = 2"
+        "ALTER TABLE default.bounds DELETE WHERE Start = toDateTime(1) SETTINGS mutations_sync = 2"
             .to_owned(),
     )
     .await;

@@ -8,8 +8,8 @@ use std::collections::BTreeSet;
 
 use crate::StoreError;
 use crate::plan::{Among, Search, Span};
-use crate::select::{indexed_from, indexed_to};
 use crate::sql::Statement;
+use crate::trace_index::Bounds;
 
 /// Most traces that may reach farther than what is looked at of all of them, or lie beside their entries.
 pub(super) const MAX_FAR: usize = 1_000;
@@ -53,7 +53,7 @@ impl Look<'_> {
     /// far apart for too many.
     pub(super) async fn traces_first(search: &Search<'_>) -> Result<Option<Self>, StoreError> {
         let Some(index) = &search.index else { return Ok(None) };
-        let entries: Vec<(u64,)> = search.rows(counted(index)).await?;
+        let entries: Vec<(u64,)> = search.rows(counted(&index.name)).await?;
         let entries = entries.first().map_or(0, |(entries,)| *entries);
         let sought = entries > FEW_ENTRIES;
         let Some((low, high)) = search.default else {
@@ -62,11 +62,12 @@ impl Look<'_> {
         let mut statement = Statement::default();
         let [low, high] = [low, high].map(|time| statement.time(time));
         let (from, to) = (statement.time(search.window.from()), statement.time(search.window.to()));
-        let (start, end) = (indexed_from(), indexed_to());
+        let Bounds { from: start, to: end, open } = index.bounds(search.window);
+        let index = &index.name;
         let sought_ids = search.entries(sought, &mut statement);
         statement.push(&format!(
             "SELECT `TraceId` FROM {index}{sought_ids} GROUP BY `TraceId` \
-             HAVING {is_trace} AND {start} < {to} AND {end} > {from} AND ({start} < {low} OR {end} > {high}) LIMIT {}",
+             HAVING {is_trace} AND ({open} OR ({start} < {to} AND {end} > {from} AND ({start} < {low} OR {end} > {high}))) LIMIT {}",
             MAX_FAR + 1,
             is_trace = Search::is_trace("`TraceId`"),
         ));
@@ -172,8 +173,8 @@ fn traces_first(
 ) -> Result<String, StoreError> {
     let [trace, latest, readable, beyond, first, last] =
         ["trace", "latest", "readable", "beyond", "first", "last"].map(|name| statement.own(name));
-    let [traces, bounds, indexed, start, end] =
-        ["traces", "bounds", "indexed", "start", "end"].map(|name| statement.own(name));
+    let [traces, bounds, indexed, start, end, is_open] =
+        ["traces", "bounds", "indexed", "start", "end", "open"].map(|name| statement.own(name));
     let timestamp = &search.table.timestamp;
     let near = search.range(search.default, statement);
     let spans = format!(" FROM {} WHERE {near}", search.table.name);
@@ -186,7 +187,8 @@ fn traces_first(
     let Some(index) = &search.index else {
         return Err(StoreError::Internal("there is no trace index".to_owned()));
     };
-    let [from, to] = search.table.indexed();
+    let Bounds { from, to, open } = search.bounds(index);
+    let index = &index.name;
     let sought = search.entries(sought, statement);
     let within = search.default.map_or_else(String::new, |(low, high)| {
         let [low, high] = [low, high].map(|time| statement.time(time));
@@ -194,9 +196,9 @@ fn traces_first(
     });
     // With join_use_nulls = 0, a trace without an entry has an empty id here.
     Ok(format!(
-        "SELECT {trace}, {latest}, {readable}, {bounds}.{indexed} != '' AND NOT ({first} >= {bounds}.{start} \
-         AND {last} < {bounds}.{end}{within}) AS {beyond}, {names} FROM ({all}) AS {traces} \
-         GLOBAL LEFT ANY JOIN (SELECT `TraceId` AS {indexed}, {from} AS {start}, {to} AS {end} \
+        "SELECT {trace}, {latest}, {readable}, {bounds}.{indexed} != '' AND ({bounds}.{is_open} OR NOT ({first} >= {bounds}.{start} \
+         AND {last} < {bounds}.{end}{within})) AS {beyond}, {names} FROM ({all}) AS {traces} \
+         GLOBAL LEFT ANY JOIN (SELECT `TraceId` AS {indexed}, {from} AS {start}, {to} AS {end}, {open} AS {is_open} \
          FROM {index}{sought} GROUP BY `TraceId`) AS {bounds} ON {trace} = {bounds}.{indexed}",
         names = of.names,
     ))

@@ -7,7 +7,7 @@ use super::found::{Found, Page};
 use super::search::{Search, Span};
 use super::slices::Slices;
 use crate::StoreError;
-use crate::select::{Position, indexed_from, indexed_to};
+use crate::select::Position;
 use crate::sql::Statement;
 
 /// Which traces the pass is about.
@@ -55,14 +55,14 @@ impl Search<'_> {
         let (Some(index), Some((low, high))) = (&self.index, self.default) else { return Ok(self.default) };
         let mut statement = Statement::default();
         let traces = self.among(among, &mut statement);
-        statement.push(&format!(
-            "SELECT count(), toUnixTimestamp64Nano({}), toUnixTimestamp64Nano({}) FROM {index} WHERE `TraceId` {traces}",
-            indexed_from(),
-            indexed_to(),
-        ));
-        let rows: Vec<(u64, i64, i64)> = self.rows(statement).await?;
+        let bounds = index.bounds(self.window);
+        let ([from, to], open, index) = (bounds.nanos(), &bounds.open, &index.name);
+        statement
+            .push(&format!("SELECT count(), {from}, {to}, {open} FROM {index} WHERE `TraceId` {traces}"));
+        let rows: Vec<(u64, i64, i64, u8)> = self.rows(statement).await?;
         Ok(match rows.as_slice() {
-            [(count, start, end)] if *count > 0 => {
+            [(count, .., 1)] if *count > 0 => None,
+            [(count, start, end, _)] if *count > 0 => {
                 Some((low.min(Timestamp::from_nanos(*start)), high.max(Timestamp::from_nanos(*end))))
             }
             _ => Some((low, high)),
@@ -101,16 +101,20 @@ impl Search<'_> {
             Among::Slices(slices) => slices.near(table, statement),
             Among::Window | Among::Traces(_) => self.range(scan, statement),
         };
-        let [bounds, indexed, start, end] =
-            ["bounds", "indexed", "start", "end"].map(|name| statement.own(name));
+        let [bounds, indexed, start, end, open] =
+            ["bounds", "indexed", "start", "end", "open"].map(|name| statement.own(name));
         let mut text = format!(" FROM {name}");
         if let Some(index) = &self.index {
-            let (traces, [from, to]) = (self.among(among, statement), table.indexed());
+            let (traces, entries) = (self.among(among, statement), self.bounds(index));
             // With join_use_nulls = 0, a trace without an entry has an empty id here.
             text.push_str(&format!(
-                " GLOBAL LEFT ANY JOIN (SELECT `TraceId` AS {indexed}, {from} AS {start}, {to} AS {end} \
+                " GLOBAL LEFT ANY JOIN (SELECT `TraceId` AS {indexed}, {from} AS {start}, {to} AS {end}, {is_open} AS {open} \
                  FROM {index} WHERE `TraceId` {traces} GROUP BY `TraceId`) AS {bounds} \
                  ON {id} = {bounds}.{indexed}",
+                from = entries.from,
+                to = entries.to,
+                is_open = entries.open,
+                index = index.name,
             ));
         }
         text.push_str(&format!(" WHERE {scan}"));
@@ -130,8 +134,8 @@ impl Search<'_> {
         if self.index.is_some() {
             let unindexed = self.range(self.default, statement);
             text.push_str(&format!(
-                " AND if({bounds}.{indexed} = '', {unindexed}, {timestamp} >= {bounds}.{start} \
-                 AND {timestamp} < {bounds}.{end})"
+                " AND if({bounds}.{indexed} = '', {unindexed}, {bounds}.{open} OR ({timestamp} >= {bounds}.{start} \
+                 AND {timestamp} < {bounds}.{end}))"
             ));
         }
         text

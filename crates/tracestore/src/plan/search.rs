@@ -8,10 +8,11 @@ use tracewarden_model::{TRACE_ID_BYTES_MAX, Timestamp, Window};
 use super::Tuning;
 use super::demands::{Demand, Demands};
 use super::estimates::{Experience, Subject, subject};
-use crate::select::{Position, indexed_from, indexed_to};
-use crate::settings::Bounds;
+use crate::select::Position;
+use crate::settings;
 use crate::sql::Statement;
 use crate::table::BoundTable;
+use crate::trace_index::{Bounds, TraceIndex};
 use crate::{OnProgress, SearchProgress, StoreError, TraceStore};
 
 /// A range of time, its end exclusive; `None` for all of it.
@@ -50,8 +51,8 @@ pub(crate) struct Search<'a> {
     pub(crate) after: Option<Position>,
     /// How far is looked at traces without an entry in the trace index.
     pub(crate) default: Span,
-    /// The trace index, quoted.
-    pub(crate) index: Option<String>,
+    /// The trace index.
+    pub(crate) index: Option<TraceIndex>,
     pub(crate) tuning: Tuning,
     /// The time limit of one statement is that of the whole search, too.
     pub(crate) deadline: Instant,
@@ -60,16 +61,19 @@ pub(crate) struct Search<'a> {
 
 /// How far is looked at each trace of some.
 pub(crate) struct Sight {
-    /// Bounds in nanoseconds, the end exclusive, of those that the trace index knows.
-    indexed: HashMap<String, (i64, i64)>,
+    /// Bounds in nanoseconds, the end exclusive, of those that the trace index knows; `None` where its entry says nothing, and
+    /// all spans of the trace count.
+    indexed: HashMap<String, Option<(i64, i64)>>,
     default: Span,
 }
 
 impl Sight {
     /// Where the spans of a trace count, in nanoseconds; `None` for everywhere.
     pub(crate) fn of(&self, trace: &str) -> Option<(i64, i64)> {
-        let default = || self.default.map(|(from, to)| (from.as_nanos(), to.as_nanos()));
-        self.indexed.get(trace).copied().or_else(default)
+        match self.indexed.get(trace) {
+            Some(bounds) => *bounds,
+            None => self.default.map(|(from, to)| (from.as_nanos(), to.as_nanos())),
+        }
     }
 
     /// Whether nothing of a trace counts beyond a range in nanoseconds, its end exclusive.
@@ -86,16 +90,17 @@ impl Sight {
     /// trace that lasts for days must not make a statement about a thousand others read these days.
     pub(crate) fn together<'t>(&self, traces: &'t [String], most: usize) -> Vec<(Vec<&'t String>, Span)> {
         const SHORT: i64 = 600 * 1_000_000_000;
-        let (mut short, mut long, mut unknown) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut short, mut long, mut open, mut unknown) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         for trace in traces {
             match self.indexed.get(trace) {
-                Some((from, to)) if to.saturating_sub(*from) <= SHORT => short.push(trace),
-                Some(_) => long.push(trace),
+                Some(Some((from, to))) if to.saturating_sub(*from) <= SHORT => short.push(trace),
+                Some(Some(_)) => long.push(trace),
+                Some(None) => open.push(trace),
                 None => unknown.push(trace),
             }
         }
         let mut groups = Vec::new();
-        for group in [short, long, unknown] {
+        for group in [short, long, open, unknown] {
             for part in group.chunks(most.max(1)) {
                 let bounds = part.iter().map(|trace| self.of(trace));
                 // One without bounds makes all of them unbounded.
@@ -121,7 +126,12 @@ impl Search<'_> {
             return Err(StoreError::Timeout("the statements of a search took too long together".to_owned()));
         }
         let seconds = u32::try_from(left.as_millis().div_ceil(1_000)).unwrap_or(u32::MAX);
-        self.store.client.within(Bounds { seconds, rows: 0 }).rows(statement).await
+        self.store.client.within(settings::Bounds { seconds, rows: 0 }).rows(statement).await
+    }
+
+    /// What the entries of the trace index say, for comparing with the timestamp.
+    pub(crate) fn bounds(&self, index: &TraceIndex) -> Bounds {
+        index.bounds(self.window).coarser(self.table.coarse)
     }
 
     /// Whether a span is in a range.
@@ -144,8 +154,7 @@ impl Search<'_> {
 
     /// The first tick at or after a time.
     pub(crate) fn ticks_from(&self, nanos: i64) -> i64 {
-        let whole = nanos.div_euclid(self.table.nanos_per_tick);
-        if nanos.rem_euclid(self.table.nanos_per_tick) == 0 { whole } else { whole.saturating_add(1) }
+        self.table.tick_from(nanos)
     }
 
     /// Of a group of spans: whether their trace id is one.
@@ -163,16 +172,16 @@ impl Search<'_> {
             for part in traces.chunks(self.tuning.ids) {
                 let mut statement = Statement::default();
                 let ids = statement.strings(part);
+                let bounds = index.bounds(self.window);
+                let ([from, to], open, index) = (bounds.nanos(), &bounds.open, &index.name);
                 statement.push(&format!(
-                    "SELECT `TraceId`, toUnixTimestamp64Nano({}), toUnixTimestamp64Nano({}) \
-                     FROM {index} WHERE `TraceId` IN {ids} GROUP BY `TraceId`",
-                    indexed_from(),
-                    indexed_to(),
+                    "SELECT `TraceId`, {from}, {to}, {open} FROM {index} WHERE `TraceId` IN {ids} GROUP BY `TraceId`"
                 ));
-                let rows: Vec<(String, i64, i64)> = self.rows(statement).await?;
+                let rows: Vec<(String, i64, i64, u8)> = self.rows(statement).await?;
                 let tick = self.table.nanos_per_tick;
                 let whole = |nanos: i64| nanos.div_euclid(tick).saturating_mul(tick);
-                indexed.extend(rows.into_iter().map(|(trace, from, to)| (trace, (whole(from), whole(to)))));
+                let bounds = |(trace, from, to, open)| (trace, (open == 0).then(|| (whole(from), whole(to))));
+                indexed.extend(rows.into_iter().map(bounds));
             }
         }
         Ok(Sight { indexed, default: self.default })

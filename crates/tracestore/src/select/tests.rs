@@ -3,7 +3,8 @@
 use std::sync::Mutex;
 
 use tracewarden_model::{
-    AccessModel, Caller, Condition, Display, FieldRef, FieldSource, LogicalType, MarkedField, Test, Timestamp,
+    AccessModel, Caller, ColumnType, Condition, Display, FieldRef, FieldSource, LogicalType, MarkedField,
+    Test, Timestamp,
 };
 use tracewarden_policy::{CompiledPolicies, RolePolicy, authorise};
 use tracewarden_testkit::local_store::LocalStore;

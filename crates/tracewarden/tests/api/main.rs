@@ -12,6 +12,7 @@ mod support;
 
 mod access;
 mod advice;
+mod answer_schema;
 mod api_keys;
 mod audit;
 mod command_line;

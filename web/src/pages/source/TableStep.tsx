@@ -135,7 +135,7 @@ export function TableStep({
                           </Group>
                           {table.proposal === null && (
                             <Text size="xs" c="var(--tw-quiet)">
-                              <Visible text={whyNot(table, data)} />
+                              <Visible text={whyNot(table)} />
                             </Text>
                           )}
                         </Table.Td>

@@ -150,21 +150,13 @@ export function doubled(draft: Draft): Structural[] {
   );
 }
 
-/** Why a table is not proposed, as far as its engine and name tell. */
-export function whyNot(table: Api["Table"], tables: Api["Table"][]): string {
-  if (table.engine === "MaterializedView") {
-    return "A materialized view only fills another table: bind that one.";
+/** Why a table is not proposed: as the service says, or as far as its name tells. */
+export function whyNot(table: Api["Table"]): string {
+  if (table.unsuitable !== null) {
+    return `${table.unsuitable.charAt(0).toUpperCase()}${table.unsuitable.slice(1)}.`;
   }
   if (/_trace_id_ts(_local)?$/.test(table.name)) {
     return "Looks like a trace index: it has the bounds of each trace, and no spans.";
-  }
-  const distributed = tables.find(
-    (other) =>
-      other.engine === "Distributed" &&
-      (`${other.name}_local` === table.name || `${other.name}_shard` === table.name),
-  );
-  if (distributed !== undefined) {
-    return `What one server keeps of ${distributed.database}.${distributed.name}: bind that one.`;
   }
   return "No columns found by their usual names for trace id, span id, parent span id and time.";
 }

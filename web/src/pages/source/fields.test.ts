@@ -45,6 +45,7 @@ const change = (map: string, name: string, over: Partial<Mark> = {}): Changes =>
 
 const detail: Api["TableDetail"] = {
   sampled: true,
+  unsuitable: null,
   columns: [
     {
       name: "ServiceName",
