@@ -4,9 +4,10 @@ use axum::Router;
 use axum::body::{self, Body};
 use axum::extract::Request;
 use axum::response::{IntoResponse, Response};
-use http::{StatusCode, header};
+use http::{HeaderMap, Method, StatusCode, header};
 use tower::ServiceExt as _;
 
+use crate::accept::{Representation, negotiate};
 use crate::body::{MAX_BODY_BYTES, read_in_time};
 use crate::code::Code;
 use crate::extent;
@@ -36,6 +37,11 @@ impl Mount {
     /// like any other.
     pub(crate) async fn answer(self, request: Request) -> Response {
         let (head, body) = request.into_parts();
+        if head.method == Method::POST
+            && let Err(problem) = accepts_json(&head.headers)
+        {
+            return problem.into_response();
+        }
         // Here, where bodies have a deadline: an interface reads for as long as somebody keeps it waiting.
         let body = match read_in_time(body, MAX_BODY_BYTES).await {
             Ok(bytes) if extent::is_moderate(&bytes) => Body::from(bytes),
@@ -53,11 +59,17 @@ impl Mount {
     }
 }
 
+/// Whether the client takes JSON, which is all that there is. One that names nothing takes anything.
+fn accepts_json(headers: &HeaderMap) -> Result<(), Problem> {
+    let names_nothing =
+        headers.get_all(header::ACCEPT).iter().all(|value| value.as_bytes().trim_ascii().is_empty());
+    if names_nothing { Ok(()) } else { negotiate(headers, &[Representation::Json]).map(drop) }
+}
+
 fn is_json(response: &Response) -> bool {
-    response
-        .headers()
-        .get(header::CONTENT_TYPE)
-        .is_some_and(|kind| kind.as_bytes().starts_with(b"application/json"))
+    let kind = response.headers().get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+    let essence = kind.unwrap_or_default().split(';').next().unwrap_or_default();
+    essence.trim().eq_ignore_ascii_case(Representation::Json.media_type())
 }
 
 async fn refusal(response: Response<Body>) -> Response {
@@ -111,6 +123,38 @@ mod tests {
             assert_eq!(code, refused.then_some(Code::PayloadTooLarge), "{lists}");
             let body = body::to_bytes(response.into_body(), usize::MAX).await.unwrap();
             assert!(refused || body == sent, "{lists}");
+        }
+    }
+
+    #[test]
+    fn whatever_admits_json_is_answered() {
+        let check = |accept: &[&str], admits: bool| {
+            let headers = accept.iter().map(|value| (header::ACCEPT, value.parse().unwrap()));
+            assert_eq!(accepts_json(&HeaderMap::from_iter(headers)).is_ok(), admits, "{accept:?}");
+        };
+        for accept in [
+            &[][..],
+            &[""],
+            &["*/*"],
+            &["application/json"],
+            &["application/*, text/*"],
+            &["application/json, text/event-stream"],
+            &["text/event-stream", "application/json;q=0.1"],
+            &["Application/JSON; charset=utf-8"],
+            &["text/event-stream;q=0, */*;q=0.001"],
+        ] {
+            check(accept, true);
+        }
+        for accept in [
+            "text/event-stream",
+            "text/html",
+            "application/json;q=0",
+            "application/json;q=0.000, */*",
+            "*/*;q=0",
+            "application/*;q=0, */*",
+            "application/json-rpc",
+        ] {
+            check(&[accept], false);
         }
     }
 

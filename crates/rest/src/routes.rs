@@ -169,7 +169,9 @@ impl Routes {
         let path = mount.path;
         let answer = any(move |request: Request| mount.clone().answer(request));
         let answer = answer.layer(middleware::from_fn_with_state(gate, pass_to_interface));
-        Self { router: self.router.route(path, answer), app: self.app }
+        // Clients are configured by hand, with and without a slash at the end.
+        let router = self.router.route(path, answer.clone()).route(&format!("{path}/"), answer);
+        Self { router, app: self.app }
     }
 
     /// The router and the document that describes it.
