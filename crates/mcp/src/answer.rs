@@ -1,5 +1,7 @@
 //! Answers that fit: as much as `max_tokens` allows, the rest by further calls.
 
+use std::cell::Cell;
+
 use rmcp::model::{CallToolResult, ContentBlock};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -20,17 +22,17 @@ pub(crate) struct Budget {
 }
 
 /// Least that is taken for an answer, and most.
-const LEAST: u32 = 1_000;
-pub(crate) const MOST: u32 = 20_000;
+const LEAST: i64 = 1_000;
+pub(crate) const MOST: i64 = 20_000;
 /// What an answer takes when the call does not say.
-const USUAL: u32 = 3_000;
+const USUAL: i64 = 3_000;
 
 impl Budget {
     /// As the argument `max_tokens` says.
     ///
     /// # Errors
     /// Too little for any answer.
-    pub(crate) fn of(max_tokens: Option<u32>) -> Result<Self, Failure> {
+    pub(crate) fn of(max_tokens: Option<i64>) -> Result<Self, Failure> {
         match max_tokens {
             None => Ok(Self { tokens: USUAL as usize, usual: true, whole: USUAL as usize }),
             Some(wanted) if wanted < LEAST => {
@@ -94,7 +96,7 @@ impl Budget {
 
     fn most(self, items: usize, render: impl Fn(usize) -> Rendered) -> Option<(usize, CallToolResult)> {
         let within = |count: usize, tokens: usize| {
-            let result = render(count).result();
+            let result = render(count).result()?;
             (self.takes(&result) <= tokens).then_some((count, result))
         };
         let fits = |count: usize| within(count, self.tokens);
@@ -118,11 +120,45 @@ impl Budget {
 
     /// Whether an answer would fit.
     pub(crate) fn holds(self, rendered: Rendered) -> bool {
-        self.takes(&rendered.result()) <= self.tokens
+        rendered.result().is_some_and(|result| self.takes(&result) <= self.tokens)
+    }
+
+    /// Counts what an answer of this size takes while it is made.
+    pub(crate) fn meter(self) -> Meter {
+        Meter::of(self.whole)
     }
 
     fn takes(self, result: &CallToolResult) -> usize {
         serde_json::to_string(result).map_or(usize::MAX, |text| tokens(&text))
+    }
+}
+
+/// Counts what an answer takes at least while it is made, so that one that cannot fit is given up early: a span can be
+/// thousands of times as large as what is shown of it.
+#[derive(Debug)]
+pub(crate) struct Meter {
+    most: usize,
+    taken: Cell<usize>,
+}
+
+impl Meter {
+    pub(crate) fn of(tokens: usize) -> Self {
+        Self { most: tokens, taken: Cell::new(0) }
+    }
+
+    /// Without an end.
+    #[cfg(test)]
+    pub(crate) fn endless() -> Self {
+        Self::of(usize::MAX)
+    }
+
+    /// Counts a value. No text takes less than a token, or a token for 64 bytes of it.
+    pub(crate) fn add(&self, text: &str) {
+        self.taken.set(self.taken.get() + 1 + text.len() / 64);
+    }
+
+    pub(crate) fn is_exceeded(&self) -> bool {
+        self.taken.get() > self.most
     }
 }
 
@@ -146,21 +182,24 @@ pub(crate) fn said(next: &[Next]) -> String {
 }
 
 /// An answer in both forms, each complete: hosts differ in which of them a model sees.
-pub(crate) struct Rendered {
-    pub(crate) text: String,
-    pub(crate) structured: Value,
-}
+pub(crate) struct Rendered(Option<(String, Value)>);
 
 impl Rendered {
     /// Of an answer, which is made of strings and numbers: serialising cannot fail.
     pub(crate) fn new(text: String, structured: &impl Serialize) -> Self {
-        Self { text, structured: serde_json::to_value(structured).unwrap_or_default() }
+        Self(Some((text, serde_json::to_value(structured).unwrap_or_default())))
     }
 
-    fn result(self) -> CallToolResult {
-        let mut result = CallToolResult::success(vec![ContentBlock::text(self.text)]);
-        result.structured_content = Some(self.structured);
-        result
+    /// One that was given up, since it cannot fit.
+    pub(crate) fn too_large() -> Self {
+        Self(None)
+    }
+
+    fn result(self) -> Option<CallToolResult> {
+        let (text, structured) = self.0?;
+        let mut result = CallToolResult::success(vec![ContentBlock::text(text)]);
+        result.structured_content = Some(structured);
+        Some(result)
     }
 }
 
@@ -198,6 +237,25 @@ mod tests {
         assert_eq!(count(&stretched.fit(3 * usual, render).unwrap()), usual);
         let said = Budget::of(Some(USUAL)).unwrap().whole_if_twice();
         assert_eq!(count(&said.fit(usual + usual / 2, render).unwrap()), usual);
+    }
+
+    #[test]
+    fn a_meter_counts_no_more_than_is_taken() {
+        for text in [
+            "",
+            "a",
+            "true",
+            " ",
+            &" ".repeat(5_000),
+            &"description ".repeat(99),
+            &"é".repeat(200),
+            &"aB".repeat(99),
+        ] {
+            let meter = Meter::endless();
+            meter.add(text);
+            let taken = tokens(&format!("{:?},", text));
+            assert!(meter.taken.get() <= taken, "{text}: {} of {taken}", meter.taken.get());
+        }
     }
 
     #[test]

@@ -1,6 +1,5 @@
-//! Arguments of tools: read strictly, so that a misspelt one is not taken for an absent one.
+//! Arguments of tools, as [`crate::coercion`] has read them.
 
-use rmcp::model::JsonObject;
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -9,16 +8,14 @@ use tracewarden_model::{Decimal, LogicalType, Operator, RawCondition, Scalar, na
 
 use crate::failure::Failure;
 
-/// Reads the arguments of a tool.
+/// The arguments of a tool, out of those that its schema admits.
 ///
 /// # Errors
-/// What is wrong with which argument, with what there is instead.
-pub(crate) fn read<T: DeserializeOwned>(arguments: Option<JsonObject>) -> Result<T, Failure> {
-    let arguments = Value::Object(arguments.unwrap_or_default());
-    serde_path_to_error::deserialize(arguments).map_err(|error| {
-        let path = error.path().to_string();
-        let path = if path == "." { String::new() } else { path };
-        Failure::argument(&path, error.into_inner().to_string())
+/// Where the schema admits what the tool does not take, which is a fault of ours.
+pub(crate) fn typed<T: DeserializeOwned>(arguments: &Value) -> Result<T, Failure> {
+    T::deserialize(arguments).map_err(|error| {
+        tracing::error!(%error, "a schema admits arguments that its tool does not take");
+        Failure::argument("", "these arguments cannot be read; see the tool's schema for what it takes")
     })
 }
 
@@ -36,8 +33,12 @@ pub(crate) struct Condition {
     /// An operator of the field's type: eq, ne, in, not_in, prefix, exists, not_exists, has, has_any, has_all, gt, gte, lt, lte, between.
     op: String,
     /// For eq, ne, prefix, has, gt, gte, lt, lte.
+    #[serde(default)]
+    #[schemars(schema_with = "crate::schemas::scalar")]
     value: Option<Value>,
     /// For in, not_in, has_any, has_all, between (two numbers).
+    #[serde(default)]
+    #[schemars(schema_with = "crate::schemas::scalars")]
     values: Option<Vec<Value>>,
 }
 
@@ -104,15 +105,17 @@ mod tests {
     use tracewarden_model::FieldRef;
 
     use super::*;
+    use crate::bounded_json::{Bounds, Json};
+    use crate::coercion::coerced;
 
     fn conditions(value: Value) -> Result<Vec<RawCondition>, Failure> {
-        #[derive(Debug, Deserialize)]
-        #[serde(deny_unknown_fields)]
+        #[derive(Debug, Deserialize, JsonSchema)]
         struct Sent {
             conditions: Vec<Condition>,
         }
-        let arguments = Map::from_iter([("conditions".to_owned(), value)]);
-        raw(&read::<Sent>(Some(arguments))?.conditions)
+        let arguments = Json::read(&json!({ "conditions": value }).to_string(), Bounds::NONE).unwrap();
+        let read = coerced(&crate::schemas::of_arguments::<Sent>(), arguments)?;
+        raw(&typed::<Sent>(&Value::Object(read))?.conditions)
     }
 
     #[test]
@@ -136,8 +139,8 @@ mod tests {
         };
         check(json!([{"op": "eq"}]), "conditions[0].ref", "`ref` as the filter schema shows it");
         check(json!([{"ref": "a", "name": "b", "op": "eq"}]), "conditions[0].ref", "name the field once");
-        check(json!([{"ref": "a"}]), "conditions[0]", "missing field `op`");
-        check(json!([{"ref": "a", "op": "eq", "valeu": 1}]), "conditions[0].valeu", "expected one of `ref`");
+        check(json!([{"ref": "a"}]), "conditions[0].op", "this is needed");
+        check(json!([{"ref": "a", "op": "eq", "valeu": 1}]), "conditions[0].valeu", "did you mean `value`?");
         check(
             json!([{"ref": "a", "op": "eq", "value": [1]}]),
             "conditions[0].value",
@@ -148,7 +151,7 @@ mod tests {
             "conditions[0].values[1]",
             "a string, a number",
         );
-        check(json!({"ref": "a"}), "conditions", "expected a sequence");
+        check(json!("ref"), "conditions", "a list of objects");
     }
 
     #[test]
@@ -156,7 +159,12 @@ mod tests {
         let read = conditions(
             json!([{"ref": "a", "op": "in", "values": [18_446_744_073_709_551_615_u64, -1, 0.5]}]),
         );
-        let expected = ["18446744073709551615", "-1", "0.5"].map(|digits| Scalar::Number(decimal(digits)));
+        let large = "18446744073709551615";
+        let expected = [
+            Scalar::Digits(large.to_owned(), decimal(large)),
+            Scalar::Number(decimal("-1")),
+            Scalar::Number(decimal("0.5")),
+        ];
         assert_eq!(read.unwrap()[0].values.as_deref(), Some(&expected[..]));
         let read =
             conditions(json!([{"ref": "a", "op": "in", "values": ["1700010800.901161215", "1x", "0x1"]}]));

@@ -1,16 +1,27 @@
 //! The tools as they are listed.
 
+use std::sync::{Arc, LazyLock};
+
 use rmcp::model::{Tool as Listed, ToolAnnotations};
 use schemars::JsonSchema;
 use tracewarden_service::Tool;
 
+use crate::schemas;
 use crate::tools::{
     compare_traces, critical_path, explain_access, field_values, filter_schema, get_spans, get_trace,
     query_traces, trace_stats,
 };
 
+static LISTED: LazyLock<Vec<(Tool, Listed)>> =
+    LazyLock::new(|| Tool::ALL.into_iter().map(|tool| (tool, made(tool))).collect());
+
 /// A tool as clients list it.
 pub(crate) fn listed(tool: Tool) -> Listed {
+    let found = LISTED.iter().find(|(known, _)| *known == tool);
+    found.map_or_else(|| made(tool), |(_, listed)| listed.clone())
+}
+
+fn made(tool: Tool) -> Listed {
     use Tool::{
         CompareTraces, CriticalPath, ExplainAccess, FieldValues, FilterSchema, GetSpans, GetTrace,
         QueryTraces, TraceStats,
@@ -78,11 +89,9 @@ fn of<Arguments: JsonSchema + 'static, Answer: JsonSchema + 'static>(
     let mut listed = Listed::default();
     listed.name = tool.name().into();
     listed.description = Some(description.into());
-    listed
-        .with_title(title)
-        .with_annotations(annotations)
-        .with_input_schema::<Arguments>()
-        .with_output_schema::<Answer>()
+    listed.input_schema = Arc::new(schemas::of_arguments::<Arguments>());
+    listed.output_schema = Some(Arc::new(schemas::of_answer::<Answer>()));
+    listed.with_title(title).with_annotations(annotations)
 }
 
 #[cfg(test)]

@@ -5,17 +5,22 @@ mod fuzzing;
 
 use fuzzing::{soon, target, texts};
 use http::HeaderValue;
-use rmcp::model::{ClientJsonRpcMessage, JsonObject};
+use rmcp::model::ClientJsonRpcMessage;
+use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
-use serde_json::{Map, Value};
+use serde_json::Value;
 use tracewarden_model::{FieldRef, Timestamp};
 use tracewarden_service::is_deceptive;
 
-use crate::arguments::{Condition, raw, read};
+use crate::answer::Meter;
+use crate::arguments::{Condition, raw, typed};
+use crate::bounded_json::{Bounds, Json};
 use crate::client_name::named;
+use crate::coercion::coerced;
 use crate::failure::Failure;
+use crate::schemas;
 use crate::span_text::{FENCE, FENCE_END, fenced, one_line, visible_json};
-use crate::tools::span_values::{DETAILS, cut, lines, message, parsed};
+use crate::tools::span_values::{Columns, DETAILS, SpanValues, lines};
 use crate::tools::{
     compare_traces, critical_path, explain_access, field_values, filter_schema, get_spans, get_trace,
     query_traces, trace_stats,
@@ -27,18 +32,41 @@ fn is_told(failure: &Failure) {
     let text = failure.text();
     assert!(failure.code() == "invalid_request" && !text.is_empty(), "{text}");
     assert!(text.chars().count() < 4_000, "{text}");
+    for word in OF_THE_PROGRAM {
+        assert!(!text.contains(word), "{word}: {text}");
+    }
 }
 
-fn sent<T: DeserializeOwned>(arguments: &JsonObject) -> Option<T> {
-    soon(|| read::<T>(Some(arguments.clone()))).inspect_err(is_told).ok()
+/// What means something to the program alone.
+const OF_THE_PROGRAM: [&str; 13] = [
+    "invalid type",
+    "invalid value",
+    "expected",
+    "sequence",
+    "struct",
+    "variant",
+    "missing field",
+    "unknown field",
+    "u32",
+    "i64",
+    "usize",
+    "EOF",
+    "column ",
+];
+
+/// What a schema admits is read, and what it does not is refused in words for a model.
+fn sent<T: DeserializeOwned + JsonSchema>(arguments: &Json) -> Option<T> {
+    let schema = schemas::of_arguments::<T>();
+    let read = soon(|| coerced(&schema, arguments.clone())).inspect_err(is_told).ok()?;
+    Some(typed(&Value::Object(read)).unwrap())
 }
 
-fn is_taken<T: DeserializeOwned>(arguments: &JsonObject) -> bool {
+fn is_taken<T: DeserializeOwned + JsonSchema>(arguments: &Json) -> bool {
     sent::<T>(arguments).is_some()
 }
 
-fn are_conditions(arguments: &JsonObject) -> bool {
-    #[derive(serde::Deserialize)]
+fn are_conditions(arguments: &Json) -> bool {
+    #[derive(serde::Deserialize, JsonSchema)]
     struct Sent {
         conditions: Vec<Condition>,
     }
@@ -51,7 +79,7 @@ fn are_conditions(arguments: &JsonObject) -> bool {
 }
 
 /// What reads arguments, and a seed with all that there are.
-type Reader = (fn(&JsonObject) -> bool, &'static str);
+type Reader = (fn(&Json) -> bool, &'static str);
 
 #[rustfmt::skip]
 const TOOLS: [Reader; 10] = [
@@ -77,17 +105,87 @@ const TOOLS: [Reader; 10] = [
 #[test]
 fn arguments() {
     let check = |input: &[u8]| {
-        let Ok(arguments) = serde_json::from_slice::<JsonObject>(input) else { return };
+        let Ok(input) = std::str::from_utf8(input) else { return };
+        let Some(arguments) = soon(|| Json::read(input, Bounds::NONE)) else { return };
         for (is_read, _) in TOOLS {
             is_read(&arguments);
         }
     };
     for (is_read, seed) in TOOLS {
         // What is edited from a seed of which an argument is called something else by now tries that name alone.
-        assert!(is_read(&serde_json::from_str(seed).unwrap()), "its tool does not take {seed}");
+        assert!(is_read(&Json::read(seed, Bounds::NONE).unwrap()), "its tool does not take {seed}");
     }
     let seeds = texts(TOOLS.map(|(_, seed)| seed).into_iter().chain(["{}"]));
     target!(seeds, check, 300);
+}
+
+/// Every argument of every tool as each kind of value.
+#[test]
+fn kinds_of_arguments() {
+    const KINDS: [&str; 22] = [
+        "null",
+        "true",
+        "0",
+        "7",
+        "-1",
+        "5.0",
+        "5.5",
+        "1e300",
+        "99999999999999999999",
+        "12345678901234.5678",
+        "\"\"",
+        "\" \"",
+        "\"x\"",
+        "\"5\"",
+        "\"[\"",
+        "\"{\"",
+        "\"[1]\"",
+        "\"{\\\"op\\\": \\\"eq\\\"}\"",
+        "[]",
+        "[[]]",
+        "{}",
+        "[null, {\"a\": [1]}]",
+    ];
+    fn replaced(value: &Value, kind: &Value) -> Vec<Value> {
+        let mut all = vec![kind.clone()];
+        match value {
+            Value::Object(members) => {
+                for (name, member) in members {
+                    for other in replaced(member, kind) {
+                        let mut members = members.clone();
+                        members.insert(name.clone(), other);
+                        all.push(Value::Object(members));
+                    }
+                }
+            }
+            Value::Array(list) => {
+                for (at, element) in list.iter().enumerate() {
+                    for other in replaced(element, kind) {
+                        let mut list = list.clone();
+                        list[at] = other;
+                        all.push(Value::Array(list));
+                    }
+                }
+            }
+            _ => {}
+        }
+        all
+    }
+    let (mut read, mut refused) = (0, 0);
+    for (is_read, seed) in TOOLS {
+        let seed = serde_json::from_str(seed).unwrap();
+        for kind in KINDS {
+            // Numbers with their digits, which a value of this kind would lose.
+            let mark = Value::from("the kind");
+            for arguments in replaced(&seed, &mark) {
+                let text = arguments.to_string().replace("\"the kind\"", kind);
+                let arguments = Json::read(&text, Bounds::NONE).unwrap();
+                *if is_read(&arguments) { &mut read } else { &mut refused } += 1;
+            }
+        }
+    }
+    println!("{read} read, {refused} refused");
+    assert!(read > 200 && refused > 400, "{read} {refused}");
 }
 
 /// Texts within arguments and headers.
@@ -131,10 +229,13 @@ fn words() {
     target!(seeds, &check);
 }
 
-/// Without numbers that are no integers, which the parser may miss by their last place.
+/// Without numbers that are no integers, which the parser may miss by their last place, and large ones, which are texts where
+/// they are read for spans.
 fn exact(value: Value) -> Value {
     match value {
-        Value::Number(number) if number.is_f64() => Value::Null,
+        Value::Number(number) if number.as_i64().is_none_or(|number| number.unsigned_abs() > 1 << 53) => {
+            Value::Null
+        }
         Value::Array(list) => list.into_iter().map(exact).collect(),
         Value::Object(members) => members.into_iter().map(|(name, value)| (name, exact(value))).collect(),
         other => other,
@@ -162,13 +263,16 @@ fn span_texts() {
         let shown = soon(|| visible_json(&value));
         is_harmless(&shown);
         assert_eq!(exact(serde_json::from_str(&shown).unwrap()), exact(value));
-        let span: Map<String, Value> = soon(|| parsed(text));
-        let _ = soon(|| message(&span));
+        let read = soon(|| Json::read(text, Bounds::NONE)).unwrap().into_value(|_| Value::Null);
+        assert_eq!(exact(read), exact(serde_json::from_str(text).unwrap()));
+        let columns = Columns::of_exporter();
+        let span = soon(|| SpanValues::read(text, &columns));
+        let _ = soon(|| span.message());
         for detail in DETAILS {
-            let cut = soon(|| cut(&span, detail));
-            lines(&cut).iter().for_each(|line| is_harmless(line));
+            let shown = soon(|| span.shown(detail, &Meter::endless())).values;
+            lines(&shown).iter().for_each(|line| is_harmless(line));
             // What was cut once fits.
-            assert!(cut.values().all(|value| !value.is_null()), "{cut:?}");
+            assert!(shown.values().all(|value| !value.is_null()), "{shown:?}");
         }
     };
     let seeds = texts([

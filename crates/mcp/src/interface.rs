@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use axum::Router;
+use axum::body::{Body, to_bytes};
 use axum::extract::Request;
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse as _, Response};
-use http::{StatusCode, header};
+use http::{HeaderValue, StatusCode, header};
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use tracewarden_service::Service;
@@ -30,8 +31,8 @@ pub struct Interface {
     pub hosts: Vec<String>,
 }
 
-/// What answers under the path of the interface. Whoever serves it has authenticated the caller, and put the
-/// `Arc<Principal>` into the request's extensions.
+/// What answers under the path of the interface. The layer in front has authenticated the caller, put the `Arc<Principal>`
+/// into the request's extensions, and checked that the client accepts JSON, which every answer is.
 ///
 /// A page of another site that a browser shows could resolve its own name to this service's address; so only the names in
 /// `interface` are answered, and only pages of the service's own origin.
@@ -59,13 +60,22 @@ pub fn interface(service: Service, interface: Interface) -> Router {
         .layer(middleware::from_fn(explained))
 }
 
-/// Says what can be done where the library only refuses.
+/// Prepares a request for the library, and says what can be done where it only refuses.
 async fn explained(request: Request, next: Next) -> Response {
-    let json = request
-        .headers()
-        .get(header::CONTENT_TYPE)
-        .is_some_and(|kind| kind.as_bytes().starts_with(b"application/json"));
-    let response = next.run(request).await;
+    let (mut head, body) = request.into_parts();
+    // It refuses clients that do not accept streams of events, of which it sends none here.
+    head.headers.insert(header::ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
+    let json = head.headers.get(header::CONTENT_TYPE).is_some_and(|kind| {
+        let kind = kind.to_str().unwrap_or_default().split(';').next().unwrap_or_default();
+        kind.trim().eq_ignore_ascii_case("application/json")
+    });
+    let Ok(body) = to_bytes(body, MAX_BODY_BYTES).await else {
+        return (StatusCode::PAYLOAD_TOO_LARGE, "the body is larger than 1 MiB").into_response();
+    };
+    if json && body.trim_ascii_start().starts_with(b"[") {
+        return (StatusCode::BAD_REQUEST, NO_BATCH).into_response();
+    }
+    let response = next.run(Request::from_parts(head, Body::from(body))).await;
     match response.status() {
         StatusCode::FORBIDDEN => (StatusCode::FORBIDDEN, NOT_OF_THIS_SERVICE).into_response(),
         // It takes whatever it cannot read for another type.
@@ -77,7 +87,10 @@ async fn explained(request: Request, next: Next) -> Response {
 const NOT_OF_THIS_SERVICE: &str = "`Host` or `Origin` is not one of this service: agents reach it under the name and port of `public_url`, \
      the names of loopback and those in the setting `mcp_hosts`, and pages under `public_url` alone; a proxy in front must pass \
      `Host` on as it came, with its port";
-const NO_MESSAGE: &str = "the body is no JSON-RPC 2.0 message: one object with `jsonrpc`, `id`, `method` and `params`; batches are not taken";
+const NO_MESSAGE: &str =
+    "the body is no JSON-RPC 2.0 message: one object with `jsonrpc`, `id`, `method` and `params`";
+const NO_BATCH: &str = "the body is a list of messages: batches are part of revision 2025-03-26 alone, which is not spoken here; send \
+     each message in a request of its own";
 
 /// An origin without a port stands for its scheme's alone.
 fn with_port(origin: &str) -> String {

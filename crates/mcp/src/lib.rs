@@ -9,8 +9,10 @@
 
 mod answer;
 mod arguments;
+mod bounded_json;
 mod catalogue;
 mod client_name;
+mod coercion;
 mod digits;
 mod failure;
 #[cfg(test)]
@@ -18,6 +20,7 @@ mod fuzz;
 mod instructions;
 mod interface;
 mod numbers;
+mod schemas;
 mod server;
 mod span_text;
 mod tokens;

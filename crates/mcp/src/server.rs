@@ -9,9 +9,8 @@ use futures::future::BoxFuture;
 use http::request::Parts;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, CustomRequest, CustomResult, DiscoverResult,
-    ErrorCode, ErrorData, Implementation, InitializeRequestParams, InitializeResult, JsonObject,
-    ListToolsResult, PaginatedRequestParams, ProtocolVersion, ServerCapabilities, ServerConfig,
-    Tool as Listed,
+    ErrorCode, ErrorData, Implementation, InitializeRequestParams, InitializeResult, ListToolsResult,
+    PaginatedRequestParams, ProtocolVersion, ServerCapabilities, ServerConfig, Tool as Listed,
 };
 use rmcp::service::RequestContext;
 use rmcp::{RoleServer, ServerHandler};
@@ -21,9 +20,11 @@ use tracewarden_model::nearest::nearest;
 use tracewarden_service::{Outcome, Principal, Service, Tool, ToolCall};
 use tracing::Instrument as _;
 
-use crate::arguments::read;
+use crate::arguments::typed;
+use crate::bounded_json::{Bounds, Json};
 use crate::catalogue;
 use crate::client_name::{ClientName, Introduced, full_name};
+use crate::coercion::coerced;
 use crate::failure::Failure;
 use crate::instructions::instructions;
 use crate::span_text::one_line;
@@ -40,13 +41,10 @@ pub(crate) struct Server {
     pub(crate) origin: Arc<str>,
 }
 
-/// Revisions of the protocol that are spoken.
-const VERSIONS: [ProtocolVersion; 4] = [
-    ProtocolVersion::V_2025_03_26,
-    ProtocolVersion::V_2025_06_18,
-    ProtocolVersion::V_2025_11_25,
-    ProtocolVersion::V_2026_07_28,
-];
+/// Revisions of the protocol that are spoken. The one before these has batches, of which each would be many reads in one
+/// request; no other has them.
+const VERSIONS: [ProtocolVersion; 3] =
+    [ProtocolVersion::V_2025_06_18, ProtocolVersion::V_2025_11_25, ProtocolVersion::V_2026_07_28];
 
 /// The HTTP request that a message came in.
 fn request(context: &RequestContext<RoleServer>) -> Result<&Parts, ErrorData> {
@@ -79,12 +77,7 @@ impl Server {
 
     /// Calls a tool that the caller may call. A failure has been recorded by the use case that it came from, or else is
     /// recorded here.
-    async fn call(
-        &self,
-        principal: &Principal,
-        tool: Tool,
-        sent: Option<JsonObject>,
-    ) -> Result<CallToolResult, Failure> {
+    async fn call(&self, principal: &Principal, tool: Tool, sent: Json) -> Result<CallToolResult, Failure> {
         let result = match principal.require_tool(Some(tool)) {
             Ok(()) => self.run(principal, tool, sent).await,
             Err(error) => Err(Failure::from(error).denying()),
@@ -97,25 +90,19 @@ impl Server {
         result
     }
 
-    async fn run(
-        &self,
-        principal: &Principal,
-        tool: Tool,
-        sent: Option<JsonObject>,
-    ) -> Result<CallToolResult, Failure> {
-        let as_sent = &Value::Object(sent.clone().unwrap_or_default());
-        let context =
-            &Context { service: &self.service, principal, origin: &self.origin, tool, sent: as_sent };
+    async fn run(&self, principal: &Principal, tool: Tool, sent: Json) -> Result<CallToolResult, Failure> {
+        let sent = &Value::Object(coerced(&catalogue::listed(tool).input_schema, sent)?);
+        let context = &Context { service: &self.service, principal, origin: &self.origin, tool, sent };
         let call = match tool {
-            Tool::FilterSchema => begun(filter_schema::call, context, sent),
-            Tool::FieldValues => begun(field_values::call, context, sent),
-            Tool::TraceStats => begun(trace_stats::call, context, sent),
-            Tool::QueryTraces => begun(query_traces::call, context, sent),
-            Tool::GetTrace => begun(get_trace::call, context, sent),
-            Tool::GetSpans => begun(get_spans::call, context, sent),
-            Tool::CriticalPath => begun(critical_path::call, context, sent),
-            Tool::CompareTraces => begun(compare_traces::call, context, sent),
-            Tool::ExplainAccess => begun(explain_access::call, context, sent),
+            Tool::FilterSchema => begun(filter_schema::call, context),
+            Tool::FieldValues => begun(field_values::call, context),
+            Tool::TraceStats => begun(trace_stats::call, context),
+            Tool::QueryTraces => begun(query_traces::call, context),
+            Tool::GetTrace => begun(get_trace::call, context),
+            Tool::GetSpans => begun(get_spans::call, context),
+            Tool::CriticalPath => begun(critical_path::call, context),
+            Tool::CompareTraces => begun(compare_traces::call, context),
+            Tool::ExplainAccess => begun(explain_access::call, context),
         };
         call?.await
     }
@@ -126,13 +113,12 @@ impl Server {
 fn begun<'a, Arguments, Call>(
     tool: impl FnOnce(&'a Context<'a>, Arguments) -> Call,
     context: &'a Context<'a>,
-    sent: Option<JsonObject>,
 ) -> Result<BoxFuture<'a, Result<CallToolResult, Failure>>, Failure>
 where
     Arguments: DeserializeOwned,
     Call: Future<Output = Result<CallToolResult, Failure>> + Send + 'a,
 {
-    Ok(tool(context, read(sent)?).boxed())
+    Ok(tool(context, typed(context.sent)?).boxed())
 }
 
 impl ServerHandler for Server {
@@ -190,6 +176,13 @@ impl ServerHandler for Server {
         let name = params.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
         let arguments = params.get("arguments").cloned().unwrap_or_default();
         let tool = Tool::parse(&name);
+        // An object as JSON text, or no arguments as an empty list: what some clients make of them.
+        if tool.is_some() && (arguments.is_string() || arguments.as_array().is_some_and(Vec::is_empty)) {
+            let mut result = self.called(&name, &arguments, &context).await?;
+            result.result_type = None;
+            let result = serde_json::to_value(result);
+            return result.map(CustomResult).map_err(|_| ErrorData::internal_error("no result", None));
+        }
         let principal = caller(request(&context)?)?.calling(ToolCall { tool: name, arguments, client: None });
         self.service.note_refused_tool_call(&principal, tool, "invalid_request", Outcome::Failed).await;
         let detail = "a call has a `name`, and `arguments` that are an object";
@@ -205,29 +198,38 @@ impl ServerHandler for Server {
         called: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let parts = request(&context)?;
-        let carried = || parts.extensions.get::<ClientName>().map(|name| name.0.clone());
-        let client = context.meta.client_info().as_ref().map(full_name).or_else(carried);
-        let principal = caller(parts)?.calling(ToolCall {
-            tool: called.name.to_string(),
-            arguments: Value::Object(called.arguments.clone().unwrap_or_default()),
-            client,
-        });
-        let Some(tool) = Tool::parse(&called.name) else {
-            return Err(self.no_such_tool(&principal, &called.name).await);
-        };
-        let info = principal.request_info();
-        let span = tracing::info_span!("tool", name = tool.name(), request_id = %info.request_id, user_id = principal.user_id());
-        let call = answered(self.call(&principal, tool, called.arguments)).instrument(span);
-        tokio::select! {
-            // Whoever went away needs no answer; what runs for it in the trace store ends with it.
-            () = context.ct.cancelled() => Err(ErrorData::internal_error("cancelled", None)),
-            result = call => Ok(result.into()),
-        }
+        let arguments = Value::Object(called.arguments.unwrap_or_default());
+        self.called(&called.name, &arguments, &context).await.map(Into::into)
     }
 }
 
 impl Server {
+    /// Answers a call.
+    async fn called(
+        &self,
+        name: &str,
+        arguments: &Value,
+        context: &RequestContext<RoleServer>,
+    ) -> Result<CallToolResult, ErrorData> {
+        let parts = request(context)?;
+        let sent = Json::read(&arguments.to_string(), Bounds::NONE).unwrap_or(Json::Null);
+        let carried = || parts.extensions.get::<ClientName>().map(|name| name.0.clone());
+        let client = context.meta.client_info().as_ref().map(full_name).or_else(carried);
+        let principal =
+            caller(parts)?.calling(ToolCall { tool: name.to_owned(), arguments: arguments.clone(), client });
+        let Some(tool) = Tool::parse(name) else {
+            return Err(self.no_such_tool(&principal, name).await);
+        };
+        let info = principal.request_info();
+        let span = tracing::info_span!("tool", name = tool.name(), request_id = %info.request_id, user_id = principal.user_id());
+        let call = answered(self.call(&principal, tool, sent)).instrument(span);
+        tokio::select! {
+            // Whoever went away needs no answer; what runs for it in the trace store ends with it.
+            () = context.ct.cancelled() => Err(ErrorData::internal_error("cancelled", None)),
+            result = call => Ok(result),
+        }
+    }
+
     async fn no_such_tool(&self, principal: &Principal, name: &str) -> ErrorData {
         self.service.note_refused_tool_call(principal, None, "unknown_tool", Outcome::Failed).await;
         let known = Tool::ALL.map(Tool::name);

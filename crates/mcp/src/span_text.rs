@@ -11,6 +11,20 @@ pub(crate) const FENCE_END: &str = "--- end of data ---";
 
 /// Text as one line: what is not seen is named, and what is longer than so many characters is cut, with its length.
 pub(crate) fn one_line(text: &str, most_characters: usize) -> String {
+    shortened(text, most_characters, || text.chars().count()).0
+}
+
+/// The same of a text of which the start is at hand and the number of its characters is known; and whether that is all of it.
+pub(crate) fn start_in_one_line(start: &str, characters: usize, most_characters: usize) -> (String, bool) {
+    let (mut line, whole) = shortened(start, most_characters, || characters);
+    if whole && start.chars().count() < characters {
+        line.push_str(&format!("… ({characters} characters)"));
+        return (line, false);
+    }
+    (line, whole)
+}
+
+fn shortened(text: &str, most_characters: usize, characters: impl Fn() -> usize) -> (String, bool) {
     let mut line = String::with_capacity(text.len().min(256));
     let mut length = 0;
     for character in text.chars() {
@@ -25,11 +39,11 @@ pub(crate) fn one_line(text: &str, most_characters: usize) -> String {
         length += line.get(before..).map_or(1, |added| added.chars().count());
         if length > most_characters {
             line.truncate(before);
-            line.push_str(&format!("… ({} characters)", text.chars().count()));
-            break;
+            line.push_str(&format!("… ({} characters)", characters()));
+            return (line, false);
         }
     }
-    line
+    (line, true)
 }
 
 /// Lines between fences, each with a mark before it; nothing when there are none.

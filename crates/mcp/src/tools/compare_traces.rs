@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tracewarden_service::Tool;
 
-use super::{BREVITIES, Brevity, Context, Opened, Seen, Totals, busy, left_out};
+use super::{BREVITIES, Brevity, Context, Opened, Seen, Totals, busy, left_out, name_or_none, named_in};
 use crate::answer::{Budget, Next, Rendered, said};
 use crate::failure::Failure;
 use crate::numbers::{lasting, milliseconds};
@@ -22,7 +22,7 @@ pub(crate) struct Arguments {
     /// The one to explain.
     second_trace_id: String,
     /// Most tokens of the answer, 1000 to 20000. Default 3000.
-    max_tokens: Option<u32>,
+    max_tokens: Option<i64>,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
@@ -114,7 +114,7 @@ fn rendered(
 fn kind(difference: &Difference, brevity: Brevity) -> Kind {
     Kind {
         service: one_line(&difference.service, brevity.name),
-        name: one_line(&difference.name, brevity.name),
+        name: name_or_none(&difference.name, brevity.name),
         first: difference.first.into(),
         second: difference.second.into(),
     }
@@ -135,9 +135,8 @@ fn text(answer: &Answer, found: &[Difference], first: &Seen, second: &Seen) -> S
             }
         };
         format!(
-            "{}: {} | first {} | second {}",
-            kind.service,
-            kind.name,
+            "{} | first {} | second {}",
+            named_in(Some(&kind.service), Some(&kind.name), usize::MAX),
             side(&exact.first),
             side(&exact.second)
         )

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tracewarden_service::Tool;
 
-use super::{BREVITIES, Brevity, Context, Opened, Totals, busy, left_out};
+use super::{BREVITIES, Brevity, Context, Opened, Totals, busy, left_out, name_or_none, named_in};
 use crate::answer::{Budget, Next, Rendered, said};
 use crate::failure::Failure;
 use crate::numbers::{lasting, milliseconds, percent};
@@ -20,9 +20,10 @@ use crate::trace::tree::{Tree, kind};
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Arguments {
+    /// As svc_query_traces gives it.
     trace_id: String,
     /// Most tokens of the answer, 1000 to 20000. Default 3000.
-    max_tokens: Option<u32>,
+    max_tokens: Option<i64>,
 }
 
 /// Spans of a kind on the path.
@@ -93,9 +94,9 @@ fn rendered(context: &Context<'_>, budget: Budget, opened: &Opened) -> Result<Ca
 
 impl Step {
     fn shown(&self, brevity: Brevity) -> Self {
-        let short = |name: &str| one_line(name, brevity.name);
         let span_id = one_line(&self.span_id, 64);
-        Self { service: short(&self.service), name: short(&self.name), span_id, ..self.clone() }
+        let service = one_line(&self.service, brevity.name);
+        Self { service, name: name_or_none(&self.name, brevity.name), span_id, ..self.clone() }
     }
 }
 
@@ -142,11 +143,10 @@ fn text(answer: &Answer, duration: Option<i64>, unseen: u64) -> String {
     lines.extend(answer.steps.iter().map(|step| {
         let spans = if step.spans > 1 { format!(" in {} spans", step.spans) } else { String::new() };
         format!(
-            "{} {} {}: {}{spans} [{}]",
+            "{} {} {}{spans} [{}]",
             percent(step.share),
             lasting(step.nanos),
-            step.service,
-            step.name,
+            named_in(Some(&step.service), Some(&step.name), usize::MAX),
             step.span_id
         )
     }));

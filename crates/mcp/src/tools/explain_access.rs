@@ -26,7 +26,7 @@ pub(crate) struct Arguments {
     /// To learn why this trace is open to you too.
     trace_id: Option<String>,
     /// Most tokens of the answer, 1000 to 20000. Default 3000.
-    max_tokens: Option<u32>,
+    max_tokens: Option<i64>,
 }
 
 /// A policy of a role: one of the conditions of which any opens a trace.
@@ -36,7 +36,8 @@ struct Policy {
     title: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     description: Option<String>,
-    /// What any span of a trace must satisfy. Null: it is about fields that you may not filter by, or cannot be applied.
+    /// What any span of a trace must satisfy. Absent: it is about fields that you may not filter by, or cannot be applied.
+    #[serde(skip_serializing_if = "Option::is_none")]
     in_words: Option<String>,
 }
 
@@ -51,8 +52,10 @@ struct Opening {
 /// A policy that opens the trace.
 #[derive(Debug, Serialize, JsonSchema)]
 struct OpenedBy {
-    /// Null for the key's own policy, which a trace must satisfy too.
+    /// Absent for the key's own policy, which a trace must satisfy too.
+    #[serde(skip_serializing_if = "Option::is_none")]
     role: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     title: Option<String>,
     /// Spans of the trace that satisfy it.
     count: u64,
@@ -84,10 +87,9 @@ struct User {
 /// What the key takes away from its owner's access.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Narrowed {
-    /// A trace must satisfy this too. Null: it is about fields that you may not filter by, or cannot be applied.
+    /// A trace must satisfy this too.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<String>")]
-    must_satisfy: Option<Option<String>>,
+    must_satisfy: Option<String>,
     /// The only tools that it is good for.
     #[serde(skip_serializing_if = "Option::is_none")]
     tools: Option<Vec<String>>,
@@ -225,7 +227,8 @@ fn attribute(value: &AttributeValue, way: Way) -> String {
 }
 
 fn key(access: &OwnAccess, way: Way) -> Option<Narrowed> {
-    let must_satisfy = access.restriction.as_ref().map(|words| in_words(words.as_deref(), way));
+    let words = |words: &Option<String>| in_words(words.as_deref(), way).unwrap_or_else(|| UNSAID.to_owned());
+    let must_satisfy = access.restriction.as_ref().map(words);
     let narrowed = Narrowed { must_satisfy, tools: access.tools.clone() };
     (narrowed.must_satisfy.is_some() || narrowed.tools.is_some()).then_some(narrowed)
 }
@@ -292,7 +295,6 @@ fn text(answer: &Answer) -> String {
     }
     if let Some(key) = &answer.key {
         if let Some(words) = &key.must_satisfy {
-            let words = words.as_deref().unwrap_or(UNSAID);
             text.push_str(&format!(
                 "your key opens only traces of which a span satisfies this too: {words}\n"
             ));

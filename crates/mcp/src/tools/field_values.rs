@@ -31,7 +31,7 @@ pub(crate) struct Arguments {
     /// Most values, at most 100. Default 20.
     limit: Option<i64>,
     /// Most tokens of the answer, 1000 to 20000. Default 3000.
-    max_tokens: Option<u32>,
+    max_tokens: Option<i64>,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
@@ -58,7 +58,8 @@ pub(crate) struct Answer {
     /// Values that are too long for a condition, or not text.
     unlisted: u64,
     returned: usize,
-    /// Null when there are more than the limit.
+    /// Absent when there are more than the limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
     total: Option<usize>,
     truncated: bool,
     next: Vec<Next>,

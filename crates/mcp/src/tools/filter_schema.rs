@@ -1,4 +1,4 @@
-//! `svc_filter_schema`: which fields conditions can name.
+//! `svc_filter_schema`: which fields conditions can name. Each member of `GET /filter/schema` is here too, with the same value.
 
 use std::collections::BTreeMap;
 
@@ -21,18 +21,25 @@ pub(crate) struct Arguments {
     /// Only fields whose name contains this, in any case.
     containing: Option<String>,
     /// Most tokens of the answer, 1000 to 20000. Default 3000.
-    max_tokens: Option<u32>,
+    max_tokens: Option<i64>,
 }
 
 /// A field.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Field {
+    /// The map column; empty for a column of its own.
+    map: String,
+    /// The key within the map, or the column's name.
+    name: String,
     /// What `ref` of conditions, svc_field_values and group_by take.
     #[serde(rename = "ref")]
     reference: String,
     #[serde(rename = "type")]
     logical: &'static str,
-    /// False for administrators' policy inputs, which no condition can name.
+    /// Absent for a field that no condition can name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    operators: Option<Vec<&'static str>>,
+    /// For administrators: whether conditions can name it.
     #[serde(skip_serializing_if = "Option::is_none")]
     filterable: Option<bool>,
     /// For administrators: whether role policies can name it.
@@ -52,7 +59,10 @@ struct Type {
 /// The answer.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Answer {
-    description: String,
+    /// How conditions work.
+    description: &'static str,
+    /// What numbers are compared as.
+    units: &'static str,
     fields: Vec<Field>,
     /// By the type of fields.
     types: BTreeMap<&'static str, Type>,
@@ -76,7 +86,8 @@ struct Limits {
 const UNITS: &str = "Numbers are compared as they are stored; OpenTelemetry's durations are in nanoseconds.";
 
 pub(crate) async fn call(context: &Context<'_>, arguments: Arguments) -> Result<CallToolResult, Failure> {
-    let budget = Budget::of(arguments.max_tokens)?;
+    // Without all of them, conditions are guessed.
+    let budget = Budget::of(arguments.max_tokens)?.whole_if_twice();
     let schema = context.service.filter_schema(context.principal).await?;
     let wanted = arguments.containing.unwrap_or_default().to_lowercase();
     let fields: Vec<&FieldDescriptor> =
@@ -99,7 +110,8 @@ pub(crate) async fn call(context: &Context<'_>, arguments: Arguments) -> Result<
             next.push(context.larger());
         }
         let answer = Answer {
-            description: format!("{} {UNITS}", schema.description),
+            description: schema.description,
+            units: UNITS,
             fields: shown.map(|field| described(field)).collect(),
             types,
             limits: Limits {
@@ -120,10 +132,12 @@ pub(crate) async fn call(context: &Context<'_>, arguments: Arguments) -> Result<
 
 fn described(field: &FieldDescriptor) -> Field {
     Field {
+        map: field.map.clone(),
+        name: field.name.clone(),
         reference: field.reference.clone(),
         logical: field.logical.as_str(),
-        // To everybody else there are no other fields than these.
-        filterable: field.filterable.filter(|filterable| !filterable),
+        operators: field.operators.map(|list| list.iter().map(|operator| operator.as_str()).collect()),
+        filterable: field.filterable,
         policy: field.policy,
     }
 }
@@ -151,7 +165,12 @@ fn next(fields: &[&FieldDescriptor]) -> Vec<Next> {
 }
 
 fn text(answer: &Answer) -> String {
-    let mut text = format!("{}\n", answer.description);
+    let mut text = format!("{} {}\n", answer.description, answer.units);
+    let Limits { max_conditions, max_values, max_limit } = answer.limits;
+    text.push_str(&format!(
+        "at most {max_conditions} conditions, {max_values} values in one, {max_limit} traces in a page; version {} of the access model\n",
+        answer.version
+    ));
     if answer.fields.is_empty() {
         text.push_str(
             "No field can be named: none is marked as filterable, or none contains what was asked for.\n",
@@ -161,7 +180,11 @@ fn text(answer: &Answer) -> String {
         text.push_str(&format!("{name}: {}; e.g. {}\n", kind.operators.join(" "), kind.example));
     }
     for field in &answer.fields {
-        let only = if field.filterable == Some(false) { " (policies only)" } else { "" };
+        let only = match (field.filterable, field.policy) {
+            (Some(false), _) => " (policies only)",
+            (_, Some(true)) => " (policies too)",
+            _ => "",
+        };
         text.push_str(&format!("- {} {}{only}\n", one_line(&field.reference, 512), field.logical));
     }
     if answer.truncated {

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use tracewarden_service::Tool;
 
-use super::span_values::{DETAILS, Detail, cut, id_of, lines, parsed};
+use super::span_values::{Columns, DETAILS, Detail, SpanValues, lines, read_all};
 use super::{Context, busy};
 use crate::answer::{Budget, MOST, Next, Rendered, said};
 use crate::arguments;
@@ -20,21 +20,23 @@ const MAX_SPANS: usize = 20;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Arguments {
+    /// As svc_query_traces gives it.
     trace_id: String,
     /// One to twenty.
     span_ids: Vec<String>,
     /// Only these columns, and the ids, timestamp and parent. Default: all.
     columns: Option<Vec<String>>,
     /// Most tokens of the answer, 1000 to 20000. Default 3000.
-    max_tokens: Option<u32>,
+    max_tokens: Option<i64>,
 }
 
 /// The answer.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Answer {
     trace_id: String,
-    /// Columns of the table by name; empty values are left out, long ones cut with their length, and of many the less telling
-    /// ones left out, with their number under "…".
+    /// Columns of the table by name. Empty values are left out, but for the span's name; long ones are cut with their length, and
+    /// of many the less telling ones left out, with their number under "…". A number that a double cannot hold is a text
+    /// with its digits. `duration_invalid` stands beside a duration below zero, which counts as 0.
     #[schemars(with = "Vec<serde_json::Map<String, Value>>")]
     spans: Vec<Map<String, Value>>,
     /// Ids of which the trace has no span.
@@ -60,24 +62,23 @@ pub(crate) async fn call(context: &Context<'_>, arguments: Arguments) -> Result<
     span_ids.sort();
     span_ids.dedup();
     let mut trace = context.service.open_trace(context.principal, &trace_id, columns).await?;
-    let id_column = trace.schema().binding.span_id;
+    let columns = Columns::of(&trace.schema().binding);
     let Some(read) = trace.spans(&span_ids).await? else {
         trace.close().await?;
         let detail = "these spans are too large to be read together: ask for fewer, or for some `columns`";
         return Err(Failure::argument("span_ids", detail).after_reading());
     };
     // A hostile emitter may repeat an id: what belongs to one is shown together.
-    let mut found: Vec<(String, Vec<Map<String, Value>>)> = Vec::new();
-    for span in read.iter().map(|line| parsed(line)) {
-        let id = id_of(&span, &id_column);
-        match found.iter_mut().find(|(known, _)| *known == id) {
+    let mut found: Vec<(String, Vec<SpanValues>)> = Vec::new();
+    for span in read_all(read, &columns).await {
+        match found.iter_mut().find(|(known, _)| *known == span.id) {
             Some((_, spans)) => spans.push(span),
-            None => found.push((id, vec![span])),
+            None => found.push((span.id.clone(), vec![span])),
         }
     }
     let missing: Vec<String> =
         span_ids.iter().filter(|id| !found.iter().any(|(known, _)| known == *id)).cloned().collect();
-    let result = busy(|| rendered(context, budget, trace.trace_id(), &id_column, &found, &missing));
+    let result = busy(|| rendered(context, budget, trace.trace_id(), &found, &missing));
     trace.close().await?;
     result
 }
@@ -86,18 +87,23 @@ fn rendered(
     context: &Context<'_>,
     budget: Budget,
     trace_id: &str,
-    id_column: &str,
-    found: &[(String, Vec<Map<String, Value>>)],
+    found: &[(String, Vec<SpanValues>)],
     missing: &[String],
 ) -> Result<CallToolResult, Failure> {
-    let all = |detail: Detail, count: usize| -> Vec<Vec<Map<String, Value>>> {
-        let of = |spans: &Vec<Map<String, Value>>| spans.iter().map(|span| cut(span, detail)).collect();
-        found.iter().take(count).map(|(_, spans)| of(spans)).collect()
-    };
-    let whole = all(Detail::WHOLE, found.len());
     let render = |count: usize, detail: Detail| {
-        let shown = all(detail, count);
-        let first_cut = whole.iter().zip(&shown).position(|(whole, shown)| whole != shown);
+        let meter = budget.meter();
+        let (mut ids, mut shown, mut first_cut) = (Vec::new(), Vec::new(), None);
+        for (at, (id, spans)) in found.iter().take(count).enumerate() {
+            for span in spans {
+                let span = span.shown(detail, &meter);
+                if meter.is_exceeded() {
+                    return Rendered::too_large();
+                }
+                first_cut = first_cut.or((!span.whole).then_some(at));
+                ids.push(id.as_str());
+                shown.push(span.values);
+            }
+        }
         let rest: Vec<&String> = found.iter().skip(count).map(|(id, _)| id).collect();
         let with = if found.is_empty() {
             None
@@ -119,18 +125,17 @@ fn rendered(
             arguments: arguments::again(context.sent, &[], &with),
         });
         let total = found.iter().map(|(_, spans)| spans.len()).sum();
-        let spans: Vec<Map<String, Value>> = shown.into_iter().flatten().collect();
         let answer = Answer {
             trace_id: one_line(trace_id, 256),
-            returned: spans.len(),
+            returned: shown.len(),
             total,
-            truncated: spans.len() < total || first_cut.is_some(),
+            truncated: shown.len() < total || first_cut.is_some(),
             cut: first_cut.is_some(),
             missing: missing.iter().map(|id| one_line(id, 64)).collect(),
             next: context.offered(next.into_iter().collect()),
-            spans,
+            spans: shown,
         };
-        Rendered::new(text(&answer, id_column), &answer)
+        Rendered::new(text(&answer, &ids), &answer)
     };
     // All of them, however briefly, before some of them at length.
     match DETAILS.into_iter().find(|detail| budget.holds(render(found.len(), *detail))) {
@@ -139,14 +144,14 @@ fn rendered(
     }
 }
 
-fn text(answer: &Answer, id_column: &str) -> String {
+fn text(answer: &Answer, ids: &[&str]) -> String {
     let mut text = format!("{} of {} spans of trace {}\n", answer.returned, answer.total, answer.trace_id);
-    let of = |span: &Map<String, Value>| {
-        let mut own = vec![format!("span {}", one_line(&id_of(span, id_column), 64))];
+    let of = |(span, id): (&Map<String, Value>, &&str)| {
+        let mut own = vec![format!("span {}", one_line(id, 64))];
         own.extend(lines(span));
         own
     };
-    text.push_str(&fenced(&answer.spans.iter().flat_map(of).collect::<Vec<_>>()));
+    text.push_str(&fenced(&answer.spans.iter().zip(ids).flat_map(of).collect::<Vec<_>>()));
     if !answer.missing.is_empty() {
         text.push_str(&format!("no such span in this trace: {}\n", answer.missing.join(", ")));
     }

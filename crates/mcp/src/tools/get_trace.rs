@@ -35,11 +35,12 @@ pub(crate) enum View {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Arguments {
+    /// As svc_query_traces gives it.
     trace_id: String,
     /// outline (default): the tree; errors: where errors came from; slowest: what took time; full: all values.
     view: Option<View>,
     /// outline: how many levels below the top.
-    depth: Option<usize>,
+    depth: Option<i64>,
     /// outline: a span id, to see only what is below it.
     root: Option<String>,
     /// full: only these columns, and the ids, timestamp and parent. Default: all.
@@ -47,7 +48,7 @@ pub(crate) struct Arguments {
     /// From `next` of the answer before.
     cursor: Option<String>,
     /// Most tokens of the answer, 1000 to 20000. Default 3000; twice that for the whole outline of at most 100 spans.
-    max_tokens: Option<u32>,
+    max_tokens: Option<i64>,
 }
 
 /// One line of the outline.
@@ -66,6 +67,9 @@ struct Line {
     start_ms: f64,
     /// Of several, the longest.
     duration_ms: f64,
+    /// Whether any of them has a duration below zero, which counts as 0; absent where none has.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    duration_invalid: Option<bool>,
     /// Spans that this line stands for; absent for one.
     #[serde(skip_serializing_if = "Option::is_none")]
     count: Option<usize>,
@@ -93,7 +97,11 @@ struct ErrorOrigin {
     /// After the start of the trace.
     start_ms: f64,
     duration_ms: f64,
+    /// Whether that is below zero, which counts as 0; absent where it is not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    duration_invalid: Option<bool>,
     /// What the span says of why it failed; read of the first twenty.
+    #[serde(skip_serializing_if = "Option::is_none")]
     message: Option<String>,
 }
 
@@ -102,7 +110,9 @@ struct ErrorOrigin {
 struct Slow {
     /// The one that took longest by itself.
     span_id: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
     service: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     name: Option<String>,
     count: usize,
     /// Time that they took by themselves, together.
@@ -160,6 +170,9 @@ fn refuse_what_the_view_has_not(arguments: &Arguments, view: View) -> Result<(),
     let of_outline = view == View::Outline;
     if arguments.depth.is_some() && !of_outline {
         return Err(Failure::argument("depth", "only for the view outline"));
+    }
+    if arguments.depth.is_some_and(|depth| depth < 0) {
+        return Err(Failure::argument("depth", "0 or more: 0 shows the outermost spans alone"));
     }
     if arguments.root.is_some() && !of_outline {
         return Err(Failure::argument("root", "only for the view outline"));

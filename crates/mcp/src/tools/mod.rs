@@ -53,14 +53,22 @@ pub(crate) const BREVITIES: [Brevity; 3] = [
     Brevity { name: 12, services: 0 },
 ];
 
-/// A service and an operation as one name.
+/// Stands for the name of a span that has none.
+pub(crate) const NO_NAME: &str = "(no name)";
+
+/// A name, or that there is none.
+pub(crate) fn name_or_none(name: &str, most: usize) -> String {
+    if name.trim().is_empty() { NO_NAME.to_owned() } else { one_line(name, most) }
+}
+
+/// A service and an operation as one name; either is absent where no column is bound that says it.
 pub(crate) fn named_in(service: Option<&str>, name: Option<&str>, most: usize) -> String {
-    let (service, name) = (service.unwrap_or_default(), name.unwrap_or_default());
-    match (service.is_empty(), name.is_empty()) {
-        (true, true) => "(no name)".to_owned(),
-        (true, false) => one_line(name, most),
-        (false, true) => one_line(service, most),
-        (false, false) => format!("{}: {}", one_line(service, most), one_line(name, most)),
+    let service = service.filter(|service| !service.is_empty()).map(|service| one_line(service, most));
+    match (service, name.map(|name| name_or_none(name, most))) {
+        (None, None) => NO_NAME.to_owned(),
+        (None, Some(name)) => name,
+        (Some(service), None) => service,
+        (Some(service), Some(name)) => format!("{service}: {name}"),
     }
 }
 
@@ -71,12 +79,14 @@ pub(crate) struct Totals {
     /// "service: operation" of the root span.
     pub(crate) root: String,
     pub(crate) start: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) duration_ms: Option<f64>,
     /// Whether a span has a duration below zero, which counts as 0; absent where none has.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) duration_invalid: Option<bool>,
     pub(crate) spans: u64,
-    /// Spans that failed.
+    /// Spans that failed; absent where no column says it.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) errors: Option<u64>,
     /// Services that took part; some of them.
     pub(crate) services: Vec<String>,

@@ -35,7 +35,7 @@ pub(crate) struct Arguments {
     /// From `next` of the answer before.
     cursor: Option<String>,
     /// Most tokens of the answer, 1000 to 20000. Default 3000.
-    max_tokens: Option<u32>,
+    max_tokens: Option<i64>,
 }
 
 /// One trace.
@@ -56,7 +56,8 @@ pub(crate) struct Answer {
     /// Where a person sees a trace: put its id in.
     link: String,
     returned: usize,
-    /// Null when there are more pages; svc_trace_stats counts them.
+    /// Absent when there are more pages; svc_trace_stats counts them.
+    #[serde(skip_serializing_if = "Option::is_none")]
     total: Option<usize>,
     truncated: bool,
     next: Vec<Next>,

@@ -1,28 +1,30 @@
 //! The values of spans, cut to what is worth reading: empty ones left out, long ones with their length.
 
 use serde_json::{Map, Value};
+use tracewarden_model::{Binding, Display};
 
-use crate::span_text::one_line;
+use super::{NO_NAME, busy};
+use crate::answer::Meter;
+use crate::bounded_json::{Bounds, Json, Reader, Seen};
+use crate::span_text::{one_line, start_in_one_line};
 
 /// How much is said of a span.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Detail {
     /// Characters of a value.
-    characters: usize,
+    pub(crate) characters: usize,
     /// Values, those under keys of maps included.
-    values: usize,
+    pub(crate) values: usize,
     /// Elements of lists, and members of objects in them.
-    elements: usize,
+    pub(crate) elements: usize,
 }
 
-impl Detail {
-    /// All that there is; but for what stands in no answer, empty values and characters that nobody sees.
-    pub(crate) const WHOLE: Self = Self { characters: usize::MAX, values: usize::MAX, elements: usize::MAX };
-}
+/// The most that is said of a span.
+const MOST: Detail = Detail { characters: 4_000, values: 500, elements: 100 };
 
 /// What is tried until everything fits: shorter values, then fewer.
 pub(crate) const DETAILS: [Detail; 11] = [
-    Detail { characters: 4_000, values: 500, elements: 100 },
+    MOST,
     Detail { characters: 2_000, values: 200, elements: 50 },
     Detail { characters: 1_000, values: 100, elements: 20 },
     Detail { characters: 500, values: 100, elements: 20 },
@@ -38,128 +40,292 @@ pub(crate) const DETAILS: [Detail; 11] = [
 /// Under this name stands how many values were left out.
 const LEFT_OUT: &str = "…";
 
-/// A span as an object; empty when the line is none.
-pub(crate) fn parsed(line: &str) -> Map<String, Value> {
-    match serde_json::from_str(line) {
-        Ok(Value::Object(members)) => members,
-        _ => Map::new(),
+/// Stands beside a duration that counts as 0, since it is below zero, or was and wrapped round in an unsigned column.
+const DURATION_INVALID: &str = "duration_invalid";
+
+/// Names of what says why a span failed, wherever the table has it under the names of OpenTelemetry's conventions.
+const EXCEPTION: [&str; 2] = ["exception.type", "exception.message"];
+const STATUS: [&str; 4] = ["StatusMessage", "status_message", "error.message", "error.type"];
+
+/// Columns of the table that are read by what they mean.
+#[derive(Debug, Clone)]
+pub(crate) struct Columns {
+    id: String,
+    /// Operation names, where that is known.
+    name: Option<String>,
+    /// Durations, where that is known.
+    duration: Option<String>,
+}
+
+impl Columns {
+    pub(crate) fn of(binding: &Binding) -> Self {
+        let Display { name, duration, .. } = binding.display.clone();
+        Self { id: binding.span_id.clone(), name, duration }
+    }
+
+    /// Those of the table that the OpenTelemetry exporter makes.
+    #[cfg(test)]
+    pub(crate) fn of_exporter() -> Self {
+        let [name, duration] = ["SpanName", "Duration"].map(|name| Some(name.to_owned()));
+        Self { id: "SpanId".to_owned(), name, duration }
     }
 }
 
-/// A span with long values cut, and when there are many, those left out that say least of what went wrong. What is said
-/// of something being cut is a text where the value was another kind.
-pub(crate) fn cut(span: &Map<String, Value>, detail: Detail) -> Map<String, Value> {
-    shortened(&telling(span, detail.values), detail, usize::MAX)
+/// A value of a span: a column's, or one under a key of a column's map.
+#[derive(Debug, Clone)]
+struct Entry {
+    column: String,
+    key: Option<String>,
+    value: Json,
+    rank: usize,
 }
 
-/// The id that a span has.
-pub(crate) fn id_of(span: &Map<String, Value>, column: &str) -> String {
-    span.get(column).and_then(Value::as_str).unwrap_or_default().to_owned()
+/// Values by how much they say of what went wrong: what says why, what the span is, what it worked on; and last where it ran,
+/// which many spans say alike.
+const RANKS: usize = 4;
+
+/// A span: of each rank its first values that are not empty, as many as are ever shown.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct SpanValues {
+    /// The id that the span has.
+    pub(crate) id: String,
+    /// In the order of the table's columns.
+    entries: Vec<Entry>,
+    /// Values that are not empty.
+    count: usize,
+    duration_invalid: bool,
+    seen: Vec<(&'static str, Option<(usize, String)>)>,
 }
 
-/// So many of a span's values: ids, names and what is said of failures first, then the others as they come.
-fn telling(span: &Map<String, Value>, most: usize) -> Map<String, Value> {
-    let entries: Vec<(&String, Option<&String>, &Value)> = span
-        .iter()
-        .filter(|(_, value)| !is_empty(value))
-        .flat_map(|(name, value)| match value {
-            Value::Object(members) => members
-                .iter()
-                .filter(|(_, value)| !is_empty(value))
-                .map(|(key, value)| (name, Some(key), value))
-                .collect(),
-            value => vec![(name, None, value)],
-        })
-        .collect();
-    if entries.len() <= most {
-        return span.clone();
+/// A span as an answer shows it.
+pub(crate) struct Shown {
+    pub(crate) values: Map<String, Value>,
+    /// Whether that is all the span says.
+    pub(crate) whole: bool,
+}
+
+/// Reads spans one by one, so that a client that goes away is noticed in between.
+pub(crate) async fn read_all(lines: Vec<String>, columns: &Columns) -> Vec<SpanValues> {
+    let mut spans = Vec::with_capacity(lines.len());
+    for line in lines {
+        spans.push(busy(|| SpanValues::read(&line, columns)));
+        tokio::task::yield_now().await;
     }
-    // What says why, what the span is, what it worked on; and last where it ran, which many spans say alike.
-    let rank = |map: &str, key: Option<&String>, value: &Value| {
-        let says = |text: &str, words: &[&str]| {
-            let text = text.to_lowercase();
-            words.iter().any(|word| text.contains(word))
+    spans
+}
+
+impl SpanValues {
+    /// A span out of its JSON object; one without values where the line is none.
+    pub(crate) fn read(line: &str, columns: &Columns) -> Self {
+        let mut span = Self::default();
+        if span.fill(line, columns).is_some() { span } else { Self::default() }
+    }
+
+    /// A span of which only the id is known, and why.
+    pub(crate) fn unread(columns: &Columns, id: &str, why: &str) -> Self {
+        let text = |text: &str| Json::Text { start: text.to_owned(), characters: text.chars().count() };
+        let entry = |column: &str, value: &str| Entry {
+            column: column.to_owned(),
+            key: None,
+            value: text(value),
+            rank: 1,
         };
-        let failure = ["exception", "error", "status", "message"];
-        if says(key.map_or(map, String::as_str), &failure) || value.to_string().contains("\"exception.") {
-            0
-        } else if says(map, &["resource", "scope", "traceid", "trace_id"]) {
-            3
-        } else if key.is_none() {
-            1
-        } else {
-            2
+        let entries = vec![entry(&columns.id, id), entry(LEFT_OUT, why)];
+        Self { id: id.to_owned(), count: entries.len(), entries, ..Self::default() }
+    }
+
+    fn fill(&mut self, line: &str, columns: &Columns) -> Option<()> {
+        let bounds = Bounds { characters: MOST.characters, elements: MOST.elements, empty_members: false };
+        let mut reader = Reader::new(line, bounds);
+        let named = EXCEPTION.into_iter().chain(STATUS).map(|name| (name, None)).collect();
+        reader.seen = Seen { exception: false, named };
+        let mut held = [0; RANKS];
+        reader.members(|reader, column| {
+            if reader.next()? == b'{' {
+                return reader
+                    .members(|reader, key| self.add(reader, &mut held, columns, &column, Some(key)));
+            }
+            self.add(reader, &mut held, columns, &column, None)
+        })?;
+        self.seen = std::mem::take(&mut reader.seen.named);
+        reader.is_at_end().then_some(())
+    }
+
+    /// Reads a value, and holds it where there is place for it.
+    fn add(
+        &mut self,
+        reader: &mut Reader<'_>,
+        held: &mut [usize; RANKS],
+        columns: &Columns,
+        column: &str,
+        key: Option<String>,
+    ) -> Option<()> {
+        reader.seen.exception = key.as_ref().is_some_and(|key| key.starts_with("exception."));
+        let value = reader.value(true)?;
+        reader.note(key.as_deref().unwrap_or(column), &value);
+        if let (Json::Text { start, .. }, None) = (&value, &key)
+            && *column == columns.id
+        {
+            self.id.clone_from(start);
         }
-    };
-    let mut order: Vec<usize> = (0..entries.len()).collect();
-    order.sort_by_key(|at| entries.get(*at).map(|(map, key, value)| rank(map, *key, value)));
-    order.truncate(most);
-    order.sort_unstable();
-    let mut kept = Map::new();
-    for (name, key, value) in order.into_iter().filter_map(|at| entries.get(at)) {
-        match key {
-            None => _ = kept.insert((*name).clone(), (*value).clone()),
-            Some(key) => {
-                let members = kept.entry((*name).clone()).or_insert_with(|| Value::Object(Map::new()));
-                if let Value::Object(members) = members {
-                    members.insert((*key).clone(), (*value).clone());
+        if key.is_none() && columns.duration.as_deref() == Some(column) {
+            self.duration_invalid = is_below_zero(&value);
+        }
+        // That a span has no name is worth knowing; other empty values are not.
+        let is_name = key.is_none() && columns.name.as_deref() == Some(column);
+        if value.is_empty() && !is_name {
+            return Some(());
+        }
+        self.count += 1;
+        let rank = rank(column, key.as_deref(), reader.seen.exception);
+        if let Some(held) = held.get_mut(rank)
+            && *held < MOST.values
+        {
+            *held += 1;
+            self.entries.push(Entry { column: column.to_owned(), key, value, rank });
+        }
+        Some(())
+    }
+
+    /// The span with long values cut, and when there are many, those left out that say least of what went wrong. What is
+    /// said of something being cut is a text where the value was another kind. What would take more than the meter allows
+    /// ends it.
+    pub(crate) fn shown(&self, detail: Detail, meter: &Meter) -> Shown {
+        let mut shown = Shown { values: Map::new(), whole: self.count <= detail.values };
+        let mut kept: Vec<(usize, &Entry)> = self.entries.iter().enumerate().collect();
+        if !shown.whole {
+            kept.sort_by_key(|(_, entry)| entry.rank);
+            kept.truncate(detail.values);
+            kept.sort_by_key(|(place, _)| *place);
+        }
+        for (_, Entry { column, key, value, .. }) in kept {
+            if meter.is_exceeded() {
+                break;
+            }
+            let column = one_line(column, 256);
+            let value = cut(value, detail, meter, &mut shown.whole);
+            match key {
+                None => _ = shown.values.insert(column, value),
+                Some(key) => {
+                    let members = shown.values.entry(column).or_insert_with(|| Value::Object(Map::new()));
+                    if let Value::Object(members) = members {
+                        members.insert(one_line(key, 256), value);
+                    }
                 }
             }
         }
+        if self.duration_invalid {
+            shown.values.insert(DURATION_INVALID.to_owned(), Value::Bool(true));
+        }
+        if self.count > detail.values {
+            let left = self.count - detail.values;
+            shown.values.insert(LEFT_OUT.to_owned(), format!("{left} values left out").into());
+        }
+        shown
     }
-    kept.insert(LEFT_OUT.to_owned(), format!("{} values left out", entries.len() - most).into());
-    kept
+
+    /// What the span says of why it failed: the status's message, or the exception's type and message.
+    pub(crate) fn message(&self) -> Option<String> {
+        let named = |name: &str| {
+            let (_, text) = self.seen.iter().find(|(known, _)| *known == name)?;
+            text.as_ref().map(|(_, text)| text.as_str())
+        };
+        let [kind, message] = EXCEPTION.map(named);
+        let exception = match (kind, message) {
+            (Some(kind), Some(message)) => Some(format!("{kind}: {message}")),
+            (kind, message) => message.or(kind).map(str::to_owned),
+        };
+        let status = STATUS.into_iter().find_map(named);
+        match (status, exception) {
+            (Some(status), Some(exception)) if !exception.contains(status) => {
+                Some(format!("{status} ({exception})"))
+            }
+            (status, exception) => exception.or_else(|| status.map(str::to_owned)),
+        }
+    }
 }
 
-/// With so many members at most.
-fn shortened(span: &Map<String, Value>, detail: Detail, members: usize) -> Map<String, Value> {
-    let told = span.iter().filter(|(_, value)| !is_empty(value));
-    let mut kept: Map<String, Value> = told
-        .clone()
-        .take(members)
-        .map(|(name, value)| (one_line(name, 256), shorter(value, detail)))
-        .collect();
-    let all = told.count();
-    if all > members {
-        kept.insert(LEFT_OUT.to_owned(), format!("{} values left out", all - members).into());
-    }
-    kept
+fn is_below_zero(duration: &Json) -> bool {
+    let text = match duration {
+        Json::Number(number) => number.to_string(),
+        Json::Digits(digits) => digits.clone(),
+        _ => return false,
+    };
+    let wrapped =
+        |digits: &str| digits.parse::<u128>().is_ok_and(|nanos| nanos > u128::from(i64::MAX.unsigned_abs()));
+    text.starts_with('-') || wrapped(&text)
 }
 
-fn is_empty(value: &Value) -> bool {
+fn rank(column: &str, key: Option<&str>, exception: bool) -> usize {
+    let says = |text: &str, words: &[&str]| {
+        let text = text.to_lowercase();
+        words.iter().any(|word| text.contains(word))
+    };
+    if exception || says(key.unwrap_or(column), &["exception", "error", "status", "message"]) {
+        0
+    } else if says(column, &["resource", "scope", "traceid", "trace_id"]) {
+        3
+    } else if key.is_none() {
+        1
+    } else {
+        2
+    }
+}
+
+fn cut(value: &Json, detail: Detail, meter: &Meter, whole: &mut bool) -> Value {
     match value {
-        Value::Null => true,
-        Value::String(text) => text.is_empty(),
-        Value::Array(list) => list.is_empty(),
-        Value::Object(members) => members.is_empty(),
-        _ => false,
-    }
-}
-
-fn shorter(value: &Value, detail: Detail) -> Value {
-    match value {
-        Value::String(text) => Value::String(one_line(text, detail.characters)),
-        Value::Array(list) => {
-            let mut shown: Vec<Value> = list
-                .iter()
-                .take(detail.elements)
-                .map(|value| match value {
-                    Value::Object(members) => Value::Object(shortened(members, detail, detail.elements)),
-                    other => shorter(other, detail),
-                })
-                .collect();
-            if list.len() > detail.elements {
-                shown.push(Value::String(format!("… ({} elements)", list.len())));
+        Json::Null => Value::Null,
+        Json::Bool(value) => {
+            meter.add("true");
+            Value::Bool(*value)
+        }
+        Json::Number(number) => {
+            meter.add("0");
+            Value::Number(number.clone())
+        }
+        Json::Digits(digits) => text(digits, digits.len(), detail, meter, whole),
+        Json::Text { start, characters } => text(start, *characters, detail, meter, whole),
+        Json::List { first, count } => {
+            let mut shown = Vec::new();
+            for element in first.iter().take(detail.elements) {
+                if meter.is_exceeded() {
+                    break;
+                }
+                shown.push(cut(element, detail, meter, whole));
+            }
+            if *count > detail.elements.min(first.len()) {
+                *whole = false;
+                shown.push(Value::String(format!("… ({count} elements)")));
             }
             Value::Array(shown)
         }
-        // How many there are is counted with the span's values.
-        Value::Object(members) => Value::Object(shortened(members, detail, usize::MAX)),
-        other => other.clone(),
+        Json::Object { first, count } => {
+            let mut shown = Map::new();
+            for (name, value) in first.iter().take(detail.elements) {
+                if meter.is_exceeded() {
+                    break;
+                }
+                meter.add(name);
+                shown.insert(one_line(name, 256), cut(value, detail, meter, whole));
+            }
+            let held = detail.elements.min(first.len());
+            if *count > held {
+                *whole = false;
+                shown.insert(LEFT_OUT.to_owned(), format!("{} values left out", count - held).into());
+            }
+            Value::Object(shown)
+        }
     }
 }
 
-/// The lines of a cut span, a value each.
+fn text(start: &str, characters: usize, detail: Detail, meter: &Meter, whole: &mut bool) -> Value {
+    let line = start_in_one_line(start, characters, detail.characters);
+    *whole &= line.1;
+    meter.add(&line.0);
+    Value::String(line.0)
+}
+
+/// The lines of a span as it is shown, a value each.
 pub(crate) fn lines(span: &Map<String, Value>) -> Vec<String> {
     let mut lines = Vec::new();
     for (name, value) in span {
@@ -173,41 +339,13 @@ pub(crate) fn lines(span: &Map<String, Value>) -> Vec<String> {
     lines
 }
 
+/// Of a span's values the name alone may be empty.
 fn bare(value: &Value) -> String {
-    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
-}
-
-/// What a span says of why it failed: the status's message, or the exception's type and message, wherever the table has
-/// them under the names of OpenTelemetry's conventions.
-pub(crate) fn message(span: &Map<String, Value>) -> Option<String> {
-    let named = |name: &str| deep(span, name).filter(|text| !text.is_empty());
-    let exception = match (named("exception.type"), named("exception.message")) {
-        (Some(kind), Some(message)) => Some(format!("{kind}: {message}")),
-        (kind, message) => message.or(kind).map(str::to_owned),
-    };
-    let status =
-        ["StatusMessage", "status_message", "error.message", "error.type"].into_iter().find_map(named);
-    match (status, exception) {
-        (Some(status), Some(exception)) if !exception.contains(status) => {
-            Some(format!("{status} ({exception})"))
-        }
-        (status, exception) => exception.or_else(|| status.map(str::to_owned)),
+    match value {
+        Value::String(text) if text.is_empty() => NO_NAME.to_owned(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
     }
-}
-
-/// The first text of this name, at any depth.
-fn deep<'a>(members: &'a Map<String, Value>, name: &str) -> Option<&'a str> {
-    if let Some(text) = members.get(name).and_then(Value::as_str) {
-        return Some(text);
-    }
-    fn within<'a>(value: &'a Value, name: &str) -> Option<&'a str> {
-        match value {
-            Value::Object(members) => deep(members, name),
-            Value::Array(list) => list.iter().find_map(|value| within(value, name)),
-            _ => None,
-        }
-    }
-    members.values().find_map(|value| within(value, name))
 }
 
 #[cfg(test)]
@@ -216,47 +354,113 @@ mod tests {
 
     use super::*;
 
-    fn span(value: Value) -> Map<String, Value> {
-        parsed(&value.to_string())
+    fn columns() -> Columns {
+        Columns::of_exporter()
+    }
+
+    fn span(value: &Value) -> SpanValues {
+        SpanValues::read(&value.to_string(), &columns())
+    }
+
+    fn cut(span: &SpanValues, detail: Detail) -> Map<String, Value> {
+        let shown = span.shown(detail, &Meter::endless());
+        assert_eq!(shown.whole, !json!(shown.values).to_string().contains('…'), "{:?}", shown.values);
+        shown.values
     }
 
     #[test]
     fn long_values_are_cut_and_empty_ones_left_out() {
         let long = "x".repeat(1_000);
-        let given = span(json!({"a": long, "b": "", "c": [], "d": {}, "e": 0, "f": false, "g": null,
-            "h": {"k": "y\nz", "l": ""}, "i": vec![1; 30]}));
-        let cut = cut(&given, Detail { characters: 10, elements: 20, ..Detail::WHOLE });
+        let given = span(&json!({"a": long, "b": "", "c": [], "d": {}, "e": 0, "f": false, "g": null,
+            "h": {"k": "y\nz", "l": ""}, "i": vec![1; 30], "j": {"k": {"l": {"m": 1, "n": ""}}}}));
+        let cut = cut(&given, Detail { characters: 10, elements: 20, ..MOST });
         assert_eq!(cut["a"], "xxxxxxxxxx… (1000 characters)");
-        assert_eq!(cut.keys().collect::<Vec<_>>(), ["a", "e", "f", "h", "i"]);
-        assert_eq!(cut["h"], json!({"k": "y\\nz"}));
+        assert_eq!(cut.keys().collect::<Vec<_>>(), ["a", "e", "f", "h", "i", "j"]);
+        assert_eq!((&cut["h"], &cut["j"]), (&json!({"k": "y\\nz"}), &json!({"k": {"l": {"m": 1}}})));
         assert_eq!((cut["i"].as_array().unwrap().len(), &cut["i"][20]), (21, &json!("… (30 elements)")));
         assert_eq!(lines(&cut)[1..4], ["  e: 0", "  f: false", "  h.k: y\\nz"]);
-        assert_eq!(parsed("not a span"), Map::new());
+        assert_eq!(SpanValues::read("not a span", &columns()).count, 0);
+    }
+
+    #[test]
+    fn a_text_that_is_longer_than_is_ever_held_says_its_length() {
+        let given =
+            span(&json!({"a": "x".repeat(10_000), "b": "y".repeat(MOST.characters), "c": vec!["z"; 101]}));
+        let cut = cut(&given, MOST);
+        assert_eq!(cut["a"], format!("{}… (10000 characters)", "x".repeat(MOST.characters)));
+        assert_eq!(cut["b"], "y".repeat(MOST.characters));
+        assert_eq!(cut["c"][100], "… (101 elements)");
     }
 
     #[test]
     fn events_that_say_why_stay() {
         let events = json!([{"exception.message": "no answer"}]);
-        let given = span(json!({"Id": "1", "Events": events, "StatusMessage": "", "A": "a", "B": "b"}));
-        assert!(cut(&given, Detail { values: 1, ..Detail::WHOLE }).contains_key("Events"));
+        let given = span(&json!({"Id": "1", "Events": events, "StatusMessage": "", "A": "a", "B": "b"}));
+        assert!(cut(&given, Detail { values: 1, ..MOST }).contains_key("Events"));
     }
 
     #[test]
     fn of_many_values_those_stay_that_say_what_went_wrong() {
         let given = span(
-            json!({"ScopeName": "z", "SpanId": "1", "Attributes": {"a": "x", "error.type": "500", "b": ""}, "StatusMessage": "down"}),
+            &json!({"ScopeName": "z", "SpanId": "1", "Attributes": {"a": "x", "error.type": "500", "b": ""}, "StatusMessage": "down"}),
         );
-        let told = cut(&given, Detail { values: 3, ..Detail::WHOLE });
+        let told = cut(&given, Detail { values: 3, ..MOST });
         let expected = json!({"SpanId": "1", "Attributes": {"error.type": "500"}, "StatusMessage": "down", "…": "2 values left out"});
+        assert_eq!((Value::Object(told), given.id.as_str()), (expected, "1"));
+        assert_eq!(cut(&given, Detail { values: 5, ..MOST }), cut(&given, MOST));
+        // Behind a million others, too.
+        let mut many: Map<String, Value> = (0..100_000).map(|at| (format!("k{at}"), json!(at))).collect();
+        many.insert("error.type".to_owned(), json!("500"));
+        let told = cut(&span(&json!({"Attributes": many})), Detail { values: 2, ..MOST });
+        let expected = json!({"Attributes": {"k0": 0, "error.type": "500"}, "…": "99999 values left out"});
         assert_eq!(Value::Object(told), expected);
-        let five = cut(&given, Detail { values: 5, ..Detail::WHOLE });
-        assert_eq!(five, cut(&given, Detail::WHOLE));
+    }
+
+    #[test]
+    fn numbers_keep_their_digits_and_names_are_there_though_empty() {
+        let line = r#"{"item": 281474976710655000000000000001, "cost": 12345678901234.5678, "m": {"row": [1875924584784080993, 0.25]}, "SpanName": ""}"#;
+        let cut = cut(&SpanValues::read(line, &columns()), MOST);
+        let expected = json!({"item": "281474976710655000000000000001", "cost": "12345678901234.5678",
+            "m": {"row": ["1875924584784080993", 0.25]}, "SpanName": ""});
+        assert_eq!(json!(cut), expected);
+        let expected = [
+            "  item: 281474976710655000000000000001",
+            "  cost: 12345678901234.5678",
+            "  m.row: [\"1875924584784080993\",0.25]",
+            "  SpanName: (no name)",
+        ];
+        assert_eq!(lines(&cut), expected);
+    }
+
+    #[test]
+    fn a_duration_below_zero_is_marked_and_stays_as_it_is() {
+        for (duration, invalid) in [
+            ("18446744073709360311", true),
+            ("9223372036854775808", true),
+            ("-1", true),
+            ("9223372036854775807", false),
+            ("0", false),
+            ("5.5", false),
+        ] {
+            let line = format!("{{\"Duration\": {duration}, \"M\": {{\"Duration\": -1}}}}");
+            let cut = cut(&SpanValues::read(&line, &columns()), MOST);
+            assert_eq!(cut.get("duration_invalid"), invalid.then_some(&json!(true)), "{cut:?}");
+            assert_eq!(bare(&cut["Duration"]), duration);
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_is_given_up_early() {
+        let given = span(&json!({"a": vec![vec!["x".repeat(4_000); 100]; 40]}));
+        let meter = Meter::of(100);
+        let shown = given.shown(MOST, &meter);
+        assert!(meter.is_exceeded() && json!(shown.values).to_string().len() < 20_000);
     }
 
     #[test]
     fn a_message_is_found_wherever_conventions_put_it() {
         let check =
-            |given: Value, expected: Option<&str>| assert_eq!(message(&span(given)).as_deref(), expected);
+            |given: Value, expected: Option<&str>| assert_eq!(span(&given).message().as_deref(), expected);
         check(json!({"StatusMessage": ""}), None);
         check(json!({"StatusMessage": "declined"}), Some("declined"));
         let events = json!([{}, {"exception.type": "Timeout", "exception.message": "no answer"}]);
@@ -267,5 +471,9 @@ mod tests {
             Some("failed (Timeout: no answer)"),
         );
         check(json!({"SpanAttributes": {"error.type": "500"}}), Some("500"));
+        // Behind more events than are held.
+        let mut many = vec![json!({"a": "b"}); 1_000];
+        many.push(json!({"exception.type": "Late"}));
+        check(json!({"Events.Attributes": many}), Some("Late"));
     }
 }

@@ -61,7 +61,7 @@ pub(crate) struct Arguments {
     /// Most groups, at most 100. Default 10.
     limit: Option<i64>,
     /// Most tokens of the answer, 1000 to 20000. Default 3000.
-    max_tokens: Option<u32>,
+    max_tokens: Option<i64>,
 }
 
 /// Numbers of some spans or traces.
@@ -69,11 +69,16 @@ pub(crate) struct Arguments {
 struct Numbers {
     traces: u64,
     spans: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
     errors: Option<u64>,
     /// Errors of all spans, or of all traces.
+    #[serde(skip_serializing_if = "Option::is_none")]
     error_rate: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     p50_ms: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     p95_ms: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     p99_ms: Option<f64>,
     /// Whether a span has a duration below zero, which counts as 0; absent where none has.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -25,6 +25,8 @@ pub(crate) struct Line {
     pub(crate) median: i64,
     pub(crate) p95: i64,
     pub(crate) longest: i64,
+    /// Whether the duration of any of them is below zero, which counts as 0.
+    pub(crate) duration_invalid: bool,
     /// Their name; what differs in it is `#`.
     pub(crate) name: String,
     /// Spans below these, and how many of those failed.
@@ -191,6 +193,7 @@ fn line(tree: &Tree, depth: usize, group: &[usize]) -> Line {
         median: percentile(&durations, 50),
         p95: percentile(&durations, 95),
         longest: durations.last().copied().unwrap_or(0),
+        duration_invalid: spans().any(|(_, span)| span.duration_invalid),
         name: if same { first } else { spans().next().map(|(_, span)| kind(span).1).unwrap_or_default() },
         below: 0,
         errors_below: 0,

@@ -21,13 +21,16 @@ impl Tree {
     /// Of spans ordered by start.
     pub(crate) fn new(spans: Vec<SpanBrief>) -> Self {
         let mut by_id: HashMap<&str, usize> = HashMap::with_capacity(spans.len());
-        for (place, span) in spans.iter().enumerate() {
+        // Without an id a span is nobody's parent: what says that it has none does not mean this one.
+        for (place, span) in spans.iter().enumerate().filter(|(_, span)| !names_no_span(&span.span_id)) {
             by_id.entry(&span.span_id).or_insert(place);
         }
-        let parent = |(place, span): (usize, &SpanBrief)| {
-            by_id.get(span.parent_span_id.as_str()).copied().filter(|parent| *parent != place)
+        let parent = |span: &SpanBrief| {
+            let parent = span.parent_span_id.as_str();
+            // Nor is one its own parent, or that of another span with its id.
+            if names_no_span(parent) || parent == span.span_id { None } else { by_id.get(parent).copied() }
         };
-        let mut parents: Vec<Option<usize>> = spans.iter().enumerate().map(parent).collect();
+        let mut parents: Vec<Option<usize>> = spans.iter().map(parent).collect();
         let mut children = vec![Vec::new(); spans.len()];
         for (place, parent) in parents.iter().enumerate() {
             if let Some(list) = parent.and_then(|parent| children.get_mut(parent)) {
@@ -161,6 +164,12 @@ impl Tree {
     }
 }
 
+/// Whether text names no span: exporters write that there is none as nothing, or as zeros, of one width or another and with
+/// hyphens in between or not.
+fn names_no_span(id: &str) -> bool {
+    id.chars().all(|character| matches!(character, '0' | '\0' | '-') || character.is_whitespace())
+}
+
 /// Nanoseconds; 0 when it is not known.
 pub(crate) fn duration(span: &SpanBrief) -> i64 {
     span.duration_nanos.unwrap_or(0).max(0)
@@ -216,6 +225,10 @@ mod tests {
             ("a<b b<a c<b", 1),
             ("a b<c c<d d<b e<d", 2),
             ("a a b<a", 2),
+            ("a<a a<a b<a", 2),
+            // Ids that name no span: none of these is another's parent.
+            ("0 a b<0 c<a", 3),
+            ("0000<a a b<0000 c<0000-00", 3),
             // Leaves before the circle that they hang on.
             ("l1<a l2<a l3<a a<b b<a", 1),
         ] {
@@ -231,8 +244,22 @@ mod tests {
     }
 
     #[test]
+    fn a_span_without_an_id_has_no_children() {
+        let stray = span("", String::new(), 0, 10);
+        let (root, child) = (span("a", String::new(), 1, 10), span("b", "a".to_owned(), 2, 3));
+        for id in ["", "0000000000000000", "\0\0\0\0\0\0\0\0", " "] {
+            let stray = SpanBrief { span_id: id.to_owned(), ..stray.clone() };
+            let tree = Tree::new(vec![stray, root.clone(), child.clone()]);
+            assert_eq!(
+                (tree.roots.as_slice(), tree.children(0), tree.children(1)),
+                (&[0, 1][..], &[][..], &[2][..])
+            );
+        }
+    }
+
+    #[test]
     fn a_chain_of_100000_spans_is_no_recursion() {
-        let id = |at: usize| format!("{at:016x}");
+        let id = |at: usize| format!("{:016x}", at + 1);
         let chain = (0..100_000)
             .map(|at| span(&id(at), if at == 0 { String::new() } else { id(at - 1) }, at as i64, 1));
         let tree = Tree::new(chain.collect());

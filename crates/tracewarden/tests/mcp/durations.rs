@@ -54,6 +54,17 @@ async fn a_duration_below_zero_counts_as_none_everywhere() {
         "{}",
         answer.body
     );
+    let marked = |answer: &crate::rpc::Called, name: &str| {
+        let list = answer.body[name].as_array().unwrap();
+        list.iter().filter(|entry| entry["duration_invalid"] == true).count()
+    };
+    // The spans below the first are one line, among which is that one.
+    assert_eq!(marked(&answer, "lines"), 1, "{}", answer.body);
+    assert!(answer.text.contains("(duration below zero)"), "{}", answer.text);
+    let spans = json!({"trace_id": ID, "span_ids": ["0000000000000003", "0000000000000004"]});
+    let answer = call(&agent, "svc_get_spans", spans).await.expect();
+    assert_eq!(marked(&answer, "spans"), 1, "{}", answer.body);
+    assert_eq!(answer.body["spans"][1]["Duration"], "18446744073709360311", "{}", answer.body);
     for per in ["span", "trace"] {
         let asked = json!({"measure": "duration", "group_by": ["ServiceName"], "per": per});
         let answer = call(&agent, "svc_trace_stats", asked).await.expect();

@@ -107,7 +107,7 @@ async fn each_mistake_is_answered_with_what_would_be_right() {
         "svc_query_traces",
         json!({"filter": {}}),
         "invalid_request",
-        &["filter: unknown field `filter`, expected one of `conditions`"],
+        &["filter: there is no such argument", "Known are conditions, from"],
     )
     .await;
     check(
@@ -115,7 +115,7 @@ async fn each_mistake_is_answered_with_what_would_be_right() {
         "svc_query_traces",
         json!({"limit": "ten"}),
         "invalid_request",
-        &["limit: invalid type: string \"ten\""],
+        &["limit: a whole number such as 10 is needed here; the text `ten` was sent"],
     )
     .await;
     check(
@@ -137,13 +137,13 @@ async fn each_mistake_is_answered_with_what_would_be_right() {
         &["max_tokens: at least 1000"],
     )
     .await;
-    check(agent, "svc_get_trace", json!({}), "invalid_request", &["missing field `trace_id`"]).await;
+    check(agent, "svc_get_trace", json!({}), "invalid_request", &["trace_id: this is needed"]).await;
     check(
         agent,
         "svc_get_trace",
         json!({"trace_id": RED, "view": "tree"}),
         "invalid_request",
-        &["view: unknown variant `tree`, expected one of `outline`, `errors`"],
+        &["view: one of `outline`, `errors`, `slowest`, `full` is needed here; the text `tree` was sent"],
     )
     .await;
     check(
@@ -177,6 +177,49 @@ async fn each_mistake_is_answered_with_what_would_be_right() {
         json!({"first_trace_id": RED, "second_trace_id": RED}),
         "trace_not_found",
         &["first_trace_id: "],
+    )
+    .await;
+}
+
+/// What models send where a number, a list or nothing is wanted.
+#[tokio::test]
+async fn arguments_in_another_form_are_read() {
+    let store = Store::start();
+    let (_service, _admin, ada) = two_teams(&store).await;
+    let agent = key(&ada, json!({})).await;
+    let condition = json!({"ref": "ServiceName", "op": "eq", "value": "shop"});
+    let limited = json!({"conditions": [condition], "limit": 5, "last": "1h"});
+    let wanted = call(&agent, "svc_query_traces", limited.clone()).await.expect().body["traces"].clone();
+    assert_eq!(wanted.as_array().unwrap().len(), 1);
+    for (name, value) in [
+        ("conditions", json!(json!([condition]).to_string())),
+        ("conditions", condition.clone()),
+        ("conditions", json!(condition.to_string())),
+        ("limit", json!("5")),
+        ("limit", json!(5.0)),
+        ("cursor", json!("")),
+        ("cursor", json!(null)),
+        ("from", json!("")),
+    ] {
+        let mut arguments = limited.clone();
+        arguments[name] = value;
+        let found = call(&agent, "svc_query_traces", arguments.clone()).await.expect().body;
+        assert_eq!(found["traces"], wanted, "{arguments}");
+    }
+    let span = json!({"trace_id": BLUE, "span_ids": "0000000000000000"});
+    assert_eq!(call(&agent, "svc_get_spans", span.clone()).await.expect().body["returned"], 1);
+    // The arguments as a whole as JSON text, and none as an empty list.
+    for (name, arguments) in [("svc_get_spans", json!(span.to_string())), ("svc_filter_schema", json!([]))] {
+        let params = json!({ "name": name, "arguments": arguments });
+        let result = send(&agent, "tools/call", params).await.expect(200).body["result"].clone();
+        assert!(result["structuredContent"]["returned"].as_u64().unwrap() > 0, "{result}");
+    }
+    check(
+        &agent,
+        "svc_get_trace",
+        json!({"trace_id": BLUE, "depth": -1}),
+        "invalid_request",
+        &["depth: 0 or more"],
     )
     .await;
 }
@@ -220,7 +263,8 @@ async fn nobody_is_told_apart_from_nothing() {
         ("svc_get_trace", &one),
         ("svc_get_trace", &|id| json!({"trace_id": id, "view": "errors"})),
         ("svc_critical_path", &one),
-        ("svc_explain_access", &one),
+        // An empty id is none here, and asks for no trace.
+        ("svc_explain_access", &|id| one(if id.is_empty() { &absent } else { id })),
         ("svc_get_spans", &|id| json!({"trace_id": id, "span_ids": [span]})),
         ("svc_get_spans", &|id| json!({"trace_id": id, "span_ids": [span], "columns": ["ServiceName"]})),
         ("svc_compare_traces", &|id| two(id, BLUE)),

@@ -97,8 +97,29 @@ async fn what_is_not_served_is_said_as_everywhere() {
         let answer = agent.send(method, "/mcp", None).await.problem(405, "method_not_allowed");
         assert_eq!(answer.headers["allow"], "POST");
     }
-    let json_alone = agent.with("accept", "application/json");
-    json_alone.post("/mcp", json!({})).await.problem(406, "not_acceptable");
+    for accept in ["text/event-stream", "application/json;q=0, */*", "text/html"] {
+        agent.with("accept", accept).post("/mcp", ping()).await.problem(406, "not_acceptable");
+    }
+    for (kind, status) in [
+        ("application/json", 200),
+        ("application/json; charset=utf-8", 200),
+        ("Application/JSON;charset=UTF-8", 200),
+        ("application/json-rpc", 415),
+        ("application/jsonl", 415),
+        ("application/json5", 415),
+        ("text/json", 415),
+    ] {
+        let request =
+            agent.request(Method::POST, "/mcp").header("content-type", kind).body(ping().to_string());
+        let answer = Answer::read(kind.to_owned(), request).await;
+        if status == 200 {
+            assert_eq!(answer.expect(200).body["result"], json!({}), "{kind}");
+        } else {
+            answer.problem(status, "unsupported_media_type");
+        }
+    }
+    let batch = agent.post("/mcp", json!([ping(), ping()])).await.problem(400, "invalid_request");
+    assert!(batch.body["detail"].as_str().unwrap().contains("a request of its own"), "{}", batch.body);
     let form = agent.request(Method::POST, "/mcp").header("content-type", "text/plain").body("{}");
     Answer::read("text".to_owned(), form).await.problem(415, "unsupported_media_type");
     let large =
@@ -110,6 +131,47 @@ async fn what_is_not_served_is_said_as_everywhere() {
     assert!((400..500).contains(&answer.status) && answer.body.is_object(), "{answer:?}");
     let unknown = send(&agent, "nothing/here", json!({})).await;
     assert_eq!(unknown.body["error"]["code"], -32601, "{}", unknown.body);
+}
+
+fn ping() -> Value {
+    json!({"jsonrpc": "2.0", "id": 1, "method": "ping"})
+}
+
+#[tokio::test]
+async fn whatever_admits_json_is_answered_with_and_without_a_slash() {
+    let service = Service::start();
+    let agent = key(&service.admin().await, json!({})).await;
+    for path in ["/mcp", "/mcp/"] {
+        for accept in ["*/*", "application/json", "application/*, text/*", "text/event-stream, */*;q=0.1", ""]
+        {
+            let answer = agent.with("accept", accept).post(path, ping()).await.expect(200);
+            assert_eq!(
+                (&answer.headers["content-type"], &answer.body["result"]),
+                (&"application/json".parse().unwrap(), &json!({}))
+            );
+        }
+        agent.post(path, ping()).await.expect(200);
+        service.anonymous().post(path, ping()).await.problem(401, "unauthenticated");
+        agent.get(path).await.problem(405, "method_not_allowed");
+    }
+}
+
+/// The revision with batches is not spoken, and a client that asks for it is offered another.
+#[tokio::test]
+async fn only_revisions_without_batches_are_announced() {
+    let service = Service::start();
+    let agent = key(&service.admin().await, json!({})).await;
+    for (asked, given) in [
+        ("2025-03-26", "2025-11-25"),
+        ("2024-11-05", "2025-11-25"),
+        ("2025-06-18", "2025-06-18"),
+        ("2025-11-25", "2025-11-25"),
+    ] {
+        let sent = json!({"protocolVersion": asked, "capabilities": {}, "clientInfo": {"name": "a", "version": "1"}});
+        let message = json!({"jsonrpc": "2.0", "id": 1, "method": INITIALIZE, "params": sent});
+        let answer = agent.post("/mcp", message).await.expect(200);
+        assert_eq!(answer.body["result"]["protocolVersion"], given, "{asked}: {}", answer.body);
+    }
 }
 
 /// Instructions without the time that they tell.

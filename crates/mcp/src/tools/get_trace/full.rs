@@ -3,9 +3,8 @@
 use std::collections::{HashMap, VecDeque};
 
 use rmcp::model::CallToolResult;
-use serde_json::{Map, Value, json};
 
-use super::super::span_values::{DETAILS, Detail, cut, id_of, lines, parsed};
+use super::super::span_values::{Columns, DETAILS, Detail, SpanValues, lines, read_all};
 use super::super::{BREVITIES, Brevity, Opened, Totals, busy, left_out};
 use super::{Answer, Call, View, answer};
 use crate::answer::{Rendered, said};
@@ -18,13 +17,13 @@ const READ: [usize; 3] = [50, 8, 1];
 const WORTH_A_PAGE: usize = 3;
 
 pub(super) async fn full(call: &Call<'_>, mut opened: Opened) -> Result<CallToolResult, Failure> {
-    let id_column = opened.trace.schema().binding.span_id;
+    let columns = Columns::of(&opened.trace.schema().binding);
     let result = match call.offset(&opened) {
         Ok(offset) => {
             // A cursor that somebody made up.
             let offset = offset.min(opened.seen.tree.spans.len());
-            let spans = page(&mut opened, offset, &id_column).await?;
-            busy(|| rendered(call, &opened, offset, &spans, &id_column))
+            let spans = page(&mut opened, offset, &columns).await?;
+            busy(|| rendered(call, &opened, offset, &spans))
         }
         Err(failure) => Err(failure),
     };
@@ -33,11 +32,7 @@ pub(super) async fn full(call: &Call<'_>, mut opened: Opened) -> Result<CallTool
 }
 
 /// The spans from a place on, one for each place: what cannot be read stands there as that.
-async fn page(
-    opened: &mut Opened,
-    offset: usize,
-    id_column: &str,
-) -> Result<Vec<Map<String, Value>>, Failure> {
+async fn page(opened: &mut Opened, offset: usize, columns: &Columns) -> Result<Vec<SpanValues>, Failure> {
     for wanted in READ {
         let places = opened.seen.tree.spans.iter().skip(offset).take(wanted);
         let places: Vec<String> = places.map(|span| span.span_id.clone()).collect();
@@ -46,50 +41,51 @@ async fn page(
         ids.dedup();
         let Some(read) = opened.trace.spans(&ids).await? else { continue };
         // An id that occurs twice has its spans in the order of time, as the places have.
-        let mut by_id: HashMap<String, VecDeque<Map<String, Value>>> = HashMap::new();
-        for span in read.iter().map(|line| parsed(line)) {
-            by_id.entry(id_of(&span, id_column)).or_default().push_back(span);
+        let mut by_id: HashMap<String, VecDeque<SpanValues>> = HashMap::new();
+        for span in read_all(read, columns).await {
+            by_id.entry(span.id.clone()).or_default().push_back(span);
         }
         let at = |id: String| {
             let found = by_id.get_mut(&id).and_then(VecDeque::pop_front);
-            found.unwrap_or_else(|| unread(id_column, &id, "one of many spans with this id"))
+            found.unwrap_or_else(|| SpanValues::unread(columns, &id, "one of many spans with this id"))
         };
         return Ok(places.into_iter().map(at).collect());
     }
     let id = opened.seen.tree.spans.get(offset).map(|span| span.span_id.clone()).unwrap_or_default();
-    Ok(vec![unread(id_column, &id, "too large to be read; svc_get_spans takes columns")])
-}
-
-fn unread(id_column: &str, id: &str, why: &str) -> Map<String, Value> {
-    Map::from_iter([(id_column.to_owned(), json!(id)), ("…".to_owned(), json!(why))])
+    Ok(vec![SpanValues::unread(columns, &id, "too large to be read; svc_get_spans takes columns")])
 }
 
 fn rendered(
     call: &Call<'_>,
     opened: &Opened,
     offset: usize,
-    spans: &[Map<String, Value>],
-    id_column: &str,
+    spans: &[SpanValues],
 ) -> Result<CallToolResult, Failure> {
     let (summary, tree) = (&opened.seen.summary, &opened.seen.tree);
-    let whole: Vec<Map<String, Value>> = spans.iter().map(|span| cut(span, Detail::WHOLE)).collect();
     let render = |count: usize, (detail, brevity): (Detail, Brevity)| {
-        let shown: Vec<Map<String, Value>> = spans.iter().take(count).map(|span| cut(span, detail)).collect();
+        let meter = call.budget.meter();
+        let mut shown = Vec::new();
+        for span in spans.iter().take(count) {
+            shown.push(span.shown(detail, &meter));
+            if meter.is_exceeded() {
+                return Rendered::too_large();
+            }
+        }
         let more = offset + count < tree.spans.len();
         let next = if more { vec![call.page(opened, offset, count)] } else { Vec::new() };
         let totals = Totals::of(summary, brevity);
         let mut body = vec![totals.text(summary.duration_nanos)];
-        for span in &shown {
-            body.push(format!("span {}", one_line(&id_of(span, id_column), 64)));
-            body.extend(lines(span));
+        for (span, shown) in spans.iter().zip(&shown) {
+            body.push(format!("span {}", one_line(&span.id, 64)));
+            body.extend(lines(&shown.values));
         }
         let text =
             format!("spans {} to {} of {}, by start\n", offset + 1, offset + count, summary.span_count);
-        let was_cut = whole.iter().zip(&shown).any(|(whole, shown)| whole != shown);
+        let was_cut = shown.iter().any(|span| !span.whole);
         let all = usize::try_from(summary.span_count).unwrap_or(usize::MAX);
         let next = call.context.offered(next);
         let answer = Answer {
-            spans: Some(shown),
+            spans: Some(shown.into_iter().map(|span| span.values).collect()),
             truncated: more || was_cut || opened.seen.left_out() > 0,
             ..answer(totals, View::Full, count, all, next)
         };

@@ -6,8 +6,8 @@ use rmcp::model::CallToolResult;
 use serde_json::json;
 use tracewarden_service::{SpanBrief, Tool};
 
-use super::super::span_values::{id_of, message, parsed};
-use super::super::{BREVITIES, Brevity, Opened, Totals, busy, counted, left_out, named_in};
+use super::super::span_values::{Columns, read_all};
+use super::super::{BREVITIES, Brevity, Opened, Totals, busy, counted, left_out, name_or_none, named_in};
 use super::{Answer, Call, ErrorOrigin, Line, Slow, View, answer};
 use crate::answer::{Next, Rendered, said};
 use crate::arguments;
@@ -45,7 +45,8 @@ fn outlined(call: &Call<'_>, opened: &Opened) -> Result<CallToolResult, Failure>
         })?),
     };
     let outline = Outline::new(tree, root);
-    let all = outline.down_to(call.arguments.depth.unwrap_or(usize::MAX));
+    let depth = call.arguments.depth.and_then(|depth| usize::try_from(depth).ok());
+    let all = outline.down_to(depth.unwrap_or(usize::MAX));
     let offset = call.offset(opened)?.min(all.len());
     let budget = if summary.span_count <= SMALL { call.budget.whole_if_twice() } else { call.budget };
     // Who asks for a depth or goes on wants the lines in order; who asks for nothing wants those that matter.
@@ -69,7 +70,7 @@ fn outlined(call: &Call<'_>, opened: &Opened) -> Result<CallToolResult, Failure>
         }
         if !complete {
             next.push(if in_order { call.page(opened, offset, count) } else { call.in_order(opened) });
-        } else if let (Some(depth), true) = (call.arguments.depth, lines().any(|(_, hidden)| hidden > 0)) {
+        } else if let (Some(depth), true) = (depth, lines().any(|(_, hidden)| hidden > 0)) {
             let deeper = arguments::again(
                 call.context.sent,
                 &["cursor"],
@@ -115,9 +116,10 @@ fn line(tree: &Tree, outline: &Outline, shown: Shown, brevity: Brevity) -> Optio
         depth: line.depth,
         span_id: one_line(&span.span_id, 64),
         service: span.service.as_deref().map(|service| one_line(service, brevity.name)),
-        name: span.name.as_ref().map(|_| one_line(&line.name, brevity.name)),
+        name: span.name.as_ref().map(|_| name_or_none(&line.name, brevity.name)),
         start_ms: milliseconds(after_start(tree, line.start)),
         duration_ms: milliseconds(line.longest),
+        duration_invalid: line.duration_invalid.then_some(true),
         count: several.then_some(line.count),
         p50_ms: several.then(|| milliseconds(line.median)),
         p95_ms: several.then(|| milliseconds(line.p95)),
@@ -136,13 +138,16 @@ fn line_text(tree: &Tree, outline: &Outline, shown: Shown, brevity: Brevity) -> 
     }
     text.push_str(&format!(
         " {} [{}]",
-        named_in(span.service.as_deref(), Some(&line.name), brevity.name),
+        named_in(span.service.as_deref(), span.name.as_ref().map(|_| line.name.as_str()), brevity.name),
         one_line(&span.span_id, 64)
     ));
     match (line.errors, line.count) {
         (0, _) => {}
         (_, 1) => text.push_str(" FAILED"),
         (errors, _) => text.push_str(&format!(" {errors} FAILED")),
+    }
+    if line.duration_invalid {
+        text.push_str(" (duration below zero)");
     }
     if shown.hidden > 0 {
         text.push_str(&format!(" (+{} below)", shown.hidden));
@@ -171,14 +176,11 @@ async fn messages(
 ) -> Result<HashMap<String, Option<String>>, Failure> {
     let ids: Vec<String> =
         origins.iter().take(MAX_MESSAGES).map(|origin| span_id(&opened.seen.tree, origin.span)).collect();
-    let id_column = opened.trace.schema().binding.span_id;
+    let columns = Columns::of(&opened.trace.schema().binding);
     // Where spans are too large for that, their places still lead on.
     let read = opened.trace.spans(&ids).await?.unwrap_or_default();
-    let said = |line: &String| {
-        let span = parsed(line);
-        (id_of(&span, &id_column), message(&span))
-    };
-    Ok(read.iter().map(said).collect())
+    let spans = read_all(read, &columns).await;
+    Ok(spans.into_iter().map(|span| (span.id.clone(), span.message())).collect())
 }
 
 fn errors_told(
@@ -199,6 +201,7 @@ fn errors_told(
             count: origin.count,
             start_ms: milliseconds(after_start(tree, start)),
             duration_ms: milliseconds(end.saturating_sub(start)),
+            duration_invalid: tree.spans.get(origin.span).filter(|span| span.duration_invalid).map(|_| true),
             message: said.map(|text| one_line(&text, MESSAGE_NAMES * brevity.name)),
             span_id: one_line(&id, 64),
         }
@@ -285,7 +288,7 @@ fn slowest_told(call: &Call<'_>, opened: &Opened) -> Result<CallToolResult, Fail
         Some(Slow {
             span_id: one_line(&span.span_id, 64),
             service: span.service.as_deref().map(|service| one_line(service, brevity.name)),
-            name: span.name.as_deref().map(|name| one_line(name, brevity.name)),
+            name: span.name.as_deref().map(|name| name_or_none(name, brevity.name)),
             count: work.count,
             own_ms: milliseconds(work.own),
             longest_ms: milliseconds(work.longest),

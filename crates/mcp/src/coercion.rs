@@ -1,0 +1,323 @@
+//! Arguments as models send them: numbers and lists as text, a single value where a list is wanted, empty texts for what is
+//! left out. Whatever has one meaning is read; the rest is refused in words that a model can act on, by what the tool's own
+//! schema says.
+
+use rmcp::model::JsonObject;
+use serde_json::{Map, Value};
+use tracewarden_model::nearest::nearest;
+
+use crate::bounded_json::{Bounds, Json};
+use crate::failure::Failure;
+use crate::span_text::one_line;
+
+/// Characters of what was sent that a refusal repeats.
+const MAX_QUOTED: usize = 60;
+
+/// Arguments as a tool's schema has them. Numbers that a double cannot hold are texts with their digits.
+///
+/// # Errors
+/// The first argument that is unknown, missing or of another kind, with what would be right.
+pub(crate) fn coerced(schema: &JsonObject, sent: Json) -> Result<JsonObject, Failure> {
+    let members = match unwrapped(sent, '{') {
+        Json::Object { first, .. } => first,
+        Json::Null | Json::List { count: 0, .. } => Vec::new(),
+        other => {
+            let detail = format!("the arguments are one object, such as {{}}; {} was sent", kind(&other));
+            return Err(Failure::argument("", detail));
+        }
+    };
+    object(schema, members, "")
+}
+
+fn object(schema: &JsonObject, sent: Vec<(String, Json)>, place: &str) -> Result<JsonObject, Failure> {
+    let none = Map::new();
+    let known = schema.get("properties").and_then(Value::as_object).unwrap_or(&none);
+    let required = schema.get("required").and_then(Value::as_array);
+    let is_required = |name: &str| required.is_some_and(|names| names.iter().any(|known| known == name));
+    let mut members = Map::new();
+    for (name, value) in sent {
+        let place = within(place, &name);
+        let Some(schema) = known.get(&name) else {
+            return Err(Failure::argument(&place, unknown(&name, known)));
+        };
+        if !is_required(&name) && is_left_out(schema, &value) {
+            continue;
+        }
+        members.insert(name, one(schema, value, &place)?);
+    }
+    let missing = known.iter().find(|(name, _)| is_required(name) && !members.contains_key(*name));
+    match missing {
+        None => Ok(members),
+        Some((name, schema)) => {
+            let about = schema.get("description").and_then(Value::as_str).map(|text| format!(": {text}"));
+            let detail = format!("this is needed{}", about.unwrap_or_default());
+            Err(Failure::argument(&within(place, name), detail))
+        }
+    }
+}
+
+fn within(place: &str, name: &str) -> String {
+    if place.is_empty() { name.to_owned() } else { format!("{place}.{name}") }
+}
+
+fn unknown(name: &str, known: &Map<String, Value>) -> String {
+    let meant = nearest(name, known.keys().map(String::as_str));
+    let meant = meant.first().map_or_else(|| ".".to_owned(), |near| format!("; did you mean `{near}`?"));
+    let names: Vec<&str> = known.keys().map(String::as_str).collect();
+    format!("there is no such argument{meant} Known are {}", names.join(", "))
+}
+
+/// Whether an optional argument is not given at all. An empty text means that where a value of a condition could be empty,
+/// only if its schema says so.
+fn is_left_out(schema: &Value, sent: &Json) -> bool {
+    match sent {
+        Json::Null => true,
+        Json::Text { start, .. } => match schema.get("type").and_then(Value::as_str) {
+            None => false,
+            Some("string") => start.is_empty(),
+            Some(_) => start.trim().is_empty(),
+        },
+        _ => false,
+    }
+}
+
+fn one(schema: &Value, sent: Json, place: &str) -> Result<Value, Failure> {
+    let wanted = schema.get("type").and_then(Value::as_str).unwrap_or_default();
+    let refused = |sent: &Json| {
+        let detail = format!("{} is needed here; {} was sent", needed(schema), kind(sent));
+        Failure::argument(place, detail)
+    };
+    let read = match wanted {
+        "integer" => integer(&sent).map(Value::from),
+        "string" => text(schema, &sent).map(Value::from),
+        "array" => return list(schema, sent, place),
+        "object" => {
+            let sent = unwrapped(sent, '{');
+            let Json::Object { first, .. } = sent else { return Err(refused(&sent)) };
+            let schema = schema.as_object().cloned().unwrap_or_default();
+            return Ok(Value::Object(object(&schema, first, place)?));
+        }
+        // A value that a condition compares with: what fits is said by the type of its field.
+        _ => {
+            return match sent {
+                Json::Null | Json::List { .. } | Json::Object { .. } => Err(Failure::argument(
+                    place,
+                    format!("a string, a number or a boolean is needed here; {} was sent", kind(&sent)),
+                )),
+                value => Ok(value.into_value(Value::String)),
+            };
+        }
+    };
+    read.ok_or_else(|| refused(&sent))
+}
+
+/// Elements of a list; a single one where no list was sent.
+fn list(schema: &Value, sent: Json, place: &str) -> Result<Value, Failure> {
+    let none = Value::Null;
+    let items = schema.get("items").unwrap_or(&none);
+    let of_objects = items.get("type").is_some_and(|name| name == "object");
+    let elements = match unwrapped(unwrapped(sent, '['), if of_objects { '{' } else { '[' }) {
+        Json::List { first, .. } => first,
+        Json::Null => {
+            return Err(Failure::argument(
+                place,
+                format!("{} is needed here; null was sent", needed(schema)),
+            ));
+        }
+        Json::Text { start, .. } if of_objects => {
+            let kind = kind(&Json::Text { characters: start.chars().count(), start });
+            return Err(Failure::argument(
+                place,
+                format!("{} is needed here; {kind} was sent", needed(schema)),
+            ));
+        }
+        single => vec![single],
+    };
+    let elements = elements.into_iter().enumerate();
+    elements.map(|(at, element)| one(items, element, &format!("{place}[{at}]"))).collect()
+}
+
+/// The value that a text holds as JSON, if it begins so; else what was sent.
+fn unwrapped(sent: Json, begin: char) -> Json {
+    let Json::Text { start, .. } = &sent else { return sent };
+    if !start.trim_start().starts_with(begin) {
+        return sent;
+    }
+    Json::read(start, Bounds::NONE).unwrap_or(sent)
+}
+
+/// A whole number, also as a text or with a fraction of zeros.
+fn integer(sent: &Json) -> Option<i64> {
+    let text = match sent {
+        Json::Number(number) => number.to_string(),
+        Json::Digits(text) => text.clone(),
+        Json::Text { start, .. } => start.trim().to_owned(),
+        _ => return None,
+    };
+    let (whole, fraction) = text.split_once('.').unwrap_or((&text, ""));
+    if fraction.bytes().any(|digit| digit != b'0') { None } else { whole.parse().ok() }
+}
+
+/// A text, also one of digits alone that was sent as a number; one of the choices, in any case.
+fn text(schema: &Value, sent: &Json) -> Option<String> {
+    let text = match sent {
+        Json::Text { start, .. } => start.clone(),
+        Json::Digits(text) if text.bytes().all(|byte| byte.is_ascii_digit()) => text.clone(),
+        Json::Number(number) if number.is_u64() => number.to_string(),
+        _ => return None,
+    };
+    match schema.get("enum").and_then(Value::as_array) {
+        None => Some(text),
+        Some(choices) => {
+            let mut choices = choices.iter().filter_map(Value::as_str);
+            choices.find(|choice| text.trim().eq_ignore_ascii_case(choice)).map(str::to_owned)
+        }
+    }
+}
+
+fn needed(schema: &Value) -> String {
+    let type_of = |schema: &Value| schema.get("type").and_then(Value::as_str).unwrap_or_default().to_owned();
+    let choices = schema.get("enum").and_then(Value::as_array);
+    if let Some(choices) = choices {
+        let names: Vec<String> =
+            choices.iter().map(|name| format!("`{}`", name.as_str().unwrap_or_default())).collect();
+        return format!("one of {}", names.join(", "));
+    }
+    match type_of(schema).as_str() {
+        "integer" => "a whole number such as 10".to_owned(),
+        "string" => "a text in quotation marks".to_owned(),
+        "array" => match schema.get("items").map(type_of).as_deref() {
+            Some("object") => "a list of objects such as [{…}]".to_owned(),
+            Some("string") => "a list of texts such as [\"a\", \"b\"]".to_owned(),
+            _ => "a list such as [\"a\", 1]".to_owned(),
+        },
+        _ => "an object such as {…}".to_owned(),
+    }
+}
+
+/// What was sent, in words.
+fn kind(sent: &Json) -> String {
+    match sent {
+        Json::Null => "null".to_owned(),
+        Json::Bool(value) => format!("`{value}`"),
+        Json::Number(number) => format!("the number {number}"),
+        Json::Digits(text) => format!("the number {}", one_line(text, MAX_QUOTED)),
+        Json::Text { start, .. } => format!("the text `{}`", one_line(start, MAX_QUOTED)),
+        Json::List { .. } => "a list".to_owned(),
+        Json::Object { .. } => "an object".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use tracewarden_service::Tool;
+
+    use super::*;
+    use crate::catalogue::listed;
+
+    fn sent(tool: Tool, arguments: &str) -> Result<Value, String> {
+        let arguments = Json::read(arguments, Bounds::NONE).unwrap();
+        coerced(&listed(tool).input_schema, arguments).map(Value::Object).map_err(|failure| failure.text())
+    }
+
+    #[test]
+    fn what_has_one_meaning_is_read() {
+        let check = |tool: Tool, arguments: &str, read: Value| {
+            assert_eq!(sent(tool, arguments), Ok(read), "{arguments}");
+        };
+        let query = Tool::QueryTraces;
+        for limit in ["5", "\"5\"", "5.0", "\" 5.00 \""] {
+            check(query, &format!("{{\"limit\": {limit}}}"), json!({"limit": 5}));
+        }
+        for nothing in
+            ["{}", "null", "[]", "\"{}\"", r#"{"cursor": "", "last": null, "conditions": "", "limit": " "}"#]
+        {
+            check(query, nothing, json!({}));
+        }
+        let conditions = json!({"conditions": [{"ref": "A", "op": "eq", "value": ""}]});
+        for text in [
+            r#"{"conditions": [{"ref": "A", "op": "eq", "value": "", "map": "", "values": null}]}"#,
+            r#"{"conditions": {"ref": "A", "op": "eq", "value": ""}}"#,
+            r#"{"conditions": "[{\"ref\": \"A\", \"op\": \"eq\", \"value\": \"\"}]"}"#,
+            r#"{"conditions": "{\"ref\": \"A\", \"op\": \"eq\", \"value\": \"\"}"}"#,
+            r#"{"conditions": ["{\"ref\": \"A\", \"op\": \"eq\", \"value\": \"\"}"]}"#,
+            r#""{\"conditions\": {\"ref\": \"A\", \"op\": \"eq\", \"value\": \"\"}}""#,
+        ] {
+            check(query, text, conditions.clone());
+        }
+        let values = r#"{"conditions": [{"ref": "A", "op": "in", "values": "a"}, {"ref": "A", "op": "in", "values": "[1, \"b\"]"}]}"#;
+        let read = json!({"conditions": [{"ref": "A", "op": "in", "values": ["a"]}, {"ref": "A", "op": "in", "values": [1, "b"]}]});
+        check(query, values, read);
+        let exact = r#"{"conditions": [{"ref": "A", "op": "eq", "value": 12345678901234.5678}]}"#;
+        let read = json!({"conditions": [{"ref": "A", "op": "eq", "value": "12345678901234.5678"}]});
+        check(query, exact, read);
+        let spans = json!({"trace_id": "12345678901234567890123456789012", "span_ids": ["b"]});
+        check(Tool::GetSpans, r#"{"trace_id": 12345678901234567890123456789012, "span_ids": "b"}"#, spans);
+        check(
+            Tool::GetSpans,
+            r#"{"trace_id": "", "span_ids": "[\"b\", 7]"}"#,
+            json!({"trace_id": "", "span_ids": ["b", "7"]}),
+        );
+        check(
+            Tool::GetTrace,
+            r#"{"trace_id": "a", "view": " Errors ", "root": ""}"#,
+            json!({"trace_id": "a", "view": "errors"}),
+        );
+    }
+
+    #[test]
+    fn what_is_refused_says_what_would_be_right() {
+        let check = |tool: Tool, arguments: &str, text: &str| {
+            let refused = sent(tool, arguments).unwrap_err();
+            assert_eq!(refused, format!("error invalid_request: {text}"));
+        };
+        let query = Tool::QueryTraces;
+        check(
+            query,
+            r#"{"limit": "ten"}"#,
+            "limit: a whole number such as 10 is needed here; the text `ten` was sent",
+        );
+        check(
+            query,
+            r#"{"limit": 5.5}"#,
+            "limit: a whole number such as 10 is needed here; the number 5.5 was sent",
+        );
+        check(
+            query,
+            r#"{"limit": 1e300}"#,
+            "limit: a whole number such as 10 is needed here; the number 1e+300 was sent",
+        );
+        check(
+            query,
+            r#"{"conditions": "service = a"}"#,
+            "conditions: a list of objects such as [{…}] is needed here; the text `service = a` was sent",
+        );
+        check(
+            query,
+            r#"{"conditions": [[]]}"#,
+            "conditions[0]: an object such as {…} is needed here; a list was sent",
+        );
+        check(
+            query,
+            r#"{"conditions": [{"ref": "a", "op": "eq", "value": [1]}]}"#,
+            "conditions[0].value: a string, a number or a boolean is needed here; a list was sent",
+        );
+        check(
+            query,
+            r#"{"limti": 5}"#,
+            "limti: there is no such argument; did you mean `limit`? Known are conditions, from, to, last, limit, cursor, max_tokens",
+        );
+        check(
+            Tool::GetTrace,
+            r#"{"trace_id": "a", "view": "tree"}"#,
+            "view: one of `outline`, `errors`, `slowest`, `full` is needed here; the text `tree` was sent",
+        );
+        check(Tool::GetTrace, "7", "the arguments are one object, such as {}; the number 7 was sent");
+        assert!(
+            sent(Tool::GetTrace, "{}")
+                .unwrap_err()
+                .starts_with("error invalid_request: trace_id: this is needed")
+        );
+    }
+}

@@ -1,0 +1,59 @@
+//! The fields that conditions can name: the same that the REST API tells.
+
+use serde_json::{Value, json};
+
+use crate::answers::{list, suggested};
+use crate::rpc::{call, key};
+use crate::support::store::{Store, two_teams};
+
+#[tokio::test]
+async fn fields_are_those_of_the_rest_api_member_by_member() {
+    let store = Store::start();
+    let (_service, admin, ada) = two_teams(&store).await;
+    let mut described = 0;
+    for (owner, is_admin) in [(admin, true), (ada, false)] {
+        let agent = key(&owner, json!({})).await;
+        let rest = agent.get("/filter/schema").await.expect(200).body;
+        let told = call(&agent, "svc_filter_schema", json!({"max_tokens": 20_000})).await.expect();
+        assert_eq!(told.body["truncated"], false);
+        for (name, value) in rest.as_object().unwrap() {
+            assert_eq!(&told.body[name], value, "{name}");
+        }
+        for field in list(&told.body, "fields") {
+            let is_told = |name: &str| field.get(name).is_some();
+            assert_eq!((is_told("filterable"), is_told("policy")), (is_admin, is_admin), "{field}");
+            for name in ["map", "name", "ref", "type"] {
+                assert!(field[name].is_string(), "{field}");
+            }
+            described += 1;
+        }
+        // In text, too.
+        let text = told.text;
+        for limit in rest["limits"].as_object().unwrap().values() {
+            assert!(text.contains(&limit.to_string()), "{text}");
+        }
+        assert!(text.contains(&format!("version {} of the access model", rest["version"])), "{text}");
+        assert!(text.contains(rest["description"].as_str().unwrap()), "{text}");
+    }
+    assert_eq!(described, 5 + 4);
+}
+
+#[tokio::test]
+async fn fields_that_do_not_fit_are_said_to_be_left_out() {
+    let store = Store::start();
+    let (_service, admin, _ada) = two_teams(&store).await;
+    let many = (0..200).map(|at| json!({"map": "SpanAttributes", "name": format!("attribute.{at}"), "filterable": true, "policy": false}));
+    let version = admin.get("/schema").await.expect(200).headers["etag"].to_str().unwrap().to_owned();
+    let fields: Vec<Value> = many
+        .chain([json!({"map": "SpanAttributes", "name": "team", "filterable": true, "policy": true})])
+        .collect();
+    admin.with("if-match", &version).put("/schema/fields", json!({ "fields": fields })).await.expect(200);
+    let agent = key(&admin, json!({})).await;
+    let told = call(&agent, "svc_filter_schema", json!({})).await.expect();
+    let returned = told.body["returned"].as_u64().unwrap();
+    assert_eq!((&told.body["truncated"], &told.body["total"]), (&json!(true), &json!(201)));
+    assert!(returned > 10 && returned < 201, "{returned}");
+    assert!(told.text.contains(&format!("{returned} of 201 fields; use `containing`")), "{}", told.text);
+    let larger = suggested(&told.body, "svc_filter_schema").next().unwrap();
+    assert_eq!(larger, &json!({"max_tokens": 20_000}));
+}

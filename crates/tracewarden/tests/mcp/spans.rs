@@ -1,0 +1,165 @@
+//! Spans that exporters did not mean so: numbers that are long, names and ids that are empty, durations below zero, and spans
+//! of megabytes.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::answers::list;
+use crate::rpc::{Called, call, key};
+use crate::support::store::{Store, binding};
+use crate::support::{Client, Service};
+
+/// Somebody who may see everything in `otel.spans`, a table like the exporter's with these columns too.
+async fn reader(store: &Store, columns: &str) -> (Service, Client) {
+    store.run("CREATE TABLE otel.spans AS otel.otel_traces ENGINE = MergeTree ORDER BY TraceId").await;
+    for column in columns.split(", ").filter(|column| !column.is_empty()) {
+        store.run(&format!("ALTER TABLE otel.spans ADD COLUMN {column}")).await;
+    }
+    let service = store.service();
+    let admin = service.admin().await;
+    let mut bound = binding();
+    bound["table"] = json!("spans");
+    bound["display"] =
+        json!({"name": "SpanName", "service": "ServiceName", "duration": "Duration", "status": "StatusCode"});
+    let answer = admin.put("/schema/binding", bound).await.expect(200);
+    let column = |name: &str| json!({"name": name, "filterable": true, "policy": true});
+    let fields = json!({"fields": [column("ServiceName"), column("SpanName")]});
+    let version = answer.headers["etag"].to_str().unwrap();
+    admin.with("if-match", version).put("/schema/fields", fields).await.expect(200);
+    let all = json!({"policies": [{"title": "All", "expression": "true"}]});
+    admin.put("/roles/all", all).await.expect(201);
+    let ada = service.user(&admin, "ada", &["all"]).await;
+    let client = key(&ada, json!({})).await;
+    (service, client)
+}
+
+const TRACE: &str = "0123456789abcdef0123456789abcdef";
+
+fn trace(more: Value) -> Value {
+    let mut arguments = json!({"trace_id": TRACE});
+    arguments.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    arguments
+}
+
+#[tokio::test]
+async fn numbers_have_all_their_digits() {
+    let store = Store::start();
+    let columns = "item UInt128 DEFAULT '281474976710655000000000000001', cost Decimal(18, 4) DEFAULT '12345678901234.5678', row UInt64 DEFAULT 1875924584784080993, small Int64 DEFAULT -9007199254740991, ratio Float64 DEFAULT 0.1234567890123456";
+    let (_service, client) = reader(&store, columns).await;
+    store.run(&format!("INSERT INTO otel.spans (Timestamp, TraceId, SpanId) SELECT now64(9) - 60, '{TRACE}', '0000000000000001'")).await;
+    let as_text = [
+        ("item", "281474976710655000000000000001"),
+        ("cost", "12345678901234.5678"),
+        ("row", "1875924584784080993"),
+    ];
+    let check = |told: &Called| {
+        let span = &list(&told.body, "spans")[0];
+        for (name, digits) in as_text {
+            assert_eq!(span[name], digits, "{span}");
+            assert!(told.text.contains(&format!("|   {name}: {digits}\n")), "{}", told.text);
+        }
+        assert_eq!(span["small"], -9_007_199_254_740_991_i64);
+        assert_eq!(span["ratio"].to_string(), "0.1234567890123456");
+    };
+    check(&call(&client, "svc_get_spans", trace(json!({"span_ids": ["0000000000000001"]}))).await.expect());
+    check(&call(&client, "svc_get_trace", trace(json!({"view": "full"}))).await.expect());
+}
+
+#[tokio::test]
+async fn a_span_without_an_id_has_no_children_and_one_without_a_name_is_called_so() {
+    let store = Store::start();
+    let (_service, client) = reader(&store, "").await;
+    store
+        .run(&format!(
+            "INSERT INTO otel.spans (Timestamp, TraceId, SpanId, ParentSpanId, SpanName, ServiceName, Duration) VALUES \
+             (now64(9) - 61, '{TRACE}', '', '', 'stray', 'logger', 1000000), \
+             (now64(9) - 60, '{TRACE}', '0000000000000001', '', '', 'shop', 900000000), \
+             (now64(9) - 60, '{TRACE}', '0000000000000002', '0000000000000001', '', 'shop', 500000000)"
+        ))
+        .await;
+    let outline = call(&client, "svc_get_trace", trace(json!({}))).await.expect();
+    let depths: Vec<_> =
+        list(&outline.body, "lines").iter().map(|line| (&line["name"], line["depth"].as_u64())).collect();
+    let (stray, none) = (json!("stray"), json!("(no name)"));
+    assert_eq!(depths, [(&stray, Some(0)), (&none, Some(0)), (&none, Some(1))]);
+    assert!(outline.text.contains("shop: (no name) [0000000000000001]"), "{}", outline.text);
+    let path = call(&client, "svc_critical_path", trace(json!({}))).await.expect();
+    assert_eq!(path.body["steps"][0]["name"], "(no name)", "{}", path.body);
+    assert!(path.text.contains("shop: (no name)"), "{}", path.text);
+    let slowest = call(&client, "svc_get_trace", trace(json!({"view": "slowest"}))).await.expect();
+    assert_eq!(slowest.body["slowest"][0]["name"], "(no name)", "{}", slowest.body);
+    let spans = json!({"span_ids": ["", "0000000000000001"]});
+    let spans = call(&client, "svc_get_spans", trace(spans)).await.expect();
+    assert_eq!(list(&spans.body, "spans").len(), 2);
+    assert!(
+        spans.text.contains("|   SpanName: (no name)\n") && spans.text.contains("SpanName: stray"),
+        "{}",
+        spans.text
+    );
+}
+
+/// Of one span of megabytes, every tool and view answers about it within this time, on a machine that other tests share.
+const SOON: Duration = Duration::from_secs(10);
+
+#[tokio::test]
+async fn one_large_span_keeps_no_call_busy() {
+    let store = Store::start();
+    let (_service, client) = reader(&store, "").await;
+    let spans = [
+        // Attributes, events, characters of an event; and attributes of an event.
+        (5_000, 20_000, 350, 1),
+        (600, 20_000, 350, 1),
+        (400_000, 1, 1, 1),
+        (10, 40_000, 20, 12),
+        (1, 1, 1_000_000, 15),
+        (10, 250_000, 3, 1),
+    ];
+    for (at, (attributes, events, characters, each)) in spans.into_iter().enumerate() {
+        let id = format!("{:032x}", at + 1);
+        store
+            .run(&format!(
+                "INSERT INTO otel.spans (Timestamp, TraceId, SpanId, SpanName, ServiceName, StatusCode, Duration, SpanAttributes, \
+                 `Events.Timestamp`, `Events.Name`, `Events.Attributes`) SELECT now64(9) - 60, '{id}', '0000000000000001', 'chat', 'llm', \
+                 'Error', 5, mapFromArrays(arrayMap(x -> concat('key', toString(x)), range({attributes})), \
+                 arrayMap(x -> toString(x), range({attributes}))), arrayMap(x -> now64(9), range({events})), \
+                 arrayMap(x -> 'chunk', range({events})), arrayMap(x -> mapFromArrays(arrayMap(y -> concat('text', toString(y)), range({each})), \
+                 arrayMap(y -> repeat('t', {characters}), range({each}))), range({events}))"
+            ))
+            .await;
+        let one = json!({"trace_id": id, "span_ids": ["0000000000000001"]});
+        let mut calls = vec![("svc_get_spans", one.clone())];
+        let mut large = one;
+        large["max_tokens"] = json!(20_000);
+        calls.push(("svc_get_spans", large));
+        for view in ["outline", "errors", "slowest", "full"] {
+            calls.push(("svc_get_trace", json!({"trace_id": id, "view": view})));
+        }
+        calls.push(("svc_get_trace", json!({"trace_id": id, "view": "full", "max_tokens": 20_000})));
+        calls.push(("svc_critical_path", json!({"trace_id": id})));
+        calls.push(("svc_compare_traces", json!({"first_trace_id": id, "second_trace_id": id})));
+        calls.push(("svc_explain_access", json!({"trace_id": id})));
+        let begun = Instant::now();
+        let answer = client.get(&format!("/traces/{id}")).await.expect(200);
+        println!(
+            "{attributes} attributes, {events} events: {} bytes, REST {:?}",
+            answer.bytes.len(),
+            begun.elapsed()
+        );
+        for (tool, arguments) in calls {
+            let begun = Instant::now();
+            let told = call(&client, tool, arguments.clone()).await.expect();
+            let took = begun.elapsed();
+            println!("  {tool} {} {took:?}", arguments["view"]);
+            assert!(took < SOON, "{tool} {arguments}: {took:?}");
+            if tool == "svc_get_spans" {
+                assert_eq!(
+                    (&told.body["returned"], &told.body["cut"]),
+                    (&json!(1), &json!(true)),
+                    "{arguments}"
+                );
+                assert_eq!(told.body["spans"][0]["SpanName"], "chat", "{arguments}");
+            }
+        }
+    }
+}
