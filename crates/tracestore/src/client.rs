@@ -2,6 +2,7 @@
 //! one is at fault.
 
 pub(crate) mod answer;
+pub(crate) mod answer_memory;
 mod dialect;
 #[cfg(test)]
 mod failover;
@@ -144,12 +145,15 @@ impl Client {
     }
 
     /// All rows of a small answer, each a JSON array.
-    pub(crate) async fn rows<T: DeserializeOwned>(&self, statement: Statement) -> Result<Vec<T>, StoreError> {
+    pub(crate) async fn rows<T: DeserializeOwned + Send + 'static>(
+        &self,
+        statement: Statement,
+    ) -> Result<Vec<T>, StoreError> {
         self.rows_within(statement, MAX_COLLECTED_BYTES).await
     }
 
     /// The same, of an answer that may have so many bytes; [`StoreError::TooLarge`] when it has more.
-    pub(crate) async fn rows_within<T: DeserializeOwned>(
+    pub(crate) async fn rows_within<T: DeserializeOwned + Send + 'static>(
         &self,
         statement: Statement,
         bytes: usize,
@@ -159,14 +163,14 @@ impl Client {
 
     /// All rows of a small answer to a statement that looks at the user's own profile: without any setting of ours. Never
     /// for span data.
-    pub(crate) async fn rows_of_profile<T: DeserializeOwned>(
+    pub(crate) async fn rows_of_profile<T: DeserializeOwned + Send + 'static>(
         &self,
         statement: &str,
     ) -> Result<Vec<T>, StoreError> {
         self.collect(&Statement::new(statement), Sent::Nothing, MAX_COLLECTED_BYTES).await
     }
 
-    async fn collect<T: DeserializeOwned>(
+    async fn collect<T: DeserializeOwned + Send + 'static>(
         &self,
         statement: &Statement,
         sent: Sent,
@@ -193,7 +197,7 @@ impl Client {
         rows
     }
 
-    async fn collect_once<T: DeserializeOwned>(
+    async fn collect_once<T: DeserializeOwned + Send + 'static>(
         &self,
         question: &Question<'_>,
         until: Instant,

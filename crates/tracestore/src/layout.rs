@@ -414,7 +414,7 @@ impl TraceStore {
 
     /// Rows of a table of the catalogue that need not be there: `None` without the right to read it (497), or when this
     /// version of the store has it not (60) or not these columns (47).
-    pub(crate) async fn catalogue<T: DeserializeOwned>(
+    pub(crate) async fn catalogue<T: DeserializeOwned + Send + 'static>(
         &self,
         statement: Statement,
     ) -> Result<Option<Vec<T>>, StoreError> {

@@ -144,7 +144,7 @@ impl Source<'_> {
         Statement::over(self.columns.iter().map(|column| column.name.as_str()))
     }
 
-    async fn rows<T: DeserializeOwned>(
+    async fn rows<T: DeserializeOwned + Send + 'static>(
         &self,
         mut statement: Statement,
         text: &str,

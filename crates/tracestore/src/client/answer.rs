@@ -12,8 +12,10 @@ use futures::{Stream, StreamExt, stream};
 use reqwest::Version;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use tokio::task::JoinError;
 
 use super::Client;
+use super::answer_memory::AnswerMemory;
 use super::failure::{Miss, text};
 use crate::StoreError;
 use crate::cost::Cost;
@@ -23,6 +25,9 @@ use crate::metrics::Measured;
 const MAX_ERROR_BYTES: usize = 16 * 1024;
 /// Most of an answer that is collected rather than streamed, unless its reader says otherwise.
 pub(super) const MAX_COLLECTED_BYTES: usize = 256 * 1024 * 1024;
+
+/// An answer above this size is parsed on a blocking thread: a worker thread would keep every other request waiting.
+const MAX_INLINE_BYTES: usize = 64 * 1024;
 
 /// Where an answer ends must not be told by closing the connection: a trace that has grown since it was chosen could then
 /// be cut off unseen, by as many spans as have come.
@@ -81,8 +86,12 @@ impl Arrived {
     }
 
     /// All rows of an answer that was asked for as [`COLLECTED`](super::COLLECTED), of so many bytes at most.
-    pub(super) async fn rows<T: DeserializeOwned>(mut self, most: usize) -> Result<Vec<T>, StoreError> {
+    pub(super) async fn rows<T: DeserializeOwned + Send + 'static>(
+        mut self,
+        most: usize,
+    ) -> Result<Vec<T>, StoreError> {
         let mut body = Vec::new();
+        let mut memory = AnswerMemory::default();
         let cut = loop {
             match self.next().await {
                 Ok(Some(chunk)) => body.extend_from_slice(&chunk),
@@ -92,8 +101,22 @@ impl Arrived {
             if body.len() > most {
                 return Err(StoreError::TooLarge(format!("the answer has more than {most} bytes")));
             }
+            memory.reserve(body.len())?;
         };
-        match (collected(&body), cut) {
+        let rows = if body.len() <= MAX_INLINE_BYTES {
+            collected(&body)
+        } else {
+            let parse = move || {
+                let rows = collected(&body);
+                // They end with the work, which goes on when its client leaves.
+                drop((body, memory));
+                rows
+            };
+            // Not the error itself: it quotes the panic, which may quote the answer.
+            let died = |_: JoinError| StoreError::Internal("a thread that parsed an answer died".to_owned());
+            tokio::task::spawn_blocking(parse).await.map_err(died).flatten()
+        };
+        match (rows, cut) {
             (Ok(_) | Err(StoreError::Short(_)), Some(cut)) => Err(cut),
             (rows, _) => rows,
         }

@@ -103,7 +103,10 @@ impl Measure<'_> {
     }
 
     /// The answer's one row; `None` when the store cannot say.
-    async fn row<T: DeserializeOwned>(&self, statement: Statement) -> Result<Option<T>, StoreError> {
+    async fn row<T: DeserializeOwned + Send + 'static>(
+        &self,
+        statement: Statement,
+    ) -> Result<Option<T>, StoreError> {
         match self.client.rows(statement).await {
             Ok(rows) => Ok(rows.into_iter().next()),
             Err(

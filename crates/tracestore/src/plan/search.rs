@@ -117,7 +117,7 @@ impl Sight {
 }
 
 impl Search<'_> {
-    pub(crate) async fn rows<T: serde::de::DeserializeOwned>(
+    pub(crate) async fn rows<T: serde::de::DeserializeOwned + Send + 'static>(
         &self,
         statement: Statement,
     ) -> Result<Vec<T>, StoreError> {

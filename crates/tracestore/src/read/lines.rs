@@ -7,6 +7,7 @@ use tracewarden_model::Binding;
 
 use super::SpanChunk;
 use crate::StoreError;
+use crate::client::answer_memory::AnswerMemory;
 use crate::select::SelectedTrace;
 
 /// Longest span accepted, in bytes of JSON. Larger than anything that a collector lets through.
@@ -23,6 +24,7 @@ pub(crate) struct LineChecker {
     current_spans: i128,
     /// The beginning of a line whose end has not arrived.
     partial: BytesMut,
+    memory: AnswerMemory,
 }
 
 impl LineChecker {
@@ -34,6 +36,7 @@ impl LineChecker {
             current: Vec::new(),
             current_spans: 0,
             partial: BytesMut::new(),
+            memory: AnswerMemory::default(),
         }
     }
 
@@ -42,6 +45,7 @@ impl LineChecker {
             if self.partial.len() + bytes.len() > MAX_LINE_BYTES {
                 return Err(StoreError::Store { code: None, message: "a span is too large".to_owned() });
             }
+            self.memory.reserve(self.partial.len() + bytes.len())?;
             self.partial.extend_from_slice(&bytes);
             return Ok(None);
         };
@@ -51,6 +55,7 @@ impl LineChecker {
             whole
         } else {
             self.partial.extend_from_slice(&whole);
+            self.memory = AnswerMemory::default();
             self.partial.split().freeze()
         };
         self.partial.extend_from_slice(&rest);

@@ -1,0 +1,75 @@
+//! Memory for answers that are collected before they are parsed: all of them together are bounded.
+
+use tokio::sync::{Semaphore, SemaphorePermit};
+
+use crate::StoreError;
+
+/// An answer up to this size needs no permit: as many are collected as statements run.
+const FREE_BYTES: usize = 1024 * 1024;
+/// All larger answers of the process together: two of the largest.
+const MAX_ANSWERS_MIB: usize = 512;
+
+static ANSWERS: Semaphore = Semaphore::const_new(MAX_ANSWERS_MIB);
+
+/// The memory that one answer holds.
+#[derive(Debug, Default)]
+pub(crate) struct AnswerMemory {
+    permit: Option<SemaphorePermit<'static>>,
+}
+
+impl AnswerMemory {
+    /// Holds as much as an answer of so many bytes needs. It does not wait: answers that each hold a part and wait for the rest
+    /// would wait for one another.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`] when other answers hold it.
+    pub(crate) fn reserve(&mut self, bytes: usize) -> Result<(), StoreError> {
+        self.reserve_of(&ANSWERS, bytes)
+    }
+
+    fn reserve_of(&mut self, answers: &'static Semaphore, bytes: usize) -> Result<(), StoreError> {
+        if bytes <= FREE_BYTES {
+            return Ok(());
+        }
+        let held = self.permit.as_ref().map_or(0, SemaphorePermit::num_permits);
+        let missing = bytes.div_ceil(1024 * 1024).saturating_sub(held);
+        if missing == 0 {
+            return Ok(());
+        }
+        let more = answers.try_acquire_many(u32::try_from(missing).unwrap_or(u32::MAX)).map_err(|_| {
+            let message = "other answers hold the memory for large answers".to_owned();
+            StoreError::Unavailable { message, retry_after_seconds: 1 }
+        })?;
+        match &mut self.permit {
+            Some(permit) => permit.merge(more),
+            none => *none = Some(more),
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn large_answers_share_one_bound() {
+        static FEW: Semaphore = Semaphore::const_new(3);
+        const MIB: usize = 1024 * 1024;
+        let (mut one, mut other) = (AnswerMemory::default(), AnswerMemory::default());
+        for bytes in [1, MIB, MIB + 1, 2 * MIB] {
+            one.reserve_of(&FEW, bytes).unwrap();
+        }
+        assert_eq!(FEW.available_permits(), 1);
+        other.reserve_of(&FEW, MIB).unwrap();
+        let refused = other.reserve_of(&FEW, 2 * MIB);
+        assert!(
+            matches!(refused, Err(StoreError::Unavailable { retry_after_seconds: 1, .. })),
+            "{refused:?}"
+        );
+        drop(one);
+        other.reserve_of(&FEW, 3 * MIB).unwrap();
+        drop(other);
+        assert_eq!(FEW.available_permits(), 3);
+    }
+}
