@@ -42,6 +42,12 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
         sql: include_str!("../migrations/0004_history.sql"),
         postgres: include_str!("../migrations/0004_bytewise_order.postgres.sql"),
     },
+    Migration {
+        version: 5,
+        name: "role_names",
+        sql: include_str!("../migrations/0005_role_names.sql"),
+        postgres: "",
+    },
 ];
 
 /// Brings the schema up to date inside `tx`, or refuses when what was applied is not what this program knows.

@@ -70,6 +70,18 @@ impl ReadTx {
         names.iter().map(|row| rows::text(row, "name")).collect()
     }
 
+    /// The stored spelling of a role's name, found without regard to the case of `A` to `Z`.
+    ///
+    /// # Errors
+    /// [`DbError`] when the database fails.
+    pub async fn role_spelling(&mut self, name: &str) -> Result<Option<String>, DbError> {
+        let found = sqlx::query("SELECT name FROM roles WHERE lower(name) = $1")
+            .bind(name.to_ascii_lowercase())
+            .fetch_optional(self.statements())
+            .await?;
+        found.as_ref().map(|row| rows::text(row, "name")).transpose()
+    }
+
     /// The roles that a user holds, by name.
     ///
     /// # Errors
@@ -93,12 +105,14 @@ impl ReadTx {
         assemble(&roles, &policies)
     }
 
-    /// Names of those of the named roles that exist.
+    /// The stored spellings of those of the named roles that exist, found without regard to the case of `A` to `Z`.
     ///
     /// # Errors
     /// [`DbError`] when the database fails.
-    pub async fn known_role_names(&mut self, names: &[&str]) -> Result<BTreeSet<String>, DbError> {
-        let found = self.select_named("SELECT name FROM roles WHERE name", names, "").await?;
+    pub async fn role_spellings(&mut self, names: &[&str]) -> Result<BTreeSet<String>, DbError> {
+        let folded: Vec<String> = names.iter().map(|name| name.to_ascii_lowercase()).collect();
+        let folded: Vec<&str> = folded.iter().map(String::as_str).collect();
+        let found = self.select_named("SELECT name FROM roles WHERE lower(name)", &folded, "").await?;
         found.iter().map(|row| rows::text(row, "name")).collect()
     }
 

@@ -2,7 +2,7 @@
 //! not a guess.
 
 use rmcp::model::{CallToolResult, ContentBlock};
-use tracewarden_service::{Outcome, ServiceError};
+use tracewarden_service::{Outcome, Retry, ServiceError};
 
 use crate::span_text::one_line;
 use crate::tokens::tokens;
@@ -11,6 +11,7 @@ use crate::tokens::tokens;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Failure {
     code: &'static str,
+    retry: Retry,
     /// Where and what, each with the argument that it is about, if it is about one.
     causes: Vec<(String, String)>,
     advice: Option<&'static str>,
@@ -29,14 +30,20 @@ impl Failure {
     /// An argument is not what the tool takes.
     pub(crate) fn argument(argument: &str, detail: impl Into<String>) -> Self {
         let causes = vec![(argument.to_owned(), detail.into())];
-        Self { code: "invalid_request", causes, advice: None, unrecorded: Some(Outcome::Failed) }
+        Self {
+            code: "invalid_request",
+            retry: Retry::Never,
+            causes,
+            advice: None,
+            unrecorded: Some(Outcome::Failed),
+        }
     }
 
     /// A fault of ours.
     pub(crate) fn internal(what: &'static str) -> Self {
         tracing::error!(what, "a tool failed");
         let causes = vec![(String::new(), "something went wrong".to_owned())];
-        Self { code: "internal", causes, advice: None, unrecorded: None }
+        Self { code: "internal", retry: Retry::of("internal"), causes, advice: None, unrecorded: None }
     }
 
     /// The same, of a call whose read is on record: what is refused is only how its answer should be.
@@ -94,6 +101,7 @@ impl Failure {
         if let Some(advice) = self.advice {
             text.push_str(&format!("\n{advice}"));
         }
+        text.push_str(&format!("\nretry: {}", self.retry.as_str()));
         text
     }
 
@@ -130,7 +138,13 @@ impl From<ServiceError> for Failure {
             errors => errors.iter().map(|error| (argument(&error.pointer), error.detail.clone())).collect(),
         };
         // Use cases record what they refuse.
-        Self { code: error.code(), causes, advice: advice(error.code()), unrecorded: None }
+        Self {
+            code: error.code(),
+            retry: error.retry(),
+            causes,
+            advice: advice(error.code()),
+            unrecorded: None,
+        }
     }
 }
 
@@ -154,7 +168,7 @@ fn advice(code: &str) -> Option<&'static str> {
         }
         "forbidden" => "The key was made for other tools; its owner can make another.",
         "too_many_queries" => "Wait a second, and call one tool at a time.",
-        "unavailable" | "trace_store_error" => "Try again in some seconds.",
+        "unavailable" | "overloaded" | "trace_store_error" => "Try again in some seconds.",
         _ => return None,
     })
 }
@@ -175,15 +189,20 @@ mod tests {
     #[test]
     fn many_causes_stay_short() {
         let causes = (0..50).map(|at| (format!("conditions[{at}].name"), "x\n".repeat(10_000))).collect();
-        let failure =
-            Failure { code: "unknown_field", causes, advice: advice("unknown_field"), unrecorded: None };
+        let failure = Failure {
+            code: "unknown_field",
+            retry: Retry::Never,
+            causes,
+            advice: advice("unknown_field"),
+            unrecorded: None,
+        };
         let text = failure.text();
         assert!(text.starts_with("error unknown_field:\n- conditions[0].name: x\\nx\\n"), "{text}");
         assert!(
-            text.ends_with("- and 45 more\nsvc_filter_schema lists the fields that there are."),
+            text.ends_with("- and 45 more\nsvc_filter_schema lists the fields that there are.\nretry: never"),
             "{text}"
         );
-        assert!(text.lines().count() == 8 && text.len() < 4_000, "{} {}", text.lines().count(), text.len());
+        assert!(text.lines().count() == 9 && text.len() < 4_000, "{} {}", text.lines().count(), text.len());
         let causes = (0..5).map(|_| (String::new(), "🦀".repeat(1_000))).collect();
         let text = Failure { causes, ..failure }.text();
         assert!(tokens(&text) <= MOST_TOKENS, "{text}");

@@ -12,6 +12,7 @@ use crate::App;
 use crate::body::Json;
 use crate::problem::Problem;
 use crate::query::Path;
+use crate::read_only::ReadOnly;
 use crate::routes::Caller;
 use crate::wire::Time;
 
@@ -31,6 +32,18 @@ pub(crate) struct CreateRequest {
     /// The only tools that the key is good for, each once; absent for everything that needs no session.
     #[schema(min_items = 1, examples(json!(["svc_query_traces", "svc_get_trace"])))]
     tools: Option<Vec<String>>,
+    #[serde(default, rename = "id")]
+    #[schema(inline, required = false)]
+    _id: ReadOnly,
+    #[serde(default, rename = "token_hint")]
+    #[schema(inline, required = false)]
+    _token_hint: ReadOnly,
+    #[serde(default, rename = "created_at")]
+    #[schema(inline, required = false)]
+    _created_at: ReadOnly,
+    #[serde(default, rename = "last_used_at")]
+    #[schema(inline, required = false)]
+    _last_used_at: ReadOnly,
 }
 
 /// A personal API key, without its token.
@@ -38,19 +51,21 @@ pub(crate) struct CreateRequest {
 #[schema(as = ApiKey)]
 pub(crate) struct WireApiKey {
     /// Opaque id.
+    #[schema(read_only)]
     id: String,
     /// What the key is for.
     name: String,
     /// Beginning of the token, for recognition.
-    #[schema(examples("twk_4fG8"))]
+    #[schema(examples("twk_4fG8"), read_only)]
     token_hint: String,
     /// When it was made.
+    #[schema(read_only)]
     created_at: Time,
     /// From when it is dead, if ever.
     #[schema(required = true)]
     expires_at: Option<Time>,
     /// When it was last used, to about a minute.
-    #[schema(required = true)]
+    #[schema(required = true, read_only)]
     last_used_at: Option<Time>,
     /// The policy that it is narrowed to, if any.
     #[schema(required = true)]

@@ -12,8 +12,6 @@ use serde::{Deserialize, Deserializer};
 use serde_path_to_error::Segment;
 use tokio::sync::Semaphore;
 
-use tracewarden_service::ServiceError;
-
 use crate::code::Code;
 use crate::problem::Problem;
 use crate::strict_objects::Strict;
@@ -40,6 +38,13 @@ const BODY_DEADLINE: Duration = Duration::from_secs(30);
 const DOCUMENTS_AT_ONCE: usize = 2;
 
 static TURNS: Semaphore = Semaphore::const_new(DOCUMENTS_AT_ONCE);
+
+/// A JSON body above this size is parsed on a blocking thread. A worker thread parses a smaller one in well under a
+/// millisecond.
+const MAX_INLINE_BYTES: usize = 32 * 1024;
+
+/// Large JSON bodies that are parsed at the same time.
+static PARSE_PERMITS: Semaphore = Semaphore::const_new(2);
 
 /// What a route takes as its body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,13 +78,17 @@ enum Notation {
 /// A JSON body, read into `T`. `T` refuses unknown members.
 pub struct Json<T>(pub T);
 
-impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Json<T> {
+impl<T: DeserializeOwned + Send + 'static, S: Send + Sync> FromRequest<S> for Json<T> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, _state: &S) -> Result<Self, Problem> {
         let takes = request.extensions().get::<Takes>().copied().unwrap_or(Takes::LittleJson);
         notation(request.headers(), takes)?;
-        parse(&read_in_time(request.into_body(), takes.limit()).await?).map(Json)
+        let bytes = read_in_time(request.into_body(), takes.limit()).await?;
+        if bytes.len() <= MAX_INLINE_BYTES {
+            return parse(&bytes).map(Json);
+        }
+        blocking(&PARSE_PERMITS, move || parse(&bytes)).await?.map(Json)
     }
 }
 
@@ -128,9 +137,20 @@ impl ModelDocument {
 pub(crate) async fn in_turn<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, Problem> {
-    let internal = || Problem::new(Code::Internal, ServiceError::Internal { inside: String::new() }.detail());
+    blocking(&TURNS, work).await
+}
+
+/// Does work on a blocking thread, under a permit.
+///
+/// # Errors
+/// When the work panicked.
+async fn blocking<T: Send + 'static>(
+    permits: &'static Semaphore,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, Problem> {
+    let internal = || Problem::new(Code::Internal, "internal error");
     // Nobody closes it.
-    let turn = TURNS.acquire().await.map_err(|_| internal())?;
+    let turn = permits.acquire().await.map_err(|_| internal())?;
     let work = move || {
         // It ends with the work, and not with a client who leaves: that does not stop the work.
         let _turn = turn;
@@ -382,6 +402,30 @@ mod tests {
         for (end, work) in works {
             end.send(()).unwrap();
             assert!(work.await.unwrap().unwrap());
+        }
+    }
+
+    /// On one worker thread, a body that is parsed there would keep every other request waiting.
+    #[tokio::test]
+    async fn a_large_body_is_parsed_on_another_thread() {
+        static WORKER: std::sync::OnceLock<std::thread::ThreadId> = std::sync::OnceLock::new();
+        #[derive(Debug)]
+        struct Elsewhere(bool);
+        impl<'de> Deserialize<'de> for Elsewhere {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                String::deserialize(deserializer)?;
+                Ok(Self(Some(&std::thread::current().id()) != WORKER.get()))
+            }
+        }
+        WORKER.get_or_init(|| std::thread::current().id());
+        for (length, expected) in
+            [(10, false), (MAX_INLINE_BYTES - 2, false), (MAX_INLINE_BYTES, true), (1 << 20, true)]
+        {
+            let mut request = Request::new(Body::from(format!("{:?}", "x".repeat(length))));
+            request.headers_mut().insert(header::CONTENT_TYPE, "application/json".parse().unwrap());
+            request.extensions_mut().insert(Takes::ModelFile);
+            let Json(Elsewhere(elsewhere)) = Json::from_request(request, &()).await.unwrap();
+            assert_eq!(elsewhere, expected, "{length}");
         }
     }
 

@@ -76,6 +76,8 @@ codes! {
     PreconditionFailed "precondition_failed" PRECONDITION_FAILED "The resource has changed";
     /// The body is larger than the limit.
     PayloadTooLarge "payload_too_large" PAYLOAD_TOO_LARGE "The body is too large";
+    /// The path with its query parameters is longer than the limit.
+    UriTooLong "uri_too_long" URI_TOO_LONG "The path is too long";
     /// The body is not declared to be JSON.
     UnsupportedMediaType "unsupported_media_type" UNSUPPORTED_MEDIA_TYPE "The body must be JSON";
     /// No such field that the caller may know of.
@@ -108,6 +110,8 @@ codes! {
     InvalidValue "invalid_value" UNPROCESSABLE_ENTITY "A value is not allowed";
     /// `If-Match` is required here.
     PreconditionRequired "precondition_required" PRECONDITION_REQUIRED "`If-Match` is required";
+    /// The headers are larger or more than the limit.
+    HeadersTooLarge "headers_too_large" REQUEST_HEADER_FIELDS_TOO_LARGE "The headers are too large";
     /// Too many attempts; `Retry-After` says how long to wait.
     TooManyAttempts "too_many_attempts" TOO_MANY_REQUESTS "Too many attempts";
     /// As many queries of the user run as may run at a time; `Retry-After` says when to try again.
@@ -120,6 +124,8 @@ codes! {
     TraceStoreError "trace_store_error" BAD_GATEWAY "The trace store failed";
     /// The trace store or the service's own database is not reachable.
     Unavailable "unavailable" SERVICE_UNAVAILABLE "Temporarily unavailable";
+    /// The service works on as much as it can; nothing was begun.
+    Overloaded "overloaded" SERVICE_UNAVAILABLE "The service is busy";
     /// The query ran over its time limit.
     QueryTimeout "query_timeout" GATEWAY_TIMEOUT "The query took too long";
     /// The query needed more memory in the trace store than there is for it.

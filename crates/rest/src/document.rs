@@ -10,7 +10,7 @@ use utoipa::{PartialSchema, ToSchema};
 
 use crate::App;
 use crate::cookies::SessionCookie;
-use crate::problem::{InvalidMember, ProblemDetails};
+use crate::problem::{InvalidMember, ProblemDetails, WireRetry};
 
 /// Title, version, sign-in and shared shapes. The name of the cookie is the one of this installation.
 pub(crate) fn frame(cookie: SessionCookie) -> OpenApi {
@@ -30,6 +30,7 @@ pub(crate) fn frame(cookie: SessionCookie) -> OpenApi {
     components.add_security_scheme("api_key", SecurityScheme::Http(bearer));
     components.schemas.insert(ProblemDetails::name().into_owned(), ProblemDetails::schema());
     components.schemas.insert(InvalidMember::name().into_owned(), InvalidMember::schema());
+    components.schemas.insert(WireRetry::name().into_owned(), WireRetry::schema());
     let tags = [
         ("self", "The caller: log-in, password, sessions, API keys"),
         ("traces", "Reading traces"),

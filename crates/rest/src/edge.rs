@@ -21,10 +21,11 @@ use crate::headers::OfWebApplication;
 use crate::metrics::Metrics;
 use crate::mount::OwnBody;
 use crate::problem::Problem;
+use crate::routes::ReadsOnly;
 use crate::{client, cross_site, headers};
 
 /// Our request id; never taken from the client, so that two requests cannot share one.
-const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+pub(crate) const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 /// What the outer wrapper knows about the installation.
 pub struct Edge {
@@ -69,6 +70,7 @@ impl Edge {
 /// Wraps every request and answer.
 pub(crate) async fn wrap(State(edge): State<Arc<Edge>>, mut request: Request, next: Next) -> Response {
     let route = request.extensions().get::<MatchedPath>().cloned();
+    let is_safe = request.method().is_safe();
     let measured = edge.metrics.begin(request.method(), route.as_ref().map(MatchedPath::as_str));
     let mut id = [0_u8; 16];
     let mut response = match edge.entropy.fill(&mut id) {
@@ -90,7 +92,11 @@ pub(crate) async fn wrap(State(edge): State<Arc<Edge>>, mut request: Request, ne
         }
     };
     let id = hex::encode(id);
-    if let Some(problem) = problem_of(&mut response) {
+    if let Some(mut problem) = problem_of(&mut response) {
+        let changes = !is_safe && response.extensions().get::<ReadsOnly>().is_none();
+        if changes && problem.code() == Code::Internal {
+            problem = problem.after_unfinished_change();
+        }
         let status_headers = std::mem::take(response.headers_mut());
         response = problem.render(&id);
         // `Allow` of the router's own 405 answers.

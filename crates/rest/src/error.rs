@@ -9,7 +9,7 @@ impl From<ServiceError> for Problem {
     /// What may leave goes out; the rest goes to the log, where the request's id finds it.
     fn from(error: ServiceError) -> Self {
         let code = Code::parse(error.code()).unwrap_or(Code::Internal);
-        match error.inside() {
+        match error.inside().as_deref() {
             Some(inside) if code.status().is_server_error() => {
                 tracing::error!(code = code.as_str(), inside, "the request failed");
             }
@@ -33,7 +33,7 @@ impl Problem {
             }
             problem = problem.with(invalid);
         }
-        problem.retry_after(error.retry_after_seconds()).of_service()
+        problem.retry_after(error.retry_after_seconds()).retry(error.retry()).of_service()
     }
 }
 

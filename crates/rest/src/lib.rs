@@ -43,6 +43,7 @@ mod preview;
 mod problem;
 mod progress;
 mod query;
+mod read_only;
 mod roles;
 mod room;
 mod routes;
@@ -53,6 +54,7 @@ mod span_wire;
 mod strict_objects;
 pub mod text;
 mod traces;
+mod unreadable_head;
 mod user_credentials;
 mod users;
 mod web;
@@ -82,6 +84,7 @@ pub use headers::secure;
 pub use metrics::Metrics;
 pub use mount::Mount;
 pub use span_wire::spans;
+pub use unreadable_head::UnreadableHeads;
 
 /// What handlers share.
 #[derive(Clone)]
@@ -164,8 +167,8 @@ fn declare(app: App) -> Routes {
         .add_offering(Administrator(Any), &[Json, Yaml], routes!(model::at))
         .add(Administrator(Any), routes!(model::restore))
         .add(Administrator(Any), routes!(audit::list))
-        .add(Public, routes!(health::healthz))
-        .add(Public, routes!(health::readyz))
+        .add_probe(routes!(health::healthz))
+        .add_probe(routes!(health::readyz))
         .add(Public, routes!(document::get))
         .add_web(&["/", "/ui"], web::redirect)
         .add_web(&["/ui/", "/ui/{*path}"], web::get)

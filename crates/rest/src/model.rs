@@ -56,6 +56,7 @@ pub(crate) struct PlanRequest {
 #[utoipa::path(post, path = "/schema/plan", tag = "access model", params(PlanRequest),
     request_body(content((PolicyFile = "application/json"), (String = "application/yaml"))), responses(
     (status = 200, description = "The plan", body = WireModelPlan),
+    (status = 409, description = "`conflict`: names of two roles differ only by case"),
     (status = 422, description = "As for an import, but for tests: of these the plan tells; `invalid_value`: of `seconds`"),
     (status = 502, description = "`trace_store_error`: the trace store failed"),
     (status = 503, description = "`unavailable`: the trace store cannot be reached"),
@@ -79,7 +80,7 @@ pub(crate) async fn plan(
     request_body(content((PolicyFile = "application/json"), (String = "application/yaml"))), params(
     ("If-Match" = String, Header, description = "The version of the access model, as an export or a plan tells it", example = "*")), responses(
     (status = 200, description = "In force", body = WireImportedModel, headers(("ETag" = String, description = "The version of the access model"))),
-    (status = 409, description = "`conflict`: the bound table is gone"),
+    (status = 409, description = "`conflict`: the bound table is gone, or names of two roles differ only by case"),
     (status = 412, description = "`precondition_failed`: changed since"),
     (status = 422, description = "`invalid_value`, `unknown_field`, `policy_invalid` or `column_differs`, as the requests that \
         change a part are refused; `tests_failed`: tests of the file do not pass"),
@@ -167,7 +168,7 @@ pub(crate) async fn at(
     ("If-Match" = String, Header, description = "The version of the access model, as an export or a plan tells it", example = "*")), responses(
     (status = 200, description = "In force", body = WireImportedModel, headers(("ETag" = String, description = "The version of the access model"))),
     (status = 404, description = "`not_found`: no such change"),
-    (status = 409, description = "`conflict`: the bound table is gone"),
+    (status = 409, description = "`conflict`: the bound table is gone, or names of two roles differ only by case"),
     (status = 412, description = "`precondition_failed`: changed since"),
     (status = 422, description = "`invalid_value`, `unknown_field`, `policy_invalid` or `column_differs`: the table or the \
         language has changed since, so that this model cannot be in force any more"),
@@ -220,7 +221,7 @@ fn written(file: &Value, representation: Representation) -> String {
 
 fn unknown_tests(fault: Fault) -> Problem {
     tracing::error!(place = %fault.place, fault = fault.message, "the tests that are kept with the access model cannot be read");
-    Problem::new(Code::Internal, ServiceError::Internal { inside: String::new() }.detail())
+    Problem::new(Code::Internal, "internal error")
 }
 
 /// Reads a file that says all of the model.

@@ -26,7 +26,14 @@ pub(crate) fn of(item: &mut PathItem) -> impl Iterator<Item = (&'static str, &mu
 }
 
 /// Completes the description of an operation.
-pub(crate) fn document(method: &str, path: &str, operation: &mut Operation, access: Access, takes: Takes) {
+pub(crate) fn document(
+    method: &str,
+    path: &str,
+    operation: &mut Operation,
+    access: Access,
+    takes: Takes,
+    strict_query: bool,
+) {
     operation.operation_id = Some(operation_id(method, path));
     operation.security = Some(security(access));
     let extensions = operation.extensions.get_or_insert_default();
@@ -34,7 +41,7 @@ pub(crate) fn document(method: &str, path: &str, operation: &mut Operation, acce
     if let Some(tool) = access.tool() {
         extensions.insert(X_TOOL.to_owned(), tool.name().into());
     }
-    for (status, description) in common_problems(method, operation, access, takes) {
+    for (status, description) in common_problems(method, operation, access, takes, strict_query) {
         let response = operation.responses.responses.entry(status.to_owned());
         if let RefOr::T(response) = response.or_insert_with(|| Response::default().into()) {
             let own = std::mem::take(&mut response.description);
@@ -72,13 +79,14 @@ fn common_problems(
     operation: &Operation,
     access: Access,
     takes: Takes,
+    strict_query: bool,
 ) -> Vec<(&'static str, &'static str)> {
     let mut problems = vec![
         ("406", "`not_acceptable`: nothing that `Accept` asks for is served here"),
         ("500", "`internal`: a fault of the service"),
     ];
-    if operation.parameters.as_ref().is_some_and(|parameters| !parameters.is_empty()) {
-        problems.push(("400", "`invalid_request`: a malformed parameter"));
+    if strict_query {
+        problems.push(("400", "`invalid_request`: a malformed or unknown parameter"));
     }
     if operation.request_body.is_some() {
         problems.extend([
@@ -91,7 +99,7 @@ fn common_problems(
             },
         ]);
         if takes != Takes::LittleJson {
-            problems.push(("503", "`unavailable`: too many large requests are under way"));
+            problems.push(("503", "`overloaded`: too many large requests are under way"));
         }
     }
     if access != Access::Public {
@@ -136,7 +144,7 @@ fn complete(status: &str, response: &mut Response) {
     header("X-Request-Id", Type::String, "Identifies the request in the log and in the audit");
     match status {
         "401" => header("WWW-Authenticate", Type::String, "`Bearer`"),
-        "429" => header("Retry-After", Type::Integer, "Seconds to wait"),
+        "429" | "503" => header("Retry-After", Type::Integer, "Seconds to wait"),
         _ => {}
     }
     if status.starts_with(['4', '5']) && response.content.is_empty() {

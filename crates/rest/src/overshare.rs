@@ -136,7 +136,7 @@ impl From<OvershareAnswer> for WireOvershare {
 #[utoipa::path(post, path = "/policies/overshare", tag = "roles", request_body = WireOvershareRequest, responses(
     (status = 200, description = "What is shared", body = WireOvershare),
     (status = 404, description = "`not_found`: no such role, and no policies were sent"),
-    (status = 409, description = "`not_bound`: no table is bound as trace source; `schema_changed`: a field that decides is of another type now"),
+    (status = 409, description = "`conflict`: the name of another role differs from this one only by case; `not_bound`: no table is bound as trace source; `schema_changed`: a field that decides is of another type now"),
     (status = 422, description = "`policy_invalid`, with the place in the text; `invalid_value`, `invalid_window`; `unknown_field`, `value_type`: of `by`"),
     (status = 429, description = "`too_many_queries`: as many queries of the user run as may run at a time"),
     (status = 502, description = "`trace_store_error`: the trace store failed"),

@@ -298,6 +298,16 @@ impl PolicyFile {
         of_roles.chain(loose.map(|(at, policy)| (format!("/policies/{at}"), None, policy)))
     }
 
+    /// Roles whose names differ from an earlier one by case alone. The service answers `conflict` for these.
+    pub fn case_conflicts(&self) -> Vec<MemberFault> {
+        let folded: Vec<String> = self.roles.iter().map(|role| role.name.to_ascii_lowercase()).collect();
+        let conflicts = repeated(folded.iter().map(String::as_str)).into_iter().map(|at| MemberFault {
+            pointer: format!("/roles/{at}/name"),
+            message: "the names of two roles must not differ only by case".to_owned(),
+        });
+        conflicts.collect()
+    }
+
     /// What makes it unclear which role or policy is meant, or what a policy says. Policies of a role may have one title,
     /// as in the service.
     pub fn unclear(&self, document: &Document) -> Vec<MemberFault> {

@@ -132,15 +132,16 @@ impl Reader<'_> {
         }
         self.unique("tests", "name", file.tests.iter().map(|test| test.name.as_str()));
         self.unique("traces", "name", file.traces.iter().map(|trace| trace.name.as_str()));
-        let users: Vec<Caller> = file.users.iter().cloned().map(Caller::from).collect();
+        let mut users: Vec<Caller> = file.users.iter().cloned().map(Caller::from).collect();
         self.unique("users", "username", users.iter().map(|user| user.username.as_str()));
         let roles = || file.roles.iter().map(|role| role.name.as_str()).chain([ADMIN_ROLE]);
-        for (at, user) in users.iter().enumerate() {
-            for role in &user.roles {
-                if !roles().any(|known| known == role) {
-                    self.unknown(&format!("/users/{at}/roles"), "role", role, roles());
-                }
+        for (at, user) in users.iter_mut().enumerate() {
+            // As an assignment of the role finds it.
+            let stored = |role: &String| roles().find(|known| known.eq_ignore_ascii_case(role));
+            for role in user.roles.iter().filter(|role| stored(role).is_none()) {
+                self.unknown(&format!("/users/{at}/roles"), "role", role, roles());
             }
+            user.roles = user.roles.iter().filter_map(stored).map(str::to_owned).collect();
         }
         let mut traces = Vec::with_capacity(file.traces.len());
         for (at, trace) in file.traces.iter().enumerate() {

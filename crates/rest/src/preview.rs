@@ -6,7 +6,7 @@ use axum::Json as Answer;
 use axum::extract::State;
 use http::StatusCode;
 use serde::Deserialize;
-use tracewarden_service::PreviewRequest;
+use tracewarden_service::{Administrator, PreviewRequest};
 use utoipa::ToSchema;
 
 use crate::App;
@@ -14,7 +14,7 @@ use crate::body::{Json, present};
 use crate::me::Me;
 use crate::problem::Problem;
 use crate::routes::Caller;
-use crate::wire::{Attributes, to_values};
+use crate::wire::{Attributes, to_values, to_wire};
 
 /// As whom to read traces: with `roles` and `attributes`, or as the user `username`.
 #[derive(Deserialize)]
@@ -60,21 +60,45 @@ pub(crate) struct PreviewAs {
 pub(crate) struct PreviewUser {
     /// A user. Until the preview ends, what they have at each request counts; nothing when they are disabled or gone.
     username: String,
+    /// The user's roles, as `GET /me` answers them.
+    #[schema(value_type = Option<Vec<String>>, nullable = false)]
+    roles: Option<BTreeSet<String>>,
+    /// The user's attributes, as `GET /me` answers them.
+    #[schema(nullable = false)]
+    attributes: Option<Attributes>,
 }
 
 impl WirePreviewRequest {
+    /// Refuses roles and attributes beside the name of a user who has others: the user's own would count, not these.
+    async fn require_those_of_user(&self, app: &App, admin: &Administrator<'_>) -> Result<(), Problem> {
+        let Some(username) =
+            self.username.as_deref().filter(|_| self.roles.is_some() || self.attributes.is_some())
+        else {
+            return Ok(());
+        };
+        // Who does not exist is refused, and recorded, below.
+        let Ok(user) = app.service.user(admin, username).await else { return Ok(()) };
+        let (roles, attributes) =
+            if user.disabled { Default::default() } else { (user.roles, to_wire(user.attributes)) };
+        let refuse = |member: &str| {
+            let detail = format!("`{username}` has other {member}, and those count; leave `{member}` out");
+            Err(Problem::invalid(format!("/{member}"), detail))
+        };
+        if self.roles.as_ref().is_some_and(|sent| *sent != roles) {
+            return refuse("roles");
+        }
+        if self.attributes.as_ref().is_some_and(|sent| *sent != attributes) {
+            return refuse("attributes");
+        }
+        Ok(())
+    }
+
     fn into_request(self) -> Result<PreviewRequest, Problem> {
         match self {
             Self { roles: Some(roles), attributes, username: None } => {
                 Ok(PreviewRequest::As { roles, attributes: attributes.map(to_values) })
             }
-            Self { roles: None, attributes: None, username: Some(username) } => {
-                Ok(PreviewRequest::User(username))
-            }
-            Self { username: Some(_), .. } => Err(Problem::invalid(
-                "/username",
-                "`username` stands alone: it brings roles and attributes along",
-            )),
+            Self { username: Some(username), .. } => Ok(PreviewRequest::User(username)),
             _ => Err(Problem::invalid("", "expected `roles` or `username`")),
         }
     }
@@ -94,7 +118,9 @@ pub(crate) async fn put(
     caller: Caller,
     Json(request): Json<WirePreviewRequest>,
 ) -> Result<Answer<Me>, Problem> {
-    let me = app.service.set_preview(&caller.require_admin()?, request.into_request()?).await?;
+    let admin = caller.require_admin()?;
+    request.require_those_of_user(&app, &admin).await?;
+    let me = app.service.set_preview(&admin, request.into_request()?).await?;
     Ok(Answer(me.into()))
 }
 

@@ -3,12 +3,16 @@
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, StatusCode, header};
 use serde::Serialize;
+use tracewarden_service::{Retry, bounded};
 use utoipa::ToSchema;
 
 use crate::code::Code;
 
 /// The media type of problem details.
 pub const PROBLEM_JSON: &str = "application/problem+json";
+
+/// Largest list of invalid members, in bytes of their JSON; the members after it are counted.
+const MAX_ERRORS_BYTES: usize = 64 * 1024;
 
 /// An error on its way out. It never holds SQL, another user's data or text of the trace store: those go to the log.
 #[derive(Debug, Clone)]
@@ -17,6 +21,7 @@ pub struct Problem {
     detail: String,
     errors: Vec<InvalidMember>,
     retry_after_seconds: Option<u64>,
+    retry: Retry,
     /// Whether a use case said so, rather than what stands before it.
     of_service: bool,
 }
@@ -75,16 +80,58 @@ pub struct ProblemDetails {
     code: &'static str,
     /// Identifies the request in the log and in the audit; also in `X-Request-Id`.
     request_id: String,
+    /// Whether the same request may be sent again.
+    retry: WireRetry,
     /// The members of the input that are not valid.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schema(required = false)]
     errors: Vec<InvalidMember>,
+    /// How many more members are not valid, when they are too many to list.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    more_errors: Option<usize>,
+}
+
+/// Whether the same request may be sent again.
+#[derive(Debug, Clone, Copy, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+#[schema(as = Retry)]
+pub(crate) enum WireRetry {
+    /// Refused, nothing changed; the same request will be refused again.
+    Never,
+    /// Nothing changed; the same request can succeed later, after `Retry-After` where it is sent.
+    Safe,
+    /// A change may have been made; read the resource before sending the request again.
+    Unknown,
+}
+
+impl From<Retry> for WireRetry {
+    fn from(retry: Retry) -> Self {
+        match retry {
+            Retry::Never => Self::Never,
+            Retry::Safe => Self::Safe,
+            Retry::Unknown => Self::Unknown,
+        }
+    }
 }
 
 impl Problem {
     /// A problem with what happened this time.
     pub fn new(code: Code, detail: impl Into<String>) -> Self {
-        Self { code, detail: detail.into(), errors: Vec::new(), retry_after_seconds: None, of_service: false }
+        Self {
+            code,
+            detail: detail.into(),
+            errors: Vec::new(),
+            retry_after_seconds: None,
+            retry: Retry::of(code.as_str()),
+            of_service: false,
+        }
+    }
+
+    /// The service is busy; nothing was begun.
+    pub(crate) fn overloaded(what: &str) -> Self {
+        Self::new(Code::Overloaded, format!("the service is busy: {what}; try again in a moment"))
+            .retry_after(Some(1))
     }
 
     /// A malformed request with the member that is wrong.
@@ -112,6 +159,20 @@ impl Problem {
         self
     }
 
+    /// Says whether the same request may be sent again.
+    #[must_use]
+    pub(crate) fn retry(mut self, retry: Retry) -> Self {
+        self.retry = retry;
+        self
+    }
+
+    /// The same, for a change that failed at an unknown point.
+    #[must_use]
+    pub(crate) fn after_unfinished_change(self) -> Self {
+        let retry = self.retry.after_unfinished_change();
+        self.retry(retry)
+    }
+
     /// Marks it as what a use case said.
     #[must_use]
     pub(crate) fn of_service(mut self) -> Self {
@@ -129,16 +190,19 @@ impl Problem {
         self.code
     }
 
-    /// As it is written.
+    /// As it is written: the one place through which every error leaves, so that the size of what it repeats is bounded here.
     pub(crate) fn details(self, request_id: &str) -> ProblemDetails {
+        let (errors, more_errors) = within_bounds(self.errors);
         ProblemDetails {
             kind: format!("urn:tracewarden:problem:{}", self.code.as_str()),
             title: self.code.title(),
             status: self.code.status().as_u16(),
-            detail: self.detail,
+            detail: bounded(self.detail),
             code: self.code.as_str(),
             request_id: request_id.to_owned(),
-            errors: self.errors,
+            retry: self.retry.into(),
+            errors,
+            more_errors,
         }
     }
 
@@ -161,11 +225,65 @@ impl Problem {
     }
 }
 
+/// The first of the members that are not valid, their texts cut, and how many more there are.
+fn within_bounds(errors: Vec<InvalidMember>) -> (Vec<InvalidMember>, Option<usize>) {
+    let found = errors.len();
+    let mut bytes = 0_usize;
+    let mut kept = Vec::new();
+    for member in errors {
+        let InvalidMember { pointer, code, detail, hint, .. } = member;
+        let (pointer, detail, hint) = (bounded(pointer), bounded(detail), hint.map(bounded));
+        let member = InvalidMember { pointer, code, detail, hint, ..member };
+        bytes = bytes.saturating_add(serde_json::to_vec(&member).map_or(0, |json| json.len()));
+        if bytes > MAX_ERRORS_BYTES && !kept.is_empty() {
+            break;
+        }
+        kept.push(member);
+    }
+    let more = found - kept.len();
+    (kept, (more > 0).then_some(more))
+}
+
 impl IntoResponse for Problem {
     /// The status with the problem beside it; the wrapper around all routes renders the body.
     fn into_response(self) -> Response {
         let mut response = self.code.status().into_response();
         response.extensions_mut().insert(self);
         response
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_problem_repeats_is_bounded() {
+        for (length, count) in [(1, 1), (1 << 20, 1), (1 << 20, 100), (10, 50_000)] {
+            for text in ["x", "\u{1}", "🦀", "\""] {
+                let text = text.repeat(length);
+                let mut problem = Problem::new(Code::UnknownField, text.as_str());
+                for _ in 0..count {
+                    let mut member = InvalidMember::new(text.as_str(), "unknown_field", text.as_str());
+                    member.hint = Some(text.clone());
+                    problem = problem.with(member);
+                }
+                let details = serde_json::to_value(problem.details("id")).unwrap();
+                assert!(details.to_string().len() <= 160 * 1024, "{}", details.to_string().len());
+                let listed = details["errors"].as_array().unwrap().len();
+                let more = details["more_errors"].as_u64().unwrap_or_default();
+                assert!(listed >= 1 && listed as u64 + more == count, "{listed} of {count}, {more} more");
+            }
+        }
+    }
+
+    #[test]
+    fn a_failure_amid_a_change_is_not_safe_to_repeat() {
+        let retry = |problem: Problem| serde_json::to_value(problem.details("id")).unwrap()["retry"].clone();
+        let internal = || Problem::new(Code::Internal, "");
+        assert_eq!(retry(internal()), "safe");
+        assert_eq!(retry(internal().after_unfinished_change()), "unknown");
+        assert_eq!(retry(Problem::new(Code::Conflict, "").after_unfinished_change()), "never");
+        assert_eq!(retry(Problem::overloaded("x")), "safe");
     }
 }

@@ -1,15 +1,71 @@
 //! Query parameters and path segments.
 
+use std::collections::HashSet;
+use std::sync::Arc;
+
 use axum::extract::FromRequestParts;
 use http::request::Parts;
+use http::{Method, Uri};
 use serde::de::DeserializeOwned;
+use utoipa::openapi::RefOr;
+use utoipa::openapi::path::{Operation, ParameterIn};
 
-use crate::body::pointer;
+use crate::body::{escape, pointer};
 use crate::problem::Problem;
 
 /// U+0000 in an address, where it can only stand encoded. Nothing that can be named holds it, and some databases cannot
 /// even be asked for it.
 const NUL: &str = "%00";
+
+/// The query parameters that the operations of a path declare, by method. The gate refuses others on every route, so that a
+/// parameter that the route does not know, such as `dry_run`, never lets a change through.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Parameters(Arc<Vec<(&'static str, Vec<String>)>>);
+
+impl Parameters {
+    /// Adds those of an operation.
+    pub(crate) fn declare(&mut self, method: &'static str, operation: &Operation) {
+        let names = operation.parameters.iter().flatten().filter_map(|parameter| match parameter {
+            RefOr::T(parameter) if parameter.parameter_in == ParameterIn::Query => {
+                Some(parameter.name.clone())
+            }
+            _ => None,
+        });
+        let names = names.collect();
+        Arc::make_mut(&mut self.0).push((method, names));
+    }
+
+    /// Whether each parameter is declared, and is there once.
+    ///
+    /// # Errors
+    /// `invalid_request` with a pointer to the first one that is not.
+    pub(crate) fn check(&self, method: &Method, uri: &Uri) -> Result<(), Problem> {
+        let Some(query) = uri.query() else { return Ok(()) };
+        // `HEAD` is answered as `GET` is.
+        let method = if method == Method::HEAD { "get" } else { method.as_str() };
+        let operation = self.0.iter().find(|(known, _)| known.eq_ignore_ascii_case(method));
+        let known = operation.map(|(_, names)| names.as_slice()).unwrap_or_default();
+        let mut seen = HashSet::new();
+        for (name, _) in form_urlencoded::parse(query.as_bytes()) {
+            let refuse = |what: &str| {
+                let detail = format!("query parameters: {what}");
+                Err(Problem::invalid(format!("/{}", escape(&name)), detail))
+            };
+            if !known.iter().any(|known| *known == name) {
+                return refuse(&format!("unknown parameter `{name}`, {}", expected(known)));
+            }
+            if !seen.insert(name.clone()) {
+                return refuse(&format!("`{name}` is there twice"));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn expected(known: &[String]) -> String {
+    let names: Vec<String> = known.iter().map(|name| format!("`{name}`")).collect();
+    if names.is_empty() { "expected none".to_owned() } else { format!("expected {}", names.join(", ")) }
+}
 
 /// Query parameters, read into `T`. `T` refuses unknown parameters; repeated ones are refused for every `T`.
 pub struct Query<T>(pub T);

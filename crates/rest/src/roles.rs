@@ -7,13 +7,15 @@ use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use tracewarden_service::{Policy, PutRole, Role, RoleDetail};
 use utoipa::ToSchema;
+use utoipa::openapi::{RefOr, Schema};
 
 use crate::App;
 use crate::body::Json;
 use crate::policies::{WireDiagnostic, diagnostics};
-use crate::preconditions::{IfMatch, etag};
+use crate::preconditions::{IfMatch, Version, etag, names_same};
 use crate::problem::Problem;
 use crate::query::Path;
+use crate::read_only::{self, ReadOnly};
 use crate::routes::Caller;
 use crate::wire::Time;
 
@@ -56,6 +58,7 @@ pub(crate) struct WireRole {
     /// Increases with each change and never comes again; the `ETag` of the role.
     revision: u64,
     /// When it was last changed.
+    #[schema(read_only)]
     updated_at: Time,
 }
 
@@ -91,8 +94,12 @@ pub(crate) struct WireRoleDetail {
     /// The role.
     #[serde(flatten)]
     role: WireRole,
-    /// Names of the users who hold it.
+    #[schema(schema_with = members_schema)]
     members: Vec<String>,
+}
+
+fn members_schema() -> RefOr<Schema> {
+    read_only::names("Names of the users who hold it.")
 }
 
 /// One role.
@@ -109,12 +116,23 @@ pub(crate) async fn get(
     Ok((etag(role.revision), Answer(WireRoleDetail { role: role.into(), members })))
 }
 
-/// The policies of a role.
+/// A role to store, as it is answered or its policies alone.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct PutRequest {
     /// One or more; `admin` alone may have none.
     policies: Vec<WirePolicy>,
+    /// The name in the path.
+    name: Option<String>,
+    /// The revision that is to be replaced; acts as `If-Match` does.
+    #[schema(value_type = Option<u64>)]
+    revision: Option<Version>,
+    #[serde(default, rename = "updated_at")]
+    #[schema(inline, required = false)]
+    _updated_at: ReadOnly,
+    #[serde(default, rename = "members")]
+    #[schema(inline, required = false)]
+    _members: ReadOnly,
 }
 
 /// A stored policy with what is perhaps not meant.
@@ -147,10 +165,11 @@ pub(crate) struct StoredRole {
 
 /// Makes or replaces a role. It holds at the next request of everybody who has it.
 #[utoipa::path(put, path = "/roles/{name}", tag = "roles", request_body = PutRequest, params(
-    ("name" = String, Path, description = "1 to 64 of `a-z 0-9 . _ -`, starting with a letter or digit"),
+    ("name" = String, Path, description = "1 to 64 of `A-Z a-z 0-9 . _ -`, starting with a letter or digit; names of two roles do not differ only by case"),
     ("If-Match" = Option<String>, Header, description = "The `ETag` of the role that is to be replaced", example = "*")), responses(
     (status = 201, description = "Made", body = StoredRole, headers(("ETag" = String, description = "The revision"))),
     (status = 200, description = "Replaced", body = StoredRole, headers(("ETag" = String, description = "The revision"))),
+    (status = 409, description = "`conflict`: the name of another role differs from this one only by case"),
     (status = 412, description = "`precondition_failed`: the role was changed since"),
     (status = 422, description = "`policy_invalid`, or `invalid_value`: a name or text that is not allowed"),
 ))]
@@ -158,9 +177,11 @@ pub(crate) async fn put(
     State(app): State<App>,
     caller: Caller,
     Path(name): Path<String>,
-    IfMatch(if_match): IfMatch,
+    if_match: IfMatch,
     Json(request): Json<PutRequest>,
 ) -> Result<impl IntoResponse, Problem> {
+    names_same("name", request.name.as_deref(), &name)?;
+    let if_match = if_match.and(request.revision);
     let policies = request.policies.into_iter().map(Policy::from).collect();
     let stored = app.service.put_role(&caller.require_admin()?, &name, policies, if_match).await?;
     let status = if stored.created { StatusCode::CREATED } else { StatusCode::OK };

@@ -9,7 +9,6 @@ use http_body::Body as _;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::body::Takes;
-use crate::code::Code;
 use crate::problem::Problem;
 
 /// Bodies up to this size are read without asking for room: connections are bounded, and so are they all together.
@@ -53,7 +52,7 @@ pub(crate) fn kept_kib(body: &Body, takes: Takes) -> usize {
 /// large ones.
 ///
 /// # Errors
-/// `unavailable` when the user has their share, or others have all room for long.
+/// `overloaded` when the user has their share, or others have all room for long.
 pub(crate) async fn room(user: &str, kib: usize) -> Result<Option<Held<'static>>, Problem> {
     ROOM.hold(user, kib).await
 }
@@ -63,7 +62,7 @@ impl Room {
         if kib <= SMALL_BODY_KIB {
             return Ok(None);
         }
-        let full = |what: &str| Problem::new(Code::Unavailable, format!("{what} are under way; try again"));
+        let full = |what: &str| Problem::overloaded(&format!("{what} are under way"));
         let mut held = self.share(user, kib).ok_or_else(|| full("too many large requests of yours"))?;
         let permits = u32::try_from(kib).unwrap_or(u32::MAX);
         match tokio::time::timeout(PATIENCE, self.free.acquire_many(permits)).await {
@@ -107,6 +106,7 @@ mod tests {
 
     use super::*;
     use crate::body::MAX_BODY_BYTES;
+    use crate::code::Code;
 
     fn of(kib: usize) -> Room {
         Room { free: Semaphore::new(kib), held: Mutex::new(None) }
@@ -122,7 +122,7 @@ mod tests {
         let endless = Body::from_stream(stream::pending::<Result<Bytes, Infallible>>());
         let endless = kept_kib(&endless, Takes::Json);
         let refused = room.hold("bob", endless).await.err().unwrap();
-        assert_eq!(refused.code(), Code::Unavailable);
+        assert_eq!(refused.code(), Code::Overloaded);
         for (body, takes) in
             [(body(SMALL_BODY_KIB * 1024), Takes::Json), (body(MAX_BODY_BYTES), Takes::LittleJson)]
         {

@@ -26,6 +26,7 @@ use crate::cross_site::key_in;
 use crate::mount::Mount;
 use crate::operations;
 use crate::problem::Problem;
+use crate::query::Parameters;
 use crate::room;
 
 /// Who may call a route: everything about it that does not depend on what the request says.
@@ -96,6 +97,10 @@ pub(crate) struct Routes {
     app: App,
 }
 
+/// Marks an answer to a request that changes nothing, whatever its method.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ReadsOnly;
+
 /// What stands before a route's handler.
 #[derive(Clone)]
 struct Gate {
@@ -103,6 +108,8 @@ struct Gate {
     access: Access,
     offered: &'static [Representation],
     takes: Takes,
+    /// `None` where any query is taken.
+    parameters: Option<Parameters>,
 }
 
 impl Routes {
@@ -123,12 +130,17 @@ impl Routes {
         routes: UtoipaMethodRouter<App>,
     ) -> Self {
         let takes = if access == Access::Public { Takes::LittleJson } else { Takes::Json };
-        self.add_gated(access, offered, takes, routes)
+        self.add_gated(access, offered, takes, true, routes)
+    }
+
+    /// Declares routes for probes. Any query is taken: load balancers add parameters of their own.
+    pub(crate) fn add_probe(self, routes: UtoipaMethodRouter<App>) -> Self {
+        self.add_gated(Access::Public, &[Representation::Json], Takes::LittleJson, false, routes)
     }
 
     /// Declares routes that take a model file and answer with JSON.
     pub(crate) fn add_taking_model_file(self, access: Access, routes: UtoipaMethodRouter<App>) -> Self {
-        self.add_gated(access, &[Representation::Json], Takes::ModelFile, routes)
+        self.add_gated(access, &[Representation::Json], Takes::ModelFile, true, routes)
     }
 
     fn add_gated(
@@ -136,14 +148,18 @@ impl Routes {
         access: Access,
         offered: &'static [Representation],
         takes: Takes,
+        strict_query: bool,
         (schemas, mut paths, methods): UtoipaMethodRouter<App>,
     ) -> Self {
+        let mut declared = Parameters::default();
         for (path, item) in &mut paths.paths {
             for (method, operation) in operations::of(item) {
-                operations::document(method, path, operation, access, takes);
+                declared.declare(method, operation);
+                operations::document(method, path, operation, access, takes, strict_query);
             }
         }
-        let gate = Gate { app: self.app.clone(), access, offered, takes };
+        let parameters = strict_query.then_some(declared);
+        let gate = Gate { app: self.app.clone(), access, offered, takes, parameters };
         let methods = methods.route_layer(middleware::from_fn_with_state(gate, pass));
         Self { router: self.router.routes((schemas, paths, methods)), app: self.app }
     }
@@ -165,6 +181,7 @@ impl Routes {
             access: Access::Principal(By::Key),
             offered: &[],
             takes: Takes::Json,
+            parameters: None,
         };
         let path = mount.path;
         let answer = any(move |request: Request| mount.clone().answer(request));
@@ -193,10 +210,13 @@ async fn pass(State(gate): State<Gate>, request: Request, next: Next) -> Respons
         Ok(kib) => room::room(user_of(&head), kib).await,
         Err(problem) => Err(problem),
     };
-    let response = match room {
+    let mut response = match room {
         Ok(_room) => next.run(Request::from_parts(head, body)).await,
         Err(problem) => problem.into_response(),
     };
+    if gate.access.tool().is_some() {
+        response.extensions_mut().insert(ReadsOnly);
+    }
     if let (Some(caller), Some(problem)) = (caller, response.extensions().get::<Problem>()) {
         gate.note_unreadable(&called, &caller, problem).await;
     }
@@ -312,6 +332,9 @@ impl Gate {
 
     /// What can be refused of any request before its handler looks at it; and how much room its body needs, in KiB.
     fn prepare(&self, head: &mut Parts, body: &Body) -> Result<usize, Problem> {
+        if let Some(parameters) = &self.parameters {
+            parameters.check(&head.method, &head.uri)?;
+        }
         let representation = accept::negotiate(&head.headers, self.offered)?;
         head.extensions.insert(representation);
         head.extensions.insert(self.takes);

@@ -9,11 +9,13 @@ use utoipa::ToSchema;
 
 use crate::App;
 use crate::body::Json;
-use crate::preconditions::{IfMatch, etag};
+use crate::code::Code;
+use crate::preconditions::{IfMatch, Version, etag};
 use crate::problem::Problem;
 use crate::query::Path;
+use crate::read_only::ReadOnly;
 use crate::routes::Caller;
-use crate::schema_wire::{LogicalType, WireAccessModel, WireBinding};
+use crate::schema_wire::{BindingRequest, LogicalType, WireAccessModel, WireBinding};
 
 /// The binding and the marked fields.
 #[utoipa::path(get, path = "/schema", tag = "trace source", responses(
@@ -237,8 +239,8 @@ pub(crate) struct BoundSchema {
 }
 
 /// Binds a table as trace source, after checking its columns and their types.
-#[utoipa::path(put, path = "/schema/binding", tag = "trace source", request_body = WireBinding, params(
-    ("If-Match" = Option<String>, Header, description = "The `ETag` of `GET /schema`; required when a table is bound", example = "*")), responses(
+#[utoipa::path(put, path = "/schema/binding", tag = "trace source", request_body = BindingRequest, params(
+    ("If-Match" = Option<String>, Header, description = "The `ETag` of `GET /schema`; required when a table is bound, unless the body has `version`", example = "*")), responses(
     (status = 200, description = "Bound", body = BoundSchema, headers(("ETag" = String, description = "Of binding and fields"))),
     (status = 409, description = "`conflict`: a marked field or a stored policy would break"),
     (status = 412, description = "`precondition_failed`: changed since"),
@@ -251,10 +253,12 @@ pub(crate) struct BoundSchema {
 pub(crate) async fn put_binding(
     State(app): State<App>,
     caller: Caller,
-    IfMatch(if_match): IfMatch,
-    Json(binding): Json<WireBinding>,
+    if_match: IfMatch,
+    Json(request): Json<BindingRequest>,
 ) -> Result<impl IntoResponse, Problem> {
-    let bound = app.service.put_binding(&caller.require_admin()?, binding.into(), if_match).await?;
+    let (version, binding) = request.into_parts();
+    let if_match = if_match.and_model(version);
+    let bound = app.service.put_binding(&caller.require_admin()?, binding, if_match).await?;
     let tag = etag(bound.current.model.version);
     Ok((tag, Answer(BoundSchema { model: bound.current.into(), warnings: bound.warnings })))
 }
@@ -265,6 +269,11 @@ pub(crate) async fn put_binding(
 pub(crate) struct FieldsRequest {
     /// What is not here is no longer marked.
     fields: Vec<WireFieldMark>,
+    /// The version of the access model that is to be replaced; acts as `If-Match` does.
+    #[schema(value_type = Option<u64>)]
+    version: Option<Version>,
+    /// The bound table, as it is: `PUT /schema/binding` changes it.
+    binding: Option<WireBinding>,
 }
 
 /// A field to be marked.
@@ -288,6 +297,15 @@ pub(crate) struct WireFieldMark {
     /// and faster. It is compared with the map over the whole table before it is adopted. Absent for none.
     #[schema(examples("SpanAttributes_tenant"))]
     column: Option<String>,
+    #[serde(default, rename = "ref")]
+    #[schema(inline, required = false)]
+    _reference: ReadOnly,
+    #[serde(default, rename = "column_type")]
+    #[schema(inline, required = false)]
+    _column_type: ReadOnly,
+    #[serde(default, rename = "source")]
+    #[schema(inline, required = false)]
+    _source: ReadOnly,
 }
 
 impl From<WireFieldMark> for FieldMark {
@@ -305,7 +323,7 @@ impl From<WireFieldMark> for FieldMark {
 
 /// Replaces the marked fields in one step. A change that would break a stored policy is refused.
 #[utoipa::path(put, path = "/schema/fields", tag = "trace source", request_body = FieldsRequest, params(
-    ("If-Match" = String, Header, description = "The `ETag` of `GET /schema`", example = "*")), responses(
+    ("If-Match" = Option<String>, Header, description = "The `ETag` of `GET /schema`; required, unless the body has `version`", example = "*")), responses(
     (status = 200, description = "Marked", body = WireAccessModel, headers(("ETag" = String, description = "Of binding and fields"))),
     (status = 409, description = "`conflict`: a stored policy would break; `not_bound`: no table is bound"),
     (status = 412, description = "`precondition_failed`: changed since"),
@@ -319,10 +337,18 @@ impl From<WireFieldMark> for FieldMark {
 pub(crate) async fn put_fields(
     State(app): State<App>,
     caller: Caller,
-    IfMatch(if_match): IfMatch,
+    if_match: IfMatch,
     Json(request): Json<FieldsRequest>,
 ) -> Result<impl IntoResponse, Problem> {
-    let marks = request.fields.into_iter().map(FieldMark::from).collect();
-    let current = app.service.put_fields(&caller.require_admin()?, marks, if_match).await?;
+    let admin = caller.require_admin()?;
+    let FieldsRequest { fields, version, binding } = request;
+    if let Some(binding) = binding
+        && app.service.access_model(&admin).await?.model.binding != Some(binding.into())
+    {
+        let detail = "another binding than the one in force; `PUT /schema/binding` changes it";
+        return Err(Problem::member(Code::InvalidValue, "/binding", detail));
+    }
+    let marks = fields.into_iter().map(FieldMark::from).collect();
+    let current = app.service.put_fields(&admin, marks, if_match.and_model(version)).await?;
     Ok((etag(current.model.version), Answer(WireAccessModel::from(current))))
 }

@@ -5,6 +5,7 @@ use tracewarden_model::{Binding, Display, FieldSource, MarkedField, Timestamp};
 use tracewarden_service::{CurrentModel, SchemaEcho};
 use utoipa::ToSchema;
 
+use crate::preconditions::Version;
 use crate::wire::Time;
 
 /// The bound table with its structural columns, as every answer with spans repeats it.
@@ -102,6 +103,69 @@ pub(crate) struct WireBinding {
     #[serde(default)]
     #[schema(required = false)]
     display: WireDisplay,
+}
+
+/// A table to bind.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = PutBinding)]
+pub(crate) struct BindingRequest {
+    /// The version of the access model that is to be replaced; acts as `If-Match` does.
+    #[schema(value_type = Option<u64>)]
+    version: Option<Version>,
+    /// Database of the trace store.
+    #[schema(examples("otel"))]
+    database: String,
+    /// Table with one row a span.
+    #[schema(examples("otel_traces"))]
+    table: String,
+    /// Column with the trace id.
+    #[schema(examples("TraceId"))]
+    trace_id: String,
+    /// Column with the span id.
+    #[schema(examples("SpanId"))]
+    span_id: String,
+    /// Column with the span's start.
+    #[schema(examples("Timestamp"))]
+    timestamp: String,
+    /// Column with the parent's span id, empty on a root span.
+    #[schema(examples("ParentSpanId"))]
+    parent_span_id: String,
+    /// Table in the same database with the bounds of each trace, in columns `TraceId`, `Start`, `End`.
+    #[schema(examples("otel_traces_trace_id_ts"))]
+    trace_index: Option<String>,
+    /// Columns that summaries show.
+    #[serde(default)]
+    #[schema(required = false)]
+    display: WireDisplay,
+}
+
+impl BindingRequest {
+    /// The binding, and the version that it is to replace, if the body names one.
+    pub(crate) fn into_parts(self) -> (Option<Version>, Binding) {
+        let Self {
+            version,
+            database,
+            table,
+            trace_id,
+            span_id,
+            timestamp,
+            parent_span_id,
+            trace_index,
+            display,
+        } = self;
+        let binding = WireBinding {
+            database,
+            table,
+            trace_id,
+            span_id,
+            timestamp,
+            parent_span_id,
+            trace_index,
+            display,
+        };
+        (version, binding.into())
+    }
 }
 
 /// Columns that summaries and pages show.
@@ -237,14 +301,17 @@ pub(crate) struct WireMarkedField {
     name: String,
     /// How policies name the field.
     #[serde(rename = "ref")]
+    #[schema(read_only)]
     reference: String,
     /// Its type for filters and policies.
     #[serde(rename = "type")]
     logical: LogicalType,
     /// Type of the column, of the map's values, or of what is at the path, in the trace store; `Dynamic` for a path without
     /// a declared type.
+    #[schema(read_only)]
     column_type: String,
     /// Where its value is in a row.
+    #[schema(read_only)]
     source: WireFieldSource,
     /// Whether filters may use it.
     filterable: bool,

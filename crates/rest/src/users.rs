@@ -16,6 +16,7 @@ use crate::limit::Limit;
 use crate::preconditions::{IfMatch, etag};
 use crate::problem::Problem;
 use crate::query::{Path, Query};
+use crate::read_only::ReadOnly;
 use crate::roles::WirePolicy;
 use crate::routes::Caller;
 use crate::wire::{Attributes, Time, to_values, to_wire};
@@ -38,6 +39,22 @@ pub(crate) struct CreateRequest {
     #[serde(default)]
     #[schema(required = false)]
     attributes: Attributes,
+    /// Whether the user can neither sign in nor use keys.
+    #[serde(default)]
+    #[schema(required = false)]
+    disabled: bool,
+    #[serde(default, rename = "id")]
+    #[schema(inline, required = false)]
+    _id: ReadOnly,
+    #[serde(default, rename = "must_change_password")]
+    #[schema(inline, required = false)]
+    _must_change_password: ReadOnly,
+    #[serde(default, rename = "created_at")]
+    #[schema(inline, required = false)]
+    _created_at: ReadOnly,
+    #[serde(default, rename = "last_login_at")]
+    #[schema(inline, required = false)]
+    _last_login_at: ReadOnly,
 }
 
 /// A user.
@@ -55,11 +72,13 @@ pub(crate) struct WireUser {
     /// Whether the user can neither sign in nor use keys.
     disabled: bool,
     /// Whether the password must be changed before anything else.
+    #[schema(read_only)]
     must_change_password: bool,
     /// When the user was made.
+    #[schema(read_only)]
     created_at: Time,
     /// When the user last signed in.
-    #[schema(required = true)]
+    #[schema(required = true, read_only)]
     last_login_at: Option<Time>,
 }
 
@@ -105,8 +124,8 @@ pub(crate) async fn create(
     caller: Caller,
     Json(new): Json<CreateRequest>,
 ) -> Result<(StatusCode, Answer<CreatedUser>), Problem> {
-    let CreateRequest { username, roles, attributes } = new;
-    let new = NewUser { username, roles, attributes: to_values(attributes) };
+    let CreateRequest { username, roles, attributes, disabled, .. } = new;
+    let new = NewUser { username, roles, attributes: to_values(attributes), disabled };
     let created = app.service.create_user(&caller.require_admin()?, new).await?;
     let initial_password = created.initial_password.expose_secret().to_owned();
     Ok((StatusCode::CREATED, Answer(CreatedUser { user: created.user.into(), initial_password })))
@@ -175,6 +194,19 @@ pub(crate) struct ChangeRequest {
     attributes: Option<Attributes>,
     /// Whether the user can neither sign in nor use keys.
     disabled: Option<bool>,
+    /// The user's name, as it is.
+    username: Option<String>,
+    /// The user's id, as it is.
+    id: Option<String>,
+    #[serde(default, rename = "must_change_password")]
+    #[schema(inline, required = false)]
+    _must_change_password: ReadOnly,
+    #[serde(default, rename = "created_at")]
+    #[schema(inline, required = false)]
+    _created_at: ReadOnly,
+    #[serde(default, rename = "last_login_at")]
+    #[schema(inline, required = false)]
+    _last_login_at: ReadOnly,
 }
 
 /// Changes a user. Roles and attributes hold at the user's next request.
@@ -186,7 +218,7 @@ pub(crate) struct ChangeRequest {
     (status = 403, description = "`session_required`: a key can neither grant `admin` nor let an administrator in again"),
     (status = 409, description = "`last_admin`: the last enabled administrator must remain one"),
     (status = 412, description = "`precondition_failed`: the user was changed since"),
-    (status = 422, description = "`unknown_role`, or `invalid_value`: attributes that are not allowed"),
+    (status = 422, description = "`unknown_role`, or `invalid_value`: attributes that are not allowed, or the name or id of another user"),
     (status = 404, description = "`not_found`: no such user"),
 ))]
 pub(crate) async fn change(
@@ -196,8 +228,8 @@ pub(crate) async fn change(
     IfMatch(if_match): IfMatch,
     Json(change): Json<ChangeRequest>,
 ) -> Result<impl IntoResponse, Problem> {
-    let ChangeRequest { roles, attributes, disabled } = change;
-    let change = UserChange { roles, attributes: attributes.map(to_values), disabled };
+    let ChangeRequest { roles, attributes, disabled, username: sent, id, .. } = change;
+    let change = UserChange { username: sent, id, roles, attributes: attributes.map(to_values), disabled };
     Ok(tagged(app.service.update_user(&caller.require_admin()?, &username, change, if_match).await?))
 }
 

@@ -6,7 +6,7 @@ mod history;
 mod import;
 mod tests;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use serde_json::json;
@@ -20,7 +20,7 @@ use crate::fields::{FieldMark, marked, policy_by, within_bounds};
 use crate::impact::{ImpactAnswer, ImpactQuestion, ModelSide, patience};
 use crate::principal::Administrator;
 use crate::query_input;
-use crate::roles::{check_each, check_members};
+use crate::roles::{case_conflict, check_each, check_members};
 use crate::service::Service;
 
 pub use changes::{ChangeKind, ModelChange, ModelPart, PartKind};
@@ -380,6 +380,8 @@ fn newly_adopted(known: &AccessModel, fields: &[MarkedField]) -> Option<String> 
 fn all_roles(mut roles: Vec<(String, Vec<Policy>)>) -> Result<Vec<(String, Vec<Policy>)>, ServiceError> {
     let mut errors = Vec::new();
     let mut seen = BTreeSet::new();
+    let mut folded: BTreeMap<String, &str> = BTreeMap::from([(ADMIN_ROLE.to_owned(), ADMIN_ROLE)]);
+    let mut conflict = None;
     for (at, (name, policies)) in roles.iter().enumerate() {
         if let Err(ServiceError::Refused(found)) = check_members(name, policies) {
             errors.extend(found.into_iter().map(|mut error| {
@@ -392,10 +394,18 @@ fn all_roles(mut roles: Vec<(String, Vec<Policy>)>) -> Result<Vec<(String, Vec<P
             let detail = format!("the role `{name}` is there twice");
             errors.push(FieldError::new(format!("/roles/{at}/name"), "invalid_value", detail));
         }
+        let other = *folded.entry(name.to_ascii_lowercase()).or_insert(name);
+        if other != name {
+            let found = case_conflict(name, other);
+            conflict.get_or_insert_with(|| under(&format!("/roles/{at}"), found));
+        }
     }
     let is_admin = seen.contains(ADMIN_ROLE);
     if !errors.is_empty() {
         return Err(ServiceError::Refused(errors));
+    }
+    if let Some(conflict) = conflict {
+        return Err(conflict);
     }
     if !is_admin {
         roles.push((ADMIN_ROLE.to_owned(), Vec::new()));
@@ -471,13 +481,15 @@ fn broken_already(
 
 /// The same error about a part of a larger document.
 fn under(prefix: &str, error: ServiceError) -> ServiceError {
-    match error {
-        ServiceError::Refused(mut errors) => {
-            for error in &mut errors {
-                error.pointer.insert_str(0, prefix);
-            }
-            ServiceError::Refused(errors)
+    let below = |mut errors: Vec<FieldError>| {
+        for error in &mut errors {
+            error.pointer.insert_str(0, prefix);
         }
+        errors
+    };
+    match error {
+        ServiceError::Refused(errors) => ServiceError::Refused(below(errors)),
+        ServiceError::Conflict { detail, errors } => ServiceError::Conflict { detail, errors: below(errors) },
         other => other,
     }
 }

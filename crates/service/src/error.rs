@@ -1,11 +1,35 @@
 //! Everything that a use case can refuse or fail with: a stable code and a text for the client, a cause for the log.
 
+use std::error::Error;
+
 use tracewarden_appdb::DbError;
 use tracewarden_model::ambient::EntropyError;
 use tracewarden_policy::Diagnostic;
 use tracewarden_tracestore::{ChangedField, StoreError};
 
 use crate::query_limit::QueryLimit;
+use crate::retry::Retry;
+
+/// Why something failed, with the errors beneath it; for the log only.
+pub type Cause = Box<dyn Error + Send + Sync>;
+
+/// Longest text, in bytes, that an error repeats to its client. Names in requests can be as long as the request.
+const MAX_TEXT_BYTES: usize = 2_048;
+/// Of a text that is cut, this much is kept from its end: suggestions follow the name that was sent.
+const KEPT_TAIL_BYTES: usize = 512;
+
+/// A text that an answer repeats, at most 2,048 bytes and an ellipsis: of a longer one, the beginning and the end.
+pub fn bounded(text: impl Into<String>) -> String {
+    let text = text.into();
+    if text.len() <= MAX_TEXT_BYTES {
+        return text;
+    }
+    let head_end = text.floor_char_boundary(MAX_TEXT_BYTES - KEPT_TAIL_BYTES);
+    let tail_start = text.ceil_char_boundary(text.len() - KEPT_TAIL_BYTES);
+    let (head, _) = text.split_at(head_end);
+    let (_, tail) = text.split_at(tail_start);
+    format!("{head}…{tail}")
+}
 
 /// What is wrong with one member of the input.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,12 +47,13 @@ pub struct FieldError {
 impl FieldError {
     /// A fault of a policy's text.
     pub(crate) fn policy(pointer: impl Into<String>, diagnostic: Diagnostic) -> Self {
-        let detail = diagnostic.message.clone();
-        Self { pointer: pointer.into(), code: "policy_invalid", detail, diagnostic: Some(diagnostic) }
+        let detail = bounded(diagnostic.message.as_str());
+        let pointer = bounded(pointer);
+        Self { pointer, code: "policy_invalid", detail, diagnostic: Some(diagnostic) }
     }
 
     pub(crate) fn new(pointer: impl Into<String>, code: &'static str, detail: impl Into<String>) -> Self {
-        Self { pointer: pointer.into(), code, detail: detail.into(), diagnostic: None }
+        Self { pointer: bounded(pointer), code, detail: bounded(detail), diagnostic: None }
     }
 }
 
@@ -106,9 +131,12 @@ pub enum ServiceError {
         /// Seconds to wait, at least 1.
         retry_after_seconds: u64,
     },
-    /// As many log-ins are under way as this replica works on at a time.
-    #[error("too many log-ins are under way; try again in a moment")]
-    TooManyLogIns,
+    /// This replica works on as much of a kind as it can. Nothing was begun.
+    #[error("the service is busy: {what}; try again in a moment")]
+    Overloaded {
+        /// What there is too much of.
+        what: &'static str,
+    },
     /// The user's queries that run already are as many as one user may run at a time.
     #[error("too many queries of yours are running; wait for one to end")]
     TooManyQueries,
@@ -121,19 +149,22 @@ pub enum ServiceError {
         /// Why, and what helps, for the caller.
         detail: String,
         /// Role, policy and what is wrong.
-        inside: String,
+        #[source]
+        inside: Cause,
     },
     /// A fault of ours.
     #[error("internal error")]
     Internal {
         /// Cause for the log.
-        inside: String,
+        #[source]
+        inside: Cause,
     },
     /// The trace store failed.
     #[error("the trace store failed")]
     TraceStore {
         /// Cause for the log.
-        inside: String,
+        #[source]
+        inside: Cause,
     },
     /// What a policy of the caller or the filter looks at is no longer what it was when it was marked: no spans at all.
     #[error(
@@ -144,19 +175,22 @@ pub enum ServiceError {
         /// Fields that the caller may know of, with what they are made of now.
         errors: Vec<FieldError>,
         /// All of them, for the log.
-        inside: String,
+        #[source]
+        inside: Cause,
     },
     /// The trace store or the own database cannot be reached.
     #[error("temporarily unavailable")]
     Unavailable {
         /// Cause for the log.
-        inside: String,
+        #[source]
+        inside: Cause,
     },
     /// No endpoint of the trace store can be asked.
     #[error("the trace store is temporarily unavailable")]
     TraceStoreAway {
         /// Cause for the log.
-        inside: String,
+        #[source]
+        inside: Cause,
         /// Seconds until one is tried again, at least 1.
         retry_after_seconds: u64,
     },
@@ -166,7 +200,8 @@ pub enum ServiceError {
     )]
     OutcomeUnknown {
         /// Cause for the log.
-        inside: String,
+        #[source]
+        inside: Cause,
     },
     /// The query ran into a limit of the trace store.
     #[error("{detail}")]
@@ -176,7 +211,8 @@ pub enum ServiceError {
         /// What happened and what to do, for people.
         detail: String,
         /// Cause for the log.
-        inside: String,
+        #[source]
+        inside: Cause,
     },
 }
 
@@ -186,8 +222,21 @@ impl ServiceError {
         Self::Refused(vec![FieldError::new(pointer, code, detail)])
     }
 
-    pub(crate) fn internal(inside: impl Into<String>) -> Self {
+    /// A fault of ours, with its cause.
+    pub fn internal(inside: impl Into<Cause>) -> Self {
         Self::Internal { inside: inside.into() }
+    }
+
+    pub(crate) fn unavailable(inside: impl Into<Cause>) -> Self {
+        Self::Unavailable { inside: inside.into() }
+    }
+
+    /// Whether sending the same again can help, and whether it is safe.
+    pub fn retry(&self) -> Retry {
+        match self {
+            Self::OutcomeUnknown { .. } => Retry::Unknown,
+            _ => Retry::of(self.code()),
+        }
     }
 
     /// The stable code.
@@ -208,7 +257,8 @@ impl ServiceError {
             Self::NotBound => "not_bound",
             Self::PreconditionFailed => "precondition_failed",
             Self::PreconditionRequired => "precondition_required",
-            Self::TooManyAttempts { .. } | Self::TooManyLogIns => "too_many_attempts",
+            Self::TooManyAttempts { .. } => "too_many_attempts",
+            Self::Overloaded { .. } => "overloaded",
             Self::TooManyQueries => "too_many_queries",
             Self::Refused(errors) => errors.first().map_or("invalid_value", |error| error.code),
             Self::PolicyBroken { .. } => "policy_broken",
@@ -224,30 +274,22 @@ impl ServiceError {
         }
     }
 
-    /// A text that may leave the service.
+    /// A text that may leave the service, of bounded length.
     pub fn detail(&self) -> String {
         match self {
             Self::InvalidRequest(errors) | Self::Refused(errors) => match errors.as_slice() {
                 [one] => one.detail.clone(),
                 _ => self.to_string(),
             },
-            other => other.to_string(),
+            other => bounded(other.to_string()),
         }
     }
 
-    /// The cause, for the log alone.
-    pub fn inside(&self) -> Option<&str> {
+    /// The cause and the causes beneath it, for the log alone.
+    pub fn inside(&self) -> Option<String> {
         match self {
-            Self::InvalidCursor { inside } | Self::Unauthenticated { inside } => Some(inside),
-            Self::PolicyBroken { inside, .. }
-            | Self::Internal { inside }
-            | Self::TraceStore { inside }
-            | Self::SchemaChanged { inside, .. }
-            | Self::Unavailable { inside }
-            | Self::TraceStoreAway { inside, .. }
-            | Self::OutcomeUnknown { inside }
-            | Self::OverLimit { inside, .. } => Some(inside),
-            _ => None,
+            Self::InvalidCursor { inside } | Self::Unauthenticated { inside } => Some((*inside).to_owned()),
+            other => other.source().map(chain),
         }
     }
 
@@ -267,7 +309,7 @@ impl ServiceError {
         match self {
             Self::TooManyAttempts { retry_after_seconds }
             | Self::TraceStoreAway { retry_after_seconds, .. } => Some(*retry_after_seconds),
-            Self::TooManyQueries | Self::TooManyLogIns => Some(1),
+            Self::TooManyQueries | Self::Overloaded { .. } => Some(1),
             _ => None,
         }
     }
@@ -275,10 +317,12 @@ impl ServiceError {
 
 impl From<DbError> for ServiceError {
     fn from(error: DbError) -> Self {
-        let inside = error.to_string();
-        match error {
-            DbError::Unavailable(_) => Self::Unavailable { inside },
-            DbError::OutcomeUnknown(_) => Self::OutcomeUnknown { inside },
+        let unavailable = matches!(error, DbError::Unavailable(_));
+        let unknown = matches!(error, DbError::OutcomeUnknown(_));
+        let inside = Cause::from(error);
+        match (unavailable, unknown) {
+            (true, _) => Self::Unavailable { inside },
+            (_, true) => Self::OutcomeUnknown { inside },
             _ => Self::Internal { inside },
         }
     }
@@ -286,7 +330,7 @@ impl From<DbError> for ServiceError {
 
 impl From<EntropyError> for ServiceError {
     fn from(error: EntropyError) -> Self {
-        Self::internal(error.to_string())
+        Self::internal(error)
     }
 }
 
@@ -300,37 +344,49 @@ impl ServiceError {
     /// From a failure of the trace store. `knows_policy_fields` says whether the caller may learn that a field that is
     /// only a policy input exists.
     pub(crate) fn of_store(error: StoreError, knows_policy_fields: bool) -> Self {
-        let inside = error.to_string();
         let over = |limit: QueryLimit, inside| Self::OverLimit {
             limit,
             detail: limit.what_happened().to_owned(),
             inside,
         };
-        match error {
+        match &error {
             StoreError::FieldsChanged(changed) => {
                 let known = changed.iter().filter(|changed| changed.field.filterable || knows_policy_fields);
                 let told = |changed: &ChangedField| {
                     let detail = format!("mark `{}` again: it is {}", changed.field.field, changed.now);
                     FieldError::new("", "schema_changed", detail)
                 };
-                Self::SchemaChanged { errors: known.map(told).collect(), inside }
+                Self::SchemaChanged { errors: known.map(told).collect(), inside: error.into() }
             }
             StoreError::Unavailable { retry_after_seconds, .. } => {
-                Self::TraceStoreAway { inside, retry_after_seconds }
+                let retry_after_seconds = *retry_after_seconds;
+                Self::TraceStoreAway { inside: error.into(), retry_after_seconds }
             }
-            StoreError::Timeout(inside) => over(QueryLimit::Time, inside),
-            StoreError::Memory(inside) => over(QueryLimit::Memory, inside),
-            StoreError::TooLarge(inside) => over(QueryLimit::Size, inside),
-            StoreError::Store { code, message } => {
-                Self::TraceStore { inside: format!("code {code:?}: {message}") }
-            }
-            StoreError::Short(inside) => Self::TraceStore { inside },
-            StoreError::Internal(inside) => Self::Internal { inside },
+            StoreError::Timeout(_) => over(QueryLimit::Time, error.into()),
+            StoreError::Memory(_) => over(QueryLimit::Memory, error.into()),
+            StoreError::TooLarge(_) => over(QueryLimit::Size, error.into()),
+            StoreError::Store { .. } | StoreError::Short(_) => Self::TraceStore { inside: error.into() },
+            StoreError::Internal(_) => Self::Internal { inside: error.into() },
             StoreError::UnknownColumn { name, nearest } => {
-                Self::refused("/columns", "unknown_field", unknown("column", &name, &nearest))
+                Self::refused("/columns", "unknown_field", unknown("column", name, nearest))
             }
         }
     }
+}
+
+/// An error with all errors beneath it. What an error's own text ends with already is not said again.
+fn chain(error: &(dyn Error + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(error) = next {
+        next = error.source();
+        let cause = error.to_string();
+        if !text.ends_with(&cause) {
+            text.push_str(": ");
+            text.push_str(&cause);
+        }
+    }
+    text
 }
 
 /// "no column `x`; did you mean `y`?"
@@ -340,4 +396,66 @@ pub(crate) fn unknown(what: &str, name: &str, nearest: &[String]) -> String {
     }
     let names: Vec<String> = nearest.iter().map(|name| format!("`{name}`")).collect();
     format!("no {what} `{name}`; did you mean {}?", names.join(" or "))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use super::*;
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("the statement failed")]
+    struct Outer(#[source] io::Error);
+
+    #[test]
+    fn the_log_has_each_cause() {
+        let cause = Outer(io::Error::other("connection reset by peer"));
+        let error = ServiceError::unavailable(cause);
+        assert_eq!(error.inside().unwrap(), "the statement failed: connection reset by peer");
+        assert!(!error.detail().contains("reset"), "{}", error.detail());
+        assert!(error.source().and_then(Error::source).is_some_and(|cause| cause.is::<io::Error>()));
+        let lost = ServiceError::from(DbError::Unavailable("no such file".to_owned()));
+        assert_eq!(lost.inside().unwrap(), "own database unavailable: no such file");
+        assert!(lost.source().is_some_and(|cause| cause.is::<DbError>()));
+    }
+
+    #[test]
+    fn only_a_lost_commit_has_an_unknown_outcome() {
+        let unknown = ServiceError::from(DbError::OutcomeUnknown(String::new()));
+        assert_eq!((unknown.code(), unknown.retry()), ("unavailable", Retry::Unknown));
+        let away = ServiceError::from(DbError::Unavailable(String::new()));
+        assert_eq!((away.code(), away.retry()), ("unavailable", Retry::Safe));
+        let busy = ServiceError::Overloaded { what: "log-ins" };
+        assert_eq!(
+            (busy.code(), busy.retry(), busy.retry_after_seconds()),
+            ("overloaded", Retry::Safe, Some(1))
+        );
+        assert_eq!(ServiceError::InvalidCredentials.retry(), Retry::Never);
+        assert_eq!(ServiceError::TooManyAttempts { retry_after_seconds: 9 }.retry(), Retry::Safe);
+    }
+
+    #[test]
+    fn long_texts_are_cut_at_a_character_and_keep_their_end() {
+        let short = "x".repeat(MAX_TEXT_BYTES);
+        assert_eq!(bounded(short.as_str()), short);
+        for length in 0..4 {
+            let name = "🦀".repeat(300_000) + &"y".repeat(length);
+            let error = FieldError::new(
+                format!("/{name}"),
+                "unknown_field",
+                unknown("field", &name, &["Name".to_owned()]),
+            );
+            for text in [&error.pointer, &error.detail] {
+                assert!(
+                    text.len() <= MAX_TEXT_BYTES + '…'.len_utf8() && text.contains('…'),
+                    "{}",
+                    text.len()
+                );
+            }
+            assert!(error.detail.ends_with("`; did you mean `Name`?"), "{}", error.detail);
+        }
+        let conflict = ServiceError::Conflict { detail: "x".repeat(1 << 20), errors: Vec::new() };
+        assert!(conflict.detail().len() < 3_000);
+    }
 }

@@ -410,7 +410,7 @@ impl Failure {
                 limit: QueryLimit::Time,
                 detail: "there was no time to look even at a sample: give it more `seconds`, at most 60, or narrow the window"
                     .to_owned(),
-                inside,
+                inside: inside.into(),
             },
             other => other.told(asked),
         }

@@ -51,6 +51,7 @@ mod principal;
 mod query_input;
 mod query_limit;
 mod refused_calls;
+mod retry;
 mod roles;
 mod running;
 mod service;
@@ -78,7 +79,7 @@ pub use audit::{Outcome, RecordedCall, is_deceptive};
 pub use audit_log::{AuditDetail, AuditEntry, AuditPage, AuditQuery};
 pub use binding::BoundModel;
 pub use bootstrap::{AdminSettings, Bootstrap};
-pub use error::{FieldError, ServiceError};
+pub use error::{Cause, FieldError, ServiceError, bounded};
 pub use evaluation::EVALUATED_SPANS_MAX;
 pub use explain::{
     DecidedBy, ExplainVerdict, ExplainedPolicy, ExplainedUser, Explanation, NearestSpan, OwnAccess,
@@ -101,6 +102,7 @@ pub use principal::{
 };
 pub use query_limit::QueryLimit;
 pub use refused_calls::{RefusedCall, SessionOnly};
+pub use retry::Retry;
 pub use roles::{PolicyCheck, PutRole, RoleDetail};
 pub use service::Service;
 pub use sessions::SessionInfo;

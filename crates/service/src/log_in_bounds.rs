@@ -24,6 +24,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// Under which log-ins wait to write; no user's id.
 const WRITERS: &str = "log-ins";
 
+const TOO_MANY: ServiceError = ServiceError::Overloaded { what: "too many log-ins are under way" };
+
 /// Log-ins under way.
 pub(crate) struct LogIns {
     places: Arc<Semaphore>,
@@ -49,10 +51,10 @@ impl LogIns {
     /// The leave to begin one more. Nobody waits for it: those who wait would themselves be without bound.
     ///
     /// # Errors
-    /// [`ServiceError::TooManyLogIns`].
+    /// [`ServiceError::Overloaded`].
     pub(crate) fn admit(&self, address: &str) -> Result<Place, ServiceError> {
-        let of_address = self.by_address.admit(address).ok_or(ServiceError::TooManyLogIns)?;
-        let place = Arc::clone(&self.places).try_acquire_owned().map_err(|_| ServiceError::TooManyLogIns)?;
+        let of_address = self.by_address.admit(address).ok_or(TOO_MANY)?;
+        let place = Arc::clone(&self.places).try_acquire_owned().map_err(|_| TOO_MANY)?;
         Ok(Place { _place: place, _of_address: of_address })
     }
 }
@@ -83,7 +85,7 @@ mod tests {
             assert_eq!(flood.len(), 10);
             let others = [at("b", 6), at("c", 100)];
             assert_eq!(others.each_ref().map(Vec::len), [6, 4]);
-            assert!(matches!(log_ins.admit("d"), Err(ServiceError::TooManyLogIns)));
+            assert!(matches!(log_ins.admit("d"), Err(ServiceError::Overloaded { .. })));
             drop(flood);
             assert_eq!(at("d", 100).len(), 10);
         }

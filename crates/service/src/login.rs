@@ -66,7 +66,7 @@ impl Service {
     /// An unknown name, a wrong password and a disabled user are answered alike and cost one hash each.
     ///
     /// # Errors
-    /// [`ServiceError::InvalidCredentials`], [`ServiceError::TooManyAttempts`], [`ServiceError::TooManyLogIns`], or a
+    /// [`ServiceError::InvalidCredentials`], [`ServiceError::TooManyAttempts`], [`ServiceError::Overloaded`], or a
     /// failure of the own database.
     pub async fn login(&self, login: Login, info: RequestInfo) -> Result<LoggedIn, ServiceError> {
         let service = self.clone();

@@ -134,7 +134,7 @@ impl Metrics {
             Ok(_) => "success",
             Err(ServiceError::InvalidCredentials) => "invalid",
             Err(ServiceError::TooManyAttempts { .. }) => "throttled",
-            Err(ServiceError::TooManyLogIns) => "over_limit",
+            Err(ServiceError::Overloaded { .. }) => "over_limit",
             Err(_) => "failed",
         };
         self.0.logins.get_or_create(&WithOutcome { outcome }).inc();

@@ -128,7 +128,7 @@ impl OpenTrace {
             return Ok(());
         }
         let leave = tokio::time::timeout(PATIENCE, self.service.leave_to_hold_spans(&self.user)).await;
-        let late = || ServiceError::Unavailable { inside: "others hold many spans".to_owned() };
+        let late = || ServiceError::Overloaded { what: "other requests hold many spans" };
         match leave.unwrap_or_else(|_| Err(late())) {
             Ok(leave) => self.leave = Some(leave),
             Err(error) => return Err(self.failed(error).await),

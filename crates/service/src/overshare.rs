@@ -23,7 +23,7 @@ use crate::impact::{Among, Change, Failure, ModelSide, People, estimate, noted, 
 use crate::pending::Prepared;
 use crate::principal::Administrator;
 use crate::query_input;
-use crate::roles::{Checks, check_members, policies_detail};
+use crate::roles::{Checks, check_members, no_case_conflict, policies_detail};
 use crate::service::Service;
 use crate::validate;
 pub(crate) use groups::Groups;
@@ -246,6 +246,7 @@ impl Service {
         let roles = roles.into_iter().map(|role| (role.name, role.policies)).collect();
         let before = ModelSide { roles, model };
         let mut after = before.clone();
+        no_case_conflict(&request.role, before.roles.keys())?;
         after.roles.insert(request.role.clone(), policies);
         Ok(Prepared { access, plan: Plan { before, after, window, by }, detail })
     }

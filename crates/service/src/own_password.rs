@@ -19,7 +19,7 @@ impl Service {
     /// # Errors
     /// [`ServiceError::SessionRequired`] for a key, [`ServiceError::InvalidCredentials`] when `current` is wrong,
     /// [`ServiceError::Refused`] with `password_rejected`, [`ServiceError::TooManyAttempts`],
-    /// [`ServiceError::TooManyLogIns`].
+    /// [`ServiceError::Overloaded`].
     pub async fn change_password(
         &self,
         identity: &Identity,

@@ -149,8 +149,8 @@ impl Service {
                 Err(refusal) => return self.note_refusal(principal, action, target, Err(refusal)).await,
             }
         }
-        let inside = "what the decision rests on changed again and again".to_owned();
-        self.note_refusal(principal, action, target, Err(ServiceError::Unavailable { inside })).await
+        let unsteady = ServiceError::unavailable("what the decision rests on changed again and again");
+        self.note_refusal(principal, action, target, Err(unsteady)).await
     }
 }
 

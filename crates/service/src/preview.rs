@@ -78,7 +78,7 @@ impl Service {
             PreviewRequest::As { roles, attributes } => {
                 let attributes = attributes.unwrap_or_default();
                 let mut errors = Vec::new();
-                validate::roles(&mut tx, &roles, &mut errors).await?;
+                let roles = validate::roles(&mut tx, roles, &mut errors).await?;
                 validate::attributes(&attributes, &mut errors);
                 validate::no_errors(errors)?;
                 Preview { roles, attributes, ..Preview::default() }

@@ -109,6 +109,11 @@ impl Service {
         if let Some(if_match) = if_match {
             if_match.check(stored.as_ref().map(|role| role.revision))?;
         }
+        if stored.is_none()
+            && let Some(other) = tx.role_spelling(name).await?
+        {
+            return Err(case_conflict(name, &other));
+        }
         let Checks { policies, model, checked } = checks;
         let (checked, warnings) = checked?;
         let subject = |model| Subject {
@@ -267,7 +272,7 @@ fn add(warnings: &mut Vec<Diagnostic>, more: impl IntoIterator<Item = Diagnostic
 pub(crate) fn check_members(name: &str, policies: &[Policy]) -> Result<(), ServiceError> {
     let mut errors = Vec::new();
     if !validate::is_role_name(name) {
-        let detail = "a role name has 1 to 64 of `a-z 0-9 . _ -` and begins with a letter or digit";
+        let detail = "a role name has 1 to 64 of `A-Z a-z 0-9 . _ -` and begins with a letter or digit";
         errors.push(FieldError::new("", "invalid_value", detail));
     }
     if policies.is_empty() && name != ADMIN_ROLE {
@@ -287,6 +292,28 @@ pub(crate) fn check_members(name: &str, policies: &[Policy]) -> Result<(), Servi
         validate::text(&policy.expression, &pointer, usize::MAX, &mut errors);
     }
     validate::no_errors(errors)
+}
+
+/// Refuses a new role whose name differs from that of an existing one by case alone.
+pub(crate) fn no_case_conflict<'a>(
+    name: &str,
+    existing: impl IntoIterator<Item = &'a String>,
+) -> Result<(), ServiceError> {
+    // At most one is alike: the database holds no two.
+    match existing.into_iter().find(|other| other.eq_ignore_ascii_case(name)) {
+        Some(other) if other != name => Err(case_conflict(name, other)),
+        _ => Ok(()),
+    }
+}
+
+/// Two roles whose names differ by case alone would be taken for one another.
+pub(crate) fn case_conflict(name: &str, other: &str) -> ServiceError {
+    let detail = format!(
+        "the role `{other}` exists, and the names of two roles must not differ only by case; use `{other}`, or another name than \
+         `{name}`"
+    );
+    let errors = vec![FieldError::new("/name", "conflict", detail.as_str())];
+    ServiceError::Conflict { detail, errors }
 }
 
 /// For the audit log: what the policies say, not what people read about them.

@@ -170,10 +170,7 @@ impl Service {
     /// # Errors
     /// [`ServiceError::Unavailable`] or another failure of either.
     pub async fn ready(&self) -> Result<(), ServiceError> {
-        let late = |_| {
-            let inside = "no answer of the own database and the trace store in time".to_owned();
-            ServiceError::Unavailable { inside }
-        };
+        let late = |_| ServiceError::unavailable("no answer of the own database and the trace store in time");
         let asked = Instant::now();
         // Whoever looks now has as long.
         let mut last = timeout(READY_PATIENCE, self.inner.ready.lock()).await.map_err(late)?;

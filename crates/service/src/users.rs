@@ -29,11 +29,17 @@ pub struct NewUser {
     pub roles: BTreeSet<String>,
     /// Attributes.
     pub attributes: BTreeMap<String, AttributeValue>,
+    /// Whether the user is kept out from the beginning.
+    pub disabled: bool,
 }
 
 /// What to change of a user; absent members stay.
 #[derive(Debug, Clone, Default)]
 pub struct UserChange {
+    /// The user's name, if the caller says whom they mean: another one is refused.
+    pub username: Option<String>,
+    /// The user's id, likewise.
+    pub id: Option<String>,
     /// All roles.
     pub roles: Option<BTreeSet<String>>,
     /// All attributes.
@@ -160,13 +166,13 @@ impl Service {
     async fn create_user_in(
         &self,
         admin: &Administrator<'_>,
-        new: NewUser,
+        mut new: NewUser,
     ) -> Result<CreatedUser, ServiceError> {
         let mut errors = Vec::new();
         validate::username(&new.username, &mut errors);
         validate::attributes(&new.attributes, &mut errors);
         validate::no_errors(errors)?;
-        if new.roles.contains(ADMIN_ROLE) {
+        if validate::names_admin(&new.roles) {
             // A key that leaked must not make administrators who outlive it.
             admin.require_session()?;
         }
@@ -176,7 +182,7 @@ impl Service {
 
         let mut tx = self.begin_change(admin).await?;
         let mut errors = Vec::new();
-        validate::roles(&mut tx, &new.roles, &mut errors).await?;
+        new.roles = validate::roles(&mut tx, new.roles, &mut errors).await?;
         validate::no_errors(errors)?;
         let taken = || ServiceError::Conflict {
             detail: "the user name is taken".to_owned(),
@@ -185,7 +191,7 @@ impl Service {
         if tx.user_by_name(&new.username).await?.is_some() {
             return Err(taken());
         }
-        let insert = tracewarden_appdb::NewUser {
+        let row = tracewarden_appdb::NewUser {
             id: &id,
             username: &new.username,
             password_hash: &hash,
@@ -194,12 +200,16 @@ impl Service {
             attributes: &new.attributes,
             roles: &new.roles,
         };
-        tx.insert_user(&insert).await.map_err(|error| match error {
+        tx.insert_user(&row).await.map_err(|error| match error {
             DbError::Conflict(_) => taken(),
             other => other.into(),
         })?;
         let attributes = audit_detail::attributes(&new.attributes);
-        let detail = json!({ "id": id, "roles": new.roles, "attributes": attributes });
+        let mut detail = json!({ "id": id, "roles": new.roles, "attributes": attributes });
+        if new.disabled {
+            tx.set_user_disabled(&id, true).await?;
+            insert(&mut detail, "disabled", json!(true));
+        }
         self.record(&mut tx, admin, "user.create", Some(&new.username), detail).await?;
         let user = user_named(&mut tx, &new.username).await?;
         tx.commit().await?;
@@ -266,7 +276,7 @@ impl Service {
         &self,
         admin: &Administrator<'_>,
         username: &str,
-        change: UserChange,
+        mut change: UserChange,
         if_match: Option<IfMatch>,
     ) -> Result<UserInfo, ServiceError> {
         let mut tx = self.begin_change(admin).await?;
@@ -275,8 +285,9 @@ impl Service {
             if_match.check(Some(tag(&user)))?;
         }
         let mut errors = Vec::new();
-        if let Some(roles) = &change.roles {
-            validate::roles(&mut tx, roles, &mut errors).await?;
+        change.require_same_user(&user, &mut errors);
+        if let Some(roles) = change.roles.take() {
+            change.roles = Some(validate::roles(&mut tx, roles, &mut errors).await?);
         }
         if let Some(attributes) = &change.attributes {
             validate::attributes(attributes, &mut errors);
@@ -412,6 +423,23 @@ impl Service {
         let applied = self.applied(AppliedTo::user(&user, roles, model)).await?;
         let (in_words, summary) = (applied.in_words(), applied.summary());
         Ok(UserAccess { user: user.into(), roles: applied.to.roles, in_words, summary })
+    }
+}
+
+impl UserChange {
+    /// A body that was read of one user must not change another one by a mistake in the path.
+    fn require_same_user(&self, user: &User, errors: &mut Vec<FieldError>) {
+        let same_name = |name: &String| fold_username(name) == fold_username(&user.username);
+        if !self.username.as_ref().is_none_or(same_name) {
+            let detail =
+                format!("a user's name cannot be changed: it is `{}`; leave `username` out", user.username);
+            errors.push(FieldError::new("/username", "invalid_value", detail));
+        }
+        if self.id.as_ref().is_some_and(|id| *id != user.id) {
+            let detail =
+                format!("`{}` has another id; read the user again, or leave `id` out", user.username);
+            errors.push(FieldError::new("/id", "invalid_value", detail));
+        }
     }
 }
 

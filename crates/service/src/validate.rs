@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tracewarden_appdb::ReadTx;
+use tracewarden_appdb::{ADMIN_ROLE, ReadTx};
 use tracewarden_model::AttributeValue;
 use tracewarden_model::nearest::nearest;
 
@@ -80,7 +80,7 @@ pub(crate) fn username(name: &str, errors: &mut Vec<FieldError>) {
 
 /// Whether text may be a role's name.
 pub(crate) fn is_role_name(name: &str) -> bool {
-    let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    let plain = |byte: u8| byte.is_ascii_alphanumeric();
     name.len() <= ROLE_NAME_MAX_BYTES
         && name.bytes().next().is_some_and(plain)
         && name.bytes().all(|byte| plain(byte) || b"._-".contains(&byte))
@@ -120,24 +120,30 @@ pub(crate) fn attributes(attributes: &BTreeMap<String, AttributeValue>, errors: 
     }
 }
 
-/// Roles that exist.
+/// Roles that exist, as they are stored: a role is found without regard to case, since no two differ by case alone.
 pub(crate) async fn roles(
     tx: &mut ReadTx,
-    wanted: &BTreeSet<String>,
+    wanted: BTreeSet<String>,
     errors: &mut Vec<FieldError>,
-) -> Result<(), ServiceError> {
+) -> Result<BTreeSet<String>, ServiceError> {
     let names: Vec<&str> = wanted.iter().map(String::as_str).filter(|name| is_storable(name)).collect();
-    let known = tx.known_role_names(&names).await?;
-    if known.len() == wanted.len() {
-        return Ok(());
+    let stored = tx.role_spellings(&names).await?;
+    let is_known = |role: &&String| stored.iter().any(|name| name.eq_ignore_ascii_case(role));
+    let unknown_roles: Vec<&String> = wanted.iter().filter(|role| !is_known(role)).collect();
+    if !unknown_roles.is_empty() {
+        // Others who write may be waiting: names alone are read, and only for a request that is refused.
+        let all = tx.role_names().await?;
+        for role in unknown_roles {
+            let near = nearest(role, all.iter().map(String::as_str));
+            errors.push(FieldError::new("/roles", "unknown_role", unknown("role", role, &near)));
+        }
     }
-    // Others who write may be waiting: names alone are read, and only for a request that is refused.
-    let all = tx.role_names().await?;
-    for role in wanted.difference(&known) {
-        let near = nearest(role, all.iter().map(String::as_str));
-        errors.push(FieldError::new("/roles", "unknown_role", unknown("role", role, &near)));
-    }
-    Ok(())
+    Ok(stored)
+}
+
+/// Whether `admin` is among roles that are not yet looked up, in whatever case.
+pub(crate) fn names_admin(roles: &BTreeSet<String>) -> bool {
+    roles.iter().any(|role| role.eq_ignore_ascii_case(ADMIN_ROLE))
 }
 
 /// A name as a part of a JSON Pointer.
@@ -152,11 +158,11 @@ mod tests {
     #[test]
     fn role_names() {
         let long = "a".repeat(64);
-        for good in ["a", "0", "team-payments", "a.b_c-d", long.as_str()] {
+        for good in ["a", "0", "A", "Team-Payments", "team-payments", "a.b_c-d", long.as_str()] {
             assert!(is_role_name(good), "{good}");
         }
         let longer = "a".repeat(65);
-        for bad in ["", "A", "-a", ".a", "a b", "ä", "a/b", longer.as_str(), "a\n"] {
+        for bad in ["", "-a", "Ä", ".a", "a b", "ä", "a/b", longer.as_str(), "a\n"] {
             assert!(!is_role_name(bad), "{bad}");
         }
     }

@@ -112,7 +112,12 @@ async fn a_preview_follows_its_user(own: Own) {
     world.service.delete_user(&right, "ada", None).await.unwrap();
     assert_eq!(previewing.shown().await, nothing);
     assert_eq!(previewing.query(&world.principal(session).await).await.0, None);
-    let again = NewUser { username: "ada".to_owned(), roles: set(&["pay"]), attributes: team("payments") };
+    let again = NewUser {
+        username: "ada".to_owned(),
+        roles: set(&["pay"]),
+        attributes: team("payments"),
+        ..NewUser::default()
+    };
     let created = world.service.create_user(&right, again).await.unwrap();
     assert!(!created.initial_password.expose_secret().is_empty());
     assert_eq!(previewing.shown().await, nothing, "of the same name, and somebody else");

@@ -96,10 +96,10 @@ async fn a_flood_of_log_ins_keeps_a_writer_waiting_for_one_of_them(own: Own) {
     for log_in in log_ins {
         let error = log_in.await.unwrap().unwrap_err();
         let code = error.code();
-        assert_eq!(error.retry_after_seconds().is_some(), code == "too_many_attempts");
+        assert_eq!(error.retry_after_seconds().is_some(), code == "overloaded");
         *codes.entry(code).or_insert(0) += 1;
     }
-    assert_eq!(codes, BTreeMap::from([("invalid_credentials", 16), ("too_many_attempts", FLOOD - 16)]));
+    assert_eq!(codes, BTreeMap::from([("invalid_credentials", 16), ("overloaded", FLOOD - 16)]));
     // All places are free again.
     world.admin().await;
 }
@@ -128,7 +128,7 @@ async fn whoever_changes_a_password_takes_a_place_of_log_ins(own: Own) {
         match change.await.unwrap().unwrap_err() {
             ServiceError::InvalidCredentials => tried += 1,
             ServiceError::TooManyAttempts { .. } => blocked += 1,
-            ServiceError::TooManyLogIns => full += 1,
+            ServiceError::Overloaded { .. } => full += 1,
             other => panic!("{other:?}"),
         }
     }

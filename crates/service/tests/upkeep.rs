@@ -430,12 +430,22 @@ async fn records_say_what_was_before_and_after(own: Own) {
     let revision = &record["revision"];
     assert!(revision["before"].as_u64().unwrap() < revision["after"].as_u64().unwrap());
 
-    let new = NewUser { username: "ada".to_owned(), roles: set(&["pay"]), attributes: team("one") };
+    let new = NewUser {
+        username: "ada".to_owned(),
+        roles: set(&["pay"]),
+        attributes: team("one"),
+        ..NewUser::default()
+    };
     let created = service.create_user(&right, new).await.unwrap();
     let record = detail().await;
     assert_eq!((&record["roles"][0], &record["attributes"]["team"]), (&"pay".into(), &"one".into()));
     world.login("ada", created.initial_password.expose_secret()).await.unwrap();
-    let change = UserChange { roles: Some(set(&[])), attributes: Some(team("two")), disabled: Some(true) };
+    let change = UserChange {
+        roles: Some(set(&[])),
+        attributes: Some(team("two")),
+        disabled: Some(true),
+        ..UserChange::default()
+    };
     service.update_user(&right, "ada", change, None).await.unwrap();
     let record = detail().await;
     assert_eq!(record["roles"], serde_json::json!({ "before": ["pay"], "after": [] }));

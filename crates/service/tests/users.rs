@@ -12,7 +12,7 @@ use tracewarden_model::AttributeValue;
 use tracewarden_service::*;
 
 fn named(username: &str, roles: &[&str]) -> NewUser {
-    NewUser { username: username.to_owned(), roles: set(roles), attributes: BTreeMap::new() }
+    NewUser { username: username.to_owned(), roles: set(roles), ..NewUser::default() }
 }
 
 #[tokio::test]
@@ -290,7 +290,7 @@ async fn weak_hashing_does_not_start() {
     ] {
         let refused = start(weak).await.err().unwrap_or_else(|| panic!("it starts with {weak:?}"));
         let why = "the cost of password hashes is below 19 MiB, 2 passes, 1 lane";
-        assert_eq!(refused.inside(), Some(why), "{weak:?}");
+        assert_eq!(refused.inside().as_deref(), Some(why), "{weak:?}");
     }
     // All else is as it should be.
     start(enough).await.unwrap();

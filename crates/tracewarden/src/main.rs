@@ -17,6 +17,7 @@ mod own_database;
 mod policy;
 mod process_metrics;
 mod prompt;
+mod refused_heads;
 mod serve;
 mod server;
 

@@ -12,7 +12,7 @@ use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::oneshot;
 use tracewarden_model::{Clock, Entropy};
-use tracewarden_rest::{Edge, Mount, Stopping};
+use tracewarden_rest::{Edge, Mount, Stopping, UnreadableHeads};
 use tracewarden_service::{AdminSettings, Bootstrap, Limits, Service, ServiceError, Settings};
 use tracewarden_tracestore::{StoreConfig, TraceStore};
 
@@ -117,7 +117,7 @@ async fn serve(configuration: &Configuration) -> anyhow::Result<()> {
         // Until the very end, so that it can be watched how the last answers finish.
         tokio::spawn(async move {
             let connections = Connections::new(METRICS_CONNECTIONS);
-            server::serve(listener, routes, std::future::pending(), patience, &connections).await;
+            server::serve(listener, routes, None, std::future::pending(), patience, &connections).await;
         })
     });
     let (end_maintenance, ended) = oneshot::channel::<()>();
@@ -132,8 +132,9 @@ async fn serve(configuration: &Configuration) -> anyhow::Result<()> {
         hosts: configuration.mcp_hosts.clone(),
     };
     let mcp = Mount { path: "/mcp", interface: tracewarden_mcp::interface(service.clone(), mcp) };
+    let heads = UnreadableHeads::new(&edge);
     let routes = tracewarden_rest::router(service, edge, mcp);
-    server::serve(listener, routes, stop, patience, &connections).await;
+    server::serve(listener, routes, Some(heads), stop, patience, &connections).await;
     drop(end_maintenance);
     if let Err(error) = maintenance.await {
         // Not the error itself, which quotes a panic.

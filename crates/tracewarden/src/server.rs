@@ -4,10 +4,12 @@
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
 use axum::extract::{ConnectInfo, Request};
+use axum::response::Response;
 use hyper::body::Incoming;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
@@ -15,10 +17,12 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio_io_timeout::TimeoutStream;
 use tower::ServiceExt;
+use tracewarden_rest::UnreadableHeads;
 
 use crate::connections::Connections;
+use crate::refused_heads::{AnswerBody, Exchange, Refusing};
 
-/// Request line and headers together; a larger head is answered with 431.
+/// Request line and headers together; a larger head is refused.
 const MAX_HEAD_BYTES: usize = 64 * 1024;
 /// Headers in a request.
 const MAX_HEADERS: usize = 100;
@@ -40,10 +44,11 @@ pub struct Patience {
     pub head: Duration,
 }
 
-/// Serves until `stop` completes, then waits for running answers.
+/// Serves until `stop` completes, then waits for running answers. `heads` answers requests that have no readable head.
 pub async fn serve(
     listener: TcpListener,
     routes: Router,
+    heads: Option<UnreadableHeads>,
     stop: impl Future<Output = ()>,
     patience: Patience,
     connections: &Connections,
@@ -68,8 +73,11 @@ pub async fn serve(
         match accepted {
             Ok((stream, peer)) => {
                 let open = connections.opened(place);
-                let connection = http
-                    .serve_connection(prepare(stream, patience.stall), per_connection(routes.clone(), peer));
+                let exchange = Arc::default();
+                let stream = prepare(stream, patience.stall);
+                let stream = Refusing::new(stream, Arc::clone(&exchange), heads.clone());
+                let service = per_connection(routes.clone(), peer, exchange);
+                let connection = http.serve_connection(stream, service);
                 let connection = running.watch(connection);
                 let mut broken_off = broken_off.clone();
                 tokio::spawn(async move {
@@ -115,15 +123,18 @@ fn prepare(stream: TcpStream, stall: Duration) -> TokioIo<Pin<Box<TimeoutStream<
 fn per_connection(
     routes: Router,
     peer: SocketAddr,
+    exchange: Arc<Exchange>,
 ) -> impl hyper::service::Service<
     Request<Incoming>,
-    Response = axum::response::Response,
+    Response = Response<AnswerBody>,
     Error = std::convert::Infallible,
     Future: Send,
 > {
     hyper::service::service_fn(move |mut request: Request<Incoming>| {
+        let open = exchange.begin();
         request.extensions_mut().insert(ConnectInfo(peer));
-        routes.clone().oneshot(request.map(axum::body::Body::new))
+        let answer = routes.clone().oneshot(request.map(axum::body::Body::new));
+        async move { answer.await.map(|response| response.map(|body| AnswerBody::new(body, open))) }
     })
 }
 
@@ -152,7 +163,6 @@ pub fn stop_signal() -> io::Result<impl Future<Output = ()>> {
 #[cfg(test)]
 mod tests {
     use std::future::pending;
-    use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, Ordering};
 
     use axum::body::Body;
@@ -193,7 +203,9 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let patience = Patience { stall: Duration::from_millis(300), ..PATIENCE };
-        tokio::spawn(async move { serve(listener, routes, pending(), patience, &Connections::new(9)).await });
+        tokio::spawn(async move {
+            serve(listener, routes, None, pending(), patience, &Connections::new(9)).await
+        });
         let mut client = TcpStream::connect(address).await.unwrap();
         client.write_all(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
         let mut some = vec![0; 1024];
@@ -211,7 +223,7 @@ mod tests {
         let address = listener.local_addr().unwrap();
         let connections = connections.clone();
         let routes = Router::new().fallback(async || "here");
-        tokio::spawn(async move { serve(listener, routes, pending(), patience, &connections).await });
+        tokio::spawn(async move { serve(listener, routes, None, pending(), patience, &connections).await });
         address
     }
 
@@ -251,6 +263,97 @@ mod tests {
         ] {
             assert_eq!(status(address, &head).await, expected, "{} bytes", head.len());
         }
+    }
+
+    struct Sevens;
+
+    impl tracewarden_model::Entropy for Sevens {
+        fn fill(&self, bytes: &mut [u8]) -> Result<(), tracewarden_model::ambient::EntropyError> {
+            bytes.fill(7);
+            Ok(())
+        }
+    }
+
+    fn heads() -> UnreadableHeads {
+        UnreadableHeads::new(&tracewarden_rest::Edge {
+            public_origin: "http://localhost".to_owned(),
+            trusted_proxies: tracewarden_rest::TrustedProxies::default(),
+            entropy: Arc::new(Sevens),
+            metrics: tracewarden_rest::Metrics::default(),
+            stopping: tracewarden_rest::Stopping::default(),
+        })
+    }
+
+    /// All that comes back for what is sent while it is still sent.
+    async fn exchange(address: SocketAddr, sent: &[u8]) -> String {
+        let client = TcpStream::connect(address).await.unwrap();
+        let (mut read, mut write) = client.into_split();
+        let mut answer = Vec::new();
+        let (_, read) = tokio::join!(write.write_all(sent), read.read_to_end(&mut answer));
+        read.unwrap();
+        String::from_utf8(answer).unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_head_that_cannot_be_read_is_answered_with_a_problem() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        // What a span says must never be taken for an answer of the HTTP library.
+        let bare =
+            "HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
+        let pieces = move || stream::iter([Ok::<_, io::Error>(bare), Ok(bare)]);
+        let routes = Router::new()
+            .route("/bare", get(async move || Body::from_stream(pieces())))
+            .fallback(async || "here");
+        tokio::spawn(async move {
+            serve(listener, routes, Some(heads()), pending(), PATIENCE, &Connections::new(9)).await;
+        });
+        let head = |path: &str, headers: &str| format!("GET /{path} HTTP/1.1\r\nhost: x\r\n{headers}\r\n");
+        let long = |length: usize| "x".repeat(length);
+        let many: String = (0..=MAX_HEADERS).map(|number| format!("x-{number}: x\r\n")).collect();
+        let good = head("", "");
+        for (sent, status, code) in [
+            (head("", &many), "431 Request Header Fields Too Large", "headers_too_large"),
+            (
+                head("", &format!("x-long: {}\r\n", long(1 << 20))),
+                "431 Request Header Fields Too Large",
+                "headers_too_large",
+            ),
+            (head(&long(8 << 20), ""), "431 Request Header Fields Too Large", "headers_too_large"),
+            (head(&long(65_535), ""), "414 URI Too Long", "uri_too_long"),
+            ("nonsense\r\n\r\n".to_owned(), "400 Bad Request", "invalid_request"),
+            (head("", "x y: z\r\n"), "400 Bad Request", "invalid_request"),
+        ] {
+            let answer = exchange(address, sent.as_bytes()).await;
+            let (answered, body) =
+                answer.split_once("\r\n\r\n").unwrap_or_else(|| panic!("{code}: {answer}"));
+            assert!(answered.starts_with(&format!("HTTP/1.1 {status}\r\n")), "{answered}");
+            for line in [
+                "content-type: application/problem+json",
+                "x-content-type-options: nosniff",
+                "connection: close",
+                "date: ",
+            ] {
+                assert!(answered.contains(line), "{line}: {answered}");
+            }
+            let problem: serde_json::Value = serde_json::from_str(body).unwrap();
+            assert_eq!((&problem["code"], &problem["retry"]), (&code.into(), &"never".into()), "{problem}");
+            assert!(answered.contains(&format!("x-request-id: {}", problem["request_id"].as_str().unwrap())));
+            assert!(answered.contains(&format!("content-length: {}", body.len())), "{answered}");
+            // Also after a request that was answered on the same connection.
+            let mut client = TcpStream::connect(address).await.unwrap();
+            client.write_all(good.as_bytes()).await.unwrap();
+            let mut first = [0; 1024];
+            let length = client.read(&mut first).await.unwrap();
+            assert!(std::str::from_utf8(&first[..length]).unwrap().ends_with("here"));
+            let (mut read, mut write) = client.into_split();
+            let mut answer = Vec::new();
+            let (_, read) = tokio::join!(write.write_all(sent.as_bytes()), read.read_to_end(&mut answer));
+            read.unwrap();
+            assert!(String::from_utf8(answer).unwrap().contains(code), "{code}");
+        }
+        let spoken = exchange(address, head("bare", "connection: close\r\n").as_bytes()).await;
+        assert!(spoken.starts_with("HTTP/1.1 200") && spoken.matches(bare).count() == 2, "{spoken}");
     }
 
     #[tokio::test]

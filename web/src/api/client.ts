@@ -43,6 +43,7 @@ export function apiError(response: Response, body: unknown): ApiError {
         status: response.status,
         code: "unknown",
         request_id: response.headers.get("x-request-id") ?? "",
+        retry: "unknown" as const,
       };
   return new ApiError(response.status, problem);
 }

@@ -55,6 +55,7 @@ describe("text from spans is shown with what it hides", () => {
       status: 422,
       code: "invalid",
       request_id: "",
+      retry: "never" as const,
       detail: "no key \u202ea",
       errors: [{ pointer: "/\u202eb", code: "unknown", detail: "no \u202ec", hint: "take \u202ed" }],
     };

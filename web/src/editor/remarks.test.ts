@@ -33,6 +33,7 @@ describe("remarks", () => {
       status: 422,
       code: "policy_invalid",
       request_id: "",
+      retry: "never" as const,
       errors,
     };
     expect(refusals(problem, "/policies/0/expression")).toEqual([remark]);

@@ -30,7 +30,7 @@ struct Step {
 }
 
 /// All steps. The first four are those of 0.1.0.
-const PINNED: [Step; 4] = [
+const PINNED: [Step; 5] = [
     Step {
         name: "initial",
         sql: include_str!("../../migrations/0001_initial.sql"),
@@ -64,6 +64,13 @@ const PINNED: [Step; 4] = [
             "8d96dfec19c8f1dc4b476894556275df866b010dd07239dc9a65dfc2c76242c1",
         ],
         rows: rows::HISTORY,
+    },
+    Step {
+        name: "role_names",
+        sql: include_str!("../../migrations/0005_role_names.sql"),
+        postgres: "",
+        sha256: ["e6789368ed04c4b25e24ee3c388d6cda4fa669424d454a5606ba67269d35d987"; 2],
+        rows: &[],
     },
 ];
 

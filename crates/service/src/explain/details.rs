@@ -172,16 +172,28 @@ impl Trace<'_> {
             Err(StoreError::TooLarge(_) | StoreError::UnknownColumn { .. }) => Vec::new(),
             lines => lines?,
         };
-        let mut spans: HashMap<String, Vec<Span>> = HashMap::new();
-        for line in lines {
-            let Ok(json) = serde_json::from_str::<Value>(&line) else { continue };
-            let Some(id) = json.get(&binding.span_id).and_then(Value::as_str) else { continue };
-            if let Some(span) = read(&line, model) {
-                spans.entry(id.to_owned()).or_default().push(span);
-            }
-        }
-        Ok(spans)
+        let (span_id, model) = (binding.span_id.clone(), model.clone());
+        let typed = blocking(move || typed(lines, &span_id, &model, read)).await;
+        typed.map_err(|error| StoreError::Internal(error.inside().unwrap_or_default()))
     }
+}
+
+/// Spans as policies see them, by id. Of megabytes of spans, this keeps a thread busy.
+fn typed(
+    lines: Vec<String>,
+    span_id: &str,
+    model: &AccessModel,
+    read: SpanReader,
+) -> HashMap<String, Vec<Span>> {
+    let mut spans: HashMap<String, Vec<Span>> = HashMap::new();
+    for line in lines {
+        let Ok(json) = serde_json::from_str::<Value>(&line) else { continue };
+        let Some(id) = json.get(span_id).and_then(Value::as_str) else { continue };
+        if let Some(span) = read(&line, model) {
+            spans.entry(id.to_owned()).or_default().push(span);
+        }
+    }
+    spans
 }
 
 /// What the reference evaluator says. Where it does not say what the store said, which reads bytes that JSON cannot hold,

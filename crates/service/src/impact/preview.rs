@@ -17,7 +17,7 @@ use crate::overshare::{OvershareAnswer, Spreading, by_of};
 use crate::pending::Prepared;
 use crate::principal::Administrator;
 use crate::query_input;
-use crate::roles::{Checks, check_members, policies_detail};
+use crate::roles::{Checks, check_members, no_case_conflict, policies_detail};
 use crate::service::Service;
 use crate::validate;
 
@@ -211,6 +211,7 @@ impl Service {
                 let (policies, model) = (policies.clone(), before.model.clone());
                 let checks = self.examining().run(move || Checks::of(policies, model)).await?;
                 checks.checked?;
+                no_case_conflict(&request.role, before.roles.keys())?;
                 after.roles.insert(request.role.clone(), checks.policies);
             }
             None if after.roles.remove(&request.role).is_none() => {

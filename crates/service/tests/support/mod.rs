@@ -289,7 +289,12 @@ impl World {
 
     /// A settled user whose password is `the password of NAME` backwards enough not to hold the name.
     pub async fn user(&self, admin: &Principal, username: &str, roles: &[&str]) -> Principal {
-        let new = NewUser { username: username.to_owned(), roles: set(roles), attributes: team("payments") };
+        let new = NewUser {
+            username: username.to_owned(),
+            roles: set(roles),
+            attributes: team("payments"),
+            ..NewUser::default()
+        };
         let created = self.service.create_user(&admin.require_admin().unwrap(), new).await.unwrap();
         self.settle(username, created.initial_password.expose_secret(), USER_PASSWORD).await
     }

@@ -159,7 +159,10 @@ pub(super) fn roles(
     let named = Named::read(path)?;
     let mut file: PolicyFile = named.parse()?;
     let own = file.access_model().map_err(|faults| named.trouble(faults))?;
-    let unclear = file.unclear(&named.document);
+    let mut unclear = file.unclear(&named.document);
+    if unclear.is_empty() {
+        unclear = file.case_conflicts();
+    }
     if !unclear.is_empty() {
         return Err(named.trouble(unclear));
     }

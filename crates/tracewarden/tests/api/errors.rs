@@ -257,3 +257,82 @@ async fn a_lost_own_database_is_said_and_nothing_is_given_out() {
     }
     world.service.anonymous().get("/healthz").await.expect(200);
 }
+
+/// Names in a request can be as long as the request, and so many.
+#[tokio::test]
+async fn what_a_problem_repeats_is_short() {
+    let service = Service::start();
+    let admin = service.admin().await;
+    for text in ["x", "\u{1}", "🦀", "\"", "~/"] {
+        let long = text.repeat(200_000 / text.len() / 2);
+        let list = |length: usize| (0..length).map(|at| format!("{text}{at}")).collect::<Vec<_>>();
+        let policies = json!([{"title": "t", "expression": long}, {"title": long, "expression": format!("a.{long} == 1")}]);
+        for (method, path, body) in [
+            (Method::POST, "/users", json!({"username": "ada", &long: 1})),
+            (Method::POST, "/users", json!({"username": "ada", "roles": [long]})),
+            (Method::POST, "/users", json!({"username": "ada", "roles": list(20_000)})),
+            (Method::POST, "/users", json!({"username": "ada", "attributes": {&long: 1}})),
+            (Method::POST, "/users", json!({"username": "ada", "attributes": {&long: "x".repeat(2_000)}})),
+            (Method::POST, "/users", json!({"username": 1, "roles": long})),
+            (Method::PUT, "/roles/a", json!({"policies": policies})),
+            (Method::PUT, "/roles/a", json!({"policies": [], "name": long})),
+            (Method::POST, "/traces/query", json!({"view": long})),
+            (Method::POST, "/traces/query", json!({"from": long})),
+            (Method::POST, "/me/api-keys", json!({"name": "x", "tools": [long]})),
+            (
+                Method::POST,
+                "/policies/evaluate",
+                json!({"expression": long, "user": {"username": "x"}, "spans": []}),
+            ),
+            (
+                Method::PUT,
+                "/schema/binding",
+                json!({"database": long, "table": long, "trace_id": long, "span_id": long,
+                "timestamp": long, "parent_span_id": long}),
+            ),
+            (
+                Method::POST,
+                "/schema/plan",
+                json!({"roles": [{"name": long, "policies": policies}], &long: 1}),
+            ),
+        ] {
+            let answer = admin.send(method, path, Some(body)).await;
+            assert!((400..600).contains(&answer.status), "{path}: {}", answer.status);
+            let (status, code) = (answer.status, answer.body["code"].as_str().unwrap().to_owned());
+            let answer = answer.problem(status, &code);
+            let one = answer.bytes.len() < 64 * 1024;
+            assert!(
+                one || answer.body["errors"].as_array().unwrap().len() > 1,
+                "{path}: {} bytes",
+                answer.bytes.len()
+            );
+        }
+    }
+    let many = (0..20_000).map(|at| at.to_string()).collect::<Vec<_>>();
+    let refused =
+        admin.post("/users", json!({"username": "ada", "roles": many})).await.problem(422, "unknown_role");
+    let listed = refused.body["errors"].as_array().unwrap().len() as u64;
+    assert_eq!(listed + refused.body["more_errors"].as_u64().unwrap(), 20_000);
+}
+
+#[tokio::test]
+async fn a_problem_says_whether_to_send_it_again() {
+    let service = Service::start();
+    let admin = service.admin().await;
+    let retry = |answer: Answer| answer.body["retry"].as_str().unwrap().to_owned();
+    assert_eq!(retry(admin.get("/nothing").await.problem(404, "not_found")), "never");
+    let wrong = json!({"username": "admin", "password": "wrong"});
+    let stranger = service.anonymous();
+    assert_eq!(
+        retry(stranger.post("/login", wrong.clone()).await.problem(401, "invalid_credentials")),
+        "never"
+    );
+    // Too many failures are not a busy service.
+    let mut last = stranger.post("/login", wrong.clone()).await;
+    while last.status == 401 {
+        last = stranger.post("/login", wrong.clone()).await;
+    }
+    let blocked = last.problem(429, "too_many_attempts");
+    assert!(blocked.headers.contains_key("retry-after"));
+    assert_eq!(retry(blocked), "safe");
+}

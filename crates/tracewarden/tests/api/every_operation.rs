@@ -196,7 +196,7 @@ impl World {
     }
 
     /// The path with its parameters, and a body if it takes one.
-    fn asked(&self, operation: &Operation) -> (String, Option<Value>) {
+    pub fn asked(&self, operation: &Operation) -> (String, Option<Value>) {
         let name = operation.name();
         let username = match name.as_str() {
             "DELETE /users/{username}" => "gone",

@@ -112,7 +112,8 @@ async fn what_cannot_be_stored_cannot_be_previewed() {
     assert_eq!(refused.first_error()["pointer"], "/policies/1/expression");
     assert!(refused.first_error()["line"].is_u64(), "{}", refused.body);
     for (body, status, code) in [
-        (json!({"role": "Blue", "policies": policies(&["true"])}), 422, "invalid_value"),
+        (json!({"role": "Blue", "policies": policies(&["true"])}), 409, "conflict"),
+        (json!({"role": "-blue", "policies": policies(&["true"])}), 422, "invalid_value"),
         (json!({"role": "blue", "policies": []}), 422, "invalid_value"),
         (json!({"role": "blue", "policies": policies(&["true"]), "seconds": 0}), 422, "invalid_value"),
         (json!({"role": "blue", "policies": policies(&["true"]), "seconds": 61}), 422, "invalid_value"),

@@ -104,8 +104,8 @@ async fn what_to_preview_is_checked() {
     for (body, pointer) in [
         (json!({}), ""),
         (json!({"attributes": {}}), ""),
-        (json!({"username": "admin", "roles": []}), "/username"),
-        (json!({"username": "admin", "attributes": {}}), "/username"),
+        (json!({"username": "admin", "roles": []}), "/roles"),
+        (json!({"username": "admin", "attributes": {"team": "a"}}), "/attributes"),
         (json!({"roles": ["admin"], "policies": []}), "/policies"),
         (json!({"roles": [], "attributes": {"team": 1}}), "/attributes/team"),
     ] {

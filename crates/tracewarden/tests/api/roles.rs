@@ -124,7 +124,7 @@ async fn names_and_counts_are_checked() {
     let service = Service::start();
     let admin = service.admin().await;
     let policies = json!({"policies": [{"title": "All", "expression": "true"}]});
-    for name in ["Readers", "-readers", "a%20b", "%C3%A4", &"a".repeat(65), "a%2Fb"] {
+    for name in ["-Readers", "-readers", "a%20b", "%C3%A4", &"a".repeat(65), "a%2Fb"] {
         admin.put(&format!("/roles/{name}"), policies.clone()).await.expect(422);
     }
     admin.put("/roles/readers", json!({"policies": []})).await.expect(422);
@@ -148,4 +148,76 @@ async fn an_expression_is_checked_without_being_stored() {
     let huge = "a.".repeat(100_000);
     let answer = admin.post("/policies/check", json!({"expression": huge})).await.expect(200).body;
     assert_eq!(answer["valid"], false);
+}
+
+#[tokio::test]
+async fn names_of_roles_differ_by_more_than_case() {
+    let service = Service::start();
+    let admin = service.admin().await;
+    let policies = json!({"policies": [{"title": "All", "expression": "true"}]});
+    admin.put("/roles/Team.Payments", policies.clone()).await.expect(201);
+    admin.put("/roles/Team.Payments", policies.clone()).await.expect(200);
+    for other in ["team.payments", "TEAM.PAYMENTS"] {
+        let refused = admin.put(&format!("/roles/{other}"), policies.clone()).await.problem(409, "conflict");
+        assert_eq!(refused.first_error()["pointer"], "/name");
+        assert!(refused.body["detail"].as_str().unwrap().contains("`Team.Payments`"), "{}", refused.body);
+        admin.get(&format!("/roles/{other}")).await.problem(404, "not_found");
+        let proposal = json!({"role": other, "policies": policies["policies"]});
+        let previewed = admin.post("/policies/preview", proposal).await;
+        assert_ne!(previewed.status, 200, "{}", previewed.body);
+    }
+    admin.put("/roles/Admin", json!({"policies": []})).await.problem(422, "invalid_value");
+    admin.put("/roles/Admin", policies.clone()).await.problem(409, "conflict");
+
+    // Users get the role as it is stored.
+    let ada = json!({"username": "ada", "roles": ["TEAM.payments"]});
+    let roles = admin.post("/users", ada).await.expect(201).body["roles"].clone();
+    assert_eq!(roles, json!(["Team.Payments"]));
+    let both = json!({"roles": ["team.payments", "Team.Payments"]});
+    assert_eq!(admin.patch("/users/ada", both).await.expect(200).body["roles"], json!(["Team.Payments"]));
+    assert_eq!(admin.get("/roles/Team.Payments").await.expect(200).body["members"], json!(["ada"]));
+    let preview = json!({"roles": ["team.PAYMENTS"]});
+    let preview = admin.put("/me/preview", preview).await.expect(200).body["preview"].clone();
+    assert_eq!(preview["roles"], json!(["Team.Payments"]));
+    admin.patch("/users/ada", json!({"roles": ["Team-Payments"]})).await.problem(422, "unknown_role");
+
+    // A key makes no administrator, in whatever case.
+    let key = admin.post("/me/api-keys", json!({"name": "x"})).await.expect(201).body;
+    let key = service.anonymous().with_key(key["token"].as_str().unwrap());
+    for name in ["admin", "Admin", "ADMIN"] {
+        let eve = json!({"username": "eve", "roles": [name]});
+        key.post("/users", eve).await.problem(403, "session_required");
+        key.patch("/users/ada", json!({"roles": [name]})).await.problem(403, "session_required");
+    }
+    let roles = json!({"roles": ["ADMIN"]});
+    assert_eq!(admin.patch("/users/ada", roles).await.expect(200).body["roles"], json!(["admin"]));
+
+    // A file is a whole, of which no two roles differ by case alone.
+    let exported = admin.get("/schema/export").await.expect(200);
+    let tag = exported.headers["etag"].to_str().unwrap();
+    let importer = admin.with("if-match", tag);
+    for name in ["team.payments", "aDMIN"] {
+        let mut file = exported.body.clone();
+        file["roles"].as_array_mut().unwrap().push(json!({"name": name, "policies": policies["policies"]}));
+        for answer in
+            [importer.put("/schema/import", file.clone()).await, admin.post("/schema/plan", file).await]
+        {
+            let refused = answer.problem(409, "conflict");
+            let pointer = refused.first_error()["pointer"].as_str().unwrap();
+            assert!(pointer.starts_with("/roles/") && pointer.ends_with("/name"), "{pointer}");
+            assert!(refused.body["detail"].as_str().unwrap().contains("only by case"), "{}", refused.body);
+        }
+    }
+    // Tests find it as an assignment does.
+    let mut file = exported.body.clone();
+    file["users"] = json!([{"username": "u", "roles": ["TEAM.PAYMENTS"]}]);
+    file["tests"] = json!([{"name": "sees", "user": "u", "spans": [{}], "visible": true}]);
+    let plan = admin.post("/schema/plan", file).await.expect(200).body;
+    assert_eq!(plan["tests"], json!({"passed": 1, "failed": []}), "{plan}");
+    // Another case is another role, which nobody holds yet.
+    let mut file = exported.body.clone();
+    let list = file["roles"].as_array_mut().unwrap();
+    list.iter_mut().find(|role| role["name"] == "Team.Payments").unwrap()["name"] = json!("team.payments");
+    importer.put("/schema/import", file).await.expect(200);
+    assert_eq!(admin.get("/roles/team.payments").await.expect(200).body["members"], json!([]));
 }

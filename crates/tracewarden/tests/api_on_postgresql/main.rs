@@ -39,6 +39,8 @@ mod narrowed_keys;
 mod preview;
 #[path = "../api/roles.rs"]
 mod roles;
+#[path = "../api/round_trips.rs"]
+mod round_trips;
 #[path = "../api/session.rs"]
 mod session;
 #[path = "../api/users.rs"]

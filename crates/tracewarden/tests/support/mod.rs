@@ -409,6 +409,9 @@ impl Answer {
             assert!(answer.body[member].is_string(), "{}: {}", answer.asked, answer.body);
         }
         assert_eq!(answer.headers["x-request-id"].to_str().unwrap(), answer.body["request_id"]);
+        let retry = answer.body["retry"].as_str().unwrap();
+        assert!(["never", "safe", "unknown"].contains(&retry), "{}: {}", answer.asked, answer.body);
+        assert!(answer.bytes.len() <= 160 * 1024, "{}: {} bytes", answer.asked, answer.bytes.len());
         answer
     }
 

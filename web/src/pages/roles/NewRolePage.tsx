@@ -73,7 +73,7 @@ function NewRole() {
         <TextInput
           className={classes.grow ?? ""}
           label="Name"
-          description="1 to 64 of a-z, 0-9, dot, underscore and hyphen. It cannot be changed later."
+          description="1 to 64 of A-Z, a-z, 0-9, dot, underscore and hyphen. It cannot be changed later."
           required
           withAsterisk={false}
           autoComplete="off"

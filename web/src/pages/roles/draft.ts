@@ -156,13 +156,11 @@ export function nameProblem(name: string): string | null {
   if (name.length > 64) {
     return `At most 64 characters; these are ${name.length}.`;
   }
-  if (!/^[a-z0-9]/.test(name)) {
-    return "It begins with a small letter or a digit.";
+  if (!/^[A-Za-z0-9]/.test(name)) {
+    return "It begins with a letter or a digit.";
   }
-  const wrong = /[^a-z0-9._-]/u.exec(name)?.[0];
+  const wrong = /[^A-Za-z0-9._-]/u.exec(name)?.[0];
   return wrong === undefined
     ? null
-    : /[A-Z]/.test(wrong)
-      ? "Small letters only."
-      : `${wrong === " " ? "A space" : `“${visible(wrong)}”`} cannot be in it: only a-z, 0-9, dot, underscore and hyphen.`;
+    : `${wrong === " " ? "A space" : `“${visible(wrong)}”`} cannot be in it: only A-Z, a-z, 0-9, dot, underscore and hyphen.`;
 }

@@ -240,6 +240,7 @@ describe("a refusal", () => {
       status: 422,
       code: "conflict",
       request_id: "",
+      retry: "never" as const,
       errors,
     });
 

@@ -64,7 +64,8 @@ describe("a role", () => {
 
   it("cannot be called just anything", () => {
     expect(whyNoRoleName("on-call.eu_1")).toBeNull();
-    expect(whyNoRoleName("On call")).toMatch(/small letter/);
+    expect(whyNoRoleName("On call")).toMatch(/space/);
     expect(whyNoRoleName("admin")).toMatch(/administration/);
+    expect(whyNoRoleName("Admin")).toMatch(/administration/);
   });
 });

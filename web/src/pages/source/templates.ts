@@ -80,7 +80,7 @@ export function roleNameOf(choice: Choice): string {
 
 /** Why a name will not do for a first role; `null` when it does. */
 export function whyNoRoleName(name: string): string | null {
-  if (name === "admin") {
+  if (name.toLowerCase() === "admin") {
     return "“admin” gives administration. Choose another name, so that others can have this role without administering.";
   }
   return nameProblem(name);

@@ -72,7 +72,7 @@ async fn every_refusal_of_a_part_is_one_of_the_file() {
         ),
         // The field is one of a policy that stays.
         ("/fields", json!([]), "policy_invalid", "/roles/1/policies/0/expression"),
-        ("/roles", json!([role("Blue", valid.clone())]), "invalid_value", "/roles/0/name"),
+        ("/roles", json!([role("-Blue", valid.clone())]), "invalid_value", "/roles/0/name"),
         (
             "/roles",
             json!([role("a", valid.clone()), role("a", valid.clone())]),

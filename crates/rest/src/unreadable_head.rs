@@ -1,0 +1,54 @@
+//! Requests whose head the HTTP library cannot read. It answers them before any route sees them, with a bare status.
+
+use std::sync::Arc;
+
+use http::{HeaderMap, HeaderValue, StatusCode};
+use tracewarden_model::Entropy;
+
+use crate::code::Code;
+use crate::edge::{Edge, X_REQUEST_ID};
+use crate::headers;
+use crate::problem::Problem;
+
+/// Makes the answers to such requests, like those to others.
+#[derive(Clone)]
+pub struct UnreadableHeads {
+    entropy: Arc<dyn Entropy>,
+    over_https: bool,
+}
+
+impl UnreadableHeads {
+    /// For the same installation.
+    pub fn new(edge: &Edge) -> Self {
+        Self { entropy: Arc::clone(&edge.entropy), over_https: edge.over_https() }
+    }
+
+    /// Headers and body of the answer with this status; `None` for a status that says nothing about a head.
+    pub fn answer(&self, status: StatusCode) -> Option<(HeaderMap, Vec<u8>)> {
+        let (code, detail) = match status {
+            StatusCode::URI_TOO_LONG => (
+                Code::UriTooLong,
+                "a path with its query parameters has fewer than 64 KiB; send a long filter in the body",
+            ),
+            StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE => {
+                (Code::HeadersTooLarge, "a request has at most 100 headers, and 64 KiB of path and headers")
+            }
+            StatusCode::BAD_REQUEST => {
+                (Code::InvalidRequest, "the head of the request is not valid HTTP/1.1")
+            }
+            _ => return None,
+        };
+        let mut id = [0_u8; 16];
+        self.entropy.fill(&mut id).ok()?;
+        let id = hex::encode(id);
+        tracing::info!(request_id = id, status = status.as_u16(), "refused the head of a request");
+        let problem = Problem::new(code, detail);
+        let body = serde_json::to_vec(&problem.clone().details(&id)).ok()?;
+        let mut response = problem.render(&id);
+        headers::secure(&mut response, self.over_https);
+        if let Ok(value) = HeaderValue::from_str(&id) {
+            response.headers_mut().insert(X_REQUEST_ID, value);
+        }
+        Some((response.into_parts().0.headers, body))
+    }
+}

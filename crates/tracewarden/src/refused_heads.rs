@@ -1,0 +1,235 @@
+//! Answers to requests whose head cannot be read. hyper writes a bare status by itself and calls no service; the connection
+//! puts an answer with problem details in its place.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use axum::body::{Body, Bytes};
+use http::{HeaderValue, StatusCode, header};
+use hyper::body::{Frame, SizeHint};
+use hyper::rt::{Read, ReadBuf, ReadBufCursor, Write};
+use tokio::time::Sleep;
+use tracewarden_rest::UnreadableHeads;
+
+/// After such an answer, this much of the rest is still read, for this long: a client that is cut off while it writes
+/// does not get to read the answer.
+const MAX_DISCARDED_BYTES: usize = 16 * 1024 * 1024;
+const LINGER: Duration = Duration::from_secs(2);
+
+/// Whether what is written to a connection comes from the service.
+#[derive(Debug, Default)]
+pub struct Exchange {
+    /// Requests whose answer has not ended.
+    open: AtomicUsize,
+    /// Whether the service was called since everything was flushed the last time.
+    called: AtomicBool,
+}
+
+/// A request that the service answers; ends with the body of its answer.
+#[derive(Debug)]
+pub struct OpenRequest(Arc<Exchange>);
+
+impl Exchange {
+    /// The service is called.
+    pub fn begin(self: &Arc<Self>) -> OpenRequest {
+        self.open.fetch_add(1, Ordering::SeqCst);
+        self.called.store(true, Ordering::SeqCst);
+        OpenRequest(Arc::clone(self))
+    }
+
+    fn flushed(&self) {
+        if self.open.load(Ordering::SeqCst) == 0 {
+            self.called.store(false, Ordering::SeqCst);
+        }
+    }
+
+    /// Everything that the service said is written, and it was not called again.
+    fn is_idle(&self) -> bool {
+        !self.called.load(Ordering::SeqCst)
+    }
+}
+
+impl Drop for OpenRequest {
+    fn drop(&mut self) {
+        self.0.open.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// The body of an answer, which keeps its request open.
+#[derive(Debug)]
+pub struct AnswerBody {
+    body: Body,
+    _open: OpenRequest,
+}
+
+impl AnswerBody {
+    pub fn new(body: Body, open: OpenRequest) -> Self {
+        Self { body, _open: open }
+    }
+}
+
+impl hyper::body::Body for AnswerBody {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+/// A connection on which bare refusals become problems.
+pub struct Refusing<T> {
+    inner: T,
+    exchange: Arc<Exchange>,
+    heads: Option<UnreadableHeads>,
+    /// What is written in place of a bare refusal, and how much of it is.
+    refusal: Option<(Vec<u8>, usize)>,
+    is_shut: bool,
+    discarded: usize,
+    linger: Option<Pin<Box<Sleep>>>,
+}
+
+impl<T: Read + Write + Unpin> Refusing<T> {
+    /// Without `heads`, bare refusals stay.
+    pub fn new(inner: T, exchange: Arc<Exchange>, heads: Option<UnreadableHeads>) -> Self {
+        Self { inner, exchange, heads, refusal: None, is_shut: false, discarded: 0, linger: None }
+    }
+
+    /// Writes the refusal that stands for `bare`, all of it, if `bare` is one.
+    fn poll_refusal(
+        &mut self,
+        context: &mut Context<'_>,
+        bare: impl FnOnce() -> Vec<u8>,
+    ) -> Poll<Option<io::Result<()>>> {
+        if self.refusal.is_none() {
+            let Some(heads) = self.heads.as_ref().filter(|_| self.exchange.is_idle()) else {
+                return Poll::Ready(None);
+            };
+            let Some(refusal) = in_place_of(&bare(), heads) else { return Poll::Ready(None) };
+            self.refusal = Some((refusal, 0));
+        }
+        let Some((refusal, written)) = &mut self.refusal else { return Poll::Ready(None) };
+        while let Some(rest) = refusal.get(*written..).filter(|rest| !rest.is_empty()) {
+            match ready!(Pin::new(&mut self.inner).poll_write(context, rest)) {
+                Ok(0) => return Poll::Ready(Some(Err(io::ErrorKind::WriteZero.into()))),
+                Ok(bytes) => *written += bytes,
+                Err(error) => return Poll::Ready(Some(Err(error))),
+            }
+        }
+        Poll::Ready(Some(Ok(())))
+    }
+
+    /// Reads what the client still sends, within bounds.
+    fn poll_discard(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        let linger = self.linger.get_or_insert_with(|| Box::pin(tokio::time::sleep(LINGER)));
+        if linger.as_mut().poll(context).is_ready() {
+            return Poll::Ready(());
+        }
+        let mut buffer = [0; 16 * 1024];
+        while self.discarded <= MAX_DISCARDED_BYTES {
+            let mut read = ReadBuf::new(&mut buffer);
+            match ready!(Pin::new(&mut self.inner).poll_read(context, read.unfilled())) {
+                Ok(()) if !read.filled().is_empty() => self.discarded += read.filled().len(),
+                _ => break,
+            }
+        }
+        Poll::Ready(())
+    }
+}
+
+/// The answer that goes out for a bare refusal of hyper; `None` when it is none. It closes the connection, as hyper does.
+fn in_place_of(bare: &[u8], heads: &UnreadableHeads) -> Option<Vec<u8>> {
+    let text = std::str::from_utf8(bare).ok()?;
+    let status = text.strip_prefix("HTTP/1.1 ").or_else(|| text.strip_prefix("HTTP/1.0 "))?.get(..3)?;
+    let status: StatusCode = status.parse().ok()?;
+    let (mut headers, body) = heads.answer(status)?;
+    let mut lines = text.lines().filter_map(|line| line.split_once(": "));
+    if let Some((_, date)) = lines.find(|(name, _)| *name == "date") {
+        headers.insert(header::DATE, date.parse().ok()?);
+    }
+    headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
+    headers.insert(header::CONTENT_LENGTH, body.len().into());
+    let mut answer = format!("HTTP/1.1 {status}\r\n").into_bytes();
+    for (name, value) in &headers {
+        answer.extend_from_slice(name.as_str().as_bytes());
+        answer.extend_from_slice(b": ");
+        answer.extend_from_slice(value.as_bytes());
+        answer.extend_from_slice(b"\r\n");
+    }
+    answer.extend_from_slice(b"\r\n");
+    answer.extend_from_slice(&body);
+    Some(answer)
+}
+
+impl<T: Read + Unpin> Read for Refusing<T> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: ReadBufCursor<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_read(context, buffer)
+    }
+}
+
+impl<T: Read + Write + Unpin> Write for Refusing<T> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        match ready!(self.poll_refusal(context, || buffer.to_vec())) {
+            Some(written) => Poll::Ready(written.map(|()| buffer.len())),
+            None => Pin::new(&mut self.inner).poll_write(context, buffer),
+        }
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.inner.is_write_vectored()
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffers: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let all = || buffers.iter().flat_map(|buffer| buffer.iter().copied()).collect();
+        match ready!(self.poll_refusal(context, all)) {
+            Some(written) => Poll::Ready(written.map(|()| buffers.iter().map(|buffer| buffer.len()).sum())),
+            None => Pin::new(&mut self.inner).poll_write_vectored(context, buffers),
+        }
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let flushed = ready!(Pin::new(&mut self.inner).poll_flush(context));
+        // hyper flushes the connection once its own buffer is empty.
+        self.exchange.flushed();
+        Poll::Ready(flushed)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.refusal.is_none() {
+            return Pin::new(&mut self.inner).poll_shutdown(context);
+        }
+        if !self.is_shut {
+            ready!(Pin::new(&mut self.inner).poll_shutdown(context))?;
+            self.is_shut = true;
+        }
+        ready!(self.poll_discard(context));
+        Poll::Ready(Ok(()))
+    }
+}
