@@ -135,10 +135,11 @@ pub(crate) async fn missing(
         .fetch_all(statements)
         .await
         .map_err(|error| if is_missing_table(&error) { no_schema() } else { error.into() })?;
+    let newest = migrations.last().map_or(0, |migration| migration.version);
     let mut known = migrations.iter();
     for row in &applied {
         let version = rows::integer(row, "version")?;
-        let Some(migration) = known.next() else {
+        let Some(migration) = known.next().filter(|_| version <= newest) else {
             return Err(DbError::Migration(format!(
                 "step {version} was applied by a newer program than this one; start that one"
             )));
