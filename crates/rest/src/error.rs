@@ -33,7 +33,11 @@ impl Problem {
             }
             problem = problem.with(invalid);
         }
-        problem.retry_after(error.retry_after_seconds()).retry(error.retry()).of_service()
+        problem
+            .retry_after(error.retry_after_seconds())
+            .retry(error.retry())
+            .for_administrators(error.for_administrators())
+            .of_service()
     }
 }
 

@@ -22,10 +22,10 @@ pub(crate) async fn healthz() -> Answer<Health> {
     Answer(Health { status: "ok" })
 }
 
-/// Whether the service's own database and the trace store answer.
+/// Whether the service's own database and ClickHouse can serve requests.
 #[utoipa::path(get, path = "/readyz", tag = "operation", responses(
-    (status = 200, description = "They do", body = Health),
-    (status = 503, description = "`unavailable`: one of them does not, or the service is about to stop"),
+    (status = 200, description = "They can", body = Health),
+    (status = 503, description = "`unavailable`: one of them cannot, which the detail names, or the service is about to stop"),
 ))]
 pub(crate) async fn readyz(State(app): State<App>) -> Result<Answer<Health>, Problem> {
     if app.edge.stopping.has_begun() {

@@ -24,6 +24,8 @@ pub struct Problem {
     retry: Retry,
     /// Whether a use case said so, rather than what stands before it.
     of_service: bool,
+    /// What an administrator is told besides.
+    for_administrators: Option<String>,
 }
 
 /// One member of the input that is not valid.
@@ -125,6 +127,7 @@ impl Problem {
             retry_after_seconds: None,
             retry: Retry::of(code.as_str()),
             of_service: false,
+            for_administrators: None,
         }
     }
 
@@ -178,6 +181,20 @@ impl Problem {
     pub(crate) fn of_service(mut self) -> Self {
         self.of_service = true;
         self
+    }
+
+    /// Keeps what an administrator is told besides, if one asks.
+    #[must_use]
+    pub(crate) fn for_administrators(mut self, detail: Option<&str>) -> Self {
+        self.for_administrators = detail.map(str::to_owned);
+        self
+    }
+
+    /// Adds what an administrator is told besides.
+    pub(crate) fn tell_administrator(&mut self) {
+        if let Some(more) = self.for_administrators.take() {
+            self.detail = format!("{}: {more}", self.detail);
+        }
     }
 
     /// Whether a use case said so.

@@ -217,6 +217,11 @@ async fn pass(State(gate): State<Gate>, request: Request, next: Next) -> Respons
     if gate.access.tool().is_some() {
         response.extensions_mut().insert(ReadsOnly);
     }
+    if caller.as_ref().is_some_and(|caller| caller.is_admin())
+        && let Some(problem) = response.extensions_mut().get_mut::<Problem>()
+    {
+        problem.tell_administrator();
+    }
     if let (Some(caller), Some(problem)) = (caller, response.extensions().get::<Problem>()) {
         gate.note_unreadable(&called, &caller, problem).await;
     }

@@ -165,6 +165,8 @@ pub enum ServiceError {
         /// Cause for the log.
         #[source]
         inside: Cause,
+        /// What administrators are told besides: no text of statements or spans.
+        cause: Option<String>,
     },
     /// What a policy of the caller or the filter looks at is no longer what it was when it was marked: no spans at all.
     #[error(
@@ -185,12 +187,25 @@ pub enum ServiceError {
         #[source]
         inside: Cause,
     },
+    /// The service cannot serve requests now.
+    #[error("{reason}")]
+    NotReady {
+        /// Why, for everybody.
+        reason: &'static str,
+        /// Cause for the log.
+        #[source]
+        inside: Cause,
+        /// Seconds after which to try again, where that is known.
+        retry_after_seconds: Option<u64>,
+    },
     /// No endpoint of the trace store can be asked.
     #[error("the trace store is temporarily unavailable")]
     TraceStoreAway {
         /// Cause for the log.
         #[source]
         inside: Cause,
+        /// What administrators are told besides.
+        cause: Option<String>,
         /// Seconds until one is tried again, at least 1.
         retry_after_seconds: u64,
     },
@@ -265,9 +280,10 @@ impl ServiceError {
             Self::Internal { .. } => "internal",
             Self::TraceStore { .. } => "trace_store_error",
             Self::SchemaChanged { .. } => "schema_changed",
-            Self::Unavailable { .. } | Self::TraceStoreAway { .. } | Self::OutcomeUnknown { .. } => {
-                "unavailable"
-            }
+            Self::Unavailable { .. }
+            | Self::TraceStoreAway { .. }
+            | Self::NotReady { .. }
+            | Self::OutcomeUnknown { .. } => "unavailable",
             Self::OverLimit { limit: QueryLimit::Time, .. } => "query_timeout",
             Self::OverLimit { limit: QueryLimit::Memory, .. } => "query_memory",
             Self::OverLimit { limit: QueryLimit::Size, .. } => "query_too_large",
@@ -293,6 +309,14 @@ impl ServiceError {
         }
     }
 
+    /// What happened in the trace store, for administrators: ClickHouse's code and version, or what to change there.
+    pub fn for_administrators(&self) -> Option<&str> {
+        match self {
+            Self::TraceStore { cause, .. } | Self::TraceStoreAway { cause, .. } => cause.as_deref(),
+            _ => None,
+        }
+    }
+
     /// What is wrong with the input, member by member.
     pub fn errors(&self) -> &[FieldError] {
         match self {
@@ -309,6 +333,7 @@ impl ServiceError {
         match self {
             Self::TooManyAttempts { retry_after_seconds }
             | Self::TraceStoreAway { retry_after_seconds, .. } => Some(*retry_after_seconds),
+            Self::NotReady { retry_after_seconds, .. } => *retry_after_seconds,
             Self::TooManyQueries | Self::Overloaded { .. } => Some(1),
             _ => None,
         }
@@ -358,14 +383,22 @@ impl ServiceError {
                 };
                 Self::SchemaChanged { errors: known.map(told).collect(), inside: error.into() }
             }
-            StoreError::Unavailable { retry_after_seconds, .. } => {
-                let retry_after_seconds = *retry_after_seconds;
-                Self::TraceStoreAway { inside: error.into(), retry_after_seconds }
+            StoreError::Unavailable { message, retry_after_seconds } => {
+                let (cause, retry_after_seconds) = (clickhouse_cause(message, None), *retry_after_seconds);
+                Self::TraceStoreAway { inside: error.into(), cause, retry_after_seconds }
             }
             StoreError::Timeout(_) => over(QueryLimit::Time, error.into()),
             StoreError::Memory(_) => over(QueryLimit::Memory, error.into()),
             StoreError::TooLarge(_) => over(QueryLimit::Size, error.into()),
-            StoreError::Store { .. } | StoreError::Short(_) => Self::TraceStore { inside: error.into() },
+            StoreError::Store { code, message } => {
+                let cause = clickhouse_cause(message, *code);
+                Self::TraceStore { inside: error.into(), cause }
+            }
+            StoreError::Unfit(reason) => {
+                let cause = Some(reason.clone());
+                Self::TraceStore { inside: error.into(), cause }
+            }
+            StoreError::Short(_) => Self::TraceStore { inside: error.into(), cause: None },
             StoreError::Internal(_) => Self::Internal { inside: error.into() },
             StoreError::UnknownColumn { name, nearest } => {
                 Self::refused("/columns", "unknown_field", unknown("column", name, nearest))
@@ -387,6 +420,25 @@ fn chain(error: &(dyn Error + 'static)) -> String {
         }
     }
     text
+}
+
+/// ClickHouse's code, with its name, and its version, from its message: `Code: 60. DB::Exception: … (UNKNOWN_TABLE) (version
+/// 25.8.2.1)`. Nothing else of it: the rest may quote a statement.
+fn clickhouse_cause(message: &str, code: Option<i32>) -> Option<String> {
+    let number =
+        |text: &str| text.split_once("Code: ").and_then(|(_, rest)| rest.split('.').next()?.parse().ok());
+    let code: i32 = code.or_else(|| number(message))?;
+    let (before, version) = message.rsplit_once("(version ").unwrap_or((message, ""));
+    let is_version = |first: char| first.is_ascii_digit() || first == '.';
+    let version = version.split(|first: char| !is_version(first)).next().unwrap_or_default();
+    let name =
+        before.trim_end().strip_suffix(')').and_then(|text| text.rsplit_once('(')).map(|(_, name)| name);
+    let is_name = |name: &&str| {
+        !name.is_empty() && name.bytes().all(|byte| matches!(byte, b'A'..=b'Z' | b'0'..=b'9' | b'_'))
+    };
+    let name = name.filter(is_name).map(|name| format!(" ({name})")).unwrap_or_default();
+    let server = if version.is_empty() { "ClickHouse".to_owned() } else { format!("ClickHouse {version}") };
+    Some(format!("{server} answered with code {code}{name}"))
 }
 
 /// "no column `x`; did you mean `y`?"
@@ -457,5 +509,17 @@ mod tests {
         }
         let conflict = ServiceError::Conflict { detail: "x".repeat(1 << 20), errors: Vec::new() };
         assert!(conflict.detail().len() < 3_000);
+    }
+
+    #[test]
+    fn administrators_are_told_code_and_version_and_nothing_of_a_statement() {
+        let message = "status 404: Code: 60. DB::Exception: Unknown table 'secret' (x). (UNKNOWN_TABLE) (version 25.8.2.1)";
+        let told = |message: &str, code| clickhouse_cause(message, code).unwrap_or_default();
+        let expected = "ClickHouse 25.8.2.1 answered with code 60 (UNKNOWN_TABLE)";
+        assert_eq!([told(message, Some(60)), told(message, None)], [expected, expected]);
+        let official = message.replace("25.8.2.1)", "25.8.2.1 (official build))");
+        assert_eq!(told(&official, None), expected);
+        assert_eq!(told("(secret", Some(47)), "ClickHouse answered with code 47");
+        assert_eq!(told("no code (SECRET)", None), "");
     }
 }

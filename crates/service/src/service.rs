@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use prometheus_client::registry::Registry;
-use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinError;
-use tokio::time::{Instant, timeout};
-use tracewarden_appdb::{AppDb, ChainFault};
+use tokio::time::timeout;
+use tracewarden_appdb::{AppDb, ChainFault, DbError};
 use tracewarden_model::{Clock, Entropy, Timestamp};
 use tracewarden_policy::CompiledPolicies;
-use tracewarden_tracestore::TraceStore;
+use tracewarden_tracestore::{SharedWork, StoreError, TraceStore};
 use tracing::Instrument as _;
 
 use crate::bounded_work::BoundedWork;
@@ -53,8 +53,8 @@ struct Inner {
     holding_by_user: Running,
     looks: Semaphore,
     advice: Semaphore,
-    /// When the last look that found both to answer began.
-    ready: Mutex<Option<Instant>>,
+    /// The check that is under way.
+    ready: SharedWork<(), NotReady>,
 }
 
 /// Does this also when whoever waits for it goes away.
@@ -65,6 +65,42 @@ pub(crate) async fn to_its_end<T: Send + 'static>(
     work: impl Future<Output = Result<T, ServiceError>> + Send + 'static,
 ) -> Result<T, ServiceError> {
     tokio::spawn(work.in_current_span()).await.map_err(|error| ended_early(&error))?
+}
+
+/// Why the service cannot serve requests.
+#[derive(Debug, Clone)]
+struct NotReady {
+    /// For everybody.
+    reason: &'static str,
+    /// Cause for the log.
+    inside: String,
+    /// Seconds until an endpoint is tried again, where that is known.
+    retry_after_seconds: Option<u64>,
+}
+
+impl NotReady {
+    fn new(reason: &'static str, inside: String) -> Self {
+        Self { reason, inside, retry_after_seconds: None }
+    }
+
+    /// ClickHouse's codes for a user who is not let in.
+    const REFUSED_LOGIN: [i32; 4] = [192, 193, 194, 516];
+
+    fn reason(error: &StoreError) -> &'static str {
+        match error {
+            StoreError::Unfit(_) => {
+                "ClickHouse cannot be used as it is: it is older than 25.8, or a server of its cluster changes what is sent \
+                 with a statement; the log says which"
+            }
+            StoreError::Store { code: Some(code), .. } if Self::REFUSED_LOGIN.contains(code) => {
+                "ClickHouse does not let the service's user in"
+            }
+            StoreError::Unavailable { .. } | StoreError::Timeout(_) => {
+                "ClickHouse, or a shard of the bound table, does not answer"
+            }
+            _ => "ClickHouse does not answer as it should; the log says why",
+        }
+    }
 }
 
 /// Whoever asks whether the service is ready gives up after a few seconds; a query's patience is not theirs.
@@ -159,32 +195,44 @@ impl Service {
             holding_by_user: Running::new(Some(HOLDING / SHARE_OF_USER)),
             looks: Semaphore::new(LOOKS),
             advice: Semaphore::new(ADVICE),
-            ready: Mutex::default(),
+            ready: SharedWork::default(),
         };
         Ok(Self { inner: Arc::new(inner) })
     }
 
-    /// Whether the own database and the trace store answer, each look within [`READY_PATIENCE`]. One look at a time, which answers
-    /// everybody who had asked before it began: strangers may ask, and each look is a statement at both.
+    /// Whether the application database and ClickHouse can serve requests, within [`READY_PATIENCE`]: the server lets the service's
+    /// user in and is of a supported version, and every shard of the bound table answers. Everybody who asks while a check is
+    /// under way gets its result: anonymous callers may ask, and each check is several statements.
     ///
     /// # Errors
-    /// [`ServiceError::Unavailable`] or another failure of either.
+    /// [`ServiceError::NotReady`].
     pub async fn ready(&self) -> Result<(), ServiceError> {
-        let late = |_| ServiceError::unavailable("no answer of the own database and the trace store in time");
-        let asked = Instant::now();
-        // Whoever looks now has as long.
-        let mut last = timeout(READY_PATIENCE, self.inner.ready.lock()).await.map_err(late)?;
-        if last.is_some_and(|begun| begun >= asked) {
-            return Ok(());
-        }
-        let begun = Instant::now();
-        let look = async {
-            self.db().ping().await?;
-            Ok::<_, ServiceError>(self.store().ping().await?)
-        };
-        timeout(READY_PATIENCE, look).await.map_err(late)??;
-        *last = Some(begun);
-        Ok(())
+        let service = self.clone();
+        let check = Box::pin(async move {
+            let late = |_| NotReady::new("no answer came in time", "no answer in time".to_owned());
+            timeout(READY_PATIENCE, service.check_ready()).await.map_err(late)?
+        });
+        let checked = self.inner.ready.run(check).await;
+        checked.map_err(|NotReady { reason, inside, retry_after_seconds }| ServiceError::NotReady {
+            reason,
+            inside: inside.into(),
+            retry_after_seconds,
+        })
+    }
+
+    async fn check_ready(&self) -> Result<(), NotReady> {
+        let of_database =
+            |error: DbError| NotReady::new("the application database does not answer", error.to_string());
+        self.db().ping().await.map_err(of_database)?;
+        let model = self.db().current_model().await.map_err(of_database)?.model;
+        let ready = self.store().ready(model.binding.as_ref()).await;
+        ready.map_err(|error| NotReady {
+            retry_after_seconds: match &error {
+                StoreError::Unavailable { retry_after_seconds, .. } => Some(*retry_after_seconds),
+                _ => None,
+            },
+            ..NotReady::new(NotReady::reason(&error), error.to_string())
+        })
     }
 
     /// Checks the audit log's hash chain; the first fault, if any.

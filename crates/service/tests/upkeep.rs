@@ -27,6 +27,7 @@ on_both!(
     a_tag_stands_for_what_administrators_set,
     records_say_what_was_before_and_after,
     whoever_asks_whether_it_is_ready_shares_a_look,
+    an_older_clickhouse_is_neither_ready_nor_bound,
 );
 
 const HOUR: i64 = 3_600;
@@ -37,10 +38,28 @@ async fn whoever_asks_whether_it_is_ready_shares_a_look(own: Own) {
     for ready in join_all((0..50).map(|_| world.service.ready())).await {
         ready.unwrap();
     }
-    // The first, and one for all who came while it was under way.
-    assert_eq!(world.store.lookups() - before, 2);
+    // All came while the first check was under way.
+    assert_eq!(world.store.lookups() - before, 1);
     world.service.ready().await.unwrap();
-    assert_eq!(world.store.lookups() - before, 3);
+    assert_eq!(world.store.lookups() - before, 2);
+}
+
+async fn an_older_clickhouse_is_neither_ready_nor_bound(own: Own) {
+    let world = world_on(own, Settings::default()).await;
+    let admin = world.admin().await;
+    let right = admin.require_admin().unwrap();
+    for version in ["24.8.4.1", "25.5.2.47"] {
+        world.store.set(|answers| answers.version = Some(version));
+        let unready = world.service.ready().await.unwrap_err();
+        assert_eq!(unready.code(), "unavailable");
+        assert!(unready.detail().contains("older than 25.8"), "{unready}");
+        let refused = world.service.put_binding(&right, otel_binding(), None).await.unwrap_err();
+        let detail = refused.detail();
+        assert!(detail.contains(version) && detail.contains("25.8 is the oldest version"), "{detail}");
+    }
+    world.store.set(|answers| answers.version = None);
+    world.service.ready().await.unwrap();
+    world.service.put_binding(&right, otel_binding(), None).await.unwrap();
 }
 
 async fn queries_of_a_user_are_counted_together(own: Own) {

@@ -59,6 +59,8 @@ const SMALL: &str = "<mark_cache_size>67108864</mark_cache_size><uncompressed_ca
 /// What a server has besides its administrator, as XML.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
+    /// Settings of the profile `default`, which the administrator and the server itself have.
+    pub defaults: String,
     /// Elements of `<profiles>` beside `<default/>`, each a profile.
     pub profiles: String,
     /// Elements of `<users>` beside the administrator.
@@ -103,6 +105,8 @@ pub struct Server {
     library: PathBuf,
     ports: Ports,
     process: Mutex<Option<KeptProcess>>,
+    /// Sections of its `config.xml`.
+    sections: String,
     /// Base address of ClickHouse's HTTP protocol.
     pub url: String,
 }
@@ -137,20 +141,21 @@ impl Server {
         let library = library()?;
         let directory = new_directory("clickhouse")?;
         let url = format!("http://127.0.0.1:{}", ports.http);
-        let server = Self { directory, library, ports, process: Mutex::new(None), url };
+        let sections = options.sections.clone();
+        let server = Self { directory, library, ports, process: Mutex::new(None), sections, url };
         server.configure(options)?;
         server.resume()?;
         Ok(server)
     }
 
-    /// Gives a stopped server other users, profiles or sections, for its next start.
+    /// Gives a stopped server other users, profiles and quotas, for its next start. Its sections stay.
     ///
     /// # Errors
     /// When the files cannot be written.
     pub fn configure(&self, options: &Options) -> Result<(), String> {
         let path = self.directory.display();
         let Ports { http, tcp, interserver } = self.ports;
-        let Options { profiles, users, quotas, sections } = options;
+        let (Options { defaults, profiles, users, quotas, .. }, sections) = (options, &self.sections);
         let config = format!(
             "<clickhouse><logger><level>information</level><console>1</console></logger>\
              <http_port>{http}</http_port><tcp_port>{tcp}</tcp_port>\
@@ -165,7 +170,7 @@ impl Server {
         );
         let administrator = user("default", "default", "<access_management>1</access_management>");
         let users = format!(
-            "<clickhouse><profiles><default/>{profiles}</profiles><users>{administrator}{users}</users>\
+            "<clickhouse><profiles><default>{defaults}</default>{profiles}</profiles><users>{administrator}{users}</users>\
              <quotas><default/>{quotas}</quotas></clickhouse>"
         );
         fs::write(self.directory.join("config.xml"), config)

@@ -36,11 +36,16 @@ impl TraceStore {
             let message = "the store's own tables cannot be bound".to_owned();
             return Err(BindingError::Invalid(vec![("database", message)]));
         }
+        let unfit = |error| match error {
+            StoreError::Unfit(message) => BindingError::Invalid(vec![("database", message)]),
+            other => BindingError::Store(other),
+        };
+        Box::pin(self.verify_versions()).await.map_err(unfit)?;
         let unsuitable = self.unsuitable(&binding.database, &binding.table).await?;
         if let Some(unsuitable) = unsuitable.as_ref().filter(|unsuitable| !unsuitable.readable) {
             return Err(BindingError::Invalid(vec![("table", unsuitable.reason.clone())]));
         }
-        let columns = self.columns(&binding.database, &binding.table).await?;
+        let columns = self.columns(&binding.database, &binding.table).await.map_err(unfit)?;
         if columns.is_empty() {
             let message = format!("there is no table `{}.{}`", binding.database, binding.table);
             return Err(BindingError::Invalid(vec![("table", message)]));

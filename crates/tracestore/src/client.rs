@@ -8,7 +8,9 @@ mod dialect;
 mod failover;
 mod failure;
 mod pool;
+pub(crate) mod quota;
 mod request;
+mod tries;
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Once, Weak};
@@ -31,6 +33,7 @@ use answer::{Arrived, MAX_COLLECTED_BYTES};
 use failure::Miss;
 use pool::{Pool, Session, pause};
 use request::{Question, Sent};
+use tries::Tries;
 
 /// How long connecting may take. One lost packet is made good in this time.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
@@ -52,7 +55,8 @@ const WATCH_PAUSE: Duration = Duration::from_millis(200);
 const WATCH_PATIENCE: Duration = Duration::from_millis(750);
 /// Signs of life that have to be missing in a row.
 const PINGS: u32 = 2;
-/// Endpoints that one statement is sent to. More would let one that brings servers down go round a large cluster.
+/// Endpoints that may be lost while they have one statement. More would let one that brings servers down go round a large
+/// cluster. Those that refuse it, unbegun, are not counted.
 const ATTEMPTS_MAX: usize = 4;
 /// How often an endpoint is told a statement anew after refusing the settings with it: `readonly`, and those it lacks.
 const SETTINGS_MAX: usize = 3;
@@ -130,7 +134,7 @@ impl Client {
         let sent = Sent::Settings(self.bounds.while_read(&self.shared.config));
         let question = Question { statement: &statement, format, sent, whole: false };
         let work = self.bounds.time();
-        match self.deliver(&question, begun + work).await {
+        match Box::pin(self.deliver(&question, begun + work)).await {
             Ok((endpoint, arrived)) => {
                 let work = work.saturating_sub(begun.elapsed());
                 let longest = self.bounds.while_read(&self.shared.config).time();
@@ -161,13 +165,13 @@ impl Client {
         self.collect(&statement, Sent::Settings(self.bounds), bytes).await
     }
 
-    /// All rows of a small answer to a statement that looks at the user's own profile: without any setting of ours. Never
-    /// for span data.
+    /// All rows of a small answer to a statement that reads the user's own profile: with the settings alone without which
+    /// its answer could be cut, and none that the profile is asked about. Never for span data.
     pub(crate) async fn rows_of_profile<T: DeserializeOwned + Send + 'static>(
         &self,
         statement: &str,
     ) -> Result<Vec<T>, StoreError> {
-        self.collect(&Statement::new(statement), Sent::Nothing, MAX_COLLECTED_BYTES).await
+        self.collect(&Statement::new(statement), Sent::Needed, MAX_COLLECTED_BYTES).await
     }
 
     async fn collect<T: DeserializeOwned + Send + 'static>(
@@ -204,7 +208,8 @@ impl Client {
         bytes: usize,
     ) -> Result<Vec<T>, StoreError> {
         let begun = Instant::now();
-        let (endpoint, arrived) = self.deliver(question, until).await?;
+        // Large, and not part of the future of everybody who asks.
+        let (endpoint, arrived) = Box::pin(self.deliver(question, until)).await?;
         if let Some(meter) = &self.meter
             && let Some(cost) = arrived.cost(begun.elapsed())
         {
@@ -218,7 +223,8 @@ impl Client {
         rows
     }
 
-    /// Asks one endpoint after the other, until one has begun to answer or the fault is not an endpoint's.
+    /// Asks one endpoint after the other, until one has begun to answer or the fault is not an endpoint's. While every endpoint
+    /// that works is full, it waits for a place, as long as the statement has time.
     async fn deliver(&self, question: &Question<'_>, until: Instant) -> Result<(usize, Arrived), StoreError> {
         let pool = &self.shared.pool;
         if pool.is_several() {
@@ -228,43 +234,42 @@ impl Client {
                 });
             });
         }
-        let mut asked = Vec::new();
-        let mut failure = "every endpoint has failed and is tried again by and by".to_owned();
-        while asked.len() < ATTEMPTS_MAX && Instant::now() < until {
-            let Some(at) = pool.choose(self.session.as_ref(), self.only, &asked) else {
-                if asked.is_empty() && self.only.is_none() && pool.wait_for_return().await {
+        let mut tries = Tries::default();
+        while tries.lost < ATTEMPTS_MAX && Instant::now() < until {
+            let Some(at) = pool.choose(self.session.as_ref(), self.only, &tries.asked) else {
+                if tries.is_first() && self.only.is_none() && pool.wait_for_return().await {
                     continue;
                 }
-                break;
+                if !tries.wait_for_place(until, self.shared.entropy.as_ref()).await {
+                    break;
+                }
+                continue;
             };
             match self.ask(at, question, until).await {
                 Ok(arrived) => {
                     if let Some(session) = &self.session {
                         session.stay(at);
                     }
-                    if !asked.is_empty() {
+                    if tries.failed_over(at) {
                         self.shared.metrics.failed_over();
                     }
                     return Ok((at, arrived));
                 }
                 Err(Miss::Final(error)) => return Err(error),
-                Err(Miss::Cut(cause)) => {
-                    failure = cause;
-                    self.look_at(at, &failure).await;
-                }
-                Err(Miss::Unreachable(cause) | Miss::Silent(cause) | Miss::Cannot(cause)) => {
-                    failure = cause;
-                    self.put_aside(at, &failure);
-                }
-                Err(Miss::Full(cause)) => {
-                    failure = cause;
-                    // Works, and is not asked a second time, which would be at once.
-                    asked.push(at);
+                Err(miss) => {
+                    match &miss {
+                        Miss::Cut(cause) => self.look_at(at, cause).await,
+                        Miss::Unreachable(cause) | Miss::Silent(cause) | Miss::Cannot(cause) => {
+                            self.put_aside(at, cause);
+                        }
+                        // Works: what others have chosen there must still be read there.
+                        Miss::Full(_) | Miss::Exhausted { .. } | Miss::Final(_) => {}
+                    }
+                    tries.missed(at, miss);
                 }
             }
-            asked.push(at);
         }
-        Err(pool.unavailable(failure))
+        Err(tries.failure(pool))
     }
 
     /// One endpoint's answer. Settings that it refuses are left out where nothing rests on them: it has not begun then.
@@ -275,7 +280,9 @@ impl Client {
         for _ in 1..SETTINGS_MAX {
             let readonly = endpoint.dialect.readonly();
             match self.exchange(at, question, until).await {
-                Err(Miss::Final(error)) if question.sent == Sent::Nothing => return Err(Miss::Final(error)),
+                Err(Miss::Final(error)) if question.sent == Sent::Needed => {
+                    return Err(Miss::Final(error.of_needed_settings()));
+                }
                 Err(Miss::Final(error)) if error.refuses_readonly() => {
                     // By what was sent, and not by whether it is news: several statements may find it out at once.
                     if readonly == READONLY_OF_PROFILE {
@@ -304,17 +311,24 @@ impl Client {
         let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
         let mut statement = Statement::default();
         let list = statement.strings(&names);
-        statement.push(&format!("SELECT name FROM system.settings WHERE has({list}, name)"));
+        // In one row.
+        statement.push(&format!("SELECT groupArray(name) FROM system.settings WHERE has({list}, name)"));
         let question =
-            Question { statement: &statement, format: COLLECTED, sent: Sent::Nothing, whole: false };
-        let rows = self.exchange(at, &question, until).await?.rows(MAX_COLLECTED_BYTES);
+            Question { statement: &statement, format: COLLECTED, sent: Sent::Needed, whole: false };
+        let asked = self.exchange(at, &question, until).await;
+        let asked = asked.map_err(|miss| match miss {
+            Miss::Final(error) => Miss::Final(error.of_needed_settings()),
+            other => other,
+        });
+        let rows = asked?.rows(MAX_COLLECTED_BYTES);
         let late = StoreError::Timeout("the settings that it has did not come in time".to_owned());
-        let rows: Vec<(String,)> =
+        let rows: Vec<(BTreeSet<String>,)> =
             match tokio::time::timeout_at(until.into(), rows).await.unwrap_or(Err(late)) {
                 Err(StoreError::Short(cause)) => return Err(Miss::Cut(cause)),
                 rows => rows.map_err(Miss::Final)?,
             };
-        Ok(rows.into_iter().map(|(name,)| name).collect())
+        let known = rows.into_iter().next().map(|(known,)| known);
+        known.ok_or_else(|| Miss::Cut("the server says nothing of its settings".to_owned()))
     }
 
     async fn exchange(&self, at: usize, question: &Question<'_>, until: Instant) -> Result<Arrived, Miss> {
@@ -323,7 +337,7 @@ impl Client {
         };
         let request = self.shared.request(endpoint, question).map_err(Miss::Final)?;
         let arriving = async {
-            let response = request.send().await.map_err(|error| Miss::of_transport(&error))?;
+            let response = request.send().await.map_err(|error| Miss::of_sending(&error, &endpoint.url))?;
             Arrived::of(response).await
         };
         let arrived = tokio::select! {
@@ -397,7 +411,7 @@ impl Client {
         let question = Question { statement: &statement, format: COLLECTED, sent, whole: false };
         let asked = self.ask(at, &question, Instant::now() + self.bounds.time()).await;
         match asked {
-            Ok(_) | Err(Miss::Full(_)) => true,
+            Ok(_) | Err(Miss::Full(_) | Miss::Exhausted { .. }) => true,
             Err(Miss::Final(error)) => !matches!(error, StoreError::Timeout(_)),
             Err(_) => false,
         }

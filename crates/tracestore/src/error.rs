@@ -1,5 +1,6 @@
 //! What can go wrong with the trace store.
 
+use crate::client::quota::Quota;
 use crate::fields::ChangedField;
 
 fn named(changed: &[ChangedField]) -> String {
@@ -35,6 +36,10 @@ pub enum StoreError {
         /// Its message.
         message: String,
     },
+    /// The store cannot be trusted as it is: it is too old, or servers of its cluster change what is sent to them. The text is for
+    /// administrators.
+    #[error("the trace store is not fit for use: {0}")]
+    Unfit(String),
     /// An answer ended early, or held less than it must.
     #[error("the trace store's answer is not complete: {0}")]
     Short(String),
@@ -63,6 +68,16 @@ impl StoreError {
         matches!(self, Self::Store { code: Some(Self::UNKNOWN_SETTING), .. })
     }
 
+    /// The same of a statement that comes with the settings alone that every supported version has.
+    pub(crate) fn of_needed_settings(self) -> Self {
+        match self {
+            Self::Store { code: code @ Some(Self::UNKNOWN_SETTING), message } => {
+                Self::Store { code, message: format!("the server is too old: {message}") }
+            }
+            other => other,
+        }
+    }
+
     /// Whether the server refused to have `readonly` set, because the user's own profile has it.
     pub(crate) fn refuses_readonly(&self) -> bool {
         // READONLY; other settings are refused with the same code.
@@ -86,8 +101,13 @@ impl StoreError {
             Some(159 | 160) => Self::Timeout(message),
             // MEMORY_LIMIT_EXCEEDED, CANNOT_ALLOCATE_MEMORY
             Some(241 | 173) => Self::Memory(message),
-            // TOO_MANY_ROWS, TOO_MANY_BYTES, TOO_MANY_ROWS_OR_BYTES, SET_SIZE_LIMIT_EXCEEDED, QUOTA_EXCEEDED
-            Some(158 | 307 | 396 | 191 | 201) => Self::TooLarge(message),
+            // TOO_MANY_ROWS, TOO_MANY_BYTES, TOO_MANY_ROWS_OR_BYTES, SET_SIZE_LIMIT_EXCEEDED
+            Some(158 | 307 | 396 | 191) => Self::TooLarge(message),
+            // Of all the user's statements together, and not this one's fault.
+            Some(Quota::EXCEEDED) => {
+                let retry_after_seconds = Quota::default().ends_within(&message);
+                Self::Unavailable { message, retry_after_seconds }
+            }
             // TOO_MANY_SIMULTANEOUS_QUERIES: nothing is wrong with this one, and it was not begun.
             Some(202) => Self::Unavailable { message, retry_after_seconds: 1 },
             _ => Self::Store { code, message },

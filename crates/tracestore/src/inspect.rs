@@ -1,13 +1,16 @@
 //! What the trace store lets its user do: for an operator who wants to know whether a stolen password could do more than
 //! read traces, and whether the store accepts what the service sends.
 
+use std::sync::Arc;
+
 use tracewarden_model::Binding;
 
 use crate::client::Client;
 use crate::grants::Grant;
 use crate::key_columns;
-use crate::settings::{Bounds, READONLY, settings};
+use crate::settings::{Bounds, Kind, READONLY, settings};
 use crate::sql::{Statement, quote_table};
+use crate::version::refuse_old;
 use crate::{StoreError, TraceStore};
 
 /// What every endpoint says.
@@ -41,6 +44,8 @@ pub struct UserInspection {
     pub settings: Result<(), StoreError>,
     /// Whether it takes the limit of time of a comparison of columns with their maps, which reads the whole table.
     pub comparison: Result<(), StoreError>,
+    /// Whether the version is supported, and whether the servers of the bound table's cluster keep what is sent.
+    pub fit: Result<(), StoreError>,
     /// What the user's profile says to the limits of a statement.
     pub limits: Vec<ProfileLimit>,
     /// Whether names of tables and columns can be read.
@@ -86,12 +91,13 @@ impl TraceStore {
         let version: Vec<(String,)> = client.rows_of_profile("SELECT version()").await?;
         let names: Vec<String> = LIMITS.iter().map(|name| format!("'{name}'")).collect();
         let statement = format!(
-            "SELECT name, value, toString(min), toString(max), toUInt8(readonly) FROM system.settings \
-             WHERE name IN ('readonly', 'compatibility', {}) ORDER BY name",
+            "SELECT groupArray((name, value, toString(min), toString(max), toUInt8(readonly))) FROM \
+             (SELECT * FROM system.settings WHERE name IN ('readonly', 'compatibility', {}) ORDER BY name)",
             names.join(", ")
         );
         type Row = (String, String, Option<String>, Option<String>, u8);
-        let rows: Vec<Row> = client.rows_of_profile(&statement).await?;
+        let rows: Vec<(Vec<Row>,)> = client.rows_of_profile(&statement).await?;
+        let rows: Vec<Row> = rows.into_iter().flat_map(|(rows,)| rows).collect();
         let value =
             |wanted: &str| rows.iter().find(|(name, ..)| name == wanted).map(|(_, value, ..)| value.clone());
         let (readonly, compatibility) = (value("readonly"), value("compatibility"));
@@ -115,8 +121,14 @@ impl TraceStore {
         }
         let catalogue = "SELECT 1 FROM system.tables, system.columns LIMIT 0";
         let statements = "SELECT 1 FROM system.processes LIMIT 0";
+        let version = version.into_iter().next().map(|(version,)| version).unwrap_or_default();
+        let fit = match refuse_old(&version) {
+            Ok(()) => Box::pin(self.verify_bound(client, binding)).await,
+            old => old,
+        };
         Ok(UserInspection {
-            version: version.into_iter().next().map(|(version,)| version).unwrap_or_default(),
+            version,
+            fit,
             readonly: readonly.unwrap_or_default(),
             compatibility: compatibility.unwrap_or_default(),
             sees_statements: client.rows::<(u8,)>(Statement::new(statements)).await.is_ok(),
@@ -129,6 +141,19 @@ impl TraceStore {
         })
     }
 
+    async fn verify_bound(&self, client: &Client, binding: Option<&Binding>) -> Result<(), StoreError> {
+        let Some(binding) = binding else { return Ok(()) };
+        // Nothing that another endpoint was found to be.
+        let verified = Arc::default();
+        let store = Self { client: client.clone(), verified, ..self.clone() };
+        let index = binding.trace_index.as_deref().unwrap_or(&binding.table);
+        for engine in store.engines_of(&binding.database, [&binding.table, index]).await? {
+            Box::pin(store.verify_servers_of(&engine)).await?;
+            store.ping_shards(&engine).await?;
+        }
+        Ok(())
+    }
+
     async fn takes_comparison(&self, client: &Client) -> Result<(), StoreError> {
         let seconds = self.config.max_execution_time_seconds.saturating_mul(key_columns::PATIENCE);
         nothing(client.lasting(seconds).rows::<(u8,)>(Statement::new("SELECT 1")).await)
@@ -138,7 +163,7 @@ impl TraceStore {
     pub fn sent_setting(&self, name: &str) -> Option<String> {
         // Of the statements that may take the longest.
         let bounds = Bounds::of(&self.config).while_read(&self.config);
-        let settings = settings(&self.config, bounds, READONLY, false);
+        let settings = settings(&self.config, bounds, READONLY, Kind::default());
         settings.into_iter().find(|(known, _)| *known == name).map(|(_, value)| value)
     }
 }
@@ -156,16 +181,9 @@ fn highest(own: String, min: Option<&str>, max: Option<String>, fixed: bool) -> 
     Some(if limit(&max)? < own_limit { own } else { max })
 }
 
-/// Those of statements whose rows are collected, and those of reading, which may take longer. And whether they hold: versions
-/// before 25.8 pass over those of formats that come with a form (ClickHouse pull request 85570), and then write times without
-/// their zone.
+/// Those of statements whose rows are collected, and those of reading, which may take longer.
 async fn takes_settings(client: &Client) -> Result<(), StoreError> {
-    let formats: Vec<(String,)> =
-        client.rows(Statement::new("SELECT toString(getSetting('date_time_output_format'))")).await?;
-    if formats != [("iso".to_owned(),)] {
-        let message = "it passes over the settings of formats, as versions before 25.8 do";
-        return Err(StoreError::Store { code: None, message: message.to_owned() });
-    }
+    client.rows::<(u8,)>(Statement::new("SELECT 1")).await?;
     client.send(Statement::new("SELECT 1"), "JSONEachRow").await.map(drop)
 }
 
@@ -189,8 +207,6 @@ async fn grants(client: &Client) -> Result<Vec<Grant>, StoreError> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use tracewarden_testkit::local_store::LocalStore;
 
     use super::*;

@@ -4,17 +4,17 @@
 //! tables, kept for a short while, and read again. None of it changes what an answer is, only how fast it comes.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::de::DeserializeOwned;
-use tokio::time::Instant;
 use tracewarden_model::ColumnType;
 
 #[cfg(test)]
 mod tests;
 mod text;
 
+use crate::shared_work::Remembered;
 use crate::sql::{Statement, quote, quote_literal};
 use crate::{StoreError, TraceStore};
 use text::{Reader, listed};
@@ -23,8 +23,6 @@ pub(crate) use text::{only_name, split_outside};
 
 /// How long a layout is believed: what is added or dropped is noticed within a minute, with room to spare.
 const LIFE: Duration = Duration::from_secs(30);
-/// Tables whose layouts are kept; there is one bound table, and a few that were bound before.
-const KEPT_TABLES: usize = 64;
 /// The type of every column of a key.
 pub(crate) const KEY_COLUMN_TYPE: &str = "LowCardinality(Nullable(String))";
 
@@ -141,13 +139,8 @@ pub enum ProjectedColumns {
     Named(Vec<String>),
 }
 
-/// Layouts by database and table, each with when it was read.
-pub(crate) type KeptLayouts = Mutex<HashMap<(String, String), Arc<tokio::sync::Mutex<Option<Kept>>>>>;
-
-pub(crate) struct Kept {
-    read_at: Instant,
-    layout: Arc<Layout>,
-}
+/// Layouts by database and table.
+pub(crate) type KeptLayouts = Remembered<(String, String), Arc<Layout>>;
 
 /// The one form of a materialized column of a key: its value, or NULL where the map lacks it. Not `m[k]`: see
 /// `predicate_sql.rs`.
@@ -266,34 +259,15 @@ impl TraceStore {
     /// # Errors
     /// When the store fails. A catalogue that cannot be read is none: see [`Layout::unknown`].
     pub async fn layout(&self, database: &str, table: &str) -> Result<Arc<Layout>, StoreError> {
-        let place = {
-            let mut kept = self.layouts.lock().unwrap_or_else(PoisonError::into_inner);
-            if kept.len() >= KEPT_TABLES {
-                kept.clear();
-            }
-            Arc::clone(kept.entry((database.to_owned(), table.to_owned())).or_default())
-        };
-        // Whoever comes while it is read waits for the same.
-        let mut kept = place.lock().await;
-        match kept.as_ref() {
-            Some(kept) if kept.read_at.elapsed() < LIFE => Ok(Arc::clone(&kept.layout)),
-            _ => {
-                let read_at = Instant::now();
-                let layout = Arc::new(self.layout_now(database, table).await?);
-                *kept = Some(Kept { read_at, layout: Arc::clone(&layout) });
-                Ok(layout)
-            }
-        }
+        let (store, key) = (self.clone(), (database.to_owned(), table.to_owned()));
+        let (database, table) = key.clone();
+        let read = Box::pin(async move { store.layout_now(&database, &table).await.map(Arc::new) });
+        self.layouts.get(key, LIFE, read).await
     }
 
     /// What was last seen of a table, without asking.
     pub(crate) fn kept_layout(&self, database: &str, table: &str) -> Option<Arc<Layout>> {
-        let place = {
-            let kept = self.layouts.lock().unwrap_or_else(PoisonError::into_inner);
-            Arc::clone(kept.get(&(database.to_owned(), table.to_owned()))?)
-        };
-        let kept = place.try_lock().ok()?;
-        Some(Arc::clone(&kept.as_ref()?.layout))
+        self.layouts.peek(&(database.to_owned(), table.to_owned()))
     }
 
     /// What a table is made of at this moment.

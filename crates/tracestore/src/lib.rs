@@ -9,6 +9,7 @@ mod brief;
 #[cfg(test)]
 mod cancellation;
 mod client;
+mod cluster;
 mod cost;
 mod ddl;
 #[cfg(test)]
@@ -47,6 +48,7 @@ mod real_server;
 mod samples;
 mod select;
 mod settings;
+mod shared_work;
 mod shown;
 mod sql;
 mod stats;
@@ -55,13 +57,14 @@ mod summary;
 mod table;
 mod trace_index;
 mod values;
+mod version;
 #[cfg(test)]
 mod worlds;
 
 use std::sync::Arc;
 
 use prometheus_client::registry::Registry;
-use tracewarden_model::Entropy;
+use tracewarden_model::{Binding, Entropy};
 
 pub use binding::BindingError;
 pub use brief::SpanBrief;
@@ -88,6 +91,7 @@ pub use reach::{MAX_PREDICATES, Opened, ReachRequest, RecentReach};
 pub use read::{SPANS_MAX_BYTES, SpanChunk, SpanStream};
 pub use samples::{SampledColumn, SampledKey};
 pub use select::{Known, Position, SelectRequest, Selection};
+pub use shared_work::SharedWork;
 pub use shown::ERROR_STATUSES;
 pub use stats::{Stats, StatsGroup, StatsNumbers, StatsOrder, StatsPer, StatsRequest};
 pub use suitability::Unsuitable;
@@ -126,6 +130,7 @@ pub struct TraceStore {
     /// What searches learned that makes later ones cheaper.
     memory: Arc<plan::Memory>,
     believed: Arc<select::Believed>,
+    verified: Arc<cluster::VerifiedClusters>,
 }
 
 impl TraceStore {
@@ -136,7 +141,14 @@ impl TraceStore {
     pub fn new(config: StoreConfig, entropy: Arc<dyn Entropy>) -> Result<Self, StoreError> {
         let config = Arc::new(config);
         let client = client::Client::new(Arc::clone(&config), entropy)?;
-        Ok(Self { client, config, layouts: Arc::default(), memory: Arc::default(), believed: Arc::default() })
+        Ok(Self {
+            client,
+            config,
+            layouts: Arc::default(),
+            memory: Arc::default(),
+            believed: Arc::default(),
+            verified: Arc::default(),
+        })
     }
 
     /// Names the counts of this store's statements in a registry.
@@ -151,11 +163,21 @@ impl TraceStore {
         Self { client: self.client.session(), ..self.clone() }
     }
 
-    /// Asks the store for a sign of life, with the configured user.
+    /// Whether statements can be answered: the server lets the configured user in, is of a supported version, and with a
+    /// binding, every shard of its table answers and keeps what is sent with a statement.
     ///
     /// # Errors
-    /// When it gives none.
-    pub async fn ping(&self) -> Result<(), StoreError> {
-        self.client.rows::<(u8,)>(sql::Statement::new("SELECT 1")).await.map(|_| ())
+    /// What is in the way.
+    pub async fn ready(&self, binding: Option<&Binding>) -> Result<(), StoreError> {
+        let store = self.session();
+        store.verify_version().await?;
+        let Some(binding) = binding else { return Ok(()) };
+        let index = binding.trace_index.as_deref();
+        let tables = [&binding.table, index.unwrap_or(&binding.table)];
+        for engine in store.engines_of(&binding.database, tables).await? {
+            Box::pin(store.verify_servers_of(&engine)).await?;
+            store.ping_shards(&engine).await?;
+        }
+        Ok(())
     }
 }

@@ -203,7 +203,10 @@ impl Measured {
         self.outcome.get_or_insert(match error {
             StoreError::Unavailable { .. } => Outcome::Unavailable,
             StoreError::Timeout(_) => Outcome::Timeout,
-            StoreError::Memory(_) | StoreError::TooLarge(_) | StoreError::Store { .. } => Outcome::Refused,
+            StoreError::Memory(_)
+            | StoreError::TooLarge(_)
+            | StoreError::Store { .. }
+            | StoreError::Unfit(_) => Outcome::Refused,
             StoreError::Short(_) => Outcome::Broken,
             StoreError::UnknownColumn { .. } | StoreError::FieldsChanged(_) | StoreError::Internal(_) => {
                 Outcome::Internal

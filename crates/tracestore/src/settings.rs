@@ -7,6 +7,7 @@
 use std::time::Duration;
 
 use crate::StoreConfig;
+use crate::sql::Statement;
 
 mod fixed;
 
@@ -16,6 +17,57 @@ pub(crate) use fixed::{NEEDED, NEUTRAL};
 /// may not change it, not even to something stricter; then the same `2` is sent, and writing is forbidden all the same.
 pub(crate) const READONLY: &str = "1";
 pub(crate) const READONLY_OF_PROFILE: &str = "2";
+
+/// Settings that another server of a cluster may change without an answer being wrong: limits, which are errors there too,
+/// since every `…_overflow_mode` must be as it is sent, and the form of an answer, which the server that was asked gives it.
+pub(crate) fn may_differ(name: &str) -> bool {
+    LIMITS.contains(&name) || FORM.iter().any(|prefix| name.starts_with(prefix))
+}
+
+const LIMITS: [&str; 39] = [
+    "readonly",
+    "max_execution_time",
+    "max_execution_time_leaf",
+    "max_estimated_execution_time",
+    "max_memory_usage",
+    "max_threads",
+    "max_rows_to_read",
+    "max_bytes_to_read",
+    "max_rows_to_read_leaf",
+    "max_bytes_to_read_leaf",
+    "max_result_rows",
+    "max_result_bytes",
+    "max_rows_to_group_by",
+    "max_rows_to_sort",
+    "max_bytes_to_sort",
+    "max_rows_in_distinct",
+    "max_bytes_in_distinct",
+    "max_rows_in_set",
+    "max_bytes_in_set",
+    "max_rows_in_join",
+    "max_bytes_in_join",
+    "max_rows_to_transfer",
+    "max_bytes_to_transfer",
+    "max_columns_to_read",
+    "max_temporary_columns",
+    "max_temporary_non_const_columns",
+    "max_partitions_to_read",
+    "min_execution_speed",
+    "min_execution_speed_bytes",
+    "max_execution_speed",
+    "max_execution_speed_bytes",
+    "max_subquery_depth",
+    "max_query_size",
+    "max_ast_depth",
+    "max_ast_elements",
+    "max_expanded_ast_elements",
+    "max_parser_depth",
+    "max_parser_backtracks",
+    "max_analyze_depth",
+];
+
+const FORM: [&str; 5] =
+    ["http_", "output_format_", "date_time_output_format", "send_progress_", "enable_http_"];
 
 /// What one statement may cost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,12 +100,40 @@ impl Bounds {
 /// indexes first.
 const BY_ID: (&str, &str) = ("use_skip_indexes_on_data_read", "1");
 
-/// Settings of a statement, as name and value; of one that looks for traces by their ids, or any other.
+/// Of a statement that asks every server of a cluster about itself.
+const OF_REACHABLE: (&str, &str) = ("skip_unavailable_shards", "1");
+
+/// What sets a statement apart from others.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Kind {
+    /// It looks for traces by their ids.
+    by_id: bool,
+    /// It is about the servers that can be reached.
+    of_reachable: bool,
+}
+
+impl From<&Statement> for Kind {
+    fn from(statement: &Statement) -> Self {
+        Self { by_id: statement.by_id, of_reachable: statement.of_reachable }
+    }
+}
+
+impl Kind {
+    fn value(self, (name, value): (&'static str, &'static str)) -> (&'static str, &'static str) {
+        match name {
+            name if self.by_id && name == BY_ID.0 => BY_ID,
+            name if self.of_reachable && name == OF_REACHABLE.0 => OF_REACHABLE,
+            name => (name, value),
+        }
+    }
+}
+
+/// Settings of a statement, as name and value.
 pub(crate) fn settings(
     config: &StoreConfig,
     bounds: Bounds,
     readonly: &str,
-    by_id: bool,
+    kind: Kind,
 ) -> Vec<(&'static str, String)> {
     let mut settings = vec![
         ("readonly", readonly.to_owned()),
@@ -63,14 +143,17 @@ pub(crate) fn settings(
     ];
     settings.extend(config.max_threads.map(|threads| ("max_threads", threads.to_string())));
     let all = NEEDED.iter().chain(NEUTRAL).copied();
-    let all = all.map(|(name, value)| if by_id && name == BY_ID.0 { BY_ID } else { (name, value) });
+    let all = all.map(|setting| kind.value(setting));
     settings.extend(all.map(|(name, value)| (name, value.to_owned())));
     settings
 }
 
 /// Names of all settings that are sent.
 pub(crate) fn names(config: &StoreConfig) -> Vec<&'static str> {
-    settings(config, Bounds::of(config), READONLY, false).into_iter().map(|(name, _)| name).collect()
+    settings(config, Bounds::of(config), READONLY, Kind::default())
+        .into_iter()
+        .map(|(name, _)| name)
+        .collect()
 }
 
 #[cfg(test)]

@@ -17,6 +17,8 @@ pub(crate) struct Statement {
     pub(crate) parameters: Vec<String>,
     /// Whether it looks for traces by their ids.
     pub(crate) by_id: bool,
+    /// Whether shards that cannot be reached are left out of its answer. Never of one about spans.
+    pub(crate) of_reachable: bool,
     /// Whether its conditions choose rows. Then they are written so that skip indexes can leave rows out; of conditions that
     /// are computed of every row that is only work.
     chooses_rows: bool,
@@ -32,6 +34,7 @@ impl Default for Statement {
             text: String::new(),
             parameters: Vec::new(),
             by_id: false,
+            of_reachable: false,
             chooses_rows: true,
             places: HashMap::new(),
             prefix: "tw_".to_owned(),

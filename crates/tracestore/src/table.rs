@@ -5,7 +5,7 @@ use tracewarden_policy::{Predicate, lower_condition};
 
 use crate::fields::fit;
 use crate::key_columns::{Purpose, held_keys, with_column};
-use crate::layout::MapKey;
+use crate::layout::{MapKey, TableEngine};
 use crate::predicate_sql::{render, score};
 use crate::sql::{Statement, quote};
 use crate::trace_index::is_date_time;
@@ -53,22 +53,26 @@ impl TraceStore {
         let mut statement = Statement::default();
         let in_database = statement.string(database);
         let of_tables = tables.map(|table| statement.string(table)).join(", ");
-        let in_parts = statement.own("in_parts");
+        let [engines, one] = ["engines", "one"].map(|name| statement.own(name));
         statement.push(&format!(
-            "WITH (SELECT groupArray(name) FROM system.tables \
-             WHERE database = {in_database} AND name IN ({of_tables}) AND engine LIKE '%MergeTree') AS {in_parts} \
+            "WITH (SELECT groupArray((name, engine, if(engine = 'Distributed', engine_full, ''))) FROM system.tables \
+             WHERE database = {in_database} AND name IN ({of_tables})) AS {engines} \
              SELECT table, name, type, default_kind, if(default_kind = 'MATERIALIZED', default_expression, ''), \
-             has({in_parts}, table) FROM system.columns \
+             arrayFirst({one} -> {one}.1 = table, {engines}) FROM system.columns \
              WHERE database = {in_database} AND table IN ({of_tables}) AND default_kind != 'EPHEMERAL' \
              ORDER BY table, position"
         ));
-        let rows: Vec<(String, String, String, String, String, u8)> = self.client.rows(statement).await?;
+        type Row = (String, String, String, String, String, (String, String, String));
+        let rows: Vec<Row> = self.client.rows(statement).await?;
         let mut found = tables.map(|_| Vec::new());
         for (place, table) in found.iter_mut().zip(tables) {
-            let (columns, expressions) = rows
-                .iter()
-                .filter(|(of_table, ..)| of_table == table)
-                .map(|(_, name, type_text, kind, expression, in_parts)| {
+            let rows = || rows.iter().filter(|(of_table, ..)| of_table == table);
+            if let Some((.., (_, engine, full))) = rows().next() {
+                // Large, and not part of every caller's future.
+                Box::pin(self.verify_servers_of(&TableEngine::read(engine, full))).await?;
+            }
+            let (columns, expressions) = rows()
+                .map(|(_, name, type_text, kind, expression, (_, engine, _))| {
                     let column = Column {
                         column_type: ColumnType::parse(type_text),
                         derived: matches!(kind.as_str(), "MATERIALIZED" | "ALIAS"),
@@ -76,7 +80,7 @@ impl TraceStore {
                         name: name.clone(),
                         type_text: type_text.clone(),
                         key: None,
-                        in_parts: *in_parts == 1,
+                        in_parts: engine.ends_with("MergeTree"),
                     };
                     (column, expression.clone())
                 })
@@ -84,6 +88,25 @@ impl TraceStore {
             *place = self.held_behind(database, table, held_keys(columns, expressions)).await?;
         }
         Ok(found)
+    }
+
+    /// Engines of tables of a database, of those that there are.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub(crate) async fn engines_of<const N: usize>(
+        &self,
+        database: &str,
+        tables: [&str; N],
+    ) -> Result<Vec<TableEngine>, StoreError> {
+        let mut statement = Statement::default();
+        let in_database = statement.string(database);
+        let of_tables = tables.map(|table| statement.string(table)).join(", ");
+        statement.push(&format!(
+            "SELECT engine, engine_full FROM system.tables WHERE database = {in_database} AND name IN ({of_tables})"
+        ));
+        let rows: Vec<(String, String)> = self.client.rows(statement).await?;
+        Ok(rows.into_iter().map(|(engine, full)| TableEngine::read(&engine, &full)).collect())
     }
 
     /// Forgets the keys of columns that a distributed table declares and the table behind it does not have in the same

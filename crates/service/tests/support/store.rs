@@ -23,6 +23,8 @@ pub struct Answers {
     pub cut: bool,
     /// Statements so far.
     pub asked: Vec<String>,
+    /// ClickHouse's version, unless it is the oldest that is supported.
+    pub version: Option<&'static str>,
     /// Where questions about columns wait.
     pub gate: Option<Gate>,
 }
@@ -138,8 +140,10 @@ fn answer(head: &str, body: &str, answers: &mut Answers) -> (String, bool) {
     if body.contains("system.columns") {
         let known = body.contains("otel_traces");
         let columns = answers.columns.iter().filter(|_| known);
-        let row =
-            |(name, kind): &(String, String)| format!("[\"otel_traces\",{name:?},{kind:?},\"\",\"\",1]");
+        let row = |(name, kind): &(String, String)| {
+            let engine = "[\"otel_traces\",\"MergeTree\",\"\"]";
+            format!("[\"otel_traces\",{name:?},{kind:?},\"\",\"\",{engine}]")
+        };
         (document(columns.map(row).collect()), false)
     } else if body.contains("system.tables") {
         // No distributed ones.
@@ -153,6 +157,8 @@ fn answer(head: &str, body: &str, answers: &mut Answers) -> (String, bool) {
         (document(row.into_iter().collect()), false)
     } else if body.contains("LIMIT 4 BY") {
         (document(vec![given(body, answers.given)]), false)
+    } else if body.contains("SELECT version()") {
+        (document(vec![format!("[{:?}]", answers.version.unwrap_or("25.8.2.1"))]), false)
     } else if body.contains("SELECT 1") {
         (document(vec!["[1]".to_owned()]), false)
     } else {

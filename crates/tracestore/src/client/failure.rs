@@ -4,6 +4,9 @@
 //! own: at its limits of time and memory the next endpoint would work as long and fail as well, and where the user is
 //! refused, repeating only locks the user out.
 
+use url::Url;
+
+use super::quota::Quota;
 use crate::StoreError;
 
 /// Why an attempt gave no answer.
@@ -20,6 +23,13 @@ pub(super) enum Miss {
     /// The server has as many statements as it takes, of all or of this user, and has not begun this one. It works: what others
     /// have chosen there must still be read there.
     Full(String),
+    /// A quota of the user is exhausted at this server, which has not begun the statement, until its interval ends.
+    Exhausted {
+        /// What the server said.
+        message: String,
+        /// Until the interval ends, at least 1.
+        seconds: u64,
+    },
     /// Nothing that another endpoint would mend.
     Final(StoreError),
 }
@@ -46,11 +56,24 @@ impl Miss {
         if error.is_connect() { Self::Unreachable(text(error)) } else { Self::Cut(text(error)) }
     }
 
+    /// The same, of a statement on its way to this address: whether it names the wrong scheme for its port is said then.
+    pub(super) fn of_sending(error: &reqwest::Error, address: &Url) -> Self {
+        let cause = text(error);
+        match wrong_scheme(address, &cause) {
+            Some(advice) => Self::Unreachable(format!("{advice}: {cause}")),
+            None => Self::of_transport(error),
+        }
+    }
+
     /// From an answer that is an error.
-    pub(super) fn of_answer(status: u16, code: Option<i32>, message: String) -> Self {
+    pub(super) fn of_answer(status: u16, code: Option<i32>, message: String, quota: Quota<'_>) -> Self {
         match code {
             Some(code) if CANNOT.contains(&code) => Self::Cannot(message),
             Some(FULL) => Self::Full(message),
+            Some(Quota::EXCEEDED) => {
+                let seconds = quota.ends_within(&message);
+                Self::Exhausted { message, seconds }
+            }
             // A proxy's own.
             None if matches!(status, 502..=504) => Self::Cut(message),
             code => Self::Final(StoreError::from_exception(code, message)),
@@ -63,7 +86,7 @@ impl Miss {
             Self::Unreachable(_) => Some(FailureKind::Unreachable),
             Self::Cut(_) => Some(FailureKind::Cut),
             Self::Silent(_) => Some(FailureKind::Silent),
-            Self::Cannot(_) | Self::Full(_) => Some(FailureKind::Cannot),
+            Self::Cannot(_) | Self::Full(_) | Self::Exhausted { .. } => Some(FailureKind::Cannot),
             Self::Final(_) => None,
         }
     }
@@ -97,6 +120,26 @@ impl FailureKind {
     }
 }
 
+/// What an address should say instead of its scheme, where the failure shows that its port speaks the other.
+fn wrong_scheme(address: &Url, cause: &str) -> Option<String> {
+    let port = address.port_or_known_default().unwrap_or_default();
+    match address.scheme() {
+        // A plain answer, read as TLS.
+        "https" if cause.contains("InvalidContentType") || cause.contains("corrupt message") => {
+            Some(format!(
+                "port {port} speaks HTTP without TLS, and `clickhouse_url` says `https://`: say `http://`, or name the port \
+             for HTTPS (`https_port` of ClickHouse, usually 8443)"
+            ))
+        }
+        // A TLS alert, read as an answer.
+        "http" if cause.contains("invalid HTTP version") => Some(format!(
+            "port {port} does not answer in HTTP, and `clickhouse_url` says `http://`: if it speaks TLS, say `https://`; \
+             else name the port for HTTP (`http_port` of ClickHouse, usually 8123)"
+        )),
+        _ => None,
+    }
+}
+
 /// An error with its causes and without the address, which holds every setting.
 pub(super) fn text(error: &reqwest::Error) -> String {
     let mut text = String::new();
@@ -117,18 +160,20 @@ mod tests {
 
     #[test]
     fn faults_of_the_statement_are_not_taken_to_another_endpoint() {
+        let of_answer = |status, code| Miss::of_answer(status, code, String::new(), Quota::default());
         // Time, memory, syntax, the user, an operator who killed the query.
         for code in [159, 160, 241, 62, 47, 60, 192, 193, 516, 497, 115, 164, 394, 396] {
-            let miss = Miss::of_answer(500, Some(code), String::new());
+            let miss = of_answer(500, Some(code));
             assert!(matches!(miss, Miss::Final(_)), "{code}: {miss:?}");
         }
         for code in CANNOT {
-            assert!(matches!(Miss::of_answer(500, Some(code), String::new()), Miss::Cannot(_)), "{code}");
+            assert!(matches!(of_answer(500, Some(code)), Miss::Cannot(_)), "{code}");
         }
-        assert!(matches!(Miss::of_answer(500, Some(FULL), String::new()), Miss::Full(_)));
+        assert!(matches!(of_answer(500, Some(FULL)), Miss::Full(_)));
+        assert!(matches!(of_answer(500, Some(Quota::EXCEEDED)), Miss::Exhausted { .. }));
         // ClickHouse's own word counts for more than the status.
-        assert!(matches!(Miss::of_answer(503, Some(241), String::new()), Miss::Final(_)));
-        assert!(matches!(Miss::of_answer(502, None, String::new()), Miss::Cut(_)));
-        assert!(matches!(Miss::of_answer(403, None, String::new()), Miss::Final(_)));
+        assert!(matches!(of_answer(503, Some(241)), Miss::Final(_)));
+        assert!(matches!(of_answer(502, None), Miss::Cut(_)));
+        assert!(matches!(of_answer(403, None), Miss::Final(_)));
     }
 }

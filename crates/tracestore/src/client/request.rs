@@ -7,7 +7,7 @@ use tracewarden_model::Entropy;
 use super::Shared;
 use super::pool::Endpoint;
 use crate::StoreError;
-use crate::settings::{Bounds, settings};
+use crate::settings::{Bounds, NEEDED, settings};
 use crate::sql::{MAX_FIELD_BYTES, Statement};
 
 /// Most that a statement and its values may take. Policies and filters have limits of their own, well below.
@@ -18,8 +18,9 @@ const MAX_REQUEST_BYTES: usize = 16 * 1024 * 1024;
 pub(super) enum Sent {
     /// All of ours, as far as the server knows them.
     Settings(Bounds),
-    /// None.
-    Nothing,
+    /// Those without which an answer could be cut ([`NEEDED`]), and no limit: of a statement about what the profile says to
+    /// limits, and of one that asks which settings there are.
+    Needed,
 }
 
 /// What is asked, of whichever endpoint.
@@ -47,11 +48,16 @@ impl Shared {
         if question.whole {
             url.query_pairs_mut().append_pair("wait_end_of_query", "1");
         }
-        if let Sent::Settings(bounds) = question.sent {
-            let by_id = question.statement.by_id;
-            let all = settings(&self.config, bounds, endpoint.dialect.readonly(), by_id);
-            let known = all.into_iter().filter(|(name, _)| endpoint.dialect.knows(name));
-            url.query_pairs_mut().extend_pairs(known);
+        match question.sent {
+            Sent::Settings(bounds) => {
+                let all =
+                    settings(&self.config, bounds, endpoint.dialect.readonly(), question.statement.into());
+                let known = all.into_iter().filter(|(name, _)| endpoint.dialect.knows(name));
+                url.query_pairs_mut().extend_pairs(known);
+            }
+            Sent::Needed => {
+                url.query_pairs_mut().extend_pairs(NEEDED);
+            }
         }
         // Values can be long, and addresses are logged: both speak for the body.
         let boundary = format!("tracewarden-{id}");

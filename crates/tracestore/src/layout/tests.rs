@@ -1,9 +1,11 @@
 use std::time::Duration;
 
+use tracewarden_testkit::chaos_proxy::{ChaosProxy, Fault};
 use tracewarden_testkit::local_store::LocalStore;
 
 use super::*;
-use crate::differential::{connect, execute};
+use crate::differential::{connect, connect_at, execute};
+use crate::settings::Bounds;
 use crate::sql::quote_table;
 
 /// Keys that look like something else.
@@ -176,9 +178,7 @@ async fn what_is_added_is_found_and_what_is_dropped_is_gone() {
     let believed = store.layout("default", TABLE).await.unwrap();
     assert!(Arc::ptr_eq(&believed, &layout));
     assert_eq!(store.layout_now("default", TABLE).await.unwrap().projections.len(), 2);
-    let place = store.layouts.lock().unwrap().values().next().map(Arc::clone).unwrap();
-    let half_a_minute = Duration::from_secs(30);
-    place.lock().await.as_mut().unwrap().read_at -= half_a_minute;
+    store.layouts.age(Duration::from_secs(30));
     let layout = store.layout("default", TABLE).await.unwrap();
     assert!(layout.projections.iter().all(|projection| projection.name != "by_time"));
     assert!(layout.key_column(map, HOSTILE[0]).is_none());
@@ -199,4 +199,23 @@ async fn without_a_catalogue_there_is_nothing_to_use() {
     }
     let wrong = store.catalogue::<(u8,)>(Statement::new("SELECT throwIf(1)")).await;
     assert!(matches!(wrong, Err(StoreError::Store { code: Some(395), .. })), "{wrong:?}");
+}
+
+/// None of those who ask at the same time waits for the time limits of the others.
+#[tokio::test]
+async fn all_who_ask_a_store_that_hangs_fail_together() {
+    let local = LocalStore::start().unwrap();
+    let proxy = ChaosProxy::start(local.url.trim_start_matches("http://").parse().unwrap()).unwrap();
+    let store = connect_at(&proxy.url(), &local.password);
+    let store = TraceStore { client: store.client.within(Bounds { seconds: 1, rows: 0 }), ..store };
+    proxy.set(Fault::Silence);
+    let begun = std::time::Instant::now();
+    let asked = futures::future::join_all((0..10).map(|_| store.layout("default", TABLE))).await;
+    assert!(asked.iter().all(|layout| matches!(layout, Err(StoreError::Timeout(_)))), "{asked:?}");
+    // The limit of a statement and the second for which it is waited for besides.
+    assert!(begun.elapsed() < Duration::from_secs(4), "{:?}", begun.elapsed());
+    proxy.set(Fault::None);
+    let asked = futures::future::join_all((0..10).map(|_| store.layout("default", TABLE))).await;
+    let first = asked[0].as_ref().unwrap();
+    assert!(asked.iter().all(|layout| Arc::ptr_eq(layout.as_ref().unwrap(), first)));
 }

@@ -93,6 +93,9 @@ impl About<'_> {
                 ),
             )),
             StoreError::Store { code: Some(READONLY), .. } => Finding::error(self.refuses_settings()),
+            StoreError::Store { code: Some(SETTING_CONSTRAINT_VIOLATION), .. } => {
+                Finding::error(self.refuses_a_setting(error))
+            }
             _ => Finding::error(self.says(short(error))),
         }
     }
@@ -105,6 +108,15 @@ impl About<'_> {
         ))
     }
 
+    fn refuses_a_setting(&self, error: &StoreError) -> String {
+        self.says(format_args!(
+            "the profile of `{}` has a constraint that refuses what goes with each statement: raise it, or lower \
+             `query_timeout`, `answer_timeout` or `query_memory`: {}",
+            self.configuration.clickhouse_user,
+            short(error)
+        ))
+    }
+
     fn user(&self, user: &UserInspection, binding: Option<&Binding>, findings: &mut Vec<Finding>) {
         let name = &self.configuration.clickhouse_user;
         findings.push(Finding::ok(self.says(format_args!("ClickHouse {} lets `{name}` in", user.version))));
@@ -112,15 +124,14 @@ impl About<'_> {
             Ok(()) => Finding::ok(self.says("takes the settings that go with each statement")),
             Err(StoreError::Store { code: Some(READONLY), .. }) => Finding::error(self.refuses_settings()),
             Err(error @ StoreError::Store { code: Some(SETTING_CONSTRAINT_VIOLATION), .. }) => {
+                Finding::error(self.refuses_a_setting(error))
+            }
+            Err(error @ StoreError::Store { code: Some(UNKNOWN_SETTING), .. }) => {
                 Finding::error(self.says(format_args!(
-                    "the profile of `{name}` has a constraint that refuses what goes with each statement: raise it, or lower \
-                     `query_timeout`, `answer_timeout` or `query_memory`: {}",
+                    "does not know a setting that goes with each statement; it may be too old: {}",
                     short(error)
                 )))
             }
-            Err(error @ StoreError::Store { code: Some(UNKNOWN_SETTING), .. }) => Finding::error(self.says(
-                format_args!("does not know a setting that goes with each statement; it may be too old: {}", short(error)),
-            )),
             Err(error) => Finding::error(self.says(short(error))),
         });
         if let (Ok(()), Err(error @ StoreError::Store { code: Some(SETTING_CONSTRAINT_VIOLATION), .. })) =
@@ -132,7 +143,20 @@ impl About<'_> {
                 short(error)
             ))));
         }
-        if let Err(error) = &user.catalogue {
+        // What the server refuses of the settings fails every statement, and has been said.
+        let refuses_all = matches!(user.settings, Err(StoreError::Store { code: Some(_), .. }));
+        match &user.fit {
+            Ok(()) => {}
+            Err(StoreError::Unfit(message)) => findings.push(Finding::error(self.says(message))),
+            Err(_) if refuses_all => {}
+            Err(error) => findings.push(Finding::error(self.says(format_args!(
+                "the servers of the bound table's cluster do not answer as they should: {}",
+                short(error)
+            )))),
+        }
+        if let Err(error) = user.catalogue.as_ref()
+            && !refuses_all
+        {
             findings.push(Finding::error(self.says(format_args!(
                 "`{name}` cannot read `system.tables` and `system.columns`: grant `SELECT` on them ({GUIDE}): {}",
                 short(error)
@@ -145,8 +169,6 @@ impl About<'_> {
                 user.compatibility
             ))));
         }
-        // What the server itself refuses of the settings fails every statement, and has been said.
-        let refuses_all = matches!(user.settings, Err(StoreError::Store { code: Some(_), .. }));
         for (table, error) in user.unreadable.iter().filter(|_| !refuses_all) {
             findings.push(Finding::error(self.says(format_args!(
                 "`{name}` cannot read the bound table `{table}`: grant `SELECT` on it ({GUIDE}): {}",
@@ -191,7 +213,14 @@ impl About<'_> {
                 "`{name}` may do more than read: {list}; use a user with `SELECT` alone ({GUIDE})"
             ))),
         });
-        if let Some(list) = all(Power::Reach) {
+        // Without the right to make temporary tables it reaches the servers of configured clusters alone.
+        let of_clusters = |grant: &Grant, name: &str| {
+            all(Power::Change).is_none() && (name == "REMOTE" || (name == "READ" && grant.object == "REMOTE"))
+        };
+        let reach = grants
+            .iter()
+            .flat_map(|grant| grant.of(Power::Reach).filter(move |name| !of_clusters(grant, name)));
+        if let Some(list) = list(reach) {
             findings.push(Finding::warning(self.says(format_args!(
                 "`{name}` can reach files and other systems: {list}; revoke these ({GUIDE})"
             ))));

@@ -1,0 +1,89 @@
+//! When an exhausted quota of ClickHouse's ends.
+
+use tracewarden_model::Timestamp;
+
+/// What the headers of an answer say of the server's time.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Quota<'a> {
+    /// `Date`.
+    pub(super) date: Option<&'a str>,
+    /// `X-ClickHouse-Timezone`: of the times that the server writes.
+    pub(super) timezone: Option<&'a str>,
+}
+
+/// Local time is some number of these from UTC, everywhere.
+const ZONE_STEP: i64 = 15 * 60;
+
+/// How long to wait when nothing is known.
+const UNKNOWN: i64 = 60;
+
+impl Quota<'_> {
+    /// QUOTA_EXCEEDED.
+    pub(crate) const EXCEEDED: i32 = 201;
+
+    /// Seconds until the interval of a quota ends, at least 1, by the message that it is exceeded: `Quota for user `u` for 3600s
+    /// has been exceeded: … Interval will end at 2026-11-25 21:40:00. …`. Of a server whose times are not in UTC only the
+    /// quarter of an hour is certain: then it is the next moment at which it may end.
+    pub(crate) fn ends_within(self, message: &str) -> u64 {
+        let seconds = match (self.remaining(message), length(message)) {
+            (Some(seconds), _) => seconds,
+            (None, Some(length)) => length.min(UNKNOWN),
+            (None, None) => UNKNOWN,
+        };
+        u64::try_from(seconds.max(1)).unwrap_or(1)
+    }
+
+    fn remaining(self, message: &str) -> Option<i64> {
+        let (_, rest) = message.split_once("Interval will end at ")?;
+        let end = rest.get(..19)?;
+        let end = seconds(&format!("{}Z", end.replace(' ', "T")))?;
+        let left = end.saturating_sub(http_date(self.date?)?);
+        let is_utc = matches!(self.timezone, Some("UTC" | "Etc/UTC" | "GMT" | "Etc/GMT"));
+        Some(if is_utc { left } else { left.rem_euclid(ZONE_STEP) })
+    }
+}
+
+/// The length of the interval in seconds.
+fn length(message: &str) -> Option<i64> {
+    let (_, rest) = message.split_once(" for ").and_then(|(_, rest)| rest.split_once(" for "))?;
+    rest.split_once("s has been exceeded")?.0.parse().ok()
+}
+
+fn seconds(text: &str) -> Option<i64> {
+    Some(Timestamp::parse(text).ok()?.as_nanos() / 1_000_000_000)
+}
+
+/// `Wed, 25 Nov 2026 21:39:37 GMT`, the one form that servers may send.
+fn http_date(text: &str) -> Option<i64> {
+    const MONTHS: [&str; 12] =
+        ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+    let mut words = text.split_once(", ")?.1.split(' ');
+    let (day, month, year, time) = (words.next()?, words.next()?, words.next()?, words.next()?);
+    let month = MONTHS.iter().position(|known| *known == month)? + 1;
+    seconds(&format!("{year}-{month:02}-{day}T{time}Z"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MESSAGE: &str = "Code: 201. DB::Exception: Quota for user `reader` for 60s has been exceeded: read_rows = \
+        65409/1000. Interval will end at 2026-11-25 21:40:00. Name of quota template: `q`. (QUOTA_EXCEEDED)";
+
+    #[test]
+    fn the_end_of_the_interval_is_in_the_server_s_time() {
+        let at = |date, timezone| Quota { date, timezone }.ends_within(MESSAGE);
+        let date = Some("Wed, 25 Nov 2026 21:39:37 GMT");
+        assert_eq!(at(date, Some("UTC")), 23);
+        assert_eq!(at(Some("Wed, 25 Nov 2026 20:09:37 GMT"), Some("UTC")), 23 + 5_400);
+        // Local times: two hours, and five and three quarters, ahead.
+        assert_eq!(at(Some("Wed, 25 Nov 2026 19:39:37 GMT"), Some("Europe/Athens")), 23);
+        assert_eq!(at(Some("Wed, 25 Nov 2026 15:54:37 GMT"), Some("Asia/Kathmandu")), 23);
+        assert_eq!(at(date, None), 23);
+        assert_eq!(at(Some("Wed, 25 Nov 2026 21:40:00 GMT"), Some("UTC")), 1);
+        assert_eq!(at(None, Some("UTC")), 60);
+        assert_eq!(at(Some("yesterday"), None), 60);
+        assert_eq!(Quota::default().ends_within(&MESSAGE.replace("60s", "5s")), 5);
+        assert_eq!(Quota::default().ends_within("of another version"), 60);
+    }
+}

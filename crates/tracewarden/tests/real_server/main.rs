@@ -1,0 +1,87 @@
+//! The service in front of real ClickHouse servers of the oldest version that it supports, with users, profiles, quotas and
+//! clusters of their own.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod cluster;
+mod one_server;
+
+use serde_json::{Value, json};
+use tracewarden_testkit::clickhouse::{Options, PASSWORD, Server};
+
+use support::store::{bind, blue_policies};
+use support::{Client, Service};
+
+/// The service's user in ClickHouse.
+const READER: &str = "reader";
+
+/// Columns of the exporter's table, as far as these tests need them.
+const COLUMNS: &str = "Timestamp DateTime64(9) CODEC(Delta, ZSTD(1)), TraceId String, SpanId String, ParentSpanId String, \
+    SpanName LowCardinality(String), ServiceName LowCardinality(String), Duration UInt64, StatusCode LowCardinality(String), \
+    SpanAttributes Map(LowCardinality(String), String)";
+
+/// The user with a profile of its own.
+fn options(profile: &str) -> Options {
+    Options::default().user(READER, profile)
+}
+
+/// What a service at this address is told.
+fn settings(url: &str) -> [(&str, &str); 3] {
+    [
+        ("TRACEWARDEN_CLICKHOUSE_URL", url),
+        ("TRACEWARDEN_CLICKHOUSE_USER", READER),
+        ("TRACEWARDEN_CLICKHOUSE_PASSWORD", PASSWORD),
+    ]
+}
+
+/// A server with so many spans of the team `blue`, a hundred in each trace, a minute old.
+fn server(profile: &str, spans: u64) -> Server {
+    server_with(&options(profile), spans)
+}
+
+fn server_with(options: &Options, spans: u64) -> Server {
+    let server = Server::start(options).unwrap();
+    server.run("CREATE DATABASE otel").unwrap();
+    let order = "ENGINE = MergeTree ORDER BY (ServiceName, SpanName, toDateTime(Timestamp))";
+    server.run(&format!("CREATE TABLE otel.otel_traces ({COLUMNS}) {order}")).unwrap();
+    server.run(&insert("otel.otel_traces", spans, 100)).unwrap();
+    server
+}
+
+fn insert(table: &str, spans: u64, in_each: u64) -> String {
+    format!(
+        "INSERT INTO {table} (Timestamp, TraceId, SpanId, SpanName, ServiceName, Duration, SpanAttributes) \
+         SELECT now64(9) - 60, leftPad(toString(intDiv(number, {in_each}) + 1), 32, '0'), \
+         leftPad(toString(number), 16, '0'), repeat('x', 50), 'shop', 1000, map('team', 'blue') FROM numbers({spans})"
+    )
+}
+
+/// A service with the table bound, its administrator, and a user who may see the traces of the team `blue`.
+async fn serve(url: &str, environment: &[(&str, &str)]) -> (Service, Client, Client) {
+    let service = Service::start_with(&[&settings(url), environment].concat());
+    let admin = service.admin().await;
+    bind(&admin).await;
+    admin.put("/roles/blue", blue_policies()).await.expect(201);
+    let ada = service.user(&admin, "ada", &["blue"]).await;
+    (service, admin, ada)
+}
+
+/// How many traces and spans a page has.
+fn counted(page: &Value) -> (usize, usize) {
+    let spans = page["spans"].as_array().unwrap();
+    let traces: std::collections::BTreeSet<&str> =
+        spans.iter().map(|span| span["TraceId"].as_str().unwrap()).collect();
+    (traces.len(), spans.len())
+}
+
+fn page(limit: u32) -> Value {
+    json!({ "limit": limit })
+}
