@@ -41,12 +41,14 @@ async fn limit_and_offset_of_a_profile_change_nothing() {
 #[tokio::test]
 async fn an_exhausted_quota_is_answered_with_its_end() {
     let server = server("<readonly>2</readonly>", 1_000);
-    let (service, admin, ada) = serve(&server.url, &[]).await;
-    // Long enough for the end of the interval not to fall into the test, or once.
+    // One that has no other quota.
+    let create = format!("CREATE USER quoted IDENTIFIED BY '{PASSWORD}' SETTINGS readonly = 2");
+    for statement in [create.as_str(), "GRANT SELECT ON *.* TO quoted"] {
+        server.run(statement).unwrap();
+    }
+    let (service, admin, ada) = serve(&server.url, &[("TRACEWARDEN_CLICKHOUSE_USER", "quoted")]).await;
     server
-        .run(&format!(
-            "CREATE QUOTA q KEYED BY user_name FOR INTERVAL 1 hour MAX read_rows = 5000 TO {READER}"
-        ))
+        .run("CREATE QUOTA q KEYED BY user_name FOR INTERVAL 1 hour MAX read_rows = 5000 TO quoted")
         .unwrap();
     server
         .run(
