@@ -45,7 +45,7 @@ fn trace(more: Value) -> Value {
 #[tokio::test]
 async fn numbers_have_all_their_digits() {
     let store = Store::start();
-    let columns = "item UInt128 DEFAULT '281474976710655000000000000001', cost Decimal(18, 4) DEFAULT '12345678901234.5678', row UInt64 DEFAULT 1875924584784080993, small Int64 DEFAULT -9007199254740991, ratio Float64 DEFAULT 0.1234567890123456";
+    let columns = "item UInt128 DEFAULT '281474976710655000000000000001', cost Decimal(18,4) DEFAULT '12345678901234.5678', row UInt64 DEFAULT 1875924584784080993, small Int64 DEFAULT -9007199254740991, ratio Float64 DEFAULT 0.1234567890123456";
     let (_service, client) = reader(&store, columns).await;
     store.run(&format!("INSERT INTO otel.spans (Timestamp, TraceId, SpanId) SELECT now64(9) - 60, '{TRACE}', '0000000000000001'")).await;
     let as_text = [
