@@ -87,7 +87,7 @@ impl BrokenReason {
     /// Of a policy that does not compile: what its first diagnostic says.
     pub(crate) fn of(diagnostics: &[Diagnostic]) -> Self {
         match diagnostics.first().map(|diagnostic| diagnostic.code) {
-            Some("unknown_name") => Self::UnknownName,
+            Some("unmarked_field" | "unknown_name") => Self::UnknownName,
             Some("type_mismatch" | "number_field") => Self::WrongType,
             Some("unavailable") => Self::Unavailable,
             _ => Self::NotCompiling,

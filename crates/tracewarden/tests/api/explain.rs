@@ -452,5 +452,9 @@ async fn a_column_that_changed_is_a_broken_policy_of_who_rests_on_it() {
     assert_eq!((&told["visible"], &told["policies"][0]["outcome"]), (&json!(true), &json!("satisfied")));
     let viewers = admin.get(&format!("/traces/{BLUE}/viewers")).await.expect(200).body;
     assert_eq!(viewers["viewers"][0]["username"], "bob");
-    assert_eq!(viewers["broken"], json!([{"username": "ada", "role": "team", "title": "P0"}]));
+    let reason = "names a field whose column in ClickHouse has changed; the field has to be marked again";
+    assert_eq!(
+        viewers["broken"],
+        json!([{"username": "ada", "role": "team", "title": "P0", "reason": reason}])
+    );
 }

@@ -111,8 +111,9 @@ async fn the_attributes_of_all_users_are_not_held_at_once() {
     assert_eq!((&viewers["users"], &viewers["changed_meanwhile"]), (&(USERS + 1).into(), &false.into()));
     assert_eq!(viewers["viewers"].as_array().unwrap().len() as u64, USERS);
     let policies = json!([{"title": "Own", "expression":
-        "SpanAttributes[\"team\"] == user.attributes.own || \"nothing\" in user.attributes.teams"}]);
-    let proposal = json!({"role": "blue", "policies": policies, "seconds": 30});
+        "SpanAttributes[\"team\"] == \"blue\" || \"nothing\" in user.attributes.teams"}]);
+    let by = "SpanAttributes[\"team\"]";
+    let proposal = json!({"role": "blue", "policies": policies, "seconds": 30, "by": by});
     for question in ["/policies/preview", "/policies/overshare"] {
         let answer = admin.post(question, proposal.clone()).await.expect(200).body;
         assert_eq!(answer["members"], USERS, "{question}: {answer}");
