@@ -120,7 +120,7 @@ impl Metrics {
         );
         registry.register(
             "tracewarden_database_statements",
-            "Statements sent to the own database, but for the beginnings and ends of transactions",
+            "Statements sent to the application database, without the beginnings and ends of transactions",
             statements.clone(),
         );
         registry.register(

@@ -270,7 +270,7 @@ mod tests {
     fn what_is_refused_says_what_would_be_right() {
         let check = |tool: Tool, arguments: &str, text: &str| {
             let refused = sent(tool, arguments).unwrap_err();
-            assert_eq!(refused, format!("error invalid_request: {text}"));
+            assert_eq!(refused, format!("error invalid_request: {text}\nretry: never"));
         };
         let query = Tool::QueryTraces;
         check(

@@ -122,7 +122,7 @@ codes! {
     Internal "internal" INTERNAL_SERVER_ERROR "Something went wrong";
     /// The trace store failed.
     TraceStoreError "trace_store_error" BAD_GATEWAY "The trace store failed";
-    /// The trace store or the service's own database is not reachable.
+    /// The trace store or the application database is not reachable.
     Unavailable "unavailable" SERVICE_UNAVAILABLE "Temporarily unavailable";
     /// The service works on as much as it can; nothing was begun.
     Overloaded "overloaded" SERVICE_UNAVAILABLE "The service is busy";

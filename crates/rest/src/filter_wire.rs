@@ -24,20 +24,16 @@ pub(crate) struct WireFilter {
 /// A condition; a trace matches when any of its spans satisfies it.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-#[schema(as = Condition)]
+#[schema(as = Condition, examples(json!({"ref": "SpanAttributes[\"http.response.status_code\"]", "op": "gte", "value": 500})))]
 pub(crate) struct WireCondition {
     /// The field as the filter schema's `ref` writes it. Either this or `name`.
     #[serde(rename = "ref")]
-    #[schema(examples("SpanAttributes[\"http.response.status_code\"]"))]
     reference: Option<String>,
     /// Beside `name`: the map column that holds the field; absent for a column of its own.
-    #[schema(examples("SpanAttributes"))]
     map: Option<String>,
     /// The key within the map, or the column's name. Either this or `ref`.
-    #[schema(examples("http.response.status_code"))]
     name: Option<String>,
     /// An operator of the field's type.
-    #[schema(examples("eq"))]
     op: String,
     /// The value of `eq`, `ne`, `prefix`, `has`, `gt`, `gte`, `lt`, `lte`.
     #[schema(value_type = Option<ComparisonValue>)]
@@ -75,8 +71,8 @@ impl ToSchema for ComparisonValue {
 /// The conditions of a filter, with values read exactly.
 ///
 /// # Errors
-/// `invalid_request` for a condition that names no field or two and for a value that is neither string, number nor boolean,
-/// `value_type` for a number that is beyond every column.
+/// `invalid_value` for a condition that names no field or two, `invalid_request` for a value that is neither string, number nor
+/// boolean, `value_type` for a number that is beyond every column.
 pub(crate) fn conditions(filter: Option<WireFilter>) -> Result<Vec<RawCondition>, Problem> {
     let sent = filter.unwrap_or_default().conditions.unwrap_or_default();
     sent.into_iter().enumerate().map(|(at, condition)| raw(at, condition)).collect()
@@ -99,7 +95,8 @@ fn raw(at: usize, sent: WireCondition) -> Result<RawCondition, Problem> {
     };
     let named = named_field(sent.reference.as_deref(), sent.map.as_deref(), sent.name.as_deref());
     let (field, named_by) = named.map_err(|error| {
-        Problem::invalid(format!("/filter/conditions/{at}/{}", error.member()), error.to_string())
+        let pointer = format!("/filter/conditions/{at}/{}", error.member());
+        Problem::member(Code::InvalidValue, pointer, error.to_string())
     })?;
     Ok(RawCondition { field, named_by, op: sent.op, value, values })
 }
@@ -155,7 +152,7 @@ mod tests {
         ] {
             let refused = format!("{:?}", field(wrong).unwrap_err());
             assert!(
-                refused.contains("InvalidRequest") && refused.contains("/filter/conditions/0/ref"),
+                refused.contains("InvalidValue") && refused.contains("/filter/conditions/0/ref"),
                 "{refused}"
             );
         }

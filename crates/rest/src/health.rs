@@ -22,7 +22,7 @@ pub(crate) async fn healthz() -> Answer<Health> {
     Answer(Health { status: "ok" })
 }
 
-/// Whether the service's own database and ClickHouse can serve requests.
+/// Whether the application database and ClickHouse can serve requests.
 #[utoipa::path(get, path = "/readyz", tag = "operation", responses(
     (status = 200, description = "They can", body = Health),
     (status = 503, description = "`unavailable`: one of them cannot, which the detail names, or the service is about to stop"),

@@ -104,7 +104,7 @@ fn common_problems(
     }
     if access != Access::Public {
         problems.push(("401", "`unauthenticated`: no valid session or key"));
-        problems.push(("503", "`unavailable`: the service's own database cannot be reached"));
+        problems.push(("503", "`unavailable`: the application database cannot be reached"));
     }
     if matches!(access, Access::Principal(_) | Access::Administrator(_)) {
         problems.push(("403", "`password_change_required`: the password must be changed first"));

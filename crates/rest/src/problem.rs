@@ -24,7 +24,7 @@ pub struct Problem {
     retry: Retry,
     /// Whether a use case said so, rather than what stands before it.
     of_service: bool,
-    /// What an administrator is told besides.
+    /// Further detail, for administrators alone.
     for_administrators: Option<String>,
 }
 
@@ -183,14 +183,14 @@ impl Problem {
         self
     }
 
-    /// Keeps what an administrator is told besides, if one asks.
+    /// Keeps further detail for administrators.
     #[must_use]
     pub(crate) fn for_administrators(mut self, detail: Option<&str>) -> Self {
         self.for_administrators = detail.map(str::to_owned);
         self
     }
 
-    /// Adds what an administrator is told besides.
+    /// Adds the detail for administrators.
     pub(crate) fn tell_administrator(&mut self) {
         if let Some(more) = self.for_administrators.take() {
             self.detail = format!("{}: {more}", self.detail);

@@ -38,14 +38,14 @@ pub(crate) struct SchemaBinding {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     omitted_columns: Option<Vec<String>>,
-    /// Of a query without a trace index: spans of a trace outside of this time were not looked at while deciding about it.
+    /// Of a query without a trace index: spans outside of this time were not read when traces were matched.
     /// Absent where nothing bounds that.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     searched_around: Option<SearchedAround>,
 }
 
-/// How far a search looked at traces that reach beyond its window.
+/// How far around its window a search read the spans of traces.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct SearchedAround {
     /// From here on.

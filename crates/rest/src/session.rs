@@ -33,7 +33,7 @@ pub(crate) struct LoginRequest {
         headers(("Set-Cookie" = String, description = "The session"))),
     (status = 401, description = "`invalid_credentials`: user name or password is wrong"),
     (status = 429, description = "`too_many_attempts`"),
-    (status = 503, description = "`overloaded`: too many log-ins are under way; `unavailable`: the service's own database cannot be reached"),
+    (status = 503, description = "`overloaded`: too many log-ins are under way; `unavailable`: the application database cannot be reached"),
 ))]
 pub(crate) async fn login(
     State(app): State<App>,

@@ -148,7 +148,7 @@ impl Service {
     /// Finds out what the stored hashes cost, so that not even the first log-in shows which user's is of another cost.
     ///
     /// # Errors
-    /// A failure of the own database.
+    /// A failure of the application database.
     pub(crate) async fn note_password_costs(&self) -> Result<(), ServiceError> {
         const PAGE: u32 = 10_000;
         let mut after = String::new();

@@ -15,7 +15,7 @@ use crate::principal::Administrator;
 use crate::service::{Service, blocking};
 
 /// Whether the caller means the binding and fields that are in force, or the access model as it is. Before a table is bound there
-/// is a version to name, yet nothing of which somebody could say that it exists.
+/// is a version to name, yet no binding that `*` could stand for.
 pub(crate) fn check_version(if_match: Option<IfMatch>, current: &CurrentModel) -> Result<(), ServiceError> {
     match if_match {
         None => Err(ServiceError::PreconditionRequired),

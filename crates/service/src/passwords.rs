@@ -296,7 +296,7 @@ pub(crate) fn check_strength(
         ));
     }
     // Guessing programs know upper and lower case. Ways in which Unicode writes similar text that are not one in its normal form
-    // are not folded: no list of common passwords has them, and whoever writes their name so keeps to the rule in their own way.
+    // are not folded: no list of common passwords has them, and a name that is written so satisfies the rule.
     let folded = password.to_lowercase();
     for (what, name) in [("your user name", username), ("the service's name", service_name)] {
         if name.chars().count() >= NAME_MIN_CHARS && folded.contains(&name.to_lowercase()) {

@@ -49,7 +49,7 @@ pub struct TableDetail {
     pub unsuitable: Option<String>,
 }
 
-/// What a table has, and whether its rows may be looked at.
+/// What a table has, and whether its rows may be read.
 struct Described {
     columns: Vec<Column>,
     details: Vec<ColumnDetail>,

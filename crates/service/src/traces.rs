@@ -437,7 +437,7 @@ struct Plan {
 }
 
 impl Plan {
-    /// Whether the page has spans with all columns that nobody has to name.
+    /// Whether the page has spans with all columns that need no name.
     fn shows_whole_spans(&self) -> bool {
         self.view == View::Spans && self.columns.is_none()
     }

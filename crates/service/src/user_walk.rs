@@ -20,7 +20,7 @@ const BUNCH_BYTES: usize = 32 * 1024 * 1024;
 pub(crate) struct UserWalk<'a> {
     role: Option<&'a str>,
     after: String,
-    /// Users who are still to be looked at.
+    /// Users who are still to be evaluated.
     left: usize,
     /// Enabled users beyond those.
     has_more: bool,
@@ -36,7 +36,7 @@ impl<'a> UserWalk<'a> {
     /// Some more users who are not disabled; `None` after the last. A piece can be empty.
     ///
     /// # Errors
-    /// A failure of the own database.
+    /// A failure of the application database.
     pub(crate) async fn next(&mut self, db: &AppDb) -> Result<Option<Vec<User>>, ServiceError> {
         if self.ended {
             return Ok(None);

@@ -63,7 +63,7 @@ impl TraceStore {
                 column_type,
                 type_text,
                 derived: false,
-                alias: false,
+                omitted: false,
                 key: None,
                 in_parts: false,
             });

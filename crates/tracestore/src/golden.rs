@@ -236,7 +236,7 @@ fn selection_of(scope: &AccessScope) -> String {
         column_type: ColumnType::parse(kind),
         type_text: (*kind).to_owned(),
         derived: false,
-        alias: false,
+        omitted: false,
         key: None,
         in_parts: true,
     };

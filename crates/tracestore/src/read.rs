@@ -96,7 +96,7 @@ fn projection(
     };
     match wanted {
         None => {
-            table.columns.iter().filter(|column| !column.alias).for_each(|column| add(&column.name));
+            table.columns.iter().filter(|column| !column.omitted).for_each(|column| add(&column.name));
             binding.structural().into_iter().for_each(add);
         }
         Some(wanted) => {
@@ -123,7 +123,7 @@ pub(crate) fn omitted_columns<'a>(
     columns: impl IntoIterator<Item = &'a Column>,
 ) -> Vec<String> {
     let structural = binding.structural();
-    let omitted = |column: &&Column| column.alias && !structural.contains(&column.name.as_str());
+    let omitted = |column: &&Column| column.omitted && !structural.contains(&column.name.as_str());
     columns.into_iter().filter(omitted).map(|column| column.name.clone()).collect()
 }
 

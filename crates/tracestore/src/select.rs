@@ -279,7 +279,7 @@ impl TraceStore {
     }
 
     /// What an answer says of the table before its search is over, as far as the last request knows: names of omitted columns,
-    /// and how far around the window spans count. `None` when the table has not been looked at.
+    /// and how far around the window spans count. `None` when the table was not read.
     pub fn known(&self, binding: &Binding, window: Window) -> Option<Known> {
         let tables = self.believed.of(binding)?;
         let omitted_columns = omitted_columns(binding, tables.columns.iter());

@@ -22,8 +22,9 @@ pub struct Column {
     pub type_text: String,
     /// Whether `SELECT *` leaves it out (materialized and alias columns).
     pub derived: bool,
-    /// Whether it is an alias: computed of other columns whenever it is read.
-    pub alias: bool,
+    /// Whether answers leave it out unless it is named: an alias, computed of other columns whenever it is read, or a column that
+    /// a distributed table declares as materialized and the table behind it does not have.
+    pub omitted: bool,
     /// The key that it holds the values of, when it is materialized in exactly the one form.
     pub key: Option<MapKey>,
     /// Whether the table keeps its rows itself, in parts. What a distributed table declares of a column says nothing
@@ -76,7 +77,7 @@ impl TraceStore {
                     let column = Column {
                         column_type: ColumnType::parse(type_text),
                         derived: matches!(kind.as_str(), "MATERIALIZED" | "ALIAS"),
-                        alias: kind == "ALIAS",
+                        omitted: kind == "ALIAS",
                         name: name.clone(),
                         type_text: type_text.clone(),
                         key: None,
@@ -110,23 +111,29 @@ impl TraceStore {
     }
 
     /// Forgets the keys of columns that a distributed table declares and the table behind it does not have in the same
-    /// form, or that cannot be seen: what it declares is not what answers.
+    /// form, or that cannot be seen: what it declares is not what answers. Materialized columns that the table behind it does not
+    /// have cannot be read at all.
     async fn held_behind(
         &self,
         database: &str,
         table: &str,
         columns: Vec<Column>,
     ) -> Result<Vec<Column>, StoreError> {
-        if columns.iter().all(|column| column.in_parts || column.key.is_none()) {
+        if columns.iter().all(|column| column.in_parts || (column.key.is_none() && !column.derived)) {
             return Ok(columns);
         }
         let layout = self.layout(database, table).await?;
+        let is_distributed = matches!(layout.engine, TableEngine::Distributed { .. });
+        let is_behind = |column: &Column| {
+            layout.local.as_ref().is_some_and(|local| local.columns.iter().any(|own| own.name == column.name))
+        };
         let seen = |column: &Column| {
             layout.columns.iter().any(|seen| seen.name == column.name && seen.key == column.key)
         };
-        let columns = columns.into_iter().map(|column| match seen(&column) {
-            true => column,
-            false => Column { key: None, ..column },
+        let columns = columns.into_iter().map(|column| Column {
+            omitted: column.omitted || (is_distributed && column.derived && !is_behind(&column)),
+            key: column.key.clone().filter(|_| seen(&column)),
+            ..column
         });
         Ok(columns.collect())
     }

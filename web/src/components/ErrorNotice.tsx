@@ -13,7 +13,7 @@ const ADVICE: Partial<Record<string, string>> = {
   trace_store_error:
     "The trace store failed. Try again; if it stays, tell your administrator the request id below.",
   unavailable:
-    "The trace store or the service's own database cannot be reached at the moment. Try again shortly.",
+    "The trace store or the application database cannot be reached at the moment. Try again shortly.",
   query_timeout: "The search took longer than the service allows. Narrow the time range or add a condition.",
   last_admin:
     "Somebody has to be able to administer. Give the role admin to another user first, or let another administrator in again.",

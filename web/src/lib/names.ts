@@ -1,4 +1,4 @@
-/** What stands in place of a name that is empty, or of blanks alone: whoever sends spans chooses their names. */
+/** What stands in place of a name that is empty, or of blanks alone: the sender of spans chooses their names. */
 export const NO_NAME = "(no name)";
 
 /** A span's name, or what to call it when it has none. */

@@ -169,7 +169,7 @@ async fn told_of_one_change(tx: &mut ReadTx, number: u64, sides: &[ModelState]) 
     }
 }
 
-/// What is told of many changes at once is what is told of each.
+/// The entry of a change among many is the same as that of the change alone.
 async fn told_of_many_changes(tx: &mut ReadTx, held: &[ModelState]) {
     let last = u64::try_from(held.len()).unwrap();
     for (from, through) in [(1, last), (2, last / 2), (last / 2, last), (last, last), (last + 1, u64::MAX)] {

@@ -21,7 +21,7 @@ impl Tree {
     /// Of spans ordered by start.
     pub(crate) fn new(spans: Vec<SpanBrief>) -> Self {
         let mut by_id: HashMap<&str, usize> = HashMap::with_capacity(spans.len());
-        // Without an id a span is nobody's parent: what says that it has none does not mean this one.
+        // A span without an id is no parent: an empty parent id names no span.
         for (place, span) in spans.iter().enumerate().filter(|(_, span)| !names_no_span(&span.span_id)) {
             by_id.entry(&span.span_id).or_insert(place);
         }

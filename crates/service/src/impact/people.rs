@@ -144,7 +144,7 @@ impl People {
     }
 }
 
-/// Predicates that are held, each once, whoever's they are.
+/// Predicates that are held, each once, of any user.
 #[derive(Default)]
 struct Held {
     known: HashMap<u64, Vec<Predicate>>,
@@ -174,7 +174,7 @@ impl Change<'_> {
     /// Whether it may change what this user reads.
     fn touches(&self, user: &User) -> bool {
         let Self { before, after, .. } = self;
-        // Of one role all who hold it are looked at. What a policy means depends on the fields.
+        // All holders of one role are evaluated. What a policy means depends on the fields.
         let all = self.role.is_some() || before.model.fields != after.model.fields;
         user.roles.iter().any(|role| all || before.roles.get(role) != after.roles.get(role))
     }
@@ -246,7 +246,7 @@ impl Service {
             Some(why) if change.role.is_none() => people.notes.push(format!("{why} further users")),
             Some(why) => people.notes.push(format!("{why} {more} more users")),
             None if walk.has_more() => {
-                people.notes.push(format!("only the first {USERS_MAX} users are looked at"));
+                people.notes.push(format!("only the first {USERS_MAX} users are evaluated"));
             }
             None => {}
         }

@@ -9,7 +9,7 @@ use tracewarden_policy::{AttributeUse, Checked, Diagnostic, RoleUse};
 
 /// The users, as far as policies ask about them.
 pub(super) struct Users {
-    /// The attributes that users have; `None` when users differ too much, or nobody asked.
+    /// The attributes that users have; `None` when users differ too much, or it was not asked for.
     pub(super) attributes: Option<KnownAttributes>,
     /// Names of all roles; `None` when nobody asked.
     pub(super) roles: Option<Vec<String>>,

@@ -10,6 +10,8 @@ use crate::StoreError;
 
 /// The pauses of a statement that waits for a place grow to this.
 const PLACE_PAUSE_LONGEST: Duration = Duration::from_millis(500);
+/// With less time left a statement is not sent again: it would end as a statement that ran out of time, where the server was full.
+const LEAST_TIME_LEFT: Duration = Duration::from_millis(150);
 
 /// What has become of a statement so far.
 #[derive(Default)]
@@ -67,7 +69,7 @@ impl Tries {
     /// Waits a moment, after which those that were full may be asked again; whether there are such, and time for it.
     pub(super) async fn wait_for_place(&mut self, until: Instant, entropy: &dyn Entropy) -> bool {
         let pause = pause(self.waits, entropy).min(PLACE_PAUSE_LONGEST);
-        if self.full.is_empty() || Instant::now() + pause >= until {
+        if self.full.is_empty() || Instant::now() + pause + LEAST_TIME_LEFT >= until {
             return false;
         }
         tokio::time::sleep(pause).await;

@@ -107,7 +107,9 @@ fn variables(fields: &[&MarkedField], span: &Span) -> Option<Map<String, Value>>
         };
         let members = variables.entry(map.as_str()).or_insert_with(|| json!({}));
         let value = span.get(map).and_then(|column| column.under(name.as_bytes()));
-        if let Some(value) = value.filter(|value| **value != FieldValue::Null) {
+        // NULL under a key of a map is there, as a value of no type; at a path it is absence.
+        let counts = |value: &&FieldValue| **value != FieldValue::Null || field.source == FieldSource::MapKey;
+        if let Some(value) = value.filter(counts) {
             let value = cel_value(field, value)?;
             members.as_object_mut().unwrap().insert(name.clone(), value);
         }

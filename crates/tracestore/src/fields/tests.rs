@@ -9,7 +9,7 @@ fn columns(columns: &[(&str, &str)]) -> Vec<Column> {
         column_type: ColumnType::parse(type_text),
         type_text: (*type_text).to_owned(),
         derived: false,
-        alias: false,
+        omitted: false,
         key: None,
         in_parts: true,
     };

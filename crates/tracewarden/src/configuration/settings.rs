@@ -92,7 +92,7 @@ pub const SETTINGS: &[Setting] = &[
     secret(
         "admin_password_hash",
         None,
-        "Argon2id hash made by `tracewarden hash-password`. At the first start it is the administrator's; later a value \
+        "Argon2id hash made by `tracewarden hash-password`, which hashes the password in Unicode's normal form C. At the first start it is the administrator's; later a value \
          that was never used before replaces the administrator's password and ends the administrator's sessions.",
     ),
     plain(

@@ -36,7 +36,7 @@ async fn columns_that_are_stored_are_shown_and_aliases_are_named() {
         let page = lines.post("/traces/query", json!({})).await.expect(200);
         assert_eq!(first(page.bytes)["omitted_columns"], omitted);
     }
-    // Whoever names columns, or sees no spans, is not told of others.
+    // A request that names columns, or reads no spans, omits none.
     for body in [json!({"columns": ["Items"]}), json!({"view": "ids"}), json!({"view": "summary"})] {
         let page = ada.post("/traces/query", body).await.expect(200).body;
         assert!(page["schema"].get("omitted_columns").is_none(), "{page}");
@@ -59,7 +59,7 @@ async fn an_answer_says_how_far_around_the_window_was_looked() {
             assert_eq!(page["schema"]["searched_around"], around, "{view}");
         }
     }
-    // A trace that is fetched by its id is looked at whole.
+    // A trace that is fetched by its id is read whole.
     let trace = ada.get(&format!("/traces/{BLUE}")).await.expect(200).body;
     assert!(trace["schema"].get("searched_around").is_none(), "{trace}");
     // A trace index says how far each trace reaches.

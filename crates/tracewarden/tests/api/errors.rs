@@ -176,7 +176,6 @@ async fn unknown_paths_and_methods_are_problems_too() {
         "//ui/",
         "/assets/index.js",
         "/index.html",
-        "/mcp/",
         "/mcp/x",
         "/users/a/b/c",
         "/me/",

@@ -42,8 +42,9 @@ async fn a_tag_never_stands_for_a_role_that_its_holder_did_not_see() {
     let policies = json!({"policies": [{"title": "All", "expression": "true"}]});
     let mut tags = std::collections::BTreeSet::new();
     for _ in 0..3 {
-        for _ in 0..2 {
-            let put = admin.put("/roles/readers", policies.clone()).await;
+        for title in ["All", "Everything"] {
+            let policies = json!({"policies": [{"title": title, "expression": "true"}]});
+            let put = admin.put("/roles/readers", policies).await;
             assert!(tags.insert(put.headers["etag"].to_str().unwrap().to_owned()), "{tags:?}");
         }
         admin.delete("/roles/readers").await.expect(204);
@@ -214,7 +215,7 @@ async fn names_of_roles_differ_by_more_than_case() {
     file["tests"] = json!([{"name": "sees", "user": "u", "spans": [{}], "visible": true}]);
     let plan = admin.post("/schema/plan", file).await.expect(200).body;
     assert_eq!(plan["tests"], json!({"passed": 1, "failed": []}), "{plan}");
-    // Another case is another role, which nobody holds yet.
+    // Another case is another role, which has no holders yet.
     let mut file = exported.body.clone();
     let list = file["roles"].as_array_mut().unwrap();
     list.iter_mut().find(|role| role["name"] == "Team.Payments").unwrap()["name"] = json!("team.payments");

@@ -36,7 +36,6 @@ async fn a_table_is_found_bound_and_marked() {
     assert_eq!(bound.body["binding"]["table"], "otel_traces");
     assert!(bound.body["warnings"].is_array());
     let version = bound.headers["etag"].to_str().unwrap();
-    assert_eq!(version, format!("\"{}\"", bound.body["version"]));
     assert_eq!(admin.get("/schema").await.expect(200).headers["etag"], version);
 }
 

@@ -1,4 +1,4 @@
-//! What a request asks of the service's own database does not grow with what is in it: each operation sends as many statements
+//! What a request asks of the application database does not grow with what is in it: each operation sends as many statements
 //! beside three rows of a kind as beside three hundred.
 
 use std::collections::BTreeMap;

@@ -98,7 +98,7 @@ async fn an_exact_visible_trace_wins() {
     store.run("ALTER TABLE otel.otel_traces UPDATE SpanAttributes = map('team', 'red') WHERE TraceId = '0AF7651916CD43DD8448EB211C80319C' SETTINGS mutations_sync = 2").await;
     assert_eq!(found(&ada, &upper).await.as_deref(), Some(ID));
     assert_eq!(found(&ada, ID).await.as_deref(), Some(ID));
-    // Who may count is told of the one that was named.
+    // A caller who may count gets the one that was named.
     let told = admin.get(&format!("/traces/{upper}/viewers")).await.expect(200).body;
     assert_eq!((&told["trace_id"], &told["viewers"]), (&json!(upper), &json!([])));
 }

@@ -213,7 +213,7 @@ async fn fields_are_named_by_reference_or_by_map_and_name() {
         json!({"ref": "ServiceName", "name": "ServiceName", "op": "exists"}),
         json!({"ref": "SpanAttributes[\"team\"]", "map": "SpanAttributes", "op": "exists"}),
     ] {
-        let answer = eve.post("/traces/query", ask(wrong)).await.problem(400, "invalid_request");
+        let answer = eve.post("/traces/query", ask(wrong)).await.problem(422, "invalid_value");
         assert_eq!(answer.first_error()["pointer"], "/filter/conditions/0/ref");
     }
     // A field of policies alone stays unknown to others.

@@ -72,7 +72,7 @@ async fn every_supported_type_of_structural_column_works() {
             .run(&format!(
                 "INSERT INTO shop.{table} SELECT now() - 100 + intDiv(number, 2), concat('trace ', toString(intDiv(number, 2))), \
                  toString(number), if(number % 2 = 0, '', toString(number - 1)), if(number % 4 = 1, 'blue', NULL), \
-                 map('team', if(number % 4 = 1, 'blue', NULL)), 5, if(number % 2 = 0, 'Error', NULL) FROM numbers(10)"
+                 mapFilter((k, v) -> isNotNull(v), map('team', if(number % 4 = 1, 'blue', NULL))), 5, if(number % 2 = 0, 'Error', NULL) FROM numbers(10)"
             ))
             .await;
         store.run(&format!("INSERT INTO shop.{table} (`start time`, trace_id, span_id, `group`) SELECT now() - 50, '', '1', 'blue'")).await;

@@ -107,6 +107,7 @@ async fn a_policy_narrows_every_tool() {
 }
 
 #[tokio::test]
+#[allow(clippy::disallowed_methods, reason = "the key expires by the clock of this machine")]
 async fn an_expired_key_is_refused_at_the_next_call() {
     let store = Store::start();
     let (_service, _admin, ada) = two_teams(&store).await;

@@ -10,7 +10,7 @@ use crate::rpc::{Called, call, key};
 use crate::support::store::{Store, binding};
 use crate::support::{Client, Service};
 
-/// Somebody who may see everything in `otel.spans`, a table like the exporter's with these columns too.
+/// A user who may see everything in `otel.spans`, a table like the exporter's with these columns too.
 async fn reader(store: &Store, columns: &str) -> (Service, Client) {
     store.run("CREATE TABLE otel.spans AS otel.otel_traces ENGINE = MergeTree ORDER BY TraceId").await;
     for column in columns.split(", ").filter(|column| !column.is_empty()) {

@@ -146,11 +146,11 @@ async fn a_start_on_postgresql_says_nothing_of_tables_that_are_there() {
 #[tokio::test]
 async fn text_lines_say_the_same() {
     let service = Service::start();
-    let answer = service.admin().await.get("/me?token=hunter2").await.expect(200);
+    let answer = service.admin().await.get("/me?token=hunter2").await.problem(400, "invalid_request");
     let request = answer.headers["x-request-id"].to_str().unwrap();
     let log = service.log();
     let line = log.lines().find(|line| line.contains(request)).unwrap();
-    for part in ["method=GET", "route=\"/me\"", "status=200", "milliseconds=", "user_id=\"usr_"] {
+    for part in ["method=GET", "route=\"/me\"", "status=400", "milliseconds=", "user_id=\"usr_"] {
         assert!(line.contains(part), "{line}");
     }
     assert!(!log.contains("hunter2") && !log.contains('\u{1b}'), "{log}");

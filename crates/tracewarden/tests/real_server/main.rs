@@ -33,7 +33,7 @@ fn options(profile: &str) -> Options {
     Options::default().user(READER, profile)
 }
 
-/// What a service at this address is told.
+/// The answer of a service at this address.
 fn settings(url: &str) -> [(&str, &str); 3] {
     [
         ("TRACEWARDEN_CLICKHOUSE_URL", url),

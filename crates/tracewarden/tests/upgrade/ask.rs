@@ -65,7 +65,7 @@ async fn answers_as_before(admin: &Client, answers: &Value) {
     }
 }
 
-/// An answer of 0.1.0 as it is told since: the version of the access model is the number of its last change, and goes by that name
+/// An answer of 0.1.0 in today's form: the version of the access model is the number of its last change, and goes by that name
 /// alone. Before, `version` and `model_version` were numbers of binding and fields. Records of the audit log stay as they are.
 fn told_now(path: &str, before: &Value, answers: &Value) -> Value {
     let mut before = before.clone();

@@ -69,7 +69,7 @@ impl Reader<'_> {
             optional.rest = self.part(optional.last + 1, last).to_owned();
             optional.last = last;
         }
-        // One that goes on to another: each is told by itself.
+        // A cause of its own beneath another: each is logged.
         if optional.rest.contains('?') || optional.rest.starts_with(".or(") {
             let mut edit = edit(at + 1, at + 1, String::new(), false);
             edit.hint =

@@ -18,7 +18,7 @@ BODIES = KNOWN["bodies"]
 
 # What replaces the whole access model would leave the rest of the run without one: it is done with what is known to be
 # harmless, and else with a tag that does not hold.
-REPLACING = ("PUT /schema/import", "POST /schema/history/{change}/restore")
+REPLACING = ("PUT /schema/import", "POST /schema/history/{version}/restore")
 
 
 def is_positive(case):

@@ -185,8 +185,13 @@ fn string_cases() -> Vec<Case> {
             (Some("NText"), "s"),
             None,
             "string",
-            &[("NText['s'] == 'x'", "a"), ("NText.s != 'x'", "b"), ("!('s' in NText)", "cd")],
-            strings("x", "b", "ab", "cd"),
+            &[
+                ("NText['s'] == 'x'", "a"),
+                ("NText.s != 'x'", "b"),
+                ("'s' in NText", "abd"),
+                ("!('s' in NText)", "c"),
+            ],
+            strings("x", "b", "abd", "c"),
         ),
         case(
             (Some("Kinds"), "k"),

@@ -201,22 +201,24 @@ fn change_preview(state: Option<&Value>, choice: u32, mark: &str) -> Change {
     Change::new("preview.begin", Method::PUT, path, Some(preview.clone()), Some(preview))
 }
 
-/// Each change makes a new version, by which its state differs from every other.
+/// Each change makes a new entity tag, by which its state differs from every other. Fields that are marked already would make
+/// none: another table is bound instead.
 fn change_source(state: &Value, choice: u32) -> Change {
-    let version = state["version"].as_u64().unwrap();
+    let tag = state["tag"].as_str().unwrap().to_owned();
     let mut to = state.clone();
-    to["version"] = json!(version + 1);
-    let (action, path, body) = if choice.is_multiple_of(2) {
+    let next = tag.trim_matches('"').parse::<u64>().unwrap() + 1;
+    to["tag"] = json!(format!("\"{next}\""));
+    let (marks, fields) = some_fields(choice);
+    let (action, path, body) = if choice.is_multiple_of(2) || state["fields"] == fields {
         let other = TABLES[usize::from(to["binding"]["table"] == TABLES[0])];
         to["binding"]["table"] = json!(other);
         ("schema.put_binding", "/schema/binding", to["binding"].clone())
     } else {
-        let (marks, fields) = some_fields(choice);
         to["fields"] = fields;
         ("schema.put_fields", "/schema/fields", json!({"fields": marks}))
     };
     let change = Change::new(action, Method::PUT, path.to_owned(), Some(body), Some(to));
-    Change { if_match: Some(format!("\"{version}\"")), ..change }
+    Change { if_match: Some(tag), ..change }
 }
 
 /// Fields as they are sent, and by name as they are compared.

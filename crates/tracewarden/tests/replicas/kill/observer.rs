@@ -71,13 +71,14 @@ impl Observer {
     }
 
     async fn source(&self) -> Value {
-        let model = self.admin.get("/schema").await.expect(200).body;
+        let answer = self.admin.get("/schema").await.expect(200);
+        let model = &answer.body;
         let mut fields = json!({});
         for field in model["fields"].as_array().unwrap() {
             let name = field["name"].as_str().unwrap();
             fields[name] = json!({"filterable": field["filterable"], "policy": field["policy"]});
         }
-        json!({"version": model["version"], "binding": model["binding"], "fields": fields})
+        json!({"tag": answer.headers["etag"].to_str().unwrap(), "binding": model["binding"], "fields": fields})
     }
 
     /// The one password of an account that opens a session, of those that these states name; null for another one.
