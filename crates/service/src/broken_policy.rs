@@ -41,8 +41,8 @@ fn advice(reason: BrokenReason) -> &'static str {
     }
 }
 
-/// The error of a request that is refused because of a policy. Which policy it is, and what is wrong with it, is told to
-/// administrators alone.
+/// The error of a request that is refused because of a policy. Only administrators see which policy it is, and
+/// what is wrong with it.
 pub(crate) fn refusal(broken: BrokenPolicy, is_admin: bool) -> ServiceError {
     let BrokenPolicy { source, reason, diagnostics } = broken;
     let messages: Vec<String> = diagnostics.into_iter().map(|diagnostic| diagnostic.message).collect();

@@ -29,10 +29,6 @@ pub(super) const MAX_COLLECTED_BYTES: usize = 256 * 1024 * 1024;
 
 /// An answer above this size is parsed on a blocking thread: a worker thread would keep every other request waiting.
 const MAX_INLINE_BYTES: usize = 64 * 1024;
-/// A reader who takes nothing for so long may have made the server end the answer.
-const SLOW_READER: Duration = Duration::from_secs(1);
-/// Most bytes of an answer that are between the server and its reader.
-const MAX_BYTES_ON_THE_WAY: usize = 16 * 1024 * 1024;
 
 /// Where an answer ends must not be told by closing the connection: a trace that has grown since it was chosen could then
 /// be cut off unseen, by as many spans as have come.
@@ -236,8 +232,6 @@ impl Answer {
             endpoint,
             work,
             waiting: None,
-            taken: Instant::now(),
-            slowest: (Duration::ZERO, 0),
             arrival,
             timer: Box::pin(tokio::time::sleep(work)),
             watch,
@@ -257,10 +251,6 @@ struct Passing {
     work: Duration,
     /// Since when the store has been waited for.
     waiting: Option<Instant>,
-    /// When the reader took something last.
-    taken: Instant,
-    /// The longest time for which the reader took nothing of what was there, and the bytes that it took since.
-    slowest: (Duration, usize),
     arrival: Arc<Arrival>,
     timer: Pin<Box<tokio::time::Sleep>>,
     watch: tokio::task::JoinHandle<()>,
@@ -312,10 +302,7 @@ impl Stream for Passing {
         if this.measured.is_none() {
             return Poll::Ready(None);
         }
-        // The reader's own time: what the store was waited for is not in it.
-        let waited = this.waited();
-        let pause = this.taken.elapsed().saturating_sub(waited);
-        this.work = this.work.saturating_sub(waited);
+        this.work = this.work.saturating_sub(this.waited());
         this.arrival.reader.register(context.waker());
         let waker = waker_ref(&this.arrival);
         let mut heard = Context::from_waker(&waker);
@@ -324,27 +311,13 @@ impl Stream for Passing {
             None => Poll::Ready(Some(Err(overdue()))),
         };
         match next {
-            Poll::Ready(Some(Ok(bytes))) => {
-                let (slowest, since) = this.slowest;
-                this.slowest = match since.saturating_add(bytes.len()) {
-                    _ if pause >= slowest => (pause, bytes.len()),
-                    // More than was on its way then: the server has gone on.
-                    since if since > MAX_BYTES_ON_THE_WAY => (pause, bytes.len()),
-                    since => (slowest, since),
-                };
-                this.taken = Instant::now();
-                Poll::Ready(Some(Ok(bytes)))
+            Poll::Ready(Some(Ok(bytes))) => Poll::Ready(Some(Ok(bytes))),
+            Poll::Ready(Some(Err(error))) => {
+                if matches!(error, StoreError::Short(_)) {
+                    this.client.suspect(this.endpoint);
+                }
+                this.fail(error)
             }
-            Poll::Ready(Some(Err(StoreError::Short(cause)))) => {
-                this.client.suspect(this.endpoint);
-                let slowest = this.slowest.0.max(pause);
-                this.fail(if slowest >= SLOW_READER {
-                    not_taken(slowest, &cause)
-                } else {
-                    StoreError::Short(cause)
-                })
-            }
-            Poll::Ready(Some(Err(error))) => this.fail(error),
             Poll::Ready(None) => {
                 this.end(None);
                 Poll::Ready(None)
@@ -369,15 +342,6 @@ impl Drop for Passing {
     fn drop(&mut self) {
         self.watch.abort();
     }
-}
-
-/// ClickHouse ends an answer of which nothing is taken for its `http_send_timeout`: by its own profile, whatever is sent.
-fn not_taken(pause: Duration, cause: &str) -> StoreError {
-    StoreError::Timeout(format!(
-        "the answer was not taken in time: its reader took nothing for {:.1} s, and ClickHouse ended it \
-         (`http_send_timeout` of the server's profile `default`): {cause}",
-        pause.as_secs_f64()
-    ))
 }
 
 fn overdue() -> StoreError {
