@@ -29,6 +29,10 @@ pub(super) const MAX_COLLECTED_BYTES: usize = 256 * 1024 * 1024;
 
 /// An answer above this size is parsed on a blocking thread: a worker thread would keep every other request waiting.
 const MAX_INLINE_BYTES: usize = 64 * 1024;
+/// A reader who takes nothing for so long may have made the server end the answer.
+const SLOW_READER: Duration = Duration::from_secs(1);
+/// Most bytes of an answer that are between the server and its reader.
+const MAX_BYTES_ON_THE_WAY: usize = 16 * 1024 * 1024;
 
 /// Where an answer ends must not be told by closing the connection: a trace that has grown since it was chosen could then
 /// be cut off unseen, by as many spans as have come.
@@ -40,6 +44,8 @@ pub(super) struct Arrived {
     /// `None` when it is empty.
     first: Option<Bytes>,
     response: reqwest::Response,
+    /// When they were here.
+    at: Instant,
 }
 
 impl Arrived {
@@ -57,7 +63,7 @@ impl Arrived {
                 return Err(Miss::Final(StoreError::Store { code: None, message: NO_END.to_owned() }));
             }
             let first = response.chunk().await.map_err(|error| Miss::of_transport(&error))?;
-            return Ok(Self { first, response });
+            return Ok(Self { first, response, at: Instant::now() });
         }
         let status = response.status();
         let owned = |name: &str| header(name).map(str::to_owned);
@@ -211,6 +217,8 @@ impl Answer {
     /// Dropping the stream ends the statement at once.
     pub(crate) fn into_stream(self) -> impl Stream<Item = Result<Bytes, StoreError>> + Send + use<> {
         let Self { arrived, measured, client, endpoint, work, until } = self;
+        // The server has waited for the reader since then: the answer may be a part of a page that is read ahead.
+        let taken = arrived.at;
         let body: Body = Box::pin(stream::unfold(arrived, |mut arrived| async move {
             Some((arrived.next().await.transpose()?, arrived))
         }));
@@ -232,6 +240,8 @@ impl Answer {
             endpoint,
             work,
             waiting: None,
+            taken,
+            slowest: (Duration::ZERO, 0),
             arrival,
             timer: Box::pin(tokio::time::sleep(work)),
             watch,
@@ -251,6 +261,10 @@ struct Passing {
     work: Duration,
     /// Since when the store has been waited for.
     waiting: Option<Instant>,
+    /// When the reader took something last.
+    taken: Instant,
+    /// The longest time for which the reader took nothing of what was there, and the bytes that it took since.
+    slowest: (Duration, usize),
     arrival: Arc<Arrival>,
     timer: Pin<Box<tokio::time::Sleep>>,
     watch: tokio::task::JoinHandle<()>,
@@ -302,7 +316,10 @@ impl Stream for Passing {
         if this.measured.is_none() {
             return Poll::Ready(None);
         }
-        this.work = this.work.saturating_sub(this.waited());
+        // The reader's own time: what the store was waited for is not in it.
+        let waited = this.waited();
+        let pause = this.taken.elapsed().saturating_sub(waited);
+        this.work = this.work.saturating_sub(waited);
         this.arrival.reader.register(context.waker());
         let waker = waker_ref(&this.arrival);
         let mut heard = Context::from_waker(&waker);
@@ -311,13 +328,24 @@ impl Stream for Passing {
             None => Poll::Ready(Some(Err(overdue()))),
         };
         match next {
-            Poll::Ready(Some(Ok(bytes))) => Poll::Ready(Some(Ok(bytes))),
-            Poll::Ready(Some(Err(error))) => {
-                if matches!(error, StoreError::Short(_)) {
-                    this.client.suspect(this.endpoint);
-                }
-                this.fail(error)
+            Poll::Ready(Some(Ok(bytes))) => {
+                let (slowest, since) = (this.slowest.0, this.slowest.1.saturating_add(bytes.len()));
+                // After more than was on its way then, the server has gone on.
+                let is_over = pause >= slowest || since > MAX_BYTES_ON_THE_WAY;
+                this.slowest = if is_over { (pause, bytes.len()) } else { (slowest, since) };
+                this.taken = Instant::now();
+                Poll::Ready(Some(Ok(bytes)))
             }
+            Poll::Ready(Some(Err(StoreError::Short(cause)))) => {
+                this.client.suspect(this.endpoint);
+                let slowest = this.slowest.0.max(pause);
+                this.fail(if slowest >= SLOW_READER {
+                    not_taken(slowest, &cause)
+                } else {
+                    StoreError::Short(cause)
+                })
+            }
+            Poll::Ready(Some(Err(error))) => this.fail(error),
             Poll::Ready(None) => {
                 this.end(None);
                 Poll::Ready(None)
@@ -342,6 +370,15 @@ impl Drop for Passing {
     fn drop(&mut self) {
         self.watch.abort();
     }
+}
+
+/// ClickHouse ends an answer of which nothing is taken for its `http_send_timeout`: by its own profile, whatever is sent.
+fn not_taken(pause: Duration, cause: &str) -> StoreError {
+    StoreError::Timeout(format!(
+        "the answer ended early after its reader had taken nothing for {:.1} s; ClickHouse ends an answer that waits \
+         longer than the `http_send_timeout` of its profile `default`: {cause}",
+        pause.as_secs_f64()
+    ))
 }
 
 fn overdue() -> StoreError {

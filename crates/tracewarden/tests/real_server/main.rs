@@ -44,7 +44,11 @@ fn settings(url: &str) -> [(&str, &str); 3] {
 
 /// A server with so many spans of the team `blue`, a hundred in each trace, a minute old.
 fn server(profile: &str, spans: u64) -> Server {
-    let server = Server::start(&options(profile)).unwrap();
+    server_with(&options(profile), spans)
+}
+
+fn server_with(options: &Options, spans: u64) -> Server {
+    let server = Server::start(options).unwrap();
     server.run("CREATE DATABASE otel").unwrap();
     let order = "ENGINE = MergeTree ORDER BY (ServiceName, SpanName, toDateTime(Timestamp))";
     server.run(&format!("CREATE TABLE otel.otel_traces ({COLUMNS}) {order}")).unwrap();

@@ -5,10 +5,10 @@ use std::time::Duration;
 use futures::future::join_all;
 use serde_json::json;
 use tracewarden_testkit::chaos_proxy::{ChaosProxy, Fault};
-use tracewarden_testkit::clickhouse::{PASSWORD, Stop};
+use tracewarden_testkit::clickhouse::{Options, PASSWORD, Stop};
 
 use crate::support::Service;
-use crate::{counted, page, serve, server, settings};
+use crate::{counted, insert, options, page, serve, server, server_with, settings};
 
 /// The findings of `check-config` in front of this address.
 fn check_config(service: &Service, environment: &[(&str, &str)]) -> Vec<String> {
@@ -134,6 +134,33 @@ async fn tls_at_a_port_without_it_is_named() {
             .any(|line| line.contains("speaks HTTP without TLS") && line.contains("say `http://`")),
         "{findings:#?}"
     );
+}
+
+/// ClickHouse goes by the `http_send_timeout` of its profile `default`, whatever comes with a statement.
+#[tokio::test]
+async fn a_slow_reader_is_no_failure_of_the_store() {
+    use futures::StreamExt as _;
+    let defaults = "<http_send_timeout>1</http_send_timeout>".to_owned();
+    let server = server_with(&Options { defaults, ..options("<readonly>2</readonly>") }, 100);
+    server.run(&insert("otel.otel_traces", 400_000, 2_000)).unwrap();
+    let (service, _, ada) = serve(&server.url, &[]).await;
+    let request = ada.request(reqwest::Method::POST, "/traces/query").json(&page(200));
+    let mut body = request.send().await.unwrap().bytes_stream();
+    body.next().await.unwrap().unwrap();
+    let begun = std::time::Instant::now();
+    while server.run("SELECT count() FROM system.processes WHERE user = 'reader'").unwrap() != "0" {
+        assert!(begun.elapsed() < Duration::from_secs(30), "the server waits for the reader");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let mut broken = false;
+    while let Some(chunk) = body.next().await {
+        broken |= chunk.is_err();
+    }
+    assert!(broken, "the answer was complete: nothing was slow");
+    let log = service.log();
+    let line = log.lines().find(|line| line.contains("http_send_timeout")).unwrap_or_else(|| panic!("{log}"));
+    assert!(line.contains("its reader had taken nothing for"), "{line}");
+    assert!(!log.contains("trace_store_error"), "{log}");
 }
 
 #[tokio::test]
