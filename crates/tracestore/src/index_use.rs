@@ -38,6 +38,7 @@ use Served::{By, Not};
 
 const KEYS_ONLY: &[&str] = &["idx_span_attr_key"];
 const ABSENT: &str = "a bloom filter cannot tell that something is absent";
+const TICKS: &str = "keys of tables hold years beyond `DateTime` wrongly; the window of a search is served";
 const WITHIN: &str = "a bloom filter holds whole values, not parts of them";
 
 /// Policies. `near` is a value of one granule, `far` of none.
@@ -145,11 +146,11 @@ fn conditions() -> Vec<(Option<&'static str>, &'static str, Test, Served)> {
         (None, "Duration", Test::Compare(Operator::Lt, dec("7.5")), By(&["idx_duration"])),
         (None, "Duration", Test::Between(dec("7"), dec("9")), By(&["idx_duration"])),
         (None, "Duration", Test::Compare(Operator::Ne, dec("7")), Not("nearly all are others")),
-        // Times, decimals and floats, nullable ones too: constants of the column's own type.
-        (None, "Timestamp", Test::Compare(Operator::Gte, dec("1700008000.5")), By(&["idx_time"])),
-        (None, "Timestamp", Test::Compare(Operator::Eq, dec("1700000007")), By(&["idx_time"])),
-        (None, "Timestamp", Test::Between(dec("1700000007.1"), dec("1700000009")), By(&["idx_time"])),
-        (None, "Milli", Test::Compare(Operator::Lt, dec("1700000007.0005")), By(&["idx_milli"])),
+        (None, "Timestamp", Test::Compare(Operator::Gte, dec("1700008000.5")), Not(TICKS)),
+        (None, "Timestamp", Test::Compare(Operator::Eq, dec("1700000007")), Not(TICKS)),
+        (None, "Timestamp", Test::Between(dec("1700000007.1"), dec("1700000009")), Not(TICKS)),
+        (None, "Milli", Test::Compare(Operator::Lt, dec("1700000007.0005")), Not(TICKS)),
+        // Decimals, floats and times of 32 bits, nullable ones too: constants of the column's own type.
         (None, "Second", Test::Compare(Operator::Lte, dec("1700000007.5")), By(&["idx_second"])),
         (None, "Spent", Test::Compare(Operator::Gt, dec("8000.5")), By(&["idx_spent"])),
         (None, "Spent", Test::Compare(Operator::Eq, dec("7")), By(&["idx_spent"])),

@@ -1,10 +1,12 @@
 //! Comparisons of numbers: exact, and against constants of the column's own type, so that its key and its skip indexes
-//! serve them.
+//! serve them. Times are the exception: their ticks are compared, since keys of tables hold them wrongly.
 //!
 //! An integer, a decimal and a time are all counts of some unit: an operand between two counts equals neither, and lies
 //! above the one and below the other. A binary floating-point column compares with the operand rounded once to its type.
 //! Such a constant travels as its bits: the trace store does not read the nearest number from a text (seen with 25.8 and
 //! 26.7, `6.502323762924948e17`), whatever `precise_float_parsing` says.
+
+use std::borrow::Cow;
 
 use tracewarden_model::{ColumnType, Decimal};
 use tracewarden_policy::predicate::Relation;
@@ -35,6 +37,18 @@ impl Comparison {
     }
 }
 
+/// What constants are compared with: the value, or what a `DateTime64` counts.
+///
+/// Tables are partitioned by `toDate(…)` of a time and ordered by `toDateTime(…)`, which wrap round before 1970 and after 2106.
+/// ClickHouse takes them for monotonic all the same: for a comparison of the time itself it leaves out parts and granules with
+/// rows of those years that satisfy it (seen with 25.8 and 26.7).
+fn counted<'v>(value: &'v str, column_type: &ColumnType) -> Cow<'v, str> {
+    match column_type.bare() {
+        ColumnType::DateTime64 { .. } => Cow::Owned(format!("reinterpret({value}, 'Int64')")),
+        _ => Cow::Borrowed(value),
+    }
+}
+
 fn flag(value: bool) -> &'static str {
     if value { "1" } else { "0" }
 }
@@ -47,7 +61,7 @@ pub(super) fn compare(
     wanted: &Decimal,
     statement: &mut Statement,
 ) -> String {
-    typed(column_type, relation, wanted, statement).of(value)
+    typed(column_type, relation, wanted, statement).of(&counted(value, column_type))
 }
 
 /// The same for a value that may be NULL, of which no comparison holds. The value without its NULL would be a function of
@@ -63,7 +77,7 @@ pub(super) fn compare_nullable(
         Comparison::Always(true) => format!("isNotNull({value})"),
         Comparison::Always(false) => flag(false).to_owned(),
         Comparison::With(relation, constant) => {
-            format!("ifNull({value} {} {constant}, 0)", operator(relation))
+            format!("ifNull({} {} {constant}, 0)", counted(value, column_type), operator(relation))
         }
     }
 }
@@ -99,11 +113,7 @@ fn typed(
                 ColumnType::DateTime => {
                     format!("toDateTime({}, 'UTC')", statement.typed("UInt32", count.to_string()))
                 }
-                // Every count of 64 bits, which text and other numbers do not become.
-                ColumnType::DateTime64 { precision } => {
-                    let count = statement.typed("Int64", count.to_string());
-                    format!("reinterpret({count}, 'DateTime64({precision}, \\'UTC\\')')")
-                }
+                ColumnType::DateTime64 { .. } => statement.typed("Int64", count.to_string()),
                 _ => statement.typed(&other.to_string(), count.to_string()),
             }),
         },
