@@ -297,9 +297,10 @@ pub(crate) fn check_strength(
     }
     // Guessing programs know upper and lower case. Ways in which Unicode writes similar text that are not one in its normal form
     // are not folded: no list of common passwords has them, and a name that is written so satisfies the rule.
-    let folded = password.to_lowercase();
+    let folded = in_lower_case(password);
     for (what, name) in [("your user name", username), ("the service's name", service_name)] {
-        if name.chars().count() >= NAME_MIN_CHARS && folded.contains(&name.to_lowercase()) {
+        let name = in_lower_case(normal_form(name).expose_secret());
+        if name.chars().count() >= NAME_MIN_CHARS && folded.contains(&name) {
             return reject(format!("the password must not contain {what}"));
         }
     }
@@ -307,6 +308,12 @@ pub(crate) fn check_strength(
         return reject("the password is one of the first that an attacker tries".to_owned());
     }
     Ok(())
+}
+
+/// Character by character, so that a part of a text is the same part of it in lower case: `str::to_lowercase` writes a sigma at
+/// the end of a word in another way.
+fn in_lower_case(text: &str) -> String {
+    text.chars().flat_map(char::to_lowercase).collect()
 }
 
 /// Listed, a short piece over and over, or a listed password or piece with digits and marks at its end.
