@@ -167,6 +167,8 @@ pub enum ServiceError {
         inside: Cause,
         /// What administrators are told besides: no text of statements or spans.
         cause: Option<String>,
+        /// Whether it fails until somebody changes something.
+        is_lasting: bool,
     },
     /// What a policy of the caller or the filter looks at is no longer what it was when it was marked: no spans at all.
     #[error(
@@ -250,6 +252,7 @@ impl ServiceError {
     pub fn retry(&self) -> Retry {
         match self {
             Self::OutcomeUnknown { .. } => Retry::Unknown,
+            Self::TraceStore { is_lasting: true, .. } => Retry::Never,
             _ => Retry::of(self.code()),
         }
     }
@@ -384,21 +387,23 @@ impl ServiceError {
                 Self::SchemaChanged { errors: known.map(told).collect(), inside: error.into() }
             }
             StoreError::Unavailable { message, retry_after_seconds } => {
-                let (cause, retry_after_seconds) = (clickhouse_cause(message, None), *retry_after_seconds);
+                // What is not ClickHouse's own word is about the connection, and holds nothing of a statement.
+                let cause = clickhouse_cause(message, None).unwrap_or_else(|| bounded(message.clone()));
+                let (cause, retry_after_seconds) = (Some(cause), *retry_after_seconds);
                 Self::TraceStoreAway { inside: error.into(), cause, retry_after_seconds }
             }
             StoreError::Timeout(_) => over(QueryLimit::Time, error.into()),
             StoreError::Memory(_) => over(QueryLimit::Memory, error.into()),
             StoreError::TooLarge(_) => over(QueryLimit::Size, error.into()),
             StoreError::Store { code, message } => {
-                let cause = clickhouse_cause(message, *code);
-                Self::TraceStore { inside: error.into(), cause }
+                let (cause, is_lasting) = (clickhouse_cause(message, *code), error.is_lasting());
+                Self::TraceStore { inside: error.into(), cause, is_lasting }
             }
-            StoreError::Unfit(reason) => {
+            StoreError::Unfit(reason) | StoreError::TableChanged(reason) => {
                 let cause = Some(reason.clone());
-                Self::TraceStore { inside: error.into(), cause }
+                Self::TraceStore { inside: error.into(), cause, is_lasting: true }
             }
-            StoreError::Short(_) => Self::TraceStore { inside: error.into(), cause: None },
+            StoreError::Short(_) => Self::TraceStore { inside: error.into(), cause: None, is_lasting: false },
             StoreError::Internal(_) => Self::Internal { inside: error.into() },
             StoreError::UnknownColumn { name, nearest } => {
                 Self::refused("/columns", "unknown_field", unknown("column", name, nearest))

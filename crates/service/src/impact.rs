@@ -227,6 +227,7 @@ impl Service {
                     Err(
                         error @ (StoreError::UnknownColumn { .. }
                         | StoreError::FieldsChanged(_)
+                        | StoreError::TableChanged(_)
                         | StoreError::Store { .. }),
                     ) if beside.take().is_some() => {
                         tracing::info!(%error, "what is shared is counted apart from the comparison");

@@ -95,6 +95,7 @@ impl NotReady {
             StoreError::Store { code: Some(code), .. } if Self::REFUSED_LOGIN.contains(code) => {
                 "ClickHouse does not let the service's user in"
             }
+            error if error.is_quota_exceeded() => "a quota of the service's user in ClickHouse is exhausted",
             StoreError::Unavailable { .. } | StoreError::Timeout(_) => {
                 "ClickHouse, or a shard of the bound table, does not answer"
             }

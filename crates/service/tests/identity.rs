@@ -112,10 +112,7 @@ async fn unknown_wrong_and_disabled_are_one_answer() {
     }
     assert!(seen.iter().all(|(answer, _)| *answer == seen[0].0), "{seen:?}");
     let one_hash = (0..3).map(|_| time_of_one_hash(&dear)).min().unwrap();
-    assert!(
-        seen.iter().all(|(_, took)| *took * 5 > one_hash),
-        "each takes one hash, {one_hash:?}: {seen:?}"
-    );
+    assert!(seen.iter().all(|(_, took)| *took * 5 > one_hash), "each takes one hash, {one_hash:?}: {seen:?}");
 
     let records = world.audit(&admin).await;
     let reasons: Vec<_> = records.iter().take(4).map(|entry| entry.detail["reason"].clone()).collect();

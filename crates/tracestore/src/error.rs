@@ -40,6 +40,9 @@ pub enum StoreError {
     /// administrators.
     #[error("the trace store is not fit for use: {0}")]
     Unfit(String),
+    /// The bound table is gone, or has other structural columns than when it was bound. The text is for administrators.
+    #[error("{0}")]
+    TableChanged(String),
     /// An answer ended early, or held less than it must.
     #[error("the trace store's answer is not complete: {0}")]
     Short(String),
@@ -82,6 +85,24 @@ impl StoreError {
     pub(crate) fn refuses_readonly(&self) -> bool {
         // READONLY; other settings are refused with the same code.
         matches!(self, Self::Store { code: Some(164), message } if message.contains("'readonly'"))
+    }
+
+    /// Whether a quota of the service's user is exhausted.
+    pub fn is_quota_exceeded(&self) -> bool {
+        matches!(self, Self::Unavailable { message, .. } if message.contains(Quota::EXCEEDED_TEXT))
+    }
+
+    /// Whether the same statement fails until somebody changes something: tables, columns, grants, settings, the service itself.
+    pub fn is_lasting(&self) -> bool {
+        // NO_SUCH_COLUMN_IN_TABLE, UNKNOWN_FUNCTION, UNKNOWN_IDENTIFIER, TYPE_MISMATCH, UNKNOWN_TABLE, SYNTAX_ERROR,
+        // UNKNOWN_DATABASE, UNKNOWN_SETTING, READONLY, UNKNOWN_USER, WRONG_PASSWORD, REQUIRED_PASSWORD, SETTING_CONSTRAINT_VIOLATION,
+        // ACCESS_DENIED, AUTHENTICATION_FAILED
+        const LASTING: [i32; 15] = [16, 46, 47, 53, 60, 62, 81, 115, 164, 192, 193, 194, 452, 497, 516];
+        match self {
+            Self::Unfit(_) | Self::TableChanged(_) => true,
+            Self::Store { code: Some(code), .. } => LASTING.contains(code),
+            _ => false,
+        }
     }
 
     /// Whether the statement was given up because it costs too much.

@@ -208,9 +208,10 @@ impl Measured {
             | StoreError::Store { .. }
             | StoreError::Unfit(_) => Outcome::Refused,
             StoreError::Short(_) => Outcome::Broken,
-            StoreError::UnknownColumn { .. } | StoreError::FieldsChanged(_) | StoreError::Internal(_) => {
-                Outcome::Internal
-            }
+            StoreError::UnknownColumn { .. }
+            | StoreError::FieldsChanged(_)
+            | StoreError::TableChanged(_)
+            | StoreError::Internal(_) => Outcome::Internal,
         });
     }
 }

@@ -76,9 +76,20 @@ impl Statement {
         self
     }
 
-    /// A string value. Equal values share a parameter.
+    /// A string value. Equal values share a parameter; one that is longer than a parameter can be is put together.
     pub(crate) fn string(&mut self, value: &str) -> String {
-        self.parameter("String", encode(value))
+        let mut pieces = pieces(value);
+        match (pieces.pop(), pieces.is_empty()) {
+            (Some(only), true) => self.parameter("String", encode(only)),
+            (last, _) => {
+                let pieces: Vec<String> = pieces
+                    .into_iter()
+                    .chain(last)
+                    .map(|piece| self.parameter("String", encode(piece)))
+                    .collect();
+                format!("concat({})", pieces.join(", "))
+            }
+        }
     }
 
     /// String values, each a parameter, as a list.
@@ -88,9 +99,13 @@ impl Statement {
 
     /// A list of strings as one value, or as several put together where one would be too long.
     pub(crate) fn strings(&mut self, values: &[String]) -> String {
-        let (mut lists, mut list) = (Vec::new(), String::new());
+        let (mut lists, mut list, mut long) = (Vec::new(), String::new(), Vec::new());
         for value in values {
             let quoted = quote_literal(value);
+            if quoted.len() > MAX_FIELD_BYTES {
+                long.push(value);
+                continue;
+            }
             if !list.is_empty() && list.len() + quoted.len() > MAX_FIELD_BYTES {
                 lists.push(std::mem::take(&mut list));
             }
@@ -100,7 +115,10 @@ impl Statement {
             list.push_str(&quoted);
         }
         lists.push(list);
-        let mut lists = lists.into_iter().map(|list| self.parameter("Array(String)", format!("[{list}]")));
+        let mut lists: Vec<String> =
+            lists.into_iter().map(|list| self.parameter("Array(String)", format!("[{list}]"))).collect();
+        lists.extend(long.into_iter().map(|value| format!("[{}]", self.string(value))));
+        let mut lists = lists.into_iter();
         match (lists.next(), lists.collect::<Vec<_>>()) {
             (Some(only), more) if more.is_empty() => only,
             (first, more) => {
@@ -133,6 +151,18 @@ impl Statement {
         });
         format!("{{p{at}:{kind}}}")
     }
+}
+
+/// A value in pieces of which each fits into a parameter, in whatever way its characters are encoded.
+fn pieces(value: &str) -> Vec<&str> {
+    let (mut pieces, mut rest) = (Vec::new(), value);
+    while rest.len() > MAX_FIELD_BYTES / 2 {
+        let (piece, more) = rest.split_at(rest.floor_char_boundary(MAX_FIELD_BYTES / 2));
+        pieces.push(piece);
+        rest = more;
+    }
+    pieces.push(rest);
+    pieces
 }
 
 /// A value as the server unescapes it again.

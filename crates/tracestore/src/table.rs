@@ -167,22 +167,29 @@ impl BoundTable {
     /// When the table no longer has a structural column, or with an unusable type.
     pub(crate) fn new(binding: &Binding, columns: Vec<Column>) -> Result<Self, StoreError> {
         let find = |name: &str| {
-            columns.iter().find(|column| column.name == name).ok_or_else(|| StoreError::Store {
-                code: None,
-                message: format!(
-                    "the bound table {}.{} has no column `{name}`",
-                    binding.database, binding.table
-                ),
+            columns.iter().find(|column| column.name == name).ok_or_else(|| {
+                let Binding { database, table, .. } = binding;
+                StoreError::TableChanged(match columns.is_empty() {
+                    true => format!(
+                        "the bound table {database}.{table} is gone, or the service's user may not see it: bring it back, or bind \
+                         another one with `PUT /schema/binding`"
+                    ),
+                    false => format!(
+                        "the bound table {database}.{table} has no column `{name}`: bring it back, or bind the table again with \
+                         `PUT /schema/binding`"
+                    ),
+                })
             })
         };
         let text = |name: &str| -> Result<String, StoreError> {
             let column = find(name)?;
             if !column.column_type.is_string() {
                 let message = format!(
-                    "`{name}` is of type {} now, and no string: bind the table again",
+                    "`{name}` of the bound table is of type {} now, and no string: bind the table again with \
+                     `PUT /schema/binding`",
                     column.type_text
                 );
-                return Err(StoreError::Store { code: None, message });
+                return Err(StoreError::TableChanged(message));
             }
             Ok(plain_text(&quote(name), &column.column_type))
         };
@@ -205,8 +212,11 @@ impl BoundTable {
                 (format!("reinterpretAsInt64({timestamp})"), 10_i64.pow(9 - u32::from((*precision).min(9))))
             }
             _ => {
-                let message = format!("`{}` is not a time", binding.timestamp);
-                return Err(StoreError::Store { code: None, message });
+                let message = format!(
+                    "`{}` of the bound table is no time now: bind the table again with `PUT /schema/binding`",
+                    binding.timestamp
+                );
+                return Err(StoreError::TableChanged(message));
             }
         };
         Ok(Self {

@@ -20,6 +20,8 @@ const UNKNOWN: i64 = 60;
 impl Quota<'_> {
     /// QUOTA_EXCEEDED.
     pub(crate) const EXCEEDED: i32 = 201;
+    /// How a message says so.
+    pub(crate) const EXCEEDED_TEXT: &'static str = "Code: 201.";
 
     /// Seconds until the interval of a quota ends, at least 1, by the message that it is exceeded: `Quota for user `u` for 3600s
     /// has been exceeded: … Interval will end at 2026-11-25 21:40:00. …`. Of a server whose times are not in UTC only the

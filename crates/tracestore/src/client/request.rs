@@ -134,6 +134,18 @@ mod tests {
         let rows: Vec<(u64, u8, u8, u8, u8)> = store.client.rows(statement).await.unwrap();
         assert_eq!(rows, [(20_000, 1, 0, 1, 0)]);
         let mut statement = Statement::default();
+        // Every character is another number of bytes when it is encoded.
+        let long = ["é", "'", "\\", "\0\n", "\u{1f600}x"].map(|text| text.repeat(300_000 / text.len()));
+        let compared = long.iter().map(|value| {
+            let (one, list) = (statement.string(value), statement.strings(&["a".to_owned(), value.clone()]));
+            let (units, rest) = (value.chars().count(), statement.string(&value[..value.len() / 2 / 10 * 10]));
+            format!("lengthUTF8({one}) = {units} AND has({list}, {one}) AND startsWith({one}, {rest}) AND {one} IN ({one}, 'b')")
+        });
+        let compared: Vec<String> = compared.collect();
+        statement.push(&format!("SELECT [{}]", compared.join(", ")));
+        let rows: Vec<(Vec<u8>,)> = store.client.rows(statement).await.unwrap();
+        assert_eq!(rows, [(vec![1; 5],)]);
+        let mut statement = Statement::default();
         let (empty, one) = (statement.strings(&[]), statement.strings(&["a".to_owned()]));
         statement.push(&format!("SELECT length({empty}), {one}"));
         let rows: Vec<(u64, Vec<String>)> = store.client.rows(statement).await.unwrap();

@@ -6,7 +6,7 @@ use reqwest::Method;
 use serde_json::json;
 
 use crate::every_operation::{WITHOUT_DATABASE, World, operations};
-use crate::support::store::BLUE;
+use crate::support::store::{BLUE, Store, bound_service};
 use crate::support::{Answer, Client, Service};
 
 async fn raw(client: &Client, body: impl Into<reqwest::Body>) -> Answer {
@@ -334,4 +334,71 @@ async fn a_problem_says_whether_to_send_it_again() {
     let blocked = last.problem(429, "too_many_attempts");
     assert!(blocked.headers.contains_key("retry-after"));
     assert_eq!(retry(blocked), "safe");
+}
+
+/// An administrator reads what to change, nobody else does, and nobody is told to try again.
+#[tokio::test]
+async fn a_bound_table_that_is_gone_is_said() {
+    let store = Store::start();
+    let (service, admin) = bound_service(&store, &[]).await;
+    admin.put("/roles/all", json!({"policies": [{"title": "all", "expression": "true"}]})).await.expect(201);
+    let ada = service.user(&admin, "ada", &["all"]).await;
+    admin.patch("/users/admin", json!({"roles": ["admin", "all"]})).await.expect(200);
+    for (change, undo, said) in [
+        (
+            "RENAME TABLE otel.otel_traces TO otel.away",
+            "RENAME TABLE otel.away TO otel.otel_traces",
+            "is gone",
+        ),
+        (
+            "ALTER TABLE otel.otel_traces RENAME COLUMN ParentSpanId TO P",
+            "ALTER TABLE otel.otel_traces RENAME COLUMN P TO ParentSpanId",
+            "no column `ParentSpanId`",
+        ),
+    ] {
+        store.run(change).await;
+        for (method, path) in [
+            (Method::POST, "/traces/query".to_owned()),
+            (Method::GET, format!("/traces/{BLUE}")),
+            (Method::GET, format!("/traces/{BLUE}/explain")),
+            (Method::GET, "/filter/values?ref=ServiceName".to_owned()),
+        ] {
+            for (client, is_admin) in [(&admin, true), (&ada, false)] {
+                let request = client.request(method.clone(), &path);
+                let request = if method == Method::POST { request.json(&json!({})) } else { request };
+                let answer = Answer::read(path.clone(), request).await.problem(502, "trace_store_error");
+                let detail = answer.body["detail"].as_str().unwrap();
+                let (advice, table) = (detail.contains("/schema/binding"), detail.contains(said));
+                assert_eq!((advice, table), (is_admin, is_admin), "{path}: {detail}");
+                assert_eq!(answer.body["retry"], "never", "{path}");
+            }
+        }
+        store.run(undo).await;
+        ada.post("/traces/query", json!({})).await.expect(200);
+    }
+}
+
+/// However long a value is, it is compared.
+#[tokio::test]
+async fn long_values_find_what_they_are() {
+    let store = Store::start();
+    let (service, admin) = bound_service(&store, &[]).await;
+    admin.put("/roles/all", json!({"policies": [{"title": "all", "expression": "true"}]})).await.expect(201);
+    let ada = service.user(&admin, "ada", &["all"]).await;
+    store
+        .run(&format!(
+            "INSERT INTO otel.otel_traces (Timestamp, TraceId, SpanId, ServiceName) VALUES \
+             (now64(9) - 60, '{BLUE}', '1', repeat('N', 700000)), (now64(9) - 60, 'b{}', '1', repeat('N', 699999))",
+            &BLUE[1..]
+        ))
+        .await;
+    for (op, length, found) in [("eq", 700_000, 1), ("prefix", 150_000, 2), ("eq", 300_000, 0)] {
+        let condition = json!({"name": "ServiceName", "op": op, "value": "N".repeat(length)});
+        let filter = json!({"view": "ids", "filter": {"conditions": [condition]}});
+        let ids = ada.post("/traces/query", filter).await.expect(200).body["trace_ids"].clone();
+        assert_eq!(ids.as_array().unwrap().len(), found, "{op} {length}");
+    }
+    let name = "n".repeat(500_000);
+    let binding = json!({"database": name, "table": "t", "trace_id": "a", "span_id": "b", "timestamp": "c", "parent_span_id": "d"});
+    admin.with("if-match", "*").put("/schema/binding", binding).await.problem(422, "invalid_value");
 }

@@ -70,7 +70,8 @@ async fn an_exhausted_quota_is_answered_with_its_end() {
     let told = admin.post("/traces/query", page(5)).await.expect(503);
     let detail = told.body["detail"].as_str().unwrap();
     assert!(detail.contains("ClickHouse 25.8.2.1 answered with code 201 (QUOTA_EXCEEDED)"), "{detail}");
-    service.anonymous().get("/readyz").await.expect(503);
+    let not_ready = service.anonymous().get("/readyz").await.expect(503);
+    assert!(not_ready.body["detail"].as_str().unwrap().contains("quota"), "{}", not_ready.body);
     server.run("DROP QUOTA q").unwrap();
     assert_eq!(counted(&ada.post("/traces/query", page(5)).await.expect(200).body), (5, 500));
 }
@@ -134,6 +135,9 @@ async fn tls_at_a_port_without_it_is_named() {
             .any(|line| line.contains("speaks HTTP without TLS") && line.contains("say `http://`")),
         "{findings:#?}"
     );
+    let wrong = Service::start_with(&settings(&server.url.replace("http:", "https:")));
+    let away = wrong.admin().await.get("/schema/tables").await.expect(503);
+    assert!(away.body["detail"].as_str().unwrap().contains("say `http://`"), "{}", away.body);
 }
 
 /// ClickHouse goes by the `http_send_timeout` of its profile `default`, whatever comes with a statement.
