@@ -14,6 +14,7 @@ use tracewarden_service::Service;
 
 use crate::client_name::carry;
 use crate::digits;
+use crate::request_id;
 use crate::server::Server;
 
 /// Bodies above this size are refused, as in the REST API.
@@ -74,6 +75,9 @@ async fn explained(request: Request, next: Next) -> Response {
     };
     if json && body.trim_ascii_start().starts_with(b"[") {
         return (StatusCode::BAD_REQUEST, NO_BATCH).into_response();
+    }
+    if json && let Some(refusal) = request_id::refusal(&body) {
+        return refusal;
     }
     let response = next.run(Request::from_parts(head, Body::from(body))).await;
     match response.status() {

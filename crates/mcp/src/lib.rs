@@ -20,6 +20,7 @@ mod fuzz;
 mod instructions;
 mod interface;
 mod numbers;
+mod request_id;
 mod schemas;
 mod server;
 mod span_text;

@@ -1,0 +1,71 @@
+//! Ids of requests: the answer bears the id of its request as it was sent, so one that could not come back is refused.
+
+use std::collections::HashMap;
+
+use axum::Json;
+use axum::response::{IntoResponse as _, Response};
+use http::StatusCode;
+use serde_json::json;
+use serde_json::value::RawValue;
+use tracewarden_model::Decimal;
+
+/// JSON-RPC's code for a message that is no request.
+const INVALID_REQUEST: i32 = -32600;
+const DETAIL: &str =
+    "`id` is a text or a whole number of 64 bits; send one of these, and another with each request";
+
+/// From here on a double stands for more than one whole number.
+const EXACT: u64 = 1 << 53;
+
+/// What a request with an id that cannot come back is answered with. What is no request is left to its reader.
+pub(crate) fn refusal(body: &[u8]) -> Option<Response> {
+    let members: HashMap<String, &RawValue> = serde_json::from_slice(body).ok()?;
+    members.get("method")?;
+    if is_valid(members.get("id")?.get()) {
+        return None;
+    }
+    let message =
+        json!({ "jsonrpc": "2.0", "id": null, "error": { "code": INVALID_REQUEST, "message": DETAIL } });
+    Some((StatusCode::BAD_REQUEST, Json(message)).into_response())
+}
+
+fn is_valid(id: &str) -> bool {
+    if id.starts_with('"') || id.parse::<i64>().is_ok() {
+        return true;
+    }
+    let Ok((whole, true)) = Decimal::parse(id).map(|number| number.floor()) else { return false };
+    whole.to_string().parse::<i64>().is_ok_and(|whole| whole.unsigned_abs() < EXACT)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_that_cannot_come_back_is_refused() {
+        let refused = |id: &str| {
+            refusal(format!(r#"{{"jsonrpc": "2.0", "id": {id}, "method": "ping"}}"#).as_bytes()).is_some()
+        };
+        for id in
+            [r#""""#, r#""1e400""#, "0", "-7", "9223372036854775807", "-9223372036854775808", "1.0", "1e2"]
+        {
+            assert!(!refused(id), "{id}");
+        }
+        for id in [
+            "9223372036854775808",
+            "18446744073709551616",
+            "1.5",
+            "1e400",
+            "1e18",
+            "null",
+            "true",
+            "[1]",
+            "{}",
+        ] {
+            assert!(refused(id), "{id}");
+        }
+        for message in ["{}", r#"{"id": 1.5, "result": {}}"#, r#"{"method": "ping"}"#, "[]", "no JSON"] {
+            assert!(refusal(message.as_bytes()).is_none(), "{message}");
+        }
+    }
+}
