@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use tracewarden_model::{Decimal, LogicalType, Operator, RawCondition, Scalar, named_field};
+use tracewarden_model::{Decimal, InvalidDecimal, LogicalType, Operator, RawCondition, Scalar, named_field};
 
 use crate::failure::Failure;
 
@@ -76,8 +76,8 @@ fn scalar(value: &Value, place: impl Fn() -> String) -> Result<Scalar, Failure> 
     Ok(match value {
         // Numbers of many digits arrive as text (`digits.rs`).
         Value::String(text) => match Decimal::parse(text) {
-            Ok(number) => Scalar::Digits(text.clone(), number),
-            Err(_) => Scalar::String(text.clone()),
+            Err(InvalidDecimal::NotANumber) => Scalar::String(text.clone()),
+            number => Scalar::Digits(text.clone(), number),
         },
         Value::Bool(value) => Scalar::Bool(*value),
         Value::Number(number) => Scalar::Number(
@@ -161,7 +161,7 @@ mod tests {
         );
         let large = "18446744073709551615";
         let expected = [
-            Scalar::Digits(large.to_owned(), decimal(large)),
+            Scalar::Digits(large.to_owned(), Ok(decimal(large))),
             Scalar::Number(decimal("-1")),
             Scalar::Number(decimal("0.5")),
         ];
@@ -170,11 +170,16 @@ mod tests {
             conditions(json!([{"ref": "a", "op": "in", "values": ["1700010800.901161215", "1x", "0x1"]}]));
         let digits = "1700010800.901161215".to_owned();
         let expected = [
-            Scalar::Digits(digits.clone(), decimal(&digits)),
+            Scalar::Digits(digits.clone(), Ok(decimal(&digits))),
             Scalar::String("1x".to_owned()),
             Scalar::String("0x1".to_owned()),
         ];
         assert_eq!(read.unwrap()[0].values.as_deref(), Some(&expected[..]));
+        // No column holds these: a string for a field of strings, and no number for one of numbers.
+        for (sent, why) in [("1e400", InvalidDecimal::TooLarge), ("-1e-999", InvalidDecimal::TooSmall)] {
+            let read = conditions(json!([{"ref": "a", "op": "eq", "value": sent}])).unwrap();
+            assert_eq!(read[0].value, Some(Scalar::Digits(sent.to_owned(), Err(why))));
+        }
     }
 
     fn decimal(digits: &str) -> Decimal {

@@ -5,6 +5,7 @@
 use rmcp::model::JsonObject;
 use serde_json::{Map, Value};
 use tracewarden_model::nearest::nearest;
+use tracewarden_model::{Decimal, InvalidDecimal};
 
 use crate::bounded_json::{Bounds, Json};
 use crate::failure::Failure;
@@ -88,7 +89,17 @@ fn one(schema: &Value, sent: Json, place: &str) -> Result<Value, Failure> {
         Failure::argument(place, detail)
     };
     let read = match wanted {
-        "integer" => integer(&sent).map(Value::from),
+        "integer" => match integer(&sent) {
+            Some(Whole::Fits(value)) => Some(Value::from(value)),
+            Some(Whole::TooLarge) => {
+                let detail = format!(
+                    "the number is too large for this argument: a whole number such as 10 is needed here; {} was sent",
+                    kind(&sent)
+                );
+                return Err(Failure::argument(place, detail));
+            }
+            None => None,
+        },
         "string" => text(schema, &sent).map(Value::from),
         "array" => return list(schema, sent, place),
         "object" => {
@@ -146,16 +157,31 @@ fn unwrapped(sent: Json, begin: char) -> Json {
     Json::read(start, Bounds::NONE).unwrap_or(sent)
 }
 
-/// A whole number, also as a text or with a fraction of zeros.
-fn integer(sent: &Json) -> Option<i64> {
+/// A whole number.
+enum Whole {
+    Fits(i64),
+    /// Of more than 64 bits.
+    TooLarge,
+}
+
+/// A whole number, also as a text, with a fraction of zeros or an exponent.
+fn integer(sent: &Json) -> Option<Whole> {
     let text = match sent {
         Json::Number(number) => number.to_string(),
         Json::Digits(text) => text.clone(),
         Json::Text { start, .. } => start.trim().to_owned(),
         _ => return None,
     };
-    let (whole, fraction) = text.split_once('.').unwrap_or((&text, ""));
-    if fraction.bytes().any(|digit| digit != b'0') { None } else { whole.parse().ok() }
+    match Decimal::parse(&text) {
+        Ok(number) => match number.floor() {
+            (whole, true) => Some(whole.to_string().parse().map_or(Whole::TooLarge, Whole::Fits)),
+            (_, false) => None,
+        },
+        Err(InvalidDecimal::TooLarge) => Some(Whole::TooLarge),
+        Err(InvalidDecimal::TooSmall | InvalidDecimal::TooLong) => None,
+        // Such as `+5` and `05`, which are no numbers of JSON.
+        Err(InvalidDecimal::NotANumber) => text.parse().ok().map(Whole::Fits),
+    }
 }
 
 /// A text, also one of digits alone that was sent as a number; one of the choices, in any case.
@@ -202,10 +228,16 @@ fn kind(sent: &Json) -> String {
         Json::Bool(value) => format!("`{value}`"),
         Json::Number(number) => format!("the number {number}"),
         Json::Digits(text) => format!("the number {}", one_line(text, MAX_QUOTED)),
+        // A number of many digits has arrived as a text of them (`digits.rs`): which of the two was sent is not known.
+        Json::Text { start, .. } if is_number(start) => format!("`{}`", one_line(start, MAX_QUOTED)),
         Json::Text { start, .. } => format!("the text `{}`", one_line(start, MAX_QUOTED)),
         Json::List { .. } => "a list".to_owned(),
         Json::Object { .. } => "an object".to_owned(),
     }
+}
+
+fn is_number(text: &str) -> bool {
+    Decimal::parse(text) != Err(InvalidDecimal::NotANumber)
 }
 
 #[cfg(test)]
@@ -227,7 +259,7 @@ mod tests {
             assert_eq!(sent(tool, arguments), Ok(read), "{arguments}");
         };
         let query = Tool::QueryTraces;
-        for limit in ["5", "\"5\"", "5.0", "\" 5.00 \""] {
+        for limit in ["5", "\"5\"", "5.0", "\" 5.00 \"", "0.5e1", "\"50e-1\"", "\"+5\""] {
             check(query, &format!("{{\"limit\": {limit}}}"), json!({"limit": 5}));
         }
         for nothing in
@@ -286,7 +318,21 @@ mod tests {
         check(
             query,
             r#"{"limit": 1e300}"#,
-            "limit: a whole number such as 10 is needed here; the number 1e+300 was sent",
+            "limit: the number is too large for this argument: a whole number such as 10 is needed here; the number 1e+300 was sent",
+        );
+        for digits in ["99999999999999999999", "-9223372036854775809", "1e400"] {
+            check(
+                query,
+                &format!("{{\"limit\": \"{digits}\"}}"),
+                &format!(
+                    "limit: the number is too large for this argument: a whole number such as 10 is needed here; `{digits}` was sent"
+                ),
+            );
+        }
+        check(
+            query,
+            r#"{"limit": "5.5"}"#,
+            "limit: a whole number such as 10 is needed here; `5.5` was sent",
         );
         check(
             query,

@@ -1,7 +1,8 @@
 //! Numbers of which the protocol's library would lose digits, as text.
 //!
 //! It reads each number as an integer of 64 bits or a binary floating-point number: `1700010800.901161215`, a time to the
-//! nanosecond, would arrive as another. Tools take digits that are sent as text for the number that they write.
+//! nanosecond, would arrive as another, and one beyond all of these would make the whole message unreadable. Tools take digits
+//! that are sent as text for the number that they write, and refuse by its name what no column can hold.
 
 use std::borrow::Cow;
 
@@ -10,7 +11,7 @@ use axum::extract::Request;
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use http::{StatusCode, header};
-use tracewarden_model::Decimal;
+use tracewarden_model::{Decimal, InvalidDecimal};
 
 /// Hands a request on with its numbers kept. Bodies above `most` bytes are refused.
 pub(crate) async fn keep(request: Request, next: Next, most: usize) -> Response {
@@ -69,9 +70,12 @@ fn number(text: &str) -> usize {
 }
 
 fn loses_digits(token: &str) -> bool {
-    let Ok(exact) = Decimal::parse(token) else { return false };
+    let exact = Decimal::parse(token);
+    if exact == Err(InvalidDecimal::NotANumber) {
+        return false;
+    }
     let read = serde_json::from_str::<serde_json::Number>(token).map(|number| number.to_string());
-    read.is_ok_and(|read| Decimal::parse(&read) != Ok(exact))
+    !read.is_ok_and(|read| exact.is_ok() && Decimal::parse(&read) == exact)
 }
 
 #[cfg(test)]
@@ -84,8 +88,10 @@ mod tests {
             (r#"{"a": 5, "b": [0.5, -1e3, 18446744073709551615]}"#, None),
             (r#""1700010800.901161215 \" 1700010800.901161215""#, None),
             ("not JSON: \"1", None),
-            ("1e999", None),
+            ("[01, 1e, 2.]", None),
             ("", None),
+            ("[1e308,1e309,-1e400]", Some(r#"[1e308,"1e309","-1e400"]"#)),
+            ("[9.9e308, 1e-999, 0e999]", Some(r#"["9.9e308", "1e-999", 0e999]"#)),
             ("\u{e9}1\u{e9}", None),
             ("1700010800.901161215", Some(r#""1700010800.901161215""#)),
             (

@@ -1,7 +1,7 @@
 //! Filters: what callers send, checked against the access model into what selection understands.
 
 use crate::access_model::{AccessModel, MarkedField};
-use crate::decimal::Decimal;
+use crate::decimal::{Decimal, InvalidDecimal};
 use crate::field::FieldRef;
 use crate::logical::{LogicalType, Operator};
 
@@ -13,8 +13,8 @@ pub enum Scalar {
     /// A number.
     Number(Decimal),
     /// A string of digits from a caller whose numbers may arrive as text: a string for a field of strings, a number for one
-    /// of numbers.
-    Digits(String, Decimal),
+    /// of numbers, unless no column could hold it.
+    Digits(String, Result<Decimal, InvalidDecimal>),
     /// A boolean.
     Bool(bool),
 }
@@ -154,6 +154,8 @@ pub enum ConditionErrorKind {
     OperatorNotAllowed(LogicalType),
     /// A value of another type than the operator takes.
     ValueType(&'static str),
+    /// A number that no column can hold.
+    Number(InvalidDecimal),
     /// `value` or `values` missing, superfluous, or too few.
     ValueCount(&'static str),
     /// More values than allowed; with the limit.
@@ -322,10 +324,7 @@ impl Operands<'_> {
     }
 
     fn number(&self) -> Result<Decimal, Refusal> {
-        match self.one()? {
-            Scalar::Number(value) | Scalar::Digits(_, value) => Ok(value.clone()),
-            _ => Err((("value", None), ConditionErrorKind::ValueType("a number"))),
-        }
+        number(self.one()?).map_err(|kind| (("value", None), kind))
     }
 
     fn strings(&self) -> Result<Vec<String>, Refusal> {
@@ -340,16 +339,21 @@ impl Operands<'_> {
     }
 
     fn range(&self) -> Result<(Decimal, Decimal), Refusal> {
-        let number = |at: usize, value: &Scalar| match value {
-            Scalar::Number(value) | Scalar::Digits(_, value) => Ok(value.clone()),
-            _ => Err((("values", Some(at)), ConditionErrorKind::ValueType("a number"))),
-        };
+        let number = |at: usize, value: &Scalar| number(value).map_err(|kind| (("values", Some(at)), kind));
         match self.many()? {
             [low, high] => Ok((number(0, low)?, number(1, high)?)),
             _ => {
                 Err((("values", None), ConditionErrorKind::ValueCount("`between` takes exactly two numbers")))
             }
         }
+    }
+}
+
+fn number(value: &Scalar) -> Result<Decimal, ConditionErrorKind> {
+    match value {
+        Scalar::Number(value) => Ok(value.clone()),
+        Scalar::Digits(_, value) => value.clone().map_err(ConditionErrorKind::Number),
+        _ => Err(ConditionErrorKind::ValueType("a number")),
     }
 }
 

@@ -92,6 +92,7 @@ fn condition_error(error: ConditionError) -> FieldError {
             ("operator_not_allowed", format!("`{field}` is of type {logical}: {}", names.join(", ")))
         }
         ConditionErrorKind::ValueType(wanted) => ("value_type", format!("`{field}` takes {wanted} here")),
+        ConditionErrorKind::Number(error) => ("value_type", error.to_string()),
         ConditionErrorKind::ValueCount(message) => ("value_count", message.to_owned()),
         ConditionErrorKind::TooManyValues(most) => ("too_many_values", format!("at most {most} values")),
     };
