@@ -69,8 +69,8 @@ pub(crate) struct TraceSummary {
     /// From the earliest start to the latest end.
     #[schema(required = true)]
     duration_nanos: Option<i64>,
-    /// Whether a span's duration is below zero, or was and wrapped round in an unsigned column. Such a span counts as one that
-    /// took no time.
+    /// Whether a span's duration is below zero or no number of nanoseconds: one that wrapped round in an unsigned column, a float
+    /// that is no number, infinite or beyond 64 bits. Such a span counts as one that took no time.
     duration_invalid: bool,
     /// Spans.
     span_count: u64,

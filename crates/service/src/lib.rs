@@ -128,7 +128,7 @@ pub use tracewarden_policy::{
 };
 pub use tracewarden_tracestore::{
     Column, Cost, DdlAdvice, DdlKind, DdlState, DdlSuggestion, ERROR_STATUSES, InPlace, OnProgress,
-    PhysicalField, Reads, SampledColumn, SampledKey, SearchProgress, SharedValue, SpanBrief, SpanChunk,
+    PhysicalField, Reads, SampledColumn, SampledKey, SearchProgress, SharedValue, SpanBrief, SpanChunk, SpanLine,
     Stats, StatsGroup, StatsNumbers, StatsOrder, StatsPer, Summary, TableSummary, TraceStore, ValueCount,
 };
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tracewarden_model::Filter;
-use tracewarden_tracestore::{SPANS_MAX_BYTES, Selection, SpanBrief, StoreError, Summary};
+use tracewarden_tracestore::{SPANS_MAX_BYTES, Selection, SpanBrief, SpanLine, StoreError, Summary};
 
 use crate::access::Access;
 use crate::audit::Outcome;
@@ -100,13 +100,13 @@ impl OpenTrace {
         Ok(spans)
     }
 
-    /// These of its spans, each a JSON object as a query returns it, in the order of time. Those that it has not are
+    /// These of its spans, as a query returns them, in the order of time. Those that it has not are
     /// left out, and of an id that occurs more than four times all but four. `None` when they are too large to be read
     /// together.
     ///
     /// # Errors
     /// When the trace store fails, or others of the user, or of all, hold many for long; the trace is then closed.
-    pub async fn spans(&mut self, span_ids: &[String]) -> Result<Option<Vec<String>>, ServiceError> {
+    pub async fn spans(&mut self, span_ids: &[String]) -> Result<Option<Vec<SpanLine>>, ServiceError> {
         if span_ids.is_empty() {
             return Ok(Some(Vec::new()));
         }
@@ -136,9 +136,9 @@ impl OpenTrace {
         Ok(())
     }
 
-    async fn spans_within(&self, bytes: usize, span_ids: &[String]) -> Result<Vec<String>, StoreError> {
+    async fn spans_within(&self, bytes: usize, span_ids: &[String]) -> Result<Vec<SpanLine>, StoreError> {
         let Access { store, binding, .. } = &self.access;
-        store.read_spans(bytes, binding, &self.selection, span_ids, self.columns.as_deref()).await
+        store.read_span_lines(bytes, binding, &self.selection, span_ids, self.columns.as_deref()).await
     }
 
     /// Ends the record. What was read may leave now.

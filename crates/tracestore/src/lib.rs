@@ -88,7 +88,7 @@ pub use openers::{MAX_FIRST_SPANS, Nearest, Satisfied, TraceCounts};
 pub use predicate_sql::readable;
 pub use progress::{OnProgress, SearchProgress};
 pub use reach::{MAX_PREDICATES, Opened, ReachRequest, RecentReach};
-pub use read::{SPANS_MAX_BYTES, SpanChunk, SpanStream};
+pub use read::{SPANS_MAX_BYTES, SpanChunk, SpanLine, SpanStream};
 pub use samples::{SampledColumn, SampledKey};
 pub use select::{Known, Position, SelectRequest, Selection};
 pub use shared_work::SharedWork;

@@ -21,7 +21,7 @@ use crate::table::{BoundTable, Column};
 use crate::{StoreError, TraceStore};
 use parts::{Part, PartSizes, Parts};
 
-pub use spans::SPANS_MAX_BYTES;
+pub use spans::{SPANS_MAX_BYTES, SpanLine};
 
 /// Some whole spans.
 #[derive(Debug, Clone)]

@@ -36,7 +36,8 @@ pub(crate) struct Answer {
     trace_id: String,
     /// Columns of the table by name. Empty values are left out, but for the span's name; long ones are cut with their length, and
     /// of many the less telling ones left out, with their number under "…". A number that a double cannot hold is a text
-    /// with its digits. `duration_invalid` stands beside a duration below zero, which counts as 0.
+    /// with its digits. `duration_invalid` stands beside a duration that is below zero or no number
+    /// of nanoseconds, which counts as 0.
     #[schemars(with = "Vec<serde_json::Map<String, Value>>")]
     spans: Vec<Map<String, Value>>,
     /// Ids of which the trace has no span.

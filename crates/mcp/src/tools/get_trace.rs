@@ -67,7 +67,7 @@ struct Line {
     start_ms: f64,
     /// Of several, the longest.
     duration_ms: f64,
-    /// Whether any of them has a duration below zero, which counts as 0; absent where none has.
+    /// Whether any of them has a duration that is below zero or no number of nanoseconds, which counts as 0; absent where none has.
     #[serde(skip_serializing_if = "Option::is_none")]
     duration_invalid: Option<bool>,
     /// Spans that this line stands for; absent for one.
@@ -97,7 +97,7 @@ struct ErrorOrigin {
     /// After the start of the trace.
     start_ms: f64,
     duration_ms: f64,
-    /// Whether that is below zero, which counts as 0; absent where it is not.
+    /// Whether the span's duration is below zero or no number of nanoseconds, which counts as 0; absent where it is not.
     #[serde(skip_serializing_if = "Option::is_none")]
     duration_invalid: Option<bool>,
     /// What the span says of why it failed; read of the first twenty.

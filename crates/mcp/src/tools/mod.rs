@@ -81,7 +81,7 @@ pub(crate) struct Totals {
     pub(crate) start: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) duration_ms: Option<f64>,
-    /// Whether a span has a duration below zero, which counts as 0; absent where none has.
+    /// Whether a span has a duration that is below zero or no number of nanoseconds, which counts as 0; absent where none has.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) duration_invalid: Option<bool>,
     pub(crate) spans: u64,
@@ -117,7 +117,7 @@ impl Totals {
             text.push_str(&format!(" {}", lasting(nanos)));
         }
         if self.duration_invalid.is_some() {
-            text.push_str(" (a duration below zero counts as 0)");
+            text.push_str(" (a duration that is below zero or no number of nanoseconds counts as 0)");
         }
         text.push_str(&format!(", {}", counted(self.spans, "span")));
         if let Some(errors) = self.errors.filter(|errors| *errors > 0) {

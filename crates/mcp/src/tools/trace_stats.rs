@@ -80,7 +80,7 @@ struct Numbers {
     p95_ms: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     p99_ms: Option<f64>,
-    /// Whether a span has a duration below zero, which counts as 0; absent where none has.
+    /// Whether a span has a duration that is below zero or no number of nanoseconds, which counts as 0; absent where none has.
     #[serde(skip_serializing_if = "Option::is_none")]
     duration_invalid: Option<bool>,
 }

@@ -25,7 +25,7 @@ pub(crate) struct Line {
     pub(crate) median: i64,
     pub(crate) p95: i64,
     pub(crate) longest: i64,
-    /// Whether the duration of any of them is below zero, which counts as 0.
+    /// Whether the duration of any of them is below zero or no number of nanoseconds, which counts as 0.
     pub(crate) duration_invalid: bool,
     /// Their name; what differs in it is `#`.
     pub(crate) name: String,

@@ -6,6 +6,7 @@ use tracewarden_model::Binding;
 
 use super::projection;
 use crate::select::{SelectedTrace, Selection};
+use crate::shown::Shown;
 use crate::sql::{Statement, quote};
 use crate::table::BoundTable;
 use crate::{StoreError, TraceStore};
@@ -18,27 +19,36 @@ const MARGIN: usize = 1024 * 1024;
 /// answer with it, so that the other spans are missing from it.
 const MAX_OF_AN_ID: usize = 4;
 
+/// A span that was read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SpanLine {
+    /// One JSON object, as [`TraceStore::read`] delivers it.
+    pub json: String,
+    /// Whether its column of durations is among these, and says what is no duration. JSON alone does not tell: it has null for
+    /// the floats that are no number.
+    pub duration_invalid: bool,
+}
+
 impl TraceStore {
-    /// Reads given spans of a chosen trace, by start and then by span id: each one JSON object, as [`TraceStore::read`]
-    /// delivers it. With `columns`, only these and the structural ones. Of a selection of several traces it is the first.
+    /// Reads given spans of a chosen trace, by start and then by span id. With `columns`, only these and the structural ones. Of a selection of several traces it is the first.
     ///
     /// An id that no span of the trace has is passed over; of several spans with one id there are at most four.
     ///
     /// # Errors
     /// When a column is unknown, the store fails, or the spans have more than `most` bytes ([`StoreError::TooLarge`]).
-    pub async fn read_spans(
+    pub async fn read_span_lines(
         &self,
         most: usize,
         binding: &Binding,
         selection: &Selection,
         span_ids: &[String],
         columns: Option<&[String]>,
-    ) -> Result<Vec<String>, StoreError> {
+    ) -> Result<Vec<SpanLine>, StoreError> {
         let projection = projection(binding, &selection.table, columns)?;
         let Some(trace) = selection.traces.first().filter(|_| !span_ids.is_empty()) else {
             return Ok(Vec::new());
         };
-        let statement = spans_statement(&selection.table, &projection, trace, span_ids);
+        let statement = spans_statement(binding, &selection.table, &projection, trace, span_ids);
         // Collected, since nobody has counted how many of the trace's spans these are: the answer itself has to say it.
         let rows: Vec<Vec<Box<RawValue>>> = self
             .client
@@ -48,15 +58,32 @@ impl TraceStore {
         let names: Vec<String> =
             projection.iter().map(|name| Value::from(name.as_str()).to_string()).collect();
         let (mut lines, mut bytes) = (Vec::with_capacity(rows.len()), 0_usize);
-        for row in rows {
-            let line = line(&names, &row, &trace.id)?;
-            bytes = bytes.saturating_add(line.len() + 1);
+        for mut row in rows {
+            let duration_invalid = row.pop().is_some_and(|invalid| invalid.get() == "1");
+            let json = line(&names, &row, &trace.id)?;
+            bytes = bytes.saturating_add(json.len() + 1);
             if bytes > most {
                 return Err(StoreError::TooLarge(format!("the spans are larger than {most} bytes")));
             }
-            lines.push(line);
+            lines.push(SpanLine { json, duration_invalid });
         }
         Ok(lines)
+    }
+
+    /// The same, the JSON objects alone.
+    ///
+    /// # Errors
+    /// As [`TraceStore::read_span_lines`].
+    pub async fn read_spans(
+        &self,
+        most: usize,
+        binding: &Binding,
+        selection: &Selection,
+        span_ids: &[String],
+        columns: Option<&[String]>,
+    ) -> Result<Vec<String>, StoreError> {
+        let lines = self.read_span_lines(most, binding, selection, span_ids, columns).await?;
+        Ok(lines.into_iter().map(|line| line.json).collect())
     }
 }
 
@@ -73,7 +100,9 @@ fn line(names: &[String], row: &[Box<RawValue>], trace: &str) -> Result<String, 
     Ok(format!("{{{}}}", members.join(",")))
 }
 
+/// The columns, and at last whether the span's duration is none.
 fn spans_statement(
+    binding: &Binding,
     table: &BoundTable,
     projection: &[String],
     trace: &SelectedTrace,
@@ -81,12 +110,16 @@ fn spans_statement(
 ) -> Statement {
     let mut statement = table.statement();
     let columns: Vec<String> = projection.iter().map(|name| quote(name)).collect();
+    let shown = Shown::of(table, &binding.display);
+    let has_duration =
+        binding.display.duration.as_ref().is_some_and(|duration| projection.contains(duration));
     let (id, spans) = (statement.string(&trace.id), statement.strings(span_ids));
     statement.by_id = true;
     statement.push(&format!(
-        "SELECT {columns} FROM {name} WHERE {column} = {id} AND {span} IN {spans} \
+        "SELECT {columns}, {invalid} FROM {name} WHERE {column} = {id} AND {span} IN {spans} \
          ORDER BY {timestamp}, {span} LIMIT {MAX_OF_AN_ID} BY {span}",
         columns = columns.join(", "),
+        invalid = if has_duration { shown.is_invalid() } else { "0" },
         name = table.name,
         column = table.trace_id_column,
         timestamp = table.timestamp,

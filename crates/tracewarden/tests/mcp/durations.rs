@@ -60,7 +60,7 @@ async fn a_duration_below_zero_counts_as_none_everywhere() {
     };
     // The spans below the first are one line, among which is that one.
     assert_eq!(marked(&answer, "lines"), 1, "{}", answer.body);
-    assert!(answer.text.contains("(duration below zero)"), "{}", answer.text);
+    assert!(answer.text.contains("(duration below zero or no number of nanoseconds)"), "{}", answer.text);
     let spans = json!({"trace_id": ID, "span_ids": ["0000000000000003", "0000000000000004"]});
     let answer = call(&agent, "svc_get_spans", spans).await.expect();
     assert_eq!(marked(&answer, "spans"), 1, "{}", answer.body);
@@ -74,5 +74,49 @@ async fn a_duration_below_zero_counts_as_none_everywhere() {
         assert_eq!(api["duration_invalid"], true, "{}", answer.body);
         let shop = groups.iter().find(|group| group.to_string().contains("shop")).unwrap();
         assert!(shop.get("duration_invalid").is_none(), "{}", answer.body);
+    }
+}
+
+#[tokio::test]
+async fn one_definition_of_an_invalid_duration_holds_everywhere() {
+    let store = Store::start();
+    let (_service, admin, ada) = two_teams(&store).await;
+    // Beside the first, which is of integers, a column of floats.
+    store.run("ALTER TABLE otel.otel_traces ADD COLUMN Took Float64").await;
+    // A float of 2^63 is the first that is no number of nanoseconds.
+    let stored = ["-5", "nan", "inf", "-inf", "1e300", "9223372036854775808", "-0.5", "7", "9223372036854774784"];
+    let invalid = 6;
+    for (at, took) in stored.iter().enumerate() {
+        store
+            .run(&format!(
+                "INSERT INTO otel.otel_traces (Timestamp, TraceId, SpanId, ParentSpanId, SpanName, ServiceName, Duration, Took, SpanAttributes) \
+                 SELECT now64(9) - 30, leftPad('{at}', 32, 'f'), leftPad('{at}', 16, 'f'), '', 'GET', 'api', 1, {took}, map('team', 'blue')"
+            ))
+            .await;
+    }
+    let version = admin.get("/schema").await.expect(200).headers["etag"].to_str().unwrap().to_owned();
+    let mut shown = binding();
+    shown["display"] = json!({"service": "ServiceName", "name": "SpanName", "duration": "Took", "status": "StatusCode"});
+    admin.with("if-match", &version).put("/schema/binding", shown).await.expect(200);
+    let agent = key(&ada, json!({})).await;
+    for (at, took) in stored.iter().enumerate() {
+        let expected = if at < invalid { json!(true) } else { json!(null) };
+        let id = format!("{at:f>32}");
+        let asked = json!({"trace_id": id, "span_ids": [format!("{at:f>16}")]});
+        let answer = call(&agent, "svc_get_spans", asked.clone()).await.expect();
+        assert_eq!(answer.body["spans"][0]["duration_invalid"], expected, "{took}: {}", answer.body);
+        assert_eq!(answer.text.contains("duration_invalid"), at < invalid, "{took}: {}", answer.text);
+        for view in ["full", "outline"] {
+            let answer = call(&agent, "svc_get_trace", json!({"trace_id": id, "view": view})).await.expect();
+            let one = if view == "full" { &answer.body["spans"][0] } else { &answer.body["lines"][0] };
+            assert_eq!(one["duration_invalid"], expected, "{took} {view}: {}", answer.body);
+            assert_eq!(answer.body["trace"]["duration_invalid"], expected, "{took} {view}: {}", answer.body);
+            assert_eq!(answer.text.contains("no number of nanoseconds"), at < invalid, "{took} {view}: {}", answer.text);
+        }
+        // Of what is not shown nothing is said.
+        let mut named = asked;
+        named["columns"] = json!(["ServiceName"]);
+        let answer = call(&agent, "svc_get_spans", named).await.expect();
+        assert_eq!(answer.body["spans"][0]["duration_invalid"], json!(null), "{took}: {}", answer.body);
     }
 }

@@ -147,7 +147,7 @@ fn line_text(tree: &Tree, outline: &Outline, shown: Shown, brevity: Brevity) -> 
         (errors, _) => text.push_str(&format!(" {errors} FAILED")),
     }
     if line.duration_invalid {
-        text.push_str(" (duration below zero)");
+        text.push_str(" (duration below zero or no number of nanoseconds)");
     }
     if shown.hidden > 0 {
         text.push_str(&format!(" (+{} below)", shown.hidden));
