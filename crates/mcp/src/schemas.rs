@@ -1,8 +1,9 @@
 //! Schemas of arguments and answers, written so that every host takes them.
 //!
 //! Hosts hand the schemas of tools to models of several vendors, which take different parts of JSON Schema. So these keep to
-//! what all of them take: one `type` for a value (a member that may be absent is not required, and never null), no
-//! references, no formats of numbers, choices as `enum`, and a schema for the elements of each list.
+//! what all of them take: one `type` for a value (a member that may be absent is not required, and never null), but for the
+//! operands of conditions, which are of one of three; no references, no formats of numbers, choices as `enum`, and a schema for
+//! the elements of each list.
 
 use rmcp::model::JsonObject;
 use schemars::JsonSchema;
