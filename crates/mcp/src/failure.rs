@@ -14,7 +14,9 @@ pub(crate) struct Failure {
     retry: Retry,
     /// Where and what, each with the argument that it is about, if it is about one.
     causes: Vec<(String, String)>,
-    advice: Option<&'static str>,
+    advice: Option<String>,
+    /// What happened in the trace store, for administrators alone.
+    for_administrators: Option<String>,
     /// How it ended, where no record says it yet.
     unrecorded: Option<Outcome>,
 }
@@ -35,6 +37,7 @@ impl Failure {
             retry: Retry::Never,
             causes,
             advice: None,
+            for_administrators: None,
             unrecorded: Some(Outcome::Failed),
         }
     }
@@ -43,7 +46,14 @@ impl Failure {
     pub(crate) fn internal(what: &'static str) -> Self {
         tracing::error!(what, "a tool failed");
         let causes = vec![(String::new(), "something went wrong".to_owned())];
-        Self { code: "internal", retry: Retry::of("internal"), causes, advice: None, unrecorded: None }
+        Self {
+            code: "internal",
+            retry: Retry::of("internal"),
+            causes,
+            advice: None,
+            for_administrators: None,
+            unrecorded: None,
+        }
     }
 
     /// The same, of a call whose read is on record: what is refused is only how its answer should be.
@@ -54,6 +64,14 @@ impl Failure {
     /// The same, refused before any use case saw the call.
     pub(crate) fn denying(self) -> Self {
         Self { unrecorded: Some(Outcome::Denied), ..self }
+    }
+
+    /// The same for an administrator, with what happened in the trace store, as the REST API has it.
+    pub(crate) fn telling_administrator(mut self) -> Self {
+        if let (Some(more), Some((_, detail))) = (self.for_administrators.take(), self.causes.first_mut()) {
+            *detail = format!("{detail}: {more}");
+        }
+        self
     }
 
     /// How it ended, where no record says it yet.
@@ -98,7 +116,7 @@ impl Failure {
         if self.causes.len() > MAX_CAUSES {
             text.push_str(&format!("\n- and {} more", self.causes.len() - MAX_CAUSES));
         }
-        if let Some(advice) = self.advice {
+        if let Some(advice) = &self.advice {
             text.push_str(&format!("\n{advice}"));
         }
         text.push_str(&format!("\nretry: {}", self.retry.as_str()));
@@ -142,15 +160,16 @@ impl From<ServiceError> for Failure {
             code: error.code(),
             retry: error.retry(),
             causes,
-            advice: advice(error.code()),
+            advice: advice(error.code(), error.retry_after_seconds()),
+            for_administrators: error.for_administrators().map(str::to_owned),
             unrecorded: None,
         }
     }
 }
 
 /// What to do about it, where the error's own text does not say.
-fn advice(code: &str) -> Option<&'static str> {
-    Some(match code {
+fn advice(code: &str, retry_after_seconds: Option<u64>) -> Option<String> {
+    let advice = match code {
         "unknown_field" | "not_filterable" => "svc_filter_schema lists the fields that there are.",
         "operator_not_allowed" | "value_type" | "value_count" => {
             "svc_filter_schema lists the operators of each type, with an example of each."
@@ -168,9 +187,14 @@ fn advice(code: &str) -> Option<&'static str> {
         }
         "forbidden" => "The key was made for other tools; its owner can make another.",
         "too_many_queries" => "Wait a second, and call one tool at a time.",
-        "unavailable" | "overloaded" | "trace_store_error" => "Try again in some seconds.",
+        "unavailable" | "overloaded" | "trace_store_error" => match retry_after_seconds {
+            Some(1) => "Try again in a second.",
+            Some(seconds) => return Some(format!("Try again in {seconds} seconds.")),
+            None => "Try again in some seconds.",
+        },
         _ => return None,
-    })
+    };
+    Some(advice.to_owned())
 }
 
 #[cfg(test)]
@@ -187,13 +211,34 @@ mod tests {
     }
 
     #[test]
+    fn administrators_learn_more_and_everybody_when_to_try_again() {
+        let inside = || std::io::Error::other("a statement");
+        let failed = |cause: &str| {
+            Failure::from(ServiceError::TraceStore { inside: inside().into(), cause: Some(cause.to_owned()) })
+        };
+        let cause = "ClickHouse 25.8.2.1 answered with code 60 (UNKNOWN_TABLE)";
+        let rest = "\nTry again in some seconds.\nretry: safe";
+        let text = failed(cause).text();
+        assert_eq!(text, format!("error trace_store_error: the trace store failed{rest}"));
+        let text = failed(cause).telling_administrator().text();
+        assert_eq!(text, format!("error trace_store_error: the trace store failed: {cause}{rest}"));
+        for (retry_after_seconds, said) in [(59, "Try again in 59 seconds."), (1, "Try again in a second.")] {
+            let error =
+                ServiceError::TraceStoreAway { inside: inside().into(), cause: None, retry_after_seconds };
+            let text = Failure::from(error).telling_administrator().text();
+            assert!(text.contains(&format!("temporarily unavailable\n{said}\n")), "{text}");
+        }
+    }
+
+    #[test]
     fn many_causes_stay_short() {
         let causes = (0..50).map(|at| (format!("conditions[{at}].name"), "x\n".repeat(10_000))).collect();
         let failure = Failure {
             code: "unknown_field",
             retry: Retry::Never,
             causes,
-            advice: advice("unknown_field"),
+            advice: advice("unknown_field", None),
+            for_administrators: None,
             unrecorded: None,
         };
         let text = failure.text();

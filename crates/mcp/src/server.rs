@@ -82,6 +82,8 @@ impl Server {
             Ok(()) => self.run(principal, tool, sent).await,
             Err(error) => Err(Failure::from(error).denying()),
         };
+        let result = result
+            .map_err(|failure| if principal.is_admin() { failure.telling_administrator() } else { failure });
         if let Err(failure) = &result
             && let Some(outcome) = failure.unrecorded()
         {

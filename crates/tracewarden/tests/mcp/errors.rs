@@ -294,3 +294,20 @@ async fn nobody_is_told_apart_from_nothing() {
         assert_eq!(ways.iter().any(|(way, _)| tool["name"] == *way), takes_one, "{}", tool["name"]);
     }
 }
+
+#[tokio::test]
+async fn administrators_are_told_what_the_trace_store_answered() {
+    let store = Store::start();
+    let (_service, admin, ada) = two_teams(&store).await;
+    admin.patch("/users/admin", json!({"roles": ["admin", "blue"]})).await.expect(200);
+    store.run("ALTER TABLE otel.otel_traces ADD COLUMN Failing UInt8 ALIAS throwIf(Duration >= 0)").await;
+    for (client, knows) in [(&admin, true), (&ada, false)] {
+        let failed = client.post("/traces/query", json!({"columns": ["Failing"]})).await.expect(502).body;
+        let detail = failed["detail"].as_str().unwrap();
+        assert_eq!(detail.contains("answered with code 395"), knows, "{detail}");
+        let agent = key(client, json!({})).await;
+        let arguments = json!({"trace_id": BLUE, "view": "full", "columns": ["Failing"]});
+        let text = call(&agent, "svc_get_trace", arguments).await.failure("trace_store_error");
+        assert!(text.starts_with(&format!("error trace_store_error: {detail}\n")), "{detail}: {text}");
+    }
+}
