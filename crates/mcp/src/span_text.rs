@@ -14,7 +14,37 @@ pub(crate) fn one_line(text: &str, most_characters: usize) -> String {
     shortened(text, most_characters, || text.chars().count()).0
 }
 
-/// The same of a text of which the start is at hand and the number of its characters is known; and whether that is all of it.
+/// Stands for a value that is empty.
+pub(crate) const EMPTY: &str = "(empty)";
+/// Stands for the name of a span that has none.
+pub(crate) const NO_NAME: &str = "(no name)";
+
+/// A value as one line, in which something is seen: an empty one is named as that. Quotation marks stand around a value that
+/// could be taken for one of these words, and around one that begins or ends with what is not seen.
+pub(crate) fn value_line(value: &str, most_characters: usize) -> String {
+    if value.is_empty() {
+        return EMPTY.to_owned();
+    }
+    let line = one_line(value, most_characters);
+    let is_plain = value.trim() == value && !stands_for_nothing(value) && !value.starts_with('"');
+    if is_plain { line } else { format!("\"{line}\"") }
+}
+
+/// A name, or that there is none. A name that reads like that stands in quotation marks.
+pub(crate) fn name_or_none(name: &str, most_characters: usize) -> String {
+    match name.trim() {
+        "" => NO_NAME.to_owned(),
+        trimmed if stands_for_nothing(trimmed) => format!("\"{}\"", one_line(name, most_characters)),
+        _ => one_line(name, most_characters),
+    }
+}
+
+/// Whether a text reads like one that is not there.
+fn stands_for_nothing(text: &str) -> bool {
+    [EMPTY, NO_NAME].contains(&text)
+}
+
+/// Text as one line, of which the start is at hand and the number of its characters is known; and whether that is all of it.
 pub(crate) fn start_in_one_line(start: &str, characters: usize, most_characters: usize) -> (String, bool) {
     let (mut line, whole) = shortened(start, most_characters, || characters);
     if whole && start.chars().count() < characters {
@@ -85,6 +115,27 @@ mod tests {
         check("äöü", 3, "äöü");
         check("a\u{202e}bcd", 8, "a… (5 characters)");
         check("abc", usize::MAX, "abc");
+    }
+
+    #[test]
+    fn what_is_empty_is_seen_and_is_no_value() {
+        let values = ["", " ", "a", "a ", EMPTY, NO_NAME, "\"(empty)\"", "\" \"", "\"", "\n"];
+        let lines = values.map(|value| value_line(value, 20));
+        let expected = [
+            "(empty)",
+            "\" \"",
+            "a",
+            "\"a \"",
+            "\"(empty)\"",
+            "\"(no name)\"",
+            "\"\"(empty)\"\"",
+            "\"\" \"\"",
+            "\"\"\"",
+            "\"\\n\"",
+        ];
+        assert_eq!(lines, expected);
+        let names = ["", " \t", "a", "(no name)", "(empty)"].map(|name| name_or_none(name, 20));
+        assert_eq!(names, ["(no name)", "(no name)", "a", "\"(no name)\"", "\"(empty)\""]);
     }
 
     #[test]

@@ -6,11 +6,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tracewarden_service::Tool;
 
-use super::{BREVITIES, Brevity, Context, Opened, Seen, Totals, busy, left_out, name_or_none, named_in};
+use super::{BREVITIES, Brevity, Context, Opened, Seen, Totals, busy, joined, left_out};
 use crate::answer::{Budget, Next, Rendered, said};
 use crate::failure::Failure;
 use crate::numbers::{lasting, milliseconds};
-use crate::span_text::{fenced, one_line};
+use crate::span_text::{fenced, name_or_none, one_line};
 use crate::trace::compare::{Difference, Side, differences};
 
 /// Arguments.
@@ -136,7 +136,7 @@ fn text(answer: &Answer, found: &[Difference], first: &Seen, second: &Seen) -> S
         };
         format!(
             "{} | first {} | second {}",
-            named_in(Some(&kind.service), Some(&kind.name), usize::MAX),
+            joined(Some(&kind.service), Some(&kind.name)),
             side(&exact.first),
             side(&exact.second)
         )

@@ -8,11 +8,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tracewarden_service::Tool;
 
-use super::{BREVITIES, Brevity, Context, Opened, Totals, busy, left_out, name_or_none, named_in};
+use super::{BREVITIES, Brevity, Context, Opened, Totals, busy, joined, left_out};
 use crate::answer::{Budget, Next, Rendered, said};
 use crate::failure::Failure;
 use crate::numbers::{lasting, milliseconds, percent};
-use crate::span_text::{fenced, one_line};
+use crate::span_text::{fenced, name_or_none, one_line};
 use crate::trace::critical_path::critical_path;
 use crate::trace::tree::{Tree, kind};
 
@@ -146,7 +146,7 @@ fn text(answer: &Answer, duration: Option<i64>, unseen: u64) -> String {
             "{} {} {}{spans} [{}]",
             percent(step.share),
             lasting(step.nanos),
-            named_in(Some(&step.service), Some(&step.name), usize::MAX),
+            joined(Some(&step.service), Some(&step.name)),
             step.span_id
         )
     }));

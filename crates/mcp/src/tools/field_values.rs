@@ -10,7 +10,7 @@ use super::{Context, counted};
 use crate::answer::{Budget, Next, Rendered, said};
 use crate::arguments::Condition;
 use crate::failure::Failure;
-use crate::span_text::{fenced, one_line};
+use crate::span_text::{fenced, one_line, value_line};
 use crate::window::{self, Said, Times};
 
 /// Arguments.
@@ -145,7 +145,7 @@ fn text(answer: &Answer, left: bool) -> String {
     let line = |value: &Counted| {
         format!(
             "{} ({}, {})",
-            one_line(&value.value, 1_024),
+            value_line(&value.value, 1_024),
             counted(value.traces, "trace"),
             counted(value.spans, "span")
         )

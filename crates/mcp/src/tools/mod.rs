@@ -18,7 +18,7 @@ use crate::answer::{MOST, Next};
 use crate::arguments::again;
 use crate::failure::Failure;
 use crate::numbers::{at, lasting, milliseconds};
-use crate::span_text::one_line;
+use crate::span_text::{NO_NAME, name_or_none, one_line};
 use crate::trace::tree::Tree;
 
 /// What a call has to do with.
@@ -53,21 +53,19 @@ pub(crate) const BREVITIES: [Brevity; 3] = [
     Brevity { name: 12, services: 0 },
 ];
 
-/// Stands for the name of a span that has none.
-pub(crate) const NO_NAME: &str = "(no name)";
-
-/// A name, or that there is none.
-pub(crate) fn name_or_none(name: &str, most: usize) -> String {
-    if name.trim().is_empty() { NO_NAME.to_owned() } else { one_line(name, most) }
-}
-
 /// A service and an operation as one name; either is absent where no column is bound that says it.
 pub(crate) fn named_in(service: Option<&str>, name: Option<&str>, most: usize) -> String {
     let service = service.filter(|service| !service.is_empty()).map(|service| one_line(service, most));
-    match (service, name.map(|name| name_or_none(name, most))) {
+    let name = name.map(|name| name_or_none(name, most));
+    joined(service.as_deref(), name.as_deref())
+}
+
+/// The same of names that are ready to be shown.
+pub(crate) fn joined(service: Option<&str>, name: Option<&str>) -> String {
+    match (service.filter(|service| !service.is_empty()), name) {
         (None, None) => NO_NAME.to_owned(),
-        (None, Some(name)) => name,
-        (Some(service), None) => service,
+        (None, Some(name)) => name.to_owned(),
+        (Some(service), None) => service.to_owned(),
         (Some(service), Some(name)) => format!("{service}: {name}"),
     }
 }
@@ -125,7 +123,9 @@ impl Totals {
         }
         text.push_str(&format!(" | {}", self.root));
         if self.service_count > 1 {
-            text.push_str(&format!(" | {} services: {}", self.service_count, self.services.join(", ")));
+            let services: Vec<String> =
+                self.services.iter().map(|name| name_or_none(name, usize::MAX)).collect();
+            text.push_str(&format!(" | {} services: {}", self.service_count, services.join(", ")));
         }
         text
     }

@@ -4,10 +4,10 @@ use serde_json::{Map, Value};
 use tracewarden_model::Binding;
 use tracewarden_service::SpanLine;
 
-use super::{NO_NAME, busy};
+use super::busy;
 use crate::answer::Meter;
 use crate::bounded_json::{Bounds, Json, Reader, Seen};
-use crate::span_text::{one_line, start_in_one_line};
+use crate::span_text::{NO_NAME, one_line, start_in_one_line};
 
 /// How much is said of a span.
 #[derive(Debug, Clone, Copy)]
@@ -346,6 +346,7 @@ mod tests {
         SpanValues::read(&value.to_string(), &columns())
     }
 
+        Value::String(text) if text == NO_NAME => format!("\"{text}\""),
     fn cut(span: &SpanValues, detail: Detail) -> Map<String, Value> {
         let shown = span.shown(detail, &Meter::endless());
         assert_eq!(shown.whole, !json!(shown.values).to_string().contains('…'), "{:?}", shown.values);

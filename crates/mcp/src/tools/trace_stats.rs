@@ -14,7 +14,7 @@ use crate::answer::{Budget, Next, Rendered, said};
 use crate::arguments::{self, Condition};
 use crate::failure::Failure;
 use crate::numbers::{lasting, milliseconds, percent, share};
-use crate::span_text::{fenced, one_line};
+use crate::span_text::{fenced, one_line, value_line};
 use crate::window::{self, Said, Times};
 
 /// What is counted.
@@ -260,7 +260,7 @@ fn text(answer: &Answer, told: &Told<'_>) -> String {
         );
     }
     let lines = answer.groups.iter().zip(&stats.groups).map(|(group, exact)| {
-        let values: Vec<String> = group.values.iter().map(|value| one_line(value, 256)).collect();
+        let values: Vec<String> = group.values.iter().map(|value| value_line(value, 256)).collect();
         format!("{}: {}", values.join(", "), line(&group.numbers, &exact.numbers))
     });
     text.push_str(&fenced(&lines.collect::<Vec<_>>()));

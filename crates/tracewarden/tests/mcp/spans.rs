@@ -163,3 +163,41 @@ async fn one_large_span_keeps_no_call_busy() {
         }
     }
 }
+
+#[tokio::test]
+async fn values_that_are_empty_are_seen_in_text() {
+    let store = Store::start();
+    let (_service, client) = reader(&store, "").await;
+    store
+        .run(&format!(
+            "INSERT INTO otel.spans (Timestamp, TraceId, SpanId, ParentSpanId, SpanName, ServiceName, Duration) VALUES \
+             (now64(9) - 60, '{TRACE}', '0000000000000001', '', '', '', 9), \
+             (now64(9) - 60, '{TRACE}', '0000000000000002', '0000000000000001', '(empty)', 's', 5), \
+             (now64(9) - 60, '{TRACE}', '0000000000000003', '0000000000000001', '(no name)', 's', 5), \
+             (now64(9) - 60, '{TRACE}', '0000000000000004', '0000000000000001', '  ', 's', 5)"
+        ))
+        .await;
+    let stats =
+        call(&client, "svc_trace_stats", json!({"group_by": ["SpanName", "ServiceName"]})).await.expect();
+    for group in ["(empty), (empty)", "\"(empty)\", s", "\"(no name)\", s", "\"  \", s"] {
+        assert!(stats.text.contains(&format!("\n| {group}: 1 trace")), "{group}: {}", stats.text);
+    }
+    let values = call(&client, "svc_field_values", json!({"ref": "SpanName"})).await.expect();
+    for value in ["(empty)", "\"(empty)\"", "\"(no name)\"", "\"  \""] {
+        assert!(values.text.contains(&format!("\n| {value} (1 trace")), "{value}: {}", values.text);
+    }
+    // Structured content has the values as they are.
+    let listed: Vec<&Value> = list(&values.body, "values").iter().map(|value| &value["value"]).collect();
+    assert!(listed.contains(&&json!("")) && listed.contains(&&json!("(empty)")), "{listed:?}");
+    let outline = call(&client, "svc_get_trace", trace(json!({}))).await.expect();
+    assert!(outline.text.contains("2 services: (no name), s"), "{}", outline.text);
+    assert!(outline.text.contains("s: \"(no name)\" [0000000000000003]"), "{}", outline.text);
+    for view in ["slowest", "full"] {
+        let told = call(&client, "svc_get_trace", trace(json!({"view": view}))).await.expect();
+        assert!(
+            told.text.contains("\"(no name)\"") && told.text.contains(" (no name)"),
+            "{view}: {}",
+            told.text
+        );
+    }
+}

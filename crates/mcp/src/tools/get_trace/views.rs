@@ -7,13 +7,13 @@ use serde_json::json;
 use tracewarden_service::{SpanBrief, Tool};
 
 use super::super::span_values::{Columns, read_all};
-use super::super::{BREVITIES, Brevity, Opened, Totals, busy, counted, left_out, name_or_none, named_in};
+use super::super::{BREVITIES, Brevity, Opened, Totals, busy, counted, joined, left_out, named_in};
 use super::{Answer, Call, ErrorOrigin, Line, Slow, View, answer};
 use crate::answer::{Next, Rendered, said};
 use crate::arguments;
 use crate::failure::Failure;
 use crate::numbers::{lasting, milliseconds};
-use crate::span_text::{fenced, one_line};
+use crate::span_text::{fenced, name_or_none, one_line};
 use crate::trace::errors::{Errors, Origin};
 use crate::trace::outline::{Outline, Shown};
 use crate::trace::slowest::{self, Work};
@@ -313,7 +313,7 @@ fn slowest_told(call: &Call<'_>, opened: &Opened) -> Result<CallToolResult, Fail
             } else {
                 String::new()
             };
-            let name = named_in(slow.service.as_deref(), slow.name.as_deref(), brevity.name);
+            let name = joined(slow.service.as_deref(), slow.name.as_deref());
             format!("{}{several} {name} [{}]", lasting(work.own), slow.span_id)
         });
         let head = totals.text(summary.duration_nanos);
