@@ -92,6 +92,19 @@ pub(crate) struct Said {
     pub(crate) to: String,
 }
 
+/// How far around the window traces were matched by their spans; `None` where nothing bounds that.
+pub(crate) fn around(found: Option<(Timestamp, Timestamp)>) -> Option<Said> {
+    found.map(|(from, to)| Said { from: from.to_string(), to: to.to_string() })
+}
+
+/// The same in words; nothing where nothing bounds it.
+pub(crate) fn around_said(around: Option<&Said>) -> String {
+    let line = |Said { from, to }: &Said| {
+        format!("no trace index is bound: traces were matched by their spans from {from} to {to} only\n")
+    };
+    around.map(line).unwrap_or_default()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -10,6 +10,7 @@ use crate::limit::Limit;
 use crate::problem::Problem;
 use crate::query::Query;
 use crate::routes::Caller;
+use crate::schema_wire::SearchedAround;
 use crate::wire::Time;
 use crate::{App, limit};
 
@@ -74,6 +75,11 @@ pub(crate) struct FieldValues {
     from: Time,
     /// End of the window.
     to: Time,
+    /// Without a trace index: spans outside of this time were not read when traces were matched.
+    /// Absent where nothing bounds that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    searched_around: Option<SearchedAround>,
 }
 
 /// Values that a field has, for filters: counted in all spans of the newest traces in the window that the caller may
@@ -110,5 +116,6 @@ pub(crate) async fn list(
         complete: found.complete,
         from: found.window.from().into(),
         to: found.window.to().into(),
+        searched_around: found.searched_around.map(SearchedAround::from),
     }))
 }

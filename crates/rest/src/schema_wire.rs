@@ -54,10 +54,15 @@ pub(crate) struct SearchedAround {
     to: Time,
 }
 
+impl From<(Timestamp, Timestamp)> for SearchedAround {
+    fn from((from, to): (Timestamp, Timestamp)) -> Self {
+        Self { from: from.into(), to: to.into() }
+    }
+}
+
 impl SchemaBinding {
     pub(crate) fn new(schema: &SchemaEcho) -> Self {
         let SchemaEcho { binding, version, omitted_columns, searched_around } = schema;
-        let around = |(from, to): (Timestamp, Timestamp)| SearchedAround { from: from.into(), to: to.into() };
         Self {
             database: binding.database.clone(),
             table: binding.table.clone(),
@@ -68,7 +73,7 @@ impl SchemaBinding {
             display: binding.display.clone().into(),
             version: *version,
             omitted_columns: omitted_columns.clone(),
-            searched_around: searched_around.map(around),
+            searched_around: searched_around.map(SearchedAround::from),
         }
     }
 }

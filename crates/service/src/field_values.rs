@@ -67,6 +67,10 @@ pub struct FieldValuesAnswer {
     pub complete: bool,
     /// The window.
     pub window: Window,
+    /// How far around the window spans of a trace counted while deciding, as [`SchemaEcho::searched_around`] says it.
+    ///
+    /// [`SchemaEcho::searched_around`]: crate::SchemaEcho::searched_around
+    pub searched_around: Option<(Timestamp, Timestamp)>,
 }
 
 struct Plan {
@@ -98,6 +102,7 @@ impl Service {
             sampled_traces: 0,
             complete: true,
             window: plan.window,
+            searched_around: access.searched_around(plan.window),
         };
         if access.scope.opens_nothing() {
             pending.complete(Outcome::Success, None).await?;
@@ -149,6 +154,7 @@ impl Service {
         answer.sampled_traces = found.traces;
         answer.complete = selection.next().is_none() && found.traces == selection.len() as u64;
         answer.values = found.values;
+        answer.searched_around = selection.searched_around();
         pending.traces = answer.sampled_traces;
         // It leaves in one piece, so that the second record can come before the first byte too.
         pending.complete(Outcome::Success, None).await?;

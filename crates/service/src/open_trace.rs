@@ -61,9 +61,11 @@ impl Service {
 }
 
 impl OpenTrace {
-    /// The binding.
+    /// The binding, and the columns that [`OpenTrace::spans`] omits where none were named.
     pub fn schema(&self) -> SchemaEcho {
-        self.access.echo()
+        let whole = self.columns.is_none();
+        let omitted_columns = whole.then(|| self.selection.omitted_columns(&self.access.binding));
+        SchemaEcho { omitted_columns, ..self.access.echo() }
     }
 
     /// The trace's id, as it is stored.

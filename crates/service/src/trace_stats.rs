@@ -101,7 +101,8 @@ impl Service {
         pending.complete(Outcome::Success, None).await?;
         let types = plan.group.iter().map(|field| field.logical).collect();
         let limits = self.settings().limits;
-        let (schema, window, status) = (access.echo(), plan.window, plan.status);
+        let (window, status) = (plan.window, plan.status);
+        let schema = SchemaEcho { searched_around: access.searched_around(window), ..access.echo() };
         Ok(TraceStatsAnswer { schema, window, stats, types, limits, status })
     }
 

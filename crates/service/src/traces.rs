@@ -453,6 +453,11 @@ impl Access {
         self.store.find(&self.binding, &self.scope, trace_id).await
     }
 
+    /// How far around a window spans of a trace count, as [`SchemaEcho::searched_around`] says it, once the table is known.
+    pub(crate) fn searched_around(&self, window: Window) -> Option<(Timestamp, Timestamp)> {
+        self.store.known(&self.binding, window).and_then(|known| known.searched_around)
+    }
+
     pub(crate) fn echo(&self) -> SchemaEcho {
         let (binding, version) = (self.binding.clone(), self.authority.version);
         SchemaEcho { binding, version, omitted_columns: None, searched_around: None }

@@ -51,6 +51,9 @@ pub(crate) struct Answer {
     /// Those that most traces have first; each can be used as it is.
     values: Vec<Counted>,
     window: Said,
+    /// Without a trace index: spans outside of this time were not read when traces were matched.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    searched_around: Option<Said>,
     /// Traces that were looked at: the newest.
     sampled_traces: u64,
     /// Whether these were all that have such a value.
@@ -98,6 +101,7 @@ pub(crate) async fn call(context: &Context<'_>, arguments: Arguments) -> Result<
             returned: shown.len(),
             values: shown.into_iter().map(counted).collect(),
             window,
+            searched_around: window::around(found.searched_around),
             sampled_traces: found.sampled_traces,
             complete: found.complete,
             unlisted: found.unlisted,
@@ -136,6 +140,7 @@ fn text(answer: &Answer, left: bool) -> String {
         answer.window.from,
         answer.window.to
     );
+    text.push_str(&window::around_said(answer.searched_around.as_ref()));
     if answer.values.is_empty() {
         text.push_str(
             "None: no trace that you may read has such a value in this window. Try a longer `last`, or no `prefix`; traces that \

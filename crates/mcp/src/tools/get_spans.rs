@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use tracewarden_service::Tool;
 
-use super::span_values::{Columns, DETAILS, Detail, SpanValues, lines, read_all};
+use super::span_values::{Columns, DETAILS, Detail, SpanValues, lines, omitted, omitted_said, read_all};
 use super::{Context, busy};
 use crate::answer::{Budget, MOST, Next, Rendered, said};
 use crate::arguments;
@@ -40,6 +40,9 @@ pub(crate) struct Answer {
     /// of nanoseconds, which counts as 0.
     #[schemars(with = "Vec<serde_json::Map<String, Value>>")]
     spans: Vec<Map<String, Value>>,
+    /// Columns that spans have only where `columns` names them, since ClickHouse works them out at each reading.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    omitted_columns: Vec<String>,
     /// Ids of which the trace has no span.
     missing: Vec<String>,
     /// Whether values were cut or left out.
@@ -63,7 +66,8 @@ pub(crate) async fn call(context: &Context<'_>, arguments: Arguments) -> Result<
     span_ids.sort();
     span_ids.dedup();
     let mut trace = context.service.open_trace(context.principal, &trace_id, columns).await?;
-    let columns = Columns::of(&trace.schema().binding);
+    let schema = trace.schema();
+    let (columns, omitted) = (Columns::of(&schema.binding), omitted(&schema));
     let Some(read) = trace.spans(&span_ids).await? else {
         trace.close().await?;
         let detail = "these spans are too large to be read together: ask for fewer, or for some `columns`";
@@ -79,18 +83,22 @@ pub(crate) async fn call(context: &Context<'_>, arguments: Arguments) -> Result<
     }
     let missing: Vec<String> =
         span_ids.iter().filter(|id| !found.iter().any(|(known, _)| known == *id)).cloned().collect();
-    let result = busy(|| rendered(context, budget, trace.trace_id(), &found, &missing));
+    let of = Of { trace_id: trace.trace_id(), found: &found, missing: &missing, omitted: &omitted };
+    let result = busy(|| rendered(context, budget, &of));
     trace.close().await?;
     result
 }
 
-fn rendered(
-    context: &Context<'_>,
-    budget: Budget,
-    trace_id: &str,
-    found: &[(String, Vec<SpanValues>)],
-    missing: &[String],
-) -> Result<CallToolResult, Failure> {
+/// What an answer is made of.
+struct Of<'a> {
+    trace_id: &'a str,
+    found: &'a [(String, Vec<SpanValues>)],
+    missing: &'a [String],
+    omitted: &'a [String],
+}
+
+fn rendered(context: &Context<'_>, budget: Budget, of: &Of<'_>) -> Result<CallToolResult, Failure> {
+    let Of { trace_id, found, missing, omitted } = *of;
     let render = |count: usize, detail: Detail| {
         let meter = budget.meter();
         let (mut ids, mut shown, mut first_cut) = (Vec::new(), Vec::new(), None);
@@ -132,6 +140,7 @@ fn rendered(
             total,
             truncated: shown.len() < total || first_cut.is_some(),
             cut: first_cut.is_some(),
+            omitted_columns: omitted.to_vec(),
             missing: missing.iter().map(|id| one_line(id, 64)).collect(),
             next: context.offered(next.into_iter().collect()),
             spans: shown,
@@ -156,5 +165,6 @@ fn text(answer: &Answer, ids: &[&str]) -> String {
     if !answer.missing.is_empty() {
         text.push_str(&format!("no such span in this trace: {}\n", answer.missing.join(", ")));
     }
+    text.push_str(&omitted_said(&answer.omitted_columns));
     text + &said(&answer.next)
 }

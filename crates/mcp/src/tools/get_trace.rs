@@ -135,6 +135,9 @@ pub(crate) struct Answer {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Vec<serde_json::Map<String, Value>>>")]
     spans: Option<Vec<Map<String, Value>>>,
+    /// full: columns that spans have only where `columns` names them, since ClickHouse works them out at each reading.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    omitted_columns: Vec<String>,
     /// Entries of the list that are here, and that there are.
     returned: usize,
     total: usize,
@@ -192,6 +195,7 @@ fn answer(trace: Totals, view: View, returned: usize, total: usize, next: Vec<Ne
         errors: None,
         slowest: None,
         spans: None,
+        omitted_columns: Vec::new(),
         returned,
         total,
         truncated: returned < total,

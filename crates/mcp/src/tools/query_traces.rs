@@ -51,6 +51,9 @@ struct Found {
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Answer {
     window: Said,
+    /// Without a trace index: spans outside of this time were not read when traces were matched.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    searched_around: Option<Said>,
     /// Newest first.
     traces: Vec<Found>,
     /// Where a person sees a trace: put its id in.
@@ -93,6 +96,7 @@ pub(crate) async fn call(context: &Context<'_>, arguments: Arguments) -> Result<
         return Err(Failure::internal("a page of summaries holds something else"));
     };
     let first = cursor.is_none();
+    let around = answer.schema.searched_around;
     let more = answer.next_cursor.is_some();
     let link = format!("{}/ui/trace/{{trace_id}}", context.origin);
     let render = |count: usize, brevity: Brevity| {
@@ -100,6 +104,7 @@ pub(crate) async fn call(context: &Context<'_>, arguments: Arguments) -> Result<
         let cut = count < traces.len();
         let answer = Answer {
             window: window::said(window),
+            searched_around: window::around(around),
             next: context.offered(next(sent, &traces, count, &cuts)),
             traces: shown,
             link: link.clone(),
@@ -161,6 +166,7 @@ fn text(answer: &Answer, traces: &[Summary], first: bool) -> String {
     } else {
         ", newest first, no more\n"
     });
+    text.push_str(&window::around_said(answer.searched_around.as_ref()));
     if answer.traces.is_empty() && first && !answer.truncated {
         text.push_str(NOTHING);
     }

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 use tracewarden_model::Binding;
-use tracewarden_service::SpanLine;
+use tracewarden_service::{SchemaEcho, SpanLine};
 
 use super::busy;
 use crate::answer::Meter;
@@ -99,6 +99,25 @@ pub(crate) struct Shown {
     pub(crate) values: Map<String, Value>,
     /// Whether that is all the span says.
     pub(crate) whole: bool,
+}
+
+/// Columns that spans lack since none were named: as many as are worth their place, then how many more there are.
+pub(crate) fn omitted(schema: &SchemaEcho) -> Vec<String> {
+    const NAMED: usize = 10;
+    let names = schema.omitted_columns.as_deref().unwrap_or_default();
+    let mut omitted: Vec<String> = names.iter().take(NAMED).map(|name| one_line(name, 64)).collect();
+    if names.len() > NAMED {
+        omitted.push(format!("… {} more", names.len() - NAMED));
+    }
+    omitted
+}
+
+/// The same in words; nothing where none are omitted.
+pub(crate) fn omitted_said(omitted: &[String]) -> String {
+    if omitted.is_empty() {
+        return String::new();
+    }
+    format!("columns that are shown only where `columns` names them: {}\n", omitted.join(", "))
 }
 
 /// Reads spans one by one, so that a client that goes away is noticed in between.

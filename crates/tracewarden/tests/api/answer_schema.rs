@@ -59,6 +59,11 @@ async fn an_answer_says_how_far_around_the_window_was_looked() {
             assert_eq!(page["schema"]["searched_around"], around, "{view}");
         }
     }
+    let values = "/filter/values?ref=ServiceName&from=2026-11-21T10:00:00Z&to=2026-11-21T12:00:00Z";
+    for client in [&ada, &admin] {
+        let answer = client.get(values).await.expect(200).body;
+        assert_eq!(answer["searched_around"], around, "{answer}");
+    }
     // A trace that is fetched by its id is read whole.
     let trace = ada.get(&format!("/traces/{BLUE}")).await.expect(200).body;
     assert!(trace["schema"].get("searched_around").is_none(), "{trace}");
@@ -72,4 +77,6 @@ async fn an_answer_says_how_far_around_the_window_was_looked() {
     admin.with("if-match", &version).put("/schema/binding", bound).await.expect(200);
     let page = ada.post("/traces/query", window).await.expect(200).body;
     assert!(page["schema"].get("searched_around").is_none(), "{page}");
+    let answer = ada.get(values).await.expect(200).body;
+    assert!(answer.get("searched_around").is_none(), "{answer}");
 }

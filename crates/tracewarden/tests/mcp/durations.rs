@@ -84,7 +84,8 @@ async fn one_definition_of_an_invalid_duration_holds_everywhere() {
     // Beside the first, which is of integers, a column of floats.
     store.run("ALTER TABLE otel.otel_traces ADD COLUMN Took Float64").await;
     // A float of 2^63 is the first that is no number of nanoseconds.
-    let stored = ["-5", "nan", "inf", "-inf", "1e300", "9223372036854775808", "-0.5", "7", "9223372036854774784"];
+    let stored =
+        ["-5", "nan", "inf", "-inf", "1e300", "9223372036854775808", "-0.5", "7", "9223372036854774784"];
     let invalid = 6;
     for (at, took) in stored.iter().enumerate() {
         store
@@ -96,7 +97,8 @@ async fn one_definition_of_an_invalid_duration_holds_everywhere() {
     }
     let version = admin.get("/schema").await.expect(200).headers["etag"].to_str().unwrap().to_owned();
     let mut shown = binding();
-    shown["display"] = json!({"service": "ServiceName", "name": "SpanName", "duration": "Took", "status": "StatusCode"});
+    shown["display"] =
+        json!({"service": "ServiceName", "name": "SpanName", "duration": "Took", "status": "StatusCode"});
     admin.with("if-match", &version).put("/schema/binding", shown).await.expect(200);
     let agent = key(&ada, json!({})).await;
     for (at, took) in stored.iter().enumerate() {
@@ -111,7 +113,12 @@ async fn one_definition_of_an_invalid_duration_holds_everywhere() {
             let one = if view == "full" { &answer.body["spans"][0] } else { &answer.body["lines"][0] };
             assert_eq!(one["duration_invalid"], expected, "{took} {view}: {}", answer.body);
             assert_eq!(answer.body["trace"]["duration_invalid"], expected, "{took} {view}: {}", answer.body);
-            assert_eq!(answer.text.contains("no number of nanoseconds"), at < invalid, "{took} {view}: {}", answer.text);
+            assert_eq!(
+                answer.text.contains("no number of nanoseconds"),
+                at < invalid,
+                "{took} {view}: {}",
+                answer.text
+            );
         }
         // Of what is not shown nothing is said.
         let mut named = asked;

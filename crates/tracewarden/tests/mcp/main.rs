@@ -21,6 +21,7 @@ mod fields;
 mod http;
 mod incidents;
 mod large_traces;
+mod left_out;
 mod narrowed_keys;
 mod replicas;
 mod rpc;

@@ -4,7 +4,9 @@ use std::collections::{HashMap, VecDeque};
 
 use rmcp::model::CallToolResult;
 
-use super::super::span_values::{Columns, DETAILS, Detail, SpanValues, lines, read_all};
+use super::super::span_values::{
+    Columns, DETAILS, Detail, SpanValues, lines, omitted, omitted_said, read_all,
+};
 use super::super::{BREVITIES, Brevity, Opened, Totals, busy, left_out};
 use super::{Answer, Call, View, answer};
 use crate::answer::{Rendered, said};
@@ -17,13 +19,14 @@ const READ: [usize; 3] = [50, 8, 1];
 const WORTH_A_PAGE: usize = 3;
 
 pub(super) async fn full(call: &Call<'_>, mut opened: Opened) -> Result<CallToolResult, Failure> {
-    let columns = Columns::of(&opened.trace.schema().binding);
+    let schema = opened.trace.schema();
+    let (columns, omitted) = (Columns::of(&schema.binding), omitted(&schema));
     let result = match call.offset(&opened) {
         Ok(offset) => {
             // A cursor that somebody made up.
             let offset = offset.min(opened.seen.tree.spans.len());
             let spans = page(&mut opened, offset, &columns).await?;
-            busy(|| rendered(call, &opened, offset, &spans))
+            busy(|| rendered(call, &opened, offset, &spans, &omitted))
         }
         Err(failure) => Err(failure),
     };
@@ -60,6 +63,7 @@ fn rendered(
     opened: &Opened,
     offset: usize,
     spans: &[SpanValues],
+    omitted: &[String],
 ) -> Result<CallToolResult, Failure> {
     let (summary, tree) = (&opened.seen.summary, &opened.seen.tree);
     let render = |count: usize, (detail, brevity): (Detail, Brevity)| {
@@ -86,11 +90,15 @@ fn rendered(
         let next = call.context.offered(next);
         let answer = Answer {
             spans: Some(shown.into_iter().map(|span| span.values).collect()),
+            omitted_columns: omitted.to_vec(),
             truncated: more || was_cut || opened.seen.left_out() > 0,
             ..answer(totals, View::Full, count, all, next)
         };
         Rendered::new(
-            text + &fenced(&body) + &left_out(opened.seen.left_out()) + &said(&answer.next),
+            text + &fenced(&body)
+                + &left_out(opened.seen.left_out())
+                + &omitted_said(omitted)
+                + &said(&answer.next),
             &answer,
         )
     };
