@@ -346,6 +346,7 @@ pub(crate) fn lines(span: &Map<String, Value>) -> Vec<String> {
 fn bare(value: &Value) -> String {
     match value {
         Value::String(text) if text.is_empty() => NO_NAME.to_owned(),
+        Value::String(text) if text == NO_NAME || text.trim().is_empty() => format!("\"{text}\""),
         Value::String(text) => text.clone(),
         other => other.to_string(),
     }
@@ -365,7 +366,6 @@ mod tests {
         SpanValues::read(&value.to_string(), &columns())
     }
 
-        Value::String(text) if text == NO_NAME => format!("\"{text}\""),
     fn cut(span: &SpanValues, detail: Detail) -> Map<String, Value> {
         let shown = span.shown(detail, &Meter::endless());
         assert_eq!(shown.whole, !json!(shown.values).to_string().contains('…'), "{:?}", shown.values);
@@ -439,7 +439,11 @@ mod tests {
     #[tokio::test(flavor = "multi_thread")]
     async fn an_invalid_duration_is_marked_and_stays_as_it_is() {
         let line = |json: &str, duration_invalid: bool| SpanLine { json: json.to_owned(), duration_invalid };
-        let lines = vec![line(r#"{"Duration":-1}"#, true), line(r#"{"Duration":null}"#, true), line(r#"{"Duration":5.5}"#, false)];
+        let lines = vec![
+            line(r#"{"Duration":-1}"#, true),
+            line(r#"{"Duration":null}"#, true),
+            line(r#"{"Duration":5.5}"#, false),
+        ];
         let shown = read_all(lines, &columns()).await.into_iter().map(|span| json!(cut(&span, MOST)));
         let expected = [
             json!({"Duration": -1, "duration_invalid": true}),
