@@ -92,17 +92,41 @@ pub(crate) struct Said {
     pub(crate) to: String,
 }
 
-/// How far around the window traces were matched by their spans; `None` where nothing bounds that.
-pub(crate) fn around(found: Option<(Timestamp, Timestamp)>) -> Option<Said> {
-    found.map(|(from, to)| Said { from: from.to_string(), to: to.to_string() })
+/// How far around the window traces were matched by their spans.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub(crate) struct Around {
+    from: String,
+    to: String,
+    /// The same as text has it, which takes fewer tokens.
+    #[serde(skip)]
+    words: String,
+}
+
+/// How far around a window traces were matched; `None` where nothing bounds that.
+pub(crate) fn around(window: Window, found: Option<(Timestamp, Timestamp)>) -> Option<Around> {
+    let (from, to) = found?;
+    let before = window.from().as_nanos().checked_sub(from.as_nanos());
+    let after = to.as_nanos().checked_sub(window.to().as_nanos());
+    let margin = before.filter(|_| before == after).and_then(whole_units);
+    let words = match margin {
+        Some(margin) => format!("no trace index: spans up to {margin} around that were read\n"),
+        None => format!("no trace index: spans from {from} to {to} were read\n"),
+    };
+    Some(Around { from: from.to_string(), to: to.to_string(), words })
 }
 
 /// The same in words; nothing where nothing bounds it.
-pub(crate) fn around_said(around: Option<&Said>) -> String {
-    let line = |Said { from, to }: &Said| {
-        format!("no trace index is bound: traces were matched by their spans from {from} to {to} only\n")
-    };
-    around.map(line).unwrap_or_default()
+pub(crate) fn around_said(around: Option<&Around>) -> &str {
+    around.map_or("", |around| &around.words)
+}
+
+/// A time in the largest unit of which it is a whole number; `None` where that is none of these.
+fn whole_units(nanos: i64) -> Option<String> {
+    const SECOND: i64 = 1_000_000_000;
+    const UNITS: [(i64, &str); 4] =
+        [(86_400 * SECOND, "d"), (3_600 * SECOND, "h"), (60 * SECOND, "min"), (SECOND, "s")];
+    let (unit, name) = UNITS.into_iter().find(|(unit, _)| nanos > 0 && nanos % unit == 0)?;
+    Some(format!("{}{name}", nanos / unit))
 }
 
 #[cfg(test)]
@@ -134,6 +158,22 @@ mod tests {
         assert_eq!(bounds(None, None, None).unwrap(), Bounds { from: None, to: now });
         let later = Timestamp::from_nanos(100 * HOUR + 1);
         assert_eq!(whole_seconds(later), Timestamp::from_nanos(100 * HOUR + 1_000_000_000));
+    }
+
+    #[test]
+    fn how_far_was_looked_is_said_in_few_words_and_exactly() {
+        let at = |nanos: i64| Timestamp::from_nanos(nanos);
+        let window = Window::new(at(10 * HOUR), at(12 * HOUR)).unwrap();
+        let words = |from: i64, to: i64| {
+            let around = around(window, Some((at(from), at(to))));
+            around_said(around.as_ref()).replace("no trace index: spans ", "").replace(" were read\n", "")
+        };
+        assert_eq!(words(9 * HOUR, 13 * HOUR), "up to 1h around that");
+        assert_eq!(words(10 * HOUR - HOUR / 40, 12 * HOUR + HOUR / 40), "up to 90s around that");
+        for (from, to) in [(9 * HOUR, 14 * HOUR), (10 * HOUR - 1, 12 * HOUR + 1)] {
+            assert_eq!(words(from, to), format!("from {} to {}", at(from), at(to)));
+        }
+        assert_eq!(around_said(around(window, None).as_ref()), "");
     }
 
     #[test]

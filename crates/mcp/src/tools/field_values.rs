@@ -11,7 +11,7 @@ use crate::answer::{Budget, Next, Rendered, said};
 use crate::arguments::Condition;
 use crate::failure::Failure;
 use crate::span_text::{fenced, one_line, value_line};
-use crate::window::{self, Said, Times};
+use crate::window::{self, Around, Said, Times};
 
 /// Arguments.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -53,7 +53,7 @@ pub(crate) struct Answer {
     window: Said,
     /// Without a trace index: spans outside of this time were not read when traces were matched.
     #[serde(skip_serializing_if = "Option::is_none")]
-    searched_around: Option<Said>,
+    searched_around: Option<Around>,
     /// Traces that were looked at: the newest.
     sampled_traces: u64,
     /// Whether these were all that have such a value.
@@ -101,7 +101,7 @@ pub(crate) async fn call(context: &Context<'_>, arguments: Arguments) -> Result<
             returned: shown.len(),
             values: shown.into_iter().map(counted).collect(),
             window,
-            searched_around: window::around(found.searched_around),
+            searched_around: window::around(found.window, found.searched_around),
             sampled_traces: found.sampled_traces,
             complete: found.complete,
             unlisted: found.unlisted,
@@ -140,7 +140,7 @@ fn text(answer: &Answer, left: bool) -> String {
         answer.window.from,
         answer.window.to
     );
-    text.push_str(&window::around_said(answer.searched_around.as_ref()));
+    text.push_str(window::around_said(answer.searched_around.as_ref()));
     if answer.values.is_empty() {
         text.push_str(
             "None: no trace that you may read has such a value in this window. Try a longer `last`, or no `prefix`; traces that \

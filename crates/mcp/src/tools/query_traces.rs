@@ -11,7 +11,7 @@ use crate::answer::{Budget, MOST, Next, Rendered, said};
 use crate::arguments::{self, Condition};
 use crate::failure::Failure;
 use crate::span_text::{fenced, one_line};
-use crate::window::{self, Bounds, Said, Times};
+use crate::window::{self, Around, Bounds, Said, Times};
 
 /// Traces in an answer when the call does not say: more are seldom looked at.
 const USUAL_LIMIT: i64 = 10;
@@ -53,7 +53,7 @@ pub(crate) struct Answer {
     window: Said,
     /// Without a trace index: spans outside of this time were not read when traces were matched.
     #[serde(skip_serializing_if = "Option::is_none")]
-    searched_around: Option<Said>,
+    searched_around: Option<Around>,
     /// Newest first.
     traces: Vec<Found>,
     /// Where a person sees a trace: put its id in.
@@ -104,7 +104,7 @@ pub(crate) async fn call(context: &Context<'_>, arguments: Arguments) -> Result<
         let cut = count < traces.len();
         let answer = Answer {
             window: window::said(window),
-            searched_around: window::around(around),
+            searched_around: window::around(window, around),
             next: context.offered(next(sent, &traces, count, &cuts)),
             traces: shown,
             link: link.clone(),
@@ -166,7 +166,7 @@ fn text(answer: &Answer, traces: &[Summary], first: bool) -> String {
     } else {
         ", newest first, no more\n"
     });
-    text.push_str(&window::around_said(answer.searched_around.as_ref()));
+    text.push_str(window::around_said(answer.searched_around.as_ref()));
     if answer.traces.is_empty() && first && !answer.truncated {
         text.push_str(NOTHING);
     }

@@ -15,7 +15,7 @@ use crate::arguments::{self, Condition};
 use crate::failure::Failure;
 use crate::numbers::{lasting, milliseconds, percent, share};
 use crate::span_text::{fenced, one_line, value_line};
-use crate::window::{self, Said, Times};
+use crate::window::{self, Around, Said, Times};
 
 /// What is counted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
@@ -99,7 +99,7 @@ pub(crate) struct Answer {
     window: Said,
     /// Without a trace index: spans outside of this time were not read when traces were matched.
     #[serde(skip_serializing_if = "Option::is_none")]
-    searched_around: Option<Said>,
+    searched_around: Option<Around>,
     /// Over all spans or traces, also those without a value to group by.
     all: Numbers,
     groups: Vec<Group>,
@@ -185,7 +185,7 @@ pub(crate) async fn call(context: &Context<'_>, arguments: Arguments) -> Result<
         }
         let answer = Answer {
             window,
-            searched_around: window::around(found.schema.searched_around),
+            searched_around: window::around(found.window, found.schema.searched_around),
             all: Numbers::of(&stats.total, per),
             groups: stats.groups.iter().take(count).map(group).collect(),
             complete: stats.complete,
@@ -247,7 +247,7 @@ fn text(answer: &Answer, told: &Told<'_>) -> String {
     let Told { stats, group_by, measure, left } = told;
     let mut text =
         format!("from {} to {}: {}\n", answer.window.from, answer.window.to, line(&answer.all, &stats.total));
-    text.push_str(&window::around_said(answer.searched_around.as_ref()));
+    text.push_str(window::around_said(answer.searched_around.as_ref()));
     let fields: Vec<String> = group_by.iter().map(|field| one_line(field, 512)).collect();
     if answer.all.traces == 0 {
         text.push_str(NOTHING);

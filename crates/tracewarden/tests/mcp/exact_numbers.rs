@@ -87,7 +87,7 @@ async fn a_number_that_no_column_can_hold_is_refused_by_its_name() {
             // A field of strings compares the text.
             let answer = query(
                 &agent,
-                &format!(r#"{{"conditions": [{{"ref": "SpanName", "op": "eq", "value": {sent}}}]}}"#),
+                &format!(r#"{{"conditions": [{{"ref": "ServiceName", "op": "eq", "value": {sent}}}]}}"#),
             )
             .await;
             assert_eq!(answer["result"]["structuredContent"]["returned"], 0, "{answer}");

@@ -27,10 +27,7 @@ async fn a_search_says_how_far_around_the_window_it_looked() {
     for tool in SEARCHES {
         let (body, text) = search(&agent, tool).await;
         assert_eq!(body["searched_around"], around, "{tool}: {body}");
-        assert!(
-            text.contains("their spans from 2026-11-21T09:00:00Z to 2026-11-21T13:00:00Z"),
-            "{tool}: {text}"
-        );
+        assert!(text.contains("no trace index: spans up to 1h around that were read"), "{tool}: {text}");
     }
     store
         .run("CREATE TABLE IF NOT EXISTS otel.otel_traces_trace_id_ts (TraceId String, Start DateTime, End DateTime) ENGINE = MergeTree ORDER BY TraceId")
