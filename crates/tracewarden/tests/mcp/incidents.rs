@@ -80,7 +80,12 @@ async fn prepare(store: &Store, admin: &Client, incident: &Incident) {
 async fn service(store: &Store) -> (Service, Client, Client) {
     let service = store.service();
     let admin = service.admin().await;
+    // The exporter makes it beside its table.
+    store
+        .run("CREATE TABLE IF NOT EXISTS otel.otel_traces_trace_id_ts (TraceId String, Start DateTime, End DateTime) ENGINE = MergeTree ORDER BY TraceId")
+        .await;
     let mut bound = binding();
+    bound["trace_index"] = "otel_traces_trace_id_ts".into();
     bound["display"] = json!({"name": "SpanName", "service": "ServiceName", "duration": "Duration", "status": "StatusCode",
         "kind": "SpanKind"});
     admin.put("/schema/binding", bound).await.expect(200);
