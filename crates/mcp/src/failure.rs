@@ -214,7 +214,11 @@ mod tests {
     fn administrators_learn_more_and_everybody_when_to_try_again() {
         let inside = || std::io::Error::other("a statement");
         let failed = |cause: &str| {
-            Failure::from(ServiceError::TraceStore { inside: inside().into(), cause: Some(cause.to_owned()) })
+            Failure::from(ServiceError::TraceStore {
+                inside: inside().into(),
+                cause: Some(cause.to_owned()),
+                is_lasting: false,
+            })
         };
         let cause = "ClickHouse 25.8.2.1 answered with code 60 (UNKNOWN_TABLE)";
         let rest = "\nTry again in some seconds.\nretry: safe";

@@ -114,8 +114,12 @@ impl From<PolicyVerdict> for WirePolicyVerdict {
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = SpanMention)]
 pub(crate) struct WireMention {
-    /// Span id.
+    /// Span id. Emitters leave it empty or give one id to several spans: `start`, `name` and `service` tell these apart, and
+    /// spans that have all of them in common are listed once.
     span_id: String,
+    /// When it began.
+    #[schema(value_type = String, format = DateTime)]
+    start: String,
     /// Operation name, at most 100 characters of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
@@ -127,8 +131,8 @@ pub(crate) struct WireMention {
 }
 
 impl From<SpanMention> for WireMention {
-    fn from(SpanMention { span_id, name, service }: SpanMention) -> Self {
-        Self { span_id, name, service }
+    fn from(SpanMention { span_id, start, name, service }: SpanMention) -> Self {
+        Self { span_id, start: start.to_string(), name, service }
     }
 }
 
@@ -164,21 +168,26 @@ pub(crate) struct DecidingPart {
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = DecidedBy)]
 pub(crate) struct WireDecidedBy {
-    /// The span: the first that satisfies the policy, or else the nearest.
+    /// The span: the first of `spans`, or else `nearest`. Of spans that cannot be told apart, one on which the policy is what
+    /// `outcome` says.
     span_id: String,
+    /// When it began.
+    #[schema(value_type = String, format = DateTime)]
+    start: String,
     /// What the expression is on it.
     outcome: WireOutcome,
     /// The parts that made it so, in the order of the text.
     parts: Vec<DecidingPart>,
 }
 
-fn decided_by(DecidedBy { span_id, verdict }: DecidedBy, expression: &str) -> WireDecidedBy {
+fn decided_by(DecidedBy { span, verdict }: DecidedBy, expression: &str) -> WireDecidedBy {
     let part = |decision: Decision| DecidingPart {
         text: part(expression, &decision).unwrap_or_default(),
         decision: decision.into(),
     };
     WireDecidedBy {
-        span_id,
+        span_id: span.span_id,
+        start: span.start.to_string(),
         outcome: (&verdict.outcome).into(),
         parts: verdict.decided_by.into_iter().map(part).collect(),
     }

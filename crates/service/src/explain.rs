@@ -15,7 +15,7 @@ use futures::FutureExt as _;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 use tracewarden_appdb::{Role, User};
-use tracewarden_model::{AccessModel, AttributeValue, Caller};
+use tracewarden_model::{AccessModel, AttributeValue, Caller, Timestamp};
 use tracewarden_policy::{AppliedPolicy, Diagnostic, Span, Verdict};
 use tracewarden_tracestore::Selection;
 
@@ -110,8 +110,10 @@ impl PolicyVerdict {
 /// A span, as it is told of. Data of the trace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SpanMention {
-    /// Span id.
+    /// Span id; empty, or that of several spans of the trace, where whoever sent them wrote it so.
     pub span_id: String,
+    /// When it began.
+    pub start: Timestamp,
     /// Operation name, cut to 100 characters; `None` without a column for it.
     pub name: Option<String>,
     /// Service, cut likewise.
@@ -122,7 +124,7 @@ pub struct SpanMention {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DecidedBy {
     /// The span.
-    pub span_id: String,
+    pub span: SpanMention,
     /// By the reference evaluator, which agrees with the trace store.
     pub verdict: Verdict,
 }

@@ -128,9 +128,9 @@ pub use tracewarden_policy::{
 };
 pub use tracewarden_tracestore::{
     Column, Cost, DdlAdvice, DdlKind, DdlState, DdlSuggestion, ERROR_STATUSES, InPlace, OnProgress,
-    PhysicalField, Reads, SampledColumn, SampledKey, SearchProgress, SharedValue, SpanBrief, SpanChunk,
-    SpanLine, Stats, StatsGroup, StatsNumbers, StatsOrder, StatsPer, Summary, TableSummary, TraceStore,
-    ValueCount,
+    PhysicalField, Reads, SPANS_OF_AN_ID, SampledColumn, SampledKey, SearchProgress, SharedValue, SpanBrief,
+    SpanChunk, SpanLine, Stats, StatsGroup, StatsNumbers, StatsOrder, StatsPer, Summary, TableSummary,
+    TraceStore, ValueCount,
 };
 
 /// A token or password that is given out or taken in; `Debug` does not show it.

@@ -1,9 +1,12 @@
 //! One trace that is looked at in several ways by one request, under one record.
 
+use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
 use tracewarden_model::Filter;
-use tracewarden_tracestore::{SPANS_MAX_BYTES, Selection, SpanBrief, SpanLine, StoreError, Summary};
+use tracewarden_tracestore::{
+    SPANS_MAX_BYTES, Selection, SpanBrief, SpanIdentity, SpanLine, StoreError, Summary,
+};
 
 use crate::access::Access;
 use crate::audit::Outcome;
@@ -100,6 +103,46 @@ impl OpenTrace {
         let spans = self.checked(found).await?;
         self.count(spans.len());
         Ok(spans)
+    }
+
+    /// Given spans by what they are, as [`OpenTrace::spans`] gives those of ids: each with its place among `spans`. Of spans
+    /// that cannot be told apart, each place has another as far as there are any.
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn spans_of(
+        &mut self,
+        spans: &[SpanBrief],
+    ) -> Result<Option<Vec<(usize, SpanLine)>>, ServiceError> {
+        if spans.is_empty() {
+            return Ok(Some(Vec::new()));
+        }
+        let mut places: HashMap<SpanIdentity, VecDeque<usize>> = HashMap::new();
+        for (place, span) in spans.iter().enumerate() {
+            places.entry(span.into()).or_default().push_back(place);
+        }
+        let identities: Vec<SpanIdentity> = places.keys().cloned().collect();
+        let mut found = self.identified_within(LITTLE_BYTES, &identities).await;
+        if matches!(found, Err(StoreError::TooLarge(_))) {
+            self.take_leave().await?;
+            found = self.identified_within(SPANS_MAX_BYTES, &identities).await;
+        }
+        if matches!(found, Err(StoreError::TooLarge(_))) {
+            return Ok(None);
+        }
+        let found = self.checked(found).await?;
+        self.count(found.len());
+        let at_place = |(identity, line)| Some((places.get_mut(&identity)?.pop_front()?, line));
+        Ok(Some(found.into_iter().filter_map(at_place).collect()))
+    }
+
+    async fn identified_within(
+        &self,
+        bytes: usize,
+        spans: &[SpanIdentity],
+    ) -> Result<Vec<(SpanIdentity, SpanLine)>, StoreError> {
+        let Access { store, binding, .. } = &self.access;
+        store.read_identified(bytes, binding, &self.selection, spans, self.columns.as_deref()).await
     }
 
     /// These of its spans, as a query returns them, in the order of time. Those that it has not are

@@ -7,7 +7,7 @@ use crate::shown::Shown;
 use crate::{StoreError, TraceStore};
 
 /// Longest text that is shown of a span, in characters: whoever sends spans chooses how long their names are.
-const MAX_TEXT: u32 = 100;
+pub(crate) const MAX_TEXT: u32 = 100;
 
 /// Longest span id, in characters; whoever sends spans chooses these too.
 const MAX_ID: u32 = 128;
@@ -38,7 +38,7 @@ pub struct SpanBrief {
 type Row = (String, String, i64, Option<i64>, u8, String, String, String, u8);
 
 /// The first characters of a text.
-fn cut(text: &str, most: u32) -> String {
+pub(crate) fn cut(text: &str, most: u32) -> String {
     format!("substringUTF8({text}, 1, {most})")
 }
 

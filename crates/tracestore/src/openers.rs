@@ -6,10 +6,12 @@
 
 use std::sync::Arc;
 
-use tracewarden_model::{Binding, MarkedField, TraceIdNotations};
+use tracewarden_model::{Binding, Display, MarkedField, TraceIdNotations};
 use tracewarden_policy::Predicate;
 
 use crate::select::Selection;
+use crate::shown::Shown;
+use crate::span_identity::{IdentityRow, SpanIdentity, identity_columns};
 use crate::sql::Statement;
 use crate::table::BoundTable;
 use crate::{StoreError, TraceStore};
@@ -25,8 +27,8 @@ const MAX_SIZE: u64 = 20_000;
 pub struct Satisfied {
     /// How many do.
     pub spans: u64,
-    /// Ids of the first of them by start and then by id, at most [`MAX_FIRST_SPANS`]; a span that was stored twice once.
-    pub first: Vec<String>,
+    /// The first of them by start and then by id, at most [`MAX_FIRST_SPANS`]; spans of one identity once.
+    pub first: Vec<SpanIdentity>,
     /// Where none does: the span that comes nearest, of several the first.
     pub nearest: Option<Nearest>,
 }
@@ -34,8 +36,8 @@ pub struct Satisfied {
 /// A span that does not satisfy a predicate.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Nearest {
-    /// The span id.
-    pub span_id: String,
+    /// The span.
+    pub span: SpanIdentity,
     /// How near it comes, from 0 to less than 1: of what is asked for together the share that is met, of alternatives the
     /// best.
     pub score: f64,
@@ -56,6 +58,8 @@ pub struct TraceCounts {
 #[derive(Clone, Copy)]
 struct Place<'a> {
     table: &'a BoundTable,
+    /// Which columns name spans.
+    display: &'a Display,
     trace_id: &'a str,
     /// Where it was chosen.
     endpoint: Option<usize>,
@@ -65,19 +69,25 @@ impl TraceStore {
     /// For each predicate, in order, which spans of a chosen trace satisfy it: of the whole trace, as
     /// [`find`](Self::find) looks at it. Of a selection of several traces it is the first; without any there is nothing.
     /// `rests_on` are the fields that the policies behind the predicates name, though nothing of them may be left in these.
+    /// The statement that finds a span also names it: looked up by its id, it could be another one.
     ///
     /// # Errors
     /// When the store fails, delivers fewer spans than were counted, or a field is no longer what it was marked as.
     pub async fn satisfied(
         &self,
+        binding: &Binding,
         selection: &Selection,
         predicates: &[Predicate],
         rests_on: &[Arc<MarkedField>],
     ) -> Result<Vec<Satisfied>, StoreError> {
         selection.table.check_fields(rests_on.iter().map(AsRef::as_ref))?;
         let Some(trace) = selection.traces.first() else { return Ok(Vec::new()) };
-        let place =
-            Place { table: selection.table.as_ref(), trace_id: &trace.id, endpoint: selection.endpoint };
+        let place = Place {
+            table: selection.table.as_ref(),
+            display: &binding.display,
+            trace_id: &trace.id,
+            endpoint: selection.endpoint,
+        };
         let mut satisfied = Vec::with_capacity(predicates.len());
         for part in parts(predicates) {
             let (spans, mut found) = self.first_spans(place, part).await?;
@@ -170,32 +180,36 @@ impl TraceStore {
         let table = place.table;
         let mut statement = table.statement();
         let conditions = place.conditions(predicates, &mut statement)?;
-        let [span, time, pair] = ["span", "time", "pair"].map(|name| statement.own(name));
+        let shown = Shown::of(table, place.display);
+        let (identity, columns) = identity_columns(table, &shown, &statement);
         let met: Vec<String> = (0..conditions.len()).map(|at| statement.own(&format!("p{at}"))).collect();
         let counts: Vec<String> = met.iter().map(|met| format!("countIf({met})")).collect();
         let first: Vec<String> = met
             .iter()
             .map(|met| {
                 format!(
-                    "arrayMap({pair} -> {pair}.2, arraySlice(arraySort(arrayDistinct(\
-                     groupArraySortedIf({MAX_FIRST_SPANS})(({time}, {span}), {met}))), 1, {MAX_FIRST_SPANS}))"
+                    "arraySlice(arraySort(arrayDistinct(\
+                     groupArraySortedIf({MAX_FIRST_SPANS})(({identity}), {met}))), 1, {MAX_FIRST_SPANS})"
                 )
             })
             .collect();
         let each: Vec<String> =
             conditions.iter().zip(&met).map(|(condition, met)| format!(", {condition} AS {met}")).collect();
-        let inner = format!("SELECT {} AS {span}, {} AS {time}{}", table.span_id, table.ticks, each.concat());
+        let inner = format!("SELECT {columns}{}", each.concat());
         let outer = format!("SELECT count(), [{}], [{}] FROM ({inner}", counts.join(", "), first.join(", "));
         place.end(&outer, &mut statement);
         statement.push(")");
-        let rows: Vec<(u64, Vec<u64>, Vec<Vec<String>>)> =
+        let rows: Vec<(u64, Vec<u64>, Vec<Vec<IdentityRow>>)> =
             self.client.at(place.endpoint).rows(statement).await?;
         let (spans, counts, first) = only(rows)?;
         if counts.len() != predicates.len() || first.len() != predicates.len() {
             return Err(missing());
         }
         let satisfied = counts.into_iter().zip(first);
-        let satisfied = satisfied.map(|(spans, first)| Satisfied { spans, first, nearest: None });
+        let satisfied = satisfied.map(|(spans, first)| {
+            let first = first.into_iter().map(|row| SpanIdentity::of_row(table, &shown, row)).collect();
+            Satisfied { spans, first, nearest: None }
+        });
         Ok((spans, satisfied.collect()))
     }
 
@@ -203,24 +217,29 @@ impl TraceStore {
     async fn nearest(&self, place: Place<'_>, predicates: &[Predicate]) -> Result<Vec<Nearest>, StoreError> {
         let table = place.table;
         let mut statement = table.statement();
-        let [span, time] = ["span", "time"].map(|name| statement.own(name));
+        let shown = Shown::of(table, place.display);
+        let (identity, columns) = identity_columns(table, &shown, &statement);
         let scores: Vec<String> = (0..predicates.len()).map(|at| statement.own(&format!("s{at}"))).collect();
-        let mut inner = format!("SELECT {} AS {span}, {} AS {time}", table.span_id, table.ticks);
+        let mut inner = format!("SELECT {columns}");
         for (predicate, score) in predicates.iter().zip(&scores) {
             inner.push_str(&format!(", {} AS {score}", table.score(predicate, &mut statement)?));
         }
         let nearest: Vec<String> = scores
             .iter()
-            .map(|score| format!("argMin(({span}, {score}), (-{score}, {time}, {span}))"))
+            .map(|score| format!("argMin((({identity}), {score}), (-{score}, {identity}))"))
             .collect();
         place.end(&format!("SELECT [{}] FROM ({inner}", nearest.join(", ")), &mut statement);
         statement.push(")");
-        let rows: Vec<(Vec<(String, f64)>,)> = self.client.at(place.endpoint).rows(statement).await?;
+        let rows: Vec<(Vec<(IdentityRow, f64)>,)> = self.client.at(place.endpoint).rows(statement).await?;
         let (nearest,) = only(rows)?;
         if nearest.len() != predicates.len() {
             return Err(missing());
         }
-        Ok(nearest.into_iter().map(|(span_id, score)| Nearest { span_id, score }).collect())
+        let nearest = nearest.into_iter().map(|(row, score)| {
+            let span = SpanIdentity::of_row(table, &shown, row);
+            Nearest { span, score }
+        });
+        Ok(nearest.collect())
     }
 }
 
@@ -352,7 +371,8 @@ mod tests {
         let found = store.find(&binding("default", "spans"), &everything(), "a").await.unwrap().unwrap();
         let mut random = ChaCha8Rng::seed_from_u64(7);
         let predicates: Vec<Predicate> = (0..300).map(|_| some(&mut random, 3)).collect();
-        let satisfied = store.satisfied(&found, &predicates, &[]).await.unwrap();
+        let satisfied =
+            store.satisfied(&binding("default", "spans"), &found, &predicates, &[]).await.unwrap();
         let mut between = 0;
         for (predicate, satisfied) in predicates.iter().zip(satisfied) {
             let scores = (0..7).map(|span| (score(predicate, span), 1_790_000_000 - span % 3, span));
@@ -362,7 +382,7 @@ mod tests {
             assert_eq!(satisfied.spans > 0, best == 1.0, "{predicate:?}");
             if let Some(nearest) = satisfied.nearest {
                 assert!((nearest.score - best).abs() < 1e-12, "{nearest:?}, {best} of {predicate:?}");
-                assert_eq!(nearest.span_id, span.to_string(), "{best} of {predicate:?}");
+                assert_eq!(nearest.span.span_id, span.to_string(), "{best} of {predicate:?}");
                 between += usize::from(best > 0.0);
             }
         }

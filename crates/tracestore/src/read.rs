@@ -21,7 +21,8 @@ use crate::table::{BoundTable, Column};
 use crate::{StoreError, TraceStore};
 use parts::{Part, PartSizes, Parts};
 
-pub use spans::{SPANS_MAX_BYTES, SpanLine};
+pub use spans::{SPANS_MAX_BYTES, SPANS_OF_AN_ID, SpanLine};
+pub(crate) use spans::{invalid_duration, line};
 
 /// Some whole spans.
 #[derive(Debug, Clone)]
@@ -83,7 +84,7 @@ impl TraceStore {
 }
 
 /// Names of the columns to read: the trace id first, since the lines are checked by it.
-fn projection(
+pub(crate) fn projection(
     binding: &Binding,
     table: &BoundTable,
     wanted: Option<&[String]>,

@@ -41,6 +41,9 @@ struct Step {
     share: f64,
     #[serde(skip)]
     nanos: i64,
+    /// Of the span in the trace.
+    #[serde(skip)]
+    place: usize,
 }
 
 /// The answer.
@@ -68,7 +71,7 @@ fn rendered(context: &Context<'_>, budget: Budget, opened: &Opened) -> Result<Ca
     let steps = steps(&opened.seen.tree);
     let render = |count: usize, brevity: Brevity| {
         let mut next = Vec::new();
-        let first: Vec<&str> = steps.iter().take(count.min(3)).map(|step| step.span_id.as_str()).collect();
+        let first = opened.seen.tree.ids_to_read(steps.iter().take(count.min(3)).map(|step| step.place));
         if !first.is_empty() {
             next.push(Next {
                 to: "see what the longest say",
@@ -127,6 +130,7 @@ fn steps(tree: &Tree) -> Vec<Step> {
                 path_ms: 0.0,
                 share: 0.0,
                 nanos,
+                place,
             }),
         }
     }

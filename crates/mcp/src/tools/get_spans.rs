@@ -4,7 +4,7 @@ use rmcp::model::CallToolResult;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
-use tracewarden_service::Tool;
+use tracewarden_service::{SPANS_OF_AN_ID, Tool};
 
 use super::span_values::{Columns, DETAILS, Detail, SpanValues, lines, omitted, omitted_said, read_all};
 use super::{Context, busy};
@@ -22,7 +22,7 @@ const MAX_SPANS: usize = 20;
 pub(crate) struct Arguments {
     /// As svc_query_traces gives it.
     trace_id: String,
-    /// One to twenty.
+    /// One to twenty. Of several spans with one id, the first four are given.
     span_ids: Vec<String>,
     /// Only these columns, and the ids, timestamp and parent. Default: all.
     columns: Option<Vec<String>>,
@@ -162,6 +162,12 @@ fn text(answer: &Answer, ids: &[&str]) -> String {
         own
     };
     text.push_str(&fenced(&answer.spans.iter().zip(ids).flat_map(of).collect::<Vec<_>>()));
+    let many = |id: &&&str| ids.iter().filter(|known| known == id).count() >= SPANS_OF_AN_ID;
+    if ids.iter().any(|id| many(&id)) {
+        text.push_str(&format!(
+            "of several spans with one id, at most {SPANS_OF_AN_ID} are given, the first by start\n"
+        ));
+    }
     if !answer.missing.is_empty() {
         text.push_str(&format!("no such span in this trace: {}\n", answer.missing.join(", ")));
     }

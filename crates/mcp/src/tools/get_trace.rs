@@ -15,6 +15,7 @@ use super::{Context, Opened, Totals};
 use crate::answer::{Budget, MOST, Next};
 use crate::arguments;
 use crate::failure::Failure;
+use crate::trace::tree::Tree;
 
 /// What of a trace is shown.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -253,9 +254,13 @@ impl Call<'_> {
         Next { to, tool: Tool::GetTrace.name(), arguments: arguments::again(&Value::Null, &[], &with) }
     }
 
-    /// All that some spans say.
-    fn spans(&self, span_ids: &[String]) -> Next {
+    /// All that some spans say; `None` where no id leads to them.
+    fn spans(&self, tree: &Tree, places: impl Iterator<Item = usize>) -> Option<Next> {
+        let span_ids = tree.ids_to_read(places);
+        if span_ids.is_empty() {
+            return None;
+        }
         let arguments = json!({ "trace_id": self.arguments.trace_id, "span_ids": span_ids });
-        Next { to: "see all they say", tool: Tool::GetSpans.name(), arguments }
+        Some(Next { to: "see all they say", tool: Tool::GetSpans.name(), arguments })
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use tracewarden_service::SpanBrief;
+use tracewarden_service::{SPANS_OF_AN_ID, SpanBrief};
 
 /// Spans by their place, with who called whom.
 #[derive(Debug)]
@@ -95,6 +95,27 @@ impl Tree {
 
     pub(crate) fn place_of(&self, span_id: &str) -> Option<usize> {
         self.spans.iter().position(|span| span.span_id == span_id)
+    }
+
+    /// Whether the id of a span names this one: of several with one id, it names the first.
+    pub(crate) fn id_names(&self, place: usize) -> bool {
+        let Some(span) = self.spans.get(place) else { return false };
+        !names_no_span(&span.span_id) && self.place_of(&span.span_id) == Some(place)
+    }
+
+    /// Ids by which spans can be read. Those that name no span are left out, and those of more spans than are read of one
+    /// id when this span is none of the first of them.
+    pub(crate) fn ids_to_read(&self, places: impl Iterator<Item = usize>) -> Vec<&str> {
+        let mut ids: Vec<&str> = Vec::new();
+        for place in places {
+            let Some(span) = self.spans.get(place) else { continue };
+            let id = span.span_id.as_str();
+            let before = self.spans.iter().take(place).filter(|span| span.span_id == id).count();
+            if !names_no_span(id) && before < SPANS_OF_AN_ID && !ids.contains(&id) {
+                ids.push(id);
+            }
+        }
+        ids
     }
 
     /// From the outermost caller to the span, and how many are left out behind the first: of a path of more than `most` spans
@@ -254,6 +275,24 @@ mod tests {
                 (tree.roots.as_slice(), tree.children(0), tree.children(1)),
                 (&[0, 1][..], &[][..], &[2][..])
             );
+        }
+    }
+
+    #[test]
+    fn ids_are_named_where_they_lead_to_the_span() {
+        let tree = Tree::new(spans("a b<a  a c<a a a a"));
+        let of = |id: &str| -> Vec<usize> {
+            (0..tree.spans.len()).filter(|place| tree.spans[*place].span_id == id).collect()
+        };
+        let all = of("a");
+        assert_eq!(all.len(), 5);
+        assert!(tree.id_names(all[0]) && !tree.id_names(all[1]) && !tree.id_names(99));
+        assert_eq!(tree.ids_to_read([all[1], of("b")[0], all[0]].into_iter()), ["a", "b"]);
+        // The fifth is none of the four that are read of an id.
+        assert_eq!(tree.ids_to_read([all[4], of("c")[0]].into_iter()), ["c"]);
+        for id in ["", "0000000000000000"] {
+            let tree = Tree::new(vec![span(id, String::new(), 0, 10)]);
+            assert!(!tree.id_names(0) && tree.ids_to_read([0].into_iter()).is_empty());
         }
     }
 

@@ -1,14 +1,13 @@
 //! What an explanation tells of spans, to who may read the trace: names, services, and what decided on one of them.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use serde_json::Value;
 use tokio::time::{Duration, Instant};
 use tracewarden_model::{AccessModel, Caller};
 use tracewarden_policy::{self as policy, Outcome, Span};
-use tracewarden_tracestore::{Selection, StoreError};
+use tracewarden_tracestore::{Selection, SpanIdentity, SpanLine, StoreError};
 
 use super::policies::FoundSatisfied;
 use super::{DecidedBy, NearestSpan, PolicyExplanation, PolicyVerdict, SpanMention, SpanReader};
@@ -16,8 +15,6 @@ use crate::access::Access;
 use crate::open_trace::LITTLE_BYTES;
 use crate::service::blocking;
 
-/// Longest text that is shown of a span, in characters: whoever sends spans chooses how long their names are.
-const MAX_TEXT: usize = 100;
 /// Spans that decide are told without what decided on them when they are larger together: as policies see them, they take several
 /// times as much.
 const DECIDING_MAX_BYTES: usize = 4 * LITTLE_BYTES;
@@ -35,6 +32,20 @@ pub(super) struct Trace<'a> {
     pub(super) read: Option<SpanReader>,
 }
 
+impl From<&SpanIdentity> for SpanMention {
+    fn from(span: &SpanIdentity) -> Self {
+        let SpanIdentity { span_id, start, name, service } = span.clone();
+        Self { span_id, start, name, service }
+    }
+}
+
+impl From<&SpanMention> for SpanIdentity {
+    fn from(span: &SpanMention) -> Self {
+        let SpanMention { span_id, start, name, service } = span.clone();
+        Self { span_id, start, name, service }
+    }
+}
+
 /// Evaluating ends soon after nobody waits for it any more.
 struct Stop(Arc<AtomicBool>);
 
@@ -49,7 +60,7 @@ struct Wanted {
     /// Its place.
     at: usize,
     expression: String,
-    span_id: String,
+    span: SpanMention,
     satisfied: bool,
 }
 
@@ -70,53 +81,12 @@ impl Trace<'_> {
                 (first, satisfied.as_ref().and_then(|found| found.nearest.as_ref()).filter(|_| nearest))
             })
             .collect();
-        let ids = found.iter().flat_map(|(first, nearest)| {
-            first.iter().map(String::as_str).chain(nearest.map(|nearest| nearest.span_id.as_str()))
-        });
-        let ids: BTreeSet<&str> = ids.collect();
-        let mentions = self.mentions(&ids).await?;
-        let mention = |id: &str| {
-            let unnamed = || SpanMention { span_id: id.to_owned(), name: None, service: None };
-            mentions.get(id).cloned().unwrap_or_else(unnamed)
-        };
         for (policy, (first, nearest)) in told.iter_mut().zip(&found) {
-            policy.spans = first.iter().map(|id| mention(id)).collect();
+            policy.spans = first.iter().map(SpanMention::from).collect();
             policy.nearest =
-                nearest.map(|nearest| NearestSpan { span: mention(&nearest.span_id), score: nearest.score });
+                nearest.map(|nearest| NearestSpan { span: (&nearest.span).into(), score: nearest.score });
         }
         self.decide(told).await
-    }
-
-    /// Names and services of spans, by id; of several with one id, those of the first.
-    async fn mentions(&self, ids: &BTreeSet<&str>) -> Result<HashMap<String, SpanMention>, StoreError> {
-        let Access { store, binding, .. } = self.access;
-        let display = &binding.display;
-        let columns: Vec<String> = [&display.name, &display.service].into_iter().flatten().cloned().collect();
-        let ids: Vec<String> = ids.iter().map(|id| (*id).to_owned()).collect();
-        if ids.is_empty() || columns.is_empty() {
-            return Ok(HashMap::new());
-        }
-        let spans = store.read_spans(LITTLE_BYTES, binding, self.selection, &ids, Some(&columns));
-        let spans = match spans.await {
-            // Then they are told by their ids alone. A display column that is gone decides nothing either.
-            Err(StoreError::TooLarge(_) | StoreError::UnknownColumn { .. }) => Vec::new(),
-            spans => spans?,
-        };
-        let mut mentions = HashMap::new();
-        for span in spans {
-            let Ok(span) = serde_json::from_str::<Value>(&span) else { continue };
-            let text = |column: &Option<String>| {
-                let text = span.get(column.as_ref()?)?.as_str()?;
-                Some(text.chars().take(MAX_TEXT).collect::<String>())
-            };
-            let Some(id) = span.get(&binding.span_id).and_then(Value::as_str) else { continue };
-            mentions.entry(id.to_owned()).or_insert_with(|| SpanMention {
-                span_id: id.to_owned(),
-                name: text(&display.name),
-                service: text(&display.service),
-            });
-        }
-        Ok(mentions)
     }
 
     /// Says for each policy which parts of its text decided on one span.
@@ -131,7 +101,7 @@ impl Trace<'_> {
                 Some(Wanted {
                     at,
                     expression: policy.expression.clone()?,
-                    span_id: span.span_id.clone(),
+                    span: span.clone(),
                     satisfied: policy.outcome == PolicyVerdict::Satisfied,
                 })
             })
@@ -150,16 +120,16 @@ impl Trace<'_> {
         Ok(())
     }
 
-    /// The spans as policies see them, by id; an id can have several.
+    /// The spans as policies see them. Spans that cannot be told apart stand together.
     async fn typed_spans(
         &self,
         wanted: &[Wanted],
         model: &AccessModel,
         read: SpanReader,
-    ) -> Result<HashMap<String, Vec<Span>>, StoreError> {
+    ) -> Result<HashMap<SpanIdentity, Vec<Span>>, StoreError> {
         let Access { store, binding, .. } = self.access;
-        let ids: BTreeSet<String> = wanted.iter().map(|wanted| wanted.span_id.clone()).collect();
-        let ids: Vec<String> = ids.into_iter().collect();
+        let identities: HashSet<SpanIdentity> = wanted.iter().map(|wanted| (&wanted.span).into()).collect();
+        let identities: Vec<SpanIdentity> = identities.into_iter().collect();
         let columns: BTreeSet<String> = model
             .fields
             .iter()
@@ -167,30 +137,28 @@ impl Trace<'_> {
             .map(|field| field.field.map.clone().unwrap_or_else(|| field.field.name.clone()))
             .collect();
         let columns: Vec<String> = columns.into_iter().collect();
-        let spans = store.read_spans(DECIDING_MAX_BYTES, binding, self.selection, &ids, Some(&columns));
+        let (selection, columns) = (self.selection, Some(columns.as_slice()));
+        let spans = store.read_identified(DECIDING_MAX_BYTES, binding, selection, &identities, columns);
         let lines = match spans.await {
             Err(StoreError::TooLarge(_) | StoreError::UnknownColumn { .. }) => Vec::new(),
             lines => lines?,
         };
-        let (span_id, model) = (binding.span_id.clone(), model.clone());
-        let typed = blocking(move || typed(lines, &span_id, &model, read)).await;
+        let model = model.clone();
+        let typed = blocking(move || typed(lines, &model, read)).await;
         typed.map_err(|error| StoreError::Internal(error.inside().unwrap_or_default()))
     }
 }
 
-/// Spans as policies see them, by id. Of megabytes of spans, this keeps a thread busy.
+/// Spans as policies see them. Of megabytes of spans, this keeps a thread busy.
 fn typed(
-    lines: Vec<String>,
-    span_id: &str,
+    lines: Vec<(SpanIdentity, SpanLine)>,
     model: &AccessModel,
     read: SpanReader,
-) -> HashMap<String, Vec<Span>> {
-    let mut spans: HashMap<String, Vec<Span>> = HashMap::new();
-    for line in lines {
-        let Ok(json) = serde_json::from_str::<Value>(&line) else { continue };
-        let Some(id) = json.get(span_id).and_then(Value::as_str) else { continue };
-        if let Some(span) = read(&line, model) {
-            spans.entry(id.to_owned()).or_default().push(span);
+) -> HashMap<SpanIdentity, Vec<Span>> {
+    let mut spans: HashMap<SpanIdentity, Vec<Span>> = HashMap::new();
+    for (identity, line) in lines {
+        if let Some(span) = read(&line.json, model) {
+            spans.entry(identity).or_default().push(span);
         }
     }
     spans
@@ -200,21 +168,21 @@ fn typed(
 /// nothing is told: an explanation must not contradict the decision.
 fn decided(
     wanted: Vec<Wanted>,
-    spans: &HashMap<String, Vec<Span>>,
+    spans: &HashMap<SpanIdentity, Vec<Span>>,
     model: &AccessModel,
     caller: &Caller,
     stopped: &AtomicBool,
 ) -> Vec<(usize, DecidedBy)> {
     let deadline = Instant::now() + PATIENCE;
     let mut decided = Vec::new();
-    for Wanted { at, expression, span_id, satisfied } in wanted {
+    for Wanted { at, expression, span, satisfied } in wanted {
         if stopped.load(Ordering::Relaxed) || Instant::now() >= deadline {
             break;
         }
-        let Some(spans) = spans.get(&span_id) else { continue };
+        let Some(spans) = spans.get(&SpanIdentity::from(&span)) else { continue };
         let Ok(verdicts) = policy::explain(&expression, model, caller, spans, stopped) else { continue };
         let verdict = verdicts.into_iter().find(|verdict| (verdict.outcome == Outcome::True) == satisfied);
-        decided.extend(verdict.map(|verdict| (at, DecidedBy { span_id, verdict })));
+        decided.extend(verdict.map(|verdict| (at, DecidedBy { span, verdict })));
     }
     decided
 }

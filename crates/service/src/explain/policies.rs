@@ -207,7 +207,7 @@ async fn ask(
 ) -> Result<Option<(String, u64, Vec<Satisfied>)>, StoreError> {
     let Access { store, binding, .. } = access;
     if let Some((selection, trace_id)) = selection.zip(selection.and_then(|found| found.trace_ids().next())) {
-        let found = store.satisfied(selection, predicates, fields).await?;
+        let found = store.satisfied(binding, selection, predicates, fields).await?;
         return Ok(Some((trace_id.to_owned(), selection.span_count(), found)));
     }
     let counts = store.satisfied_counts(binding, trace_id, predicates, fields).await?;

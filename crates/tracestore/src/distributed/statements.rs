@@ -223,7 +223,7 @@ pub(super) async fn ask(store: &TraceStore, table: &str, mut then: impl FnMut(&'
     let mut reach = None;
     store.recent_reach(request, &mut reach).await.unwrap();
     answered("how many recent traces policies open", format!("{reach:?}"));
-    let satisfied = store.satisfied(&found, &predicates, scope.rests_on()).await.unwrap();
+    let satisfied = store.satisfied(&binding, &found, &predicates, scope.rests_on()).await.unwrap();
     answered("which of its spans satisfy predicates", format!("{satisfied:?}"));
     let closed = format!("{:032x}", 8);
     let counts = store.satisfied_counts(&binding, &closed, &predicates, scope.rests_on()).await.unwrap();

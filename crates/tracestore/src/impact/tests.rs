@@ -323,7 +323,7 @@ async fn whoever_may_read_nothing_is_told_counts_or_nothing() {
     let refused = store.satisfied_counts(&binding, "1", &predicates, &rests_on).await;
     assert!(matches!(refused, Err(StoreError::FieldsChanged(_))), "{refused:?}");
     let found = store.find(&binding, &everything(), &format!("{:032x}", 1)).await.unwrap().unwrap();
-    let refused = store.satisfied(&found, &predicates, &rests_on).await;
+    let refused = store.satisfied(&binding, &found, &predicates, &rests_on).await;
     assert!(matches!(refused, Err(StoreError::FieldsChanged(_))), "{refused:?}");
     let patience = Duration::from_secs(60);
     let refused = store.search_cost(&binding, &predicates, &rests_on, window(), 10, patience).await;

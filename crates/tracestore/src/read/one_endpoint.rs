@@ -1,14 +1,14 @@
 //! What was chosen at one endpoint is read there or not at all: another one may hold other spans of the same traces.
 
-use tracewarden_model::{FieldRef, FieldSource, Filter, LogicalType, MarkedField};
+use tracewarden_model::{FieldRef, FieldSource, Filter, LogicalType, MarkedField, Timestamp};
 use tracewarden_testkit::chaos_proxy::{ChaosProxy, Fault};
 use tracewarden_testkit::local_store::LocalStore;
 
 use super::tests::{fill, select, text};
 use super::*;
-use crate::ValuesRequest;
 use crate::cancellation::{binding, everything};
 use crate::differential::connect_at;
+use crate::{SpanIdentity, ValuesRequest};
 
 struct World {
     first: ChaosProxy,
@@ -61,10 +61,14 @@ async fn nothing_about_chosen_traces_comes_from_another_endpoint() {
     let page = async { text(&mut store.read(binding, &selection, None).await?).await };
     world.refused("a page", page.await);
     world.refused("given spans", store.read_spans(SPANS_MAX_BYTES, binding, &found, &ids, None).await);
+    let identity =
+        SpanIdentity { span_id: "x".to_owned(), start: Timestamp::from_nanos(0), name: None, service: None };
+    let identified = store.read_identified(SPANS_MAX_BYTES, binding, &found, &[identity], None).await;
+    world.refused("identified spans", identified);
     world.refused("summaries", store.summarise(binding, &selection, &filter).await);
     world.refused("the earliest spans", store.brief(binding, &found, 3).await);
     let predicates = [everything().predicate().clone()];
-    world.refused("which spans satisfy", store.satisfied(&found, &predicates, &[]).await);
+    world.refused("which spans satisfy", store.satisfied(binding, &found, &predicates, &[]).await);
     let values = ValuesRequest { field: &field, prefix: None, selection: &selection, window, limit: 3 };
     world.refused("values", store.values(values).await.map(|_| ()));
     // Whoever asks again, does so elsewhere, from the beginning on.

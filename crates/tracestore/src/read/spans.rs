@@ -17,7 +17,7 @@ pub const SPANS_MAX_BYTES: usize = 16 * 1024 * 1024;
 const MARGIN: usize = 1024 * 1024;
 /// Most spans of one id. Exporters repeat a batch now and then; and who sends one id a thousand times must not fill the
 /// answer with it, so that the other spans are missing from it.
-const MAX_OF_AN_ID: usize = 4;
+pub const SPANS_OF_AN_ID: usize = 4;
 
 /// A span that was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,7 +30,8 @@ pub struct SpanLine {
 }
 
 impl TraceStore {
-    /// Reads given spans of a chosen trace, by start and then by span id. With `columns`, only these and the structural ones. Of a selection of several traces it is the first.
+    /// Reads given spans of a chosen trace, by start and then by span id. With `columns`, only these and the structural
+    /// ones. Of a selection of several traces it is the first.
     ///
     /// An id that no span of the trace has is passed over; of several spans with one id there are at most four.
     ///
@@ -88,7 +89,7 @@ impl TraceStore {
 }
 
 /// A span as the object that [`TraceStore::read`] delivers, of its values in the order of the projection.
-fn line(names: &[String], row: &[Box<RawValue>], trace: &str) -> Result<String, StoreError> {
+pub(crate) fn line(names: &[String], row: &[Box<RawValue>], trace: &str) -> Result<String, StoreError> {
     let of_another =
         || StoreError::Store { code: None, message: "a span of another trace arrived".to_owned() };
     let id = row.first().ok_or_else(of_another)?;
@@ -98,6 +99,13 @@ fn line(names: &[String], row: &[Box<RawValue>], trace: &str) -> Result<String, 
     let members: Vec<String> =
         names.iter().zip(row).map(|(name, value)| format!("{name}:{}", value.get())).collect();
     Ok(format!("{{{}}}", members.join(",")))
+}
+
+/// Whether a span's column of durations is among these, and says what is no duration.
+pub(crate) fn invalid_duration(binding: &Binding, projection: &[String], shown: &Shown) -> String {
+    let has_duration =
+        binding.display.duration.as_ref().is_some_and(|duration| projection.contains(duration));
+    if has_duration { shown.is_invalid().to_owned() } else { "0".to_owned() }
 }
 
 /// The columns, and at last whether the span's duration is none.
@@ -110,16 +118,13 @@ fn spans_statement(
 ) -> Statement {
     let mut statement = table.statement();
     let columns: Vec<String> = projection.iter().map(|name| quote(name)).collect();
-    let shown = Shown::of(table, &binding.display);
-    let has_duration =
-        binding.display.duration.as_ref().is_some_and(|duration| projection.contains(duration));
+    let invalid = invalid_duration(binding, projection, &Shown::of(table, &binding.display));
     let (id, spans) = (statement.string(&trace.id), statement.strings(span_ids));
     statement.by_id = true;
     statement.push(&format!(
         "SELECT {columns}, {invalid} FROM {name} WHERE {column} = {id} AND {span} IN {spans} \
-         ORDER BY {timestamp}, {span} LIMIT {MAX_OF_AN_ID} BY {span}",
+         ORDER BY {timestamp}, {span} LIMIT {SPANS_OF_AN_ID} BY {span}",
         columns = columns.join(", "),
-        invalid = if has_duration { shown.is_invalid() } else { "0" },
         name = table.name,
         column = table.trace_id_column,
         timestamp = table.timestamp,

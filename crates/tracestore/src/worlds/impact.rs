@@ -392,7 +392,7 @@ async fn openers(store: &TraceStore, world: &World, binding: &Binding, asked: &A
             assert_eq!(counts, None, "{id:?}");
             continue;
         };
-        let satisfied = store.satisfied(&found, predicates, rests_on).await.unwrap();
+        let satisfied = store.satisfied(binding, &found, predicates, rests_on).await.unwrap();
         assert_eq!(satisfied.len(), predicates.len());
         let of_trace = |at: &usize| world.spans[*at].trace == id.as_bytes();
         let spans: Vec<usize> = (0..world.spans.len()).filter(of_trace).collect();
@@ -407,11 +407,11 @@ async fn openers(store: &TraceStore, world: &World, binding: &Binding, asked: &A
                 met.iter().map(|at| (world.spans[*at].at, &world.spans[*at].id)).collect();
             let first: Vec<&String> = first.into_iter().map(|(_, id)| id).collect();
             assert!(first.len() <= MAX_FIRST_SPANS);
-            assert!(satisfied.first.iter().eq(first), "{context}");
+            assert!(satisfied.first.iter().map(|span| &span.span_id).eq(first), "{context}");
             assert_eq!(satisfied.nearest.is_some(), met.is_empty(), "{context}");
             if let Some(nearest) = &satisfied.nearest {
                 assert!((0.0..1.0).contains(&nearest.score), "{context}: {nearest:?}");
-                assert!(spans.iter().any(|at| world.spans[*at].id == nearest.span_id), "{context}");
+                assert!(spans.iter().any(|at| world.spans[*at].id == nearest.span.span_id), "{context}");
                 changes.seen.unsatisfied += 1;
             } else {
                 changes.seen.satisfied += 1;

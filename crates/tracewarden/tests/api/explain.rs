@@ -77,7 +77,9 @@ async fn readers_learn_why_they_see_a_trace_and_nothing_of_others() {
     assert_eq!(policies[0]["description"], "why");
     assert_eq!(policies[0]["in_words"], "SpanAttributes[\"team\"] is \"blue\"");
     assert_eq!(policies[0]["satisfied_by"], 3);
-    let span = |id: &str| json!({"span_id": id, "name": "GET /", "service": "shop"});
+    let start = policies[0]["spans"][0]["start"].clone();
+    assert!(start.as_str().is_some_and(|start| start.ends_with('Z')), "{told}");
+    let span = |id: &str| json!({"span_id": id, "start": start, "name": "GET /", "service": "shop"});
     let all = json!([span("0000000000000000"), span("0000000000000002"), span("0000000000000004")]);
     assert_eq!(policies[0]["spans"], all);
     // A field that is for policies only does not exist for her, though the policy opens the trace.
@@ -168,7 +170,7 @@ async fn administrators_learn_why_somebody_does_or_does_not_see_a_trace() {
     assert!((nearest["score"].as_f64().unwrap() - 2.0 / 3.0).abs() < 1e-9, "{nearest}");
     assert_eq!(
         policy["decided_by"],
-        json!({"span_id": "0000000000000001", "outcome": "false", "parts": [{"line": 2, "column": 3, "length": 46,
+        json!({"span_id": "0000000000000001", "start": nearest["start"], "outcome": "false", "parts": [{"line": 2, "column": 3, "length": 46,
             "text": "SpanAttributes[\"team\"] == user.attributes.team", "outcome": "false",
             "detail": "`SpanAttributes[\"team\"]` is \"red\", `user.attributes[\"team\"]` is \"blue\""}]})
     );

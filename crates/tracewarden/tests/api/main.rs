@@ -23,6 +23,7 @@ mod document;
 mod errors;
 mod every_operation;
 mod explain;
+mod explain_identity;
 mod field_values;
 mod header_table;
 mod headers;

@@ -26,6 +26,7 @@ mod narrowed_keys;
 mod replicas;
 mod rpc;
 mod sdks;
+mod span_identity;
 mod spans;
 mod token_count;
 mod trace_ids;

@@ -1,8 +1,9 @@
 //! The view with all values, in pages.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 
 use rmcp::model::CallToolResult;
+use tracewarden_service::{SpanBrief, SpanLine};
 
 use super::super::span_values::{
     Columns, DETAILS, Detail, SpanValues, lines, omitted, omitted_said, read_all,
@@ -17,6 +18,8 @@ use crate::span_text::{fenced, one_line};
 const READ: [usize; 3] = [50, 8, 1];
 /// Spans that a page should hold before values are cut further.
 const WORTH_A_PAGE: usize = 3;
+/// Said of a span that was not among those that were read.
+const INDISTINCT: &str = "one of many spans with this id, start, name and service";
 
 pub(super) async fn full(call: &Call<'_>, mut opened: Opened) -> Result<CallToolResult, Failure> {
     let schema = opened.trace.schema();
@@ -37,22 +40,16 @@ pub(super) async fn full(call: &Call<'_>, mut opened: Opened) -> Result<CallTool
 /// The spans from a place on, one for each place: what cannot be read stands there as that.
 async fn page(opened: &mut Opened, offset: usize, columns: &Columns) -> Result<Vec<SpanValues>, Failure> {
     for wanted in READ {
-        let places = opened.seen.tree.spans.iter().skip(offset).take(wanted);
-        let places: Vec<String> = places.map(|span| span.span_id.clone()).collect();
-        let mut ids = places.clone();
-        ids.sort();
-        ids.dedup();
-        let Some(read) = opened.trace.spans(&ids).await? else { continue };
-        // An id that occurs twice has its spans in the order of time, as the places have.
-        let mut by_id: HashMap<String, VecDeque<SpanValues>> = HashMap::new();
-        for span in read_all(read, columns).await {
-            by_id.entry(span.id.clone()).or_default().push_back(span);
-        }
-        let at = |id: String| {
-            let found = by_id.get_mut(&id).and_then(VecDeque::pop_front);
-            found.unwrap_or_else(|| SpanValues::unread(columns, &id, "one of many spans with this id"))
+        let spans = opened.seen.tree.spans.get(offset..).unwrap_or_default();
+        let spans: Vec<SpanBrief> = spans.iter().take(wanted).cloned().collect();
+        let Some(read) = opened.trace.spans_of(&spans).await? else { continue };
+        let (found, read): (Vec<usize>, Vec<SpanLine>) = read.into_iter().unzip();
+        let mut by_place: HashMap<usize, SpanValues> =
+            found.into_iter().zip(read_all(read, columns).await).collect();
+        let at = |(place, span): (usize, &SpanBrief)| {
+            by_place.remove(&place).unwrap_or_else(|| SpanValues::unread(columns, &span.span_id, INDISTINCT))
         };
-        return Ok(places.into_iter().map(at).collect());
+        return Ok(spans.iter().enumerate().map(at).collect());
     }
     let id = opened.seen.tree.spans.get(offset).map(|span| span.span_id.clone()).unwrap_or_default();
     Ok(vec![SpanValues::unread(columns, &id, "too large to be read; svc_get_spans takes columns")])

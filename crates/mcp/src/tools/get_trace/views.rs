@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use rmcp::model::CallToolResult;
 use serde_json::json;
-use tracewarden_service::{SpanBrief, Tool};
+use tracewarden_service::{SpanBrief, SpanLine, Tool};
 
 use super::super::span_values::{Columns, read_all};
 use super::super::{BREVITIES, Brevity, Opened, Totals, busy, counted, joined, left_out, named_in};
@@ -63,9 +63,9 @@ fn outlined(call: &Call<'_>, opened: &Opened) -> Result<CallToolResult, Failure>
         let mut next = Vec::new();
         // The outermost lines hide what this call is about.
         let deep = lines().filter(|(line, hidden)| *hidden > 0 && line.depth > 0);
-        if let Some(span) =
-            deep.max_by_key(|(_, hidden)| *hidden).and_then(|(line, _)| tree.spans.get(line.span))
-        {
+        // `root` takes the first span of an id, which has to be this one.
+        let deep = deep.max_by_key(|(_, hidden)| *hidden).filter(|(line, _)| tree.id_names(line.span));
+        if let Some(span) = deep.and_then(|(line, _)| tree.spans.get(line.span)) {
             next.push(call.instead("see below the line that hides most", &[("root", json!(span.span_id))]));
         }
         if !complete {
@@ -169,18 +169,20 @@ pub(super) async fn errors(call: &Call<'_>, mut opened: Opened) -> Result<CallTo
     result
 }
 
-/// What the first of them say of why they failed, by their ids.
+/// What the first of them say of why they failed, by the places of their spans.
 async fn messages(
     opened: &mut Opened,
     origins: &[Origin],
-) -> Result<HashMap<String, Option<String>>, Failure> {
-    let ids: Vec<String> =
-        origins.iter().take(MAX_MESSAGES).map(|origin| span_id(&opened.seen.tree, origin.span)).collect();
+) -> Result<HashMap<usize, Option<String>>, Failure> {
+    let places: Vec<usize> = origins.iter().take(MAX_MESSAGES).map(|origin| origin.span).collect();
+    let spans = &opened.seen.tree.spans;
+    let spans: Vec<SpanBrief> = places.iter().filter_map(|place| spans.get(*place)).cloned().collect();
     let columns = Columns::of(&opened.trace.schema().binding);
     // Where spans are too large for that, their places still lead on.
-    let read = opened.trace.spans(&ids).await?.unwrap_or_default();
-    let spans = read_all(read, &columns).await;
-    Ok(spans.into_iter().map(|span| (span.id.clone(), span.message())).collect())
+    let (found, read): (Vec<usize>, Vec<SpanLine>) =
+        opened.trace.spans_of(&spans).await?.unwrap_or_default().into_iter().unzip();
+    let found = found.into_iter().zip(read_all(read, &columns).await);
+    Ok(found.filter_map(|(at, span)| Some((*places.get(at)?, span.message()))).collect())
 }
 
 fn errors_told(
@@ -188,14 +190,14 @@ fn errors_told(
     opened: &Opened,
     found: &Errors,
     offset: usize,
-    messages: &HashMap<String, Option<String>>,
+    messages: &HashMap<usize, Option<String>>,
 ) -> Result<CallToolResult, Failure> {
     let (summary, tree) = (&opened.seen.summary, &opened.seen.tree);
     let origins = found.origins.get(offset..).unwrap_or_default();
     let told = |origin: &Origin, brevity: Brevity| {
         let id = span_id(tree, origin.span);
         let (start, end) = tree.interval(origin.span);
-        let said = messages.get(&id).cloned().flatten();
+        let said = messages.get(&origin.span).cloned().flatten();
         ErrorOrigin {
             path: path(tree, origin.span, brevity),
             count: origin.count,
@@ -212,9 +214,8 @@ fn errors_told(
         let more = offset + count < found.origins.len();
         let mut next = Vec::new();
         if !shown.is_empty() {
-            let ids: Vec<String> =
-                origins.iter().take(count.min(3)).map(|origin| span_id(tree, origin.span)).collect();
-            next.push(call.spans(&ids));
+            let first = origins.iter().take(count.min(3)).map(|origin| origin.span);
+            next.extend(call.spans(tree, first));
         }
         if more {
             next.push(call.page(opened, offset, count));
@@ -299,9 +300,7 @@ fn slowest_told(call: &Call<'_>, opened: &Opened) -> Result<CallToolResult, Fail
         let more = offset + count < all.len();
         let mut next = Vec::new();
         if !shown.is_empty() && call.arguments.cursor.is_none() {
-            let ids: Vec<String> =
-                works.iter().take(count.min(3)).map(|work| span_id(tree, work.span)).collect();
-            next.push(call.spans(&ids));
+            next.extend(call.spans(tree, works.iter().take(count.min(3)).map(|work| work.span)));
         }
         if more {
             next.push(call.page(opened, offset, count));

@@ -1,0 +1,247 @@
+//! What tells a span of a trace from others. Its id does not: exporters leave it empty, and whoever sends spans can give
+//! one id to several.
+
+use serde_json::value::RawValue;
+use tracewarden_model::{Binding, Timestamp};
+
+use crate::brief::{MAX_TEXT, SpanBrief, cut};
+use crate::read::{SpanLine, invalid_duration, line, projection};
+use crate::select::Selection;
+use crate::shown::Shown;
+use crate::sql::{Statement, quote};
+use crate::table::BoundTable;
+use crate::{StoreError, TraceStore};
+
+/// Most spans of one identity that are read: which of them is meant, nothing here can say.
+const MAX_OF_AN_IDENTITY: usize = 20;
+/// What an answer may have beside its spans: names and types of columns, and tabs.
+const MARGIN: usize = 1024 * 1024;
+
+/// A span of a trace: where the id is empty or repeated, its start and its names tell it from others. Spans that have all
+/// of them in common cannot be told apart.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct SpanIdentity {
+    /// Span id.
+    pub span_id: String,
+    /// When it began.
+    pub start: Timestamp,
+    /// Operation name, cut to 100 characters; `None` without a column for it.
+    pub name: Option<String>,
+    /// Service, cut likewise.
+    pub service: Option<String>,
+}
+
+/// Start in ticks, id, name, service: in the order in which spans are listed.
+pub(crate) type IdentityRow = (i64, String, String, String);
+
+/// The expressions of an [`IdentityRow`], and the columns of a subquery that they name.
+pub(crate) fn identity_columns(table: &BoundTable, shown: &Shown, statement: &Statement) -> (String, String) {
+    let names = ["time", "span", "name", "service"].map(|name| statement.own(name));
+    let columns: Vec<String> = expressions(table, shown)
+        .iter()
+        .zip(&names)
+        .map(|(expression, name)| format!("{expression} AS {name}"))
+        .collect();
+    (names.join(", "), columns.join(", "))
+}
+
+fn expressions(table: &BoundTable, shown: &Shown) -> [String; 4] {
+    let text = |text: &Option<String>| text.as_ref().map_or("''".to_owned(), |text| cut(text, MAX_TEXT));
+    [table.ticks.clone(), table.span_id.clone(), text(&shown.name), text(&shown.service)]
+}
+
+/// A time that reaches further than nanoseconds do is the last that these hold.
+fn start(table: &BoundTable, ticks: i64) -> Timestamp {
+    Timestamp::from_nanos(ticks.saturating_mul(table.nanos_per_tick))
+}
+
+impl SpanIdentity {
+    pub(crate) fn of_row(table: &BoundTable, shown: &Shown, row: IdentityRow) -> Self {
+        let (ticks, span_id, name, service) = row;
+        Self {
+            span_id,
+            start: start(table, ticks),
+            name: shown.name.is_some().then_some(name),
+            service: shown.service.is_some().then_some(service),
+        }
+    }
+
+    /// Of spans that began when this one did and have its id; those of other names are left out when they have been read.
+    fn condition(&self, table: &BoundTable, statement: &mut Statement) -> String {
+        let nanos = self.start.as_nanos();
+        let ticks = statement.int(nanos.div_euclid(table.nanos_per_tick));
+        let relation = match nanos {
+            i64::MAX => ">=",
+            i64::MIN => "<=",
+            _ => "=",
+        };
+        let id = statement.string(&self.span_id);
+        format!("({} = {id} AND {} {relation} {ticks})", table.span_id, table.ticks)
+    }
+}
+
+impl From<&SpanBrief> for SpanIdentity {
+    fn from(brief: &SpanBrief) -> Self {
+        let SpanBrief { span_id, start, name, service, .. } = brief.clone();
+        Self { span_id, start, name, service }
+    }
+}
+
+impl TraceStore {
+    /// Reads spans of a chosen trace by what they are: each as [`TraceStore::read_span_lines`] gives it, with its
+    /// identity, by start and then by span id. Of one identity there can be several, at most twenty of which are read.
+    ///
+    /// # Errors
+    /// Those of [`TraceStore::read_span_lines`].
+    pub async fn read_identified(
+        &self,
+        most: usize,
+        binding: &Binding,
+        selection: &Selection,
+        spans: &[SpanIdentity],
+        columns: Option<&[String]>,
+    ) -> Result<Vec<(SpanIdentity, SpanLine)>, StoreError> {
+        let table = selection.table.as_ref();
+        let projection = projection(binding, table, columns)?;
+        let Some(trace) = selection.traces.first().filter(|_| !spans.is_empty()) else {
+            return Ok(Vec::new());
+        };
+        let shown = Shown::of(table, &binding.display);
+        let mut statement = table.statement();
+        let conditions: Vec<String> =
+            spans.iter().map(|span| span.condition(table, &mut statement)).collect();
+        let mut selected: Vec<String> = projection.iter().map(|name| quote(name)).collect();
+        let expressions = expressions(table, &shown);
+        selected.extend_from_slice(&expressions);
+        selected.push(invalid_duration(binding, &projection, &shown));
+        let id = statement.string(&trace.id);
+        statement.by_id = true;
+        statement.push(&format!(
+            "SELECT {selected} FROM {name} WHERE {column} = {id} AND ({conditions}) \
+             ORDER BY {timestamp}, {span} LIMIT {MAX_OF_AN_IDENTITY} BY {identity}",
+            selected = selected.join(", "),
+            name = table.name,
+            column = table.trace_id_column,
+            conditions = conditions.join(" OR "),
+            timestamp = table.timestamp,
+            span = table.span_id,
+            identity = expressions.join(", "),
+        ));
+        let rows: Vec<Vec<Box<RawValue>>> = self
+            .client
+            .at(selection.endpoint)
+            .rows_within(statement, most.saturating_mul(2).saturating_add(MARGIN))
+            .await?;
+        let names: Vec<String> =
+            projection.iter().map(|name| serde_json::Value::from(name.as_str()).to_string()).collect();
+        let (mut found, mut bytes) = (Vec::with_capacity(rows.len()), 0_usize);
+        for mut row in rows {
+            let duration_invalid = row.pop().is_some_and(|invalid| invalid.get() == "1");
+            let missing = || StoreError::Short("columns are missing".to_owned());
+            let (values, identity) = row.split_at_checked(projection.len()).ok_or_else(missing)?;
+            let identity = identity_row(identity).ok_or_else(missing)?;
+            let identity = SpanIdentity::of_row(table, &shown, identity);
+            if !spans.contains(&identity) {
+                continue;
+            }
+            let json = line(&names, values, &trace.id)?;
+            bytes = bytes.saturating_add(json.len() + 1);
+            if bytes > most {
+                return Err(StoreError::TooLarge(format!("the spans are larger than {most} bytes")));
+            }
+            found.push((identity, SpanLine { json, duration_invalid }));
+        }
+        Ok(found)
+    }
+}
+
+fn identity_row(values: &[Box<RawValue>]) -> Option<IdentityRow> {
+    let [ticks, span, name, service] = values else { return None };
+    let text = |value: &RawValue| serde_json::from_str::<String>(value.get()).ok();
+    Some((serde_json::from_str(ticks.get()).ok()?, text(span)?, text(name)?, text(service)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use tracewarden_model::{ColumnType, Display, FieldRef, FieldSource, LogicalType, MarkedField};
+    use tracewarden_policy::Predicate;
+    use tracewarden_policy::predicate::{Atom, Relation, Text};
+    use tracewarden_testkit::local_store::LocalStore;
+
+    use super::*;
+    use crate::cancellation::{binding, everything};
+    use crate::differential::{connect, execute};
+
+    /// `column == text`.
+    fn equals(column: &str, text: &str) -> Predicate {
+        let field = std::sync::Arc::new(MarkedField {
+            field: FieldRef::column(column),
+            source: FieldSource::Column,
+            logical: LogicalType::String,
+            column_type: ColumnType::String,
+            filterable: true,
+            policy: true,
+            column: None,
+        });
+        Predicate::atom(Atom::CompareText(Relation::Eq, Text::Field(field), Text::Literal(text.to_owned())))
+    }
+
+    #[tokio::test]
+    async fn spans_of_one_id_are_told_apart_by_time_and_names() {
+        for timestamp in ["DateTime", "DateTime64(3)", "DateTime64(6)", "DateTime64(7)", "DateTime64(9)"] {
+            let local = LocalStore::start().unwrap();
+            let store = connect(&local);
+            // Thirty spans of one empty id, two at each time; and two of one id.
+            let create = format!(
+                "CREATE TABLE default.spans ENGINE = MergeTree ORDER BY TraceId AS SELECT \
+                 CAST(toDateTime(1790000000 + intDiv(number, 2)) AS {timestamp}) AS Timestamp, 'a' AS TraceId, \
+                 if(number < 30, '', '0000000000000001') AS SpanId, '' AS ParentSpanId, \
+                 toString(number) AS Service, concat('name ', toString(number)) AS Name FROM numbers(32)"
+            );
+            execute(&local, create).await;
+            let display = Display {
+                name: Some("Name".to_owned()),
+                service: Some("Service".to_owned()),
+                ..Display::default()
+            };
+            let binding = Binding { display, ..binding("default", "spans") };
+            let found = store.find(&binding, &everything(), "a").await.unwrap().unwrap();
+            for number in 0..32 {
+                let text = number.to_string();
+                let predicates = [equals("Service", &text), equals("Service", "none")];
+                let satisfied = store.satisfied(&binding, &found, &predicates, &[]).await.unwrap();
+                let expected = SpanIdentity {
+                    span_id: if number < 30 { "" } else { "0000000000000001" }.to_owned(),
+                    start: Timestamp::from_nanos((1_790_000_000 + number / 2) * 1_000_000_000),
+                    name: Some(format!("name {number}")),
+                    service: Some(text),
+                };
+                assert_eq!(satisfied[0].first, std::slice::from_ref(&expected), "{timestamp}");
+                let nearest = satisfied[1].nearest.as_ref().unwrap();
+                assert_eq!(nearest.span.name.as_deref(), Some("name 0"), "{timestamp}");
+                let identities = [expected.clone(), nearest.span.clone()];
+                let read = store.read_identified(1 << 20, &binding, &found, &identities, None).await.unwrap();
+                let last = read.last().unwrap();
+                assert_eq!(last.0, expected, "{timestamp}");
+                assert!(last.1.contains(&format!("\"name {number}\"")), "{timestamp}: {read:?}");
+                assert_eq!(read.len(), if number == 0 { 1 } else { 2 }, "{timestamp}");
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn times_beyond_nanoseconds_are_read() {
+        let local = LocalStore::start().unwrap();
+        let store = connect(&local);
+        let create = "CREATE TABLE default.spans ENGINE = MergeTree ORDER BY TraceId AS SELECT \
+             toDateTime64('2290-01-01 00:00:00', 3, 'UTC') + number AS Timestamp, 'a' AS TraceId, '' AS SpanId, \
+             '' AS ParentSpanId, toString(number) AS Service FROM numbers(3)";
+        execute(&local, create.to_owned()).await;
+        let display = Display { service: Some("Service".to_owned()), ..Display::default() };
+        let binding = Binding { display, ..binding("default", "spans") };
+        let found = store.find(&binding, &everything(), "a").await.unwrap().unwrap();
+        let satisfied = store.satisfied(&binding, &found, &[equals("Service", "1")], &[]).await.unwrap();
+        let read = store.read_identified(1 << 20, &binding, &found, &satisfied[0].first, None).await.unwrap();
+        assert!(matches!(read.as_slice(), [(_, line)] if line.contains("\"Service\":\"1\"")), "{read:?}");
+    }
+}

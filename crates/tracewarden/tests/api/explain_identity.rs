@@ -1,0 +1,80 @@
+//! `/traces/{id}/explain` where ids of spans are empty or repeated.
+
+use serde_json::{Value, json};
+
+use crate::support::Client;
+use crate::support::store::{Store, binding, bound_service};
+
+const TRACE: &str = "33333333333333333333333333333333";
+
+/// A span of the trace: when it began, its id, service, name, and the team that it is of.
+type Sent = (u64, &'static str, &'static str, &'static str, &'static str);
+
+/// What an administrator with this policy is told of the one policy.
+async fn told(admin: &Client, expression: &str) -> Value {
+    let policies = json!({"policies": [{"title": "P", "expression": expression}]});
+    let answer = admin.put("/roles/reader", policies).await;
+    assert!([200, 201].contains(&answer.status), "{}", answer.body);
+    let answer = admin.patch("/users/admin", json!({"roles": ["admin", "reader"]})).await;
+    answer.expect(200);
+    admin.get(&format!("/traces/{TRACE}/explain")).await.expect(200).body["policies"][0].clone()
+}
+
+async fn service(store: &Store, spans: &[Sent]) -> (crate::support::Service, Client) {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
+    for (second, id, service, name, team) in spans {
+        let second = now - 60 + second;
+        store
+            .run(&format!(
+                "INSERT INTO otel.otel_traces (Timestamp, TraceId, SpanId, ParentSpanId, SpanName, ServiceName, Duration, \
+                 StatusCode, SpanAttributes) SELECT toDateTime64({second}, 9), '{TRACE}', \
+                 '{id}', '', '{name}', '{service}', 1000, 'Ok', map('team', '{team}')"
+            ))
+            .await;
+    }
+    let (service, admin) = bound_service(store, &[]).await;
+    let mut shown = binding();
+    shown["display"] = json!({"service": "ServiceName", "name": "SpanName"});
+    let version = admin.get("/schema").await.expect(200).headers["etag"].to_str().unwrap().to_owned();
+    admin.with("if-match", &version).put("/schema/binding", shown).await.expect(200);
+    (service, admin)
+}
+
+fn named(span: &Value) -> (&str, &str) {
+    (span["service"].as_str().unwrap(), span["name"].as_str().unwrap())
+}
+
+#[tokio::test]
+async fn spans_without_ids_are_named_by_what_they_are() {
+    let store = Store::start();
+    let spans = [(0, "", "first", "alpha", "a"), (1, "", "second", "beta", "b")];
+    let (_service, admin) = service(&store, &spans).await;
+    let policy = told(&admin, "ServiceName == \"second\"").await;
+    assert_eq!(policy["satisfied_by"], 1);
+    assert_eq!(named(&policy["spans"][0]), ("second", "beta"), "{policy}");
+    assert_eq!(policy["decided_by"]["outcome"], "true");
+    assert_eq!(policy["decided_by"]["start"], policy["spans"][0]["start"], "{policy}");
+
+    let policy = told(&admin, "true").await;
+    let all: Vec<_> = policy["spans"].as_array().unwrap().iter().map(named).collect();
+    assert_eq!(all, [("first", "alpha"), ("second", "beta")], "{policy}");
+}
+
+#[tokio::test]
+async fn spans_of_one_id_and_time_are_told_apart_by_name() {
+    let store = Store::start();
+    const ID: &str = "0000000000000001";
+    let mut spans: Vec<Sent> = vec![(0, ID, "s", "first", "a"), (0, ID, "s", "second", "b")];
+    // More than are read of one id.
+    spans.extend(["c0", "c1", "c2", "c3", "c4", "c5"].map(|team| (1, ID, "other", "same", team)));
+    let (_service, admin) = service(&store, &spans).await;
+    let policy = told(&admin, "SpanAttributes[\"team\"] == \"b\"").await;
+    assert_eq!(named(&policy["spans"][0]), ("s", "second"), "{policy}");
+    assert_eq!(policy["decided_by"]["outcome"], "true", "{policy}");
+
+    // These have id, start, name and service in common: one is listed, all are counted, and one that decides is found.
+    let policy = told(&admin, "ServiceName == \"other\"").await;
+    assert_eq!((&policy["satisfied_by"], policy["spans"].as_array().unwrap().len()), (&json!(6), 1));
+    let policy = told(&admin, "SpanAttributes[\"team\"] == \"c5\"").await;
+    assert_eq!((&policy["satisfied_by"], &policy["decided_by"]["outcome"]), (&json!(1), &json!("true")));
+}
