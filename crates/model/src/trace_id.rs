@@ -6,14 +6,18 @@ pub const TRACE_ID_BYTES_MAX: usize = 256;
 /// Hexadecimal digits of an id of 128 bits, and of 64.
 const WIDTHS: [usize; 2] = [32, 16];
 
+/// An id may be stored with any number of leading zeros up to this many digits. That is at most 31 further notations in
+/// either case, all in one statement.
+const PADDED_DIGITS_MAX: usize = 32;
+
 /// Hyphens of a UUID stand behind so many digits.
 const UUID_HYPHENS: [usize; 4] = [8, 12, 16, 20];
 
 /// The ids under which a trace that is named by a text can be stored: the text itself first, then the same number in the
 /// notations that tables hold.
 ///
-/// A text is read as a hexadecimal number, in upper or lower case, with or without hyphens and leading zeros, with blanks
-/// around it, or within a W3C `traceparent`. Any other text stands for itself alone, with and without its blanks. Conditions
+/// A text is read as a hexadecimal number, in upper or lower case, with or without hyphens, with any number of leading zeros
+/// up to 32 digits, with blanks around it, or within a W3C `traceparent`. Any other text stands for itself alone, with and without its blanks. Conditions
 /// of filters and policies never use this: there a value is compared as it is.
 ///
 /// It grants nothing: whichever of the ids is found, policies decide about its trace.
@@ -36,11 +40,14 @@ impl TraceIdNotations {
         let padded: Vec<String> = WIDTHS
             .into_iter()
             .chain([digits.len(), number.len()])
+            .chain(number.len()..=PADDED_DIGITS_MAX)
             .filter(|width| (number.len()..=TRACE_ID_BYTES_MAX).contains(width))
             .map(|width| format!("{number:0>width$}"))
             .collect();
         let uuid = padded.first().filter(|digits| digits.len() == WIDTHS[0]).map(|digits| as_uuid(digits));
-        for notation in padded.into_iter().chain(uuid) {
+        // The common widths and the UUID first: of several such traces, the first notation is preferred.
+        let (common, others) = padded.split_at_checked(WIDTHS.len() + 2).unwrap_or((&padded, &[]));
+        for notation in common.iter().cloned().chain(uuid).chain(others.iter().cloned()) {
             let upper = notation.to_ascii_uppercase();
             notations.add(notation);
             notations.add(upper);
@@ -135,7 +142,9 @@ mod tests {
     /// An id in every notation that tables hold.
     fn stored(number: u128) -> Vec<String> {
         let plain = format!("{number:032x}");
-        let mut stored = vec![format!("{number:x}"), format!("{number:016x}"), as_uuid(&plain), plain];
+        let mut stored = vec![as_uuid(&plain), plain];
+        let bare = format!("{number:x}");
+        stored.extend((bare.len()..=32).map(|width| format!("{bare:0>width$}")));
         stored.extend(stored.clone().iter().map(|text| text.to_uppercase()));
         stored
     }
@@ -147,15 +156,28 @@ mod tests {
             for asked in written(number) {
                 let notations = TraceIdNotations::of(&asked);
                 prop_assert_eq!(notations.ids().first(), Some(&asked), "the text itself comes first");
-                prop_assert!(notations.ids().len() <= 14, "{:?}", notations);
+                prop_assert!(notations.ids().len() <= 72, "{:?}", notations);
                 for stored in stored(number) {
-                    prop_assert!(finds(&asked, &stored), "{:?} does not find {:?}", asked, stored);
+                    prop_assert!(notations.ids().contains(&stored), "{:?} does not find {:?}", asked, stored);
                 }
                 if other != number {
-                    prop_assert!(!stored(other).iter().any(|stored| finds(&asked, stored)));
+                    prop_assert!(!stored(other).iter().any(|stored| notations.ids().contains(stored)));
                 }
             }
         }
+    }
+
+    #[test]
+    fn leading_zeros_do_not_matter() {
+        for (stored, bare) in [("000abc", "abc"), ("00000abcdef012345678", "abcdef012345678"), ("7", "7")] {
+            for width in bare.len()..=40 {
+                let asked = format!("{bare:0>width$}");
+                assert!(finds(&asked, stored), "{asked} does not find {stored}");
+                assert!(finds(&asked.to_uppercase(), stored), "{asked} in upper case does not find {stored}");
+            }
+        }
+        // As many as the request has are one more notation, also beyond 32 digits.
+        assert!(finds(&format!("{:0>40}", "ABC"), &format!("{:0>40}", "abc")));
     }
 
     #[test]
