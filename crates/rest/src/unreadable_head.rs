@@ -31,7 +31,7 @@ impl UnreadableHeads {
                 "a path with its query parameters has fewer than 64 KiB; send a long filter in the body",
             ),
             StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE => {
-                (Code::HeadersTooLarge, "a request has at most 100 headers, and 64 KiB of path and headers")
+                (Code::HeadersTooLarge, "a request has at most 100 headers, and a head of at most 64 KiB")
             }
             StatusCode::BAD_REQUEST => {
                 (Code::InvalidRequest, "the head of the request is not valid HTTP/1.1")

@@ -10,6 +10,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::extract::{ConnectInfo, Request};
 use axum::response::Response;
+use http::{HeaderValue, StatusCode, header};
 use hyper::body::Incoming;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
@@ -22,7 +23,8 @@ use tracewarden_rest::UnreadableHeads;
 use crate::connections::Connections;
 use crate::refused_heads::{AnswerBody, Exchange, Refusing};
 
-/// Request line and headers together; a larger head is refused.
+/// Request line and headers together, with their line ends; a larger head is refused. hyper refuses one that it has not read
+/// whole when its buffer has so much: how much arrives at once decides about others, so that they are measured here.
 const MAX_HEAD_BYTES: usize = 64 * 1024;
 /// Headers in a request.
 const MAX_HEADERS: usize = 100;
@@ -76,7 +78,7 @@ pub async fn serve(
                 let exchange = Arc::default();
                 let stream = prepare(stream, patience.stall);
                 let stream = Refusing::new(stream, Arc::clone(&exchange), heads.clone());
-                let service = per_connection(routes.clone(), peer, exchange);
+                let service = per_connection(routes.clone(), peer, exchange, heads.clone());
                 let connection = http.serve_connection(stream, service);
                 let connection = running.watch(connection);
                 let mut broken_off = broken_off.clone();
@@ -124,6 +126,7 @@ fn per_connection(
     routes: Router,
     peer: SocketAddr,
     exchange: Arc<Exchange>,
+    heads: Option<UnreadableHeads>,
 ) -> impl hyper::service::Service<
     Request<Incoming>,
     Response = Response<AnswerBody>,
@@ -133,9 +136,37 @@ fn per_connection(
     hyper::service::service_fn(move |mut request: Request<Incoming>| {
         let open = exchange.begin();
         request.extensions_mut().insert(ConnectInfo(peer));
+        let refused = (head_bytes(&request) > MAX_HEAD_BYTES).then(|| too_large(heads.as_ref()));
         let answer = routes.clone().oneshot(request.map(axum::body::Body::new));
-        async move { answer.await.map(|response| response.map(|body| AnswerBody::new(body, open))) }
+        async move {
+            let response = match refused {
+                Some(refused) => Ok(refused),
+                None => answer.await,
+            };
+            response.map(|response| response.map(|body| AnswerBody::new(body, open)))
+        }
     })
+}
+
+/// Bytes of a request's head, each header as `name: value` on a line.
+fn head_bytes<B>(request: &Request<B>) -> usize {
+    const VERSION: usize = " HTTP/1.1\r\n".len();
+    const SEPARATORS: usize = ": \r\n".len();
+    let target = request.uri().to_string().len();
+    let headers = request.headers().iter();
+    let headers: usize = headers.map(|(name, value)| name.as_str().len() + value.len() + SEPARATORS).sum();
+    request.method().as_str().len() + " ".len() + target + VERSION + headers + "\r\n".len()
+}
+
+/// The answer to a head that is too large, as to one that hyper refuses.
+fn too_large(heads: Option<&UnreadableHeads>) -> Response {
+    let status = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
+    let (headers, body) = heads.and_then(|heads| heads.answer(status)).unwrap_or_default();
+    let mut response = Response::new(axum::body::Body::from(body));
+    *response.status_mut() = status;
+    *response.headers_mut() = headers;
+    response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    response
 }
 
 /// A failure that concerns the one connection that was to be accepted.
@@ -265,6 +296,41 @@ mod tests {
         }
     }
 
+    #[tokio::test]
+    async fn a_head_of_64_kib_is_read_and_a_byte_more_refused() {
+        let address = start(PATIENCE, &Connections::new(9)).await;
+        let empty = "GET / HTTP/1.1\r\nhost: x\r\nx-long: \r\n\r\n";
+        let of_bytes =
+            |bytes: usize| empty.replace("x-long: ", &format!("x-long: {}", "x".repeat(bytes - empty.len())));
+        for (bytes, expected) in [
+            (MAX_HEAD_BYTES - 1, 200),
+            (MAX_HEAD_BYTES, 200),
+            (MAX_HEAD_BYTES + 1, 431),
+            (70_000, 431),
+            (100_000, 431),
+            (120_000, 431),
+        ] {
+            let head = of_bytes(bytes);
+            assert_eq!(head.len(), bytes);
+            // However it arrives: at once, or in pieces that leave room in the buffer.
+            assert_eq!(status(address, &head).await, expected, "{bytes} bytes at once");
+            let mut client = TcpStream::connect(address).await.unwrap();
+            let (mut read, mut write) = client.split();
+            let sent = async {
+                for piece in head.as_bytes().chunks(9_000) {
+                    if write.write_all(piece).await.is_err() {
+                        break;
+                    }
+                    tokio::time::sleep(Duration::from_millis(2)).await;
+                }
+            };
+            let mut answer = [0; 12];
+            let (_, read) = tokio::join!(sent, read.read_exact(&mut answer));
+            read.unwrap();
+            assert_eq!(&answer[9..], expected.to_string().as_bytes(), "{bytes} bytes in pieces");
+        }
+    }
+
     struct Sevens;
 
     impl tracewarden_model::Entropy for Sevens {
@@ -316,6 +382,11 @@ mod tests {
             (head("", &many), "431 Request Header Fields Too Large", "headers_too_large"),
             (
                 head("", &format!("x-long: {}\r\n", long(1 << 20))),
+                "431 Request Header Fields Too Large",
+                "headers_too_large",
+            ),
+            (
+                head("", &format!("x-long: {}\r\n", long(MAX_HEAD_BYTES))),
                 "431 Request Header Fields Too Large",
                 "headers_too_large",
             ),
