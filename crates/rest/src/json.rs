@@ -1,25 +1,26 @@
 //! JSON values as they were sent: members in their order, a name perhaps twice, as ClickHouse writes a map that holds a
-//! key twice.
+//! key twice; and of numbers every digit.
 
 use std::borrow::Cow;
 use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde::ser::{Serialize, Serializer};
-use serde_json::Number;
+use serde_json::value::RawValue;
 use utoipa::openapi::schema::{ObjectBuilder, SchemaType};
 use utoipa::openapi::{RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
 /// A JSON value.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub enum Json {
     /// `null`.
+    #[default]
     Null,
     /// `true` or `false`.
     Bool(bool),
     /// A number.
-    Number(Number),
+    Number(JsonNumber),
     /// A string.
     Text(String),
     /// An array.
@@ -28,7 +29,70 @@ pub enum Json {
     Object(Vec<(String, Json)>),
 }
 
+/// A number as it is written. A binary floating-point number in its place would lose digits, and cannot hold all numbers
+/// that JSON can.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JsonNumber(Box<str>);
+
+impl JsonNumber {
+    /// A text, when JSON writes a number so.
+    pub(crate) fn of(text: &str) -> Option<Self> {
+        let rest = text.strip_prefix('-').unwrap_or(text);
+        let (mantissa, exponent) = rest
+            .split_once(['e', 'E'])
+            .map_or((rest, None), |(mantissa, exponent)| (mantissa, Some(exponent)));
+        let (whole, fraction) =
+            mantissa.split_once('.').map_or((mantissa, None), |(whole, fraction)| (whole, Some(fraction)));
+        let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        let is_exponent = |text: &str| digits(text.strip_prefix(['+', '-']).unwrap_or(text));
+        let is_whole = digits(whole) && (whole.len() == 1 || !whole.starts_with('0'));
+        (is_whole && fraction.is_none_or(digits) && exponent.is_none_or(is_exponent))
+            .then(|| Self(text.into()))
+    }
+
+    /// The text.
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// A whole number of 64 bits that is written as one.
+    pub(crate) fn as_i64(&self) -> Option<i64> {
+        // Zero below zero is no whole number here, as it is none for serde_json.
+        self.0.parse().ok().filter(|number| *number != 0 || !self.0.starts_with('-'))
+    }
+
+    /// The same without a sign.
+    pub(crate) fn as_u64(&self) -> Option<u64> {
+        self.0.parse().ok()
+    }
+
+    /// The nearest 64-bit number, infinite where there is none.
+    pub(crate) fn to_f64(&self) -> f64 {
+        self.0.parse().unwrap_or(f64::NAN)
+    }
+}
+
+impl Serialize for JsonNumber {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        // The text of a number is JSON.
+        let raw = RawValue::from_string(self.0.to_string()).map_err(serde::ser::Error::custom)?;
+        raw.serialize(serializer)
+    }
+}
+
+/// By this name a value asks a document for itself; the document then gives numbers as bytes, which are no JSON otherwise.
+pub(crate) const EXACT: &str = "$tracewarden::exact";
+
 impl Json {
+    /// How many values there are in it, itself and all within.
+    pub(crate) fn values(&self) -> usize {
+        1 + match self {
+            Self::List(list) => list.iter().map(Self::values).sum(),
+            Self::Object(members) => members.iter().map(|(_, value)| value.values()).sum(),
+            _ => 0,
+        }
+    }
+
     /// The member of an object; the first one of several.
     pub fn member(&self, name: &str) -> Option<&Self> {
         match self {
@@ -69,15 +133,25 @@ impl<'de> Deserialize<'de> for Json {
             }
 
             fn visit_i64<E: Error>(self, value: i64) -> Result<Json, E> {
-                Ok(Json::Number(value.into()))
+                Ok(Json::Number(JsonNumber(value.to_string().into())))
             }
 
             fn visit_u64<E: Error>(self, value: u64) -> Result<Json, E> {
-                Ok(Json::Number(value.into()))
+                Ok(Json::Number(JsonNumber(value.to_string().into())))
             }
 
             fn visit_f64<E: Error>(self, value: f64) -> Result<Json, E> {
-                Ok(Number::from_f64(value).map_or(Json::Null, Json::Number))
+                let number = serde_json::Number::from_f64(value);
+                Ok(number.map_or(Json::Null, |number| Json::Number(JsonNumber(number.to_string().into()))))
+            }
+
+            fn visit_bytes<E: Error>(self, number: &[u8]) -> Result<Json, E> {
+                let number = std::str::from_utf8(number).ok().and_then(JsonNumber::of);
+                number.map(Json::Number).ok_or_else(|| E::custom("expected a number"))
+            }
+
+            fn visit_newtype_struct<D: Deserializer<'de>>(self, deserializer: D) -> Result<Json, D::Error> {
+                deserializer.deserialize_any(self)
             }
 
             fn visit_str<E: Error>(self, text: &str) -> Result<Json, E> {
@@ -104,7 +178,7 @@ impl<'de> Deserialize<'de> for Json {
                 Ok(Json::Object(members))
             }
         }
-        deserializer.deserialize_any(Any)
+        deserializer.deserialize_newtype_struct(EXACT, Any)
     }
 }
 

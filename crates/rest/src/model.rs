@@ -5,13 +5,13 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, header};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use tracewarden_service::{AccessFile, ModelAt, ModelState, ServiceError};
 use utoipa::IntoParams;
 
 use crate::accept::Representation;
 use crate::body::{MAX_DOCUMENT_BYTES, ModelDocument, in_turn, unreadable};
 use crate::code::Code;
+use crate::json::Json;
 use crate::model_tests::run_tests;
 use crate::model_wire::{WireHistoryPage, WireImportedModel, WireModelAt, WireModelPlan, changes};
 use crate::policy_file::{MemberFault, PolicyFile};
@@ -19,7 +19,7 @@ use crate::preconditions::{IfMatch, etag};
 use crate::problem::{InvalidMember, Problem};
 use crate::query::{Path, Query};
 use crate::routes::Caller;
-use crate::text::{Document, Fault, MAX_VALUES, values, yaml};
+use crate::text::{Document, Fault, MAX_VALUES, json_of, yaml};
 use crate::{App, limit};
 
 /// What a file that is imported has to say, so that a file of a part, such as one for tests, takes nothing away.
@@ -206,16 +206,16 @@ async fn file(state: ModelState, representation: Representation) -> Result<Respo
 }
 
 /// A file as JSON.
-fn value(file: &PolicyFile) -> Value {
+fn value(file: &PolicyFile) -> Json {
     // Strings, numbers, lists and objects with texts as names: serialising cannot fail.
-    serde_json::to_value(file).unwrap_or_default()
+    json_of(file).unwrap_or(Json::Null)
 }
 
 /// The text of a file.
-fn written(file: &Value, representation: Representation) -> String {
+fn written(file: &Json, representation: Representation) -> String {
     match representation {
         Representation::Yaml => yaml(file),
-        _ => format!("{file:#}\n"),
+        _ => serde_json::to_string_pretty(file).map(|text| text + "\n").unwrap_or_default(),
     }
 }
 
@@ -248,7 +248,7 @@ fn allowed(file: PolicyFile, document: &Document) -> Result<AccessFile, Problem>
         let detail = format!("exported, the file would have more than {most} {what}");
         Err(Problem::new(Code::PayloadTooLarge, detail))
     };
-    if values(&exported) > MAX_VALUES {
+    if exported.values() > MAX_VALUES {
         return too_many(MAX_VALUES, "values");
     }
     let forms = [Representation::Json, Representation::Yaml];

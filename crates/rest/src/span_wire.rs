@@ -7,7 +7,7 @@ use tracewarden_model::{AccessModel, ColumnType, FieldSource, LogicalType, Marke
 use tracewarden_service::{FieldError, FieldValue, Span};
 
 use crate::body::escape;
-use crate::json::Json;
+use crate::json::{Json, JsonNumber};
 
 /// Reads spans for policies under this access model. Columns that no policy can use are ignored, and so are columns that
 /// are not there.
@@ -170,11 +170,11 @@ fn dynamic(json: &Json) -> Option<FieldValue> {
     }
 }
 
-fn as_number(number: &serde_json::Number) -> FieldValue {
+fn as_number(number: &JsonNumber) -> FieldValue {
     let number = match (number.as_i64(), number.as_u64()) {
         (Some(int), _) => Number::Int(int),
         (None, Some(int)) => Number::UInt(int),
-        (None, None) => Number::Float(number.as_f64().unwrap_or(f64::NAN)),
+        (None, None) => Number::Float(number.to_f64()),
     };
     FieldValue::Number(number)
 }

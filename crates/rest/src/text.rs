@@ -4,6 +4,7 @@
 //! document says depend on what stands elsewhere; so are plain words that readers of YAML take for different things
 //! (`yes`, `0o17`, `1_000`), and a name that is there twice.
 
+mod content;
 mod json;
 mod write;
 mod yaml;
@@ -11,11 +12,13 @@ mod yaml;
 use std::cell::Cell;
 use std::fmt;
 
+use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::{Number, Value};
+use serde_json::Value;
 use tracewarden_model::nearest::nearest;
 
 use crate::body::{escape, pointer};
+use crate::json::{Json, JsonNumber};
 use crate::strict_objects::Strict;
 
 pub use write::yaml;
@@ -84,7 +87,7 @@ pub(crate) struct Node {
 enum Content {
     Null,
     Bool(bool),
-    Number(Number),
+    Number(JsonNumber),
     Text(String),
     List(Vec<Node>),
     /// Names, where they stand, and their values.
@@ -137,8 +140,7 @@ impl Document {
     /// # Errors
     /// The first place that does not fit, with the nearest name where one is not known.
     pub fn parse<T: DeserializeOwned>(&self) -> Result<T, Fault> {
-        let value = value(&self.root);
-        serde_path_to_error::deserialize(Strict(value)).map_err(|error| {
+        serde_path_to_error::deserialize(Strict(content::Content(&self.root))).map_err(|error| {
             let pointer = pointer(error.path());
             let place = self.place(&pointer);
             let message = error.into_inner().to_string();
@@ -186,9 +188,15 @@ impl Document {
         matches!(self.root.content, Content::List(_))
     }
 
-    /// The member as JSON.
+    /// The document as JSON whose numbers are 64-bit ones; one that is none of these is a text.
     pub fn value(&self) -> Value {
         value(&self.root)
+    }
+
+    /// The document as JSON with all digits of its numbers.
+    #[cfg(test)]
+    pub(crate) fn json(&self) -> Json {
+        exact(&self.root)
     }
 }
 
@@ -216,13 +224,10 @@ impl Values {
     }
 }
 
-/// How many values there are in a value, itself and all within.
-pub(crate) fn values(value: &Value) -> usize {
-    1 + match value {
-        Value::Array(list) => list.iter().map(values).sum(),
-        Value::Object(members) => members.values().map(values).sum(),
-        _ => 0,
-    }
+/// What a value is as JSON, with all digits of its numbers; `None` for what is no JSON.
+pub(crate) fn json_of(value: &impl Serialize) -> Option<Json> {
+    let text = serde_json::to_string(value).ok()?;
+    Some(exact(&json::read(&text, Values::of(usize::MAX)).ok()?))
 }
 
 fn root(text: &str, values: Values) -> Result<Node, Fault> {
@@ -238,23 +243,33 @@ fn root(text: &str, values: Values) -> Result<Node, Fault> {
     })
 }
 
-/// A number as JSON writes it. What has a fraction is the nearest that there is, so that writing it gives the same text
-/// again; the parser's own is now and then the one beside it.
-fn number(text: &str) -> serde_json::Result<Number> {
-    let number: Number = serde_json::from_str(text)?;
-    let nearest = text.parse().ok().filter(|_| number.is_f64()).and_then(Number::from_f64);
-    Ok(nearest.unwrap_or(number))
-}
-
 fn value(node: &Node) -> Value {
     match &node.content {
         Content::Null => Value::Null,
         Content::Bool(value) => Value::Bool(*value),
-        Content::Number(number) => Value::Number(number.clone()),
+        Content::Number(number) => match (number.as_u64(), number.as_i64()) {
+            (Some(number), _) => number.into(),
+            (_, Some(number)) => number.into(),
+            (None, None) => serde_json::Number::from_f64(number.to_f64())
+                .map_or_else(|| number.as_str().into(), Value::Number),
+        },
         Content::Text(text) => Value::String(text.clone()),
         Content::List(list) => list.iter().map(value).collect(),
         Content::Object(members) => {
             Value::Object(members.iter().map(|(name, _, node)| (name.clone(), value(node))).collect())
+        }
+    }
+}
+
+fn exact(node: &Node) -> Json {
+    match &node.content {
+        Content::Null => Json::Null,
+        Content::Bool(value) => Json::Bool(*value),
+        Content::Number(number) => Json::Number(number.clone()),
+        Content::Text(text) => Json::Text(text.clone()),
+        Content::List(list) => Json::List(list.iter().map(exact).collect()),
+        Content::Object(members) => {
+            Json::Object(members.iter().map(|(name, _, node)| (name.clone(), exact(node))).collect())
         }
     }
 }
@@ -354,7 +369,7 @@ mod tests {
         let list = |count: usize| format!("[{}0]", "0,".repeat(count - 2));
         let nested = |count: usize| format!("{{\"a\":[{}0]}}", "{\"b\":[]},".repeat((count - 3) / 2));
         for (text, found) in [(list(99), 99), (list(100), 100), (nested(99), 99), (nested(101), 101)] {
-            assert_eq!(values(&Document::read(&text).unwrap().value()), found);
+            assert_eq!(Document::read(&text).unwrap().json().values(), found);
             for read in [json::read, yaml::read] {
                 match read(&text, Values::of(99)) {
                     Ok(_) => assert_eq!(found, 99),

@@ -74,7 +74,8 @@ pub(crate) fn shown(answer: &serde_json::Value) -> Vec<String> {
     fn read<T: serde::de::DeserializeOwned>(answer: &serde_json::Value) -> Option<T> {
         serde_json::from_value(answer.clone()).ok()
     }
-    let file = file::ModelFile::of_version(7, answer.clone());
+    let exact = serde_json::from_value(answer.clone()).unwrap_or_default();
+    let file = file::ModelFile::of_version(7, &exact);
     let mut texts = Vec::new();
     texts.extend(read::<Plan>(answer).map(|plan| show::plan(&plan, &file, "https://a", Paint::none())));
     texts.extend(

@@ -8,6 +8,7 @@ use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::{Content, Fault, Lines as TextLines, MAX_DEPTH, Node, Place, Values};
+use crate::json::JsonNumber;
 
 /// Reads a document.
 ///
@@ -78,7 +79,10 @@ fn node(raw: &str, lines: &Lines<'_>, depth: usize) -> Result<Node, Fault> {
         Some(b'"') => Content::Text(serde_json::from_str(raw).map_err(failed)?),
         Some(b't' | b'f') => Content::Bool(serde_json::from_str(raw).map_err(failed)?),
         Some(b'n') => Content::Null,
-        _ => Content::Number(super::number(raw).map_err(failed)?),
+        _ => {
+            let number = JsonNumber::of(raw).ok_or_else(|| Fault::new(place, "not JSON: invalid number"))?;
+            Content::Number(number)
+        }
     };
     let text_lines = match &content {
         Content::Text(text) if text.contains('\n') => Some(TextLines::Escaped),

@@ -5,18 +5,19 @@
 
 use std::fmt::Write as _;
 
-use serde_json::{Map, Value};
 use tracewarden_service::is_deceptive;
+
+use crate::json::Json;
 
 /// Longer names stand behind a `?`: readers look ahead only so far for a name's colon.
 const MAX_PLAIN_NAME_BYTES: usize = 256;
 
 /// Writes a value, with a line end after it.
-pub fn yaml(value: &Value) -> String {
+pub fn yaml(value: &Json) -> String {
     let mut writer = Writer { text: String::new() };
     match value {
-        Value::Object(members) if !members.is_empty() => writer.members(members, 0),
-        Value::Array(list) if !list.is_empty() => writer.list(list, 0),
+        Json::Object(members) if !members.is_empty() => writer.members(members, 0),
+        Json::List(list) if !list.is_empty() => writer.list(list, 0),
         other => {
             writer.scalar(other, 0);
             writer.text.push('\n');
@@ -37,7 +38,7 @@ impl Writer {
     }
 
     /// Members, the first of them where the line already is, the others on lines of their own.
-    fn members_here(&mut self, members: &Map<String, Value>, level: usize) {
+    fn members_here(&mut self, members: &[(String, Json)], level: usize) {
         for (at, (name, value)) in members.iter().enumerate() {
             if at > 0 {
                 self.indent(level);
@@ -56,19 +57,19 @@ impl Writer {
         }
     }
 
-    fn members(&mut self, members: &Map<String, Value>, level: usize) {
+    fn members(&mut self, members: &[(String, Json)], level: usize) {
         self.indent(level);
         self.members_here(members, level);
     }
 
     /// What follows a name's colon.
-    fn member(&mut self, value: &Value, level: usize) {
+    fn member(&mut self, value: &Json, level: usize) {
         match value {
-            Value::Object(members) if !members.is_empty() => {
+            Json::Object(members) if !members.is_empty() => {
                 self.text.push('\n');
                 self.members(members, level + 1);
             }
-            Value::Array(list) if !list.is_empty() => {
+            Json::List(list) if !list.is_empty() => {
                 self.text.push('\n');
                 self.list(list, level + 1);
             }
@@ -80,20 +81,20 @@ impl Writer {
         }
     }
 
-    fn list(&mut self, list: &[Value], level: usize) {
+    fn list(&mut self, list: &[Json], level: usize) {
         self.indent(level);
         self.list_here(list, level);
     }
 
-    fn list_here(&mut self, list: &[Value], level: usize) {
+    fn list_here(&mut self, list: &[Json], level: usize) {
         for (at, value) in list.iter().enumerate() {
             if at > 0 {
                 self.indent(level);
             }
             self.text.push_str("- ");
             match value {
-                Value::Object(members) if !members.is_empty() => self.members_here(members, level + 1),
-                Value::Array(list) if !list.is_empty() => self.list_here(list, level + 1),
+                Json::Object(members) if !members.is_empty() => self.members_here(members, level + 1),
+                Json::List(list) if !list.is_empty() => self.list_here(list, level + 1),
                 other => {
                     self.scalar(other, level + 1);
                     self.text.push('\n');
@@ -103,9 +104,9 @@ impl Writer {
     }
 
     /// A value without parts; the lines of a block are indented by `level`. Ends without a line end.
-    fn scalar(&mut self, value: &Value, level: usize) {
+    fn scalar(&mut self, value: &Json, level: usize) {
         match value {
-            Value::String(text) => match block(text) {
+            Json::Text(text) => match block(text) {
                 Some((sign, lines)) => {
                     self.text.push_str(sign);
                     for line in lines.split('\n') {
@@ -119,12 +120,14 @@ impl Writer {
                 }
                 None => self.text.push_str(&text_in_line(text)),
             },
-            Value::Object(_) => self.text.push_str("{}"),
-            Value::Array(_) => self.text.push_str("[]"),
-            // `null`, `true`, `false` and numbers are the same in both notations.
-            other => {
-                let _ = write!(self.text, "{other}");
+            Json::Object(_) => self.text.push_str("{}"),
+            Json::List(_) => self.text.push_str("[]"),
+            // These are the same in both notations.
+            Json::Number(number) => self.text.push_str(number.as_str()),
+            Json::Bool(value) => {
+                let _ = write!(self.text, "{value}");
             }
+            Json::Null => self.text.push_str("null"),
         }
     }
 }
@@ -197,10 +200,14 @@ fn is_visible(character: char) -> bool {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
-    use crate::text::Document;
+    use crate::text::{Document, json_of};
+
+    fn yaml(value: &Value) -> String {
+        super::yaml(&json_of(value).unwrap())
+    }
 
     #[track_caller]
     fn written(value: &Value, text: &str) {

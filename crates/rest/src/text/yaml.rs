@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use saphyr_parser::{Event, Parser, ScalarStyle, ScanError, Span, StrInput};
 
 use super::{Content, Fault, Lines, MAX_DEPTH, Node, Place, Values};
+use crate::json::JsonNumber;
 
 const EXPRESSION_ADVICE: &str = "put an expression in single quotes, or on the lines after `|`";
 
@@ -207,7 +208,7 @@ fn plain(text: &str) -> Option<Content> {
 /// What looks like a number: one that JSON has, or text that nobody takes for one, such as a date or a version.
 fn number(text: &str, digits: &str) -> Option<Content> {
     let json = text.strip_prefix('+').unwrap_or(text);
-    if let Ok(number) = super::number(json) {
+    if let Some(number) = JsonNumber::of(json) {
         return Some(Content::Number(number));
     }
     let based = ["0x", "0X", "0o", "0b"].iter().any(|prefix| digits.starts_with(prefix));

@@ -2,6 +2,7 @@
 
 use serde::Deserialize;
 use serde_json::Value;
+use tracewarden_rest::json::Json;
 
 /// What applying a file would change, or a change did.
 #[derive(Debug, Default, Deserialize)]
@@ -141,5 +142,5 @@ pub(super) struct ChangeInFull {
     pub(super) entry: Change,
     #[serde(rename = "changes")]
     pub(super) differences: Vec<Difference>,
-    pub(super) file: Value,
+    pub(super) file: Json,
 }

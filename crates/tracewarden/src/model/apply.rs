@@ -35,7 +35,7 @@ pub(super) fn restore(options: &ModelRestore) -> Result<u8, Stop> {
     somebody_to_ask(options.yes)?;
     let remote = Remote::new(&options.connection)?;
     let found: ChangeInFull = change(&remote, options.version)?;
-    let file = ModelFile::of_version(options.version, found.file);
+    let file = ModelFile::of_version(options.version, &found.file);
     let path = format!("/schema/history/{}/restore", options.version);
     let change = Proposal { file: &file, tests_count: false, method: Method::POST, path: &path, body: None };
     change.carry_out(&remote, options.seconds, options.yes)

@@ -4,6 +4,8 @@ use std::path::Path;
 
 use serde_json::Value;
 use tracewarden_policy::{CODES, Diagnostic};
+use tracewarden_rest::json::Json;
+use tracewarden_rest::text::Document;
 
 use super::Stop;
 use super::answers::Warning;
@@ -36,9 +38,11 @@ impl ModelFile {
     }
 
     /// The access model of a version.
-    pub(super) fn of_version(version: u64, content: Value) -> Self {
-        let bytes = content.to_string().into_bytes();
-        let body = Body { content_type: "application/json", bytes };
+    pub(super) fn of_version(version: u64, file: &Json) -> Self {
+        // Texts, numbers, lists and objects: serialising cannot fail.
+        let text = serde_json::to_string(file).unwrap_or_default();
+        let content = Document::read(&text).map(|document| document.value()).unwrap_or_default();
+        let body = Body { content_type: "application/json", bytes: text.into_bytes() };
         Self { name: format!("version {version}"), document: None, content, body }
     }
 

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use http::Method;
 use serde_json::{Value, json};
+use tracewarden_rest::json::Json;
 
 use super::answers::{Change, ChangeInFull, History};
 use super::paint::{Paint, plain, seconds};
@@ -27,11 +28,10 @@ pub(super) fn run(options: &ModelHistory) -> Result<u8, Stop> {
 }
 
 fn one(remote: &Remote, number: u64, format: Format) -> Result<String, Stop> {
-    let answer: Value = apply::change(remote, number)?;
     if format == Format::Json {
-        return Ok(pretty(&answer));
+        return Ok(pretty(&apply::change::<Json>(remote, number)?));
     }
-    let found: ChangeInFull = remote.known(answer)?;
+    let found: ChangeInFull = apply::change(remote, number)?;
     let paint = Paint::of_output();
     let mut text = String::new();
     entry(&mut text, &found.entry, false, paint);
@@ -97,7 +97,7 @@ fn entry(text: &mut String, change: &Change, summary: bool, paint: Paint) {
     }
 }
 
-fn pretty(value: &Value) -> String {
+fn pretty(value: &impl serde::Serialize) -> String {
     let mut text = String::new();
     report::json(value, &mut text);
     text

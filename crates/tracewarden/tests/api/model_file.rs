@@ -1,5 +1,6 @@
 //! `/schema/export`, `/schema/plan`, `/schema/import`, `/schema/history`: the whole access model as one file.
 
+mod digits;
 mod history;
 mod large;
 mod random;

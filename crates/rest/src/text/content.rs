@@ -1,0 +1,168 @@
+//! A document's content, for types that read themselves from it.
+
+use serde::de::value::{MapDeserializer, SeqDeserializer};
+use serde::de::{Deserializer, IntoDeserializer, Visitor};
+use serde::forward_to_deserialize_any;
+use serde_json::Error;
+
+use super::Node;
+use crate::json::EXACT;
+
+/// A value of a document. Whoever asks for [`EXACT`] gets a number as its text, others as the 64-bit number that it is or
+/// that is nearest.
+#[derive(Clone, Copy)]
+pub(super) struct Content<'n>(pub(super) &'n Node);
+
+/// A value as [`EXACT`].
+struct Exact<'n>(Content<'n>);
+
+impl<'de> Deserializer<'de> for Content<'_> {
+    type Error = Error;
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        match &self.0.content {
+            super::Content::Null => visitor.visit_unit(),
+            super::Content::Bool(value) => visitor.visit_bool(*value),
+            super::Content::Number(number) => match (number.as_u64(), number.as_i64()) {
+                (Some(number), _) => visitor.visit_u64(number),
+                (_, Some(number)) => visitor.visit_i64(number),
+                (None, None) => visitor.visit_f64(number.to_f64()),
+            },
+            super::Content::Text(text) => visitor.visit_str(text),
+            super::Content::List(list) => {
+                let mut elements = SeqDeserializer::new(list.iter().map(Content));
+                let value = visitor.visit_seq(&mut elements)?;
+                elements.end()?;
+                Ok(value)
+            }
+            super::Content::Object(members) => {
+                let members = members.iter().map(|(name, _, node)| (name.as_str(), Content(node)));
+                let mut members = MapDeserializer::new(members);
+                let value = visitor.visit_map(&mut members)?;
+                members.end()?;
+                Ok(value)
+            }
+        }
+    }
+
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        match &self.0.content {
+            super::Content::Null => visitor.visit_none(),
+            _ => visitor.visit_some(self),
+        }
+    }
+
+    fn deserialize_newtype_struct<V: Visitor<'de>>(
+        self,
+        name: &'static str,
+        visitor: V,
+    ) -> Result<V::Value, Error> {
+        if name == EXACT {
+            visitor.visit_newtype_struct(Exact(self))
+        } else {
+            visitor.visit_newtype_struct(self)
+        }
+    }
+
+    forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit unit_struct seq tuple
+        tuple_struct map struct enum identifier ignored_any
+    }
+}
+
+impl<'de> IntoDeserializer<'de, Error> for Content<'_> {
+    type Deserializer = Self;
+
+    fn into_deserializer(self) -> Self {
+        self
+    }
+}
+
+impl<'de> Deserializer<'de> for Exact<'_> {
+    type Error = Error;
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        match &self.0.0.content {
+            super::Content::Number(number) => visitor.visit_bytes(number.as_str().as_bytes()),
+            _ => self.0.deserialize_any(visitor),
+        }
+    }
+
+    forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf option unit unit_struct
+        newtype_struct seq tuple tuple_struct map struct enum identifier ignored_any
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use crate::json::Json;
+    use crate::policy_file::PolicyFile;
+    use crate::text::{Document, json_of, yaml};
+
+    /// The numbers of a span of a test, exported.
+    fn exported(document: &Document) -> (String, String) {
+        let file: PolicyFile = document.parse().unwrap();
+        // As it is kept, and read again.
+        let kept = serde_json::to_string(&file).unwrap();
+        let file: PolicyFile = Document::read_json(&kept).unwrap().parse().unwrap();
+        let json = json_of(&file).unwrap();
+        (serde_json::to_string(&json).unwrap(), yaml(&json))
+    }
+
+    fn keeps(number: &str) {
+        let json = format!(
+            r#"{{"binding": null, "tests": [{{"name": "t", "user": "u", "spans": [{{"num": {number}, "l": [{{"m": {number}}}]}}]}}]}}"#
+        );
+        let documents = [Document::read_json(&json), Document::read_yaml(&json), Document::read(&json)];
+        for document in documents {
+            let (json, yaml) = exported(&document.unwrap());
+            assert!(json.contains(&format!(r#"[{{"num":{number},"l":[{{"m":{number}}}]}}]"#)), "{json}");
+            assert!(
+                yaml.contains(&format!("num: {number}\n")) && yaml.contains(&format!("m: {number}\n")),
+                "{yaml}"
+            );
+            assert_eq!(exported(&Document::read_yaml(&yaml).unwrap()), (json, yaml));
+        }
+    }
+
+    #[test]
+    fn numbers_keep_their_digits() {
+        let long = "9".repeat(400);
+        for number in [
+            "18446744073709551616",
+            "-9223372036854775809",
+            "12345678901234.5678",
+            "1700010800.901161215",
+            "-0",
+            "-0.0",
+            "0",
+            "5.0",
+            "1e400",
+            "1E-999999999",
+            &long,
+        ] {
+            keeps(number);
+        }
+    }
+
+    #[test]
+    fn numbers_that_matter_are_those_of_their_type() {
+        let of = |text: &str| Document::read_json(text).unwrap().parse::<Vec<u64>>();
+        assert_eq!(of("[7, 18446744073709551615]").unwrap(), [7, u64::MAX]);
+        let error = of("[1, 1e400]").unwrap_err();
+        assert_eq!(error.pointer, "/1");
+        assert!(error.message.starts_with("invalid type: floating point"), "{error:?}");
+    }
+
+    proptest! {
+        #[test]
+        fn every_number_comes_back(number in "-?(0|[1-9][0-9]{0,40})(\\.[0-9]{1,40})?([eE][+-]?[0-9]{1,6})?") {
+            keeps(&number);
+            let json: Json = Document::read_json(&number).unwrap().parse().unwrap();
+            prop_assert_eq!(serde_json::to_string(&json).unwrap(), number);
+        }
+    }
+}
