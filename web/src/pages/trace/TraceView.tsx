@@ -1,5 +1,6 @@
 import { useElementSize, useLocalStorage, useMediaQuery } from "@mantine/hooks";
 import { useEffect, useRef } from "react";
+import type { Api } from "../../api/client";
 import type { Trace } from "../../trace/model";
 import { Flame } from "./Flame";
 import { Groups } from "./Groups";
@@ -14,6 +15,7 @@ import { Toolbar } from "./Toolbar";
 import classes from "./trace.module.css";
 import { useTraceState } from "./useTraceState";
 import { Waterfall } from "./Waterfall";
+import { mentionedSpan } from "./why/explanation";
 import { useAccess } from "./why/useAccess";
 import { WhyBadge } from "./why/WhyBadge";
 import { WhyPanel } from "./why/WhyPanel";
@@ -65,8 +67,8 @@ export function TraceView({ trace, onReload }: { trace: Trace; onReload: () => v
     return () => cancelAnimationFrame(frame);
   }, []);
 
-  const show = (spanId: string): boolean => {
-    const span = trace.byId.get(spanId);
+  const show = (mention: Api["SpanMention"]): boolean => {
+    const span = mentionedSpan(trace, mention);
     if (span === undefined) {
       return false;
     }

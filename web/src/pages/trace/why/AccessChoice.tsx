@@ -1,6 +1,7 @@
 import { Autocomplete, Button, SegmentedControl, Stack, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { type FormEvent, useEffect, useState } from "react";
+import type { Api } from "../../../api/client";
 import { useMe } from "../../../app/useMe";
 import { knownUsersQuery } from "../../../editor/queries";
 import { Explained } from "./Explained";
@@ -21,7 +22,7 @@ export function AccessChoice({
   why: Why;
   user: string | undefined;
   onChange: (why: Why, user?: string) => void;
-  onGo: ((spanId: string) => boolean) | null;
+  onGo: ((span: Api["SpanMention"]) => boolean) | null;
   /** Whether the administrator sees the trace, so that there is something to explain of that, too. */
   own: boolean;
 }) {

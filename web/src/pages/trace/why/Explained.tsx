@@ -19,7 +19,7 @@ export function Explained({
 }: {
   id: string;
   user: string | null;
-  onGo: ((spanId: string) => boolean) | null;
+  onGo: ((span: Api["SpanMention"]) => boolean) | null;
 }) {
   const { data, error, isFetching, refetch } = useQuery(explainQuery(id, user));
   if (data !== undefined) {
@@ -60,7 +60,7 @@ function Verdict({
 }: {
   explanation: Api["AccessExplanation"];
   own: boolean;
-  onGo: ((spanId: string) => boolean) | null;
+  onGo: ((span: Api["SpanMention"]) => boolean) | null;
 }) {
   const { user, policies, restriction, spans, verdict } = explanation;
   const ordered = inOrder(policies);

@@ -11,7 +11,7 @@ import { nameOrNone } from "../../../lib/names";
 import { countText, nearestText, outcomeOf } from "./explanation";
 import classes from "./why.module.css";
 
-type Go = ((spanId: string) => boolean) | null;
+type Go = ((span: Api["SpanMention"]) => boolean) | null;
 
 const SAID: Readonly<Record<Api["PolicyVerdict"], string>> = {
   satisfied: "opens it",
@@ -158,7 +158,7 @@ function Body({
           {countText(verdict.satisfied_by ?? spans.length, spans.length)}
           <ul className={classes.spans}>
             {spans.map((span) => (
-              <li key={span.span_id}>
+              <li key={`${span.span_id} ${span.start} ${span.service} ${span.name}`}>
                 <SpanLink span={span} onGo={onGo} />
               </li>
             ))}
@@ -192,7 +192,7 @@ function SpanLink({ span, onGo }: { span: Api["SpanMention"]; onGo: Go }) {
     <span className={classes.span}>{name}</span>
   ) : (
     <>
-      <UnstyledButton className={classes.span} onClick={() => setAbsent(!onGo(span.span_id))}>
+      <UnstyledButton className={classes.span} onClick={() => setAbsent(!onGo(span))}>
         {name}
       </UnstyledButton>
       {absent && (

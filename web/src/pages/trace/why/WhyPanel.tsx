@@ -1,6 +1,7 @@
 import { ActionIcon, Group, Title, Tooltip } from "@mantine/core";
 import { IconX } from "@tabler/icons-react";
 import { useId } from "react";
+import type { Api } from "../../../api/client";
 import { useMe } from "../../../app/useMe";
 import { AccessChoice } from "./AccessChoice";
 import { Explained } from "./Explained";
@@ -23,7 +24,7 @@ export function WhyPanel({
   onChange: (why: Why, user?: string) => void;
   onClose: () => void;
   /** Shows a span by its id; the answer is whether it is among those that are loaded. */
-  onGo: (spanId: string) => boolean;
+  onGo: (span: Api["SpanMention"]) => boolean;
 }) {
   const me = useMe();
   const title = useId();

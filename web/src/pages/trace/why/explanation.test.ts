@@ -1,6 +1,18 @@
 import { describe, expect, it } from "vitest";
 import type { Api } from "../../../api/client";
-import { countText, inOrder, nearestText, openedBy, openingSpans, viewersText } from "./explanation";
+import { traceOf } from "../../../trace/model";
+import { SCHEMA, span } from "../../../trace/sample";
+import {
+  countText,
+  inOrder,
+  mentionedSpan,
+  nearestText,
+  openedBy,
+  openingSpans,
+  viewersText,
+} from "./explanation";
+
+const START = "2026-11-20T08:01:02.000000003Z";
 
 const policy = (
   title: string,
@@ -11,8 +23,15 @@ const policy = (
   title,
   outcome,
   satisfied_by: spans.length,
-  spans: spans.map((span_id) => ({ span_id, name: "charge", service: "card" })),
+  spans: spans.map((span_id) => ({ span_id, start: START, name: "charge", service: "card" })),
 });
+
+/** Spans as the page numbers them. */
+const traceWith = (spans: readonly Record<string, string>[]) => {
+  const { columns } = traceOf("t", SCHEMA, [span("a", "", 0, 1)]);
+  const ids = spans.map((span) => span.SpanId ?? "");
+  return { byId: new Map(ids.map((id, index) => [id, index])), ids, spans, columns };
+};
 
 describe("what opened a trace", () => {
   const policies = [
@@ -32,13 +51,7 @@ describe("what opened a trace", () => {
   });
 
   it("are the spans of policies that are satisfied, where the page has them", () => {
-    const trace = {
-      byId: new Map([
-        ["a", 4],
-        ["b", 2],
-        ["d", 7],
-      ]),
-    };
+    const trace = traceWith(["x", "y", "b", "z", "a", "v", "w", "d"].map((id) => ({ SpanId: id })));
     const found = [...openingSpans(trace, { policies })].map(([span, by]) => [
       span,
       by.map(({ title }) => title),
@@ -49,6 +62,21 @@ describe("what opened a trace", () => {
     ]);
     expect(openingSpans(trace, { policies: [policy("Other", "not_satisfied", ["a"])] }).size).toBe(0);
     expect(openingSpans(trace, undefined).size).toBe(0);
+  });
+
+  it("is told from other spans of its id by start, name and service", () => {
+    const trace = traceWith([
+      { SpanId: "", Timestamp: START, SpanName: "alpha", ServiceName: "first" },
+      { SpanId: "", Timestamp: START, SpanName: "beta", ServiceName: "second" },
+      { SpanId: "", Timestamp: "2026-11-20T08:01:02.000000004Z", SpanName: "beta", ServiceName: "second" },
+    ]);
+    const number = (start: string, name: string, service: string) =>
+      mentionedSpan(trace, { span_id: "", start, name, service });
+    expect(number(START, "alpha", "first")).toBe(0);
+    expect(number(START, "beta", "second")).toBe(1);
+    expect(number("2026-11-20T08:01:02.000000004Z", "beta", "second")).toBe(2);
+    expect(number("2026-11-20T08:01:02.000000005Z", "beta", "second")).toBeUndefined();
+    expect(mentionedSpan(trace, { span_id: "a", start: START })).toBeUndefined();
   });
 
   it("comes before what is broken and what is not satisfied", () => {

@@ -1,4 +1,5 @@
 import type { Api } from "../../../api/client";
+import { instantOfValue, textOf } from "../../../trace/columns";
 import type { Trace } from "../../../trace/model";
 
 /** What the panel is about: the reader's own access, that of somebody else, or everybody's. */
@@ -42,16 +43,48 @@ export function inOrder(policies: readonly Api["ExplainedPolicy"][]): Api["Expla
   return [...of("satisfied"), ...of("broken"), ...of("not_satisfied")];
 }
 
-/** The spans of the trace that open it, by number, as far as they are named, each with the policies that it satisfies; of spans with one
- * id the first. */
+/** What tells spans of a trace apart. */
+type Identified = Pick<Trace, "byId" | "ids" | "spans" | "columns">;
+
+/** Names of spans in explanations are cut to so many characters. */
+const MAX_TEXT = 100;
+
+/** The number of the span that an explanation names. Its id may be empty, or that of several spans: start, name and service then tell
+ * them apart. */
+export function mentionedSpan(trace: Identified, mention: Api["SpanMention"]): number | undefined {
+  const first = trace.ids.indexOf(mention.span_id);
+  if (first < 0 || trace.ids.indexOf(mention.span_id, first + 1) < 0) {
+    return trace.byId.get(mention.span_id);
+  }
+  const begun = instantOfValue(mention.start);
+  const { columns } = trace;
+  const says = (value: unknown, wanted: string | undefined) =>
+    wanted === undefined || Array.from(textOf(value)).slice(0, MAX_TEXT).join("") === wanted;
+  const found = trace.ids.findIndex((id, index) => {
+    const span = id === mention.span_id ? trace.spans[index] : undefined;
+    const instant = span === undefined ? null : instantOfValue(span[columns.timestamp]);
+    return (
+      span !== undefined &&
+      instant?.seconds === begun?.seconds &&
+      instant?.nanos === begun?.nanos &&
+      (columns.name === undefined || says(span[columns.name], mention.name)) &&
+      (columns.service === undefined || says(span[columns.service], mention.service))
+    );
+  });
+  // None of the page: it arrived after the page was loaded.
+  return found < 0 ? undefined : found;
+}
+
+/** The spans of the trace that open it, by number, as far as they are named, each with the policies that it satisfies; of spans that
+ * cannot be told apart the first. */
 export function openingSpans(
-  trace: Pick<Trace, "byId">,
+  trace: Identified,
   explanation: Pick<Api["AccessExplanation"], "policies"> | undefined,
 ): ReadonlyMap<number, readonly Api["ExplainedPolicy"][]> {
   const found = new Map<number, Api["ExplainedPolicy"][]>();
   for (const policy of explanation?.policies ?? []) {
-    for (const { span_id } of policy.outcome === "satisfied" ? policy.spans : []) {
-      const span = trace.byId.get(span_id);
+    for (const mention of policy.outcome === "satisfied" ? policy.spans : []) {
+      const span = mentionedSpan(trace, mention);
       if (span !== undefined) {
         found.set(span, [...(found.get(span) ?? []), policy]);
       }
