@@ -283,9 +283,11 @@ mod tests {
         for text in ["1e309", "-1e309", "1e999999999999999999999"] {
             assert_eq!(Decimal::parse(text), Err(InvalidDecimal::TooLarge), "{text}");
         }
-        for text in ["1e-402", "1e-999999999999999999999"] {
+        let small = format!("0.{}1", "0".repeat(500));
+        for text in ["1e-402", "-9e-402", "1e-999999999", "1e-999999999999999999999", &small] {
             assert_eq!(Decimal::parse(text), Err(InvalidDecimal::TooSmall), "{text}");
         }
+        assert_eq!(read("1e-401").signum(), 1);
         assert_eq!(read("0e999999999999999999999"), Decimal::zero());
         let long = format!("1.{}1", "0".repeat(MAX_DIGITS - 1));
         assert_eq!(Decimal::parse(&long), Err(InvalidDecimal::TooLong));
