@@ -21,7 +21,8 @@ async fn told(admin: &Client, expression: &str) -> Value {
 }
 
 async fn service(store: &Store, spans: &[Sent]) -> (crate::support::Service, Client) {
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
+    let now = store.ask("SELECT toUnixTimestamp(now()) FORMAT TSV").await;
+    let now: u64 = now.trim().parse().unwrap();
     for (second, id, service, name, team) in spans {
         let second = now - 60 + second;
         store
