@@ -223,7 +223,7 @@ mod tests {
                 let read = store.read_identified(1 << 20, &binding, &found, &identities, None).await.unwrap();
                 let last = read.last().unwrap();
                 assert_eq!(last.0, expected, "{timestamp}");
-                assert!(last.1.contains(&format!("\"name {number}\"")), "{timestamp}: {read:?}");
+                assert!(last.1.json.contains(&format!("\"name {number}\"")), "{timestamp}: {read:?}");
                 assert_eq!(read.len(), if number == 0 { 1 } else { 2 }, "{timestamp}");
             }
         }
@@ -242,6 +242,9 @@ mod tests {
         let found = store.find(&binding, &everything(), "a").await.unwrap().unwrap();
         let satisfied = store.satisfied(&binding, &found, &[equals("Service", "1")], &[]).await.unwrap();
         let read = store.read_identified(1 << 20, &binding, &found, &satisfied[0].first, None).await.unwrap();
-        assert!(matches!(read.as_slice(), [(_, line)] if line.contains("\"Service\":\"1\"")), "{read:?}");
+        assert!(
+            matches!(read.as_slice(), [(_, line)] if line.json.contains("\"Service\":\"1\"")),
+            "{read:?}"
+        );
     }
 }
