@@ -202,7 +202,6 @@ mod tests {
     use proptest::prelude::*;
     use serde_json::{Value, json};
 
-    use super::*;
     use crate::text::{Document, json_of};
 
     fn yaml(value: &Value) -> String {
