@@ -160,7 +160,7 @@ impl From<ServiceError> for Failure {
             code: error.code(),
             retry: error.retry(),
             causes,
-            advice: advice(error.code(), error.retry_after_seconds()),
+            advice: advice(error.code(), error.retry(), error.retry_after_seconds()),
             for_administrators: error.for_administrators().map(str::to_owned),
             unrecorded: None,
         }
@@ -168,7 +168,7 @@ impl From<ServiceError> for Failure {
 }
 
 /// What to do about it, where the error's own text does not say.
-fn advice(code: &str, retry_after_seconds: Option<u64>) -> Option<String> {
+fn advice(code: &str, retry: Retry, retry_after_seconds: Option<u64>) -> Option<String> {
     let advice = match code {
         "unknown_field" | "not_filterable" => "svc_filter_schema lists the fields that there are.",
         "operator_not_allowed" | "value_type" | "value_count" => {
@@ -187,6 +187,9 @@ fn advice(code: &str, retry_after_seconds: Option<u64>) -> Option<String> {
         }
         "forbidden" => "The key was made for other tools; its owner can make another.",
         "too_many_queries" => "Wait a second, and call one tool at a time.",
+        "trace_store_error" if retry == Retry::Never => {
+            "An administrator has to change something in the trace store first; the same call fails until then."
+        }
         "unavailable" | "overloaded" | "trace_store_error" => match retry_after_seconds {
             Some(1) => "Try again in a second.",
             Some(seconds) => return Some(format!("Try again in {seconds} seconds.")),
@@ -213,13 +216,16 @@ mod tests {
     #[test]
     fn administrators_learn_more_and_everybody_when_to_try_again() {
         let inside = || std::io::Error::other("a statement");
-        let failed = |cause: &str| {
-            Failure::from(ServiceError::TraceStore {
-                inside: inside().into(),
-                cause: Some(cause.to_owned()),
-                is_lasting: false,
-            })
+        let failed_so = |cause: &str, is_lasting| {
+            let cause = Some(cause.to_owned());
+            Failure::from(ServiceError::TraceStore { inside: inside().into(), cause, is_lasting })
         };
+        let failed = |cause: &str| failed_so(cause, false);
+        let lasting = failed_so("a column is gone", true).text();
+        assert!(
+            lasting.ends_with("until then.\nretry: never") && !lasting.contains("Try again"),
+            "{lasting}"
+        );
         let cause = "ClickHouse 25.8.2.1 answered with code 60 (UNKNOWN_TABLE)";
         let rest = "\nTry again in some seconds.\nretry: safe";
         let text = failed(cause).text();
@@ -241,7 +247,7 @@ mod tests {
             code: "unknown_field",
             retry: Retry::Never,
             causes,
-            advice: advice("unknown_field", None),
+            advice: advice("unknown_field", Retry::Never, None),
             for_administrators: None,
             unrecorded: None,
         };

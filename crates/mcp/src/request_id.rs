@@ -1,4 +1,4 @@
-//! Ids of requests: the answer bears the id of its request as it was sent, so one that could not come back is refused.
+//! Ids of requests: a response repeats the id of its request, so an id that cannot be repeated exactly is refused.
 
 use std::collections::HashMap;
 
@@ -11,8 +11,7 @@ use tracewarden_model::Decimal;
 
 /// JSON-RPC's code for a message that is no request.
 const INVALID_REQUEST: i32 = -32600;
-const DETAIL: &str =
-    "`id` is a text or a whole number of 64 bits; send one of these, and another with each request";
+const DETAIL: &str = "`id` must be a string or a 64-bit integer, and unique for each request";
 
 /// From here on a double stands for more than one whole number.
 const EXACT: u64 = 1 << 53;
@@ -20,7 +19,11 @@ const EXACT: u64 = 1 << 53;
 /// What a request with an id that cannot come back is answered with. What is no request is left to its reader.
 pub(crate) fn refusal(body: &[u8]) -> Option<Response> {
     let members: HashMap<String, &RawValue> = serde_json::from_slice(body).ok()?;
-    members.get("method")?;
+    let method = members.get("method")?;
+    // A notification has no answer.
+    if members.get("id")?.get() == "null" && method.get().starts_with("\"notifications/") {
+        return None;
+    }
     if is_valid(members.get("id")?.get()) {
         return None;
     }
@@ -64,7 +67,14 @@ mod tests {
         ] {
             assert!(refused(id), "{id}");
         }
-        for message in ["{}", r#"{"id": 1.5, "result": {}}"#, r#"{"method": "ping"}"#, "[]", "no JSON"] {
+        for message in [
+            r#"{"id": null, "method": "notifications/initialized"}"#,
+            "{}",
+            r#"{"id": 1.5, "result": {}}"#,
+            r#"{"method": "ping"}"#,
+            "[]",
+            "no JSON",
+        ] {
             assert!(refusal(message.as_bytes()).is_none(), "{message}");
         }
     }

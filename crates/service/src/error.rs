@@ -167,7 +167,7 @@ pub enum ServiceError {
         inside: Cause,
         /// What administrators are told besides: no text of statements or spans.
         cause: Option<String>,
-        /// Whether it fails until somebody changes something.
+        /// Whether retrying cannot succeed until the configuration or the table changes.
         is_lasting: bool,
     },
     /// What a policy of the caller or the filter looks at is no longer what it was when it was marked: no spans at all.
@@ -387,7 +387,7 @@ impl ServiceError {
                 Self::SchemaChanged { errors: known.map(told).collect(), inside: error.into() }
             }
             StoreError::Unavailable { message, retry_after_seconds } => {
-                // What is not ClickHouse's own word is about the connection, and holds nothing of a statement.
+                // Any other message describes the connection and contains no part of a statement.
                 let cause = clickhouse_cause(message, None).unwrap_or_else(|| bounded(message.clone()));
                 let (cause, retry_after_seconds) = (Some(cause), *retry_after_seconds);
                 Self::TraceStoreAway { inside: error.into(), cause, retry_after_seconds }

@@ -1,6 +1,6 @@
 //! One trace that is looked at in several ways by one request, under one record.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::Duration;
 
 use tracewarden_model::Filter;
@@ -105,14 +105,15 @@ impl OpenTrace {
         Ok(spans)
     }
 
-    /// Given spans by what they are, as [`OpenTrace::spans`] gives those of ids: each with its place among `spans`. Of spans
-    /// that cannot be told apart, each place has another as far as there are any.
+    /// Reads these spans by identity; each result has its index in `spans`. Spans with one identity are assigned in the order of
+    /// the answer, after those that `before` has of them.
     ///
     /// # Errors
     /// As there.
     pub async fn spans_of(
         &mut self,
         spans: &[SpanBrief],
+        before: &[SpanBrief],
     ) -> Result<Option<Vec<(usize, SpanLine)>>, ServiceError> {
         if spans.is_empty() {
             return Ok(Some(Vec::new()));
@@ -120,6 +121,11 @@ impl OpenTrace {
         let mut places: HashMap<SpanIdentity, VecDeque<usize>> = HashMap::new();
         for (place, span) in spans.iter().enumerate() {
             places.entry(span.into()).or_default().push_back(place);
+        }
+        let mut earlier: HashMap<SpanIdentity, usize> = HashMap::new();
+        let ids: HashSet<&str> = spans.iter().map(|span| span.span_id.as_str()).collect();
+        for span in before.iter().filter(|span| ids.contains(span.span_id.as_str())) {
+            *earlier.entry(span.into()).or_default() += 1;
         }
         let identities: Vec<SpanIdentity> = places.keys().cloned().collect();
         let mut found = self.identified_within(LITTLE_BYTES, &identities).await;
@@ -132,7 +138,13 @@ impl OpenTrace {
         }
         let found = self.checked(found).await?;
         self.count(found.len());
-        let at_place = |(identity, line)| Some((places.get_mut(&identity)?.pop_front()?, line));
+        let at_place = |(identity, line)| {
+            if let Some(left) = earlier.get_mut(&identity).filter(|left| **left > 0) {
+                *left -= 1;
+                return None;
+            }
+            Some((places.get_mut(&identity)?.pop_front()?, line))
+        };
         Ok(Some(found.into_iter().filter_map(at_place).collect()))
     }
 

@@ -92,12 +92,14 @@ impl StoreError {
         matches!(self, Self::Unavailable { message, .. } if message.contains(Quota::EXCEEDED_TEXT))
     }
 
-    /// Whether the same statement fails until somebody changes something: tables, columns, grants, settings, the service itself.
+    /// Whether retrying the statement cannot succeed until one of these changes: tables, columns, grants, settings, the service
+    /// itself.
     pub fn is_lasting(&self) -> bool {
         // NO_SUCH_COLUMN_IN_TABLE, UNKNOWN_FUNCTION, UNKNOWN_IDENTIFIER, TYPE_MISMATCH, UNKNOWN_TABLE, SYNTAX_ERROR,
-        // UNKNOWN_DATABASE, UNKNOWN_SETTING, READONLY, UNKNOWN_USER, WRONG_PASSWORD, REQUIRED_PASSWORD, SETTING_CONSTRAINT_VIOLATION,
+        // UNKNOWN_DATABASE, DATABASE_ACCESS_DENIED, CLUSTER_DOESNT_EXIST, ILLEGAL_TYPE_OF_ARGUMENT, ILLEGAL_COLUMN, UNKNOWN_SETTING, READONLY, UNKNOWN_USER, WRONG_PASSWORD, REQUIRED_PASSWORD, SETTING_CONSTRAINT_VIOLATION,
         // ACCESS_DENIED, AUTHENTICATION_FAILED
-        const LASTING: [i32; 15] = [16, 46, 47, 53, 60, 62, 81, 115, 164, 192, 193, 194, 452, 497, 516];
+        const LASTING: [i32; 19] =
+            [16, 43, 44, 46, 47, 53, 60, 62, 81, 115, 164, 192, 193, 194, 291, 452, 497, 516, 701];
         match self {
             Self::Unfit(_) | Self::TableChanged(_) => true,
             Self::Store { code: Some(code), .. } => LASTING.contains(code),

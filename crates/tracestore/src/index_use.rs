@@ -38,7 +38,7 @@ use Served::{By, Not};
 
 const KEYS_ONLY: &[&str] = &["idx_span_attr_key"];
 const ABSENT: &str = "a bloom filter cannot tell that something is absent";
-const TICKS: &str = "keys of tables hold years beyond `DateTime` wrongly; the window of a search is served";
+const TICKS: &str = "table keys wrap for years outside `DateTime`; the window of a search uses the key";
 const WITHIN: &str = "a bloom filter holds whole values, not parts of them";
 
 /// Policies. `near` is a value of one granule, `far` of none.

@@ -1,5 +1,4 @@
-//! What tells a span of a trace from others. Its id does not: exporters leave it empty, and whoever sends spans can give
-//! one id to several.
+//! Span identities. A span id alone does not identify a span: exporters leave it empty, and senders reuse it.
 
 use serde_json::value::RawValue;
 use tracewarden_model::{Binding, Timestamp};
@@ -12,7 +11,7 @@ use crate::sql::{Statement, quote};
 use crate::table::BoundTable;
 use crate::{StoreError, TraceStore};
 
-/// Most spans of one identity that are read: which of them is meant, nothing here can say.
+/// Most spans of one identity that are read: the identity does not say which one is meant.
 const MAX_OF_AN_IDENTITY: usize = 20;
 /// What an answer may have beside its spans: names and types of columns, and tabs.
 const MARGIN: usize = 1024 * 1024;
@@ -50,7 +49,7 @@ fn expressions(table: &BoundTable, shown: &Shown) -> [String; 4] {
     [table.ticks.clone(), table.span_id.clone(), text(&shown.name), text(&shown.service)]
 }
 
-/// A time that reaches further than nanoseconds do is the last that these hold.
+/// Saturates: a time outside 64-bit nanoseconds becomes the nearest one inside.
 fn start(table: &BoundTable, ticks: i64) -> Timestamp {
     Timestamp::from_nanos(ticks.saturating_mul(table.nanos_per_tick))
 }
@@ -66,8 +65,9 @@ impl SpanIdentity {
         }
     }
 
-    /// Of spans that began when this one did and have its id; those of other names are left out when they have been read.
-    fn condition(&self, table: &BoundTable, statement: &mut Statement) -> String {
+    /// Of spans of this identity. Names that were no UTF-8 are compared when the spans have been read: only then is it known what
+    /// stands for them.
+    fn condition(&self, table: &BoundTable, shown: &Shown, statement: &mut Statement) -> String {
         let nanos = self.start.as_nanos();
         let ticks = statement.int(nanos.div_euclid(table.nanos_per_tick));
         let relation = match nanos {
@@ -76,7 +76,15 @@ impl SpanIdentity {
             _ => "=",
         };
         let id = statement.string(&self.span_id);
-        format!("({} = {id} AND {} {relation} {ticks})", table.span_id, table.ticks)
+        let [.., name, service] = expressions(table, shown);
+        let mut named = |expression: String, text: &Option<String>| match text {
+            Some(text) if !text.contains(char::REPLACEMENT_CHARACTER) => {
+                format!(" AND {expression} = {}", statement.string(text))
+            }
+            _ => String::new(),
+        };
+        let names = named(name, &self.name) + &named(service, &self.service);
+        format!("({} = {id} AND {} {relation} {ticks}{names})", table.span_id, table.ticks)
     }
 }
 
@@ -88,7 +96,7 @@ impl From<&SpanBrief> for SpanIdentity {
 }
 
 impl TraceStore {
-    /// Reads spans of a chosen trace by what they are: each as [`TraceStore::read_span_lines`] gives it, with its
+    /// Reads spans of a chosen trace by identity: each as [`TraceStore::read_span_lines`] gives it, with its
     /// identity, by start and then by span id. Of one identity there can be several, at most twenty of which are read.
     ///
     /// # Errors
@@ -109,7 +117,7 @@ impl TraceStore {
         let shown = Shown::of(table, &binding.display);
         let mut statement = table.statement();
         let conditions: Vec<String> =
-            spans.iter().map(|span| span.condition(table, &mut statement)).collect();
+            spans.iter().map(|span| span.condition(table, &shown, &mut statement)).collect();
         let mut selected: Vec<String> = projection.iter().map(|name| quote(name)).collect();
         let expressions = expressions(table, &shown);
         selected.extend_from_slice(&expressions);
@@ -227,6 +235,28 @@ mod tests {
                 assert_eq!(read.len(), if number == 0 { 1 } else { 2 }, "{timestamp}");
             }
         }
+    }
+
+    /// Others of the same id and start do not make it too large to be read.
+    #[tokio::test]
+    async fn spans_of_other_names_are_not_read() {
+        let local = LocalStore::start().unwrap();
+        let store = connect(&local);
+        let create = "CREATE TABLE default.spans ENGINE = MergeTree ORDER BY TraceId AS SELECT toDateTime(1790000000) AS Timestamp, \
+             'a' AS TraceId, '' AS SpanId, '' AS ParentSpanId, concat('s ', toString(number)) AS Service, repeat('x', 1000) AS Text \
+             FROM numbers(20000)";
+        execute(&local, create.to_owned()).await;
+        let display = Display { service: Some("Service".to_owned()), ..Display::default() };
+        let binding = Binding { display, ..binding("default", "spans") };
+        let found = store.find(&binding, &everything(), "a").await.unwrap().unwrap();
+        let identity = SpanIdentity {
+            span_id: String::new(),
+            start: Timestamp::from_nanos(1_790_000_000_000_000_000),
+            name: None,
+            service: Some("s 777".to_owned()),
+        };
+        let read = store.read_identified(1 << 20, &binding, &found, &[identity], None).await.unwrap();
+        assert!(matches!(read.as_slice(), [(_, line)] if line.json.contains("\"s 777\"")), "{read:?}");
     }
 
     #[tokio::test]

@@ -76,7 +76,7 @@ impl Statement {
         self
     }
 
-    /// A string value. Equal values share a parameter; one that is longer than a parameter can be is put together.
+    /// A string value. Equal values share a parameter; one that is too long for a parameter is concatenated.
     pub(crate) fn string(&mut self, value: &str) -> String {
         let mut pieces = pieces(value);
         match (pieces.pop(), pieces.is_empty()) {

@@ -171,11 +171,11 @@ impl BoundTable {
                 let Binding { database, table, .. } = binding;
                 StoreError::TableChanged(match columns.is_empty() {
                     true => format!(
-                        "the bound table {database}.{table} is gone, or the service's user may not see it: bring it back, or bind \
-                         another one with `PUT /schema/binding`"
+                        "the bound table {database}.{table} is gone, or the service's user has no access to it: restore it, or \
+                         bind another table with `PUT /schema/binding`"
                     ),
                     false => format!(
-                        "the bound table {database}.{table} has no column `{name}`: bring it back, or bind the table again with \
+                        "the bound table {database}.{table} has no column `{name}`: restore it, or bind the table again with \
                          `PUT /schema/binding`"
                     ),
                 })
@@ -185,7 +185,7 @@ impl BoundTable {
             let column = find(name)?;
             if !column.column_type.is_string() {
                 let message = format!(
-                    "`{name}` of the bound table is of type {} now, and no string: bind the table again with \
+                    "`{name}` of the bound table has type {} now and is not a string: bind the table again with \
                      `PUT /schema/binding`",
                     column.type_text
                 );
@@ -213,7 +213,7 @@ impl BoundTable {
             }
             _ => {
                 let message = format!(
-                    "`{}` of the bound table is no time now: bind the table again with `PUT /schema/binding`",
+                    "`{}` of the bound table is no longer a time: bind the table again with `PUT /schema/binding`",
                     binding.timestamp
                 );
                 return Err(StoreError::TableChanged(message));

@@ -29,9 +29,9 @@ pub(super) const MAX_COLLECTED_BYTES: usize = 256 * 1024 * 1024;
 
 /// An answer above this size is parsed on a blocking thread: a worker thread would keep every other request waiting.
 const MAX_INLINE_BYTES: usize = 64 * 1024;
-/// A reader who takes nothing for so long may have made the server end the answer.
+/// After a pause of this length, the reader may be why the server ended the answer.
 const SLOW_READER: Duration = Duration::from_secs(1);
-/// Most bytes of an answer that are between the server and its reader.
+/// Upper bound of the bytes buffered between the server and the reader.
 const MAX_BYTES_ON_THE_WAY: usize = 16 * 1024 * 1024;
 
 /// Where an answer ends must not be told by closing the connection: a trace that has grown since it was chosen could then
@@ -44,7 +44,7 @@ pub(super) struct Arrived {
     /// `None` when it is empty.
     first: Option<Bytes>,
     response: reqwest::Response,
-    /// When they were here.
+    /// When the first bytes arrived.
     at: Instant,
 }
 
@@ -241,6 +241,7 @@ impl Answer {
             work,
             waiting: None,
             taken,
+            waited_since: Duration::ZERO,
             slowest: (Duration::ZERO, 0),
             arrival,
             timer: Box::pin(tokio::time::sleep(work)),
@@ -261,8 +262,9 @@ struct Passing {
     work: Duration,
     /// Since when the store has been waited for.
     waiting: Option<Instant>,
-    /// When the reader took something last.
+    /// When the reader took something last, and for how long the store was waited for since.
     taken: Instant,
+    waited_since: Duration,
     /// The longest time for which the reader took nothing of what was there, and the bytes that it took since.
     slowest: (Duration, usize),
     arrival: Arc<Arrival>,
@@ -318,7 +320,8 @@ impl Stream for Passing {
         }
         // The reader's own time: what the store was waited for is not in it.
         let waited = this.waited();
-        let pause = this.taken.elapsed().saturating_sub(waited);
+        this.waited_since = this.waited_since.saturating_add(waited);
+        let pause = this.taken.elapsed().saturating_sub(this.waited_since);
         this.work = this.work.saturating_sub(waited);
         this.arrival.reader.register(context.waker());
         let waker = waker_ref(&this.arrival);
@@ -333,7 +336,7 @@ impl Stream for Passing {
                 // After more than was on its way then, the server has gone on.
                 let is_over = pause >= slowest || since > MAX_BYTES_ON_THE_WAY;
                 this.slowest = if is_over { (pause, bytes.len()) } else { (slowest, since) };
-                this.taken = Instant::now();
+                (this.taken, this.waited_since) = (Instant::now(), Duration::ZERO);
                 Poll::Ready(Some(Ok(bytes)))
             }
             Poll::Ready(Some(Err(StoreError::Short(cause)))) => {

@@ -40,8 +40,8 @@ impl Comparison {
 /// What constants are compared with: the value, or what a `DateTime64` counts.
 ///
 /// Tables are partitioned by `toDate(…)` of a time and ordered by `toDateTime(…)`, which wrap round before 1970 and after 2106.
-/// ClickHouse takes them for monotonic all the same: for a comparison of the time itself it leaves out parts and granules with
-/// rows of those years that satisfy it (seen with 25.8 and 26.7).
+/// ClickHouse treats them as monotonic: when the time itself is compared, it skips parts and granules that hold matching
+/// rows of those years (seen with 25.8 and 26.7).
 fn counted<'v>(value: &'v str, column_type: &ColumnType) -> Cow<'v, str> {
     match column_type.bare() {
         ColumnType::DateTime64 { .. } => Cow::Owned(format!("reinterpret({value}, 'Int64')")),

@@ -46,6 +46,37 @@ async fn spans_of_one_id_are_not_mistaken_for_each_other() {
         .collect();
     assert_eq!(names, ["name-a", "name-b", "name-c", "name-d", "name-e", "name-f"], "{}", answer.body);
 
+    // Those that have all in common are each shown once, over several pages.
+    let alike = "000000000000000000000000000000a1";
+    store
+        .run(&format!(
+            "INSERT INTO otel.otel_traces (Timestamp, TraceId, SpanId, SpanName, ServiceName, SpanAttributes) SELECT \
+             toDateTime64('2026-11-21 10:00:00', 9), '{alike}', '', 'n', 's', \
+             map('team', 'blue', 'number', toString(number), 'text', repeat('x', 900)) FROM numbers(12)"
+        ))
+        .await;
+    let mut numbers = std::collections::BTreeSet::new();
+    let mut arguments = json!({"trace_id": alike, "view": "full", "max_tokens": 1_500});
+    let mut pages = 0;
+    loop {
+        let answer = call(&agent, "svc_get_trace", arguments.clone()).await.expect();
+        for span in answer.body["spans"].as_array().unwrap() {
+            let number = span["SpanAttributes"]["number"].as_str().unwrap().to_owned();
+            assert!(numbers.insert(number), "twice: {}", answer.body);
+        }
+        pages += 1;
+        let more = answer.body["next"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|next| next["arguments"]["cursor"].is_string());
+        match more {
+            Some(more) => arguments = more["arguments"].clone(),
+            None => break,
+        }
+    }
+    assert_eq!((numbers.len(), pages > 2), (12, true), "{pages} pages: {numbers:?}");
+
     // No call that is proposed names spans by an id that names none.
     for (tool, arguments) in [
         ("svc_critical_path", json!({"trace_id": ID})),

@@ -19,7 +19,7 @@ const READ: [usize; 3] = [50, 8, 1];
 /// Spans that a page should hold before values are cut further.
 const WORTH_A_PAGE: usize = 3;
 /// Said of a span that was not among those that were read.
-const INDISTINCT: &str = "one of many spans with this id, start, name and service";
+const INDISTINCT: &str = "not read: many spans share this id, start, name and service, or the id is too long";
 
 pub(super) async fn full(call: &Call<'_>, mut opened: Opened) -> Result<CallToolResult, Failure> {
     let schema = opened.trace.schema();
@@ -40,9 +40,9 @@ pub(super) async fn full(call: &Call<'_>, mut opened: Opened) -> Result<CallTool
 /// The spans from a place on, one for each place: what cannot be read stands there as that.
 async fn page(opened: &mut Opened, offset: usize, columns: &Columns) -> Result<Vec<SpanValues>, Failure> {
     for wanted in READ {
-        let spans = opened.seen.tree.spans.get(offset..).unwrap_or_default();
+        let (before, spans) = opened.seen.tree.spans.split_at_checked(offset).unwrap_or_default();
         let spans: Vec<SpanBrief> = spans.iter().take(wanted).cloned().collect();
-        let Some(read) = opened.trace.spans_of(&spans).await? else { continue };
+        let Some(read) = opened.trace.spans_of(&spans, before).await? else { continue };
         let (found, read): (Vec<usize>, Vec<SpanLine>) = read.into_iter().unzip();
         let mut by_place: HashMap<usize, SpanValues> =
             found.into_iter().zip(read_all(read, columns).await).collect();

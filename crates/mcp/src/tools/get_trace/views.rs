@@ -180,7 +180,7 @@ async fn messages(
     let columns = Columns::of(&opened.trace.schema().binding);
     // Where spans are too large for that, their places still lead on.
     let (found, read): (Vec<usize>, Vec<SpanLine>) =
-        opened.trace.spans_of(&spans).await?.unwrap_or_default().into_iter().unzip();
+        opened.trace.spans_of(&spans, &[]).await?.unwrap_or_default().into_iter().unzip();
     let found = found.into_iter().zip(read_all(read, &columns).await);
     Ok(found.filter_map(|(at, span)| Some((*places.get(at)?, span.message()))).collect())
 }
