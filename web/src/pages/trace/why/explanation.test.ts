@@ -30,7 +30,7 @@ const policy = (
 const traceWith = (spans: readonly Record<string, string>[]) => {
   const { columns } = traceOf("t", SCHEMA, [span("a", "", 0, 1)]);
   const ids = spans.map((span) => span.SpanId ?? "");
-  return { byId: new Map(ids.map((id, index) => [id, index])), ids, spans, columns };
+  return { ids, spans, columns };
 };
 
 describe("what opened a trace", () => {
@@ -77,6 +77,10 @@ describe("what opened a trace", () => {
     expect(number("2026-11-20T08:01:02.000000004Z", "beta", "second")).toBe(2);
     expect(number("2026-11-20T08:01:02.000000005Z", "beta", "second")).toBeUndefined();
     expect(mentionedSpan(trace, { span_id: "a", start: START })).toBeUndefined();
+    // The only span without an id is not the one that is meant.
+    const single = traceWith([{ SpanId: "", SpanName: "loaded", ServiceName: "s", Timestamp: START }]);
+    expect(mentionedSpan(single, { span_id: "", start: START, name: "later", service: "s" })).toBeUndefined();
+    expect(mentionedSpan(single, { span_id: "", start: START, name: "loaded", service: "s" })).toBe(0);
   });
 
   it("comes before what is broken and what is not satisfied", () => {

@@ -44,7 +44,7 @@ export function inOrder(policies: readonly Api["ExplainedPolicy"][]): Api["Expla
 }
 
 /** What tells spans of a trace apart. */
-type Identified = Pick<Trace, "byId" | "ids" | "spans" | "columns">;
+type Identified = Pick<Trace, "ids" | "spans" | "columns">;
 
 /** Names of spans in explanations are cut to so many characters. */
 const MAX_TEXT = 100;
@@ -52,16 +52,18 @@ const MAX_TEXT = 100;
 /** The number of the span that an explanation names. Its id may be empty, or that of several spans: start, name and service then tell
  * them apart. */
 export function mentionedSpan(trace: Identified, mention: Api["SpanMention"]): number | undefined {
-  const first = trace.ids.indexOf(mention.span_id);
-  if (first < 0 || trace.ids.indexOf(mention.span_id, first + 1) < 0) {
-    return trace.byId.get(mention.span_id);
+  const numbers = numbersById(trace.ids).get(mention.span_id) ?? [];
+  // An empty id names nothing, even where only one span has it: the mentioned one may have arrived since.
+  if (numbers.length === 1 && mention.span_id !== "") {
+    return numbers[0];
   }
   const begun = instantOfValue(mention.start);
   const { columns } = trace;
   const says = (value: unknown, wanted: string | undefined) =>
     wanted === undefined || Array.from(textOf(value)).slice(0, MAX_TEXT).join("") === wanted;
-  const found = trace.ids.findIndex((id, index) => {
-    const span = id === mention.span_id ? trace.spans[index] : undefined;
+  // Not loaded: the span arrived later.
+  return numbers.find((index) => {
+    const span = trace.spans[index];
     const instant = span === undefined ? null : instantOfValue(span[columns.timestamp]);
     return (
       span !== undefined &&
@@ -71,8 +73,28 @@ export function mentionedSpan(trace: Identified, mention: Api["SpanMention"]): n
       (columns.service === undefined || says(span[columns.service], mention.service))
     );
   });
-  // None of the page: it arrived after the page was loaded.
-  return found < 0 ? undefined : found;
+}
+
+const numbersOfIds = new WeakMap<readonly string[], ReadonlyMap<string, readonly number[]>>();
+
+/** The numbers of the spans of each id. Worked out once for a trace: it may have 100,000 spans, and an explanation thousands of
+ * mentions. */
+function numbersById(ids: readonly string[]): ReadonlyMap<string, readonly number[]> {
+  const known = numbersOfIds.get(ids);
+  if (known !== undefined) {
+    return known;
+  }
+  const numbers = new Map<string, number[]>();
+  ids.forEach((id, index) => {
+    const of = numbers.get(id);
+    if (of === undefined) {
+      numbers.set(id, [index]);
+    } else {
+      of.push(index);
+    }
+  });
+  numbersOfIds.set(ids, numbers);
+  return numbers;
 }
 
 /** The spans of the trace that open it, by number, as far as they are named, each with the policies that it satisfies; of spans that
