@@ -4,11 +4,15 @@
 mod bars;
 mod load;
 mod model;
+mod numbers;
 mod policy;
+mod rows;
 mod search;
+mod service;
 mod small_answers;
 mod store;
 mod streaming;
+mod turns;
 
 use std::fmt::Write as _;
 use std::fs;

@@ -4,11 +4,16 @@
 use std::cell::Cell as Shared;
 
 use anyhow::{Result, ensure};
+use serde_json::json;
 
 use super::questions::{Cell, Layout, SHAPES};
-use super::service::{PAGE, Prepared};
-use super::turns::{self, Contestant, Effort, Figures, SETTINGS, Sample};
+use crate::bench::service::{Page, Prepared};
 use crate::bench::store::{Counters, Store};
+use crate::bench::turns::{self, Contestant, Effort, Figures, SETTINGS, Sample};
+use crate::stack::api::rfc_3339;
+
+/// Traces of a page.
+pub const PAGE: u64 = 50;
 
 /// The later page that is measured.
 const LATER_PAGE: usize = 20;
@@ -40,6 +45,24 @@ impl Measured {
     }
 }
 
+/// A page of a cell over the layout's window, as `view`; the first one without a cursor.
+pub fn page(
+    service: &Prepared,
+    cell: Cell,
+    layout: &Layout<'_>,
+    view: &str,
+    cursor: Option<&str>,
+) -> Result<Page> {
+    let mut body = json!({
+        "from": rfc_3339(layout.range.from), "to": rfc_3339(layout.range.to), "limit": PAGE, "view": view,
+        "filter": cell.filter(layout.traces),
+    });
+    if let (Some(cursor), Some(body)) = (cursor, body.as_object_mut()) {
+        body.insert("cursor".to_owned(), json!(cursor));
+    }
+    service.query(&cell.asker.caller, &body)
+}
+
 /// Measures one cell; page 20 only if asked, since the way there is long.
 pub fn measure(
     service: &Prepared,
@@ -57,7 +80,7 @@ pub fn measure(
     };
     let ask = |cursor: Option<&str>| -> Result<Sample<Vec<String>>> {
         let before = store.counters()?;
-        let page = service.page(cell, layout, "ids", cursor)?;
+        let page = page(service, cell, layout, "ids", cursor)?;
         let Counters { rows, bytes, statements: sent } = store.counters()?.since(before).since(own);
         statements.set(sent);
         Ok(Sample { answer: page.trace_ids()?, elapsed: page.reply.elapsed, rows, bytes })
@@ -93,9 +116,9 @@ fn cursor_of_later_page(
 ) -> Result<Option<String>> {
     let (mut ids, mut cursor) = (Vec::new(), None::<String>);
     for _ in 1..LATER_PAGE {
-        let page = service.page(cell, layout, "ids", cursor.as_deref())?;
+        let page = page(service, cell, layout, "ids", cursor.as_deref())?;
         ids.extend(page.trace_ids()?);
-        cursor = page.next_cursor();
+        cursor = page.next_cursor()?;
         if cursor.is_none() {
             break;
         }

@@ -6,9 +6,7 @@ mod pages;
 mod previews;
 mod questions;
 mod report;
-mod service;
 mod suggestions;
-mod turns;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -17,17 +15,17 @@ use anyhow::{Context, Result, ensure};
 use tempfile::TempDir;
 
 use super::Section;
+use super::service::{Prepared, Source};
 use super::store::Store;
+use super::turns::Effort;
 use crate::engine;
 use crate::stack::interrupt::Interrupted;
 use crate::stack::{self, LocalStore};
 use cells::Measured;
-use data::{DAY_TABLE, Place, SPANS_A_TRACE, WEEK_TABLE};
+use data::{DATABASE, DAY_TABLE, Place, SPANS_A_TRACE, Table, WEEK_TABLE};
 use pages::Whole;
-use questions::{Cell, Layout, Range};
+use questions::{ASKERS, Cell, Layout, Range, fields};
 use report::Results;
-use service::Prepared;
-use turns::Effort;
 
 /// Memory of all the store's queries together. Statements by hand that group a day need more than the local store's own
 /// limit leaves.
@@ -215,9 +213,20 @@ impl Bench {
         let store = Store::new(&url, &password);
         let spans: u64 = store.run(&format!("SELECT count() FROM {}", DAY_TABLE.quoted()))?.trim().parse()?;
         let engine = store.run("SELECT version()")?.trim().to_owned();
-        let service = Prepared::start(programs, directory.path(), &url, &password, DAY_TABLE)?;
+        let service = Prepared::start(
+            programs,
+            directory.path(),
+            (&url, &password),
+            Source { database: DATABASE, table: DAY_TABLE.name, fields: &fields(&[]) },
+            ASKERS.iter().map(|asker| &asker.caller),
+        )?;
         let traces = spans.div_ceil(SPANS_A_TRACE);
         Ok(Self { service, local_store, store, traces, engine, _place: place, directory })
+    }
+
+    /// Has the service read another table.
+    fn bind(&self, table: Table) -> Result<()> {
+        self.service.bind(Source { database: DATABASE, table: table.name, fields: &fields(&[]) })
     }
 
     /// An error when one of the programs has ended.
@@ -255,9 +264,9 @@ impl Bench {
             results.walk = Some(pages::walk(&self.service, &self.store, &layout, effort)?);
         }
         if options.wants(Part::Windows) {
-            self.service.bind(WEEK_TABLE)?;
+            self.bind(WEEK_TABLE)?;
             results.windows = pages::windows(&self.service, &self.store, WEEK_TABLE, self.traces, effort)?;
-            self.service.bind(DAY_TABLE)?;
+            self.bind(DAY_TABLE)?;
         }
         if options.wants(Part::Suggestions) {
             let applied = suggestions::apply(&self.service, &self.store, DAY_TABLE)?;

@@ -6,11 +6,13 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use indicatif::{ProgressBar, ProgressStyle};
 
-use super::data::{DATABASE, Table};
+use super::cells::{PAGE, page};
+use super::data::Table;
 use super::questions::{Cell, Layout, Range};
-use super::service::{PAGE, Prepared};
-use super::turns::{self, Contestant, Effort, Figures, SETTINGS, Sample};
+use crate::bench::rows;
+use crate::bench::service::Prepared;
 use crate::bench::store::Store;
+use crate::bench::turns::{self, Contestant, Effort, Figures, SETTINGS, Sample};
 
 /// Pages of the walk, and those of which the time is taken.
 pub const WALK: usize = 1_000;
@@ -49,7 +51,7 @@ pub fn dense() -> Result<Cell> {
 /// Walks through pages of the dense cell; every trace must come exactly once, in the order of the statement by hand.
 pub fn walk(service: &Prepared, store: &Store, layout: &Layout<'_>, effort: Effort) -> Result<Walk> {
     let cell = dense()?;
-    let ask = |cursor: Option<&str>| service.page(cell, layout, "ids", cursor);
+    let ask = |cursor: Option<&str>| page(service, cell, layout, "ids", cursor);
     let bar = ProgressBar::new(WALK as u64);
     bar.set_style(ProgressStyle::with_template("walking {wide_bar} page {human_pos}, {eta} remain")?);
     let begun = Instant::now();
@@ -58,7 +60,7 @@ pub fn walk(service: &Prepared, store: &Store, layout: &Layout<'_>, effort: Effo
         let page = ask(cursor.as_deref())?;
         ids.extend(page.trace_ids()?);
         bar.inc(1);
-        match page.next_cursor() {
+        match page.next_cursor()? {
             Some(next) if begun.elapsed() < WALK_LIMIT && cursors.len() < WALK => cursors.push(Some(next)),
             _ => break,
         }
@@ -111,28 +113,28 @@ pub fn whole(
     cell: Cell,
     effort: Effort,
 ) -> Result<Option<Whole>> {
-    let ids = service.page(cell, layout, "ids", None)?.trace_ids()?;
+    let ids = page(service, cell, layout, "ids", None)?.trace_ids()?;
     if ids.is_empty() {
         return Ok(None);
     }
-    let count = format!("SELECT count() FROM {} WHERE TraceId IN ({})", layout.table, listed(&ids));
+    let count = format!("SELECT count() FROM {} WHERE TraceId IN ({})", layout.table, rows::listed(&ids));
     let spans: u64 = store.run(&count)?.trim().parse()?;
     let through = |view: &'static str| {
-        let page = service.page(cell, layout, view, None)?;
+        let page = page(service, cell, layout, view, None)?;
         // Ids of spans as they stand in each row, and nowhere else.
         let answer = match view {
-            "spans" => occurrences(&page.reply.body, b"\"SpanId\":"),
+            "spans" => rows::occurrences(&page.reply.body, b"\"SpanId\":"),
             _ => spans,
         };
         Ok(Sample { answer, elapsed: page.reply.elapsed, rows: 0, bytes: 0 })
     };
-    let statement = reading(store, layout, &ids)?;
+    let statement = rows::statement(store, layout.table, &ids, "")?;
     let mut contestants = vec![
         Contestant::new("the page", || through("spans")),
         Contestant::new("its ids", || through("ids")),
         Contestant::new("its spans by hand", || {
             let reply = store.ask(&statement, "enable_http_compression=0&use_query_cache=0")?;
-            let answer = occurrences(&reply.body, b"\"SpanId\":");
+            let answer = rows::occurrences(&reply.body, b"\"SpanId\":");
             Ok(Sample { answer, elapsed: reply.elapsed, rows: 0, bytes: 0 })
         }),
     ];
@@ -140,35 +142,6 @@ pub fn whole(
     drop(contestants);
     let [page, selection, reading] = figures.as_slice() else { bail!("figures are missing") };
     Ok(Some(Whole { cell, spans, page: *page, selection: *selection, reading: *reading }))
-}
-
-fn listed(ids: &[String]) -> String {
-    ids.iter().map(|id| format!("'{id}'")).collect::<Vec<_>>().join(", ")
-}
-
-fn occurrences(body: &[u8], part: &[u8]) -> u64 {
-    body.windows(part.len()).filter(|window| *window == part).count() as u64
-}
-
-/// The statement that reads these traces in the page's order: all columns, as JSON, without columns that tables compute.
-fn reading(store: &Store, layout: &Layout<'_>, ids: &[String]) -> Result<String> {
-    let columns = store.run(&format!(
-        "SELECT name FROM system.columns WHERE database = '{DATABASE}' AND {} AND default_kind IN ('', 'DEFAULT') \
-         ORDER BY position",
-        format_args!("concat('`{DATABASE}`.`', table, '`') = '{}'", layout.table)
-    ))?;
-    let columns: Vec<String> = columns.lines().map(|name| format!("`{name}`")).collect();
-    let places: Vec<String> = (1..=ids.len()).map(|place| place.to_string()).collect();
-    Ok(format!(
-        "SELECT {columns} FROM {table} WHERE TraceId IN ({ids}) \
-         ORDER BY transform(TraceId, [{ids}], [{places}], 0), Timestamp, SpanId FORMAT JSONEachRow \
-         SETTINGS output_format_json_quote_64bit_integers = 0, output_format_json_validate_utf8 = 1, \
-         output_format_json_escape_forward_slashes = 0, date_time_output_format = 'iso'",
-        columns = columns.join(", "),
-        table = layout.table,
-        ids = listed(ids),
-        places = places.join(", ")
-    ))
 }
 
 /// The time of the first page for each window, by its name.
@@ -185,7 +158,7 @@ pub fn windows(
     let mut contestants = Vec::new();
     for (name, seconds) in WINDOWS {
         contestants.push(Contestant::new(name, move || {
-            let page = service.page(cell, &layout(seconds), "ids", None)?;
+            let page = page(service, cell, &layout(seconds), "ids", None)?;
             Ok(Sample { answer: page.trace_ids()?, elapsed: page.reply.elapsed, rows: 0, bytes: 0 })
         }));
     }

@@ -7,9 +7,9 @@ use serde_json::{Value, json};
 
 use super::Bench;
 use super::questions::{ASKERS, Layout};
-use super::report::grouped;
-use super::turns::{self, Contestant, Effort, Figures, Sample};
 use crate::bench::bars::Bar;
+use crate::bench::numbers::grouped;
+use crate::bench::turns::{self, Contestant, Effort, Figures, Sample};
 use crate::stack::api::rfc_3339;
 
 /// A change of a role, and what both sides are by hand.
@@ -84,7 +84,7 @@ pub fn measure(bench: &Bench, layout: &Layout<'_>, effort: Effort) -> Result<Vec
     let mut measured = Vec::new();
     for change in &CHANGES {
         ensure!(
-            ASKERS.iter().any(|asker| asker.role == change.role),
+            ASKERS.iter().any(|asker| asker.has_role(change.role)),
             "nobody has the role `{}`",
             change.role
         );

@@ -3,15 +3,12 @@
 use serde_json::{Value, json};
 
 use super::data::{END, USERS_A_TRACE};
+use crate::bench::service::Caller;
 
 /// Somebody with one role, and the spans that it opens.
 pub struct Asker {
-    pub name: &'static str,
-    /// The role's name, its policy, and the user's attributes.
-    pub role: &'static str,
-    pub expression: &'static str,
-    pub tenants: &'static [&'static str],
-    /// The same by hand.
+    pub caller: Caller,
+    /// The policy by hand.
     opens: Operand,
 }
 
@@ -50,31 +47,31 @@ const BY_TENANT: &str = r#"SpanAttributes["tenant.id"] in user.attributes.tenant
 
 pub static ASKERS: [Asker; 4] = [
     Asker {
-        name: "70 % of spans",
-        role: "production",
-        expression: r#"ResourceAttributes["deployment.environment"] == "production""#,
-        tenants: &[],
+        caller: Caller {
+            name: "70 % of spans",
+            roles: &[("production", r#"ResourceAttributes["deployment.environment"] == "production""#)],
+            tenants: &[],
+        },
         opens: key("ResourceAttributes", "deployment.environment", &["production"]),
     },
     Asker {
-        name: "one team",
-        role: "team",
-        expression: r#"ResourceAttributes["team"] == "team-3""#,
-        tenants: &[],
+        caller: Caller {
+            name: "one team",
+            roles: &[("team", r#"ResourceAttributes["team"] == "team-3""#)],
+            tenants: &[],
+        },
         opens: key("ResourceAttributes", "team", &["team-3"]),
     },
     Asker {
-        name: "two tenants",
-        role: "tenants",
-        expression: BY_TENANT,
-        tenants: &["tenant-7", "tenant-8"],
+        caller: Caller {
+            name: "two tenants",
+            roles: &[("tenants", BY_TENANT)],
+            tenants: &["tenant-7", "tenant-8"],
+        },
         opens: key("SpanAttributes", "tenant.id", &["tenant-7", "tenant-8"]),
     },
     Asker {
-        name: "rare tenant",
-        role: "tenants",
-        expression: BY_TENANT,
-        tenants: &["tenant-rare"],
+        caller: Caller { name: "rare tenant", roles: &[("tenants", BY_TENANT)], tenants: &["tenant-rare"] },
         opens: key("SpanAttributes", "tenant.id", &["tenant-rare"]),
     },
 ];
@@ -114,7 +111,7 @@ pub const KEYS: [(&str, &str, bool); 5] = [
 ];
 
 /// The fields to mark, with these columns adopted.
-pub fn fields(columns: &[KeyColumn]) -> Vec<Value> {
+pub fn fields(columns: &[KeyColumn]) -> Value {
     let key = |(map, name, policy): (&str, &str, bool)| {
         let mut field =
             json!({"map": map, "name": name, "type": "string", "filterable": true, "policy": policy});
@@ -125,7 +122,7 @@ pub fn fields(columns: &[KeyColumn]) -> Vec<Value> {
         field
     };
     let service = json!({"name": "ServiceName", "type": "string", "filterable": true, "policy": true});
-    KEYS.into_iter().map(key).chain([service]).collect()
+    Value::Array(KEYS.into_iter().map(key).chain([service]).collect())
 }
 
 /// A time range, in nanoseconds since 1970, half-open.
@@ -150,6 +147,12 @@ pub struct Layout<'a> {
     pub range: Range,
     pub traces: u64,
     pub columns: &'a [KeyColumn],
+}
+
+impl Asker {
+    pub fn has_role(&self, role: &str) -> bool {
+        self.caller.roles.iter().any(|(name, _)| *name == role)
+    }
 }
 
 impl Operand {
@@ -192,14 +195,14 @@ impl Cell {
     }
 
     pub fn name(self) -> String {
-        format!("{}, {}", self.asker.name, self.condition.name)
+        format!("{}, {}", self.asker.caller.name, self.condition.name)
     }
 
     /// Whether somebody who writes `policy/condition`, or a part of either, means this one.
     pub fn is_meant_by(self, text: &str) -> bool {
         let (asker, condition) = text.split_once('/').unwrap_or((text, ""));
         let holds = |name: &str, part: &str| name.to_lowercase().contains(&part.trim().to_lowercase());
-        holds(self.asker.name, asker) && holds(self.condition.name, condition)
+        holds(self.asker.caller.name, asker) && holds(self.condition.name, condition)
     }
 
     /// The filter of a query.

@@ -6,8 +6,9 @@ use super::cells::Measured;
 use super::pages::{WALK, Walk, Whole};
 use super::questions::SHAPES;
 use super::suggestions::Applied;
-use super::turns::{Figures, geometric_mean};
 use crate::bench::bars::{self, Bar};
+use crate::bench::numbers::{grouped, megabytes, time};
+use crate::bench::turns::{Figures, geometric_mean};
 
 /// All that was measured; what was not is empty.
 #[derive(Default)]
@@ -245,41 +246,4 @@ fn windows(windows: &[(&'static str, Figures)]) -> String {
         let _ = writeln!(out, "| {name} | {} |", time(figures.milliseconds));
     }
     out
-}
-
-/// Milliseconds, with as many digits as say something.
-pub fn time(milliseconds: f64) -> String {
-    if milliseconds < 20.0 { format!("{milliseconds:.1}") } else { grouped(milliseconds.round() as u64) }
-}
-
-fn megabytes(bytes: u64) -> String {
-    let megabytes = bytes as f64 / 1e6;
-    if megabytes < 20.0 { format!("{megabytes:.1}") } else { grouped(megabytes.round() as u64) }
-}
-
-/// A number with commas between groups of three digits.
-pub fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers_are_written_for_people() {
-        assert_eq!(grouped(0), "0");
-        assert_eq!(grouped(999), "999");
-        assert_eq!(grouped(20_000_000), "20,000,000");
-        assert_eq!(time(4.26), "4.3");
-        assert_eq!(time(3_264.4), "3,264");
-    }
 }

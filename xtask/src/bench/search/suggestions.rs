@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::data::{DATABASE, Table};
 use super::questions::{KEYS, KeyColumn, fields};
-use super::service::Prepared;
+use crate::bench::service::Prepared;
 use crate::bench::store::Store;
 use crate::stack::api::{list, text};
 use crate::stack::{interrupt, trace_source};
@@ -53,7 +53,7 @@ pub fn apply(service: &Prepared, store: &Store, table: Table) -> Result<Applied>
     }
     ensure!(!done.is_empty(), "the service suggests nothing for a table that has nothing");
     let columns = columns(store, table)?;
-    trace_source::mark(&service.administrator, &Value::Array(fields(&columns)))?;
+    trace_source::mark(&service.administrator, &fields(&columns))?;
     let begun = Instant::now();
     while begun.elapsed() < NOTICED {
         interrupt::check()?;

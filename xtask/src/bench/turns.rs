@@ -1,10 +1,10 @@
-//! Ways to get the same answer, asked in turn, so that whatever else the machine does meets all of them.
+//! Several ways to get the same answer, asked in turn within each round: other load on the machine affects all of them.
 
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::bench::store::Store;
+use super::store::Store;
 use crate::stack::interrupt;
 
 /// Fewest rounds of a contestant, however slow.
@@ -27,7 +27,7 @@ pub struct Sample<A> {
     pub bytes: u64,
 }
 
-/// What one contestant took, in the middle of its rounds.
+/// Medians of one contestant's rounds.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Figures {
     pub milliseconds: f64,
@@ -38,13 +38,19 @@ pub struct Figures {
 /// Somebody who answers.
 pub struct Contestant<'a, A> {
     name: String,
-    ask: Box<dyn Fn() -> Result<Sample<A>> + 'a>,
+    /// Takes the number of the round, of which 0 fills caches and is not measured.
+    ask: Box<dyn Fn(usize) -> Result<Sample<A>> + 'a>,
     samples: Vec<Sample<()>>,
     spent: Duration,
 }
 
 impl<'a, A> Contestant<'a, A> {
     pub fn new(name: impl Into<String>, ask: impl Fn() -> Result<Sample<A>> + 'a) -> Self {
+        Self::of_round(name, move |_| ask())
+    }
+
+    /// One whose question differs from round to round.
+    pub fn of_round(name: impl Into<String>, ask: impl Fn(usize) -> Result<Sample<A>> + 'a) -> Self {
         Self { name: name.into(), ask: Box::new(ask), samples: Vec::new(), spent: Duration::ZERO }
     }
 
@@ -62,18 +68,19 @@ impl<'a, A> Contestant<'a, A> {
         })
     }
 
-    fn take(&mut self) -> Result<(A, Sample<()>)> {
+    fn take(&mut self, round: usize) -> Result<(A, Sample<()>)> {
         interrupt::check()?;
         let Sample { answer, elapsed, rows, bytes } =
-            (self.ask)().with_context(|| format!("measuring {}", self.name))?;
+            (self.ask)(round).with_context(|| format!("measuring {}", self.name))?;
         self.spent += elapsed;
         Ok((answer, Sample { answer: (), elapsed, rows, bytes }))
     }
 
     fn figures(&self) -> Figures {
         let of = |value: fn(&Sample<()>) -> f64| median(self.samples.iter().map(value).collect());
+        let milliseconds = |sample: &Sample<()>| sample.elapsed.as_secs_f64() * 1e3;
         Figures {
-            milliseconds: of(|sample| sample.elapsed.as_secs_f64() * 1e3),
+            milliseconds: of(milliseconds),
             rows: of(|sample| sample.rows as f64) as u64,
             bytes: of(|sample| sample.bytes as f64) as u64,
         }
@@ -90,40 +97,69 @@ pub fn measure<A: PartialEq + std::fmt::Debug>(
     contestants: &mut [Contestant<'_, A>],
     effort: Effort,
 ) -> Result<(Vec<A>, Vec<Figures>)> {
-    let mut answers = Vec::new();
-    for contestant in contestants.iter_mut() {
-        answers.push(contestant.take()?.0);
-    }
-    for round in 0..effort.rounds {
-        for (contestant, held) in contestants.iter_mut().zip(&answers) {
-            if round >= FEWEST_ROUNDS && contestant.spent > effort.cap {
-                continue;
-            }
-            let (answer, sample) = contestant.take()?;
-            ensure!(answer == *held, "{} changed its answer\n{held:?}\n{answer:?}", contestant.name);
-            contestant.samples.push(sample);
+    let mut answers: Vec<A> = Vec::new();
+    rounds(contestants, effort, |asked, name, answer| {
+        match answers.get(asked.contestant) {
+            Some(held) => ensure!(answer == *held, "{name} changed its answer\n{held:?}\n{answer:?}"),
+            None => answers.push(answer),
         }
-    }
-    let figures = contestants.iter().map(Contestant::figures).collect();
-    Ok((answers, figures))
+        Ok(())
+    })?;
+    Ok((answers, contestants.iter().map(Contestant::figures).collect()))
 }
 
-/// The same, of contestants who must all answer the same.
+/// The same, of contestants who must all answer the same within a round; the answer to the first round comes back. Rounds may
+/// ask for different things.
 pub fn agree<A: PartialEq + std::fmt::Debug>(
     contestants: &mut [Contestant<'_, A>],
     effort: Effort,
 ) -> Result<(Option<A>, Vec<Figures>)> {
-    let (answers, figures) = measure(contestants, effort)?;
-    for (contestant, answer) in contestants.iter().zip(&answers) {
-        let (Some(first), Some(expected)) = (contestants.first(), answers.first()) else { continue };
-        ensure!(
-            answer == expected,
-            "{} and {} answer differently\n{expected:?}\n{answer:?}",
-            first.name,
-            contestant.name
-        );
+    // Of each round, the first answer and whose it is.
+    let (mut first, mut held) = (None, None::<(usize, String, A)>);
+    rounds(contestants, effort, |asked, name, answer| {
+        match &held {
+            Some((round, other, expected)) if *round == asked.round => {
+                ensure!(
+                    answer == *expected,
+                    "{other} and {name} answer differently\n{expected:?}\n{answer:?}"
+                );
+            }
+            _ => {
+                let before = held.replace((asked.round, name.to_owned(), answer));
+                first = first.take().or(before.map(|(.., answer)| answer));
+            }
+        }
+        Ok(())
+    })?;
+    let answer = first.or(held.map(|(.., answer)| answer));
+    Ok((answer, contestants.iter().map(Contestant::figures).collect()))
+}
+
+/// Which answer it is.
+struct Asked {
+    round: usize,
+    contestant: usize,
+}
+
+/// Asks all in turn, and checks each answer.
+fn rounds<A>(
+    contestants: &mut [Contestant<'_, A>],
+    effort: Effort,
+    mut check: impl FnMut(&Asked, &str, A) -> Result<()>,
+) -> Result<()> {
+    for round in 0..=effort.rounds {
+        for (number, contestant) in contestants.iter_mut().enumerate() {
+            if round > FEWEST_ROUNDS && contestant.spent > effort.cap {
+                continue;
+            }
+            let (answer, sample) = contestant.take(round)?;
+            check(&Asked { round, contestant: number }, &contestant.name, answer)?;
+            if round > 0 {
+                contestant.samples.push(sample);
+            }
+        }
     }
-    Ok((answers.into_iter().next(), figures))
+    Ok(())
 }
 
 /// The middle value, or the mean of the two in the middle.
@@ -176,6 +212,27 @@ mod tests {
             Ok(Sample { answer: changing.get(), elapsed: Duration::ZERO, rows: 0, bytes: 0 })
         })];
         assert!(measure(&mut all, EFFORT).unwrap_err().to_string().contains("changed its answer"));
+    }
+
+    #[test]
+    fn rounds_may_ask_for_different_things() {
+        let of_round = |name: &'static str, slow: bool| {
+            Contestant::of_round(name, move |round| {
+                let elapsed = Duration::from_secs(if slow { 100 } else { round as u64 });
+                Ok(Sample { answer: round, elapsed, rows: 0, bytes: 0 })
+            })
+        };
+        // The first is not asked in the last round, in which the others are compared with each other.
+        let mut all = [of_round("slow", true), of_round("one", false), of_round("other", false)];
+        let (answer, figures) = agree(&mut all, EFFORT).unwrap();
+        assert_eq!(answer, Some(0));
+        assert_eq!(figures[1].milliseconds, 2_000.0);
+        let mut all = [of_round("slow", true), of_round("one", false), taking_number(7)];
+        assert!(agree(&mut all, EFFORT).unwrap_err().to_string().contains("answer differently"));
+    }
+
+    fn taking_number<'a>(answer: usize) -> Contestant<'a, usize> {
+        Contestant::new("number", move || Ok(Sample { answer, elapsed: Duration::ZERO, rows: 0, bytes: 0 }))
     }
 
     #[test]
