@@ -69,6 +69,8 @@ pub struct Options {
     pub quotas: String,
     /// Sections of the server's `config.xml`.
     pub sections: String,
+    /// The pools, caches and memory that ClickHouse takes by default, for measurements. Otherwise they are small.
+    pub default_sizes: bool,
 }
 
 impl Options {
@@ -141,7 +143,8 @@ impl Server {
         let library = library()?;
         let directory = new_directory("clickhouse")?;
         let url = format!("http://127.0.0.1:{}", ports.http);
-        let sections = options.sections.clone();
+        let sizes = if options.default_sizes { "" } else { SMALL };
+        let sections = format!("{sizes}{}", options.sections);
         let server = Self { directory, library, ports, process: Mutex::new(None), sections, url };
         server.configure(options)?;
         server.resume()?;
@@ -166,7 +169,7 @@ impl Server {
              <user_directories><users_xml><path>{path}/users.xml</path></users_xml>\
              <local_directory><path>{path}/access/</path></local_directory></user_directories>\
              <default_profile>default</default_profile><default_database>default</default_database>\
-             <timezone>UTC</timezone>{SMALL}{sections}</clickhouse>"
+             <timezone>UTC</timezone>{sections}</clickhouse>"
         );
         let administrator = user("default", "default", "<access_management>1</access_management>");
         let users = format!(

@@ -2,7 +2,9 @@
 //! policies and models of them cost, measured on this machine and never in tests.
 
 mod bars;
+mod conditions;
 mod load;
+mod log;
 mod model;
 mod numbers;
 mod policy;
@@ -12,10 +14,12 @@ mod service;
 mod small_answers;
 mod store;
 mod streaming;
+mod trace_store;
 mod turns;
 
 use std::fmt::Write as _;
 use std::fs;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 use clap::Subcommand;
@@ -31,6 +35,8 @@ pub enum Bench {
     Search(search::Options),
     /// What previewing a change of a role costs.
     Previews(search::Options),
+    /// Searches with several conditions through the service, and by hand.
+    Conditions(conditions::Options),
     /// A page of 200 traces, through the service and straight from the trace store.
     Streaming,
     /// Requests a second of small answers, on one core.
@@ -50,7 +56,16 @@ pub struct Section {
 }
 
 /// The page's sections, in its order.
-const TITLES: [&str; 6] = ["Searching", "Previews", "Streaming", "Small answers", "Policies", "Access model"];
+const TITLES: [&str; 8] = [
+    "Searching",
+    conditions::TITLE,
+    conditions::CURVE_TITLE,
+    "Previews",
+    "Streaming",
+    "Small answers",
+    "Policies",
+    "Access model",
+];
 
 /// Runs the benchmarks and writes what they measured in the place of what was there. With `check`, a bar that does not hold
 /// is an error.
@@ -61,6 +76,7 @@ pub fn run(bench: Option<&Bench>, check: bool) -> Result<()> {
     match bench {
         Some(Bench::Search(options)) => measured.extend(search::run(options)?),
         Some(Bench::Previews(options)) => measured.push(search::previews(options)?),
+        Some(Bench::Conditions(options)) => measured.extend(conditions::run(options)?),
         Some(Bench::Streaming) => measured.push(streaming_section()?),
         Some(Bench::SmallAnswers) => measured.push(small_answers::section()?),
         Some(Bench::Policy) => measured.push(plain("Policies", policy::run()?)),
@@ -73,6 +89,7 @@ pub fn run(bench: Option<&Bench>, check: bool) -> Result<()> {
             measured.push(streaming_section()?);
             measured.extend(search::run(&search::Options::default())?);
             measured.push(search::previews(&search::Options::default())?);
+            measured.extend(conditions::run(&conditions::Options::default())?);
         }
     }
     if measured.is_empty() {
@@ -109,6 +126,17 @@ fn write(measured: &[Section]) -> Result<()> {
         sections.iter().map(|text| text.trim_end()).filter(|text| !text.is_empty()).collect();
     let _ = writeln!(document, "{}", sections.join("\n\n"));
     fs::write(&path, &document).with_context(|| format!("cannot write `{}`", path.display()))
+}
+
+/// The directory of the programs that are measured: the one given, or that of programs built now.
+fn programs(given: Option<&Path>) -> Result<PathBuf> {
+    match given {
+        // They are started in another directory.
+        Some(given) => {
+            given.canonicalize().with_context(|| format!("cannot find the directory `{}`", given.display()))
+        }
+        None => stack::build(),
+    }
 }
 
 fn streaming_section() -> Result<Section> {

@@ -31,6 +31,8 @@ pub struct Sample<A> {
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Figures {
     pub milliseconds: f64,
+    /// The slowest single answer.
+    pub slowest: f64,
     pub rows: u64,
     pub bytes: u64,
 }
@@ -81,6 +83,7 @@ impl<'a, A> Contestant<'a, A> {
         let milliseconds = |sample: &Sample<()>| sample.elapsed.as_secs_f64() * 1e3;
         Figures {
             milliseconds: of(milliseconds),
+            slowest: self.samples.iter().map(milliseconds).fold(0.0, f64::max),
             rows: of(|sample| sample.rows as f64) as u64,
             bytes: of(|sample| sample.bytes as f64) as u64,
         }
@@ -226,7 +229,7 @@ mod tests {
         let mut all = [of_round("slow", true), of_round("one", false), of_round("other", false)];
         let (answer, figures) = agree(&mut all, EFFORT).unwrap();
         assert_eq!(answer, Some(0));
-        assert_eq!(figures[1].milliseconds, 2_000.0);
+        assert_eq!(figures[1].slowest, 3_000.0);
         let mut all = [of_round("slow", true), of_round("one", false), taking_number(7)];
         assert!(agree(&mut all, EFFORT).unwrap_err().to_string().contains("answer differently"));
     }

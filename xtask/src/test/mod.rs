@@ -1,7 +1,7 @@
 //! `cargo xtask test`: everything that must hold before a change goes in. A part that cannot run is a failure, never a
 //! part that is left out.
 
-mod clickhouse_server;
+pub mod clickhouse_server;
 mod deny;
 mod prerequisite;
 mod python;

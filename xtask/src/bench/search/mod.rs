@@ -11,7 +11,7 @@ mod suggestions;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use tempfile::TempDir;
 
 use super::Section;
@@ -19,8 +19,8 @@ use super::service::{Prepared, Source};
 use super::store::Store;
 use super::turns::Effort;
 use crate::engine;
+use crate::stack::LocalStore;
 use crate::stack::interrupt::Interrupted;
-use crate::stack::{self, LocalStore};
 use cells::Measured;
 use data::{DATABASE, DAY_TABLE, Place, SPANS_A_TRACE, Table, WEEK_TABLE};
 use pages::Whole;
@@ -113,17 +113,6 @@ impl Options {
         asked && (self.store.is_none() || !matches!(part, Part::Suggestions | Part::Windows))
     }
 
-    /// The directory of the programs that are measured.
-    fn programs(&self) -> Result<PathBuf> {
-        match &self.programs {
-            // They are started in another directory.
-            Some(programs) => programs
-                .canonicalize()
-                .with_context(|| format!("cannot find the directory `{}`", programs.display())),
-            None => stack::build(),
-        }
-    }
-
     fn effort(&self) -> Effort {
         Effort { rounds: self.rounds.max(1), cap: Duration::from_secs(self.cap) }
     }
@@ -158,7 +147,7 @@ struct Bench {
 /// Measures; nothing comes back when only a part was asked for, which is then printed.
 pub fn run(options: &Options) -> Result<Option<Section>> {
     let cells = options.cells()?;
-    let programs = options.programs()?;
+    let programs = super::programs(options.programs.as_deref())?;
     let mut bench = Bench::start(options, &programs)?;
     let outcome = bench.measure(&cells, options);
     // A program that died is the better explanation.
@@ -174,7 +163,7 @@ pub fn run(options: &Options) -> Result<Option<Section>> {
 
 /// Measures previews of changes of roles, on the same data.
 pub fn previews(options: &Options) -> Result<Section> {
-    let programs = options.programs()?;
+    let programs = super::programs(options.programs.as_deref())?;
     let mut bench = Bench::start(options, &programs)?;
     let table = DAY_TABLE.quoted();
     let layout =

@@ -1,0 +1,86 @@
+//! The time of a search against the number of spans.
+
+use super::by_hand::ONE_PASS;
+use super::measure::Measured;
+use crate::bench::trace_store::Kind;
+use crate::bench::turns::Figures;
+
+/// The smallest data set. Each one after it has twice as many spans.
+const SMALLEST: u64 = 10_000;
+
+/// One cell on one store.
+pub struct Curve {
+    pub store: Kind,
+    pub cell: &'static str,
+    /// By size.
+    pub points: Vec<Point>,
+}
+
+/// One size.
+pub struct Point {
+    pub spans: u64,
+    pub service: Figures,
+    pub one_pass: Figures,
+    pub statements: u64,
+}
+
+/// The sizes up to this one.
+pub fn sizes(largest: u64) -> Vec<u64> {
+    // 10,000 doubled eleven times is 20,480,000, which stands for 20 million.
+    std::iter::successors(Some(SMALLEST), |spans| spans.checked_mul(2))
+        .take_while(|spans| *spans <= largest + largest / 40)
+        .collect()
+}
+
+/// The curves through what was measured, which is in order of size.
+pub fn curves(measured: &[Measured]) -> Vec<Curve> {
+    let mut curves: Vec<Curve> = Vec::new();
+    for one in measured {
+        let (store, cell) = (one.data.store, one.page.cell.name);
+        let point = Point {
+            spans: one.data.spans,
+            service: one.service,
+            one_pass: one.by_hand.get(ONE_PASS).copied().unwrap_or_default(),
+            statements: one.statements,
+        };
+        match curves.iter_mut().find(|curve| curve.store == store && curve.cell == cell) {
+            Some(curve) => curve.points.push(point),
+            None => curves.push(Curve { store, cell, points: vec![point] }),
+        }
+    }
+    curves
+}
+
+impl Curve {
+    /// The most that a doubling of the spans costs, times the time before it; NaN with fewer than two sizes.
+    pub fn growth(&self) -> f64 {
+        let pairs = self.points.iter().zip(self.points.iter().skip(1));
+        pairs
+            .map(|(one, twice)| twice.service.milliseconds / one.service.milliseconds)
+            .fold(f64::NAN, f64::max)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_double_up_to_twenty_million() {
+        let sizes = sizes(20_000_000);
+        assert_eq!((sizes.len(), sizes.last()), (12, Some(&20_480_000)));
+        assert_eq!(super::sizes(30_000), [10_000, 20_000]);
+    }
+
+    #[test]
+    fn the_costliest_doubling_counts() {
+        let point = |spans, milliseconds| Point {
+            spans,
+            service: Figures { milliseconds, ..Figures::default() },
+            one_pass: Figures::default(),
+            statements: 1,
+        };
+        let points = vec![point(1, 10.0), point(2, 15.0), point(4, 45.0), point(8, 50.0)];
+        assert_eq!(Curve { store: Kind::Engine, cell: "", points }.growth(), 3.0);
+    }
+}

@@ -1,0 +1,208 @@
+//! One cell: a page through the service and by three statements by hand, in turn, with other values in each round and the same
+//! answer.
+
+use std::cell::Cell as Shared;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use serde_json::{Value, json};
+
+use super::by_hand::{ONE_PASS, SHAPES, Search, bounds};
+use super::cells::{Access, Cell, Condition};
+use super::data::{END, SECOND, Size, TABLE, WINDOW, quoted};
+use crate::bench::log::Log;
+use crate::bench::rows;
+use crate::bench::service::Prepared;
+use crate::bench::store::Store;
+use crate::bench::trace_store::Kind;
+use crate::bench::turns::{self, Contestant, Effort, Figures, SETTINGS, Sample};
+use crate::stack::api::rfc_3339;
+
+/// What a page holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum View {
+    /// Ids of traces.
+    Ids,
+    /// All spans of the traces with all columns.
+    Whole,
+}
+
+impl View {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Ids => "ids",
+            Self::Whole => "whole",
+        }
+    }
+}
+
+/// The data that is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DataSet {
+    pub store: Kind,
+    pub spans: u64,
+    /// Whether each partition is one part.
+    pub merged: bool,
+}
+
+/// What is measured.
+#[derive(Clone, Copy)]
+pub struct Page {
+    pub cell: Cell,
+    pub access: &'static Access,
+    pub limit: u64,
+    pub view: View,
+}
+
+/// A page, measured.
+pub struct Measured {
+    pub data: DataSet,
+    pub page: Page,
+    /// Traces or spans on the page of the first round.
+    pub found: usize,
+    /// In the order of [`SHAPES`].
+    pub by_hand: Vec<Figures>,
+    pub service: Figures,
+    /// The most statements that the service sent for a page.
+    pub statements: u64,
+}
+
+/// A data set, with everything that answers.
+pub struct Bench<'a> {
+    pub data: DataSet,
+    pub size: Size,
+    pub store: &'a Store,
+    pub service: &'a Prepared,
+    pub log: &'a Log,
+    pub effort: Effort,
+    /// How many questions were asked: each asks for values that none before asked for.
+    pub asked: Shared<u64>,
+}
+
+/// An answer: ids of traces, or `trace id/span id` of each row.
+type Answer = Vec<String>;
+
+impl Measured {
+    /// Milliseconds of the quickest statement by hand.
+    pub fn hand(&self) -> f64 {
+        self.by_hand.iter().map(|figures| figures.milliseconds).fold(f64::NAN, f64::min)
+    }
+
+    /// How many times the quickest statement by hand the service takes.
+    pub fn ratio(&self) -> f64 {
+        self.service.milliseconds / self.hand()
+    }
+
+    /// Rows that the grouped pass reads.
+    pub fn rows_of_one_pass(&self) -> u64 {
+        self.by_hand.get(ONE_PASS).map_or(0, |figures| figures.rows)
+    }
+}
+
+impl Bench<'_> {
+    pub fn measure(&self, page: Page) -> Result<Measured> {
+        let first = self.asked.get();
+        self.asked.set(first + self.effort.rounds as u64 + 1);
+        let conditions = |round: usize| page.cell.conditions(self.size, first + round as u64);
+        let most_statements = Shared::new(0);
+        // What asking for the counters adds to them.
+        let own = {
+            let before = self.store.counters()?;
+            self.store.counters()?.since(before)
+        };
+        let mut contestants: Vec<Contestant<'_, Answer>> = SHAPES
+            .into_iter()
+            .map(|shape| {
+                Contestant::of_round(shape, move |round| {
+                    let sample = self.by_hand(shape, page, &conditions(round))?;
+                    self.log(page, shape, round, &sample, None)?;
+                    Ok(sample)
+                })
+            })
+            .collect();
+        contestants.push(Contestant::of_round("the service", |round| {
+            let before = self.store.counters()?;
+            let (answer, elapsed) = self.through_service(page, &conditions(round))?;
+            let spent = self.store.counters()?.since(before).since(own);
+            most_statements.set(spent.statements.max(most_statements.get()));
+            let sample = Sample { answer, elapsed, rows: spent.rows, bytes: spent.bytes };
+            self.log(page, "service", round, &sample, Some(spent.statements))?;
+            Ok(sample)
+        }));
+        let (answer, mut by_hand) = turns::agree(&mut contestants, self.effort)
+            .with_context(|| format!("{}: {}", page.access.caller.name, page.cell.name))?;
+        drop(contestants);
+        let service = by_hand.pop().unwrap_or_default();
+        let (found, statements) = (answer.map_or(0, |answer| answer.len()), most_statements.get());
+        Ok(Measured { data: self.data, page, found, by_hand, service, statements })
+    }
+
+    fn through_service(&self, page: Page, conditions: &[Condition]) -> Result<(Answer, Duration)> {
+        let view = match page.view {
+            View::Ids => "ids",
+            View::Whole => "spans",
+        };
+        let conditions: Vec<Value> = conditions.iter().map(Condition::json).collect();
+        let body = json!({
+            "from": rfc_3339(END - WINDOW * SECOND), "to": rfc_3339(END), "limit": page.limit, "view": view,
+            "filter": {"conditions": conditions},
+        });
+        let answered = self.service.query(&page.access.caller, &body)?;
+        let answer = match page.view {
+            View::Ids => answered.trace_ids()?,
+            View::Whole => {
+                let document = answered.document()?;
+                let spans = document.get("spans").and_then(Value::as_array);
+                spans.context("the page holds no spans")?.iter().map(row).collect::<Result<_>>()?
+            }
+        };
+        Ok((answer, answered.reply.elapsed))
+    }
+
+    fn by_hand(&self, shape: &str, page: Page, conditions: &[Condition]) -> Result<Sample<Answer>> {
+        let search = Search { conditions, policy: page.access.sql, limit: page.limit };
+        let reply = self.store.ask(&search.statement(shape), SETTINGS)?;
+        let (rows, bytes) = reply.read()?;
+        let ids = reply.lines()?;
+        let sample = Sample { answer: ids, elapsed: reply.elapsed, rows, bytes };
+        if page.view == View::Ids || sample.answer.is_empty() {
+            return Ok(sample);
+        }
+        let bounds = bounds(&rows::listed(&sample.answer));
+        let statement = rows::statement(self.store, &quoted(TABLE), &sample.answer, &bounds)?;
+        let reply = self.store.ask(&statement, SETTINGS)?;
+        let (rows, bytes) = reply.read()?;
+        let answer =
+            reply.lines()?.iter().map(|line| row(&serde_json::from_str(line)?)).collect::<Result<_>>()?;
+        Ok(Sample {
+            answer,
+            elapsed: sample.elapsed + reply.elapsed,
+            rows: sample.rows + rows,
+            bytes: sample.bytes + bytes,
+        })
+    }
+
+    fn log(
+        &self,
+        page: Page,
+        contestant: &str,
+        round: usize,
+        sample: &Sample<Answer>,
+        statements: Option<u64>,
+    ) -> Result<()> {
+        let DataSet { store, spans, merged } = self.data;
+        self.log.write(&json!({
+            "store": store.name(), "spans": spans, "merged": merged, "caller": page.access.caller.name,
+            "cell": page.cell.name, "limit": page.limit, "view": page.view.name(), "contestant": contestant,
+            "round": round, "milliseconds": sample.elapsed.as_secs_f64() * 1e3, "rows": sample.rows,
+            "bytes": sample.bytes, "statements": statements, "found": sample.answer.len(),
+        }))
+    }
+}
+
+/// Which span a row is.
+fn row(span: &Value) -> Result<String> {
+    let of = |name: &str| span.get(name).and_then(Value::as_str);
+    let (trace, span) = of("TraceId").zip(of("SpanId")).context("a row names no span")?;
+    Ok(format!("{trace}/{span}"))
+}

@@ -1,0 +1,226 @@
+//! Figures as tables, and the bars that they are held against.
+
+use std::fmt::Write as _;
+
+use super::by_hand::SHAPES;
+use super::curve::Curve;
+use super::measure::{DataSet, Measured, View};
+use crate::bench::Section;
+use crate::bench::bars::{self, Bar};
+use crate::bench::numbers::{grouped, time};
+use crate::bench::turns::geometric_mean;
+
+pub const TITLE: &str = "Searches with several conditions";
+pub const CURVE_TITLE: &str = "Time against rows";
+
+/// What answering any page may take beside its share of the time by hand, in milliseconds.
+const GRACE: f64 = 30.0;
+
+/// The most that the geometric mean may be with this many spans, times the quickest by hand.
+fn mean_asked(spans: u64) -> f64 {
+    match spans {
+        0..2_500_000 => 1.0,
+        2_500_000..10_000_000 => 0.8,
+        _ => 0.6,
+    }
+}
+
+/// One page in a line, for somebody who waits.
+pub fn line(measured: &Measured) -> String {
+    let by_hand: Vec<String> = measured.by_hand.iter().map(|figures| time(figures.milliseconds)).collect();
+    let page = &measured.page;
+    format!(
+        "{} {}, {}: {} · {}: by hand {} ms, service {} ms (slowest {}) in {} statements: {:.2} times",
+        page.view.name(),
+        page.limit,
+        name(measured.data),
+        page.access.caller.name,
+        page.cell.name,
+        by_hand.join(" / "),
+        time(measured.service.milliseconds),
+        time(measured.service.slowest),
+        measured.statements,
+        measured.ratio()
+    )
+}
+
+fn name(data: DataSet) -> String {
+    let parts = if data.merged { "merged" } else { "unmerged" };
+    format!("{}, {} spans, {parts}", data.store.name(), grouped(data.spans))
+}
+
+/// The section of the page.
+pub fn section(measured: &[Measured], versions: &[String], rounds: usize) -> Section {
+    let bars = bars(measured);
+    let mut text = format!(
+        "## {TITLE}\n\nTraces of 3 to 20 spans over 72 hours in the layout that version 0.165.1 of the OpenTelemetry exporter \
+         creates, on {}.\nEach round asks for other values, after one that fills caches; medians of {rounds} rounds. By hand are three \
+         statements, sent straight to\nthe store in turn with the service and found to have the same answer: *semi-joins* \
+         (`TraceId IN (SELECT …)` for each condition and the\npolicy), *one pass* (`WHERE` any of them `GROUP BY TraceId HAVING` all of \
+         them), and *rarest first* (all spans of the traces that match\nthe rarest condition). Each decides traces that cross an edge \
+         of the window by the trace index. The quickest is set in bold; `times` is\nthe service's time in relation to it. Statements are \
+         the most for one page.\n\n",
+        versions.join(" and ")
+    );
+    let _ = writeln!(text, "{}", bars::table(&bars));
+    let mut done: Vec<(DataSet, View, u64)> = Vec::new();
+    for one in measured {
+        let group = (one.data, one.page.view, one.page.limit);
+        if done.contains(&group) {
+            continue;
+        }
+        done.push(group);
+        let _ = writeln!(
+            text,
+            "### {}: {}, limit {}\n\n{}",
+            name(one.data),
+            match one.page.view {
+                View::Ids => "ids",
+                View::Whole => "whole traces",
+            },
+            one.page.limit,
+            table(measured.iter().filter(|other| (other.data, other.page.view, other.page.limit) == group))
+        );
+    }
+    Section { title: TITLE, text, bars }
+}
+
+fn table<'a>(measured: impl Iterator<Item = &'a Measured>) -> String {
+    let mut out = format!(
+        "| caller · conditions | found | {}, ms | service, ms | slowest, ms | times | rows of one pass | of the service | statements |\n\
+         |---|---|---|---|---|---|---|---|---|---|---|\n",
+        SHAPES.join(", ms | ")
+    );
+    for one in measured {
+        let shape = |milliseconds: f64| {
+            if milliseconds == one.hand() {
+                format!("**{}**", time(milliseconds))
+            } else {
+                time(milliseconds)
+            }
+        };
+        let shapes: Vec<String> = one.by_hand.iter().map(|figures| shape(figures.milliseconds)).collect();
+        let _ = writeln!(
+            out,
+            "| {} · {} | {} | {} | {} | {} | {:.2} | {} | {} | {} |",
+            one.page.access.caller.name,
+            one.page.cell.name,
+            one.found,
+            shapes.join(" | "),
+            time(one.service.milliseconds),
+            time(one.service.slowest),
+            one.ratio(),
+            grouped(one.rows_of_one_pass()),
+            grouped(one.service.rows),
+            one.statements
+        );
+    }
+    out
+}
+
+fn bars(measured: &[Measured]) -> Vec<Bar> {
+    let mut bars = Vec::new();
+    let mut done: Vec<DataSet> = Vec::new();
+    for DataSet { store, spans, merged } in measured.iter().map(|one| one.data) {
+        let data = DataSet { store, spans, merged };
+        if done.contains(&data) {
+            continue;
+        }
+        done.push(data);
+        let these: Vec<&Measured> = measured.iter().filter(|one| one.data == data).collect();
+        bars.extend(bars_of(&name(data), data, &these));
+    }
+    bars
+}
+
+fn bars_of(name: &str, data: DataSet, these: &[&Measured]) -> Vec<Bar> {
+    let worst = |of: &dyn Fn(&Measured) -> f64| these.iter().map(|one| of(one)).fold(f64::NAN, f64::max);
+    let several = these.iter().filter(|one| one.page.cell.terms.len() > 1);
+    let mut bars = vec![
+        Bar::at_most(
+            &format!("{name}: worst cell, of 1.2 times by hand plus 30 ms"),
+            1.0,
+            worst(&|one| one.service.milliseconds / (1.2 * one.hand() + GRACE)),
+        ),
+        Bar::at_most(
+            &format!("{name}: several conditions, times by hand, geometric mean"),
+            mean_asked(data.spans),
+            geometric_mean(several.map(|one| one.ratio())),
+        ),
+        Bar::at_most(
+            &format!("{name}: slowest answer, of 2 times by hand plus 30 ms"),
+            1.0,
+            worst(&|one| one.service.slowest / (2.0 * one.hand() + GRACE)),
+        ),
+        Bar::at_most(&format!("{name}: statements of a page"), 8.0, worst(&|one| one.statements as f64)),
+        Bar::at_most(
+            &format!("{name}: rows of a page, times those of one pass"),
+            2.0,
+            worst(&|one| one.service.rows as f64 / one.rows_of_one_pass().max(1) as f64),
+        ),
+    ];
+    if data.spans < 2_500_000 {
+        bars.extend(
+            [("service, tenant", 1.3), ("service, user", 2.0)]
+                .into_iter()
+                .filter_map(|(cell, asked)| whole_pages(name, these, cell, asked)),
+        );
+    }
+    bars
+}
+
+/// Whole pages of 20 traces against the statement by hand that finds only their ids, where both were measured.
+fn whole_pages(name: &str, these: &[&Measured], cell: &str, asked: f64) -> Option<Bar> {
+    let of = |view: View| {
+        let wanted = move |one: &&&Measured| {
+            one.page.view == view && one.page.limit == 20 && one.page.cell.name == cell
+        };
+        these.iter().filter(wanted)
+    };
+    let ratios: Vec<f64> = of(View::Whole)
+        .filter_map(|whole| {
+            let same = |ids: &&&Measured| ids.page.access.caller.name == whole.page.access.caller.name;
+            Some(whole.service.milliseconds / of(View::Ids).find(same)?.hand())
+        })
+        .collect();
+    let worst = ratios.iter().copied().reduce(f64::max)?;
+    Some(Bar::at_most(&format!("{name}: whole page of {cell}, times its ids by hand"), asked, worst))
+}
+
+/// The section about the time against the number of spans.
+pub fn curve_section(curves: &[Curve], versions: &[String], rounds: usize) -> Section {
+    let bars: Vec<Bar> = curves
+        .iter()
+        .map(|curve| {
+            let what =
+                format!("{}, {}: costliest doubling of the spans, times", curve.store.name(), curve.cell);
+            Bar::at_most(&what, 2.3, curve.growth())
+        })
+        .collect();
+    let mut text = format!(
+        "## {CURVE_TITLE}\n\nThe same searches, team policy, first page of 20 ids, on {}; medians of {rounds} rounds, parts merged. \
+         One pass is the statement by hand.\n\n{}",
+        versions.join(" and "),
+        bars::table(&bars)
+    );
+    for curve in curves {
+        let _ = write!(
+            text,
+            "\n### {}: {}\n\n| spans | service, ms | one pass, ms | rows of the service | statements |\n|---|---|---|---|---|\n",
+            curve.store.name(),
+            curve.cell
+        );
+        for point in &curve.points {
+            let _ = writeln!(
+                text,
+                "| {} | {} | {} | {} | {} |",
+                grouped(point.spans),
+                time(point.service.milliseconds),
+                time(point.one_pass.milliseconds),
+                grouped(point.service.rows),
+                point.statements
+            );
+        }
+    }
+    Section { title: CURVE_TITLE, text, bars }
+}

@@ -1,0 +1,28 @@
+//! Every single measurement as a line of JSON, for those who doubt a median.
+
+use std::fs::File;
+use std::io::Write as _;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use serde_json::Value;
+
+/// A file that measurements are appended to, or none.
+pub struct Log {
+    file: Option<File>,
+}
+
+impl Log {
+    /// Creates the file, or empties it.
+    pub fn create(path: Option<&Path>) -> Result<Self> {
+        let create =
+            |path: &Path| File::create(path).with_context(|| format!("cannot create `{}`", path.display()));
+        Ok(Self { file: path.map(create).transpose()? })
+    }
+
+    /// Appends a line at once: a run that fails keeps what it measured.
+    pub fn write(&self, line: &Value) -> Result<()> {
+        let Some(mut file) = self.file.as_ref() else { return Ok(()) };
+        file.write_all(format!("{line}\n").as_bytes()).context("cannot write the log of measurements")
+    }
+}

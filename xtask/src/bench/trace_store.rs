@@ -1,0 +1,92 @@
+//! The stores that a benchmark can run against, started on empty data.
+
+use std::path::Path;
+
+use anyhow::{Result, anyhow};
+use tracewarden_testkit::clickhouse::{Options, PASSWORD, Server};
+
+use super::store::Store;
+use crate::engine;
+use crate::stack::LocalStore;
+use crate::test::clickhouse_server;
+
+/// Memory of all the store's queries together.
+const MEMORY: u64 = 12 << 30;
+
+/// What the service reads from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Kind {
+    /// The local store, with the newest engine.
+    Engine,
+    /// A ClickHouse server of the oldest supported version.
+    Server,
+}
+
+/// A running store. Its data go with it.
+pub enum TraceStore {
+    Engine(Box<LocalStore>),
+    Server(Box<Server>),
+}
+
+impl Kind {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Engine => "engine",
+            Self::Server => "server",
+        }
+    }
+}
+
+impl TraceStore {
+    /// Starts one with its data, if it is the local store, and its log in `directory`.
+    pub fn start(kind: Kind, programs: &Path, directory: &Path) -> Result<Self> {
+        match kind {
+            Kind::Engine => {
+                let (engine, data) = (engine::ensure()?, directory.join("store"));
+                let running = LocalStore::start(programs, &engine, &data, directory, Some(MEMORY))?;
+                Ok(Self::Engine(Box::new(running)))
+            }
+            Kind::Server => {
+                clickhouse_server::ensure()?;
+                let options = Options { default_sizes: true, ..Options::default() };
+                let server = Server::start(&options).map_err(|error| anyhow!(error))?;
+                Ok(Self::Server(Box::new(server)))
+            }
+        }
+    }
+
+    /// Its address, and the password of its user `default`.
+    pub fn access(&self) -> (&str, &str) {
+        match self {
+            Self::Engine(running) => (&running.url, &running.password),
+            Self::Server(server) => (&server.url, PASSWORD),
+        }
+    }
+
+    pub fn client(&self) -> Store {
+        let (url, password) = self.access();
+        Store::new(url, password)
+    }
+
+    /// An error when it has ended.
+    pub fn check(&mut self) -> Result<()> {
+        match self {
+            Self::Engine(running) => running.check(),
+            Self::Server(server) => {
+                server.run("SELECT 1").map_err(|error| anyhow!("the ClickHouse server: {error}"))?;
+                Ok(())
+            }
+        }
+    }
+
+    /// Asks it to end; an error when it did not end well.
+    pub fn stop(self) -> Result<()> {
+        match self {
+            Self::Engine(mut running) => running.stop(),
+            Self::Server(server) => {
+                drop(server);
+                Ok(())
+            }
+        }
+    }
+}
