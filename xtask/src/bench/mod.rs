@@ -12,6 +12,7 @@ mod rows;
 mod search;
 mod service;
 mod small_answers;
+mod statistics;
 mod store;
 mod streaming;
 mod trace_store;
@@ -37,6 +38,8 @@ pub enum Bench {
     Previews(search::Options),
     /// Searches with several conditions through the service, and by hand.
     Conditions(conditions::Options),
+    /// Counts, values, whole pages and previews of roles through the service, and by hand.
+    Statistics(statistics::Options),
     /// A page of 200 traces, through the service and straight from the trace store.
     Streaming,
     /// Requests a second of small answers, on one core.
@@ -56,10 +59,11 @@ pub struct Section {
 }
 
 /// The page's sections, in its order.
-const TITLES: [&str; 8] = [
+const TITLES: [&str; 9] = [
     "Searching",
     conditions::TITLE,
     conditions::CURVE_TITLE,
+    statistics::TITLE,
     "Previews",
     "Streaming",
     "Small answers",
@@ -77,6 +81,7 @@ pub fn run(bench: Option<&Bench>, check: bool) -> Result<()> {
         Some(Bench::Search(options)) => measured.extend(search::run(options)?),
         Some(Bench::Previews(options)) => measured.push(search::previews(options)?),
         Some(Bench::Conditions(options)) => measured.extend(conditions::run(options)?),
+        Some(Bench::Statistics(options)) => measured.extend(statistics::run(options)?),
         Some(Bench::Streaming) => measured.push(streaming_section()?),
         Some(Bench::SmallAnswers) => measured.push(small_answers::section()?),
         Some(Bench::Policy) => measured.push(plain("Policies", policy::run()?)),
@@ -90,6 +95,7 @@ pub fn run(bench: Option<&Bench>, check: bool) -> Result<()> {
             measured.extend(search::run(&search::Options::default())?);
             measured.push(search::previews(&search::Options::default())?);
             measured.extend(conditions::run(&conditions::Options::default())?);
+            measured.extend(statistics::run(&statistics::Options::default())?);
         }
     }
     if measured.is_empty() {

@@ -82,13 +82,27 @@ impl Prepared {
 
     /// Sends a request of a caller that must succeed.
     pub fn post(&self, caller: &Caller, path: &str, body: &Value) -> Result<Reply> {
+        self.send(caller, "POST", path, body.to_string())
+    }
+
+    /// Reads what is at a path, as a caller who must succeed.
+    pub fn get(&self, caller: &Caller, path: &str) -> Result<Reply> {
+        self.send(caller, "GET", path, String::new())
+    }
+
+    fn send(&self, caller: &Caller, method: &str, path: &str, body: String) -> Result<Reply> {
         let key = self.keys.get(caller.name).context("the user has no key")?;
-        let request = Request::post(format!("{}{path}", self.running.base))
+        let what = || format!("{method} {path} of {}: {body}", caller.name);
+        let mut request = Request::builder()
+            .method(method)
+            .uri(format!("{}{path}", self.running.base))
             .header("authorization", format!("Bearer {key}"))
-            .header("content-type", "application/json")
-            .header("accept", "application/json, text/event-stream")
-            .body(body.to_string())?;
-        answer(&self.agent, request).with_context(|| format!("POST {path} of {}: {body}", caller.name))
+            .header("accept", "application/json, text/event-stream");
+        if method == "GET" {
+            return answer(&self.agent, request.body(())?).with_context(what);
+        }
+        request = request.header("content-type", "application/json");
+        answer(&self.agent, request.body(body.clone())?).with_context(what)
     }
 
     /// An error when the service has ended.

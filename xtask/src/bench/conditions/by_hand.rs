@@ -1,52 +1,78 @@
 //! Statements as an engineer would write them: ids of the newest traces, in three shapes. Each finds exactly what the service
 //! defines as the answer, for traces that cross an edge of the window too.
 
-use super::cells::Condition;
 use super::data::{END, INDEX, LONGEST, SECOND, TABLE, WINDOW, quoted};
+use crate::stack::api::rfc_3339;
 
 /// Shapes of statements.
 pub const SHAPES: [&str; 3] = ["semi-joins", "one pass", "rarest first"];
 /// The place of the grouped pass among them.
 pub const ONE_PASS: usize = 1;
 
-/// What is asked for.
+/// What is asked for, in SQL.
 pub struct Search<'a> {
-    pub conditions: &'a [Condition],
+    pub window: Window,
+    /// The conditions; without any, the order follows the spans that satisfy the policy.
+    pub conditions: Vec<String>,
+    /// The condition that fewest spans match, if one is known.
+    pub rarest: Option<String>,
     /// None where every trace is visible.
     pub policy: Option<&'a str>,
     pub limit: u64,
 }
 
-const FROM: u64 = END / SECOND - WINDOW;
-const TO: u64 = END / SECOND;
+/// A time range in seconds since 1970, half-open.
+#[derive(Debug, Clone, Copy)]
+pub struct Window {
+    pub from: u64,
+    pub to: u64,
+}
 
 /// Spans in a range of seconds since 1970, half-open.
 fn range(from: u64, to: u64) -> String {
     format!("Timestamp >= fromUnixTimestamp64Second({from}) AND Timestamp < fromUnixTimestamp64Second({to})")
 }
 
-fn inside() -> String {
-    range(FROM, TO)
-}
+impl Window {
+    /// All of the data set's.
+    pub fn whole() -> Self {
+        Self::last(WINDOW, 0)
+    }
 
-/// Where the spans of traces in the window can be.
-fn near() -> String {
-    range(FROM - LONGEST, TO + LONGEST)
-}
+    /// This many seconds, up to `before` seconds before the end of the data.
+    pub fn last(seconds: u64, before: u64) -> Self {
+        let to = END / SECOND - before;
+        Self { from: to - seconds, to }
+    }
 
-/// Spans of the traces that cross an edge of the window, by the trace index.
-fn crossing() -> String {
-    let index = quoted(INDEX);
-    let ids = [FROM, TO].map(|edge| {
-        format!(
-            "SELECT TraceId FROM {index} WHERE Start >= toDateTime({}) AND Start < toDateTime({}) GROUP BY TraceId \
-             HAVING min(Start) < toDateTime({edge}) AND max(End) >= toDateTime({edge})",
-            edge - LONGEST,
-            edge + LONGEST
-        )
-    });
-    let ranges = [FROM, TO].map(|edge| format!("({})", range(edge - LONGEST, edge + LONGEST)));
-    format!("({}) AND TraceId IN ({})", ranges.join(" OR "), ids.join(" UNION ALL "))
+    /// Both ends as the API takes them.
+    pub fn rfc_3339(self) -> [String; 2] {
+        [self.from, self.to].map(|time| rfc_3339(time * SECOND))
+    }
+
+    pub fn inside(self) -> String {
+        range(self.from, self.to)
+    }
+
+    /// Where the spans of traces in the window can be.
+    pub fn near(self) -> String {
+        range(self.from - LONGEST, self.to + LONGEST)
+    }
+
+    /// Spans of the traces that cross an edge of the window, by the trace index.
+    pub fn crossing(self) -> String {
+        let (index, edges) = (quoted(INDEX), [self.from, self.to]);
+        let ids = edges.map(|edge| {
+            format!(
+                "SELECT TraceId FROM {index} WHERE Start >= toDateTime({}) AND Start < toDateTime({}) GROUP BY TraceId \
+                 HAVING min(Start) < toDateTime({edge}) AND max(End) >= toDateTime({edge})",
+                edge - LONGEST,
+                edge + LONGEST
+            )
+        });
+        let ranges = edges.map(|edge| format!("({})", range(edge - LONGEST, edge + LONGEST)));
+        format!("({}) AND TraceId IN ({})", ranges.join(" OR "), ids.join(" UNION ALL "))
+    }
 }
 
 /// Newest first by the latest match in the window; traces without one there follow, by their latest span in it.
@@ -63,18 +89,24 @@ impl Search<'_> {
         }
     }
 
-    fn matches(&self) -> Vec<String> {
-        self.conditions.iter().map(|condition| format!("({})", condition.sql())).collect()
+    /// What the order follows.
+    fn matched(&self) -> String {
+        let demands = self.demands();
+        let count = if self.conditions.is_empty() { 1 } else { self.conditions.len() };
+        demands.into_iter().take(count).collect::<Vec<_>>().join(" OR ")
     }
 
-    /// The conditions, and the policy.
+    /// The conditions, and the policy; `true` where there are neither.
     fn demands(&self) -> Vec<String> {
-        self.matches().into_iter().chain(self.policy.map(|policy| format!("({policy})"))).collect()
+        let policy = self.policy.map(str::to_owned);
+        let all = self.conditions.iter().cloned().chain(policy).map(|demand| format!("({demand})"));
+        let all: Vec<String> = all.collect();
+        if all.is_empty() { vec!["true".to_owned()] } else { all }
     }
 
     fn semi_joins(&self) -> String {
-        let (table, inside, near, crossing) = (quoted(TABLE), inside(), near(), crossing());
-        let matched = self.matches().join(" OR ");
+        let (table, window, matched) = (quoted(TABLE), self.window, self.matched());
+        let (inside, near, crossing) = (window.inside(), window.near(), window.crossing());
         let all: Vec<String> = self
             .demands()
             .iter()
@@ -92,13 +124,14 @@ impl Search<'_> {
 
     /// Traces wholly inside the window are decided by their spans that satisfy something; those that cross an edge by all of
     /// their spans.
-    fn one_pass(&self) -> String {
-        let (table, inside, crossing, demands) = (quoted(TABLE), inside(), crossing(), self.demands());
+    pub fn one_pass(&self) -> String {
+        let (table, demands) = (quoted(TABLE), self.demands());
+        let (inside, crossing) = (self.window.inside(), self.window.crossing());
         let (any, limit) = (demands.join(" OR "), self.limit);
         let columns: Vec<String> =
             demands.iter().enumerate().map(|(place, demand)| format!("{demand} AS d{place}")).collect();
         let all: Vec<String> = (0..demands.len()).map(|place| format!("max(d{place})")).collect();
-        let (columns, all, matched) = (columns.join(", "), all.join(" AND "), self.matches().join(" OR "));
+        let (columns, all, matched) = (columns.join(", "), all.join(" AND "), self.matched());
         format!(
             "SELECT TraceId FROM (\
              SELECT TraceId, Timestamp, {columns}, ({matched}) AS matched, true AS inside FROM {table} \
@@ -112,10 +145,11 @@ impl Search<'_> {
 
     /// All spans of the traces that satisfy the rarest condition.
     fn rarest_first(&self) -> String {
-        let (table, inside, near, demands) = (quoted(TABLE), inside(), near(), self.demands());
-        let rarest = Condition::rarest(self.conditions).map_or_else(|| "true".to_owned(), Condition::sql);
+        let (table, demands) = (quoted(TABLE), self.demands());
+        let (inside, near) = (self.window.inside(), self.window.near());
+        let rarest = self.rarest.as_deref().unwrap_or("true");
         let all: Vec<String> = demands.iter().map(|demand| format!("countIf({demand}) > 0")).collect();
-        let (all, matched, limit) = (all.join(" AND "), self.matches().join(" OR "), self.limit);
+        let (all, matched, limit) = (all.join(" AND "), self.matched(), self.limit);
         format!(
             "WITH ({matched}) AS matched, ({inside}) AS inside \
              SELECT TraceId FROM {table} \

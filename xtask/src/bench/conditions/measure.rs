@@ -7,16 +7,14 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
-use super::by_hand::{ONE_PASS, SHAPES, Search, bounds};
+use super::by_hand::{ONE_PASS, SHAPES, Search, Window, bounds};
 use super::cells::{Access, Cell, Condition};
-use super::data::{END, SECOND, Size, TABLE, WINDOW, quoted};
+use super::data::{TABLE, quoted};
+use super::stage::{DataSet, Stage};
 use crate::bench::log::Log;
 use crate::bench::rows;
-use crate::bench::service::Prepared;
-use crate::bench::store::Store;
-use crate::bench::trace_store::Kind;
+use crate::bench::store::{Reply, Store};
 use crate::bench::turns::{self, Contestant, Effort, Figures, SETTINGS, Sample};
-use crate::stack::api::rfc_3339;
 
 /// What a page holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -34,15 +32,6 @@ impl View {
             Self::Whole => "whole",
         }
     }
-}
-
-/// The data that is read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct DataSet {
-    pub store: Kind,
-    pub spans: u64,
-    /// Whether each partition is one part.
-    pub merged: bool,
 }
 
 /// What is measured.
@@ -69,10 +58,7 @@ pub struct Measured {
 
 /// A data set, with everything that answers.
 pub struct Bench<'a> {
-    pub data: DataSet,
-    pub size: Size,
-    pub store: &'a Store,
-    pub service: &'a Prepared,
+    pub stage: &'a Stage,
     pub log: &'a Log,
     pub effort: Effort,
     /// How many questions were asked: each asks for values that none before asked for.
@@ -103,12 +89,12 @@ impl Bench<'_> {
     pub fn measure(&self, page: Page) -> Result<Measured> {
         let first = self.asked.get();
         self.asked.set(first + self.effort.rounds as u64 + 1);
-        let conditions = |round: usize| page.cell.conditions(self.size, first + round as u64);
+        let conditions = |round: usize| page.cell.conditions(self.stage.size, first + round as u64);
         let most_statements = Shared::new(0);
         // What asking for the counters adds to them.
         let own = {
-            let before = self.store.counters()?;
-            self.store.counters()?.since(before)
+            let before = self.stage.store.counters()?;
+            self.stage.store.counters()?.since(before)
         };
         let mut contestants: Vec<Contestant<'_, Answer>> = SHAPES
             .into_iter()
@@ -121,9 +107,9 @@ impl Bench<'_> {
             })
             .collect();
         contestants.push(Contestant::of_round("the service", |round| {
-            let before = self.store.counters()?;
+            let before = self.stage.store.counters()?;
             let (answer, elapsed) = self.through_service(page, &conditions(round))?;
-            let spent = self.store.counters()?.since(before).since(own);
+            let spent = self.stage.store.counters()?.since(before).since(own);
             most_statements.set(spent.statements.max(most_statements.get()));
             let sample = Sample { answer, elapsed, rows: spent.rows, bytes: spent.bytes };
             self.log(page, "service", round, &sample, Some(spent.statements))?;
@@ -134,7 +120,7 @@ impl Bench<'_> {
         drop(contestants);
         let service = by_hand.pop().unwrap_or_default();
         let (found, statements) = (answer.map_or(0, |answer| answer.len()), most_statements.get());
-        Ok(Measured { data: self.data, page, found, by_hand, service, statements })
+        Ok(Measured { data: self.stage.data, page, found, by_hand, service, statements })
     }
 
     fn through_service(&self, page: Page, conditions: &[Condition]) -> Result<(Answer, Duration)> {
@@ -143,37 +129,35 @@ impl Bench<'_> {
             View::Whole => "spans",
         };
         let conditions: Vec<Value> = conditions.iter().map(Condition::json).collect();
+        let [from, to] = Window::whole().rfc_3339();
         let body = json!({
-            "from": rfc_3339(END - WINDOW * SECOND), "to": rfc_3339(END), "limit": page.limit, "view": view,
-            "filter": {"conditions": conditions},
+            "from": from, "to": to, "limit": page.limit, "view": view, "filter": {"conditions": conditions},
         });
-        let answered = self.service.query(&page.access.caller, &body)?;
+        let answered = self.stage.service.query(&page.access.caller, &body)?;
         let answer = match page.view {
             View::Ids => answered.trace_ids()?,
-            View::Whole => {
-                let document = answered.document()?;
-                let spans = document.get("spans").and_then(Value::as_array);
-                spans.context("the page holds no spans")?.iter().map(row).collect::<Result<_>>()?
-            }
+            View::Whole => rows_of_page(&answered.document()?)?,
         };
         Ok((answer, answered.reply.elapsed))
     }
 
     fn by_hand(&self, shape: &str, page: Page, conditions: &[Condition]) -> Result<Sample<Answer>> {
-        let search = Search { conditions, policy: page.access.sql, limit: page.limit };
-        let reply = self.store.ask(&search.statement(shape), SETTINGS)?;
+        let search = Search {
+            window: Window::whole(),
+            conditions: conditions.iter().map(Condition::sql).collect(),
+            rarest: Condition::rarest(conditions).map(Condition::sql),
+            policy: page.access.sql,
+            limit: page.limit,
+        };
+        let reply = self.stage.store.ask(&search.statement(shape), SETTINGS)?;
         let (rows, bytes) = reply.read()?;
         let ids = reply.lines()?;
         let sample = Sample { answer: ids, elapsed: reply.elapsed, rows, bytes };
         if page.view == View::Ids || sample.answer.is_empty() {
             return Ok(sample);
         }
-        let bounds = bounds(&rows::listed(&sample.answer));
-        let statement = rows::statement(self.store, &quoted(TABLE), &sample.answer, &bounds)?;
-        let reply = self.store.ask(&statement, SETTINGS)?;
+        let (answer, reply) = rows_by_hand(&self.stage.store, &sample.answer)?;
         let (rows, bytes) = reply.read()?;
-        let answer =
-            reply.lines()?.iter().map(|line| row(&serde_json::from_str(line)?)).collect::<Result<_>>()?;
         Ok(Sample {
             answer,
             elapsed: sample.elapsed + reply.elapsed,
@@ -190,7 +174,7 @@ impl Bench<'_> {
         sample: &Sample<Answer>,
         statements: Option<u64>,
     ) -> Result<()> {
-        let DataSet { store, spans, merged } = self.data;
+        let DataSet { store, spans, merged } = self.stage.data;
         self.log.write(&json!({
             "store": store.name(), "spans": spans, "merged": merged, "caller": page.access.caller.name,
             "cell": page.cell.name, "limit": page.limit, "view": page.view.name(), "contestant": contestant,
@@ -198,6 +182,21 @@ impl Bench<'_> {
             "bytes": sample.bytes, "statements": statements, "found": sample.answer.len(),
         }))
     }
+}
+
+/// All rows of these traces, as `trace id/span id`.
+pub fn rows_by_hand(store: &Store, ids: &[String]) -> Result<(Vec<String>, Reply)> {
+    let statement = rows::statement(store, &quoted(TABLE), ids, &bounds(&rows::listed(ids)))?;
+    let reply = store.ask(&statement, SETTINGS)?;
+    let answer =
+        reply.lines()?.iter().map(|line| row(&serde_json::from_str(line)?)).collect::<Result<_>>()?;
+    Ok((answer, reply))
+}
+
+/// All rows of a page, as `trace id/span id`.
+pub fn rows_of_page(document: &Value) -> Result<Vec<String>> {
+    let spans = document.get("spans").and_then(Value::as_array);
+    spans.context("the page holds no spans")?.iter().map(row).collect()
 }
 
 /// Which span a row is.

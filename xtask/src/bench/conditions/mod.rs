@@ -1,30 +1,28 @@
 //! `cargo xtask bench conditions`: searches with one to four conditions through the service, against statements by hand.
 
-mod by_hand;
-mod cells;
+pub mod by_hand;
+pub mod cells;
 mod curve;
-mod data;
-mod measure;
+pub mod data;
+pub mod measure;
 mod report;
+pub mod stage;
 
 pub use report::{CURVE_TITLE, TITLE};
 
 use std::cell::Cell as Shared;
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
 
 use super::Section;
 use super::log::Log;
-use super::service::{Prepared, Source};
-use super::trace_store::{Kind, TraceStore};
+use super::trace_store::Kind;
 use super::turns::Effort;
-use crate::stack::interrupt::Interrupted;
 use cells::{Access, CALLERS, CELLS, CURVE, Cell};
-use data::{DATABASE, Size, TABLE};
-use measure::{Bench, DataSet, Measured, Page, View};
+use measure::{Bench, Measured, Page, View};
+use stage::Plan;
 
 /// Fewer rounds are not written to the page.
 const FEWEST_ROUNDS: usize = 7;
@@ -91,10 +89,6 @@ impl Default for Options {
 }
 
 impl Options {
-    fn stores(&self) -> Vec<Kind> {
-        if self.store.is_empty() { vec![Kind::Engine, Kind::Server] } else { self.store.clone() }
-    }
-
     fn sizes(&self) -> Vec<u64> {
         match (self.curve, self.spans.iter().max()) {
             (true, largest) => curve::sizes(largest.copied().unwrap_or(LARGEST)),
@@ -150,41 +144,26 @@ fn is_meant((access, cell): (&Access, Cell), text: &str) -> bool {
     has(access.caller.name, caller) && has(cell.name, conditions)
 }
 
-/// What is measured on every store.
-struct Run<'a> {
-    options: &'a Options,
-    pages: Vec<Page>,
-    programs: PathBuf,
-    log: Log,
-}
-
 /// Measures; nothing comes back when only a part was asked for, which is then printed.
 pub fn run(options: &Options) -> Result<Option<Section>> {
-    let run = Run {
-        options,
-        pages: options.pages()?,
-        programs: super::programs(options.programs.as_deref())?,
-        log: Log::create(options.log.as_deref())?,
+    let (pages, log) = (options.pages()?, Log::create(options.log.as_deref())?);
+    let programs = super::programs(options.programs.as_deref())?;
+    let plan = Plan {
+        stores: &options.store,
+        sizes: &options.sizes(),
+        unmerged: options.unmerged,
+        programs: &programs,
     };
-    let (mut measured, mut versions) = (Vec::new(), Vec::new());
-    for kind in options.stores() {
-        let mut directory = tempfile::Builder::new().prefix("tracewarden-bench-").tempdir()?;
-        let mut store = TraceStore::start(kind, &run.programs, directory.path())?;
-        let outcome = options.sizes().into_iter().try_for_each(|spans| {
-            measured.extend(run.data_set(kind, &store, directory.path(), spans)?);
-            Ok(())
-        });
-        // A store that ended is the better explanation.
-        store.check().and(outcome).inspect_err(|error: &anyhow::Error| {
-            if !error.is::<Interrupted>() {
-                directory.disable_cleanup(true);
-                eprintln!("the programs' logs are kept in `{}`", directory.path().display());
-            }
-        })?;
-        let version = store.client().run("SELECT version()")?;
-        versions.push(format!("ClickHouse {} ({})", version.trim(), kind.name()));
-        store.stop()?;
-    }
+    let mut measured: Vec<Measured> = Vec::new();
+    let versions = plan.run(|stage| {
+        let bench = Bench { stage, log: &log, effort: options.effort(), asked: Shared::new(0) };
+        for page in &pages {
+            let one = bench.measure(*page)?;
+            eprintln!("{}", report::line(&one));
+            measured.push(one);
+        }
+        Ok(())
+    })?;
     let section = if options.curve {
         report::curve_section(&curve::curves(&measured), &versions, options.rounds)
     } else {
@@ -195,63 +174,6 @@ pub fn run(options: &Options) -> Result<Option<Section>> {
         return Ok(None);
     }
     Ok(Some(section))
-}
-
-impl Run<'_> {
-    /// Fills a store, measures, and empties it again.
-    fn data_set(
-        &self,
-        kind: Kind,
-        store: &TraceStore,
-        directory: &Path,
-        spans: u64,
-    ) -> Result<Vec<Measured>> {
-        let client = store.client();
-        let held = data::fill(&client, spans)?;
-        eprintln!("{}: {held} spans", kind.name());
-        let mut measured = Vec::new();
-        if self.options.unmerged {
-            measured.extend(self.measure(store, directory, DataSet { store: kind, spans, merged: false })?);
-        }
-        data::merge(&client)?;
-        measured.extend(self.measure(store, directory, DataSet { store: kind, spans, merged: true })?);
-        data::drop_all(&client)?;
-        Ok(measured)
-    }
-
-    /// Measures all pages with a service that has just been started: it knows nothing of the data.
-    fn measure(&self, store: &TraceStore, directory: &Path, data: DataSet) -> Result<Vec<Measured>> {
-        let own = directory.join(format!("service-{}-{}", data.spans, data.merged));
-        fs::create_dir(&own)?;
-        let fields = cells::fields();
-        let mut service = Prepared::start(
-            &self.programs,
-            &own,
-            store.access(),
-            Source { database: DATABASE, table: TABLE, fields: &fields },
-            CALLERS.iter().map(|access| &access.caller),
-        )?;
-        let client = store.client();
-        let bench = Bench {
-            data,
-            size: Size::of(data.spans),
-            store: &client,
-            service: &service,
-            log: &self.log,
-            effort: self.options.effort(),
-            asked: Shared::new(0),
-        };
-        let mut measured = Vec::new();
-        let outcome = self.pages.iter().try_for_each(|page| {
-            let one = bench.measure(*page)?;
-            eprintln!("{}", report::line(&one));
-            measured.push(one);
-            Ok(())
-        });
-        service.check().and(outcome)?;
-        service.stop()?;
-        Ok(measured)
-    }
 }
 
 #[cfg(test)]

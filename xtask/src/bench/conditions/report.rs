@@ -4,7 +4,8 @@ use std::fmt::Write as _;
 
 use super::by_hand::SHAPES;
 use super::curve::Curve;
-use super::measure::{DataSet, Measured, View};
+use super::measure::{Measured, View};
+use super::stage::DataSet;
 use crate::bench::Section;
 use crate::bench::bars::{self, Bar};
 use crate::bench::numbers::{grouped, time};
@@ -33,7 +34,7 @@ pub fn line(measured: &Measured) -> String {
         "{} {}, {}: {} · {}: by hand {} ms, service {} ms (slowest {}) in {} statements: {:.2} times",
         page.view.name(),
         page.limit,
-        name(measured.data),
+        measured.data.name(),
         page.access.caller.name,
         page.cell.name,
         by_hand.join(" / "),
@@ -42,11 +43,6 @@ pub fn line(measured: &Measured) -> String {
         measured.statements,
         measured.ratio()
     )
-}
-
-fn name(data: DataSet) -> String {
-    let parts = if data.merged { "merged" } else { "unmerged" };
-    format!("{}, {} spans, {parts}", data.store.name(), grouped(data.spans))
 }
 
 /// The section of the page.
@@ -73,7 +69,7 @@ pub fn section(measured: &[Measured], versions: &[String], rounds: usize) -> Sec
         let _ = writeln!(
             text,
             "### {}: {}, limit {}\n\n{}",
-            name(one.data),
+            one.data.name(),
             match one.page.view {
                 View::Ids => "ids",
                 View::Whole => "whole traces",
@@ -128,7 +124,7 @@ fn bars(measured: &[Measured]) -> Vec<Bar> {
         }
         done.push(data);
         let these: Vec<&Measured> = measured.iter().filter(|one| one.data == data).collect();
-        bars.extend(bars_of(&name(data), data, &these));
+        bars.extend(bars_of(&data.name(), data, &these));
     }
     bars
 }

@@ -1,0 +1,117 @@
+//! Each store in turn, filled with each data set, with a service in front of it.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::Result;
+
+use super::cells::{CALLERS, fields};
+use super::data::{self, DATABASE, Size, TABLE};
+use crate::bench::numbers::grouped;
+use crate::bench::service::{Prepared, Source};
+use crate::bench::store::Store;
+use crate::bench::trace_store::{Kind, TraceStore};
+use crate::stack::interrupt::Interrupted;
+
+/// The data that is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DataSet {
+    pub store: Kind,
+    pub spans: u64,
+    /// Whether each partition is one part.
+    pub merged: bool,
+}
+
+/// A data set in a store, and a service that has just been started in front of it: it knows nothing of the data.
+pub struct Stage {
+    pub data: DataSet,
+    pub size: Size,
+    pub store: Store,
+    pub service: Prepared,
+}
+
+/// What there is to run on.
+pub struct Plan<'a> {
+    /// Both unless given.
+    pub stores: &'a [Kind],
+    pub sizes: &'a [u64],
+    /// Whether to measure with unmerged parts too, before they are merged.
+    pub unmerged: bool,
+    pub programs: &'a Path,
+}
+
+impl DataSet {
+    pub fn name(self) -> String {
+        let parts = if self.merged { "merged" } else { "unmerged" };
+        format!("{}, {} spans, {parts}", self.store.name(), grouped(self.spans))
+    }
+}
+
+impl Plan<'_> {
+    /// Measures on all of it; returns what the stores say they are.
+    pub fn run(&self, mut measure: impl FnMut(&Stage) -> Result<()>) -> Result<Vec<String>> {
+        let stores = if self.stores.is_empty() { &[Kind::Engine, Kind::Server] } else { self.stores };
+        let mut versions = Vec::new();
+        for kind in stores {
+            let mut directory = tempfile::Builder::new().prefix("tracewarden-bench-").tempdir()?;
+            let mut store = TraceStore::start(*kind, self.programs, directory.path())?;
+            let outcome = self
+                .sizes
+                .iter()
+                .try_for_each(|spans| self.data_set(*kind, &store, directory.path(), *spans, &mut measure));
+            // A store that ended is the better explanation.
+            store.check().and(outcome).inspect_err(|error| {
+                if !error.is::<Interrupted>() {
+                    directory.disable_cleanup(true);
+                    eprintln!("the programs' logs are kept in `{}`", directory.path().display());
+                }
+            })?;
+            let version = store.client().run("SELECT version()")?;
+            versions.push(format!("ClickHouse {} ({})", version.trim(), kind.name()));
+            store.stop()?;
+        }
+        Ok(versions)
+    }
+
+    /// Fills a store, measures, and empties it again.
+    fn data_set(
+        &self,
+        kind: Kind,
+        store: &TraceStore,
+        directory: &Path,
+        spans: u64,
+        measure: &mut impl FnMut(&Stage) -> Result<()>,
+    ) -> Result<()> {
+        let client = store.client();
+        let held = data::fill(&client, spans)?;
+        eprintln!("{}: {} spans", kind.name(), grouped(held));
+        if self.unmerged {
+            self.stage(store, directory, DataSet { store: kind, spans, merged: false }, measure)?;
+        }
+        data::merge(&client)?;
+        self.stage(store, directory, DataSet { store: kind, spans, merged: true }, measure)?;
+        data::drop_all(&client)
+    }
+
+    fn stage(
+        &self,
+        store: &TraceStore,
+        directory: &Path,
+        data: DataSet,
+        measure: &mut impl FnMut(&Stage) -> Result<()>,
+    ) -> Result<()> {
+        let (own, fields) = (directory.join(format!("service-{}-{}", data.spans, data.merged)), fields());
+        fs::create_dir(&own)?;
+        let service = Prepared::start(
+            self.programs,
+            &own,
+            store.access(),
+            Source { database: DATABASE, table: TABLE, fields: &fields },
+            CALLERS.iter().map(|access| &access.caller),
+        )?;
+        let mut stage = Stage { data, size: Size::of(data.spans), store: store.client(), service };
+        let outcome = measure(&stage);
+        stage.service.check().and(outcome)?;
+        stage.service.stop()
+    }
+}

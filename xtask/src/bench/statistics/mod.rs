@@ -1,0 +1,204 @@
+//! `cargo xtask bench statistics`: counts, values of fields, whole pages and previews of roles, against statements by hand of the
+//! same meaning.
+
+mod page;
+mod previews;
+mod report;
+mod stats;
+mod values;
+
+use std::cell::Cell as Shared;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use serde_json::json;
+
+pub use report::TITLE;
+
+use super::Section;
+use super::conditions::cells::Access;
+use super::conditions::stage::{DataSet, Plan, Stage};
+use super::log::Log;
+use super::trace_store::Kind;
+use super::turns::{self, Contestant, Effort, Figures, Sample};
+use previews::Previewed;
+
+/// Fewer rounds are not written to the page.
+const FEWEST_ROUNDS: usize = 7;
+
+/// What there is to measure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Part {
+    /// `svc_trace_stats` of the interface for agents.
+    Stats,
+    /// `GET /filter/values`.
+    Values,
+    /// A page of 50 whole traces.
+    Page,
+    /// `POST /policies/preview` with 300 roles and 300 users.
+    Previews,
+}
+
+/// How much is measured, and on what.
+#[derive(clap::Args)]
+#[group(skip)]
+pub struct Options {
+    /// Spans of a data set, several with commas.
+    #[arg(long, value_name = "NUMBER", value_delimiter = ',', default_values_t = [5_000_000])]
+    spans: Vec<u64>,
+    /// Stores, with commas; both unless given.
+    #[arg(long, value_enum, value_name = "STORE", value_delimiter = ',')]
+    store: Vec<Kind>,
+    /// Only these parts, with commas; prints the figures and writes nothing.
+    #[arg(long, value_enum, value_name = "PART", value_delimiter = ',')]
+    part: Vec<Part>,
+    /// Rounds that are measured, after one that warms up; with fewer than 7 the figures are printed and not written.
+    #[arg(long, value_name = "NUMBER", default_value_t = FEWEST_ROUNDS)]
+    rounds: usize,
+    /// Seconds after which a contestant is asked no more for the same.
+    #[arg(long, value_name = "SECONDS", default_value_t = 600)]
+    cap: u64,
+    /// Write every single measurement to this file, as a line of JSON.
+    #[arg(long, value_name = "FILE")]
+    log: Option<PathBuf>,
+    /// Directory of `tracewarden` and `tracewarden-localstore`, instead of building them.
+    #[arg(long, value_name = "DIR")]
+    programs: Option<PathBuf>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            spans: vec![5_000_000],
+            store: Vec::new(),
+            part: Vec::new(),
+            rounds: FEWEST_ROUNDS,
+            cap: 600,
+            log: None,
+            programs: None,
+        }
+    }
+}
+
+impl Options {
+    fn wants(&self, part: Part) -> bool {
+        self.part.is_empty() || self.part.contains(&part)
+    }
+}
+
+/// A question and both ways to answer it, measured.
+pub struct Measured {
+    pub data: DataSet,
+    pub part: Part,
+    pub what: String,
+    pub by_hand: Figures,
+    pub service: Figures,
+    /// The most statements that the service sent for an answer.
+    pub statements: u64,
+}
+
+/// A data set, with everything that answers.
+pub struct Bench<'a> {
+    stage: &'a Stage,
+    log: &'a Log,
+    effort: Effort,
+}
+
+/// An answer as lines that are equal where both ways answer the same.
+type Answer = Vec<String>;
+
+impl Measured {
+    /// How many times the statement by hand the service takes.
+    pub fn ratio(&self) -> f64 {
+        self.service.milliseconds / self.by_hand.milliseconds
+    }
+}
+
+/// Measures; nothing comes back when only a part was asked for, which is then printed.
+pub fn run(options: &Options) -> Result<Option<Section>> {
+    let log = Log::create(options.log.as_deref())?;
+    let programs = super::programs(options.programs.as_deref())?;
+    let plan = Plan { stores: &options.store, sizes: &options.spans, unmerged: false, programs: &programs };
+    let effort = Effort { rounds: options.rounds.max(1), cap: Duration::from_secs(options.cap) };
+    let (mut measured, mut previewed): (Vec<Measured>, Vec<Previewed>) = (Vec::new(), Vec::new());
+    let versions = plan.run(|stage| {
+        let bench = Bench { stage, log: &log, effort };
+        if options.wants(Part::Stats) {
+            stats::measure(&bench, &mut measured)?;
+        }
+        if options.wants(Part::Values) {
+            values::measure(&bench, &mut measured)?;
+        }
+        if options.wants(Part::Page) {
+            page::measure(&bench, &mut measured)?;
+        }
+        // Last: it gives the service hundreds of users.
+        if options.wants(Part::Previews) {
+            previews::measure(&bench, &mut previewed)?;
+        }
+        Ok(())
+    })?;
+    let section = report::section(&measured, &previewed, &versions, options.rounds);
+    if !options.part.is_empty() || options.rounds < FEWEST_ROUNDS {
+        println!("{}", section.text.trim_end());
+        return Ok(None);
+    }
+    Ok(Some(section))
+}
+
+impl Bench<'_> {
+    /// Has both answer in turn. Both take the number of the round, and must answer the same.
+    fn compare(
+        &self,
+        part: Part,
+        access: &Access,
+        what: &str,
+        by_hand: impl Fn(usize) -> Result<Sample<Answer>>,
+        service: impl Fn(usize) -> Result<(Answer, Duration)>,
+    ) -> Result<Measured> {
+        let (store, most_statements) = (&self.stage.store, Shared::new(0));
+        let what = format!("{}: {what}", access.caller.name);
+        // What asking for the counters adds to them.
+        let own = {
+            let before = store.counters()?;
+            store.counters()?.since(before)
+        };
+        let log = |contestant: &str, round: usize, sample: &Sample<Answer>| {
+            let DataSet { store, spans, .. } = self.stage.data;
+            self.log.write(&json!({
+                "store": store.name(), "spans": spans, "what": what, "contestant": contestant, "round": round,
+                "milliseconds": sample.elapsed.as_secs_f64() * 1e3, "rows": sample.rows, "bytes": sample.bytes,
+            }))
+        };
+        let mut contestants = [
+            Contestant::of_round("by hand", |round| {
+                let sample = by_hand(round)?;
+                log("by hand", round, &sample)?;
+                Ok(sample)
+            }),
+            Contestant::of_round("the service", |round| {
+                let before = store.counters()?;
+                let (answer, elapsed) = service(round)?;
+                let spent = store.counters()?.since(before).since(own);
+                most_statements.set(spent.statements.max(most_statements.get()));
+                let sample = Sample { answer, elapsed, rows: spent.rows, bytes: spent.bytes };
+                log("service", round, &sample)?;
+                Ok(sample)
+            }),
+        ];
+        let (_, figures) = turns::agree(&mut contestants, self.effort).with_context(|| what.clone())?;
+        drop(contestants);
+        let [by_hand, service] = figures.as_slice() else { anyhow::bail!("figures are missing") };
+        let measured = Measured {
+            data: self.stage.data,
+            part,
+            what,
+            by_hand: *by_hand,
+            service: *service,
+            statements: most_statements.get(),
+        };
+        eprintln!("{}", report::line(&measured));
+        Ok(measured)
+    }
+}

@@ -1,0 +1,155 @@
+//! Previews of a changed role in an installation with hundreds of roles and users.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use indicatif::ProgressBar;
+use serde_json::{Value, json};
+
+use super::Bench;
+use crate::bench::conditions::by_hand::Window;
+use crate::bench::conditions::data::{TABLE, quoted};
+use crate::bench::conditions::stage::DataSet;
+use crate::bench::turns::SETTINGS;
+
+const ROLES: usize = 300;
+const USERS: usize = 300;
+/// Roles of a user beside the changed one.
+const OTHER_ROLES: usize = 2;
+/// The role that every user has.
+const CHANGED: &str = "changed";
+/// Seconds that a preview may take.
+const SECONDS: [u64; 2] = [1, 10];
+
+/// The policy of the role before and after, and both in SQL.
+const BEFORE: (&str, &str) =
+    (r#"ResourceAttributes["team"] == "team-5""#, "ResourceAttributes['team'] = 'team-5'");
+const AFTER: (&str, &str) = (
+    r#"ResourceAttributes["team"] == "team-5" && ResourceAttributes["deployment.environment"] == "production""#,
+    "ResourceAttributes['team'] = 'team-5' AND ResourceAttributes['deployment.environment'] = 'production'",
+);
+
+/// A preview, measured; the slowest of its rounds.
+pub struct Previewed {
+    pub data: DataSet,
+    /// That it may take.
+    pub seconds: u64,
+    /// NaN where a round was not answered.
+    pub took: f64,
+    /// The smallest share of the window that was looked at, 1 for all of it.
+    pub fraction: f64,
+    /// Members that were compared, the fewest.
+    pub compared: u64,
+    /// Milliseconds of one pass by hand that counts the same for the role alone.
+    pub by_hand: f64,
+    /// Whether each preview that looked at everything counted what the pass counts.
+    pub equal: bool,
+    /// What an unanswered one said.
+    pub failure: Option<String>,
+}
+
+pub fn measure(bench: &Bench<'_>, previewed: &mut Vec<Previewed>) -> Result<()> {
+    set_up(bench)?;
+    let window = Window::last(86_400, 0);
+    let [from, to] = window.rfc_3339();
+    for seconds in SECONDS {
+        let body = json!({
+            "role": CHANGED, "policies": [{"title": "after", "expression": AFTER.0}], "from": from, "to": to,
+            "seconds": seconds,
+        });
+        let mut one = Previewed {
+            data: bench.stage.data,
+            seconds,
+            took: 0.0,
+            fraction: 1.0,
+            compared: u64::MAX,
+            by_hand: f64::MAX,
+            equal: true,
+            failure: None,
+        };
+        for round in 0..=bench.effort.rounds {
+            let reply = bench.stage.store.ask(&by_hand(window), SETTINGS)?;
+            let counted = reply.lines()?.into_iter().next().unwrap_or_default();
+            let begun = Instant::now();
+            let answer = bench.stage.service.administrator.call("POST", "/policies/preview", Some(&body));
+            let elapsed = begun.elapsed();
+            bench.log.write(&json!({
+                "store": bench.stage.data.store.name(), "spans": bench.stage.data.spans, "round": round,
+                "what": format!("preview, {seconds} s"), "milliseconds": elapsed.as_secs_f64() * 1e3,
+                "by_hand": reply.elapsed.as_secs_f64() * 1e3, "answered": answer.is_ok(),
+            }))?;
+            one.by_hand = one.by_hand.min(reply.elapsed.as_secs_f64() * 1e3);
+            match answer {
+                Ok(answer) => one.add(&answer, elapsed, &counted)?,
+                Err(error) => one.failure = Some(format!("{error:#}")),
+            }
+        }
+        if one.failure.is_some() {
+            one.took = f64::NAN;
+        }
+        eprintln!("preview, {seconds} s: {:.1} s, {:.3} of the window", one.took, one.fraction);
+        previewed.push(one);
+    }
+    Ok(())
+}
+
+impl Previewed {
+    fn add(&mut self, answer: &Value, elapsed: Duration, counted: &str) -> Result<()> {
+        let number = |pointer: &str| answer.pointer(pointer).and_then(Value::as_u64);
+        self.took = self.took.max(elapsed.as_secs_f64());
+        let fraction =
+            answer.get("fraction").and_then(Value::as_f64).context("the preview says no fraction")?;
+        self.fraction = self.fraction.min(fraction);
+        let compared = number("/members_compared").context("the preview says no members")?;
+        self.compared = self.compared.min(compared);
+        if answer.get("sampled") == Some(&json!(false)) {
+            let change = ["gained", "lost", "unchanged"].map(|name| number(&format!("/traces/{name}")));
+            let change: Vec<String> = change.into_iter().flatten().map(|count| count.to_string()).collect();
+            self.equal &= change.join("\t") == counted;
+        }
+        Ok(())
+    }
+}
+
+/// Traces that the role alone gains, loses and keeps.
+fn by_hand(window: Window) -> String {
+    format!(
+        "SELECT countIf(after AND NOT before), countIf(before AND NOT after), countIf(before AND after) FROM (\
+         SELECT countIf({}) > 0 AS before, countIf({}) > 0 AS after FROM {} WHERE {} GROUP BY TraceId \
+         HAVING countIf({}) > 0)",
+        BEFORE.1,
+        AFTER.1,
+        quoted(TABLE),
+        window.near(),
+        window.inside()
+    )
+}
+
+/// Roles and users, who all have the role that changes, and two others each.
+fn set_up(bench: &Bench<'_>) -> Result<()> {
+    let administrator = &bench.stage.service.administrator;
+    let put = |role: &str, expression: &str| {
+        let policies = json!({"policies": [{"title": role, "expression": expression}]});
+        administrator.call("PUT", &format!("/roles/{role}"), Some(&policies)).map(drop)
+    };
+    let bar = ProgressBar::new((ROLES + USERS) as u64);
+    put(CHANGED, BEFORE.0)?;
+    let name = |number: usize| format!("role-{number}");
+    for number in 0..ROLES - 1 {
+        let tenant = format!(
+            r#"SpanAttributes["tenant.id"] == "tenant-{number}" && ResourceAttributes["team"] == "team-{}""#,
+            number % 12
+        );
+        put(&name(number), &tenant)?;
+        bar.inc(1);
+    }
+    for number in 0..USERS {
+        let others = (0..OTHER_ROLES).map(|other| name((number * OTHER_ROLES + other) % (ROLES - 1)));
+        let roles: Vec<String> = others.chain([CHANGED.to_owned()]).collect();
+        let user = json!({"username": format!("member-{number}"), "roles": roles});
+        administrator.call("POST", "/users", Some(&user))?;
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+    Ok(())
+}

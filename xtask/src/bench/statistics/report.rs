@@ -1,0 +1,131 @@
+//! Figures as tables, and the bars that they are held against.
+
+use std::fmt::Write as _;
+
+use super::previews::Previewed;
+use super::{Measured, Part};
+use crate::bench::Section;
+use crate::bench::bars::{self, Bar};
+use crate::bench::conditions::stage::DataSet;
+use crate::bench::numbers::{grouped, time};
+
+pub const TITLE: &str = "Statistics";
+
+/// The most that each kind of work may take, times the statement by hand.
+const ASKED: [(Part, &str, f64); 3] = [
+    (Part::Stats, "statistics", 2.0),
+    (Part::Values, "values of a field", 1.5),
+    (Part::Page, "page of 50 whole traces", 1.2),
+];
+
+/// One question in a line, for somebody who waits.
+pub fn line(measured: &Measured) -> String {
+    format!(
+        "{}: {}: by hand {} ms, service {} ms in {} statements: {:.2} times",
+        measured.data.name(),
+        measured.what,
+        time(measured.by_hand.milliseconds),
+        time(measured.service.milliseconds),
+        measured.statements,
+        measured.ratio()
+    )
+}
+
+/// The section of the page.
+pub fn section(
+    measured: &[Measured],
+    previewed: &[Previewed],
+    versions: &[String],
+    rounds: usize,
+) -> Section {
+    let mut data_sets: Vec<DataSet> = Vec::new();
+    for data in measured.iter().map(|one| one.data).chain(previewed.iter().map(|one| one.data)) {
+        if !data_sets.contains(&data) {
+            data_sets.push(data);
+        }
+    }
+    let bars: Vec<Bar> = data_sets.iter().flat_map(|data| bars(*data, measured, previewed)).collect();
+    let mut text = format!(
+        "## {TITLE}\n\nThe data of searches with several conditions, on {}; medians of {rounds} rounds after one that fills caches, \
+         each over\nanother window. By hand is one statement of the same meaning, in turn with the service (of a page two: ids, \
+         rows); both must\nanswer the same, percentiles excepted, which are estimates.\n\n{}",
+        versions.join(" and "),
+        bars::table(&bars)
+    );
+    for data in data_sets {
+        let of: Vec<&Measured> = measured.iter().filter(|one| one.data == data).collect();
+        if !of.is_empty() {
+            let _ = write!(text, "\n### {}: statistics\n\n{}", data.name(), table(&of));
+        }
+        let of: Vec<&Previewed> = previewed.iter().filter(|one| one.data == data).collect();
+        if !of.is_empty() {
+            let _ = write!(text, "\n### {}: previews\n\n{}", data.name(), previews(&of));
+        }
+    }
+    Section { title: TITLE, text, bars }
+}
+
+fn bars(data: DataSet, measured: &[Measured], previewed: &[Previewed]) -> Vec<Bar> {
+    let worst = |part: Part| {
+        let of = measured.iter().filter(|one| one.data == data && one.part == part);
+        of.map(Measured::ratio).reduce(f64::max)
+    };
+    let mut bars: Vec<Bar> = ASKED
+        .into_iter()
+        .filter_map(|(part, what, asked)| {
+            Some(Bar::at_most(&format!("{}: {what}, times by hand, worst", data.name()), asked, worst(part)?))
+        })
+        .collect();
+    for one in previewed.iter().filter(|one| one.data == data) {
+        let what = format!("{}: preview with `seconds` {}, seconds", data.name(), one.seconds);
+        bars.push(Bar::at_most(&what, one.seconds as f64, one.took));
+        if !one.equal {
+            bars.push(Bar::at_most(&format!("{what}: numbers other than by hand"), 0.0, 1.0));
+        }
+    }
+    bars
+}
+
+fn table(measured: &[&Measured]) -> String {
+    let mut out = String::from(
+        "| caller: work | by hand, ms | service, ms | slowest, ms | times | rows by hand | of the service | statements |\n\
+         |---|---|---|---|---|---|---|---|\n",
+    );
+    for one in measured {
+        let _ = writeln!(
+            out,
+            "| {} | {} | {} | {} | {:.2} | {} | {} | {} |",
+            one.what,
+            time(one.by_hand.milliseconds),
+            time(one.service.milliseconds),
+            time(one.service.slowest),
+            one.ratio(),
+            grouped(one.by_hand.rows),
+            grouped(one.service.rows),
+            one.statements
+        );
+    }
+    out
+}
+
+fn previews(previewed: &[&Previewed]) -> String {
+    let mut out = String::from(
+        "A changed role over 24 hours, with 300 roles and 300 users, who all have it. By hand is one pass that counts the same for \
+         the role\nalone, the quickest round; of the previews the slowest.\n\n\
+         | seconds allowed | taken | share of the window | members compared | one pass by hand, ms | |\n|---|---|---|---|---|---|\n",
+    );
+    for one in previewed {
+        let taken = if one.took.is_finite() { format!("{:.1}", one.took) } else { "not answered".to_owned() };
+        let compared = if one.compared == u64::MAX { String::new() } else { one.compared.to_string() };
+        let remark: String = one.failure.as_deref().unwrap_or_default().chars().take(200).collect();
+        let _ = writeln!(
+            out,
+            "| {} | {taken} | {:.3} | {compared} | {} | {} |",
+            one.seconds,
+            one.fraction,
+            time(one.by_hand),
+            remark.replace(['|', '\n'], " ")
+        );
+    }
+    out
+}

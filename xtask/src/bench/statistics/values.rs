@@ -1,0 +1,123 @@
+//! Values of a field, as a page for searching offers them.
+
+use anyhow::{Context, Result};
+use serde_json::Value;
+
+use super::{Answer, Bench, Measured, Part};
+use crate::bench::conditions::by_hand::{Search, Window};
+use crate::bench::conditions::cells::{Access, CALLERS};
+use crate::bench::conditions::data::{TABLE, quoted};
+use crate::bench::turns::{SETTINGS, Sample};
+
+const WINDOWS: [u64; 2] = [1, 24];
+/// Seconds by which a round's window ends before that of the round before it.
+const STEP: u64 = 7;
+/// Fields: one with many values, one with few.
+const FIELDS: [(&str, &str); 2] = [("SpanAttributes", "tenant.id"), ("ResourceAttributes", "cloud.region")];
+/// Newest traces of which the values are counted.
+const SAMPLED: u64 = 500;
+/// Values that are listed.
+const LISTED: usize = 20;
+const MEASURED: usize = 2;
+
+/// A value with the numbers of traces and spans that have it.
+type Counted = (String, u64, u64);
+
+pub fn measure(bench: &Bench<'_>, measured: &mut Vec<Measured>) -> Result<()> {
+    for access in CALLERS.iter().take(MEASURED) {
+        for (map, key) in FIELDS {
+            for hours in WINDOWS {
+                let window = |round: usize| Window::last(hours * 3_600, round as u64 * STEP);
+                measured.push(bench.compare(
+                    Part::Values,
+                    access,
+                    &format!("values of `{key}`, {hours} h"),
+                    |round| {
+                        let statement = by_hand(access, map, key, window(round));
+                        let reply = bench.stage.store.ask(&statement, SETTINGS)?;
+                        let (rows, bytes) = reply.read()?;
+                        let counted =
+                            reply.lines()?.iter().map(|line| counted(line)).collect::<Result<_>>()?;
+                        Ok(Sample { answer: listing(counted), elapsed: reply.elapsed, rows, bytes })
+                    },
+                    |round| {
+                        let [from, to] = window(round).rfc_3339();
+                        let path = format!(
+                            "/filter/values?ref={map}%5B%22{key}%22%5D&from={from}&to={to}&limit={LISTED}"
+                        );
+                        let reply = bench.stage.service.get(&access.caller, &path)?;
+                        Ok((answer(&serde_json::from_slice(&reply.body)?)?, reply.elapsed))
+                    },
+                )?);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// All spans of the newest visible traces that have a value, by value.
+fn by_hand(access: &Access, map: &str, key: &str, window: Window) -> String {
+    let has = format!("mapContains({map}, '{key}')");
+    let newest =
+        Search { window, conditions: vec![has.clone()], rarest: None, policy: access.sql, limit: SAMPLED };
+    format!(
+        "SELECT {map}['{key}'] AS value, uniqExact(TraceId) AS traces, count() AS spans FROM {} \
+         WHERE {} AND {has} AND TraceId IN ({}) GROUP BY value ORDER BY traces DESC, value",
+        quoted(TABLE),
+        window.near(),
+        newest.one_pass()
+    )
+}
+
+fn counted(line: &str) -> Result<Counted> {
+    let mut columns = line.split('\t');
+    let mut next = || columns.next().context("a column is missing");
+    Ok((next()?.to_owned(), next()?.parse()?, next()?.parse()?))
+}
+
+fn answer(document: &Value) -> Result<Answer> {
+    let values = document.get("values").and_then(Value::as_array).context("the answer has no values")?;
+    let counted = values.iter().map(|value| {
+        let number = |name: &str| value.get(name).and_then(Value::as_u64);
+        let text = value.get("value").and_then(Value::as_str)?;
+        Some((text.to_owned(), number("traces")?, number("spans")?))
+    });
+    let counted = counted.collect::<Option<Vec<Counted>>>().context("a value has no numbers")?;
+    let more = document
+        .get("more")
+        .and_then(Value::as_bool)
+        .context("the answer does not say whether there is more")?;
+    Ok(if more { most(&counted) } else { listing(counted) })
+}
+
+/// All values; of more than are listed, the numbers of traces of those that most have: which of several with the same number
+/// are listed is not defined.
+fn listing(mut counted: Vec<Counted>) -> Answer {
+    if counted.len() > LISTED {
+        return most(&counted);
+    }
+    counted.sort();
+    counted
+        .into_iter()
+        .map(|(value, traces, spans)| format!("{value}: {traces} traces, {spans} spans"))
+        .collect()
+}
+
+fn most(counted: &[Counted]) -> Answer {
+    let mut traces: Vec<u64> = counted.iter().map(|(_, traces, _)| *traces).collect();
+    traces.sort_unstable_by(|one, other| other.cmp(one));
+    traces.into_iter().take(LISTED).map(|traces| format!("{traces} traces")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ties_at_the_end_of_a_list_do_not_matter() {
+        let many =
+            |first: u64| (first..first + 30).map(|at| (format!("v{at}"), 2, at)).collect::<Vec<Counted>>();
+        assert_eq!(listing(many(0)), listing(many(100)));
+        assert_ne!(listing(many(0)[..5].to_vec()), listing(many(100)[..5].to_vec()));
+    }
+}
