@@ -148,7 +148,7 @@ pub fn run(options: &Options) -> Result<Option<Section>> {
 }
 
 impl Bench<'_> {
-    /// Has both answer in turn. Both take the number of the round, and must answer the same.
+    /// Has both answer in turn, the service first. Both take the number of the round, and must answer the same.
     fn compare(
         &self,
         part: Part,
@@ -172,11 +172,6 @@ impl Bench<'_> {
             }))
         };
         let mut contestants = [
-            Contestant::of_round("by hand", |round| {
-                let sample = by_hand(round)?;
-                log("by hand", round, &sample)?;
-                Ok(sample)
-            }),
             Contestant::of_round("the service", |round| {
                 let before = store.counters()?;
                 let (answer, elapsed) = service(round)?;
@@ -186,10 +181,15 @@ impl Bench<'_> {
                 log("service", round, &sample)?;
                 Ok(sample)
             }),
+            Contestant::of_round("by hand", |round| {
+                let sample = by_hand(round)?;
+                log("by hand", round, &sample)?;
+                Ok(sample)
+            }),
         ];
         let (_, figures) = turns::agree(&mut contestants, self.effort).with_context(|| what.clone())?;
         drop(contestants);
-        let [by_hand, service] = figures.as_slice() else { anyhow::bail!("figures are missing") };
+        let [service, by_hand] = figures.as_slice() else { anyhow::bail!("figures are missing") };
         let measured = Measured {
             data: self.stage.data,
             part,
