@@ -1,11 +1,12 @@
 //! Several ways to get the same answer, asked in turn within each round: other load on the machine affects all of them.
 
+use std::cell::Cell;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 
 use super::store::Store;
-use crate::stack::interrupt;
+use crate::stack::interrupt::{self, Interrupted};
 
 /// Fewest rounds of a contestant, however slow.
 const FEWEST_ROUNDS: usize = 2;
@@ -94,6 +95,31 @@ impl<'a, A> Contestant<'a, A> {
 /// cache of answers, and the answer begins when it is complete, so that its head tells what was read.
 pub const SETTINGS: &str = "enable_http_compression=0&use_query_cache=0&wait_end_of_query=1";
 
+/// What could not be measured, so that the rest still is.
+#[derive(Default)]
+pub struct Failures(Cell<usize>);
+
+impl Failures {
+    /// Says what failed and goes on without it, but for an interruption.
+    pub fn tolerate<T>(&self, outcome: Result<T>) -> Result<Option<T>> {
+        match outcome {
+            Ok(measured) => Ok(Some(measured)),
+            Err(error) if error.is::<Interrupted>() => Err(error),
+            Err(error) => {
+                eprintln!("error: {error:#}");
+                self.0.set(self.0.get() + 1);
+                Ok(None)
+            }
+        }
+    }
+
+    /// An error when there were any.
+    pub fn check(&self) -> Result<()> {
+        ensure!(self.0.get() == 0, "{} measurements failed", self.0.get());
+        Ok(())
+    }
+}
+
 /// Asks all in turn, after a round that fills caches. Each must answer the same in every round; what they answered comes
 /// first.
 pub fn measure<A: PartialEq + std::fmt::Debug>(
@@ -181,8 +207,6 @@ pub fn geometric_mean(values: impl Iterator<Item = f64>) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use std::cell::Cell;
-
     use super::*;
 
     const EFFORT: Effort = Effort { rounds: 3, cap: Duration::from_secs(60) };
@@ -232,6 +256,16 @@ mod tests {
         assert_eq!(figures[1].slowest, 3_000.0);
         let mut all = [of_round("slow", true), of_round("one", false), taking_number(7)];
         assert!(agree(&mut all, EFFORT).unwrap_err().to_string().contains("answer differently"));
+    }
+
+    #[test]
+    fn failures_are_counted_and_interruptions_end() {
+        let failures = Failures::default();
+        assert_eq!(failures.tolerate(Ok(1)).unwrap(), Some(1));
+        failures.check().unwrap();
+        assert_eq!(failures.tolerate::<u8>(Err(anyhow::anyhow!("slow"))).unwrap(), None);
+        assert!(failures.tolerate::<u8>(Err(Interrupted.into())).is_err());
+        assert_eq!(failures.check().unwrap_err().to_string(), "1 measurements failed");
     }
 
     fn taking_number<'a>(answer: usize) -> Contestant<'a, usize> {

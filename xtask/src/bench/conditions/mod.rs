@@ -19,7 +19,7 @@ use anyhow::{Result, ensure};
 use super::Section;
 use super::log::Log;
 use super::trace_store::Kind;
-use super::turns::Effort;
+use super::turns::{Effort, Failures};
 use cells::{Access, CALLERS, CELLS, CURVE, Cell};
 use measure::{Bench, Measured, Page, View};
 use stage::Plan;
@@ -154,11 +154,11 @@ pub fn run(options: &Options) -> Result<Option<Section>> {
         unmerged: options.unmerged,
         programs: &programs,
     };
-    let mut measured: Vec<Measured> = Vec::new();
+    let (failures, mut measured) = (Failures::default(), Vec::<Measured>::new());
     let versions = plan.run(|stage| {
         let bench = Bench { stage, log: &log, effort: options.effort(), asked: Shared::new(0) };
         for page in &pages {
-            let one = bench.measure(*page)?;
+            let Some(one) = failures.tolerate(bench.measure(*page))? else { continue };
             eprintln!("{}", report::line(&one));
             measured.push(one);
         }
@@ -169,9 +169,10 @@ pub fn run(options: &Options) -> Result<Option<Section>> {
     } else {
         report::section(&measured, &versions, options.rounds)
     };
-    if options.is_partial() {
+    let complete = failures.check();
+    if complete.is_err() || options.is_partial() {
         println!("{}", section.text.trim_end());
-        return Ok(None);
+        return complete.map(|()| None);
     }
     Ok(Some(section))
 }

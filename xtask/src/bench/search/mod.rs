@@ -11,13 +11,13 @@ mod suggestions;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use tempfile::TempDir;
 
 use super::Section;
 use super::service::{Prepared, Source};
 use super::store::Store;
-use super::turns::Effort;
+use super::turns::{Effort, Failures};
 use crate::engine;
 use crate::stack::LocalStore;
 use crate::stack::interrupt::Interrupted;
@@ -270,22 +270,17 @@ impl Bench {
 
     fn cells(&self, cells: &[Cell], layout: &Layout<'_>, options: &Options) -> Result<Vec<Measured>> {
         let later = !options.is_partial();
-        let (mut measured, mut failed) = (Vec::new(), 0);
+        let (mut measured, failures) = (Vec::new(), Failures::default());
         for cell in cells {
-            match cells::measure(&self.service, &self.store, layout, *cell, options.effort(), later) {
-                Ok(figures) => {
-                    eprintln!("{}", report::line(&figures));
-                    measured.push(figures);
-                }
-                Err(error) if error.is::<Interrupted>() => return Err(error),
-                // The others may tell what is wrong with this one.
-                Err(error) => {
-                    eprintln!("{}: {error:#}", cell.name());
-                    failed += 1;
-                }
+            // The others may tell what is wrong with one that fails.
+            let outcome = cells::measure(&self.service, &self.store, layout, *cell, options.effort(), later)
+                .with_context(|| cell.name());
+            if let Some(figures) = failures.tolerate(outcome)? {
+                eprintln!("{}", report::line(&figures));
+                measured.push(figures);
             }
         }
-        ensure!(failed == 0, "{failed} of {} cells could not be measured", cells.len());
+        failures.check()?;
         Ok(measured)
     }
 

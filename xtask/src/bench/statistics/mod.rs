@@ -21,7 +21,7 @@ use super::conditions::cells::Access;
 use super::conditions::stage::{DataSet, Plan, Stage};
 use super::log::Log;
 use super::trace_store::Kind;
-use super::turns::{self, Contestant, Effort, Figures, Sample};
+use super::turns::{self, Contestant, Effort, Failures, Figures, Sample};
 use previews::Previewed;
 
 /// Fewer rounds are not written to the page.
@@ -103,6 +103,7 @@ pub struct Bench<'a> {
     stage: &'a Stage,
     log: &'a Log,
     effort: Effort,
+    failures: &'a Failures,
 }
 
 /// An answer as lines that are equal where both ways answer the same.
@@ -121,9 +122,10 @@ pub fn run(options: &Options) -> Result<Option<Section>> {
     let programs = super::programs(options.programs.as_deref())?;
     let plan = Plan { stores: &options.store, sizes: &options.spans, unmerged: false, programs: &programs };
     let effort = Effort { rounds: options.rounds.max(1), cap: Duration::from_secs(options.cap) };
+    let failures = Failures::default();
     let (mut measured, mut previewed): (Vec<Measured>, Vec<Previewed>) = (Vec::new(), Vec::new());
     let versions = plan.run(|stage| {
-        let bench = Bench { stage, log: &log, effort };
+        let bench = Bench { stage, log: &log, effort, failures: &failures };
         if options.wants(Part::Stats) {
             stats::measure(&bench, &mut measured)?;
         }
@@ -140,15 +142,17 @@ pub fn run(options: &Options) -> Result<Option<Section>> {
         Ok(())
     })?;
     let section = report::section(&measured, &previewed, &versions, options.rounds);
-    if !options.part.is_empty() || options.rounds < FEWEST_ROUNDS {
+    let complete = failures.check();
+    if complete.is_err() || !options.part.is_empty() || options.rounds < FEWEST_ROUNDS {
         println!("{}", section.text.trim_end());
-        return Ok(None);
+        return complete.map(|()| None);
     }
     Ok(Some(section))
 }
 
 impl Bench<'_> {
-    /// Has both answer in turn, the service first. Both take the number of the round, and must answer the same.
+    /// Has both answer in turn, the service first. Both take the number of the round, and must answer the same; none comes back
+    /// where they failed.
     fn compare(
         &self,
         part: Part,
@@ -156,7 +160,7 @@ impl Bench<'_> {
         what: &str,
         by_hand: impl Fn(usize) -> Result<Sample<Answer>>,
         service: impl Fn(usize) -> Result<(Answer, Duration)>,
-    ) -> Result<Measured> {
+    ) -> Result<Option<Measured>> {
         let (store, most_statements) = (&self.stage.store, Shared::new(0));
         let what = format!("{}: {what}", access.caller.name);
         // What asking for the counters adds to them.
@@ -187,8 +191,9 @@ impl Bench<'_> {
                 Ok(sample)
             }),
         ];
-        let (_, figures) = turns::agree(&mut contestants, self.effort).with_context(|| what.clone())?;
+        let outcome = turns::agree(&mut contestants, self.effort).with_context(|| what.clone());
         drop(contestants);
+        let Some((_, figures)) = self.failures.tolerate(outcome)? else { return Ok(None) };
         let [service, by_hand] = figures.as_slice() else { anyhow::bail!("figures are missing") };
         let measured = Measured {
             data: self.stage.data,
@@ -199,6 +204,6 @@ impl Bench<'_> {
             statements: most_statements.get(),
         };
         eprintln!("{}", report::line(&measured));
-        Ok(measured)
+        Ok(Some(measured))
     }
 }

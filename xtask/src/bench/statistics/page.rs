@@ -17,7 +17,7 @@ const STEP: u64 = 7;
 pub fn measure(bench: &Bench<'_>, measured: &mut Vec<Measured>) -> Result<()> {
     for access in &CALLERS {
         let window = |round: usize| Window::last(3_600, round as u64 * STEP);
-        measured.push(bench.compare(
+        measured.extend(bench.compare(
             Part::Page,
             access,
             &format!("page of {PAGE} whole traces, 1 h"),

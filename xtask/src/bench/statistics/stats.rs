@@ -26,7 +26,7 @@ pub fn measure(bench: &Bench<'_>, measured: &mut Vec<Measured>) -> Result<()> {
         for (measure, order) in MEASURES {
             for hours in WINDOWS {
                 let window = |round: usize| Window::last(hours * 3_600, round as u64 * STEP);
-                measured.push(bench.compare(
+                measured.extend(bench.compare(
                     Part::Stats,
                     access,
                     &format!("`svc_trace_stats` by service, measure {measure}, {hours} h"),

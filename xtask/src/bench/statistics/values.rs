@@ -32,7 +32,7 @@ pub fn measure(bench: &Bench<'_>, measured: &mut Vec<Measured>) -> Result<()> {
                 let window = |round: usize| Window::last(hours * 3_600, round as u64 * STEP);
                 // The service takes fewer where they are far apart; the statement by hand then takes as many.
                 let sampled = Shared::new(SAMPLED);
-                measured.push(bench.compare(
+                measured.extend(bench.compare(
                     Part::Values,
                     access,
                     &format!("values of `{key}`, {hours} h"),
