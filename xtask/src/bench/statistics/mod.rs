@@ -1,10 +1,13 @@
 //! `cargo xtask bench statistics`: counts, values of fields, whole pages and previews of roles, against statements by hand of the
 //! same meaning.
 
+mod agent;
+mod collateral;
 mod page;
 mod previews;
 mod report;
 mod stats;
+mod summaries;
 mod values;
 
 use std::cell::Cell as Shared;
@@ -26,6 +29,8 @@ use previews::Previewed;
 
 /// Fewer rounds are not written to the page.
 const FEWEST_ROUNDS: usize = 7;
+/// Seconds by which a round's window ends before that of the round before it.
+const STEP: u64 = 7;
 
 /// What there is to measure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -36,6 +41,10 @@ pub enum Part {
     Values,
     /// A page of 50 whole traces.
     Page,
+    /// `svc_query_traces` of the interface for agents.
+    Summaries,
+    /// `POST /policies/overshare`.
+    Collateral,
     /// `POST /policies/preview` with 300 roles and 300 users.
     Previews,
 }
@@ -134,6 +143,12 @@ pub fn run(options: &Options) -> Result<Option<Section>> {
         }
         if options.wants(Part::Page) {
             page::measure(&bench, &mut measured)?;
+        }
+        if options.wants(Part::Summaries) {
+            summaries::measure(&bench, &mut measured)?;
+        }
+        if options.wants(Part::Collateral) {
+            collateral::measure(&bench, &mut measured)?;
         }
         // Last: it gives the service hundreds of users.
         if options.wants(Part::Previews) {

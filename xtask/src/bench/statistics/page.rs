@@ -3,7 +3,7 @@
 use anyhow::Result;
 use serde_json::json;
 
-use super::{Bench, Measured, Part};
+use super::{Bench, Measured, Part, STEP};
 use crate::bench::conditions::by_hand::{Search, Window};
 use crate::bench::conditions::cells::CALLERS;
 use crate::bench::conditions::measure::{rows_by_hand, rows_of_page};
@@ -11,8 +11,6 @@ use crate::bench::turns::{SETTINGS, Sample};
 
 /// Traces of the page.
 const PAGE: u64 = 50;
-/// Seconds by which a round's window ends before that of the round before it.
-const STEP: u64 = 7;
 
 pub fn measure(bench: &Bench<'_>, measured: &mut Vec<Measured>) -> Result<()> {
     for access in &CALLERS {

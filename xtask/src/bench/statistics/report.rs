@@ -12,10 +12,12 @@ use crate::bench::numbers::{grouped, time};
 pub const TITLE: &str = "Statistics";
 
 /// The most that each kind of work may take, times the statement by hand.
-const ASKED: [(Part, &str, f64); 3] = [
+const ASKED: [(Part, &str, f64); 5] = [
     (Part::Stats, "statistics", 2.0),
     (Part::Values, "values of a field", 1.5),
     (Part::Page, "page of 50 whole traces", 1.2),
+    (Part::Summaries, "`svc_query_traces`", 2.0),
+    (Part::Collateral, "collateral access", 2.0),
 ];
 
 /// One question in a line, for somebody who waits.
@@ -47,7 +49,7 @@ pub fn section(
     let bars: Vec<Bar> = data_sets.iter().flat_map(|data| bars(*data, measured, previewed)).collect();
     let mut text = format!(
         "## {TITLE}\n\nThe data of searches with several conditions, on {}; medians of {rounds} rounds after one that fills caches, \
-         each over\nanother window. By hand is one statement of the same meaning, in turn with the service (of a page two: ids, \
+         each over\nanother window. By hand is one statement of the same meaning, in turn with the service (of pages and lists two: ids, \
          rows); both must\nanswer the same, percentiles excepted, which are estimates.\n\n{}",
         versions.join(" and "),
         bars::table(&bars)

@@ -3,7 +3,7 @@
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
-use super::{Bench, Measured, Part};
+use super::{Bench, Measured, Part, STEP, agent};
 use crate::bench::conditions::by_hand::Window;
 use crate::bench::conditions::cells::{Access, CALLERS};
 use crate::bench::conditions::data::{TABLE, quoted};
@@ -11,8 +11,6 @@ use crate::bench::turns::{SETTINGS, Sample};
 
 /// Hours of the windows.
 const WINDOWS: [u64; 3] = [1, 24, 72];
-/// Seconds by which a round's window ends before that of the round before it.
-const STEP: u64 = 7;
 /// By what groups are ordered: the measure, and the same in the statement by hand.
 const MEASURES: [(&str, &str); 3] =
     [("count", "spans"), ("duration", "percentiles[2]"), ("errors", "errors")];
@@ -43,12 +41,8 @@ pub fn measure(bench: &Bench<'_>, measured: &mut Vec<Measured>) -> Result<()> {
                             "group_by": ["ServiceName"], "measure": measure, "from": from, "to": to, "limit": GROUPS,
                             "max_tokens": 20_000,
                         });
-                        let call = json!({
-                            "jsonrpc": "2.0", "id": 1, "method": "tools/call",
-                            "params": {"name": "svc_trace_stats", "arguments": arguments},
-                        });
-                        let reply = bench.stage.service.post(&access.caller, "/mcp", &call)?;
-                        Ok((answer(&serde_json::from_slice(&reply.body)?)?, reply.elapsed))
+                        let (content, elapsed) = agent::call(bench, access, "svc_trace_stats", &arguments)?;
+                        Ok((answer(&content)?, elapsed))
                     },
                 )?);
             }
@@ -82,10 +76,7 @@ fn group(line: &str) -> Option<String> {
 }
 
 /// The same of what the tool answers.
-fn answer(message: &Value) -> Result<Vec<String>> {
-    ensure!(message.pointer("/result/isError") != Some(&json!(true)), "the tool failed: {message}");
-    let content =
-        message.pointer("/result/structuredContent").context("the tool gave no structured content")?;
+fn answer(content: &Value) -> Result<Vec<String>> {
     let numbers = |name: &str, of: &Value| -> Result<String> {
         let number = |member: &str| of.get(member).and_then(Value::as_u64);
         let (traces, spans) = number("traces").zip(number("spans")).context("a group has no numbers")?;
@@ -114,11 +105,11 @@ mod tests {
     fn both_answers_are_written_alike() {
         let group = |line| group(line).unwrap();
         assert_eq!(super::group(""), None);
-        let message = json!({"result": {"structuredContent": {
+        let content = json!({
             "all": {"traces": 2, "spans": 5, "errors": 1}, "truncated": false, "complete": true,
             "groups": [{"values": ["a"], "traces": 2, "spans": 4, "errors": 0}],
-        }}});
+        });
         let expected = [group("\t2\t5\t1\t[1,2,3]"), group("a\t2\t4\t0\t[1,2,3]")];
-        assert_eq!(answer(&message).unwrap(), expected);
+        assert_eq!(answer(&content).unwrap(), expected);
     }
 }

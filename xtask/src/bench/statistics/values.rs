@@ -5,15 +5,13 @@ use std::cell::Cell as Shared;
 use anyhow::{Context, Result};
 use serde_json::Value;
 
-use super::{Answer, Bench, Measured, Part};
+use super::{Answer, Bench, Measured, Part, STEP};
 use crate::bench::conditions::by_hand::{Search, Window};
 use crate::bench::conditions::cells::{Access, CALLERS};
 use crate::bench::conditions::data::{TABLE, quoted};
 use crate::bench::turns::{SETTINGS, Sample};
 
 const WINDOWS: [u64; 2] = [1, 24];
-/// Seconds by which a round's window ends before that of the round before it.
-const STEP: u64 = 7;
 /// Fields: one with many values, one with few.
 const FIELDS: [(&str, &str); 2] = [("SpanAttributes", "tenant.id"), ("ResourceAttributes", "cloud.region")];
 /// Newest traces of which the values are counted, at most.

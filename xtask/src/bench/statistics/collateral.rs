@@ -1,0 +1,58 @@
+//! Collateral access: services that a role shows only because traces are shown whole.
+
+use std::time::Instant;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
+
+use super::{Bench, Measured, Part, STEP};
+use crate::bench::conditions::by_hand::Window;
+use crate::bench::conditions::cells::CALLERS;
+use crate::bench::conditions::data::{TABLE, quoted};
+use crate::bench::turns::{SETTINGS, Sample};
+
+pub fn measure(bench: &Bench<'_>, measured: &mut Vec<Measured>) -> Result<()> {
+    // Of a caller with one role that has a policy: what it shows is what the caller sees.
+    for access in CALLERS.iter().filter(|access| access.caller.roles.len() == 1) {
+        let (Some((role, _)), Some(policy)) = (access.caller.roles.first(), access.sql) else { continue };
+        let window = |round: usize| Window::last(86_400, round as u64 * STEP);
+        measured.extend(bench.compare(
+            Part::Collateral,
+            access,
+            "collateral access by service, 24 h",
+            |round| {
+                let reply = bench.stage.store.ask(&by_hand(policy, window(round)), SETTINGS)?;
+                let (rows, bytes) = reply.read()?;
+                Ok(Sample { answer: reply.lines()?, elapsed: reply.elapsed, rows, bytes })
+            },
+            |round| {
+                let [from, to] = window(round).rfc_3339();
+                let body = json!({"role": role, "from": from, "to": to, "seconds": 60});
+                let begun = Instant::now();
+                let answer =
+                    bench.stage.service.administrator.call("POST", "/policies/overshare", Some(&body))?;
+                let elapsed = begun.elapsed();
+                ensure!(answer.get("sampled") == Some(&json!(false)), "the answer is an estimate");
+                let counts = ["traces", "distinct", "only_shared"].map(|name| {
+                    let count = answer.get(name).and_then(Value::as_u64);
+                    count.map(|count| count.to_string()).with_context(|| format!("no `{name}`: {answer}"))
+                });
+                let counts = counts.into_iter().collect::<Result<Vec<_>>>()?;
+                Ok((vec![counts.join("\t")], elapsed))
+            },
+        )?);
+    }
+    Ok(())
+}
+
+/// Traces that are visible; different services in them; those of which no span satisfies the policy.
+fn by_hand(policy: &str, window: Window) -> String {
+    let (table, near, inside) = (quoted(TABLE), window.near(), window.inside());
+    format!(
+        "WITH visible AS (SELECT TraceId FROM {table} WHERE {near} GROUP BY TraceId \
+         HAVING countIf({inside}) > 0 AND countIf({policy}) > 0) \
+         SELECT (SELECT count() FROM visible), count(), countIf(NOT satisfied) FROM (\
+         SELECT ServiceName, max({policy}) AS satisfied FROM {table} \
+         WHERE {near} AND TraceId IN (SELECT TraceId FROM visible) GROUP BY ServiceName)"
+    )
+}
