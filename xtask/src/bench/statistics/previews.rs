@@ -87,7 +87,10 @@ pub fn measure(bench: &Bench<'_>, previewed: &mut Vec<Previewed>) -> Result<()> 
         if one.failure.is_some() {
             one.took = f64::NAN;
         }
-        eprintln!("preview, {seconds} s: {:.1} s, {:.3} of the window", one.took, one.fraction);
+        match &one.failure {
+            None => eprintln!("preview, {seconds} s: {:.1} s, {:.3} of the window", one.took, one.fraction),
+            Some(failure) => eprintln!("preview, {seconds} s: {failure}"),
+        }
         previewed.push(one);
     }
     Ok(())

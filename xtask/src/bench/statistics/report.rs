@@ -119,12 +119,12 @@ fn previews(previewed: &[&Previewed]) -> String {
     for one in previewed {
         let taken = if one.took.is_finite() { format!("{:.1}", one.took) } else { "not answered".to_owned() };
         let compared = if one.compared == u64::MAX { String::new() } else { one.compared.to_string() };
+        let share = if one.took.is_finite() { format!("{:.3}", one.fraction) } else { String::new() };
         let remark: String = one.failure.as_deref().unwrap_or_default().chars().take(200).collect();
         let _ = writeln!(
             out,
-            "| {} | {taken} | {:.3} | {compared} | {} | {} |",
+            "| {} | {taken} | {share} | {compared} | {} | {} |",
             one.seconds,
-            one.fraction,
             time(one.by_hand),
             remark.replace(['|', '\n'], " ")
         );
