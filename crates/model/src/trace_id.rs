@@ -17,8 +17,8 @@ const UUID_HYPHENS: [usize; 4] = [8, 12, 16, 20];
 /// notations that tables hold.
 ///
 /// A text is read as a hexadecimal number, in upper or lower case, with or without hyphens, with any number of leading zeros
-/// up to 32 digits, with blanks around it, or within a W3C `traceparent`. Any other text stands for itself alone, with and without its blanks. Conditions
-/// of filters and policies never use this: there a value is compared as it is.
+/// up to 32 digits, with blanks around it, or within a W3C `traceparent`. Any other text is one id, with and without its
+/// blanks. Conditions of filters and policies never use this: there a value is compared as it is.
 ///
 /// It grants nothing: whichever of the ids is found, policies decide about its trace.
 #[derive(Debug, Clone, PartialEq, Eq)]

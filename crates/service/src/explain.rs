@@ -110,7 +110,7 @@ impl PolicyVerdict {
 /// A span, as it is told of. Data of the trace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SpanMention {
-    /// Span id; empty, or that of several spans of the trace, where whoever sent them wrote it so.
+    /// Span id; can be empty or shared by several spans of the trace.
     pub span_id: String,
     /// When it began.
     pub start: Timestamp,

@@ -97,7 +97,7 @@ async fn unknown_wrong_and_disabled_are_one_answer() {
     let change = UserChange { disabled: Some(true), ..UserChange::default() };
     world.service.update_user(&admin.require_admin().unwrap(), "ada", change, None).await.unwrap();
 
-    // A hash that costs many times what else is done: without one, an answer is told apart on the busiest machine.
+    // A hash that costs many times what else is done: an answer without one differs on the busiest machine, too.
     let password = PasswordCost { iterations: 12, ..PasswordCost::default() };
     let dear = Settings { password, ..Settings::default() };
     let replica = replica(&world.db, &world.clock, &world.store, dear.clone()).await;

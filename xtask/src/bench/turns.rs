@@ -38,7 +38,7 @@ pub struct Figures {
     pub bytes: u64,
 }
 
-/// Somebody who answers.
+/// A contestant.
 pub struct Contestant<'a, A> {
     name: String,
     /// Takes the number of the round, of which 0 fills caches and is not measured.

@@ -8,7 +8,7 @@ use serde_json::Error;
 use super::Node;
 use crate::json::EXACT;
 
-/// A value of a document. Whoever asks for [`EXACT`] gets a number as its text, others as the 64-bit number that it is or
+/// A value of a document. A visitor for [`EXACT`] receives a number as its text, others the 64-bit number that it is or
 /// that is nearest.
 #[derive(Clone, Copy)]
 pub(super) struct Content<'n>(pub(super) &'n Node);

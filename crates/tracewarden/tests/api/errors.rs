@@ -336,7 +336,7 @@ async fn a_problem_says_whether_to_send_it_again() {
     assert_eq!(retry(blocked), "safe");
 }
 
-/// An administrator reads what to change, nobody else does, and nobody is told to try again.
+/// Only administrators read what to change, and `retry` is `never` for every caller.
 #[tokio::test]
 async fn a_bound_table_that_is_gone_is_said() {
     let store = Store::start();

@@ -10,7 +10,7 @@ const TRACE: &str = "33333333333333333333333333333333";
 /// A span of the trace: when it began, its id, service, name, and the team that it is of.
 type Sent = (u64, &'static str, &'static str, &'static str, &'static str);
 
-/// What an administrator with this policy is told of the one policy.
+/// What the explanation for an administrator with this policy says of it.
 async fn told(admin: &Client, expression: &str) -> Value {
     let policies = json!({"policies": [{"title": "P", "expression": expression}]});
     let answer = admin.put("/roles/reader", policies).await;

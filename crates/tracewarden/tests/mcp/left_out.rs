@@ -1,4 +1,4 @@
-//! What an answer was not made of: spans too far from the window, and columns that nobody named.
+//! What an answer was not made of: spans too far from the window, and columns that the call does not name.
 
 use serde_json::{Value, json};
 

@@ -137,7 +137,7 @@ fn name((access, cell): (&Access, Cell)) -> String {
     format!("{}/{}", access.caller.name, cell.name)
 }
 
-/// Whether somebody who writes `caller/conditions`, or a part of either, means this one.
+/// Whether `caller/conditions`, or a part of either, selects this cell.
 fn is_meant((access, cell): (&Access, Cell), text: &str) -> bool {
     let (caller, conditions) = text.split_once('/').unwrap_or((text, ""));
     let has = |name: &str, part: &str| name.to_lowercase().contains(&part.trim().to_lowercase());

@@ -26,7 +26,7 @@ fn mean_asked(spans: u64) -> f64 {
     }
 }
 
-/// One page in a line, for somebody who waits.
+/// One page in a line, as progress.
 pub fn line(measured: &Measured) -> String {
     let by_hand: Vec<String> = measured.by_hand.iter().map(|figures| time(figures.milliseconds)).collect();
     let page = &measured.page;

@@ -1,4 +1,4 @@
-//! A page of whole traces without conditions, as somebody sees it who opens the page for searching.
+//! A page of whole traces without conditions, as the search page shows it at first.
 
 use anyhow::Result;
 use serde_json::json;

@@ -36,13 +36,13 @@ pub struct Previewed {
     pub seconds: u64,
     /// NaN where a round was not answered.
     pub took: f64,
-    /// The smallest share of the window that was looked at, 1 for all of it.
+    /// The smallest share of the window that was read, 1 for all of it.
     pub fraction: f64,
     /// Members that were compared, the fewest.
     pub compared: u64,
     /// Milliseconds of one pass by hand that counts the same for the role alone.
     pub by_hand: f64,
-    /// Whether each preview that looked at everything counted what the pass counts.
+    /// Whether each preview that read everything counted what the pass counts.
     pub equal: bool,
     /// What an unanswered one said.
     pub failure: Option<String>,

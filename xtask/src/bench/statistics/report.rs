@@ -20,7 +20,7 @@ const ASKED: [(Part, &str, f64); 5] = [
     (Part::Collateral, "collateral access", 2.0),
 ];
 
-/// One question in a line, for somebody who waits.
+/// One question in a line, as progress.
 pub fn line(measured: &Measured) -> String {
     format!(
         "{}: {}: by hand {} ms, service {} ms in {} statements: {:.2} times",

@@ -64,7 +64,7 @@ describe("what opened a trace", () => {
     expect(openingSpans(trace, undefined).size).toBe(0);
   });
 
-  it("is told from other spans of its id by start, name and service", () => {
+  it("differs from other spans of its id by start, name and service", () => {
     const trace = traceWith([
       { SpanId: "", Timestamp: START, SpanName: "alpha", ServiceName: "first" },
       { SpanId: "", Timestamp: START, SpanName: "beta", ServiceName: "second" },
