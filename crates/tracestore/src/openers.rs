@@ -18,6 +18,8 @@ use crate::{StoreError, TraceStore};
 
 /// Most spans of one trace that are named as satisfying a predicate.
 pub const MAX_FIRST_SPANS: usize = 20;
+/// Spans that are collected for these: those of one identity are listed once, and must not hide the others.
+const MAX_COLLECTED: usize = 10 * MAX_FIRST_SPANS;
 /// Most predicates of one statement, and largest all of them together, in nodes as written.
 const MAX_PREDICATES: usize = 200;
 const MAX_SIZE: u64 = 20_000;
@@ -189,7 +191,7 @@ impl TraceStore {
             .map(|met| {
                 format!(
                     "arraySlice(arraySort(arrayDistinct(\
-                     groupArraySortedIf({MAX_FIRST_SPANS})(({identity}), {met}))), 1, {MAX_FIRST_SPANS})"
+                     groupArraySortedIf({MAX_COLLECTED})(({identity}), {met}))), 1, {MAX_FIRST_SPANS})"
                 )
             })
             .collect();
