@@ -15,7 +15,8 @@ use std::time::Duration;
 pub use cluster::{Cluster, REPLICAS, SHARDS};
 pub use zookeeper::{JAR, ZooKeeper};
 
-use crate::kept_process::{KeptProcess, free_ports, last_lines, new_directory};
+use crate::kept_process::{KeptProcess, last_lines, new_directory};
+use crate::ports::ReservedPorts;
 
 /// Names the shared library that holds the server, in place of the one in the user's cache.
 pub const LIBRARY: &str = "TRACEWARDEN_CLICKHOUSE_SERVER";
@@ -106,6 +107,9 @@ pub struct Server {
     directory: PathBuf,
     library: PathBuf,
     ports: Ports,
+    /// Empty for the servers of a cluster, which holds the ports of all.
+    #[allow(dead_code, reason = "held for its locks")]
+    reserved: Option<ReservedPorts<3>>,
     process: Mutex<Option<KeptProcess>>,
     /// Sections of its `config.xml`.
     sections: String,
@@ -127,16 +131,11 @@ impl Server {
     /// # Errors
     /// When it is not installed or does not start; with what to do about it, or its log.
     pub fn start(options: &Options) -> Result<Self, String> {
-        let mut failure = String::new();
-        // Another process may take a port between its choice and its use.
-        for _ in 0..3 {
-            let [http, tcp, interserver] = free_ports()?;
-            match Self::launch(options, Ports { http, tcp, interserver }) {
-                Ok(server) => return Ok(server),
-                Err(error) => failure = error,
-            }
-        }
-        Err(failure)
+        let reserved = ReservedPorts::new()?;
+        let [http, tcp, interserver] = reserved.ports;
+        let mut server = Self::launch(options, Ports { http, tcp, interserver })?;
+        server.reserved = Some(reserved);
+        Ok(server)
     }
 
     fn launch(options: &Options, ports: Ports) -> Result<Self, String> {
@@ -145,7 +144,8 @@ impl Server {
         let url = format!("http://127.0.0.1:{}", ports.http);
         let sizes = if options.default_sizes { "" } else { SMALL };
         let sections = format!("{sizes}{}", options.sections);
-        let server = Self { directory, library, ports, process: Mutex::new(None), sections, url };
+        let server =
+            Self { directory, library, ports, reserved: None, process: Mutex::new(None), sections, url };
         server.configure(options)?;
         server.resume()?;
         Ok(server)

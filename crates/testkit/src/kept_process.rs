@@ -3,7 +3,6 @@
 use std::ffi::OsStr;
 use std::fs;
 use std::io::Write as _;
-use std::net::{Ipv4Addr, TcpListener};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -115,22 +114,6 @@ pub(crate) fn new_directory(name: &str) -> Result<PathBuf, String> {
     fs::create_dir(&directory)
         .map_err(|error| format!("cannot create `{}`: {error}", directory.display()))?;
     Ok(directory)
-}
-
-/// Different free ports on the loopback interface. Another process may take one before it is used.
-///
-/// # Errors
-/// When there are none.
-pub(crate) fn free_ports<const N: usize>() -> Result<[u16; N], String> {
-    let no_port = |error: std::io::Error| format!("no free port: {error}");
-    let mut ports = [0; N];
-    let mut listeners = Vec::with_capacity(N);
-    for port in &mut ports {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(no_port)?;
-        *port = listener.local_addr().map_err(no_port)?.port();
-        listeners.push(listener);
-    }
-    Ok(ports)
 }
 
 /// The last lines of a text.

@@ -10,6 +10,7 @@ pub mod memory;
 pub mod node;
 #[cfg(feature = "policies")]
 pub mod policies;
+mod ports;
 pub mod postgres;
 pub mod progress;
 pub mod python;

@@ -10,7 +10,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
-use crate::kept_process::{KeptProcess, free_ports, last_lines, new_directory};
+use crate::kept_process::{KeptProcess, last_lines, new_directory};
+use crate::ports::ReservedPorts;
 
 /// The address, as superuser, of the server that `cargo xtask test` started for all tests of a run.
 pub const SERVER_URL: &str = "TRACEWARDEN_TEST_POSTGRES_URL";
@@ -115,7 +116,7 @@ impl Programs {
 pub struct Server {
     programs: Programs,
     directory: PathBuf,
-    port: u16,
+    port: ReservedPorts<1>,
     process: Option<KeptProcess>,
 }
 
@@ -130,7 +131,8 @@ impl Server {
         let directory = new_directory("postgres")?;
         let refuse = |error: std::io::Error| format!("cannot prepare `{}`: {error}", directory.display());
         fs::set_permissions(&directory, fs::Permissions::from_mode(0o700)).map_err(refuse)?;
-        let mut server = Self { programs, directory: directory.clone(), port: 0, process: None };
+        let mut server =
+            Self { programs, directory: directory.clone(), port: ReservedPorts::new()?, process: None };
         let password = directory.join("password");
         fs::write(&password, PASSWORD).map_err(refuse)?;
         if let Some((user, group)) = server_user()? {
@@ -157,7 +159,7 @@ impl Server {
 
     /// Address as superuser.
     pub fn url(&self) -> String {
-        format!("postgres://{SUPERUSER}:{PASSWORD}@127.0.0.1:{}/postgres", self.port)
+        format!("postgres://{SUPERUSER}:{PASSWORD}@127.0.0.1:{}/postgres", self.port())
     }
 
     /// Starts the server again, on the same port and data. Does nothing when it runs.
@@ -168,26 +170,11 @@ impl Server {
         if self.process.is_some() {
             return Ok(());
         }
-        // Somebody may take a port between its choice and its use; a chosen one is kept.
-        let attempts = if self.port == 0 { 5 } else { 1 };
-        let mut outcome = Err(String::new());
-        for _ in 0..attempts {
-            let [port] = if self.port == 0 { free_ports()? } else { [self.port] };
-            outcome = self.launch(port);
-            if outcome.is_ok() {
-                self.port = port;
-                break;
-            }
-        }
-        outcome
-    }
-
-    fn launch(&mut self, port: u16) -> Result<(), String> {
         // Left by a crash; its process has ended, since its keeper was waited for.
         let lock = self.data().join("postmaster.pid");
         let _ = fs::remove_file(&lock);
         let (postgres, data) = (self.programs.0.join("postgres"), self.data());
-        let port = port.to_string();
+        let port = self.port().to_string();
         let mut program: Vec<&OsStr> = vec![postgres.as_ref(), "-D".as_ref(), data.as_ref()];
         program.extend(["-p".as_ref(), OsStr::new(&port)]);
         program.extend(SETTINGS.iter().flat_map(|setting| ["-c", setting].map(OsStr::new)));
@@ -230,6 +217,11 @@ impl Server {
     /// When the server does not answer.
     pub fn database(&self) -> Result<Database, String> {
         Database::create(self.programs.clone(), self.url(), None)
+    }
+
+    fn port(&self) -> u16 {
+        let [port] = self.port.ports;
+        port
     }
 
     fn data(&self) -> PathBuf {

@@ -4,7 +4,7 @@ use std::thread;
 
 use super::zookeeper::ZooKeeper;
 use super::{Options, Ports, Server};
-use crate::kept_process::free_ports;
+use crate::ports::ReservedPorts;
 
 /// How many shards a cluster has.
 pub const SHARDS: usize = 2;
@@ -12,7 +12,7 @@ pub const SHARDS: usize = 2;
 /// How many replicas each shard has.
 pub const REPLICAS: usize = 2;
 
-const SERVERS: usize = SHARDS * REPLICAS;
+const PORTS: usize = 3 * SHARDS * REPLICAS;
 
 /// A running cluster with the name [`Cluster::NAME`]. Its servers know themselves as `{shard}` and `{replica}` in paths of
 /// replicated tables, and share a secret, so that a user is the same user on all of them.
@@ -20,6 +20,8 @@ pub struct Cluster {
     servers: Vec<Server>,
     #[allow(dead_code, reason = "held for its process")]
     zookeeper: ZooKeeper,
+    #[allow(dead_code, reason = "held for its locks")]
+    reserved: ReservedPorts<PORTS>,
 }
 
 impl Cluster {
@@ -32,15 +34,9 @@ impl Cluster {
     /// As [`Server::start`].
     pub fn start(options: impl Fn(usize, usize) -> Options + Sync) -> Result<Self, String> {
         let zookeeper = ZooKeeper::start()?;
-        let mut failure = String::new();
-        // Another process may take a port between its choice and its use.
-        for _ in 0..3 {
-            match start_servers(&options, zookeeper.port) {
-                Ok(servers) => return Ok(Self { servers, zookeeper }),
-                Err(error) => failure = error,
-            }
-        }
-        Err(failure)
+        let reserved = ReservedPorts::new()?;
+        let servers = start_servers(&options, zookeeper.port, reserved.ports)?;
+        Ok(Self { servers, zookeeper, reserved })
     }
 
     /// The server of a shard and a replica, both counted from 0.
@@ -69,8 +65,8 @@ impl Cluster {
 fn start_servers(
     options: &(impl Fn(usize, usize) -> Options + Sync),
     zookeeper: u16,
+    ports: [u16; PORTS],
 ) -> Result<Vec<Server>, String> {
-    let ports = free_ports::<{ 3 * SERVERS }>()?;
     let ports: Vec<Ports> = ports
         .chunks_exact(3)
         .filter_map(|ports| match *ports {

@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use crate::kept_process::{KeptProcess, free_ports, last_lines, new_directory};
+use crate::kept_process::{KeptProcess, last_lines, new_directory};
+use crate::ports::ReservedPorts;
 
 /// Where Debian's package `zookeeper` installs it; what it needs is named in the archive.
 pub const JAR: &str = "/usr/share/java/zookeeper.jar";
@@ -21,6 +22,8 @@ pub struct ZooKeeper {
     process: Option<KeptProcess>,
     /// The port for clients.
     pub port: u16,
+    #[allow(dead_code, reason = "held for its locks")]
+    reserved: ReservedPorts<1>,
 }
 
 impl ZooKeeper {
@@ -37,7 +40,8 @@ impl ZooKeeper {
             ));
         }
         let directory = new_directory("zookeeper")?;
-        let [port] = free_ports()?;
+        let reserved = ReservedPorts::new()?;
+        let [port] = reserved.ports;
         let path = directory.display();
         let configuration = format!(
             "tickTime=500\ndataDir={path}/data\nclientPort={port}\nclientPortAddress=127.0.0.1\n\
@@ -55,7 +59,7 @@ impl ZooKeeper {
         shell.current_dir(&directory);
         let mut process = KeptProcess::start(shell, &directory, "KILL", &program)?;
         let ready = process.wait_until(STARTS_WITHIN, || answers(port));
-        let zookeeper = Self { directory, process: Some(process), port };
+        let zookeeper = Self { directory, process: Some(process), port, reserved };
         if ready {
             return Ok(zookeeper);
         }
