@@ -154,6 +154,20 @@ fn next(sent: &Value, traces: &[Summary], count: usize, cuts: &Cuts) -> Vec<Next
     next
 }
 
+/// Which spans match, and how many of them have no id to be named by.
+fn matched_text(ids: &[String]) -> String {
+    let named: Vec<&str> = ids.iter().map(String::as_str).filter(|id| !id.is_empty()).collect();
+    let mut text = String::new();
+    if !named.is_empty() {
+        text.push_str(&format!(" | matched {}", named.join(" ")));
+    }
+    let without = (ids.len() - named.len()) as u64;
+    if without > 0 {
+        text.push_str(&format!(" | matched {} without an id", counted(without, "span")));
+    }
+    text
+}
+
 fn text(answer: &Answer, traces: &[Summary], first: bool) -> String {
     let mut text = format!(
         "{} from {} to {}",
@@ -172,9 +186,7 @@ fn text(answer: &Answer, traces: &[Summary], first: bool) -> String {
     }
     let lines = answer.traces.iter().zip(traces).map(|(found, summary)| {
         let mut line = found.totals.text(summary.duration_nanos);
-        if !found.matched_span_ids.is_empty() {
-            line.push_str(&format!(" | matched {}", found.matched_span_ids.join(" ")));
-        }
+        line.push_str(&matched_text(&found.matched_span_ids));
         line
     });
     text.push_str(&fenced(&lines.collect::<Vec<_>>()));
@@ -182,4 +194,18 @@ fn text(answer: &Answer, traces: &[Summary], first: bool) -> String {
         text.push_str(&format!("link for people: {}\n", answer.link));
     }
     text + &said(&answer.next)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn matching_spans_without_an_id_are_counted() {
+        let ids = |ids: &[&str]| ids.iter().map(|id| (*id).to_owned()).collect::<Vec<_>>();
+        assert_eq!(matched_text(&[]), "");
+        assert_eq!(matched_text(&ids(&["a1", "b2"])), " | matched a1 b2");
+        assert_eq!(matched_text(&ids(&["", "a1"])), " | matched a1 | matched 1 span without an id");
+        assert_eq!(matched_text(&ids(&["", ""])), " | matched 2 spans without an id");
+    }
 }
