@@ -13,7 +13,7 @@ use tracewarden_model::{
 use tracewarden_policy::{AccessScope, CompiledPolicies, Restriction, RolePolicy, authorise};
 
 use crate::differential::connect_at;
-use crate::plan::{Among, Tuning};
+use crate::plan::{IndexSize, RemainingWindow, TraceSet, Tuning};
 use crate::predicate_sql::render;
 use crate::sql::Statement;
 use crate::table::{BoundTable, Column};
@@ -261,14 +261,25 @@ fn selection_of(scope: &AccessScope) -> String {
     let store = connect_at("http://localhost", "");
     let indexed = [("TraceId", "String"), ("Start", "DateTime"), ("End", "DateTime")].map(|of| column(&of));
     let index = TraceIndex::of(&indexed, "otel", "otel_traces_trace_id_ts");
-    let search = store.prepare(&request, &table, index, Tuning::default()).unwrap();
-    let bounds = (1_800_000_000_000_000_000, 1_800_001_800_000_000_001);
-    let [step, wide_step] = [false, true]
-        .map(|wide| search.step_statement(bounds.0, bounds.1, request.after.as_ref(), 408, wide).unwrap());
-    let around = Some((at(1_799_996_400), at(1_800_007_200)));
-    let grouped = search.grouped_statement(Among::Window, around, request.after.as_ref()).unwrap();
+    let search = store.prepare(&request, &table, index.clone(), Tuning::default()).unwrap();
+    let remainder = RemainingWindow { top: 1_800_001_800_000_000_001, after: request.after.clone() };
+    let (small, large) = (IndexSize::Small, IndexSize::Large);
+    let [step, beside_small, beside_large] = [None, Some(small), Some(large)]
+        .map(|size| search.step_statement(1_800_000_000_000_000_000, &remainder, size).unwrap());
+    let index = index.unwrap();
+    let [crossing, crossing_large] =
+        [small, large].map(|size| search.crossing_statement(&index, None, size).unwrap());
+    let around = Some((at(1_799_996_400), at(1_800_007_200))).into();
+    let grouped = search.grouped_statement(TraceSet::Window, &around, request.after.as_ref()).unwrap();
     let mut text = String::new();
-    for (plan, statement) in [("a step", step), ("a wide step", wide_step), ("a grouped pass", grouped)] {
+    for (plan, statement) in [
+        ("a step", step),
+        ("a step with a small trace index", beside_small),
+        ("a step with a large trace index", beside_large),
+        ("traces that cross an edge, by a small trace index", crossing),
+        ("traces that cross an edge, by a large trace index", crossing_large),
+        ("a grouped pass", grouped),
+    ] {
         let mut sql = statement.text.clone();
         for word in ["FROM", "WHERE", "GROUP BY", "HAVING", "AND countIf", "ORDER BY"] {
             sql = sql.replace(&format!(" {word}"), &format!("\n{word}"));

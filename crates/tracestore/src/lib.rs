@@ -129,8 +129,7 @@ pub struct TraceStore {
     client: client::Client,
     config: Arc<StoreConfig>,
     layouts: Arc<layout::KeptLayouts>,
-    /// What searches learned that makes later ones cheaper.
-    memory: Arc<plan::Memory>,
+    trace_sizes: Arc<read::TraceSizes>,
     believed: Arc<select::Believed>,
     verified: Arc<cluster::VerifiedClusters>,
 }
@@ -147,7 +146,7 @@ impl TraceStore {
             client,
             config,
             layouts: Arc::default(),
-            memory: Arc::default(),
+            trace_sizes: Arc::default(),
             believed: Arc::default(),
             verified: Arc::default(),
         })

@@ -1,242 +1,220 @@
 //! Planning: in which way the traces of a page are found.
 //!
-//! Three ways, each of which gives the same traces in the same order, and none of which is the fastest for all queries:
+//! Every plan returns the same traces in the same order:
 //!
 //! | plan | finds | is fast where |
 //! |---|---|---|
-//! | [`Plan::Steps`] | from the newest end back, until the page is full | matches are dense: its cost follows the answer |
-//! | [`Plan::Candidates`] | all traces that satisfy one demand, then decides about them by their ids | one demand is rarely satisfied |
-//! | [`Plan::Grouped`] | everything in reach, grouped by trace | nothing else helps; the definitions word for word |
+//! | [`Plan::Steps`] | backwards in time until the page is full; the last step covers the rest of the window | matches are dense; it never costs much more than one pass over the window |
+//! | [`Plan::Candidates`] | the traces that satisfy the rarest predicate, then decides them by id, in batches | one predicate
+//! is rare and a skip index covers it |
+//! | [`Plan::Grouped`] | all considered spans, grouped by trace | no trace index, or too many traces cross the window boundary;
+//! this is the reference definition |
 //!
-//! The store's estimates choose between the first two, and what the first step met may change the choice; the third is turned to
-//! when the others meet too much in vain, and for traces of which the trace index leaves something out. Nothing of that can change the answer:
-//! `worlds.rs` runs every plan over the same traces. What each statement must be sure of is written beside it.
+//! One `EXPLAIN` estimates the granules to read. The choice of plan cannot change the result: `worlds.rs` runs every plan over
+//! the same traces. Each statement documents its own invariants.
 
 mod candidates;
-mod decide;
+mod crossing;
 mod demands;
-mod edges;
 mod estimates;
 mod found;
 mod grouped;
 mod search;
+mod settle;
 mod slices;
 mod steps;
+#[cfg(test)]
+mod tests;
+mod trace_bounds;
 
-use futures::StreamExt;
 use tracewarden_model::Timestamp;
 
-pub(crate) use demands::{Demand, Demands};
-pub(crate) use estimates::{Memory, subject};
-pub(crate) use found::{Found, Page};
-pub(crate) use grouped::Among;
-pub(crate) use search::{Search, Span, Spans};
+#[cfg(test)]
+pub(crate) use crossing::IndexSize;
+#[cfg(not(test))]
+use crossing::IndexSize;
+pub(crate) use demands::{RequiredPredicate, RequiredPredicates};
+use found::{MatchingTrace, Page};
+pub(crate) use grouped::TraceSet;
+pub(crate) use search::{Search, SpanFilter};
+#[cfg(test)]
+pub(crate) use steps::{RemainingWindow, StepOptions};
+pub(crate) use trace_bounds::TimeRanges;
 
 use crate::StoreError;
-use estimates::Experience;
-use steps::{Patience, Went};
+use estimates::Granules;
+#[cfg(not(test))]
+use steps::StepOptions;
 
 /// A way to find the traces of a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Plan {
-    /// Back in time; the first step is so many nanoseconds long.
-    Steps {
-        /// Nanoseconds.
-        first: i64,
-    },
+    /// Steps back in time.
+    Steps(StepOptions),
     /// The traces that satisfy the demand, then the others about them.
-    Candidates(Demand),
+    Candidates(RequiredPredicate),
     /// One grouped pass.
     Grouped,
 }
 
-/// Whether a plan may be left when it disappoints.
+/// How the plan is chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Choice {
-    /// The best by estimates, changed while running.
+    /// The cheapest plan by estimate.
     Best,
-    /// This one to the end, as far as it goes.
+    /// This plan; it may still fall back to another one.
     Only(Plan),
 }
 
 /// Sizes at which one way becomes better than another. They change costs, and nothing else.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Tuning {
-    /// Up to so many rows to read, the whole window is one step.
-    pub(crate) whole_rows: u64,
-    /// Rows that the first step should read.
-    pub(crate) step_rows: u64,
-    /// Traces that steps may meet in vain before anything of the answer, as a multiple of those wanted.
-    pub(crate) chunk: usize,
-    /// Traces that any step has at most.
-    pub(crate) max_chunk: usize,
-    /// Candidates that are few.
+    /// Cost of one more statement, in granules. Below it, a shorter step gains nothing.
+    pub(crate) small: u64,
+    /// Maximum traces of the rarest predicate; with more, steps take over.
     pub(crate) candidates: usize,
-    /// Rows that it may cost to look for candidates, compared with those of stepping through the window.
-    pub(crate) candidate_rows: u64,
-    /// Rows that it may cost to look beyond the edges.
-    pub(crate) edge_rows: u64,
-    /// Traces that steps may meet in vain.
-    pub(crate) rejected: usize,
-    /// Traces that must have been met in vain before steps look at what shows the other demands, too; and how many for each
-    /// of the answer.
-    pub(crate) wide_rejected: usize,
-    pub(crate) wide_in_vain: usize,
-    /// Whether they do so though that is under keys of maps, which are costly to read.
-    pub(crate) wide_maps: bool,
-    /// Rows that can be read in the time that it takes to ask for one more trace by its id.
-    pub(crate) rows_of_a_question: f64,
-    /// Ids in one statement.
+    /// Minimum size of the first batch of candidates.
+    pub(crate) wave: usize,
+    /// Minimum `LIMIT` of a step.
+    pub(crate) chunk: usize,
+    /// Without a trace index: traces decided by id after a step, per wanted trace.
+    pub(crate) undecided: usize,
+    /// Maximum ids in one statement, and maximum traces that cross the window boundary.
     pub(crate) ids: usize,
 }
 
 impl Default for Tuning {
     fn default() -> Self {
-        Self {
-            whole_rows: 1_000_000,
-            step_rows: 100_000,
-            chunk: 8,
-            max_chunk: 20_000,
-            candidates: 2_000,
-            candidate_rows: 8_000_000,
-            edge_rows: 4_000_000,
-            rejected: 50_000,
-            wide_rejected: 500,
-            wide_in_vain: 9,
-            wide_maps: false,
-            rows_of_a_question: 300.0,
-            ids: 20_000,
-        }
+        Self { small: 40, candidates: 2_000, wave: 64, chunk: 1_000, undecided: 8, ids: 20_000 }
     }
 }
+
+/// Divisors of the remaining window: candidate lengths of the first step, besides the whole and the last day.
+const PARTS: [i64; 3] = [4, 16, 64];
+/// A day in nanoseconds, by which tables are partitioned.
+const DAY: i64 = 86_400 * 1_000_000_000;
+/// A predicate is rare if it selects at most one in this many granules.
+const RARE: u64 = 4;
 
 impl Search<'_> {
     /// The traces behind the place where the page before ended, in order, as many as wanted.
     ///
     /// # Errors
     /// When the store fails. There is no partial answer.
-    pub(crate) async fn run(&self, choice: Choice) -> Result<Vec<Found>, StoreError> {
+    pub(crate) async fn run(&self, choice: Choice) -> Result<Vec<MatchingTrace>, StoreError> {
         let mut page = Page::new(self.after.as_ref());
         // Pages that begin behind all matches inside the window.
         if choice != Choice::Only(Plan::Grouped) && self.after.as_ref().is_some_and(|after| after.tier == 0) {
-            self.edges(&mut page).await?;
+            self.by_crossing(&mut page).await?;
             return Ok(page.into_first(self.wanted));
         }
-        let plan = match choice {
+        let (plan, pace) = match choice {
             Choice::Best => self.plan().await,
-            Choice::Only(plan) => plan,
+            Choice::Only(plan @ Plan::Steps(pace)) => (plan, pace),
+            Choice::Only(plan) => (plan, self.whole()),
         };
-        tracing::debug!(?plan, "searching");
+        tracing::debug!(?plan, ?pace, "searching");
         match plan {
             Plan::Grouped => self.by_grouping(self.after.as_ref(), &mut page).await?,
-            Plan::Candidates(demand) if self.candidates(demand, &mut page).await? => {}
-            Plan::Candidates(_) => self.back(self.first_step().await, Patience::Long, &mut page).await?,
-            Plan::Steps { first } if choice == Choice::Best => {
-                self.back(first, Patience::Short, &mut page).await?;
-            }
-            Plan::Steps { first } => self.back(first, Patience::Endless, &mut page).await?,
+            Plan::Candidates(demand) if self.by_candidates(demand, pace.index_size, &mut page).await? => {}
+            Plan::Candidates(_) | Plan::Steps(_) => self.by_steps(pace, &mut page).await?,
         }
         Ok(page.into_first(self.wanted))
     }
 
-    /// Steps, and what follows in the order when they do not fill the page.
-    async fn back(&self, first: i64, patience: Patience, page: &mut Page) -> Result<(), StoreError> {
-        let mut walk = self.walk(first);
-        let mut went = self.steps(&mut walk, patience, page).await?;
-        if patience == Patience::Short
-            && let Went::Disappointed(_) = &went
-        {
-            if self.candidates_instead(page).await? {
-                return Ok(());
-            }
-            // Without a trace index, each trace met in vain has to be looked for everywhere.
-            if self.index.is_some() {
-                went = self.steps(&mut walk, Patience::Long, page).await?;
-            }
-        }
-        match went {
-            // Traces without a match inside may have been found before; others can still come before them.
-            Went::Through if page.matched() >= self.wanted => Ok(()),
-            Went::Through => self.edges(page).await,
-            Went::Disappointed(place) => self.by_grouping(Some(&place), page).await,
-        }
+    /// One step for all that is left of the window.
+    fn whole(&self) -> StepOptions {
+        StepOptions { first: self.left(), use_trace_index: true, index_size: IndexSize::Large }
     }
 
-    /// Candidates, after steps met many traces and none of the answer. `false` when there are too many of them, too.
-    async fn candidates_instead(&self, page: &mut Page) -> Result<bool, StoreError> {
-        let Some((_, demand)) = self.rarest(self.tuning.candidate_rows).await else { return Ok(false) };
-        if !self.candidates(demand, page).await? {
-            return Ok(false);
-        }
-        if let Ok(subject) = self.subject() {
-            let at = self.demands.all().iter().position(|known| *known == demand);
-            let experience = Experience { density: None, candidates: at, wide: false };
-            self.store.memory.remember_experience(subject, experience);
-        }
-        Ok(true)
+    /// What is left of the window, in nanoseconds.
+    fn left(&self) -> i64 {
+        self.begin().saturating_sub(self.window.from().as_nanos()).max(1)
     }
 
-    /// The demand with the fewest rows to read, beside the one that the order looks at.
-    async fn rarest(&self, most: u64) -> Option<(u64, Demand)> {
-        let options = self.estimates(|demand| Some(demand) != self.demands.implied(), |_| false).await;
-        let affordable = options
-            .into_iter()
-            .filter_map(|(rows, demand)| Some((rows.filter(|rows| *rows <= most)?, demand)));
-        affordable.min_by_key(|(rows, _)| *rows)
-    }
-
-    /// What the store reckons with for the traces that satisfy each of some demands, wherever spans count.
-    async fn estimates(
-        &self,
-        which: impl Fn(Demand) -> bool,
-        but_window: impl Fn(Demand) -> bool,
-    ) -> Vec<(Option<u64>, Demand)> {
-        let demands = self.demands.all().into_iter().filter(|demand| which(*demand));
-        let asked = demands.map(|demand| {
-            let but_window = but_window(demand);
-            async move { (self.estimate(Spans::Of(demand), self.anywhere(), but_window).await, demand) }
-        });
-        futures::stream::iter(asked).buffered(4).collect().await
-    }
-
-    /// The plan to begin with.
-    async fn plan(&self) -> Plan {
-        let experience = self.experience();
-        if let Some(Experience { candidates: Some(at), .. }) = experience
-            && let Some(demand) = self.demands.all().get(at)
-        {
-            return Plan::Candidates(*demand);
-        }
-        if let Some(Experience { density: Some(density), .. }) = experience {
-            let first = self.wanted as f64 / density * 1.25;
-            return Plan::Steps { first: (first as i64).max(1) };
-        }
-        let window = Some((self.window.from(), self.window.to()));
-        if let Some(key) = self.estimate(Spans::OfOrder, window, false).await
-            && key > self.tuning.whole_rows
-            && let Some((rows, demand)) = self.rarest(self.tuning.candidate_rows).await
-            && rows.saturating_mul(4) <= key
-        {
-            return Plan::Candidates(demand);
-        }
-        Plan::Steps { first: self.first_step().await }
-    }
-
-    /// How long the first step is.
-    async fn first_step(&self) -> i64 {
-        let (from, to) = (self.window.from().as_nanos(), self.window.to().as_nanos());
-        let whole = to.saturating_sub(from).max(1);
-        let window = Some((self.window.from(), self.window.to()));
-        let Some(rows) = self.estimate(Spans::OfOrder, window, false).await else {
-            return (whole / 64).max(1);
+    /// Chooses the plan, and the step options to use if the rarest predicate matches too many traces.
+    async fn plan(&self) -> (Plan, StepOptions) {
+        let (begin, left) = (self.begin(), self.left());
+        let lengths = lengths(begin, left);
+        let newest = |length: &i64| {
+            Some((Timestamp::from_nanos(begin.saturating_sub(*length)), Timestamp::from_nanos(begin)))
         };
-        if rows <= self.tuning.whole_rows {
-            return whole;
+        let demands = self.demands.all();
+        let window = Some((self.window.from(), self.window.to()));
+        // ClickHouse uses no skip index for predicates combined with `OR`.
+        let of_steps = match (demands.as_slice(), self.not_implied().as_slice()) {
+            ([only], []) => SpanFilter::Of(*only),
+            _ => SpanFilter::All,
+        };
+        let asked: Vec<(SpanFilter, search::Span)> = lengths
+            .iter()
+            .map(|length| (of_steps, newest(length)))
+            .chain(demands.iter().map(|demand| (SpanFilter::Of(*demand), window)))
+            .collect();
+        let Some(granules) = self.granules(&asked).await else {
+            let pace = StepOptions {
+                first: (left / 16).max(1),
+                use_trace_index: true,
+                index_size: IndexSize::Large,
+            };
+            return (Plan::Steps(pace), pace);
+        };
+        let (steps, rest) = granules.split_at(lengths.len().min(granules.len()));
+        let (of_demands, index) = rest.split_at(demands.len().min(rest.len()));
+        let steps: Vec<(i64, u64)> =
+            lengths.into_iter().zip(steps.iter().map(|granules| granules.selected)).collect();
+        let index = index.first().map_or(0, |granules| granules.selected);
+        let pace = self.pace(&steps, index);
+        let rarest = demands.iter().zip(of_demands).min_by_key(|(_, granules)| granules.selected);
+        let whole = steps.first().map_or(0, |(_, granules)| *granules);
+        if let Some((demand, granules)) = rarest
+            && whole > self.tuning.small
+            && is_rare(*granules, whole)
+        {
+            return (Plan::Candidates(*demand), pace);
         }
-        let share = self.tuning.step_rows as f64 / rows as f64;
-        let length = (whole as f64 * share) as i64;
-        self.affordable(self.begin(), length).await
+        if self.index.is_none() && pace.first == left {
+            return (Plan::Grouped, pace);
+        }
+        (Plan::Steps(pace), pace)
     }
+
+    /// Chooses the first step from estimates for several lengths, longest first. A shorter step wins if it reads at most two
+    /// thirds of the current choice and half of the window: in a table not sorted by time, a short step can read almost as much
+    /// as a long one.
+    fn pace(&self, steps: &[(i64, u64)], index: u64) -> StepOptions {
+        let whole = steps.first().copied().unwrap_or((self.left(), 0));
+        let chosen = steps.iter().copied().fold(whole, |chosen, step| {
+            let saves = step.1.saturating_mul(3) <= chosen.1.saturating_mul(2);
+            let is_part = step.1.saturating_mul(2) <= whole.1;
+            if chosen.1 > self.tuning.small && saves && is_part { step } else { chosen }
+        });
+        let is_small = |of: u64| index <= of.saturating_mul(2).max(self.tuning.small);
+        StepOptions {
+            first: chosen.0.max(1),
+            use_trace_index: is_small(chosen.1),
+            index_size: if is_small(whole.1) { IndexSize::Small } else { IndexSize::Large },
+        }
+    }
+}
+
+/// Candidate lengths of the first step, longest first. One ends at the start of the last day: tables are partitioned by day,
+/// and part of a partition can cost as much as all of it.
+fn lengths(begin: i64, left: i64) -> Vec<i64> {
+    let day = begin.saturating_sub(1).rem_euclid(DAY).saturating_add(1);
+    let mut lengths: Vec<i64> = PARTS.iter().map(|part| left / part).chain([day]).collect();
+    lengths.retain(|length| *length > 0 && *length < left);
+    lengths.sort_unstable_by_key(|length| std::cmp::Reverse(*length));
+    lengths.dedup();
+    lengths.insert(0, left);
+    lengths
+}
+
+/// Whether a predicate is rare: skip indexes leave at most a quarter of the granules left by the primary key. A predicate
+/// narrowed only by the primary key may still match most traces.
+fn is_rare(of_demand: Granules, whole: u64) -> bool {
+    let selected = of_demand.selected.saturating_mul(RARE);
+    selected <= of_demand.by_key && selected <= whole
 }
 
 /// Where the whole of a page's traces is looked at, around a window.

@@ -6,6 +6,7 @@
 pub(crate) mod lines;
 mod parts;
 mod spans;
+mod trace_sizes;
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -23,6 +24,7 @@ use parts::{Part, PartSizes, Parts};
 
 pub use spans::{SPANS_MAX_BYTES, SPANS_OF_AN_ID, SpanLine};
 pub(crate) use spans::{invalid_duration, line};
+pub(crate) use trace_sizes::TraceSizes;
 
 /// Some whole spans.
 #[derive(Debug, Clone)]

@@ -8,7 +8,7 @@
 mod tests;
 
 use std::pin::pin;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::future::Either;
@@ -17,7 +17,7 @@ use tracewarden_model::{Binding, Filter, MarkedField, Timestamp, TraceIdNotation
 use tracewarden_policy::{AccessScope, Predicate};
 
 use crate::cost::Cost;
-use crate::plan::{Choice, Demands, Search, Tuning, around};
+use crate::plan::{Choice, RequiredPredicates, Search, Tuning, around};
 use crate::read::omitted_columns;
 use crate::sql::{Statement, quote};
 use crate::table::{BoundTable, Column};
@@ -305,7 +305,7 @@ impl TraceStore {
         index: Option<TraceIndex>,
         tuning: Tuning,
     ) -> Result<Search<'a>, StoreError> {
-        let demands = Demands::new(request.scope, &request.filter.conditions, table)?;
+        let demands = RequiredPredicates::new(request.scope, &request.filter.conditions, table)?;
         let mut search = self.search_for(demands, request.window, request.limit, table, index);
         search.after.clone_from(&request.after);
         search.progress.clone_from(&request.progress);
@@ -315,7 +315,7 @@ impl TraceStore {
 
     fn search_for<'a>(
         &'a self,
-        demands: Demands<'a>,
+        demands: RequiredPredicates<'a>,
         window: Window,
         limit: u32,
         table: &'a BoundTable,
@@ -333,6 +333,7 @@ impl TraceStore {
             index,
             tuning: Tuning::default(),
             deadline: Instant::now() + Duration::from_secs(seconds),
+            sent: AtomicUsize::new(0),
             progress: None,
         }
     }
@@ -356,7 +357,7 @@ impl TraceStore {
         let any = Predicate::any(predicates.iter().cloned());
         let tables = store.bound_tables(binding).await?;
         let table = BoundTable::new(binding, tables.columns.to_vec())?;
-        let demands = Demands::of_nobody(&any, rests_on, &table)?;
+        let demands = RequiredPredicates::of_nobody(&any, rests_on, &table)?;
         if any != Predicate::False {
             let mut search = store.search_for(demands, window, limit, &table, tables.index);
             search.deadline = search.deadline.min(Instant::now() + patience);
@@ -404,7 +405,7 @@ impl TraceStore {
         notations: &TraceIdNotations,
     ) -> Result<Option<Selection>, StoreError> {
         let mut statement = table.statement();
-        let demands = Demands::new(scope, &[], &table)?;
+        let demands = RequiredPredicates::new(scope, &[], &table)?;
         let opened = demands.shown(&demands.all(), &table, &mut statement)?;
         // All notations in one statement, and of a trace that is not open no row: it takes as long as one that is absent.
         let ids = statement.list(notations.ids());

@@ -11,7 +11,7 @@ mod tests;
 use tracewarden_model::{Binding, Filter, LogicalType, MarkedField, Window};
 use tracewarden_policy::AccessScope;
 
-use crate::plan::{Among, Tuning};
+use crate::plan::{TraceSet, Tuning};
 use crate::select::{SEARCHES_MAX, SelectRequest, Tables};
 use crate::shown::Shown;
 use crate::table::BoundTable;
@@ -155,8 +155,8 @@ impl TraceStore {
             progress: None,
         };
         let search = self.prepare(&selecting, &table, tables.index, Tuning::default())?;
-        let scan = search.scan(Among::Window).await?;
-        let statement = statement::statement(&search, scan, &shown, request)?;
+        let scan = search.scan(TraceSet::Window).await?;
+        let statement = statement::statement(&search, &scan, &shown, request)?;
         statement::stats(search.rows(statement).await?, &shown)
     }
 }

@@ -1,10 +1,10 @@
 //! Columns of tables, as the store has them now.
 
-use tracewarden_model::{Binding, ColumnType, Condition, FieldSource, MarkedField, Timestamp};
+use tracewarden_model::{Binding, ColumnType, Condition, MarkedField, Timestamp};
 use tracewarden_policy::{Predicate, lower_condition};
 
 use crate::fields::fit;
-use crate::key_columns::{Purpose, held_keys, with_column};
+use crate::key_columns::{Purpose, held_keys};
 use crate::layout::{MapKey, TableEngine};
 use crate::predicate_sql::{render, score};
 use crate::sql::{Statement, quote};
@@ -156,7 +156,7 @@ pub(crate) struct BoundTable {
     pub(crate) ticks: String,
     /// Nanoseconds that one tick lasts.
     pub(crate) nanos_per_tick: i64,
-    /// The decimals of a timestamp that reaches further than nanoseconds do.
+    /// Decimals of the timestamp, where they are fewer than nine: it may reach further than nanoseconds do.
     pub(crate) coarse: Option<u8>,
 }
 
@@ -194,23 +194,9 @@ impl BoundTable {
             Ok(plain_text(&quote(name), &column.column_type))
         };
         let timestamp = quote(&binding.timestamp);
-        let coarse = match find(&binding.timestamp)?.column_type.bare() {
-            ColumnType::DateTime64 { precision } if *precision < 9 => Some(*precision),
-            _ => None,
-        };
-        let (ticks, nanos_per_tick) = match find(&binding.timestamp)?.column_type.bare() {
-            ColumnType::DateTime => (format!("toInt64(toUnixTimestamp({timestamp}))"), 1_000_000_000),
-            ColumnType::DateTime64 { precision: 9 } => (format!("toUnixTimestamp64Nano({timestamp})"), 1),
-            ColumnType::DateTime64 { precision: 0..=3 } => {
-                (format!("toUnixTimestamp64Milli(toDateTime64({timestamp}, 3))"), 1_000_000)
-            }
-            ColumnType::DateTime64 { precision: 4..=6 } => {
-                (format!("toUnixTimestamp64Micro(toDateTime64({timestamp}, 6))"), 1_000)
-            }
-            // Seven and eight decimals as they are stored: in nanoseconds, times after 2262 do not fit.
-            ColumnType::DateTime64 { precision } => {
-                (format!("reinterpretAsInt64({timestamp})"), 10_i64.pow(9 - u32::from((*precision).min(9))))
-            }
+        let precision = match find(&binding.timestamp)?.column_type.bare() {
+            ColumnType::DateTime => 0,
+            ColumnType::DateTime64 { precision } => (*precision).min(9),
             _ => {
                 let message = format!(
                     "`{}` of the bound table is no longer a time: bind the table again with `PUT /schema/binding`",
@@ -218,6 +204,11 @@ impl BoundTable {
                 );
                 return Err(StoreError::TableChanged(message));
             }
+        };
+        let ticks = match find(&binding.timestamp)?.column_type.bare() {
+            ColumnType::DateTime => format!("toInt64(toUnixTimestamp({timestamp}))"),
+            // As it is stored: in nanoseconds, times after 2262 do not fit.
+            _ => format!("reinterpretAsInt64({timestamp})"),
         };
         Ok(Self {
             name: crate::sql::quote_table(&binding.database, &binding.table),
@@ -227,8 +218,8 @@ impl BoundTable {
             parent_span_id: text(&binding.parent_span_id)?,
             timestamp,
             ticks,
-            nanos_per_tick,
-            coarse,
+            nanos_per_tick: 10_i64.pow(9 - u32::from(precision)),
+            coarse: (precision < 9).then_some(precision),
             columns,
         })
     }
@@ -236,15 +227,6 @@ impl BoundTable {
     /// Whether the table keeps its rows itself, in parts, of which the store can say how many it would read.
     pub(crate) fn in_parts(&self) -> bool {
         self.columns.iter().any(|column| column.in_parts)
-    }
-
-    /// Whether the values of a field are in a column, rather than within one.
-    pub(crate) fn is_column(&self, field: &MarkedField, purpose: Purpose) -> bool {
-        match field.source {
-            FieldSource::Column => true,
-            FieldSource::MapKey => with_column(field.clone(), &self.columns, purpose).column.is_some(),
-            FieldSource::JsonPath => false,
-        }
     }
 
     /// A statement over this table.
@@ -309,11 +291,13 @@ impl BoundTable {
     /// span of a broken clock, after 2262, would fail every search of everybody.
     pub(crate) fn time(&self, value: Timestamp, statement: &mut Statement) -> String {
         let Some(precision) = self.coarse else { return statement.time(value) };
-        let tick = 10_i64.pow(9 - u32::from(precision.min(9)));
-        let nanos = value.as_nanos();
-        let beyond = nanos.rem_euclid(tick);
-        let up = if beyond == 0 { nanos } else { nanos.saturating_add(tick - beyond) };
+        let up = self.tick_from(value.as_nanos()).saturating_mul(self.nanos_per_tick);
         format!("toDateTime64({}, {precision})", statement.time(Timestamp::from_nanos(up)))
+    }
+
+    /// The nanoseconds of a time in whole ticks, rounded toward zero as ClickHouse does when it converts to fewer decimals.
+    pub(crate) fn whole_ticks(&self, nanos: i64) -> i64 {
+        nanos / self.nanos_per_tick * self.nanos_per_tick
     }
 
     /// The first tick at or after a time, in nanoseconds.

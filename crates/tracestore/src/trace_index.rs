@@ -9,7 +9,7 @@ mod tests;
 
 use tracewarden_model::{ColumnType, Timestamp, Window};
 
-use crate::sql::quote_table;
+use crate::sql::{Statement, quote_table};
 use crate::table::Column;
 
 /// Nanoseconds of a second.
@@ -27,8 +27,8 @@ pub(crate) fn is_date_time(time: Timestamp) -> bool {
 pub(crate) struct TraceIndex {
     /// Its quoted name.
     pub(crate) name: String,
-    /// Whether a bound is a `DateTime`.
-    short: bool,
+    /// Whether `Start` and `End` are `DateTime` (whole seconds).
+    short: [bool; 2],
 }
 
 /// What the entries of one or several traces say, as SQL over their rows.
@@ -40,6 +40,9 @@ pub(crate) struct Bounds {
     pub(crate) to: String,
     /// Whether the bounds say nothing.
     pub(crate) open: String,
+    /// Whether a search treats the trace as indexed: it has an entry near the window. With entries only before and after, those
+    /// in between are missing.
+    pub(crate) known: String,
 }
 
 /// Whether a table has the columns of the OpenTelemetry exporter's trace index.
@@ -62,27 +65,103 @@ impl TraceIndex {
         };
         let (start, end) = (time("Start")?, time("End")?);
         bare("TraceId").filter(|column_type| column_type.is_string())?;
-        let short = [start, end].contains(&&ColumnType::DateTime);
+        let short = [start, end].map(|column_type| *column_type == ColumnType::DateTime);
         Some(Self { name: quote_table(database, name), short })
     }
 
-    /// What entries say to a search of this window. Of a window beyond what the index can say, nothing: a trace that is there
-    /// may have any entry.
-    pub(crate) fn bounds(&self, window: Window) -> Bounds {
-        let open = if !self.short {
-            "0".to_owned()
-        } else if !is_date_time(window.from()) || !is_date_time(window.to()) {
-            "1".to_owned()
-        } else {
-            format!("max(`Start` > `End` OR toUnixTimestamp(`Start`) = 0 OR toUnixTimestamp(`End`) = {LAST})")
+    /// Bounds for a search of `window`; `around` is the range for unindexed traces. If the index cannot represent the window,
+    /// the bounds are unusable: a trace in it may have any entry.
+    pub(crate) fn bounds(
+        &self,
+        window: Window,
+        around: Option<(Timestamp, Timestamp)>,
+        statement: &mut Statement,
+    ) -> Bounds {
+        let open = match self.tells_of(window) {
+            true => self.says_nothing().map_or_else(|| "0".to_owned(), |nothing| format!("max({nothing})")),
+            false => "1".to_owned(),
         };
         Bounds {
             from: "toDateTime64(min(`Start`), 9)".to_owned(),
             to: "(least(toDateTime64(max(`End`), 9), toDateTime64('2262-04-11 00:00:00', 9, 'UTC')) + INTERVAL 1 SECOND)"
                 .to_owned(),
             open,
+            known: format!("max({})", self.entry_near(window, around, statement)),
         }
     }
+
+    /// SQL: whether an entry overlaps a range or is unusable.
+    pub(crate) fn entry_near(
+        &self,
+        window: Window,
+        range: Option<(Timestamp, Timestamp)>,
+        statement: &mut Statement,
+    ) -> String {
+        let Some((from, to)) = range.filter(|_| self.tells_of(window)) else { return "1".to_owned() };
+        let [start, end] = [to.as_nanos().saturating_sub(1), from.as_nanos().saturating_sub(SECOND - 1)];
+        let start = self.time(0, start, Round::Down, statement);
+        let end = self.time(1, end, Round::Up, statement);
+        let overlaps = format!("`Start` <= {start} AND `End` >= {end}");
+        match self.says_nothing() {
+            Some(nothing) => format!("({overlaps} OR {nothing})"),
+            None => format!("({overlaps})"),
+        }
+    }
+
+    /// SQL: whether an entry lies entirely in a range of nanoseconds. A trace has one entry per batch.
+    pub(crate) fn entry_within(
+        &self,
+        window: Window,
+        (from, to): (i64, i64),
+        statement: &mut Statement,
+    ) -> String {
+        if !self.tells_of(window) {
+            return "0".to_owned();
+        }
+        let start = self.time(0, from, Round::Up, statement);
+        let end = self.time(1, to.saturating_sub(SECOND), Round::Down, statement);
+        let within = format!("`Start` >= {start} AND `End` <= {end} AND `Start` <= `End`");
+        match self.says_nothing() {
+            Some(nothing) => format!("({within} AND NOT ({nothing}))"),
+            None => format!("({within})"),
+        }
+    }
+
+    /// Whether the index can represent times of this window.
+    pub(crate) fn tells_of(&self, window: Window) -> bool {
+        !self.is_short() || (is_date_time(window.from()) && is_date_time(window.to()))
+    }
+
+    fn is_short(&self) -> bool {
+        self.short.contains(&true)
+    }
+
+    /// SQL: whether an entry gives no usable time range.
+    pub(crate) fn says_nothing(&self) -> Option<String> {
+        self.is_short().then(|| {
+            format!("`Start` > `End` OR toUnixTimestamp(`Start`) = 0 OR toUnixTimestamp(`End`) = {LAST}")
+        })
+    }
+
+    /// A time in the type of `Start` or `End`, so that ClickHouse can prune partitions.
+    fn time(&self, column: usize, nanos: i64, round: Round, statement: &mut Statement) -> String {
+        if !self.short.get(column).is_some_and(|short| *short) {
+            return statement.time(Timestamp::from_nanos(nanos));
+        }
+        let whole = nanos.div_euclid(SECOND);
+        let second = match round {
+            Round::Up if nanos.rem_euclid(SECOND) != 0 => whole.saturating_add(1),
+            Round::Up | Round::Down => whole,
+        };
+        format!("toDateTime({})", statement.int(second.clamp(0, LAST)))
+    }
+}
+
+/// To whole seconds.
+#[derive(Clone, Copy)]
+enum Round {
+    Up,
+    Down,
 }
 
 impl Bounds {
@@ -90,7 +169,7 @@ impl Bounds {
     pub(crate) fn coarser(self, precision: Option<u8>) -> Self {
         let Some(precision) = precision else { return self };
         let coarse = |bound: String| format!("toDateTime64({bound}, {precision})");
-        Self { from: coarse(self.from), to: coarse(self.to), open: self.open }
+        Self { from: coarse(self.from), to: coarse(self.to), ..self }
     }
 
     /// The bounds as nanoseconds since the epoch.

@@ -107,8 +107,17 @@ const INDEXES: [(&str, &str); 9] = [
 struct World {
     shape: Shape,
     spans: Vec<StoredSpan>,
-    /// Bounds in whole seconds, for the traces that the index knows.
-    index: Option<BTreeMap<Vec<u8>, (i64, i64)>>,
+    index: Option<Index>,
+}
+
+/// A trace index.
+#[derive(Debug, Clone)]
+struct Index {
+    /// Bounds in whole seconds, for the traces that it knows.
+    seconds: BTreeMap<Vec<u8>, (i64, i64)>,
+    /// Nanoseconds after those seconds at which a trace begins and ends, by an index that is finer than the exporter's, whose
+    /// bounds are `DateTime`.
+    finer: Option<i64>,
 }
 
 fn model(shape: Shape) -> AccessModel {
@@ -219,7 +228,8 @@ fn make_world(
                 *end = random.random_range(*start..=*end);
             }
         }
-        bounds
+        let finer = random.random_bool(0.3).then(|| *[0, 1, SECOND / 3, SECOND - 1].choose(random).unwrap());
+        Index { seconds: bounds, finer }
     });
     World { shape, spans, index }
 }
@@ -273,14 +283,18 @@ async fn load(local: &LocalStore, storage: Storage, world: &World) -> String {
     );
     execute(local, far).await;
     if let Some(index) = &world.index {
-        let definitions = "TraceId String, Start DateTime, End DateTime";
+        let kind = if index.finer.is_some() { "DateTime64(9)" } else { "DateTime" };
+        let definitions = format!("TraceId String, Start {kind}, End {kind}");
         let rows_of =
-            storage.create(local, "spans_trace_id_ts", definitions, "TraceId", "(Start, TraceId)").await;
+            storage.create(local, "spans_trace_id_ts", &definitions, "TraceId", "(Start, TraceId)").await;
+        // Integers become ticks in `VALUES`.
+        let time = |second: i64| index.finer.map_or(second, |nanos| second * SECOND + nanos);
         let rows: Vec<String> = index
+            .seconds
             .iter()
             .flat_map(|(trace, (start, end))| {
                 // Several rows a trace, as the exporter's batches make them.
-                let trace = hex_literal(trace);
+                let (trace, start, end) = (hex_literal(trace), time(*start), time(*end));
                 [format!("({trace}, {start}, {start})"), format!("({trace}, {end}, {end})")]
             })
             .collect();

@@ -175,27 +175,22 @@ fn given(statement: &str, bytes: usize) -> String {
 
 /// The rows of a statement of a search.
 fn search(statement: &str, selected: &[(String, i64, u64)]) -> Vec<String> {
-    if statement.contains("EXPLAIN ESTIMATE") {
+    if statement.contains("EXPLAIN") {
         // As of a distributed table without a shard on the server that was asked.
         return Vec::new();
     }
     let row = |(id, time, spans): &(String, i64, u64)| {
         let time = FIRST + time;
-        if statement.contains("SELECT DISTINCT") && statement.contains(" AS tw_time") {
-            format!("[{id:?},{time},1]")
-        } else if statement.contains("SELECT DISTINCT") {
-            format!("[{id:?}]")
-        } else if let Some((_, rest)) = statement.split_once(", count(), [") {
-            // A step, and what else a span may show: one number for each demand.
-            let (flags, _) = rest.split_once("] FROM").unwrap();
-            let flags = vec!["1"; flags.matches("countIf(").count()].join(",");
-            format!("[{id:?},{time},{time},{time},{spans},[{flags}]]")
-        } else if statement.contains("HAVING") {
+        if statement.contains("SELECT DISTINCT") {
+            // A candidate, whose id is valid.
+            format!("[{id:?},1]")
+        } else if statement.contains(" AS tw_all FROM") {
+            // A step: the newest of the spans on which the order depends, the oldest and the newest of all, how many, and
+            // whether they satisfy everything.
+            format!("[{id:?},{time},{time},{time},{spans},1]")
+        } else {
             // The grouped pass.
             format!("[{id:?},1,{time},{spans}]")
-        } else {
-            // About traces by their ids: the oldest and the newest, and the newest in the window.
-            format!("[{id:?},{time},{time},{time},{spans}]")
         }
     };
     selected.iter().map(row).collect()

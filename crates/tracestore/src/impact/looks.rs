@@ -8,12 +8,12 @@ use super::Counting;
 use super::statement::Counts;
 use super::traces::Look;
 use crate::StoreError;
-use crate::plan::{Among, Search, Spans};
+use crate::plan::{Search, SpanFilter, TimeRanges, TraceSet};
 
 /// The share of the patience that looking at all traces may take.
 const WHOLE_SHARE: f64 = 0.6;
-/// Rows that no store reads in a second, of spans: where there are more, a sample is looked at from the start.
-const ROWS_A_SECOND: f64 = 200e6;
+/// Granules of spans, which are 8,192 rows, that no store reads in a second: where there are more, a sample is looked at from the start.
+const GRANULES_A_SECOND: f64 = 25_000.0;
 /// The share of the window that is looked at first when there is no time for all.
 const FIRST_SHARE: f64 = 1.0 / 64.0;
 /// Samples that come to nothing before it is given up: where the store refuses at once, smaller ones are refused as well.
@@ -74,7 +74,7 @@ impl Looks {
             // Half of the time is kept for another one: larger when this is quick, smaller when it is not.
             let deadline = now + left / 2;
             search.deadline = deadline;
-            let look = Look::Spans { among: Among::Slices(&slices), scan: None };
+            let look = Look::Spans { among: TraceSet::Slices(&slices), scan: TimeRanges::default() };
             match by(deadline, counting.count(search, &look)).await? {
                 Some(counts) => {
                     // Slices may be all of a short window; yet they see less of what is around it than all its traces need.
@@ -110,8 +110,8 @@ async fn whole_window(search: &Search<'_>, counting: &impl Counting) -> Result<C
         }
         look = traces.with_far(search, &counts.beyond).await?;
     }
-    let scan = search.scan(Among::Window).await?;
-    counting.count(search, &Look::Spans { among: Among::Window, scan }).await
+    let scan = search.scan(TraceSet::Window).await?;
+    counting.count(search, &Look::Spans { among: TraceSet::Window, scan }).await
 }
 
 /// What comes in time; nothing where the store has to give up.
@@ -129,6 +129,7 @@ async fn by<T>(
 
 /// Whether the store reckons with more than it can read in that time.
 async fn hopeless(search: &Search<'_>, time: Duration) -> bool {
-    let rows = search.estimate(Spans::All, search.default, false).await;
-    rows.is_some_and(|rows| rows as f64 > ROWS_A_SECOND * time.as_secs_f64())
+    let granules = search.granules(&[(SpanFilter::All, search.default)]).await;
+    let all = granules.and_then(|granules| granules.first().copied());
+    all.is_some_and(|all| all.selected as f64 > GRANULES_A_SECOND * time.as_secs_f64())
 }

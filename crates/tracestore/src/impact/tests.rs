@@ -505,22 +505,26 @@ async fn the_index_is_joined_to_traces_where_that_says_the_same() {
     let (far, beyond, _) = first.unwrap();
     assert_eq!((far, beyond), (1, 1), "not by the traces' bounds");
 
-    // An entry that is nowhere near its spans: none of them counts.
-    execute(
-        &local,
-        format!(
-            "ALTER TABLE default.bounds UPDATE Start = toDateTime(1), End = toDateTime(9) WHERE TraceId IN ('{}', '{}') \
-             SETTINGS mutations_sync = 2",
+    // An entry near the window and nowhere near its spans: none of them counts.
+    let put_entries_at = async |seconds: i64| {
+        let statement = format!(
+            "ALTER TABLE default.bounds UPDATE Start = toDateTime({seconds}), End = toDateTime({seconds} + 8) \
+             WHERE TraceId IN ('{}', '{}') SETTINGS mutations_sync = 2",
             id(20),
             id(30)
-        ),
-    )
-    .await;
+        );
+        execute(&local, statement).await;
+    };
+    put_entries_at(NOON + 600).await;
     let (first, told, _) = ask().await;
     assert_eq!((told.0, told.1, told.2.traces), (all - 2, open - 1, open - 1));
     assert_eq!(first.unwrap().1, 2);
 
-    // Without any entry all of it that is near counts.
+    // Without any entry near the window all of it that is near counts.
+    put_entries_at(1).await;
+    let (first, told, _) = ask().await;
+    assert_eq!((told.0, told.1, told.2.traces), (all, open + 1, open + 1));
+    assert_eq!(first, Some((1, 0, told)));
     execute(
         &local,
         "ALTER TABLE default.bounds DELETE WHERE Start = toDateTime(1) SETTINGS mutations_sync = 2"

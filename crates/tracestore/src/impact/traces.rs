@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 
 use crate::StoreError;
-use crate::plan::{Among, Search, Span};
+use crate::plan::{Search, TimeRanges, TraceSet};
 use crate::sql::Statement;
 use crate::trace_index::Bounds;
 
@@ -21,9 +21,9 @@ pub(super) enum Look<'a> {
     /// By the bounds of each span's trace.
     Spans {
         /// Which traces.
-        among: Among<'a>,
+        among: TraceSet<'a>,
         /// Where all of their spans are.
-        scan: Span,
+        scan: TimeRanges,
     },
     /// All traces of the window, grouped before their bounds are looked at. Where that does not do for one of them, it is
     /// flagged.
@@ -31,7 +31,7 @@ pub(super) enum Look<'a> {
         /// Traces that reach farther than the default, which are looked at by their spans.
         far: Vec<String>,
         /// Where all spans of these are.
-        scan: Span,
+        scan: TimeRanges,
         /// Whether only those entries of the trace index are read whose traces are in the window.
         sought: bool,
     },
@@ -57,26 +57,30 @@ impl Look<'_> {
         let entries = entries.first().map_or(0, |(entries,)| *entries);
         let sought = entries > FEW_ENTRIES;
         let Some((low, high)) = search.default else {
-            return Ok(Some(Self::Traces { far: Vec::new(), scan: None, sought }));
+            return Ok(Some(Self::Traces { far: Vec::new(), scan: TimeRanges::default(), sought }));
         };
         let mut statement = Statement::default();
         let [low, high] = [low, high].map(|time| statement.time(time));
         let (from, to) = (statement.time(search.window.from()), statement.time(search.window.to()));
-        let Bounds { from: start, to: end, open } = index.bounds(search.window);
+        let Bounds { from: start, to: end, open, known } = search.bounds(index, &mut statement);
         let index = &index.name;
         let sought_ids = search.entries(sought, &mut statement);
         statement.push(&format!(
             "SELECT `TraceId` FROM {index}{sought_ids} GROUP BY `TraceId` \
-             HAVING {is_trace} AND ({open} OR ({start} < {to} AND {end} > {from} AND ({start} < {low} OR {end} > {high}))) LIMIT {}",
+             HAVING {is_far} LIMIT {}",
             MAX_FAR + 1,
-            is_trace = Search::is_trace("`TraceId`"),
+            is_far = Search::is_trace_with(
+                "`TraceId`",
+                &format!("{known} AND ({open} OR ({start} < {to} AND {end} > {from} AND ({start} < {low} OR {end} > {high})))")
+            ),
         ));
         let far: Vec<(String,)> = search.rows(statement).await?;
         if far.len() > MAX_FAR {
             return Ok(None);
         }
         let far: Vec<String> = far.into_iter().map(|(id,)| id).collect();
-        let scan = if far.is_empty() { None } else { search.scan(Among::Traces(&far)).await? };
+        let scan =
+            if far.is_empty() { TimeRanges::default() } else { search.scan(TraceSet::Given(&far)).await? };
         Ok(Some(Self::Traces { far, scan, sought }))
     }
 
@@ -91,7 +95,7 @@ impl Look<'_> {
         if far.len() > MAX_FAR {
             return Ok(None);
         }
-        let scan = search.scan(Among::Traces(&far)).await?;
+        let scan = search.scan(TraceSet::Given(&far)).await?;
         Ok(Some(Self::Traces { far, scan, sought: *sought }))
     }
 
@@ -105,13 +109,13 @@ impl Look<'_> {
         statement: &mut Statement,
     ) -> Result<String, StoreError> {
         match self {
-            Self::Spans { among, scan } => of_spans(search, of, *among, *scan, statement),
+            Self::Spans { among, scan } => of_spans(search, of, *among, scan, statement),
             Self::Traces { far, scan, sought } => {
                 let all = traces_first(search, of, far, *sought, statement)?;
                 if far.is_empty() {
                     return Ok(all);
                 }
-                let far = of_spans(search, of, Among::Traces(far), *scan, statement)?;
+                let far = of_spans(search, of, TraceSet::Given(far), scan, statement)?;
                 Ok(format!("{all} UNION ALL {far}"))
             }
         }
@@ -122,8 +126,8 @@ impl Look<'_> {
 fn of_spans(
     search: &Search<'_>,
     of: &Aggregates<'_>,
-    among: Among<'_>,
-    scan: Span,
+    among: TraceSet<'_>,
+    scan: &TimeRanges,
     statement: &mut Statement,
 ) -> Result<String, StoreError> {
     let spans = search.spans_that_count(among, scan, statement);
@@ -131,8 +135,8 @@ fn of_spans(
     let [trace, latest, readable, beyond] =
         ["trace", "latest", "readable", "beyond"].map(|name| statement.own(name));
     let sampled = match among {
-        Among::Slices(slices) => format!(" AND {}", slices.hold(&latest, statement)),
-        Among::Window | Among::Traces(_) => String::new(),
+        TraceSet::Slices(slices) => format!(" AND {}", slices.hold(&latest, statement)),
+        TraceSet::Window | TraceSet::Given(_) => String::new(),
     };
     Ok(format!(
         "SELECT {trace}, {latest}, {readable}, toUInt8(0) AS {beyond}, {} FROM ({traces}{sampled})",
@@ -153,12 +157,11 @@ fn grouped(
     let shown = search.demands.shown(&search.demands.all(), search.table, statement)?;
     Ok(format!(
         "SELECT {id} AS {trace}, maxIf({ticks}, {inside}) AS {latest}, ({shown}) AS {readable}, {columns}{more}{spans} \
-         GROUP BY {trace} HAVING {is_trace} AND countIf({inside}) > 0{having}",
+         GROUP BY {trace} HAVING {is_trace}",
         id = search.table.trace_id,
         ticks = search.table.ticks,
         columns = of.columns,
-        is_trace = Search::is_trace(&trace),
-        having = of.having,
+        is_trace = Search::is_trace_with(&trace, &format!("countIf({inside}) > 0{}", of.having)),
     ))
 }
 
@@ -187,7 +190,7 @@ fn traces_first(
     let Some(index) = &search.index else {
         return Err(StoreError::Internal("there is no trace index".to_owned()));
     };
-    let Bounds { from, to, open } = search.bounds(index);
+    let Bounds { from, to, open, known } = search.bounds(index, statement).coarser(search.table.coarse);
     let index = &index.name;
     let sought = search.entries(sought, statement);
     let within = search.default.map_or_else(String::new, |(low, high)| {
@@ -199,7 +202,7 @@ fn traces_first(
         "SELECT {trace}, {latest}, {readable}, {bounds}.{indexed} != '' AND ({bounds}.{is_open} OR NOT ({first} >= {bounds}.{start} \
          AND {last} < {bounds}.{end}{within})) AS {beyond}, {names} FROM ({all}) AS {traces} \
          GLOBAL LEFT ANY JOIN (SELECT `TraceId` AS {indexed}, {from} AS {start}, {to} AS {end}, {open} AS {is_open} \
-         FROM {index}{sought} GROUP BY `TraceId`) AS {bounds} ON {trace} = {bounds}.{indexed}",
+         FROM {index}{sought} GROUP BY `TraceId` HAVING {known}) AS {bounds} ON {trace} = {bounds}.{indexed}",
         names = of.names,
     ))
 }

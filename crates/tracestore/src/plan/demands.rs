@@ -5,15 +5,13 @@ use std::sync::Arc;
 use tracewarden_model::{Condition, MarkedField};
 use tracewarden_policy::{AccessScope, Predicate};
 
-use super::estimates::{Subject, subject};
 use crate::StoreError;
-use crate::key_columns::Purpose;
 use crate::sql::Statement;
 use crate::table::BoundTable;
 
 /// Something that a span of the trace must satisfy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Demand {
+pub(crate) enum RequiredPredicate {
     /// Any policy of the caller.
     Granted,
     /// The restriction of the caller's key.
@@ -24,14 +22,13 @@ pub(crate) enum Demand {
 
 /// All demands of a query.
 #[derive(Clone, Copy)]
-pub(crate) struct Demands<'a> {
+pub(crate) struct RequiredPredicates<'a> {
     granted: &'a Predicate,
     restriction: Option<&'a Predicate>,
-    rests_on: &'a [Arc<MarkedField>],
     conditions: &'a [Condition],
 }
 
-impl<'a> Demands<'a> {
+impl<'a> RequiredPredicates<'a> {
     /// Of a scope and a filter, once it is certain that the table still has what they look at.
     ///
     /// # Errors
@@ -44,7 +41,7 @@ impl<'a> Demands<'a> {
         table.check_fields(scope.rests_on().iter().map(AsRef::as_ref))?;
         table.check_fields(conditions.iter().map(|condition| &condition.field))?;
         let (granted, restriction) = (scope.predicate(), scope.restriction());
-        Ok(Self { granted, restriction, rests_on: scope.rests_on(), conditions })
+        Ok(Self { granted, restriction, conditions })
     }
 
     /// Of a predicate that is nobody's scope. Nothing about spans may leave by what is found with it.
@@ -53,46 +50,30 @@ impl<'a> Demands<'a> {
     /// As above.
     pub(crate) fn of_nobody(
         granted: &'a Predicate,
-        rests_on: &'a [Arc<MarkedField>],
+        rests_on: &[Arc<MarkedField>],
         table: &BoundTable,
     ) -> Result<Self, StoreError> {
         table.check_fields(rests_on.iter().map(AsRef::as_ref))?;
-        Ok(Self { granted, restriction: None, rests_on, conditions: &[] })
+        Ok(Self { granted, restriction: None, conditions: &[] })
     }
 
-    /// What the caller may see, as something to remember under: nobody finds out by the time that an estimate takes what others
-    /// with other access looked for.
-    pub(crate) fn scope_subject(&self, table: &BoundTable) -> Option<Subject> {
-        let mut statement = table.statement();
-        let mut texts = vec![table.condition(self.granted, &mut statement).ok()?];
-        if let Some(restriction) = self.restriction {
-            texts.push(table.condition(restriction, &mut statement).ok()?);
-        }
-        Some(subject((texts, &statement.parameters)))
-    }
-
-    /// Whether everything that they look at is in columns, of which a step can read one more for little.
-    pub(crate) fn are_of_columns(&self, table: &BoundTable) -> bool {
-        let mut access = self.rests_on.iter().map(AsRef::as_ref);
-        let mut filter = self.conditions.iter().map(|condition| &condition.field);
-        access.all(|field| table.is_column(field, Purpose::Access))
-            && filter.all(|field| table.is_column(field, Purpose::Filter))
-    }
-
-    /// All of them, in the one order that rows, masks and statements have them in.
-    pub(crate) fn all(&self) -> Vec<Demand> {
-        let within = self.restriction.map(|_| Demand::Within);
-        std::iter::once(Demand::Granted)
+    /// All predicates, in one fixed order. A policy or key constraint that is always true adds none.
+    pub(crate) fn all(&self) -> Vec<RequiredPredicate> {
+        let granted = (*self.granted != Predicate::True).then_some(RequiredPredicate::Granted);
+        let within =
+            self.restriction.filter(|within| **within != Predicate::True).map(|_| RequiredPredicate::Within);
+        granted
+            .into_iter()
             .chain(within)
-            .chain((0..self.conditions.len()).map(Demand::Condition))
+            .chain((0..self.conditions.len()).map(RequiredPredicate::Condition))
             .collect()
     }
 
     /// The demand that is the key's: every span that the order looks at satisfies it.
-    pub(crate) fn implied(&self) -> Option<Demand> {
+    pub(crate) fn implied(&self) -> Option<RequiredPredicate> {
         match self.conditions.len() {
-            0 => Some(Demand::Granted),
-            1 => Some(Demand::Condition(0)),
+            0 => Some(RequiredPredicate::Granted),
+            1 => Some(RequiredPredicate::Condition(0)),
             _ => None,
         }
     }
@@ -109,15 +90,15 @@ impl<'a> Demands<'a> {
     /// Of a span: whether it satisfies a demand.
     pub(crate) fn satisfied(
         &self,
-        demand: Demand,
+        demand: RequiredPredicate,
         table: &BoundTable,
         statement: &mut Statement,
     ) -> Result<String, StoreError> {
         match (demand, self.restriction) {
-            (Demand::Granted, _) => table.condition(self.granted, statement),
-            (Demand::Within, Some(restriction)) => table.condition(restriction, statement),
-            (Demand::Within, None) => Ok("1".to_owned()),
-            (Demand::Condition(at), _) => {
+            (RequiredPredicate::Granted, _) => table.condition(self.granted, statement),
+            (RequiredPredicate::Within, Some(restriction)) => table.condition(restriction, statement),
+            (RequiredPredicate::Within, None) => Ok("1".to_owned()),
+            (RequiredPredicate::Condition(at), _) => {
                 // A place beyond the last would be a condition that nothing satisfies.
                 let condition = self.conditions.get(at..at.saturating_add(1)).unwrap_or_default();
                 table.any_condition(condition, statement)
@@ -128,7 +109,7 @@ impl<'a> Demands<'a> {
     /// Of a group of spans: whether the trace that they make up shows everything. The one form of this decision in SQL.
     pub(crate) fn shown(
         &self,
-        demands: &[Demand],
+        demands: &[RequiredPredicate],
         table: &BoundTable,
         statement: &mut Statement,
     ) -> Result<String, StoreError> {
@@ -136,6 +117,6 @@ impl<'a> Demands<'a> {
             .iter()
             .map(|demand| Ok(format!("countIf({}) > 0", self.satisfied(*demand, table, statement)?)))
             .collect::<Result<Vec<String>, StoreError>>()?;
-        Ok(shown.join(" AND "))
+        Ok(if shown.is_empty() { "1".to_owned() } else { shown.join(" AND ") })
     }
 }

@@ -1,127 +1,83 @@
-//! What is known beforehand: the store's estimates, and how earlier searches went. Both only choose between ways to the
-//! same answer, so that they may be old, or wrong.
+//! ClickHouse's estimate of what a statement reads. It only chooses between equivalent plans, so it may be wrong.
 
-use std::collections::HashMap;
-use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::{Mutex, PoisonError};
+use serde_json::Value;
 
-use tokio::time::{Duration, Instant};
-
-/// How long something is remembered.
-const LIFE: Duration = Duration::from_secs(60);
-/// How many things are.
-const MAX_KEPT: usize = 4_096;
-
-/// What something is remembered under.
-pub(crate) type Subject = u64;
-
-/// The subject of a text with values.
-pub(crate) fn subject(parts: impl Hash) -> Subject {
-    let mut hasher = DefaultHasher::new();
-    parts.hash(&mut hasher);
-    hasher.finish()
+/// Granules that a statement reads, according to `EXPLAIN`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Granules {
+    /// Granules left after all indexes.
+    pub(crate) selected: u64,
+    /// Granules left after partition pruning and the primary key. If skip indexes leave far fewer, the predicate is rare.
+    pub(crate) by_key: u64,
 }
 
-/// How an earlier search for the same went.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Experience {
-    /// Traces of the answer in a nanosecond of the window, if steps found any.
-    pub(crate) density: Option<f64>,
-    /// The demand, by its place, of which the candidates were few when the steps disappointed.
-    pub(crate) candidates: Option<usize>,
-    /// Whether steps looked at what shows the other demands, too.
-    pub(crate) wide: bool,
-}
-
-/// Remembers for a minute; how large traces are, for good, since that hardly changes.
-#[derive(Debug, Default)]
-pub(crate) struct Memory {
-    rows: Mutex<HashMap<Subject, (Instant, Option<u64>)>>,
-    experience: Mutex<HashMap<Subject, (Instant, Experience)>>,
-    /// Spans and traces of the pages read from a table, the later ones counting more.
-    read: Mutex<HashMap<Subject, (f64, f64)>>,
-}
-
-impl Memory {
-    /// Spans that a trace of a table has, by the pages read from it; nothing before the first.
-    pub(crate) fn spans_of_a_trace(&self, table: Subject) -> Option<u64> {
-        let read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
-        read.get(&table).map(|(spans, traces)| (spans / traces.max(1.0)) as u64)
-    }
-
-    pub(crate) fn remember_read(&self, table: Subject, spans: u64, traces: usize) {
-        let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
-        if read.len() >= MAX_KEPT && !read.contains_key(&table) {
-            read.clear();
+/// The granules of each branch of a union, from `EXPLAIN json = 1, indexes = 1`; `None` if the output is incomplete.
+pub(crate) fn granules(explained: &str, branches: usize) -> Option<Vec<Granules>> {
+    let explained: Value = serde_json::from_str(explained).ok()?;
+    let mut node = explained.get(0)?.get("Plan")?;
+    if branches > 1 {
+        while node.get("Node Type")?.as_str()? != "Union" {
+            node = node.get("Plans")?.get(0)?;
         }
-        let known = read.entry(table).or_default();
-        *known = (known.0 / 2.0 + spans as f64, known.1 / 2.0 + traces as f64);
+        let plans = node.get("Plans")?.as_array()?;
+        return if plans.len() == branches { plans.iter().map(of_branch).collect() } else { None };
     }
-
-    /// Rows that the store reckoned with; the inner `None` where it had no estimate.
-    pub(crate) fn rows(&self, subject: Subject) -> Option<Option<u64>> {
-        recall(&self.rows, subject)
-    }
-
-    pub(crate) fn remember_rows(&self, subject: Subject, rows: Option<u64>) {
-        remember(&self.rows, subject, rows);
-    }
-
-    pub(crate) fn experience(&self, subject: Subject) -> Option<Experience> {
-        recall(&self.experience, subject)
-    }
-
-    pub(crate) fn remember_experience(&self, subject: Subject, experience: Experience) {
-        remember(&self.experience, subject, experience);
-    }
+    Some(vec![of_branch(node)?])
 }
 
-fn recall<T: Copy>(kept: &Mutex<HashMap<Subject, (Instant, T)>>, subject: Subject) -> Option<T> {
-    let kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
-    kept.get(&subject).filter(|(since, _)| since.elapsed() < LIFE).map(|(_, value)| *value)
-}
-
-fn remember<T>(kept: &Mutex<HashMap<Subject, (Instant, T)>>, subject: Subject, value: T) {
-    let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
-    if kept.len() >= MAX_KEPT {
-        kept.retain(|_, (since, _)| since.elapsed() < LIFE);
+/// The granules of everything that is read below a node; zero if a condition is always false.
+fn of_branch(node: &Value) -> Option<Granules> {
+    let mut sum = Granules::default();
+    if node.get("Node Type")?.as_str()?.starts_with("ReadFromMergeTree") {
+        let indexes = node.get("Indexes")?.as_array()?;
+        let count = |index: &Value, what: &str| index.get(what)?.as_u64();
+        sum.selected = count(indexes.last()?, "Selected Granules")?;
+        let skips = |index: &&Value| index.get("Type").and_then(Value::as_str) == Some("Skip");
+        sum.by_key = match indexes.iter().find(skips) {
+            Some(first) => count(first, "Initial Granules")?,
+            None => sum.selected,
+        };
     }
-    if kept.len() >= MAX_KEPT {
-        kept.clear();
+    for child in node.get("Plans").and_then(Value::as_array).into_iter().flatten() {
+        let child = of_branch(child)?;
+        sum.selected = sum.selected.saturating_add(child.selected);
+        sum.by_key = sum.by_key.saturating_add(child.by_key);
     }
-    kept.insert(subject, (Instant::now(), value));
+    Some(sum)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[tokio::test(start_paused = true)]
-    async fn what_is_remembered_is_forgotten_after_a_minute() {
-        let memory = Memory::default();
-        memory.remember_rows(1, Some(7));
-        memory.remember_rows(2, None);
-        assert_eq!((memory.rows(1), memory.rows(2), memory.rows(3)), (Some(Some(7)), Some(None), None));
-        tokio::time::advance(Duration::from_secs(61)).await;
-        assert_eq!(memory.rows(1), None);
-        for number in 0..10_000 {
-            memory.remember_rows(number, None);
-        }
-        assert!(memory.rows.lock().unwrap().len() <= MAX_KEPT);
-        assert_eq!(memory.rows(9_999), Some(None));
-    }
-
     #[test]
-    fn a_page_of_many_traces_says_more_of_them_than_a_single_one() {
-        let memory = Memory::default();
-        assert_eq!(memory.spans_of_a_trace(1), None);
-        memory.remember_read(1, 2_000, 200);
-        assert_eq!(memory.spans_of_a_trace(1), Some(10));
-        memory.remember_read(1, 1_000, 1);
-        assert_eq!(memory.spans_of_a_trace(1), Some(19));
-        memory.remember_read(1, 200_000, 200);
-        memory.remember_read(1, 200_000, 200);
-        assert!(memory.spans_of_a_trace(1).is_some_and(|spans| spans > 800));
-        assert_eq!(memory.spans_of_a_trace(2), None);
+    fn granules_are_those_that_the_last_index_leaves() {
+        let read = |indexes: &str| {
+            format!(
+                r#"{{"Node Type": "Filter", "Plans": [{{"Node Type": "ReadFromMergeTree", "Indexes": [{indexes}]}}]}}"#
+            )
+        };
+        let index = |kind: &str, initial: u64, selected: u64| {
+            format!(r#"{{"Type": "{kind}", "Initial Granules": {initial}, "Selected Granules": {selected}}}"#)
+        };
+        let rare =
+            read(&[index("PrimaryKey", 90, 40), index("Skip", 40, 30), index("Skip", 30, 2)].join(", "));
+        let all = read(&index("PrimaryKey", 90, 70));
+        let nothing = r#"{"Node Type": "ReadNothing"}"#;
+        let union = format!(
+            r#"[{{"Plan": {{"Node Type": "Expression", "Plans": [{{"Node Type": "Union", "Plans": [{rare}, {all}, {nothing}]}}]}}}}]"#
+        );
+        let expected =
+            [(2, 40), (70, 70), (0, 0)].map(|(selected, by_key)| Granules { selected, by_key }).to_vec();
+        assert_eq!(granules(&union, 3), Some(expected));
+        assert_eq!(granules(&union, 2), None);
+        assert_eq!(
+            granules(&format!(r#"[{{"Plan": {rare}}}]"#), 1),
+            Some(vec![Granules { selected: 2, by_key: 40 }])
+        );
+        for odd in ["", "[]", "{}", r#"[{"Plan": {}}]"#, r#"[{"Plan": {"Node Type": "ReadFromMergeTree"}}]"#]
+        {
+            assert_eq!(granules(odd, 1), None, "{odd}");
+        }
     }
 }

@@ -7,7 +7,7 @@ use crate::select::Position;
 
 /// A trace that belongs to the answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Found {
+pub(crate) struct MatchingTrace {
     pub(crate) position: Position,
     /// Spans of it that were seen while deciding, at least.
     pub(crate) spans: u64,
@@ -35,7 +35,7 @@ impl Page {
 
     /// Takes a trace, unless it is on an earlier page. Where it was found before, it stands where it comes first: further back
     /// it would be missing from what was counted up to there.
-    pub(crate) fn insert(&mut self, found: Found) {
+    pub(crate) fn insert(&mut self, found: MatchingTrace) {
         let rank = rank(&found.position);
         if self.after.as_ref().is_some_and(|after| rank <= *after) {
             return;
@@ -54,9 +54,9 @@ impl Page {
         self.found.len()
     }
 
-    /// How many have a match inside the window.
-    pub(crate) fn matched(&self) -> usize {
-        self.len_through(&Position { tier: 1, key: i64::MIN, trace_id: String::new() })
+    /// Whether a trace is on it.
+    pub(crate) fn holds(&self, trace: &str) -> bool {
+        self.places.contains_key(trace)
     }
 
     /// How many stand at this place or before it.
@@ -64,17 +64,11 @@ impl Page {
         self.found.range(..=rank(place)).count()
     }
 
-    /// The place of the so manyth, from 1.
-    pub(crate) fn place(&self, number: usize) -> Option<Position> {
-        let (Reverse(tier), Reverse(key), trace_id) = self.found.keys().nth(number.checked_sub(1)?)?;
-        Some(Position { tier: *tier, key: *key, trace_id: trace_id.clone() })
-    }
-
     /// The first ones.
-    pub(crate) fn into_first(self, limit: usize) -> Vec<Found> {
+    pub(crate) fn into_first(self, limit: usize) -> Vec<MatchingTrace> {
         let found = self.found.into_iter().take(limit);
         found
-            .map(|((Reverse(tier), Reverse(key), trace_id), spans)| Found {
+            .map(|((Reverse(tier), Reverse(key), trace_id), spans)| MatchingTrace {
                 position: Position { tier, key, trace_id },
                 spans,
             })
@@ -96,10 +90,10 @@ mod tests {
         for position in
             [at(0, 99, "z"), at(1, 5, "b"), at(1, 5, "a"), at(1, 9, "b"), at(1, 9, "c"), at(1, 10, "x")]
         {
-            page.insert(Found { position, spans: 1 });
+            page.insert(MatchingTrace { position, spans: 1 });
         }
-        page.insert(Found { position: at(1, 5, "a"), spans: 1 });
-        assert_eq!((page.len(), page.matched(), page.len_through(&at(1, 5, "a"))), (4, 3, 2));
+        page.insert(MatchingTrace { position: at(1, 5, "a"), spans: 1 });
+        assert_eq!((page.len(), page.len_through(&at(1, 5, "a"))), (4, 2));
         let ids: Vec<String> = page.into_first(3).into_iter().map(|found| found.position.trace_id).collect();
         assert_eq!(ids, ["c", "a", "b"]);
     }
@@ -120,10 +114,9 @@ mod tests {
             (at(1, 1, "still"), 1),
             (at(1, 1, "still"), 4),
         ] {
-            page.insert(Found { position, spans });
+            page.insert(MatchingTrace { position, spans });
         }
-        assert_eq!((page.len(), page.matched()), (5, 5));
-        assert_eq!(page.place(2), Some(at(1, 6, "backwards")));
+        assert_eq!((page.len(), page.len_through(&at(1, 6, "backwards"))), (5, 2));
         let found = page.into_first(9).into_iter();
         let found: Vec<_> =
             found.map(|found| (found.position.trace_id, found.position.key, found.spans)).collect();

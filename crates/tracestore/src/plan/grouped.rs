@@ -3,20 +3,21 @@
 
 use tracewarden_model::Timestamp;
 
-use super::found::{Found, Page};
+use super::found::{MatchingTrace, Page};
 use super::search::{Search, Span};
 use super::slices::Slices;
+use super::trace_bounds::TimeRanges;
 use crate::StoreError;
 use crate::select::Position;
 use crate::sql::Statement;
 
 /// Which traces the pass is about.
 #[derive(Clone, Copy)]
-pub(crate) enum Among<'a> {
+pub(crate) enum TraceSet<'a> {
     /// All that have a span in the window.
     Window,
     /// These.
-    Traces(&'a [String]),
+    Given(&'a [String]),
     /// A sample of all: those with a span in one of these slices. Which of them are of the sample is asked of what comes out,
     /// by [`Slices::hold`].
     Slices(&'a Slices),
@@ -26,15 +27,16 @@ impl Search<'_> {
     /// The traces behind a place: of all as many as wanted, of given ones each that belongs to the answer.
     pub(crate) async fn grouped(
         &self,
-        among: Among<'_>,
+        among: TraceSet<'_>,
+        scan: &TimeRanges,
         after: Option<&Position>,
-    ) -> Result<Vec<Found>, StoreError> {
-        let scan = self.scan(among).await?;
+    ) -> Result<Vec<MatchingTrace>, StoreError> {
         let statement = self.grouped_statement(among, scan, after)?;
         let rows: Vec<(String, u8, i64, u64)> = self.rows(statement).await?;
-        let found = rows
-            .into_iter()
-            .map(|(trace_id, tier, key, spans)| Found { position: Position { tier, key, trace_id }, spans });
+        let found = rows.into_iter().map(|(trace_id, tier, key, spans)| MatchingTrace {
+            position: Position { tier, key, trace_id },
+            spans,
+        });
         Ok(found.collect())
     }
 
@@ -44,29 +46,34 @@ impl Search<'_> {
         place: Option<&Position>,
         page: &mut Page,
     ) -> Result<(), StoreError> {
-        for found in self.grouped(Among::Window, place).await? {
+        let scan = self.scan(TraceSet::Window).await?;
+        for found in self.grouped(TraceSet::Window, &scan, place).await? {
             page.insert(found);
         }
         Ok(())
     }
 
     /// What has to be read, so that everything that counts of each trace is seen.
-    pub(crate) async fn scan(&self, among: Among<'_>) -> Result<Span, StoreError> {
-        let (Some(index), Some((low, high))) = (&self.index, self.default) else { return Ok(self.default) };
+    pub(crate) async fn scan(&self, among: TraceSet<'_>) -> Result<TimeRanges, StoreError> {
+        let (Some(index), Some((low, high))) = (&self.index, self.default) else {
+            return Ok(self.default.into());
+        };
         let mut statement = Statement::default();
         let traces = self.among(among, &mut statement);
-        let bounds = index.bounds(self.window);
+        let bounds = self.bounds(index, &mut statement);
         let ([from, to], open, index) = (bounds.nanos(), &bounds.open, &index.name);
         statement
             .push(&format!("SELECT count(), {from}, {to}, {open} FROM {index} WHERE `TraceId` {traces}"));
         let rows: Vec<(u64, i64, i64, u8)> = self.rows(statement).await?;
-        Ok(match rows.as_slice() {
+        let span: Span = match rows.as_slice() {
             [(count, .., 1)] if *count > 0 => None,
             [(count, start, end, _)] if *count > 0 => {
-                Some((low.min(Timestamp::from_nanos(*start)), high.max(Timestamp::from_nanos(*end))))
+                let start = Timestamp::from_nanos(self.table.whole_ticks(*start));
+                Some((low.min(start), high.max(Timestamp::from_nanos(*end))))
             }
             _ => Some((low, high)),
-        })
+        };
+        Ok(span.into())
     }
 
     /// What stands behind the trace index for its entries: of all traces, or only of those that have a span in the window.
@@ -74,18 +81,18 @@ impl Search<'_> {
         if !sought {
             return String::new();
         }
-        format!(" WHERE `TraceId` {}", self.among(Among::Window, statement))
+        format!(" WHERE `TraceId` {}", self.among(TraceSet::Window, statement))
     }
 
     /// What stands behind a trace id that is one of theirs.
-    fn among(&self, among: Among<'_>, statement: &mut Statement) -> String {
+    fn among(&self, among: TraceSet<'_>, statement: &mut Statement) -> String {
         match among {
-            Among::Traces(ids) => format!("IN {}", statement.strings(ids)),
-            Among::Window => {
+            TraceSet::Given(ids) => format!("IN {}", statement.strings(ids)),
+            TraceSet::Window => {
                 let inside = self.inside(statement);
                 format!("GLOBAL IN (SELECT {} FROM {} WHERE {inside})", self.table.trace_id, self.table.name)
             }
-            Among::Slices(slices) => {
+            TraceSet::Slices(slices) => {
                 let inside = slices.inside(self.table, statement);
                 format!("GLOBAL IN (SELECT {} FROM {} WHERE {inside})", self.table.trace_id, self.table.name)
             }
@@ -94,37 +101,44 @@ impl Search<'_> {
 
     /// The spans that a decision about traces may look at, as what stands from `FROM` on: of each trace those within its bounds
     /// in the trace index, or else within the default.
-    pub(crate) fn spans_that_count(&self, among: Among<'_>, scan: Span, statement: &mut Statement) -> String {
+    pub(crate) fn spans_that_count(
+        &self,
+        among: TraceSet<'_>,
+        scan: &TimeRanges,
+        statement: &mut Statement,
+    ) -> String {
         let table = self.table;
         let (id, name, timestamp) = (&table.trace_id, &table.name, &table.timestamp);
         let scan = match among {
-            Among::Slices(slices) => slices.near(table, statement),
-            Among::Window | Among::Traces(_) => self.range(scan, statement),
+            TraceSet::Slices(slices) => slices.near(table, statement),
+            TraceSet::Window | TraceSet::Given(_) => scan.holding(table, statement),
         };
         let [bounds, indexed, start, end, open] =
             ["bounds", "indexed", "start", "end", "open"].map(|name| statement.own(name));
         let mut text = format!(" FROM {name}");
         if let Some(index) = &self.index {
-            let (traces, entries) = (self.among(among, statement), self.bounds(index));
+            let traces = self.among(among, statement);
+            let entries = self.bounds(index, statement).coarser(table.coarse);
             // With join_use_nulls = 0, a trace without an entry has an empty id here.
             text.push_str(&format!(
                 " GLOBAL LEFT ANY JOIN (SELECT `TraceId` AS {indexed}, {from} AS {start}, {to} AS {end}, {is_open} AS {open} \
-                 FROM {index} WHERE `TraceId` {traces} GROUP BY `TraceId`) AS {bounds} \
+                 FROM {index} WHERE `TraceId` {traces} GROUP BY `TraceId` HAVING {known}) AS {bounds} \
                  ON {id} = {bounds}.{indexed}",
                 from = entries.from,
                 to = entries.to,
                 is_open = entries.open,
+                known = entries.known,
                 index = index.name,
             ));
         }
         text.push_str(&format!(" WHERE {scan}"));
         match among {
-            Among::Window => {}
-            Among::Traces(ids) => {
+            TraceSet::Window => {}
+            TraceSet::Given(ids) => {
                 let ids = statement.strings(ids);
                 text.push_str(&format!(" AND {} IN {ids}", table.trace_id_column));
             }
-            Among::Slices(slices) => {
+            TraceSet::Slices(slices) => {
                 let (column, inside) = (&table.trace_id_column, slices.inside(table, statement));
                 text.push_str(&format!(
                     " AND {column} GLOBAL IN (SELECT {column} FROM {name} WHERE {inside})"
@@ -143,12 +157,12 @@ impl Search<'_> {
 
     pub(crate) fn grouped_statement(
         &self,
-        among: Among<'_>,
-        scan: Span,
+        among: TraceSet<'_>,
+        scan: &TimeRanges,
         after: Option<&Position>,
     ) -> Result<Statement, StoreError> {
         let table = self.table;
-        let mut statement = table.statement();
+        let mut statement = table.statement().of_every_row();
         let key = self.demands.key(table, &mut statement)?;
         let inside = self.inside(&mut statement);
         let spans = self.spans_that_count(among, scan, &mut statement);
@@ -158,21 +172,21 @@ impl Search<'_> {
             "SELECT {id} AS {trace}, countIf({inside} AND {key}) > 0 AS {tier}, \
              if({tier} = 1, maxIf({ticks}, {inside} AND {key}), maxIf({ticks}, {inside})) AS {position}, count(){spans}"
         );
-        let shown = self.demands.shown(&self.demands.all(), table, &mut statement)?;
-        text.push_str(&format!(
-            " GROUP BY {trace} HAVING {} AND countIf({inside}) > 0 AND {shown}",
-            Self::is_trace(&trace)
-        ));
+        let mut wanted = format!(
+            "countIf({inside}) > 0 AND {}",
+            self.demands.shown(&self.demands.all(), table, &mut statement)?
+        );
         if let Some(after) = after {
             let (last, key) = (after.tier.min(1), statement.int(after.key));
             let id = statement.string(&after.trace_id);
-            text.push_str(&format!(
+            wanted.push_str(&format!(
                 " AND ({tier} < {last} OR ({tier} = {last} AND ({position} < {key} OR ({position} = {key} AND {trace} > {id}))))"
             ));
         }
+        text.push_str(&format!(" GROUP BY {trace} HAVING {}", Self::is_trace_with(&trace, &wanted)));
         let most = match among {
-            Among::Window | Among::Slices(_) => self.wanted,
-            Among::Traces(ids) => ids.len(),
+            TraceSet::Window | TraceSet::Slices(_) => self.wanted,
+            TraceSet::Given(ids) => ids.len(),
         };
         text.push_str(&format!(" ORDER BY {tier} DESC, {position} DESC, {trace} ASC LIMIT {most}"));
         statement.push(&text);

@@ -14,8 +14,8 @@ use tracing::Instrument as _;
 
 use super::lines::LineChecker;
 use super::read_statement;
+use super::trace_sizes::TraceSizes;
 use crate::client::{Answer, Client};
-use crate::plan::{Memory, subject};
 use crate::select::{SelectedTrace, Selection};
 use crate::{StoreError, TraceStore};
 
@@ -86,7 +86,7 @@ pub(super) struct Parts {
     kept: Duration,
     /// When the whole page must be with its reader.
     until: Option<Instant>,
-    memory: Arc<Memory>,
+    sizes: Arc<TraceSizes>,
 }
 
 impl Parts {
@@ -98,7 +98,7 @@ impl Parts {
         projection: Vec<String>,
         sizes: PartSizes,
     ) -> Self {
-        let usual = store.memory.spans_of_a_trace(subject(&selection.table.name)).unwrap_or(0);
+        let usual = store.trace_sizes.spans_of_a_trace(&selection.table.name).unwrap_or(0);
         let mut parts = Self {
             client: store.client.at(selection.endpoint),
             binding: binding.clone(),
@@ -108,7 +108,7 @@ impl Parts {
             asked: JoinSet::new(),
             kept: sizes.kept,
             until: None,
-            memory: Arc::clone(&store.memory),
+            sizes: Arc::clone(&store.trace_sizes),
         };
         parts.ask();
         parts
@@ -157,7 +157,7 @@ impl Parts {
     pub(super) fn arrived(&mut self, spans: u64) {
         let traces = std::mem::take(&mut self.selection.traces).len();
         if traces > 0 {
-            self.memory.remember_read(subject(&self.selection.table.name), spans, traces);
+            self.sizes.remember(&self.selection.table.name, spans, traces);
         }
     }
 

@@ -2,9 +2,9 @@ use tracewarden_model::{Filter, Timestamp, Window};
 use tracewarden_testkit::local_store::LocalStore;
 
 use super::*;
+use crate::SelectRequest;
 use crate::cancellation::{binding, everything};
 use crate::differential::{connect, execute};
-use crate::{SelectRequest, plan};
 
 const TRACES: usize = 40;
 
@@ -71,10 +71,7 @@ async fn a_page_in_parts_is_the_page() {
         assert!(parts.next().await.is_none());
     }
     let spans = whole.lines().count() as u64;
-    assert_eq!(
-        store.memory.spans_of_a_trace(plan::subject(&selection.table.name)),
-        Some(spans / TRACES as u64)
-    );
+    assert_eq!(store.trace_sizes.spans_of_a_trace(&selection.table.name), Some(spans / TRACES as u64));
 }
 
 /// The store breaks off what nobody takes for long: a part that has waited is asked for again.
@@ -139,7 +136,7 @@ async fn nothing_follows_a_part_that_fails() {
     assert_eq!(spans, first.spans + second.spans);
     assert!(parts.next().await.is_none());
     // What came of it says nothing about the size of traces.
-    assert_eq!(store.memory.spans_of_a_trace(plan::subject(&selection.table.name)), None);
+    assert_eq!(store.trace_sizes.spans_of_a_trace(&selection.table.name), None);
 }
 
 /// Given spans of a trace: `lines` of a page, each with the id that it says.

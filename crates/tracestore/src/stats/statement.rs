@@ -7,7 +7,7 @@ use tracewarden_model::{LogicalType, MarkedField};
 
 use super::{Stats, StatsGroup, StatsNumbers, StatsOrder, StatsPer, StatsRequest};
 use crate::StoreError;
-use crate::plan::{Among, Search, Span};
+use crate::plan::{Search, TimeRanges, TraceSet};
 use crate::predicate_sql::{render, strings};
 use crate::shown::Shown;
 use crate::sql::Statement;
@@ -76,11 +76,11 @@ impl Names {
 
 pub(super) fn statement(
     search: &Search<'_>,
-    scan: Span,
+    scan: &TimeRanges,
     shown: &Shown,
     request: StatsRequest<'_>,
 ) -> Result<Statement, StoreError> {
-    let mut statement = search.grouped_statement(Among::Window, scan, None)?;
+    let mut statement = search.grouped_statement(TraceSet::Window, scan, None)?;
     let grouped = std::mem::take(&mut statement.text);
     let newest = newest(&grouped, request.most_traces, &statement);
     let names = Names::of(&statement);

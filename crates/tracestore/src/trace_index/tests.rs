@@ -12,7 +12,7 @@ use tracewarden_testkit::local_store::LocalStore;
 use super::*;
 use crate::cancellation::binding;
 use crate::differential::{connect, execute};
-use crate::plan::{Choice, Demand, Plan, Tuning};
+use crate::plan::{Choice, IndexSize, Plan, RequiredPredicate, StepOptions, Tuning};
 use crate::{SelectRequest, TraceStore};
 
 const NOON: i64 = 1_790_000_000;
@@ -147,11 +147,12 @@ async fn traces_beyond_the_index_are_found() {
         (LAST_SECOND * 1_000 - 1_000, LAST_SECOND * 1_000 + 5_000),
         (IN_2150 * 1_000 - hour, IN_2150 * 1_000 + hour),
     ];
-    let first = 1_000_000_000;
+    let pace = |index_size| StepOptions { first: 1_000_000_000, use_trace_index: true, index_size };
     let plans = [
         Choice::Best,
-        Choice::Only(Plan::Steps { first }),
-        Choice::Only(Plan::Candidates(Demand::Granted)),
+        Choice::Only(Plan::Steps(pace(IndexSize::Small))),
+        Choice::Only(Plan::Steps(pace(IndexSize::Large))),
+        Choice::Only(Plan::Candidates(RequiredPredicate::Granted)),
         Choice::Only(Plan::Grouped),
     ];
     for (timestamp, stored) in [

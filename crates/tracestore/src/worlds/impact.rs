@@ -365,9 +365,19 @@ impl Round<'_> {
 
 /// Where the spans of a trace count, in nanoseconds, the end exclusive.
 pub(super) fn bounds(world: &World, trace: &[u8], window: Window) -> (i64, i64) {
-    match world.index.as_ref().and_then(|index| index.get(trace)) {
-        Some((start, end)) => (start * SECOND, (end + 1) * SECOND),
-        None => (window.from().as_nanos() - MAX_TRACE_DURATION, window.to().as_nanos() + MAX_TRACE_DURATION),
+    let index = world.index.as_ref();
+    let finer = index.and_then(|index| index.finer).unwrap_or_default();
+    // In whole ticks of the spans' own times, which may be coarser.
+    let time = |second: i64| {
+        (second * SECOND + finer).div_euclid(world.shape.nanos_per_tick) * world.shape.nanos_per_tick
+    };
+    let around = (window.from().as_nanos() - MAX_TRACE_DURATION, window.to().as_nanos() + MAX_TRACE_DURATION);
+    // There is an entry for its first second and one for its last.
+    let is_near =
+        |second: i64| second * SECOND + finer < around.1 && (second + 1) * SECOND + finer > around.0;
+    match index.and_then(|index| index.seconds.get(trace)) {
+        Some((start, end)) if is_near(*start) || is_near(*end) => (time(*start), time(end + 1)),
+        _ => around,
     }
 }
 

@@ -7,27 +7,19 @@ use rand::seq::{IndexedRandom, SliceRandom};
 use rand_chacha::ChaCha8Rng;
 
 use super::{HOUR, Query, SECOND};
-use crate::plan::{Choice, Demands, Plan, Tuning};
+use crate::plan::{Choice, IndexSize, Plan, RequiredPredicates, StepOptions, Tuning};
 use crate::select::Position;
 use crate::{OnProgress, SelectRequest, TraceStore};
 
 /// Sizes at which everything that can be cut, given up or turned away from is.
 fn tiny(random: &mut ChaCha8Rng) -> Tuning {
     let few = |random: &mut ChaCha8Rng| *[1, 2, 5, 1_000].choose(random).unwrap();
-    let rows = |random: &mut ChaCha8Rng| *[0, 10, 1_000_000].choose(random).unwrap();
     Tuning {
-        whole_rows: rows(random),
-        step_rows: *[1, 10, 100].choose(random).unwrap(),
-        chunk: *[1, 2, 8].choose(random).unwrap(),
-        max_chunk: few(random),
+        small: *[0, 1, 24].choose(random).unwrap(),
         candidates: few(random),
-        candidate_rows: rows(random),
-        edge_rows: rows(random),
-        rejected: few(random),
-        wide_rejected: *[0, 0, 3, 1_000].choose(random).unwrap(),
-        wide_in_vain: *[0, 0, 0, 9].choose(random).unwrap(),
-        wide_maps: random.random_bool(0.9),
-        rows_of_a_question: 300.0,
+        wave: few(random),
+        chunk: few(random),
+        undecided: *[0, 1, 8].choose(random).unwrap(),
         ids: few(random),
     }
 }
@@ -41,9 +33,15 @@ pub(super) async fn every_plan(
     tried: &mut Tried,
 ) {
     let table = store.bound_table(query.binding).await.unwrap();
-    let demands = Demands::new(query.scope, &query.filter.conditions, &table).unwrap().all();
+    let demands = RequiredPredicates::new(query.scope, &query.filter.conditions, &table).unwrap().all();
     let steps = [SECOND, 600 * SECOND, HOUR, 3 * HOUR, i64::MAX];
-    let steps = steps.map(|first| Choice::Only(Plan::Steps { first }));
+    let sizes = [IndexSize::Small, IndexSize::Large];
+    let steps = steps.map(|first| StepOptions {
+        first,
+        use_trace_index: random.random_bool(0.5),
+        index_size: *sizes.choose(random).unwrap(),
+    });
+    let steps = steps.map(|pace| Choice::Only(Plan::Steps(pace)));
     let candidates = demands.iter().map(|&demand| Choice::Only(Plan::Candidates(demand)));
     let mut choices: Vec<Choice> = vec![Choice::Best, Choice::Only(Plan::Grouped)];
     choices.extend(candidates);
@@ -63,14 +61,14 @@ pub(super) async fn every_plan(
         assert_eq!(found, expected, "{choice:?}, pages of {limit}, {tuning:?}");
         tried.count(choice, expected);
     }
-    // Steps that look at what shows the other demands, too: they take it from the trace index that a trace shows nothing.
+    // Steps that take it from the trace index that a trace does not belong to the answer.
     if query.binding.trace_index.is_some() && demands.len() > 1 {
         let first = *[60 * SECOND, 600 * SECOND, HOUR].choose(random).unwrap();
-        let wide = Tuning { wide_rejected: 0, wide_in_vain: 0, wide_maps: true, ..tiny(random) };
-        let wide = Tuning { max_chunk: 1_000, ids: 1_000, rows_of_a_question: 1e9, ..wide };
-        let found = walk(store, query, 200, |_| (Choice::Only(Plan::Steps { first }), wide)).await;
-        assert_eq!(found, expected, "wide steps of {first} ns");
-        tried.wide += usize::from(!expected.is_empty());
+        let tuning = Tuning { chunk: 1_000, ids: 1_000, ..tiny(random) };
+        let pace = StepOptions { first, use_trace_index: true, index_size: *sizes.choose(random).unwrap() };
+        let found = walk(store, query, 200, |_| (Choice::Only(Plan::Steps(pace)), tuning)).await;
+        assert_eq!(found, expected, "steps of {first} ns with the trace index");
+        tried.certified += usize::from(!expected.is_empty());
     }
     if random.random_bool(0.3) {
         let found = walk(store, query, 3, |page| {
@@ -88,14 +86,14 @@ pub(super) struct Tried {
     steps: usize,
     candidates: usize,
     grouped: usize,
-    wide: usize,
+    certified: usize,
 }
 
 impl Tried {
     fn count(&mut self, choice: Choice, expected: &[String]) {
         *match choice {
             Choice::Best => &mut self.best,
-            Choice::Only(Plan::Steps { .. }) => &mut self.steps,
+            Choice::Only(Plan::Steps(_)) => &mut self.steps,
             Choice::Only(Plan::Candidates(_)) => &mut self.candidates,
             Choice::Only(Plan::Grouped) => &mut self.grouped,
         } += usize::from(!expected.is_empty());
@@ -103,7 +101,7 @@ impl Tried {
 
     /// How often the one that found something least often did.
     pub(super) fn least(&self) -> usize {
-        [self.best, self.steps, self.candidates, self.grouped, self.wide].into_iter().min().unwrap_or(0)
+        [self.best, self.steps, self.candidates, self.grouped, self.certified].into_iter().min().unwrap_or(0)
     }
 }
 
@@ -132,7 +130,13 @@ async fn walk(
             break;
         }
         let index = store.usable_trace_index(binding).await.unwrap();
-        let found = store.prepare(&request, &table, index, tuning).unwrap().run(choice).await.unwrap();
+        let search = store.prepare(&request, &table, index, tuning).unwrap();
+        let found = search.run(choice).await.unwrap();
+        // Ids that do not fit into one statement are asked for in several.
+        assert!(
+            search.sent.into_inner() <= 8 || tuning.ids < 1_000,
+            "{choice:?} sent too many statements, {tuning:?}"
+        );
         let part = (to - from).max(1).unsigned_abs().div_ceil(64).max(SECOND as u64) as i64;
         let told = told.lock().unwrap().clone();
         assert!(

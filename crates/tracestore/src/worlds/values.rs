@@ -8,7 +8,7 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use tracewarden_model::{AccessModel, LogicalType, MarkedField};
 
-use super::{MAX_TRACE_DURATION, Query, Shape, StoredSpan, World, raw, some_text};
+use super::{MAX_TRACE_DURATION, Query, StoredSpan, World, raw, some_text};
 use crate::filter_reference::strings;
 use crate::{MAX_VALUE_BYTES, SelectRequest, TraceStore, ValueCount, ValuesRequest};
 
@@ -37,12 +37,6 @@ impl Listed {
     }
 }
 
-/// Pages are in the order of the column's own ticks, but for whole seconds with a name for decimals: those are ordered as
-/// milliseconds.
-fn nanos_of_a_key(shape: Shape) -> i64 {
-    if shape.timestamp == "DateTime64(0)" { 1_000_000 } else { shape.nanos_per_tick }
-}
-
 /// Of a few fields in the traces that a query selects.
 pub(super) async fn of_fields(
     store: &TraceStore,
@@ -59,7 +53,7 @@ pub(super) async fn of_fields(
     let looked_at = &expected[..expected.len().min(limit as usize)];
     // A page that another follows covers the time from its last trace on, where that has a time of its own.
     let oldest = match page.next() {
-        Some(end) if end.tier == 1 => end.key * nanos_of_a_key(world.shape),
+        Some(end) if end.tier == 1 => end.key * world.shape.nanos_per_tick,
         _ => window.from().as_nanos(),
     };
     let near = oldest - MAX_TRACE_DURATION..window.to().as_nanos() + MAX_TRACE_DURATION;

@@ -1,0 +1,142 @@
+//! Traces that cross a window boundary. Spans outside the window can decide whether they match. Traces whose ordering spans all
+//! lie outside the window sort last.
+
+use super::demands::RequiredPredicate;
+use super::found::Page;
+use super::search::Search;
+use super::trace_bounds::TraceBounds;
+use crate::StoreError;
+use crate::sql::Statement;
+use crate::trace_index::TraceIndex;
+
+/// Traces that cross an edge.
+#[derive(Debug, Default)]
+pub(crate) struct Crossing {
+    /// Crossing traces according to the trace index.
+    pub(crate) traces: Vec<String>,
+    pub(crate) bounds: TraceBounds,
+    /// Those that it may not know, with a span beyond the window that satisfies something. Of one with an entry within the window
+    /// alone, a batch is missing in the index.
+    pub(crate) lacking: Vec<String>,
+}
+
+/// Size of the trace index; decides how many of its ids a set may hold in memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum IndexSize {
+    /// About as large as the spans of the window, at most.
+    Small,
+    /// Larger, or not known.
+    Large,
+}
+
+/// Trace id, 1 if indexed, start and exclusive end in nanoseconds, 1 if the bounds are unusable.
+type Row = (String, u8, i64, i64, u8);
+
+impl Search<'_> {
+    /// Adds the traces that sort after all matches inside the window.
+    pub(crate) async fn by_crossing(&self, page: &mut Page) -> Result<(), StoreError> {
+        match self.crossing(None, IndexSize::Large, 0).await? {
+            Some(crossing) => self.settle(&[], crossing, page).await.map(drop),
+            None => self.by_grouping(self.after.as_ref(), page).await,
+        }
+    }
+
+    /// Traces with spans inside and outside the window. Unindexed traces need a span outside that satisfies `beyond` or, if
+    /// that is `None`, an ordering span. Returns `None` if with the traces that are `held` already there are too many for one
+    /// statement, or no trace index.
+    pub(crate) async fn crossing(
+        &self,
+        beyond: Option<RequiredPredicate>,
+        index_size: IndexSize,
+        held: usize,
+    ) -> Result<Option<Crossing>, StoreError> {
+        // Where nothing is required, a trace with a span inside is found by that.
+        if self.demands.all().is_empty() {
+            return Ok(Some(Crossing::default()));
+        }
+        let Some(index) = &self.index else { return Ok(None) };
+        let rows: Vec<Row> = self.rows(self.crossing_statement(index, beyond, index_size)?).await?;
+        if rows.len().saturating_add(held) > self.tuning.ids {
+            return Ok(None);
+        }
+        let mut crossing = Crossing { bounds: self.default_bounds(), ..Crossing::default() };
+        for (trace, is_indexed, from, to, open) in rows {
+            if is_indexed == 1 {
+                crossing.traces.push(trace.clone());
+                crossing.bounds.insert(self.table, trace, (from, to, open));
+            } else {
+                crossing.lacking.push(trace);
+            }
+        }
+        Ok(Some(crossing))
+    }
+
+    pub(crate) fn crossing_statement(
+        &self,
+        index: &TraceIndex,
+        beyond: Option<RequiredPredicate>,
+        index_size: IndexSize,
+    ) -> Result<Statement, StoreError> {
+        let table = self.table;
+        let mut statement = table.statement();
+        let satisfied = match beyond {
+            None => self.demands.key(table, &mut statement)?,
+            Some(demand) => self.demands.satisfied(demand, table, &mut statement)?,
+        };
+        let bounds = self.bounds(index, &mut statement);
+        let ([start, end], open) = (bounds.nanos(), &bounds.open);
+        let [trace, indexed, from, to, is_open] =
+            ["trace", "indexed", "from", "to", "open"].map(|name| statement.own(name));
+        let [begin, finish] =
+            [self.window.from(), self.window.to()].map(|time| self.nanos(self.ticks_from(time.as_nanos())));
+        let near = index.entry_near(self.window, self.default, &mut statement);
+        let within = index.entry_within(self.window, (begin, finish), &mut statement);
+        let (begin, finish) = (statement.int(begin), statement.int(finish));
+        let (inside, around) = (self.inside(&mut statement), self.range(self.default, &mut statement));
+        let (tells_of_window, unusable_entry) = (index.tells_of(self.window), index.says_nothing());
+        let (id, spans, index) = (&table.trace_id, &table.name, &index.name);
+        let with_span_inside = format!("IN (SELECT {id} FROM {spans} WHERE {inside}");
+        // A crossing trace has an entry near the window, and an entry that is not within it. Where near is anywhere, only those
+        // of the window bound what is held in memory.
+        let is_unbounded = self.default.is_none() || !tells_of_window;
+        let (of_near, of_inside) = match index_size {
+            _ if is_unbounded => (
+                format!(" AND `TraceId` GLOBAL {with_span_inside})"),
+                format!(" AND {id} GLOBAL {with_span_inside})"),
+            ),
+            IndexSize::Small => (String::new(), String::new()),
+            IndexSize::Large => (
+                format!(" AND `TraceId` GLOBAL IN (SELECT `TraceId` FROM {index} WHERE {near})"),
+                String::new(),
+            ),
+        };
+        // An unusable entry is near every window: one span of a broken clock must not have every search read the whole table.
+        let is_unusable = match unusable_entry.filter(|_| !is_unbounded) {
+            None => is_open.clone(),
+            Some(unusable) => format!(
+                "({is_open} AND {trace} GLOBAL {with_span_inside} \
+                 AND {id} GLOBAL IN (SELECT `TraceId` FROM {index} WHERE {unusable})))"
+            ),
+        };
+        statement.push(&format!(
+            "SELECT `TraceId` AS {trace}, toUInt8(1) AS {indexed}, {start} AS {from}, {end} AS {to}, toUInt8({open}) AS {is_open} \
+             FROM {index} WHERE `TraceId` GLOBAL IN (SELECT `TraceId` FROM {index} WHERE NOT {within}{of_near}) GROUP BY `TraceId` \
+             HAVING {crosses} LIMIT {limit} \
+             UNION ALL SELECT {trace}, toUInt8(0), toInt64(0), toInt64(0), toUInt8(0) FROM (SELECT DISTINCT {id} AS {trace} \
+             FROM {spans} WHERE {around} AND NOT {inside} AND {satisfied}{of_inside} \
+             AND {id} GLOBAL NOT IN (SELECT `TraceId` FROM {index} WHERE {near} AND NOT {within}{of_near})) \
+             WHERE {is_trace} LIMIT {limit}",
+            crosses = Self::is_trace_with(
+                &trace,
+                &format!(
+                    "{} AND ({is_unusable} OR (NOT {is_open} AND {from} < {finish} AND {to} > {begin} \
+                     AND ({from} < {begin} OR {to} > {finish})))",
+                    bounds.known
+                )
+            ),
+            is_trace = Self::is_trace(&trace),
+            limit = self.tuning.ids.saturating_add(1),
+        ));
+        Ok(statement)
+    }
+}

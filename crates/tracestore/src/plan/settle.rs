@@ -1,0 +1,109 @@
+//! Decides candidates: from the step's own rows if those cover all considered spans, otherwise by a grouped pass restricted to
+//! their ids and time ranges.
+
+use super::crossing::Crossing;
+use super::found::{MatchingTrace, Page};
+use super::grouped::TraceSet;
+use super::search::Search;
+use super::trace_bounds::TraceBounds;
+use crate::StoreError;
+use crate::select::Position;
+
+/// A trace returned by a step.
+#[derive(Debug, Clone)]
+pub(crate) struct Candidate {
+    pub(crate) trace: String,
+    /// Of its spans on which the order depends, the newest, in ticks, and how many there are.
+    pub(crate) newest: i64,
+    pub(crate) spans: u64,
+    /// Of its spans that satisfy any predicate, the oldest and the newest, in ticks.
+    pub(crate) extent: (i64, i64),
+    /// Whether they satisfy all predicates.
+    pub(crate) satisfies_all: bool,
+}
+
+impl Candidate {
+    /// Its place in the order, if it belongs to the answer and is on no earlier page.
+    pub(crate) fn position(&self) -> Position {
+        Position { tier: 1, key: self.newest, trace_id: self.trace.clone() }
+    }
+}
+
+impl Search<'_> {
+    /// Adds matching candidates, then matching crossing traces, until the page is full. Returns the position where it stopped
+    /// early, if it did: after enough candidates that satisfy all predicates or, without a trace index, when too many must be
+    /// decided by id.
+    pub(crate) async fn settle(
+        &self,
+        candidates: &[Candidate],
+        crossing: Crossing,
+        page: &mut Page,
+    ) -> Result<Option<Position>, StoreError> {
+        let most = match self.index {
+            Some(_) => usize::MAX,
+            None => self.wanted.saturating_mul(self.tuning.undecided).max(1),
+        };
+        let satisfying = candidates.iter().enumerate().filter(|(_, candidate)| candidate.satisfies_all);
+        let end = satisfying.map(|(at, _)| at + 1).nth(self.wanted.saturating_mul(2));
+        let (candidates, further) = candidates.split_at(end.unwrap_or(candidates.len()));
+        let read = candidates.iter().map(|candidate| candidate.trace.clone());
+        let mut bounds = self.trace_bounds(read.chain(crossing.lacking.iter().cloned()).collect()).await?;
+        bounds.extend(crossing.bounds);
+        let (mut undecided, mut last, mut is_full) = (Vec::new(), None, false);
+        for candidate in candidates {
+            let is_certain = self.is_certain(candidate, &bounds);
+            if !is_certain && undecided.len() == most {
+                self.decide(&undecided, &bounds, page).await?;
+                return Ok(last);
+            }
+            let position = candidate.position();
+            match is_certain {
+                true => page.insert(MatchingTrace { position: position.clone(), spans: candidate.spans }),
+                false => undecided.push(candidate.trace.clone()),
+            }
+            is_full = page.len_through(&position) >= self.wanted;
+            if is_full {
+                break;
+            }
+            last = Some(position);
+        }
+        if !is_full && further.is_empty() {
+            undecided.extend(crossing.traces);
+            undecided.extend(crossing.lacking);
+            undecided.sort_unstable();
+            undecided.dedup();
+            undecided.retain(|trace| !page.holds(trace));
+        }
+        self.decide(&undecided, &bounds, page).await?;
+        Ok(last.filter(|_| !is_full && !further.is_empty()))
+    }
+
+    /// Whether the step alone decides the candidate: it satisfies all predicates with spans inside its bounds, and no newer
+    /// span can put it on an earlier page.
+    fn is_certain(&self, candidate: &Candidate, bounds: &TraceBounds) -> bool {
+        let (oldest, newest) = candidate.extent;
+        let is_on_earlier_page = || {
+            let end = bounds.of(&candidate.trace).map(|(_, end)| end);
+            self.after.as_ref().is_some_and(|after| end.is_none_or(|end| end > self.nanos(after.key)))
+        };
+        candidate.satisfies_all
+            && bounds.holds(&candidate.trace, self.nanos(oldest), self.nanos(newest))
+            && !is_on_earlier_page()
+    }
+
+    /// Decides traces by id and adds the matching ones at their positions.
+    pub(crate) async fn decide(
+        &self,
+        traces: &[String],
+        bounds: &TraceBounds,
+        page: &mut Page,
+    ) -> Result<(), StoreError> {
+        for part in traces.chunks(self.tuning.ids.max(1)) {
+            let scan = bounds.ranges(part.iter());
+            for found in self.grouped(TraceSet::Given(part), &scan, None).await? {
+                page.insert(found);
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,444 @@
+//! Every plan over a table of a usual shape, with the sizes that an installation has, against the grouped pass; and tables on
+//! which a plan turned to another one at the wrong place.
+
+use rand::seq::{IndexedRandom as _, IteratorRandom as _};
+use rand::{RngExt as _, SeedableRng as _};
+use rand_chacha::ChaCha8Rng;
+use tracewarden_model::{
+    AccessModel, Binding, Caller, ColumnType, Condition, Display, FieldRef, FieldSource, Filter, LogicalType,
+    MarkedField, Test, Timestamp, Window,
+};
+use tracewarden_policy::{AccessScope, CompiledPolicies, RolePolicy, authorise};
+use tracewarden_testkit::local_store::LocalStore;
+
+use super::crossing::IndexSize;
+use super::search::MAX_STATEMENTS;
+use super::steps::StepOptions;
+use super::*;
+use crate::differential::{connect, execute};
+use crate::select::Position;
+use crate::table::BoundTable;
+use crate::{SelectRequest, TraceStore};
+
+const SECOND: i64 = 1_000_000_000;
+const HOUR: i64 = 3_600 * SECOND;
+/// Where tables begin: 2027-01-15 00:00 UTC.
+const BEGIN: i64 = 1_800_057_600 * SECOND;
+const COLUMNS: [&str; 5] = ["Service", "User", "Tenant", "Status", "Team"];
+
+fn field(name: &str) -> MarkedField {
+    MarkedField {
+        field: FieldRef::column(name),
+        source: FieldSource::Column,
+        logical: LogicalType::String,
+        column_type: ColumnType::String,
+        filterable: true,
+        policy: true,
+        column: None,
+    }
+}
+
+fn binding(index: bool) -> Binding {
+    Binding {
+        database: "default".to_owned(),
+        table: "spans".to_owned(),
+        trace_id: "TraceId".to_owned(),
+        span_id: "SpanId".to_owned(),
+        timestamp: "At".to_owned(),
+        parent_span_id: "ParentSpanId".to_owned(),
+        trace_index: index.then(|| "ends".to_owned()),
+        display: Display::default(),
+    }
+}
+
+fn scope(policies: &[&str]) -> AccessScope {
+    let model = AccessModel { version: 1, binding: None, fields: COLUMNS.map(field).to_vec() };
+    let policies = policies.iter().map(|expression| RolePolicy { role: "r", title: "t", expression });
+    authorise(policies, None, &Caller::default(), &model, &CompiledPolicies::new()).unwrap()
+}
+
+fn filter(conditions: &[(&str, &str)]) -> Filter {
+    let condition = |(name, value): &(&str, &str)| Condition {
+        field: field(name),
+        test: Test::StringEq((*value).to_owned()),
+    };
+    Filter { conditions: conditions.iter().map(condition).collect() }
+}
+
+fn window(from: i64, to: i64) -> Window {
+    Window::new(Timestamp::from_nanos(from), Timestamp::from_nanos(to)).unwrap()
+}
+
+/// In the order of the exporter's table, with an index for one of the columns, and the exporter's trace index.
+async fn create(local: &LocalStore) {
+    create_with(local, "DateTime64(9)", "DateTime").await;
+}
+
+/// The same, with other types of the timestamp and of the bounds of the trace index.
+async fn create_with(local: &LocalStore, timestamp: &str, bound: &str) {
+    execute(
+        local,
+        format!("CREATE TABLE default.spans (At {timestamp}, TraceId String, SpanId String, ParentSpanId String, \
+         Service LowCardinality(String), User String, Tenant String, Status LowCardinality(String), Team String, \
+         INDEX users User TYPE bloom_filter(0.01) GRANULARITY 1, INDEX traces TraceId TYPE bloom_filter(0.01) GRANULARITY 1) \
+         ENGINE = MergeTree PARTITION BY toDate(At) ORDER BY (Service, toDateTime(At)) SETTINGS index_granularity = 64"),
+    )
+    .await;
+    execute(
+        local,
+        format!(
+            "CREATE TABLE default.ends (TraceId String, Start {bound}, End {bound}) ENGINE = MergeTree \
+         PARTITION BY toDate(Start) ORDER BY (TraceId, Start)"
+        ),
+    )
+    .await;
+}
+
+/// One search, its pages by `choice`, at most so many.
+struct Asked<'a> {
+    store: &'a TraceStore,
+    binding: &'a Binding,
+    scope: &'a AccessScope,
+    filter: &'a Filter,
+    window: Window,
+    limit: u32,
+    pages: usize,
+}
+
+impl Asked<'_> {
+    /// Traces with their positions, and the most statements that a page took.
+    async fn pages(&self, choice: Choice, tuning: Tuning) -> (Vec<Position>, usize) {
+        let Self { store, binding, scope, filter, window, limit, .. } = *self;
+        let (mut positions, mut most, mut after) = (Vec::new(), 0, None);
+        for _ in 0..self.pages {
+            let request = SelectRequest { binding, scope, filter, window, limit, after, progress: None };
+            let tables = store.bound_tables(binding).await.unwrap();
+            let table = BoundTable::new(binding, tables.columns.to_vec()).unwrap();
+            let search = store.prepare(&request, &table, tables.index, tuning).unwrap();
+            let found = search.run(choice).await.unwrap();
+            most = most.max(search.sent.into_inner());
+            let more = found.len() > limit as usize;
+            positions.extend(found.into_iter().take(limit as usize).map(|found| found.position));
+            after = positions.last().cloned();
+            if !more {
+                break;
+            }
+        }
+        (positions, most)
+    }
+
+    async fn same_by(&self, choices: &[Choice], tuning: Tuning) -> usize {
+        let (expected, _) = self.pages(Choice::Only(Plan::Grouped), tuning).await;
+        for choice in choices {
+            let (found, most) = self.pages(*choice, tuning).await;
+            let told = format!("{choice:?}, {:?}, {:?}, pages of {}", self.window, self.filter, self.limit);
+            assert_eq!(found, expected, "{told}");
+            assert!(most <= MAX_STATEMENTS, "{most} statements: {told}");
+        }
+        expected.len()
+    }
+}
+
+fn steps(first: i64, use_trace_index: bool, index_size: IndexSize) -> Choice {
+    Choice::Only(Plan::Steps(StepOptions { first, use_trace_index, index_size }))
+}
+
+/// Traces of three days, most of them short, some of hours; and an index with an entry for each minute of a trace, as batches
+/// make them, that lacks some traces and some batches.
+async fn fill(local: &LocalStore) {
+    let spans = format!(
+        "INSERT INTO default.spans SELECT fromUnixTimestamp64Nano({BEGIN} + start + intDiv(cityHash64(t, i) % 1000 * long, 1000)) AS At, \
+         lower(hex(sipHash128(t))), lower(hex(cityHash64(t, i))), '', concat('s', toString(cityHash64(t, i, 4) % 12)), \
+         concat('u', toString(cityHash64(t, 7) % 400)), concat('t', toString(cityHash64(t, i, 8) % 20)), \
+         if(cityHash64(t, i, 9) % 40 = 0, 'Error', 'Ok'), concat('team', toString(cityHash64(t, i, 4) % 12 % 5)) \
+         FROM (SELECT number AS t, toInt64(cityHash64(t, 1) % 72000) * 3600 * 1000000 AS start, \
+         multiIf(t % 50 = 0, {long}, t % 12 = 0, {middle}, {short}) AS long, range(1 + cityHash64(t, 2) % 14) AS spans FROM numbers(9000)) \
+         ARRAY JOIN spans AS i",
+        long = 6 * HOUR,
+        middle = HOUR / 3,
+        short = 2 * SECOND,
+    );
+    execute(local, spans).await;
+    execute(
+        local,
+        "INSERT INTO default.ends SELECT TraceId, min(At), max(At) FROM default.spans WHERE cityHash64(TraceId) % 25 > 0 \
+         GROUP BY TraceId, toStartOfMinute(At) HAVING cityHash64(TraceId, min(At)) % 50 > 0"
+            .to_owned(),
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn plans_agree_within_eight_statements() {
+    let local = LocalStore::start().unwrap();
+    let store = connect(&local);
+    create(&local).await;
+    fill(&local).await;
+    let mut random = ChaCha8Rng::seed_from_u64(28);
+    let (mut found, mut not_full) = (0, 0);
+    for number in 0..60 {
+        let value = |random: &mut ChaCha8Rng, column: &str| match column {
+            "Service" => format!("s{}", random.random_range(0..12)),
+            "User" => format!("u{}", random.random_range(0..400)),
+            "Tenant" => format!("t{}", random.random_range(0..20)),
+            "Status" => "Error".to_owned(),
+            _ => format!("team{}", random.random_range(0..5)),
+        };
+        let count = random.random_range(0..4);
+        let columns: Vec<&str> = COLUMNS.into_iter().sample(&mut random, count);
+        let values: Vec<(&str, String)> =
+            columns.into_iter().map(|column| (column, value(&mut random, column))).collect();
+        let conditions: Vec<(&str, &str)> =
+            values.iter().map(|(name, value)| (*name, value.as_str())).collect();
+        let policies: &[&str] = match random.random_range(0..4) {
+            0 => &["true"],
+            1 => &["Team == \"team3\" && Status == \"Ok\""],
+            2 => &["Team == \"team1\" && Status == \"Error\"", "User == \"u7\"", "Tenant == \"t4\""],
+            _ => &["User == \"u11\""],
+        };
+        let (filter, scope, binding) = (filter(&conditions), scope(policies), binding(number % 3 > 0));
+        let from = BEGIN + random.random_range(-1..60) * HOUR;
+        let length = *[HOUR / 10, HOUR, 12 * HOUR, 24 * HOUR, 80 * HOUR].choose(&mut random).unwrap();
+        let asked = Asked {
+            store: &store,
+            binding: &binding,
+            scope: &scope,
+            filter: &filter,
+            window: window(from, from + length),
+            limit: *[1, 20, 20, 200].choose(&mut random).unwrap(),
+            pages: 4,
+        };
+        let demands =
+            RequiredPredicates::new(&scope, &filter.conditions, &asked.table().await).unwrap().all();
+        let mut choices = vec![Choice::Best];
+        choices.extend(demands.choose(&mut random).map(|demand| Choice::Only(Plan::Candidates(*demand))));
+        let first = *[length / 64, length / 7, length].choose(&mut random).unwrap();
+        let size = *[IndexSize::Small, IndexSize::Large].choose(&mut random).unwrap();
+        choices.push(steps(first, random.random_bool(0.7), size));
+        let traces = asked.same_by(&choices, Tuning::default()).await;
+        found += traces;
+        not_full += usize::from(traces > 0 && traces < asked.limit as usize);
+    }
+    assert!(found > 2_000 && not_full > 5, "{found} traces, {not_full} pages that are not full");
+}
+
+impl Asked<'_> {
+    async fn table(&self) -> BoundTable {
+        let tables = self.store.bound_tables(self.binding).await.unwrap();
+        BoundTable::new(self.binding, tables.columns.to_vec()).unwrap()
+    }
+}
+
+/// Spans as `VALUES`: seconds after the beginning, the trace, what is under the status, and the team.
+async fn insert(local: &LocalStore, spans: &[(i64, String, &str, &str)]) {
+    let rows: Vec<String> = spans
+        .iter()
+        .map(|(at, trace, status, team)| {
+            format!("({}, '{trace}', '{at}', '', 's', 'u', 't', '{status}', '{team}')", BEGIN + at * SECOND)
+        })
+        .collect();
+    execute(local, format!("INSERT INTO default.spans VALUES {}", rows.join(", "))).await;
+    execute(
+        local,
+        "INSERT INTO default.ends SELECT TraceId, min(At), max(At) FROM default.spans GROUP BY TraceId"
+            .to_owned(),
+    )
+    .await;
+}
+
+/// The newest traces do not belong to the answer, but for the oldest of them, which are the newest of it.
+#[tokio::test]
+async fn what_was_not_settled_of_a_step_is_settled_later() {
+    let local = LocalStore::start().unwrap();
+    let store = connect(&local);
+    create(&local).await;
+    let mut spans = Vec::new();
+    let end = 24 * 3_600;
+    for number in 1..=200 {
+        let at = end - number * 6 - 60;
+        spans.push((at, format!("a{number:03}"), "Error", ""));
+        if number > 190 {
+            spans.push((at - 1_800, format!("a{number:03}"), "", "team1"));
+        }
+    }
+    for number in 1..=21 {
+        let at = end - 1_500 - number * 400;
+        spans.push((at, format!("b{number:03}"), "Error", "team1"));
+    }
+    insert(&local, &spans).await;
+    let (filter, scope) = (filter(&[("Status", "Error")]), scope(&["Team == \"team1\""]));
+    for index in [false, true] {
+        let binding = binding(index);
+        let asked = Asked {
+            store: &store,
+            binding: &binding,
+            scope: &scope,
+            filter: &filter,
+            window: window(BEGIN, BEGIN + 24 * HOUR),
+            limit: 20,
+            pages: 3,
+        };
+        let choices = [HOUR / 4, HOUR, 24 * HOUR].map(|first| steps(first, true, IndexSize::Small));
+        assert_eq!(asked.same_by(&choices, Tuning::default()).await, 31);
+        let choices = [HOUR / 4, HOUR].map(|first| steps(first, false, IndexSize::Large));
+        assert_eq!(asked.same_by(&choices, Tuning::default()).await, 31);
+    }
+}
+
+/// Each step meets all of the traces again, and none of them belongs to the answer.
+#[tokio::test]
+async fn long_traces_that_fill_every_step_end_the_search_soon() {
+    let local = LocalStore::start().unwrap();
+    let store = connect(&local);
+    create(&local).await;
+    let mut spans = Vec::new();
+    for second in (0..7_200).step_by(2) {
+        spans.push((second, format!("long{:02}", second / 2 % 13), "Error", ""));
+    }
+    spans.push((10, "right".to_owned(), "Error", "team1"));
+    insert(&local, &spans).await;
+    let (filter, scope) = (filter(&[("Status", "Error")]), scope(&["Team == \"team1\""]));
+    for index in [false, true] {
+        let binding = binding(index);
+        let asked = Asked {
+            store: &store,
+            binding: &binding,
+            scope: &scope,
+            filter: &filter,
+            window: window(BEGIN - HOUR, BEGIN + 2 * HOUR),
+            limit: 2,
+            pages: 2,
+        };
+        for use_trace_index in [false, true] {
+            let choices = [60 * SECOND, HOUR].map(|first| steps(first, use_trace_index, IndexSize::Large));
+            let tuning = Tuning { chunk: 1, ..Tuning::default() };
+            assert_eq!(asked.same_by(&choices, tuning).await, 1);
+        }
+    }
+}
+
+/// Bounds of the index that are finer than the timestamp, end before they begin, or are at the end of their type: with a span of
+/// each trace that opens it outside of the window, or none.
+#[tokio::test]
+async fn odd_bounds_mean_the_same_to_every_plan() {
+    // Seconds after the beginning, of spans that match and of spans that open the trace; bounds in nanoseconds after it.
+    type Trace = (&'static str, &'static [i64], &'static [i64], (i64, i64), bool);
+    const HOURS_BACK: i64 = -3 * 3_600;
+    let second = |second: i64| second * SECOND;
+    let traces: [Trace; 4] = [
+        ("finer", &[1_800], &[HOURS_BACK], (second(HOURS_BACK) + 1, second(1_800)), true),
+        ("backwards", &[1_700], &[5_400], (second(600), second(-9 * 3_600)), true),
+        ("inside", &[1_600], &[1_500], (second(1_500), second(1_600)), true),
+        ("short", &[1_400], &[HOURS_BACK], (second(1_400), second(1_400)), false),
+    ];
+    let (filter, scope) = (filter(&[("Status", "Error")]), scope(&["Team == \"team1\""]));
+    for begin in [BEGIN, -HOUR - 300 * SECOND] {
+        for timestamp in ["DateTime64(3)", "DateTime64(0)", "DateTime64(9)"] {
+            let local = LocalStore::start().unwrap();
+            let store = connect(&local);
+            create_with(&local, timestamp, "DateTime64(9)").await;
+            for (trace, matching, opening, (start, end), _) in traces {
+                let spans = matching
+                    .iter()
+                    .map(|at| (at, "Error", ""))
+                    .chain(opening.iter().map(|at| (at, "", "team1")));
+                for (at, status, team) in spans {
+                    execute(
+                        &local,
+                        format!(
+                            "INSERT INTO default.spans SELECT fromUnixTimestamp64Nano(toInt64({})), '{trace}', '{at}', '', 's', 'u', \
+                             't', '{status}', '{team}'",
+                            begin + at * SECOND
+                        ),
+                    )
+                    .await;
+                }
+                execute(
+                    &local,
+                    format!(
+                        "INSERT INTO default.ends SELECT '{trace}', fromUnixTimestamp64Nano(toInt64({})), \
+                         fromUnixTimestamp64Nano(toInt64({}))",
+                        begin + start,
+                        begin + end
+                    ),
+                )
+                .await;
+            }
+            let binding = binding(true);
+            let asked = Asked {
+                store: &store,
+                binding: &binding,
+                scope: &scope,
+                filter: &filter,
+                window: window(begin, begin + HOUR),
+                limit: 20,
+                pages: 1,
+            };
+            // The first span counts where the bound is rounded down to its tick: before 1970 ClickHouse rounds up, toward zero.
+            let exact = timestamp == "DateTime64(9)" || begin < 0;
+            let expected: Vec<&str> = traces
+                .iter()
+                .filter(|trace| trace.4 && !(exact && trace.0 == "finer"))
+                .map(|trace| trace.0)
+                .collect();
+            let found = asked.pages(Choice::Only(Plan::Grouped), Tuning::default()).await.0;
+            let found: Vec<&str> = found.iter().map(|position| position.trace_id.as_str()).collect();
+            assert_eq!(found, expected, "{timestamp} at {begin}");
+            let choices = [
+                Choice::Best,
+                steps(HOUR, true, IndexSize::Small),
+                steps(600 * SECOND, true, IndexSize::Large),
+                steps(600 * SECOND, false, IndexSize::Large),
+                Choice::Only(Plan::Candidates(RequiredPredicate::Condition(0))),
+                Choice::Only(Plan::Candidates(RequiredPredicate::Granted)),
+            ];
+            asked.same_by(&choices, Tuning::default()).await;
+        }
+    }
+}
+
+/// A span of a broken clock makes the bounds of its trace unusable. That has no search read more than its window.
+#[tokio::test]
+async fn a_trace_of_a_broken_clock_is_left_alone_by_other_windows() {
+    let local = LocalStore::start().unwrap();
+    let store = connect(&local);
+    create(&local).await;
+    let mut spans = vec![(-BEGIN / SECOND, "broken".to_owned(), "Error", "team1")];
+    for number in 0..500 {
+        spans.push((
+            number * 60,
+            format!("a{number:03}"),
+            "Error",
+            if number % 100 == 0 { "team1" } else { "" },
+        ));
+    }
+    insert(&local, &spans).await;
+    let (filter, scope, binding) =
+        (filter(&[("Status", "Error")]), scope(&["Team == \"team1\""]), binding(true));
+    let asked = Asked {
+        store: &store,
+        binding: &binding,
+        scope: &scope,
+        filter: &filter,
+        window: window(BEGIN, BEGIN + 9 * HOUR),
+        limit: 20,
+        pages: 1,
+    };
+    for size in [IndexSize::Small, IndexSize::Large] {
+        assert_eq!(asked.same_by(&[steps(HOUR, true, size)], Tuning::default()).await, 5);
+        let table = asked.table().await;
+        let tables = store.bound_tables(&binding).await.unwrap();
+        let request = SelectRequest {
+            binding: &binding,
+            scope: &scope,
+            filter: &filter,
+            window: asked.window,
+            limit: 20,
+            after: None,
+            progress: None,
+        };
+        let search = store.prepare(&request, &table, tables.index, Tuning::default()).unwrap();
+        let crossing = search.crossing(None, size, 0).await.unwrap().unwrap();
+        assert_eq!(crossing.traces, Vec::<String>::new());
+    }
+}

@@ -1,0 +1,148 @@
+//! The time range considered for each trace: from the trace index, or else `max_trace_duration` around the window.
+
+use std::collections::HashMap;
+
+use tracewarden_model::Timestamp;
+
+use super::search::{Search, Span};
+use crate::StoreError;
+use crate::sql::Statement;
+use crate::table::BoundTable;
+use crate::trace_index::Bounds;
+
+/// Approximate maximum of time ranges in one statement.
+const RANGES_MAX: i64 = 16;
+
+/// Bounds of a trace in nanoseconds, the end exclusive; `None` where nothing bounds it.
+pub(crate) type NanosRange = Option<(i64, i64)>;
+
+/// A trace in the index: start and exclusive end in nanoseconds, 1 if unusable.
+pub(crate) type Entry = (i64, i64, u8);
+
+/// Considered time ranges by trace.
+#[derive(Debug, Default)]
+pub(crate) struct TraceBounds {
+    /// Of those that the trace index knows.
+    indexed: HashMap<String, NanosRange>,
+    default: Span,
+}
+
+impl TraceBounds {
+    /// Adds an indexed trace. Bounds are rounded down to ticks of the timestamp column, as in the grouped pass: a finer index
+    /// could start after the trace's first span.
+    pub(crate) fn insert(&mut self, table: &BoundTable, trace: String, (from, to, open): Entry) {
+        self.indexed.insert(trace, (open == 0).then(|| (table.whole_ticks(from), table.whole_ticks(to))));
+    }
+
+    /// Merges another set of bounds.
+    pub(crate) fn extend(&mut self, other: Self) {
+        self.indexed.extend(other.indexed);
+    }
+
+    /// The time range considered for a trace.
+    pub(crate) fn of(&self, trace: &str) -> NanosRange {
+        match self.indexed.get(trace) {
+            Some(bounds) => *bounds,
+            None => self.default.map(|(from, to)| (from.as_nanos(), to.as_nanos())),
+        }
+    }
+
+    /// Whether the index was found to have a trace.
+    pub(crate) fn knows(&self, trace: &str) -> bool {
+        self.indexed.contains_key(trace)
+    }
+
+    /// Whether spans of a trace from the one time to the other all count.
+    pub(crate) fn holds(&self, trace: &str, oldest: i64, newest: i64) -> bool {
+        self.of(trace).is_none_or(|(from, to)| from <= oldest && newest < to)
+    }
+
+    /// The ranges of time that hold all that counts of these traces.
+    pub(crate) fn ranges<'t>(&self, traces: impl Iterator<Item = &'t String>) -> TimeRanges {
+        let bounds: Option<Vec<(i64, i64)>> = traces.map(|trace| self.of(trace)).collect();
+        TimeRanges(bounds.map(joined))
+    }
+}
+
+/// TimeRanges of time in nanoseconds, their ends exclusive; `None` for all of it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct TimeRanges(Option<Vec<(i64, i64)>>);
+
+impl From<Span> for TimeRanges {
+    fn from(span: Span) -> Self {
+        Self(span.map(|(from, to)| vec![(from.as_nanos(), to.as_nanos())]))
+    }
+}
+
+impl TimeRanges {
+    /// Whether a span is in one of them.
+    pub(crate) fn holding(&self, table: &BoundTable, statement: &mut Statement) -> String {
+        let Some(ranges) = &self.0 else { return "1".to_owned() };
+        let mut range = |(from, to): &(i64, i64)| {
+            table.within(Timestamp::from_nanos(*from), Timestamp::from_nanos(*to), statement)
+        };
+        match ranges.as_slice() {
+            [] => "0".to_owned(),
+            [one] => range(one),
+            several => format!("({})", several.iter().map(range).collect::<Vec<_>>().join(" OR ")),
+        }
+    }
+}
+
+/// Sorts ranges and merges those close together. Traces at both ends of a window stay two ranges; the time between is not read.
+fn joined(mut ranges: Vec<(i64, i64)>) -> Vec<(i64, i64)> {
+    ranges.sort_unstable();
+    let last = ranges.iter().map(|(_, to)| *to).max().unwrap_or_default();
+    let whole = ranges.first().map_or(0, |(from, _)| last.saturating_sub(*from));
+    let near = whole / RANGES_MAX;
+    let mut joined: Vec<(i64, i64)> = Vec::new();
+    for (from, to) in ranges {
+        match joined.last_mut() {
+            Some(last) if from.saturating_sub(last.1) <= near => last.1 = last.1.max(to),
+            _ => joined.push((from, to)),
+        }
+    }
+    joined
+}
+
+impl Search<'_> {
+    /// The default bounds, for unindexed traces.
+    pub(crate) fn default_bounds(&self) -> TraceBounds {
+        TraceBounds { indexed: HashMap::new(), default: self.default }
+    }
+
+    /// Bounds of these traces, from the trace index.
+    pub(crate) async fn trace_bounds(&self, traces: Vec<String>) -> Result<TraceBounds, StoreError> {
+        let mut found = self.default_bounds();
+        let Some(index) = self.index.as_ref().filter(|_| !traces.is_empty()) else { return Ok(found) };
+        for part in traces.chunks(self.tuning.ids.max(1)) {
+            let mut statement = Statement::default();
+            let ids = statement.strings(part);
+            let bounds = self.bounds(index, &mut statement);
+            let ([from, to], Bounds { open, known, .. }, index) = (bounds.nanos(), &bounds, &index.name);
+            statement.push(&format!(
+                "SELECT `TraceId`, {from}, {to}, {open} FROM {index} WHERE `TraceId` IN {ids} GROUP BY `TraceId` HAVING {known}"
+            ));
+            let rows: Vec<(String, i64, i64, u8)> = self.rows(statement).await?;
+            for (trace, from, to, open) in rows {
+                found.insert(self.table, trace, (from, to, open));
+            }
+        }
+        Ok(found)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_are_joined_where_they_are_near() {
+        assert_eq!(joined(vec![]), []);
+        assert_eq!(joined(vec![(5, 9), (1, 3)]), [(1, 3), (5, 9)]);
+        assert_eq!(joined(vec![(0, 160), (161, 165), (1_000, 1_001), (3, 7)]), [(0, 165), (1_000, 1_001)]);
+        let apart: Vec<(i64, i64)> = (0..1_000).map(|number| (number * 10, number * 10 + 1)).collect();
+        assert!(joined(apart).len() <= 17);
+        assert_eq!(joined(vec![(i64::MIN, i64::MAX), (0, 1)]), [(i64::MIN, i64::MAX)]);
+    }
+}
