@@ -390,4 +390,29 @@ mod tests {
         }
         assert!(between > 5, "hardly any predicate is met in part: {between}");
     }
+
+    /// Spans without an id, all at one time, as an instrumentation may send them.
+    #[tokio::test]
+    async fn spans_of_one_identity_hide_no_others() {
+        let local = LocalStore::start().unwrap();
+        let store = connect(&local);
+        execute(
+            &local,
+            format!(
+                "CREATE TABLE default.spans ENGINE = MergeTree ORDER BY TraceId AS SELECT \
+                 toDateTime64(1790000000 + greatest(number, {MAX_FIRST_SPANS}), 9) AS Timestamp, 'a' AS TraceId, \
+                 if(number < 30, '', toString(number)) AS SpanId, '' AS ParentSpanId FROM numbers(40)"
+            ),
+        )
+        .await;
+        let binding = binding("default", "spans");
+        let found = store.find(&binding, &everything(), "a").await.unwrap().unwrap();
+        let satisfied = store.satisfied(&binding, &found, &[Predicate::True], &[]).await.unwrap();
+        let ids: Vec<&str> = satisfied[0].first.iter().map(|span| span.span_id.as_str()).collect();
+        assert_eq!(satisfied[0].spans, 40);
+        // One for all that begin at the same time, nine for the others, and those with ids.
+        assert_eq!(ids.len(), MAX_FIRST_SPANS);
+        assert_eq!(ids.iter().filter(|id| id.is_empty()).count(), 10);
+        assert_eq!(ids[10..], ["30", "31", "32", "33", "34", "35", "36", "37", "38", "39"]);
+    }
 }
