@@ -12,7 +12,7 @@ use crate::plan::{Search, SpanFilter, TimeRanges, TraceSet};
 
 /// The share of the patience that looking at all traces may take.
 const WHOLE_SHARE: f64 = 0.6;
-/// Granules of spans, which are 8,192 rows, that no store reads in a second: where there are more, a sample is looked at from the start.
+/// Granules of spans, which are 8,192 rows, that no store reads in a second: where there are more, a sample is read from the start.
 const GRANULES_A_SECOND: f64 = 25_000.0;
 /// The share of the window that is looked at first when there is no time for all.
 const FIRST_SHARE: f64 = 1.0 / 64.0;

@@ -16,7 +16,7 @@ use crate::trace_index::{Bounds, TraceIndex};
 use crate::{OnProgress, SearchProgress, StoreError, TraceStore};
 
 /// Maximum statements of one search.
-pub(crate) const MAX_STATEMENTS: usize = 8;
+const MAX_STATEMENTS: usize = 8;
 
 /// A range of time, its end exclusive; `None` for all of it.
 pub(crate) type Span = Option<(Timestamp, Timestamp)>;

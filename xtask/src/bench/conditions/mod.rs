@@ -191,7 +191,7 @@ mod tests {
         assert_eq!(pages(&["team/service, user"]).unwrap(), 2);
         assert_eq!(pages(&["five"]).unwrap(), 28);
         assert_eq!(pages(&["/alone"]).unwrap(), 24);
-        assert!(pages(&["nobody"]).unwrap_err().to_string().contains("all/service, user"));
+        assert!(pages(&["no such cell"]).unwrap_err().to_string().contains("all/service, user"));
         let curve = Options { curve: true, ..Options::default() };
         assert_eq!(curve.pages().unwrap().len(), 4);
     }
