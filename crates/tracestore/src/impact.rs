@@ -9,7 +9,6 @@ mod sharing;
 mod statement;
 #[cfg(test)]
 mod tests;
-mod traces;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -19,14 +18,13 @@ use tracewarden_model::{Binding, Filter, MarkedField, Window};
 use tracewarden_policy::{AccessScope, Predicate};
 
 use crate::cost::Cost;
-use crate::plan::{Search, Tuning};
+use crate::plan::{Search, TraceScan, Tuning};
 use crate::select::{SEARCHES_MAX, SelectRequest, Tables};
 use crate::table::BoundTable;
 use crate::{StoreError, TraceStore};
 pub(crate) use looks::Looks;
 pub use sharing::{MAX_OPENINGS, Shared, SharedValue, Sharing, Spread};
 use statement::{Counts, bits};
-use traces::Look;
 
 /// Most predicates of one question.
 pub const MAX_IMPACT_PREDICATES: usize = 63;
@@ -199,7 +197,7 @@ trait Counting: Sync {
     fn count(
         &self,
         search: &Search<'_>,
-        look: &Look<'_>,
+        scan: &TraceScan<'_>,
     ) -> impl Future<Output = Result<Counts, StoreError>> + Send;
 }
 
@@ -218,10 +216,10 @@ struct Part<'a> {
 }
 
 impl Counting for Question<'_> {
-    async fn count(&self, search: &Search<'_>, look: &Look<'_>) -> Result<Counts, StoreError> {
+    async fn count(&self, search: &Search<'_>, scan: &TraceScan<'_>) -> Result<Counts, StoreError> {
         let mut counts = Counts::default();
         for part in parts(self.distinct, self.sharing, self.request.predicates) {
-            let statement = statement::statement(search, look, self.request, &part)?;
+            let statement = statement::statement(search, scan, self.request, &part)?;
             counts.add(search.rows(statement).await?, &part)?;
             if !counts.beyond.is_empty() {
                 break;

@@ -26,6 +26,7 @@ mod steps;
 #[cfg(test)]
 mod tests;
 mod trace_bounds;
+mod trace_scan;
 
 use tracewarden_model::Timestamp;
 
@@ -40,6 +41,7 @@ pub(crate) use search::{Search, SpanFilter};
 #[cfg(test)]
 pub(crate) use steps::{RemainingWindow, StepOptions};
 pub(crate) use trace_bounds::TimeRanges;
+pub(crate) use trace_scan::{Aggregates, MAX_LONG, TraceScan};
 
 use crate::StoreError;
 use estimates::Granules;

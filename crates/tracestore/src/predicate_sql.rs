@@ -359,11 +359,16 @@ fn searched(term: &Array, statement: &mut Statement) -> String {
     stored.unwrap_or_else(|| array(term, statement))
 }
 
+/// The string that a field of strings has where it is defined.
+pub(crate) fn string(field: &MarkedField, statement: &mut Statement) -> String {
+    fields::text(field, statement)
+}
+
 /// The strings that a field has where it is defined, each once: the one that it is, or its elements; of elements those
 /// that begin with `prefix`, which is written as SQL.
 pub(crate) fn strings(field: &MarkedField, prefix: Option<&str>, statement: &mut Statement) -> String {
     if field.logical != LogicalType::StringArray {
-        return format!("[{}]", fields::text(field, statement));
+        return format!("[{}]", string(field, statement));
     }
     let elements = format!("arrayDistinct({})", fields::array(field, statement));
     let element = statement.own("element");

@@ -32,6 +32,12 @@ impl Took {
     /// round below zero to some 580 years. Both are no durations, nor is what a float holds that is no number: they count
     /// as 0. Whatever shows, counts or orders durations takes them from here.
     fn of(quoted: &str, column_type: &ColumnType) -> Self {
+        let nanos = |invalid: &str, raw: &str| format!("if({invalid}, toInt64(0), toInt64({raw}))");
+        if let ColumnType::Integer { bits: ..=64, signed } = column_type {
+            // Without a conversion of every span to 128 bits.
+            let invalid = if *signed { format!("({quoted} < 0)") } else { format!("({quoted} > 9223372036854775807)") };
+            return Self { nanos: nanos(&invalid, quoted), invalid };
+        }
         // In 128 bits, where nothing overflows.
         let raw = match column_type {
             ColumnType::Float { .. } => {
@@ -40,7 +46,7 @@ impl Took {
             _ => format!("toInt128({quoted})"),
         };
         let invalid = format!("({raw} < 0 OR {raw} > 9223372036854775807)");
-        Self { nanos: format!("if({invalid}, toInt64(0), toInt64({raw}))"), invalid }
+        Self { nanos: nanos(&invalid, &raw), invalid }
     }
 }
 

@@ -11,7 +11,9 @@ mod tests;
 use tracewarden_model::{Binding, Filter, LogicalType, MarkedField, Window};
 use tracewarden_policy::AccessScope;
 
-use crate::plan::{TraceSet, Tuning};
+use statement::{Chosen, Interrupted};
+
+use crate::plan::{TraceScan, Tuning};
 use crate::select::{SEARCHES_MAX, SelectRequest, Tables};
 use crate::shown::Shown;
 use crate::table::BoundTable;
@@ -155,8 +157,28 @@ impl TraceStore {
             progress: None,
         };
         let search = self.prepare(&selecting, &table, tables.index, Tuning::default())?;
-        let scan = search.scan(TraceSet::Window).await?;
-        let statement = statement::statement(&search, &scan, &shown, request)?;
-        statement::stats(search.rows(statement).await?, &shown)
+        let count = async |scan: &TraceScan<'_>, chosen: Chosen| {
+            let statement = statement::statement(&search, scan, &shown, request, chosen)?;
+            let counted = search.rows(statement).await;
+            match counted.as_ref().err().and_then(Interrupted::of) {
+                Some(interrupted) => Ok(Err(interrupted)),
+                None => statement::stats(counted?, &shown, chosen == Chosen::All).map(Ok),
+            }
+        };
+        let mut chosen = Chosen::All;
+        let mut scan = match TraceScan::readable(&search).await? {
+            Some(scan) => scan,
+            None => TraceScan::by_span(&search).await?,
+        };
+        // Once more for each reason.
+        for _ in 0..2 {
+            match count(&scan, chosen).await? {
+                Ok(stats) => return Ok(stats),
+                Err(Interrupted::MoreTraces) => chosen = Chosen::Newest,
+                Err(Interrupted::SpansBeyondBounds) => scan = TraceScan::by_span(&search).await?,
+            }
+        }
+        let stats = count(&scan, chosen).await?;
+        stats.map_err(|why| StoreError::Short(format!("the numbers were interrupted again: {why:?}")))
     }
 }

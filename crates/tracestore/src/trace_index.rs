@@ -77,14 +77,22 @@ impl TraceIndex {
         around: Option<(Timestamp, Timestamp)>,
         statement: &mut Statement,
     ) -> Bounds {
-        let open = match self.tells_of(window) {
-            true => self.says_nothing().map_or_else(|| "0".to_owned(), |nothing| format!("max({nothing})")),
-            false => "1".to_owned(),
+        let open = match (self.tells_of(window), self.short, self.says_nothing()) {
+            (false, ..) => "1".to_owned(),
+            (true, _, None) => "0".to_owned(),
+            // The same for seconds, with one comparison an entry.
+            (true, [true, true], _) => format!(
+                "(max(`Start` > `End`) OR toUnixTimestamp(min(`Start`)) = 0 OR toUnixTimestamp(max(`End`)) = {LAST})"
+            ),
+            (true, _, Some(nothing)) => format!("max({nothing})"),
+        };
+        let end = match self.short {
+            [_, true] => "toDateTime64(max(`End`), 9)",
+            [_, false] => "least(max(`End`), toDateTime64('2262-04-11 00:00:00', 9, 'UTC'))",
         };
         Bounds {
             from: "toDateTime64(min(`Start`), 9)".to_owned(),
-            to: "(least(toDateTime64(max(`End`), 9), toDateTime64('2262-04-11 00:00:00', 9, 'UTC')) + INTERVAL 1 SECOND)"
-                .to_owned(),
+            to: format!("({end} + INTERVAL 1 SECOND)"),
             open,
             known: format!("max({})", self.entry_near(window, around, statement)),
         }

@@ -6,9 +6,8 @@ use tokio::time::{Instant, timeout_at};
 
 use super::Counting;
 use super::statement::Counts;
-use super::traces::Look;
 use crate::StoreError;
-use crate::plan::{Search, SpanFilter, TimeRanges, TraceSet};
+use crate::plan::{Search, SpanFilter, TimeRanges, TraceScan, TraceSet};
 
 /// The share of the patience that looking at all traces may take.
 const WHOLE_SHARE: f64 = 0.6;
@@ -74,8 +73,8 @@ impl Looks {
             // Half of the time is kept for another one: larger when this is quick, smaller when it is not.
             let deadline = now + left / 2;
             search.deadline = deadline;
-            let look = Look::Spans { among: TraceSet::Slices(&slices), scan: TimeRanges::default() };
-            match by(deadline, counting.count(search, &look)).await? {
+            let scan = TraceScan::BySpan { among: TraceSet::Slices(&slices), scan: TimeRanges::default() };
+            match by(deadline, counting.count(search, &scan)).await? {
                 Some(counts) => {
                     // Slices may be all of a short window; yet they see less of what is around it than all its traces need.
                     best = Some((counts, slices.fraction.min(SAMPLED)));
@@ -100,18 +99,17 @@ impl Looks {
 
 /// What is counted of all traces of the window.
 async fn whole_window(search: &Search<'_>, counting: &impl Counting) -> Result<Counts, StoreError> {
-    let mut look = Look::traces_first(search).await?;
+    let mut scan = TraceScan::by_trace(search).await?;
     // Once more with those that the index does not hold all of, if they are few.
     for _ in 0..2 {
-        let Some(traces) = &look else { break };
+        let Some(traces) = &scan else { break };
         let counts = counting.count(search, traces).await?;
         if counts.beyond.is_empty() {
             return Ok(counts);
         }
-        look = traces.with_far(search, &counts.beyond).await?;
+        scan = traces.with_long(search, &counts.beyond).await?;
     }
-    let scan = search.scan(TraceSet::Window).await?;
-    counting.count(search, &Look::Spans { among: TraceSet::Window, scan }).await
+    counting.count(search, &TraceScan::by_span(search).await?).await
 }
 
 /// What comes in time; nothing where the store has to give up.

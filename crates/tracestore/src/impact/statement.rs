@@ -5,10 +5,9 @@
 use std::collections::BTreeSet;
 
 use super::sharing::{Shared, SharedValue, Sharing, UNSHOWN};
-use super::traces::{Aggregates, Look, MAX_FAR};
 use super::{Comparison, Difference, ImpactRequest, MAX_SAMPLES, Part};
 use crate::StoreError;
-use crate::plan::Search;
+use crate::plan::{Aggregates, MAX_LONG, Search, TraceScan};
 use crate::sql::Statement;
 
 /// What a row is about: all traces that are compared; of an opening the total, a value that can be listed, or, with one more,
@@ -32,7 +31,7 @@ pub(super) fn bits<'n>(numbers: impl IntoIterator<Item = &'n usize>) -> u64 {
 
 pub(super) fn statement(
     search: &Search<'_>,
-    look: &Look<'_>,
+    scan: &TraceScan<'_>,
     request: &ImpactRequest<'_>,
     part: &Part<'_>,
 ) -> Result<Statement, StoreError> {
@@ -70,7 +69,7 @@ pub(super) fn statement(
         }
     }
     let aggregates = Aggregates { columns: &columns, names: &names, having: &having };
-    let traces = look.traces(search, &aggregates, &mut statement)?;
+    let traces = scan.traces(search, &aggregates, &mut statement)?;
     let samples = request.samples.clamp(1, MAX_SAMPLES);
     let rows = match part.sharing {
         Some(sharing) => shared_rows(&traces, sharing, compares, &statement),
@@ -140,7 +139,7 @@ fn counted(rows: &str, samples: u32, statement: &Statement) -> String {
          groupUniqArrayIf({most_odd})({trace}, {beyond} AND {row}.1 < {LISTED}) AS {odd}, \
          groupArraySortedIf({samples})((-{latest}, {trace}), {row}.1 = {COMPARED} AND {readable}) AS {first} \
          FROM ({rows}) GROUP BY {number}, {kind}, {value}, {opens}",
-        most_odd = MAX_FAR + 1,
+        most_odd = MAX_LONG + 1,
     )
 }
 
@@ -190,7 +189,7 @@ fn told(
          SELECT {number}, {kind}, {value}, ({lists}) AS {compared}, sum({traces}) AS {all_traces}, sum({own}) AS {all_own}, \
          max({open}) AS {any_open}, groupUniqArrayArray({most_odd})({odd}) AS {all_odd} FROM ({counted}) GROUP BY {number}, {kind}, {value})) \
          ORDER BY {number}, {kind} != {TOTAL}, NOT {listable}, {all_traces} DESC, {all_own}, {value} LIMIT {limit} BY {number}",
-        most_odd = MAX_FAR + 1,
+        most_odd = MAX_LONG + 1,
         lists = lists.join(", "),
         nothing = if comparisons.is_empty() { compared.as_str() } else { "([], [], [], [], [])" },
     )
@@ -202,7 +201,7 @@ pub(super) struct Counts {
     pub(super) traces: u64,
     pub(super) compared: Vec<Difference>,
     pub(super) shared: Vec<Shared>,
-    /// Traces that were looked at and have spans which may not count, at most one more than [`MAX_FAR`]. Where there is any,
+    /// Traces that were looked at and have spans which may not count, at most one more than [`MAX_LONG`]. Where there is any,
     /// the rest means nothing.
     pub(super) beyond: BTreeSet<String>,
 }

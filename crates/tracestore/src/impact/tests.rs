@@ -239,7 +239,7 @@ async fn what_takes_too_long_is_stopped_and_no_number_is_made_up() {
 struct Refusing(AtomicU32);
 
 impl Counting for Refusing {
-    async fn count(&self, _: &Search<'_>, _: &Look<'_>) -> Result<Counts, StoreError> {
+    async fn count(&self, _: &Search<'_>, _: &TraceScan<'_>) -> Result<Counts, StoreError> {
         self.0.fetch_add(1, Ordering::Relaxed);
         Err(StoreError::Memory("never enough".to_owned()))
     }
@@ -439,7 +439,7 @@ async fn the_index_is_joined_to_traces_where_that_says_the_same() {
         patience: Duration::from_secs(60),
     };
     let id = |trace: u64| format!("{:032x}", trace + 1);
-    // Traces that reach far, and whether any has spans beyond its entry; opened before, after, and values in what is opened.
+    // Long traces, and whether any has spans beyond its entry; opened before, after, and values in what is opened.
     let ask = async || {
         let tables = store.bound_tables(&binding).await.unwrap();
         let table = BoundTable::new(&binding, tables.columns.to_vec()).unwrap();
@@ -447,11 +447,11 @@ async fn the_index_is_joined_to_traces_where_that_says_the_same() {
         let search = of.search(&store, &binding, &filter, &table, tables.index).unwrap();
         let (distinct, _) = distinct(&comparisons);
         let question = Question { request: &request, sharing: request.sharing, distinct: &distinct };
-        let first = match Look::traces_first(&search).await.unwrap() {
-            Some(look) => {
-                let counts = question.count(&search, &look).await.unwrap();
-                let Look::Traces { far, .. } = look else { panic!("not of traces") };
-                Some((far.len(), counts))
+        let first = match TraceScan::by_trace(&search).await.unwrap() {
+            Some(scan) => {
+                let counts = question.count(&search, &scan).await.unwrap();
+                let TraceScan::ByTrace { long, .. } = scan else { panic!("not by trace") };
+                Some((long.len(), counts))
             }
             None => None,
         };
@@ -461,7 +461,7 @@ async fn the_index_is_joined_to_traces_where_that_says_the_same() {
         };
         let lost: Vec<String> = told.compared[0].lost_ids.clone();
         let asked = first
-            .map(|(far, counts)| (far, counts.beyond.len(), all(&counts.compared[0], &counts.shared[0])));
+            .map(|(long, counts)| (long, counts.beyond.len(), all(&counts.compared[0], &counts.shared[0])));
         (asked, all(&told.compared[0], &told.shared[0]), lost)
     };
     let (first, told, _) = ask().await;

@@ -76,16 +76,8 @@ impl Search<'_> {
         Ok(span.into())
     }
 
-    /// What stands behind the trace index for its entries: of all traces, or only of those that have a span in the window.
-    pub(crate) fn entries(&self, sought: bool, statement: &mut Statement) -> String {
-        if !sought {
-            return String::new();
-        }
-        format!(" WHERE `TraceId` {}", self.among(TraceSet::Window, statement))
-    }
-
     /// What stands behind a trace id that is one of theirs.
-    fn among(&self, among: TraceSet<'_>, statement: &mut Statement) -> String {
+    pub(super) fn among(&self, among: TraceSet<'_>, statement: &mut Statement) -> String {
         match among {
             TraceSet::Given(ids) => format!("IN {}", statement.strings(ids)),
             TraceSet::Window => {
@@ -155,6 +147,21 @@ impl Search<'_> {
         text
     }
 
+    /// SQL: of a group of spans, where their trace is in the order, as columns of these names.
+    pub(crate) fn order(
+        &self,
+        tier: &str,
+        position: &str,
+        statement: &mut Statement,
+    ) -> Result<String, StoreError> {
+        let key = self.demands.key(self.table, statement)?;
+        let (inside, ticks) = (self.inside(statement), &self.table.ticks);
+        Ok(format!(
+            "countIf({inside} AND {key}) > 0 AS {tier}, \
+             if({tier} = 1, maxIf({ticks}, {inside} AND {key}), maxIf({ticks}, {inside})) AS {position}"
+        ))
+    }
+
     pub(crate) fn grouped_statement(
         &self,
         among: TraceSet<'_>,
@@ -163,15 +170,12 @@ impl Search<'_> {
     ) -> Result<Statement, StoreError> {
         let table = self.table;
         let mut statement = table.statement().of_every_row();
-        let key = self.demands.key(table, &mut statement)?;
+        let [trace, tier, position] = ["trace", "tier", "position"].map(|name| statement.own(name));
+        let order = self.order(&tier, &position, &mut statement)?;
         let inside = self.inside(&mut statement);
         let spans = self.spans_that_count(among, scan, &mut statement);
-        let (id, ticks) = (&table.trace_id, &table.ticks);
-        let [trace, tier, position] = ["trace", "tier", "position"].map(|name| statement.own(name));
-        let mut text = format!(
-            "SELECT {id} AS {trace}, countIf({inside} AND {key}) > 0 AS {tier}, \
-             if({tier} = 1, maxIf({ticks}, {inside} AND {key}), maxIf({ticks}, {inside})) AS {position}, count(){spans}"
-        );
+        let id = &table.trace_id;
+        let mut text = format!("SELECT {id} AS {trace}, {order}, count(){spans}");
         let mut wanted = format!(
             "countIf({inside}) > 0 AND {}",
             self.demands.shown(&self.demands.all(), table, &mut statement)?

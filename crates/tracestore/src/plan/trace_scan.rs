@@ -1,0 +1,281 @@
+//! All traces of the window, as a part of a statement that aggregates over them.
+//!
+//! Which spans of a trace count depends on its entry in the trace index. A join of the index to every span costs more than all
+//! the rest of the statement. Nearly always the entry covers all spans of the trace, and then the join may come after the
+//! grouping: once for each trace.
+
+use std::collections::BTreeSet;
+
+use super::demands::RequiredPredicate;
+use super::grouped::TraceSet;
+use super::search::{Search, Span, SpanFilter};
+use super::trace_bounds::TimeRanges;
+use crate::StoreError;
+use crate::sql::Statement;
+use crate::trace_index::{Bounds, TraceIndex};
+
+/// Maximum traces that are aggregated apart because they extend beyond the range read, or beyond their entries.
+pub(crate) const MAX_LONG: usize = 1_000;
+
+/// How the spans of traces are read.
+pub(crate) enum TraceScan<'a> {
+    /// Each span is compared with the bounds of its trace.
+    BySpan {
+        /// Which traces.
+        among: TraceSet<'a>,
+        /// Where all of their spans are.
+        scan: TimeRanges,
+    },
+    /// All traces of the window, grouped first and compared with their bounds then. A trace for which that is not enough is
+    /// marked `beyond`.
+    ByTrace {
+        /// The range of spans that is read.
+        range: Span,
+        /// Traces that extend beyond this range; they are aggregated span by span.
+        long: Vec<String>,
+        /// Where all spans of these are.
+        scan: TimeRanges,
+        /// Only traces that satisfy this, found first, since skip indexes and few columns make that cheap.
+        only: Option<RequiredPredicate>,
+    },
+}
+
+/// What is aggregated over the spans of each trace.
+pub(crate) struct Aggregates<'s> {
+    /// Expressions with their names.
+    pub(crate) columns: &'s str,
+    /// The names.
+    pub(crate) names: &'s str,
+    /// Which traces are wanted, as `AND …`; empty for all. A trace that is wanted must be so as well when spans are included that
+    /// do not count.
+    pub(crate) having: &'s str,
+}
+
+impl TraceScan<'_> {
+    /// All traces of the window, grouped first. `None` without a trace index, or if too many traces extend far beyond the window.
+    pub(crate) async fn by_trace(search: &Search<'_>) -> Result<Option<Self>, StoreError> {
+        Self::with_bounds(search, search.default, None).await
+    }
+
+    /// As [`Self::by_trace`], but only traces that satisfy all required predicates: those that satisfy the rarest are found first.
+    pub(crate) async fn readable(search: &Search<'_>) -> Result<Option<Self>, StoreError> {
+        let demands = search.demands.all();
+        let (range, rarest) = match demands.as_slice() {
+            // Where nothing is required, a span in the window is all that it takes.
+            [] => (Some((search.window.from(), search.window.to())), None),
+            [only] => (search.default, Some(*only)),
+            several => (search.default, search.rarest(several).await),
+        };
+        Self::with_bounds(search, range, rarest).await
+    }
+
+    async fn with_bounds(
+        search: &Search<'_>,
+        range: Span,
+        only: Option<RequiredPredicate>,
+    ) -> Result<Option<Self>, StoreError> {
+        let Some(index) = &search.index else { return Ok(None) };
+        let (mut long, mut scan) = (Vec::new(), TimeRanges::default());
+        if range.is_some() && range == search.default {
+            let rows: Vec<(String,)> = search.rows(long_traces(search, index)).await?;
+            if rows.len() > MAX_LONG {
+                return Ok(None);
+            }
+            long.extend(rows.into_iter().map(|(id,)| id));
+            if !long.is_empty() {
+                scan = search.scan(TraceSet::Given(&long)).await?;
+            }
+        }
+        Ok(Some(Self::ByTrace { range, long, scan, only }))
+    }
+
+    /// All traces of the window, span by span.
+    pub(crate) async fn by_span(search: &Search<'_>) -> Result<Self, StoreError> {
+        let among = TraceSet::Window;
+        Ok(Self::BySpan { among, scan: search.scan(among).await? })
+    }
+
+    /// With further traces aggregated span by span; `None` if they are too many.
+    pub(crate) async fn with_long(
+        &self,
+        search: &Search<'_>,
+        more: &BTreeSet<String>,
+    ) -> Result<Option<Self>, StoreError> {
+        let Self::ByTrace { range, long, only, .. } = self else { return Ok(None) };
+        let long: Vec<String> = long.iter().chain(more).cloned().collect();
+        if long.len() > MAX_LONG {
+            return Ok(None);
+        }
+        let scan = search.scan(TraceSet::Given(&long)).await?;
+        Ok(Some(Self::ByTrace { range: *range, long, scan, only: *only }))
+    }
+
+    /// SQL: the traces, one a row: `trace`; `latest`, its latest span in the window in ticks; `readable`, whether it satisfies all
+    /// required predicates; `beyond`, whether spans were included that may not count; and the aggregates.
+    pub(crate) fn traces(
+        &self,
+        search: &Search<'_>,
+        of: &Aggregates<'_>,
+        statement: &mut Statement,
+    ) -> Result<String, StoreError> {
+        match self {
+            Self::BySpan { among, scan } => by_span(search, of, *among, scan, statement),
+            Self::ByTrace { long, scan, .. } => {
+                let all = self.by_bounds(search, of, statement)?;
+                if long.is_empty() {
+                    return Ok(all);
+                }
+                let long = by_span(search, of, TraceSet::Given(long), scan, statement)?;
+                Ok(format!("{all} UNION ALL {long}"))
+            }
+        }
+    }
+
+    /// All traces but the long ones, each marked if not all of its spans that are read lie within its entry, or its entry not
+    /// within the range that is read.
+    fn by_bounds(
+        &self,
+        search: &Search<'_>,
+        of: &Aggregates<'_>,
+        statement: &mut Statement,
+    ) -> Result<String, StoreError> {
+        let (Some(index), Self::ByTrace { range, long, only, .. }) = (&search.index, self) else {
+            return Err(StoreError::Internal("there is no trace index".to_owned()));
+        };
+        let [trace, latest, readable, beyond, first, last] =
+            ["trace", "latest", "readable", "beyond", "first", "last"].map(|name| statement.own(name));
+        let [traces, bounds, indexed, start, end, is_open] =
+            ["traces", "bounds", "indexed", "start", "end", "open"].map(|name| statement.own(name));
+        let (table, timestamp) = (&search.table.name, &search.table.timestamp);
+        let mut spans = format!(" FROM {table} WHERE {}", search.range(*range, statement));
+        if let Some(only) = only {
+            let id = &search.table.trace_id_column;
+            let (near, satisfied) =
+                (search.range(*range, statement), search.demands.satisfied(*only, search.table, statement)?);
+            spans.push_str(&format!(" AND {id} GLOBAL IN (SELECT {id} FROM {table} WHERE {near} AND {satisfied})"));
+        }
+        let others: Vec<RequiredPredicate> =
+            search.demands.all().into_iter().filter(|demand| Some(*demand) != *only).collect();
+        let times = format!(", min({timestamp}) AS {first}, max({timestamp}) AS {last}");
+        let mut all = grouped(search, of, &others, &times, &spans, statement)?;
+        if !long.is_empty() {
+            let long = statement.strings(long);
+            all.push_str(&format!(" AND {trace} NOT IN {long}"));
+        }
+        let Bounds { from, to, open, .. } = search.bounds(index, statement).coarser(search.table.coarse);
+        let of_indexed = search.of_indexed(index, statement);
+        let held = format!("{first} >= {bounds}.{start} AND {last} < {bounds}.{end}");
+        let beyond_entry = match range.filter(|_| *range == search.default) {
+            // All spans that can count are read.
+            None => format!("NOT {bounds}.{is_open} AND NOT ({held})"),
+            Some((low, high)) => {
+                let [low, high] = [low, high].map(|time| statement.time(time));
+                format!(
+                    "({bounds}.{is_open} OR NOT ({held} AND {bounds}.{start} >= {low} AND {bounds}.{end} <= {high}))"
+                )
+            }
+        };
+        // With join_use_nulls = 0, a trace without an entry has an empty id here.
+        Ok(format!(
+            "SELECT {trace}, {latest}, {readable}, {bounds}.{indexed} != '' AND {beyond_entry} AS {beyond}{names} \
+             FROM ({all}) AS {traces} \
+             GLOBAL LEFT ANY JOIN (SELECT `TraceId` AS {indexed}, {from} AS {start}, {to} AS {end}, {open} AS {is_open} \
+             FROM {index} WHERE {of_indexed} GROUP BY `TraceId`) AS {bounds} ON {trace} = {bounds}.{indexed}",
+            names = listed(of.names),
+            index = index.name,
+        ))
+    }
+}
+
+impl Search<'_> {
+    /// Of several required predicates, the one that fewest granules may satisfy, by estimate.
+    async fn rarest(&self, demands: &[RequiredPredicate]) -> Option<RequiredPredicate> {
+        let asked: Vec<(SpanFilter, Span)> =
+            demands.iter().map(|demand| (SpanFilter::Of(*demand), self.default)).collect();
+        let granules = self.granules(&asked).await.unwrap_or_default();
+        let selected = |at: usize| granules.get(at).map(|of| of.selected);
+        demands.iter().enumerate().min_by_key(|(at, _)| selected(*at)).map(|(_, demand)| *demand)
+    }
+
+    /// SQL: what of the trace index belongs to traces with an entry near the window, which are those that count as indexed.
+    fn of_indexed(&self, index: &TraceIndex, statement: &mut Statement) -> String {
+        if self.default.is_none() || !index.tells_of(self.window) {
+            // Every entry is near the window.
+            return format!("`TraceId` {}", self.among(TraceSet::Window, statement));
+        }
+        let near = index.entry_near(self.window, self.default, statement);
+        format!("`TraceId` GLOBAL IN (SELECT `TraceId` FROM {} WHERE {near})", index.name)
+    }
+}
+
+/// The traces of the window that extend beyond the range that is read: each has an entry that does not lie within it.
+fn long_traces(search: &Search<'_>, index: &TraceIndex) -> Statement {
+    let mut statement = Statement::default();
+    let Some((low, high)) = search.default else { return statement };
+    let within = index.entry_within(search.window, (low.as_nanos(), high.as_nanos()), &mut statement);
+    let of_indexed = search.of_indexed(index, &mut statement);
+    let [low, high] = [low, high].map(|time| statement.time(time));
+    let (from, to) = (statement.time(search.window.from()), statement.time(search.window.to()));
+    let Bounds { from: start, to: end, open, .. } = search.bounds(index, &mut statement);
+    statement.push(&format!(
+        "SELECT `TraceId` FROM {index} \
+         WHERE `TraceId` GLOBAL IN (SELECT `TraceId` FROM {index} WHERE NOT {within} AND {of_indexed}) \
+         GROUP BY `TraceId` HAVING {is_long} LIMIT {}",
+        MAX_LONG + 1,
+        index = index.name,
+        is_long = Search::is_trace_with(
+            "`TraceId`",
+            &format!("({open} OR ({start} < {to} AND {end} > {from} AND ({start} < {low} OR {end} > {high})))")
+        ),
+    ));
+    statement
+}
+
+/// Traces by the bounds of each of their spans.
+fn by_span(
+    search: &Search<'_>,
+    of: &Aggregates<'_>,
+    among: TraceSet<'_>,
+    scan: &TimeRanges,
+    statement: &mut Statement,
+) -> Result<String, StoreError> {
+    let spans = search.spans_that_count(among, scan, statement);
+    let traces = grouped(search, of, &search.demands.all(), "", &spans, statement)?;
+    let [trace, latest, readable, beyond] =
+        ["trace", "latest", "readable", "beyond"].map(|name| statement.own(name));
+    let sampled = match among {
+        TraceSet::Slices(slices) => format!(" AND {}", slices.hold(&latest, statement)),
+        TraceSet::Window | TraceSet::Given(_) => String::new(),
+    };
+    Ok(format!(
+        "SELECT {trace}, {latest}, {readable}, toUInt8(0) AS {beyond}{} FROM ({traces}{sampled})",
+        listed(of.names)
+    ))
+}
+
+/// Spans grouped by their traces, which are of the window; `readable` is whether they satisfy these predicates.
+fn grouped(
+    search: &Search<'_>,
+    of: &Aggregates<'_>,
+    demands: &[RequiredPredicate],
+    more: &str,
+    spans: &str,
+    statement: &mut Statement,
+) -> Result<String, StoreError> {
+    let [trace, latest, readable] = ["trace", "latest", "readable"].map(|name| statement.own(name));
+    let inside = search.inside(statement);
+    let shown = search.demands.shown(demands, search.table, statement)?;
+    Ok(format!(
+        "SELECT {id} AS {trace}, maxIf({ticks}, {inside}) AS {latest}, ({shown}) AS {readable}{columns}{more}{spans} \
+         GROUP BY {trace} HAVING {is_trace}",
+        id = search.table.trace_id,
+        ticks = search.table.ticks,
+        columns = listed(of.columns),
+        is_trace = Search::is_trace_with(&trace, &format!("countIf({inside}) > 0{}", of.having)),
+    ))
+}
+
+/// Further columns of a list.
+fn listed(columns: &str) -> String {
+    if columns.is_empty() { String::new() } else { format!(", {columns}") }
+}
