@@ -100,7 +100,7 @@ pub(crate) struct WireCounted {
     /// Whether only a sample was looked at, for lack of time; then the counts of traces are estimates for the whole window,
     /// and those of values are what the sample has.
     sampled: bool,
-    /// The share of the window that was looked at; 1 when the counts are exact.
+    /// The share of the traces that was read; 1 when the counts are exact.
     fraction: f64,
     /// What it took.
     cost: WireCost,

@@ -61,7 +61,7 @@ pub struct OvershareAnswer {
     pub window: Window,
     /// Which traces were counted.
     pub among: Among,
-    /// The share of the window that was looked at: 1 when the counts are exact. Where several statements looked at
+    /// The share of the traces that was read: 1 when the counts are exact. Where several statements read
     /// different shares, the least.
     pub fraction: f64,
     /// Users who have the role and are not disabled.

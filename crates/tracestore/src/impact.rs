@@ -5,12 +5,13 @@
 //! [`recent_reach`](TraceStore::recent_reach). Ids of traces leave only where a scope opens them.
 
 mod looks;
+mod masks;
 mod sharing;
 mod statement;
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,10 +25,10 @@ use crate::table::BoundTable;
 use crate::{StoreError, TraceStore};
 pub(crate) use looks::Looks;
 pub use sharing::{MAX_OPENINGS, Shared, SharedValue, Sharing, Spread};
-use statement::{Counts, bits};
+use statement::Counts;
 
 /// Most predicates of one question.
-pub const MAX_IMPACT_PREDICATES: usize = 63;
+pub const MAX_IMPACT_PREDICATES: usize = 1_000;
 /// Most ids of traces that one comparison lists of each kind.
 const MAX_SAMPLES: u32 = 1_000;
 /// Largest all predicates of one statement together, in nodes as written; what is larger by itself has its own.
@@ -77,7 +78,7 @@ pub struct Impact {
     pub shared: Vec<Shared>,
     /// Traces compared, whatever opens them.
     pub traces: u64,
-    /// The share of the window whose traces were looked at: 1 for all of them, when the counts are exact. All counts are of
+    /// The share of the traces that was read: 1 for all of them, when the counts are exact. All counts are of
     /// that share, not scaled.
     pub fraction: f64,
     /// What it took.
@@ -193,6 +194,9 @@ impl TraceStore {
 /// A trait, because the future that an async closure gives is not known to be `Send` for every lifetime, and requests are
 /// served on several threads.
 trait Counting: Sync {
+    /// How many predicates are evaluated of each span, at most.
+    fn predicates(&self) -> usize;
+
     /// The counts.
     fn count(
         &self,
@@ -213,14 +217,20 @@ struct Question<'a> {
 struct Part<'a> {
     comparisons: &'a [&'a Comparison],
     sharing: Option<Sharing<'a>>,
+    /// The numbers of the predicates that it is about.
+    used: BTreeSet<usize>,
 }
 
 impl Counting for Question<'_> {
+    fn predicates(&self) -> usize {
+        self.request.predicates.len()
+    }
+
     async fn count(&self, search: &Search<'_>, scan: &TraceScan<'_>) -> Result<Counts, StoreError> {
         let mut counts = Counts::default();
         for part in parts(self.distinct, self.sharing, self.request.predicates) {
             let statement = statement::statement(search, scan, self.request, &part)?;
-            counts.add(search.rows(statement).await?, &part)?;
+            counts.add(search.rows(statement).await?, &part, self.request.samples)?;
             if !counts.beyond.is_empty() {
                 break;
             }
@@ -282,25 +292,30 @@ fn parts<'a>(
     sharing: Option<Sharing<'a>>,
     predicates: &[Predicate],
 ) -> Vec<Part<'a>> {
-    let opening = sharing.map_or(0, |sharing| bits(sharing.openings.iter().flatten()));
+    let opening: BTreeSet<usize> =
+        sharing.iter().flat_map(|sharing| sharing.openings.iter().flatten()).copied().collect();
     let (mut parts, mut begin, mut first) = (Vec::new(), 0, sharing);
-    let (mut known, mut size) = (opening, size_of(opening, predicates));
+    let mut size = size_of(&opening, predicates);
+    let mut used = opening;
     for (at, comparison) in comparisons.iter().enumerate() {
-        let own = bits(comparison.before.iter().chain(&comparison.after));
-        let added = size_of(own & !known, predicates);
+        let own: BTreeSet<usize> = comparison.before.iter().chain(&comparison.after).copied().collect();
+        let added = size_of(own.difference(&used), predicates);
         if (at > begin || first.is_some()) && size.saturating_add(added) > MAX_SIZE {
             let comparisons = comparisons.get(begin..at).unwrap_or_default();
-            parts.push(Part { comparisons, sharing: first.take() });
-            (begin, known, size) = (at, own, size_of(own, predicates));
+            let used = std::mem::take(&mut used);
+            parts.push(Part { comparisons, sharing: first.take(), used });
+            (begin, size) = (at, size_of(&own, predicates));
         } else {
-            (known, size) = (known | own, size.saturating_add(added));
+            size = size.saturating_add(added);
         }
+        used.extend(own);
     }
-    parts.push(Part { comparisons: comparisons.get(begin..).unwrap_or_default(), sharing: first });
+    let comparisons = comparisons.get(begin..).unwrap_or_default();
+    parts.push(Part { comparisons, sharing: first, used });
     parts
 }
 
-fn size_of(bits: u64, predicates: &[Predicate]) -> u64 {
-    let chosen = predicates.iter().enumerate().filter(|(number, _)| bits >> number & 1 == 1);
-    chosen.map(|(_, predicate)| predicate.size()).fold(0, u64::saturating_add)
+fn size_of<'n>(numbers: impl IntoIterator<Item = &'n usize>, predicates: &[Predicate]) -> u64 {
+    let chosen = numbers.into_iter().filter_map(|number| predicates.get(*number));
+    chosen.map(Predicate::size).fold(0, u64::saturating_add)
 }

@@ -19,9 +19,9 @@ mod demands;
 mod estimates;
 mod found;
 mod grouped;
+mod sample;
 mod search;
 mod settle;
-mod slices;
 mod steps;
 #[cfg(test)]
 mod tests;
@@ -37,10 +37,10 @@ use crossing::IndexSize;
 pub(crate) use demands::{RequiredPredicate, RequiredPredicates};
 use found::{MatchingTrace, Page};
 pub(crate) use grouped::TraceSet;
+pub(crate) use sample::Sample;
 pub(crate) use search::{Search, SpanFilter};
 #[cfg(test)]
 pub(crate) use steps::{RemainingWindow, StepOptions};
-pub(crate) use trace_bounds::TimeRanges;
 pub(crate) use trace_scan::{Aggregates, MAX_LONG, TraceScan};
 
 use crate::StoreError;

@@ -35,7 +35,8 @@ impl Took {
         let nanos = |invalid: &str, raw: &str| format!("if({invalid}, toInt64(0), toInt64({raw}))");
         if let ColumnType::Integer { bits: ..=64, signed } = column_type {
             // Without a conversion of every span to 128 bits.
-            let invalid = if *signed { format!("({quoted} < 0)") } else { format!("({quoted} > 9223372036854775807)") };
+            let invalid =
+                if *signed { format!("({quoted} < 0)") } else { format!("({quoted} > 9223372036854775807)") };
             return Self { nanos: nanos(&invalid, quoted), invalid };
         }
         // In 128 bits, where nothing overflows.

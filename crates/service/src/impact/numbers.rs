@@ -10,6 +10,8 @@ use super::people::{People, Person};
 
 /// With more predicates than this on one side of a comparison, they become one.
 const MOST_OF_A_SIDE: usize = 16;
+/// With more predicates of users than this, the role is compared by itself first.
+const MANY: usize = 40;
 /// Largest that a role's policies for all its members may be together, in nodes as written.
 const MOST_OF_A_ROLE: u64 = 20_000;
 
@@ -26,7 +28,8 @@ pub(super) struct Batch<'a> {
     places: HashMap<Comparison, usize>,
 }
 
-/// All comparisons, in as few questions as there are predicates for. That of the role by itself is in the first.
+/// All comparisons, in as few questions as there are predicates for. That of the role by itself is in the first, and that is of
+/// little else where the users have many policies: it is answered when there is time for nothing more.
 pub(super) fn batches(people: &People, of_role: bool) -> Vec<Batch<'_>> {
     let mut batches = Vec::new();
     let mut batch = Batch::default();
@@ -40,6 +43,15 @@ pub(super) fn batches(people: &People, of_role: bool) -> Vec<Batch<'_>> {
         }
     }
     let users = if people.is_nobody { &[] } else { people.compared.as_slice() };
+    if batch.role.is_some() {
+        let mut of_all = Batch::default();
+        for person in users.iter().take(MANY) {
+            of_all.place(&few(person.before.opening()), &few(person.after.opening()));
+        }
+        if of_all.predicates.len() > MANY {
+            batches.push(std::mem::take(&mut batch));
+        }
+    }
     for person in users {
         let (before, after) = (few(person.before.opening()), few(person.after.opening()));
         if batch.would_hold(&before, &after) > MAX_IMPACT_PREDICATES {

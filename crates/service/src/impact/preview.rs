@@ -26,8 +26,10 @@ const POLICY_PREVIEW: &str = "policy.preview";
 /// Seconds that a preview may take when the request does not say, and most.
 const SECONDS: i64 = 10;
 const MOST_SECONDS: i64 = 60;
-/// Of the time that there is, the share for comparing; the rest is for what the role shares.
-const COMPARING_SHARE: f64 = 0.6;
+/// Of the time that the asker gave, the share for all that is asked of the trace store; the rest is for the answer.
+const LOOKING_SHARE: f64 = 0.95;
+/// Of that, the share for comparing; the rest is for what the role shares.
+const COMPARING_SHARE: f64 = 0.85;
 /// Longest that a search may take whose cost is told.
 const SEARCH_PATIENCE: Duration = Duration::from_secs(3);
 
@@ -88,6 +90,7 @@ impl Service {
         admin: &Administrator<'_>,
         request: PolicyPreviewRequest,
     ) -> Result<PolicyPreview, ServiceError> {
+        let begun = Instant::now();
         let role = request.role.as_str();
         let checked = self.check_preview(&request).await;
         let patience = self.note_refusal(admin, POLICY_PREVIEW, Some(role), checked).await?;
@@ -95,7 +98,7 @@ impl Service {
         let (access, plan, mut pending) = self.begin_read(admin, POLICY_PREVIEW, Some(role), prepare).await?;
         let Plan { before, after, window, by } = plan;
         let asked = self.asked(&access, Some(window), &[]);
-        let begun = Instant::now();
+        let patience = patience.mul_f64(LOOKING_SHARE);
         let deadline = begun + patience;
         let change = Change { before: &before, after: &after, role: Some(role), window };
         let by = by.filter(|_| request.policies.is_some());

@@ -50,7 +50,7 @@ pub(crate) struct Groups {
 pub(super) struct Worst {
     pub(super) shared: Shared,
     pub(super) members: u64,
-    /// The share of the window that the counts are of.
+    /// The share of the traces that the counts are of.
     pub(super) fraction: f64,
 }
 

@@ -229,12 +229,11 @@ pub(super) async fn ask(store: &TraceStore, table: &str, mut then: impl FnMut(&'
     let counts = store.satisfied_counts(&binding, &closed, &predicates, scope.rests_on()).await.unwrap();
     answered("how many spans of a closed trace do", format!("{counts:?}"));
     let whole = Looks::within(Duration::from_secs(60));
-    // Slices that are the window, and see all around it.
-    let slices = Looks { whole: Duration::ZERO, first_share: 1.0, margin: Some(3_600_000_000_000), ..whole };
+    let sample = Looks { whole: Duration::ZERO, first_share: Some(1.0), ..whole };
     for (index, looks, titles) in [
         (false, whole, ["what a change opens and closes", "what a policy shows beside what it names"]),
         (true, whole, ["the same with a trace index", "and that"]),
-        (false, slices, ["the same of a sample", "and that"]),
+        (false, sample, ["the same of a sample", "and that"]),
     ] {
         let binding = &super::statements::binding(table, index);
         let comparisons = [Comparison { before: vec![0], after: vec![1] }];
@@ -255,7 +254,7 @@ pub(super) async fn ask(store: &TraceStore, table: &str, mut then: impl FnMut(&'
         };
         let Impact { compared, traces, fraction, .. } = store.impact_by(request, looks).await.unwrap();
         assert!(compared[0].gained > 0 && compared[0].lost > 0, "{compared:?}");
-        // Slices are told as a sample, whatever they see.
+        // A sample is told as one, whatever it sees.
         assert_eq!(fraction < 1.0, looks.whole.is_zero());
         answered(titles[0], format!("{compared:?} of {traces}"));
         let by = Spread::Column("ServiceName");

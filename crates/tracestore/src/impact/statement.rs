@@ -1,11 +1,17 @@
 //! The statement that counts. Its innermost part groups the spans that count by their traces, as the grouped pass does; of each
-//! trace it keeps one integer with a bit for each predicate that any span satisfies, and its values with the same of the spans
-//! that have them. Traces with the same bits are compared together.
+//! trace it keeps a bit for each predicate that any span satisfies, and its values with the same of the spans that have them.
+//! Traces with the same bits are compared together.
+//!
+//! The comparisons themselves are made of these rows here: in the statement, each was an expression, and ClickHouse took seconds to
+//! plan hundreds of them. So does each further sub-query around hundreds of predicates, so there are few.
 
 use std::collections::BTreeSet;
 
+use tracewarden_policy::Predicate;
+
+use super::masks::Masks;
 use super::sharing::{Shared, SharedValue, Sharing, UNSHOWN};
-use super::{Comparison, Difference, ImpactRequest, MAX_SAMPLES, Part};
+use super::{Difference, ImpactRequest, MAX_SAMPLES, Part};
 use crate::StoreError;
 use crate::plan::{Aggregates, MAX_LONG, Search, TraceScan};
 use crate::sql::Statement;
@@ -16,18 +22,15 @@ const COMPARED: u8 = 0;
 const TOTAL: u8 = 1;
 const LISTED: u8 = 2;
 
-/// Number of the opening; kind and value; traces, and those where a matching span has the value; of the opening, different
-/// values, only shared ones, and listable ones; traces that have spans which may not count, not all of them. Of each comparison
-/// traces gained, lost and unchanged, and ids of the first two.
-pub(super) type Row = ((u8, u8, String, u64, u64, u64, u64, u64, Vec<String>), Compared);
-type Compared = (Vec<u64>, Vec<u64>, Vec<u64>, Vec<Vec<String>>, Vec<Vec<String>>);
+/// Most different sets of satisfied predicates that one statement answers with.
+const MAX_MASKS: u64 = 100_000;
 
-/// Which predicates, as bits.
-pub(super) fn bits<'n>(numbers: impl IntoIterator<Item = &'n usize>) -> u64 {
-    numbers.into_iter().fold(0, |bits, number| {
-        bits | u32::try_from(*number).ok().and_then(|number| 1_u64.checked_shl(number)).unwrap_or(0)
-    })
-}
+/// Number of the opening; kind and value; traces, and those where a matching span has the value; of the opening, different
+/// values, only shared ones, and listable ones; traces that have spans which may not count, not all of them. Of traces that are
+/// compared, in words which predicates they satisfy, and the latest of them that may be read, each behind its latest span in the
+/// window with its sign changed.
+pub(super) type Row =
+    ((u8, u8, String, u64, u64, u64, u64, u64, Vec<String>), (Vec<u64>, Vec<(i64, String)>));
 
 pub(super) fn statement(
     search: &Search<'_>,
@@ -37,74 +40,81 @@ pub(super) fn statement(
 ) -> Result<Statement, StoreError> {
     let mut statement = search.table.statement().of_every_row();
     let compares = part.compares();
-    let opening = part.sharing.map_or(0, |sharing| bits(sharing.openings.iter().flatten()));
-    let used = part
-        .comparisons
-        .iter()
-        .fold(opening, |used, comparison| used | bits(comparison.before.iter().chain(&comparison.after)));
-    let mut satisfied = Vec::new();
-    for (number, predicate) in request.predicates.iter().enumerate() {
-        let bit = bits([&number]);
-        if used & bit != 0 {
-            let condition = search.table.condition(predicate, &mut statement)?;
-            satisfied.push(format!("toUInt64({condition}) * {bit}"));
+    let masks = Masks::of(&part.used);
+    let mut words = Vec::new();
+    for numbers in masks.predicates() {
+        let mut bits = Vec::new();
+        for (bit, number) in numbers.iter().enumerate() {
+            let predicate = request.predicates.get(*number).unwrap_or(&Predicate::False);
+            let satisfied = search.table.condition(predicate, &mut statement)?;
+            bits.push(format!("toUInt64({satisfied}) * {}", 1_u64 << bit));
         }
+        words.push(bits.join(" + "));
     }
-    let satisfied = if satisfied.is_empty() { "toUInt64(0)".to_owned() } else { satisfied.join(" + ") };
+    let satisfied = if words.is_empty() { "toUInt64(0)".to_owned() } else { words.join(", ") };
     let [mask, values, readable] = ["mask", "values", "readable"].map(|name| statement.own(name));
     let of_span = statement.own("satisfied");
-    let (mut columns, mut names) = (format!("groupBitOr({satisfied} AS {of_span}) AS {mask}"), mask.clone());
+    let (mut columns, mut names) =
+        (format!("groupBitOrForEach([{satisfied}] AS {of_span}) AS {mask}"), mask.clone());
     let mut having = if request.only_readable { format!(" AND {readable}") } else { String::new() };
     if let Some(sharing) = part.sharing {
         // Of a span a bit for each opening that it satisfies, of which there are fewer sets than of predicates.
         let opens = sharing.openings.iter().enumerate().map(|(number, opening)| {
-            format!("toUInt64(bitAnd({of_span}, {}) != 0) * {}", bits(opening), bits([&number]))
+            format!("toUInt64({}) * {}", masks.meets(&of_span, opening), 1_u64 << number)
         });
         let opens = opens.collect::<Vec<_>>().join(" + ");
         let of_trace = sharing.by.of_trace(&opens, search.table, &mut statement)?;
         columns.push_str(&format!(", {of_trace} AS {values}"));
         names.push_str(&format!(", {values}"));
         if !compares {
-            having.push_str(&format!(" AND bitAnd({mask}, {opening}) != 0"));
+            let openings = sharing.openings.iter().flatten();
+            having.push_str(&format!(" AND {}", masks.meets(&mask, openings)));
         }
     }
     let aggregates = Aggregates { columns: &columns, names: &names, having: &having };
     let traces = scan.traces(search, &aggregates, &mut statement)?;
     let samples = request.samples.clamp(1, MAX_SAMPLES);
-    let rows = match part.sharing {
-        Some(sharing) => shared_rows(&traces, sharing, compares, &statement),
-        None => compared_rows(&traces, &statement),
+    let text = match part.sharing {
+        Some(sharing) => {
+            let rows = shared_rows(&traces, sharing, &masks, compares, &statement);
+            told(&counted(&rows, samples, &statement), u64::from(sharing.limit) + 1, &statement)
+        }
+        None => compared(&traces, samples, &statement),
     };
-    let limit = part.sharing.map_or(0, |sharing| u64::from(sharing.limit)) + 1;
-    let counts = counted(&rows, samples, &statement);
-    statement.push(&told(&counts, part.comparisons, samples, limit, &statement));
+    statement.push(&text);
     Ok(statement)
 }
 
-/// One row for each trace, in the shape that [`counted`] reads.
-fn compared_rows(traces: &str, statement: &Statement) -> String {
-    let [number, row, mask, opens, latest, trace, readable, beyond] =
-        ["number", "row", "mask", "opens", "latest", "trace", "readable", "beyond"]
-            .map(|name| statement.own(name));
+/// Traces that are compared, by what they satisfy.
+fn compared(traces: &str, samples: u32, statement: &Statement) -> String {
+    let [mask, latest, trace, readable, beyond] =
+        ["mask", "latest", "trace", "readable", "beyond"].map(|name| statement.own(name));
     format!(
-        "SELECT toUInt8(0) AS {number}, (toUInt8({COMPARED}), '', toUInt8(0)) AS {row}, {mask} AS {opens}, {latest}, {trace}, \
-         {readable}, {beyond} FROM ({traces})"
+        "SELECT (toUInt8(0), toUInt8({COMPARED}), '', count(), toUInt64(0), toUInt64(0), toUInt64(0), toUInt64(0), \
+         groupUniqArrayIf({most_odd})({trace}, {beyond})), \
+         ({mask}, groupArraySortedIf({samples})((-{latest}, {trace}), {readable})) \
+         FROM ({traces}) GROUP BY {mask} LIMIT {limit}",
+        most_odd = MAX_LONG + 1,
+        limit = MAX_MASKS + 1,
     )
 }
 
 /// For each trace a row if traces are compared; and for each opening that opens it a row and one for each of its values.
-fn shared_rows(traces: &str, sharing: Sharing<'_>, compares: bool, statement: &Statement) -> String {
+fn shared_rows(
+    traces: &str,
+    sharing: Sharing<'_>,
+    masks: &Masks,
+    compares: bool,
+    statement: &Statement,
+) -> String {
     let [number, row, mask, opens, latest, trace, readable, beyond] =
         ["number", "row", "mask", "opens", "latest", "trace", "readable", "beyond"]
             .map(|name| statement.own(name));
     let [values, pair, bit, those] = ["values", "pair", "bit", "those"].map(|name| statement.own(name));
     let many = sharing.openings.len();
-    let masks: Vec<String> =
-        sharing.openings.iter().map(|opening| format!("toUInt64({})", bits(opening))).collect();
-    let mut numbers = format!(
-        "arrayFilter({bit} -> bitAnd({mask}, [{masks}][{bit} + 1]) != 0, range(toUInt8({many})))",
-        masks = masks.join(", ")
-    );
+    let opened: Vec<String> = sharing.openings.iter().map(|opening| masks.meets(&mask, opening)).collect();
+    let mut numbers =
+        format!("arrayFilter({bit} -> [{}][{bit} + 1] != 0, range(toUInt8({many})))", opened.join(", "));
     // The comparison has the number behind those of the openings, and no values.
     if compares {
         numbers = format!("arrayPushFront({numbers}, toUInt8({many}))");
@@ -121,7 +131,7 @@ fn shared_rows(traces: &str, sharing: Sharing<'_>, compares: bool, statement: &S
     format!(
         "SELECT {number}, arrayJoin(if({number} = {many}, [(toUInt8({COMPARED}), '', toUInt8(0))], \
          arrayPushFront(arrayMap({pair} -> (toUInt8({LISTED} + startsWith({pair}.1, {UNSHOWN})), {pair}.1, {pair}.2), {those}), \
-         (toUInt8({TOTAL}), '', toUInt8(0))))) AS {row}, if({number} = {many}, {mask}, 0) AS {opens}, {latest}, {trace}, \
+         (toUInt8({TOTAL}), '', toUInt8(0))))) AS {row}, if({number} = {many}, {mask}, arrayMap({bit} -> toUInt64(0), {mask})) AS {opens}, {latest}, {trace}, \
          {readable}, {beyond} FROM ({valued})"
     )
 }
@@ -144,54 +154,19 @@ fn counted(rows: &str, samples: u32, statement: &Statement) -> String {
 }
 
 /// What is told of it: of each opening the total first and then its values, and what is compared.
-fn told(
-    counted: &str,
-    comparisons: &[&Comparison],
-    samples: u32,
-    limit: u64,
-    statement: &Statement,
-) -> String {
-    let [number, kind, value, opens, traces, own, open, first, odd] =
-        ["number", "kind", "value", "opens", "traces", "own", "open", "first", "odd"]
+fn told(counted: &str, limit: u64, statement: &Statement) -> String {
+    let [number, kind, value, opens, traces, own, open, first, odd, listable] =
+        ["number", "kind", "value", "opens", "traces", "own", "open", "first", "odd", "listable"]
             .map(|name| statement.own(name));
-    let [all_traces, all_own, any_open, all_odd, compared, listable, pair] =
-        ["all_traces", "all_own", "any_open", "all_odd", "compared", "listable", "pair"]
-            .map(|name| statement.own(name));
-    let ids = |condition: &str| {
-        format!(
-            "arrayMap({pair} -> {pair}.2, arraySlice(arraySort(groupArraySortedArrayIf({samples})({first}, {condition})), 1, \
-             {samples}))"
-        )
-    };
-    let (mut gained, mut lost, mut unchanged) = (Vec::new(), Vec::new(), Vec::new());
-    let (mut gained_ids, mut lost_ids) = (Vec::new(), Vec::new());
-    for comparison in comparisons {
-        let open = |numbers: &[usize]| match bits(numbers) {
-            0 => "0".to_owned(),
-            bits => format!("bitAnd({opens}, {bits}) != 0"),
-        };
-        let (before, after) = (open(&comparison.before), open(&comparison.after));
-        let (gains, loses) = (format!("({after} AND NOT {before})"), format!("({before} AND NOT {after})"));
-        gained.push(format!("sumIf({traces}, {gains})"));
-        lost.push(format!("sumIf({traces}, {loses})"));
-        unchanged.push(format!("sumIf({traces}, {before} AND {after})"));
-        gained_ids.push(ids(&gains));
-        lost_ids.push(ids(&loses));
-    }
-    let lists = [gained, lost, unchanged, gained_ids, lost_ids].map(|list| format!("[{}]", list.join(", ")));
     let of_opening = format!("OVER (PARTITION BY {number})");
     format!(
-        "SELECT ({number}, {kind}, if({listable}, {value}, ''), {all_traces}, {all_own}, \
-         countIf({kind} >= {LISTED}) {of_opening}, countIf({kind} >= {LISTED} AND {all_own} = 0) {of_opening}, \
-         countIf({listable}) {of_opening}, {all_odd}), if({kind} = {COMPARED}, {compared}, {nothing}) FROM (\
-         SELECT {number}, {kind}, {value}, {all_traces}, {all_own}, {all_odd}, {compared}, \
-         {kind} = {LISTED} AND {any_open} AS {listable} FROM (\
-         SELECT {number}, {kind}, {value}, ({lists}) AS {compared}, sum({traces}) AS {all_traces}, sum({own}) AS {all_own}, \
-         max({open}) AS {any_open}, groupUniqArrayArray({most_odd})({odd}) AS {all_odd} FROM ({counted}) GROUP BY {number}, {kind}, {value})) \
-         ORDER BY {number}, {kind} != {TOTAL}, NOT {listable}, {all_traces} DESC, {all_own}, {value} LIMIT {limit} BY {number}",
-        most_odd = MAX_LONG + 1,
-        lists = lists.join(", "),
-        nothing = if comparisons.is_empty() { compared.as_str() } else { "([], [], [], [], [])" },
+        "SELECT ({number}, {kind}, if({listable}, {value}, ''), {traces}, {own}, \
+         countIf({kind} >= {LISTED}) {of_opening}, countIf({kind} >= {LISTED} AND {own} = 0) {of_opening}, \
+         countIf({listable}) {of_opening}, {odd}), ({opens}, {first}) FROM (\
+         SELECT *, {kind} = {LISTED} AND {open} AS {listable} FROM ({counted})) \
+         ORDER BY {number}, {kind} != {TOTAL}, NOT {listable}, {traces} DESC, {own}, {value} LIMIT {limit} BY {number}, {opens} \
+         LIMIT {}",
+        MAX_MASKS + 1
     )
 }
 
@@ -208,16 +183,25 @@ pub(super) struct Counts {
 
 impl Counts {
     /// Adds what a statement counted.
-    pub(super) fn add(&mut self, rows: Vec<Row>, part: &Part<'_>) -> Result<(), StoreError> {
+    ///
+    /// # Errors
+    /// When that cannot be compared, or something is missing.
+    pub(super) fn add(&mut self, rows: Vec<Row>, part: &Part<'_>, samples: u32) -> Result<(), StoreError> {
+        if rows.len() as u64 > MAX_MASKS {
+            return Err(StoreError::TooLarge(
+                "traces satisfy too many different sets of predicates".to_owned(),
+            ));
+        }
         let openings = part.sharing.map_or(0, |sharing| sharing.openings.len());
         let mut found: Vec<Option<(Shared, u64)>> = vec![None; openings];
-        let mut compared = None;
-        for (row, lists) in rows {
+        let mut compared = Compared::new(part, samples);
+        let mut traces_compared = 0_u64;
+        for (row, (mask, first)) in rows {
             let (number, kind, value, traces, matching_traces, distinct, only_shared, listable, odd) = row;
             self.beyond.extend(odd);
             if kind == COMPARED {
-                self.traces = traces;
-                compared = Some(lists);
+                traces_compared = traces_compared.saturating_add(traces);
+                compared.add(&mask, traces, &first);
                 continue;
             }
             let short = || StoreError::Short("the total is missing".to_owned());
@@ -235,29 +219,70 @@ impl Counts {
                 _ => return Err(short()),
             }
         }
+        if part.compares() {
+            self.traces = traces_compared;
+        }
         self.shared
             .extend(found.into_iter().map(|found| found.map(|(shared, _)| shared).unwrap_or_default()));
-        self.compared.extend(differences(compared, part.comparisons.len())?);
+        self.compared.extend(compared.differences());
         Ok(())
     }
 }
 
-/// What is compared, of so many comparisons; without any trace there is no row of it.
-fn differences(compared: Option<Compared>, asked: usize) -> Result<Vec<Difference>, StoreError> {
-    let Some((gained, lost, unchanged, gained_ids, lost_ids)) = compared else {
-        return Ok(vec![Difference::default(); asked]);
-    };
-    if [&gained, &lost, &unchanged].iter().any(|counts| counts.len() != asked)
-        || [&gained_ids, &lost_ids].iter().any(|ids| ids.len() != asked)
-    {
-        return Err(StoreError::Short("counts are missing".to_owned()));
+/// Differences, as traces are added by what they satisfy.
+struct Compared {
+    /// Of each comparison, in words.
+    sides: Vec<(Vec<u64>, Vec<u64>)>,
+    differences: Vec<Difference>,
+    /// Of each, gained and lost traces.
+    ids: Vec<[Vec<(i64, String)>; 2]>,
+    samples: usize,
+}
+
+impl Compared {
+    fn new(part: &Part<'_>, samples: u32) -> Self {
+        let masks = Masks::of(&part.used);
+        let sides: Vec<(Vec<u64>, Vec<u64>)> = part
+            .comparisons
+            .iter()
+            .map(|comparison| (masks.mask(&comparison.before), masks.mask(&comparison.after)))
+            .collect();
+        let many = sides.len();
+        Self {
+            sides,
+            differences: vec![Difference::default(); many],
+            ids: vec![<[Vec<(i64, String)>; 2]>::default(); many],
+            samples: samples as usize,
+        }
     }
-    let counts = gained.into_iter().zip(lost).zip(unchanged);
-    let ids = gained_ids.into_iter().zip(lost_ids);
-    let differences = counts.zip(ids).map(|(((gained, lost), unchanged), (gained_ids, lost_ids))| {
-        Difference { gained, lost, unchanged, gained_ids, lost_ids }
-    });
-    Ok(differences.collect())
+
+    fn add(&mut self, mask: &[u64], traces: u64, first: &[(i64, String)]) {
+        let meets = |side: &[u64]| side.iter().zip(mask).any(|(side, mask)| side & mask != 0);
+        let places = self.sides.iter().zip(&mut self.differences).zip(&mut self.ids);
+        for (((before, after), difference), [gained, lost]) in places {
+            let (count, ids) = match (meets(before), meets(after)) {
+                (false, true) => (&mut difference.gained, Some(gained)),
+                (true, false) => (&mut difference.lost, Some(lost)),
+                (true, true) => (&mut difference.unchanged, None),
+                (false, false) => continue,
+            };
+            *count = count.saturating_add(traces);
+            if let Some(ids) = ids {
+                ids.extend_from_slice(first);
+                ids.sort_unstable();
+                ids.truncate(self.samples);
+            }
+        }
+    }
+
+    fn differences(self) -> impl Iterator<Item = Difference> {
+        let ids = |ids: Vec<(i64, String)>| ids.into_iter().map(|(_, id)| id).collect();
+        self.differences.into_iter().zip(self.ids).map(move |(difference, [gained, lost])| Difference {
+            gained_ids: ids(gained),
+            lost_ids: ids(lost),
+            ..difference
+        })
+    }
 }
 
 impl Part<'_> {

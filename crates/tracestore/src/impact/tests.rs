@@ -4,6 +4,8 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
 
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
 use tracewarden_model::{
     AccessModel, Caller, ColumnType, FieldRef, FieldSource, LogicalType, MarkedField, Timestamp,
 };
@@ -142,7 +144,7 @@ async fn a_sample_is_about_what_it_is_a_sample_of() {
     assert!(exact.cost.rows >= 4 * TRACES && exact.cost.elapsed > Duration::ZERO, "{:?}", exact.cost);
 
     let sample = asking.impact(&store, "spans", sampling()).await.unwrap();
-    assert!(sample.fraction >= 1.0 / 65.0 && sample.fraction <= 0.26, "{}", sample.fraction);
+    assert!(sample.fraction >= 1.0 / 64.0 && sample.fraction <= 0.26, "{}", sample.fraction);
     let about = |counted: u64, exact: u64| {
         let estimate = counted as f64 / sample.fraction;
         assert!((estimate - exact as f64).abs() <= exact as f64 * 0.15, "{estimate} for {exact}: {sample:?}");
@@ -160,7 +162,7 @@ async fn a_sample_is_about_what_it_is_a_sample_of() {
     assert!(ids.windows(2).all(|pair| pair[0] < pair[1]), "the newest first: {ids:?}");
     // Asked again it says the same, when it gets as far: from this share on no larger one is worth another look, however
     // quick this one was.
-    let once = Looks { first_share: 0.2, ..sampling() };
+    let once = Looks { first_share: Some(0.2), ..sampling() };
     let first = asking.impact(&store, "spans", once).await.unwrap();
     let again = asking.impact(&store, "spans", once).await.unwrap();
     assert!(first.fraction < 0.26 && first.compared[0].gained > 0, "{first:?}");
@@ -239,6 +241,10 @@ async fn what_takes_too_long_is_stopped_and_no_number_is_made_up() {
 struct Refusing(AtomicU32);
 
 impl Counting for Refusing {
+    fn predicates(&self) -> usize {
+        1
+    }
+
     async fn count(&self, _: &Search<'_>, _: &TraceScan<'_>) -> Result<Counts, StoreError> {
         self.0.fetch_add(1, Ordering::Relaxed);
         Err(StoreError::Memory("never enough".to_owned()))
@@ -263,10 +269,9 @@ async fn a_store_that_refuses_at_once_is_not_asked_for_ever() {
 }
 
 #[tokio::test]
-async fn a_sample_that_is_all_of_a_short_window_is_told_as_a_sample() {
+async fn a_sample_that_is_everything_is_told_as_a_sample() {
     let local = LocalStore::start().unwrap();
     let store = fill(&local, TRACES).await;
-    // So few ticks that each is a slice; spans before and after it are of the same traces.
     let at = |nanos: i64| Timestamp::from_nanos((NOON - 40_000) * 1_000_000_000 + nanos);
     let short = Window::new(at(0), at(16)).unwrap();
     let binding = binding("default", "spans");
@@ -283,7 +288,8 @@ async fn a_sample_that_is_all_of_a_short_window_is_told_as_a_sample() {
         samples: 1,
         patience: Duration::from_secs(60),
     };
-    let found = store.impact_by(request, sampling()).await.unwrap();
+    let all = Looks { first_share: Some(1.0), ..sampling() };
+    let found = store.impact_by(request, all).await.unwrap();
     assert!(found.fraction < 1.0 && found.fraction > 0.99, "{}", found.fraction);
 }
 
@@ -369,7 +375,7 @@ async fn there_may_be_many_comparisons_of_large_predicates() {
         assert_eq!(counts, (all(after && !before), all(before && !after), all(before && after)), "{number}");
     }
 
-    let refused = Asking { predicates: &vec![Predicate::True; 64], ..asking };
+    let refused = Asking { predicates: &vec![Predicate::True; MAX_IMPACT_PREDICATES + 1], ..asking };
     let refused = refused.impact(&store, "spans", sampling()).await;
     assert!(matches!(refused, Err(StoreError::Internal(_))), "{refused:?}");
     let refused = Asking { predicates: &vec![Predicate::True; MAX_OPENINGS + 1], ..asking };
@@ -396,13 +402,52 @@ async fn there_may_be_many_comparisons_of_large_predicates() {
             service => assert_eq!((shared.traces, shared.only_shared, own), (FEW, 3, vec![service])),
         }
     }
-    // All bits of the integer.
-    let many: Vec<Predicate> =
-        (0..63).map(|number| if number == 62 { Predicate::True } else { Predicate::False }).collect();
-    let last =
-        Asking { predicates: &many, comparisons: &[comparison(&[0], &[62]), comparison(&[], &[])], ..asking };
-    let found = last.impact(&store, "spans", Looks::within(Duration::from_secs(600))).await.unwrap();
-    assert_eq!((found.compared[0].gained, found.compared[1].clone()), (FEW, Difference::default()));
+}
+
+/// Each trace is of one team of ten, so each predicate opens a tenth or nothing: bits of all words are met, alone and together.
+#[tokio::test]
+async fn hundreds_of_predicates_are_compared_at_once() {
+    let local = LocalStore::start().unwrap();
+    let store = fill(&local, FEW).await;
+    let teams: Vec<Predicate> =
+        (0..11).map(|team| scope(&format!("Team == '{team}'")).predicate().clone()).collect();
+    let predicates: Vec<Predicate> =
+        (0..MAX_IMPACT_PREDICATES).map(|number| teams[number % teams.len()].clone()).collect();
+    let mut random = ChaCha8Rng::seed_from_u64(1);
+    let mut some = || -> Vec<usize> {
+        let many = random.random_range(0..6);
+        (0..many).map(|_| random.random_range(0..MAX_IMPACT_PREDICATES)).collect()
+    };
+    let comparisons: Vec<Comparison> =
+        (0..300).map(|_| Comparison { before: some(), after: some() }).collect();
+    let asking = Asking {
+        predicates: &predicates,
+        comparisons: &comparisons,
+        readable: &everything(),
+        only_readable: false,
+        rests_on: &[],
+    };
+    let found = asking.impact(&store, "spans", Looks::within(Duration::from_secs(600))).await.unwrap();
+    let open = |numbers: &[usize]| -> BTreeSet<usize> {
+        numbers.iter().map(|number| number % teams.len()).filter(|team| *team < 10).collect()
+    };
+    let mut changed = 0;
+    for (difference, Comparison { before, after }) in found.compared.iter().zip(&comparisons) {
+        let (before, after) = (open(before), open(after));
+        let traces = |teams: usize| teams as u64 * FEW / 10;
+        let expected = (
+            traces(after.difference(&before).count()),
+            traces(before.difference(&after).count()),
+            traces(before.intersection(&after).count()),
+        );
+        assert_eq!((difference.gained, difference.lost, difference.unchanged), expected);
+        let ids = difference.gained_ids.iter().map(|id| u64::from_str_radix(id, 16).unwrap() - 1);
+        let ids: BTreeSet<usize> = ids.map(|trace| (trace % 10) as usize).collect();
+        assert!(ids.iter().all(|team| after.contains(team) && !before.contains(team)), "{difference:?}");
+        assert_eq!(difference.gained_ids.len() as u64, difference.gained.min(50));
+        changed += usize::from(difference.gained > 0 && difference.lost > 0);
+    }
+    assert!(changed > 50, "{changed}");
 }
 
 /// The index as it is filled beside the spans, which holds all of each trace.

@@ -4,8 +4,8 @@
 use tracewarden_model::Timestamp;
 
 use super::found::{MatchingTrace, Page};
+use super::sample::Sample;
 use super::search::{Search, Span};
-use super::slices::Slices;
 use super::trace_bounds::TimeRanges;
 use crate::StoreError;
 use crate::select::Position;
@@ -18,9 +18,8 @@ pub(crate) enum TraceSet<'a> {
     Window,
     /// These.
     Given(&'a [String]),
-    /// A sample of all: those with a span in one of these slices. Which of them are of the sample is asked of what comes out,
-    /// by [`Slices::hold`].
-    Slices(&'a Slices),
+    /// A sample of these.
+    Sample(Sample),
 }
 
 impl Search<'_> {
@@ -84,9 +83,12 @@ impl Search<'_> {
                 let inside = self.inside(statement);
                 format!("GLOBAL IN (SELECT {} FROM {} WHERE {inside})", self.table.trace_id, self.table.name)
             }
-            TraceSet::Slices(slices) => {
-                let inside = slices.inside(self.table, statement);
-                format!("GLOBAL IN (SELECT {} FROM {} WHERE {inside})", self.table.trace_id, self.table.name)
+            TraceSet::Sample(sample) => {
+                let (inside, sampled) = (self.inside(statement), sample.holds(&self.table.trace_id));
+                format!(
+                    "GLOBAL IN (SELECT {} FROM {} WHERE {inside} AND {sampled})",
+                    self.table.trace_id, self.table.name
+                )
             }
         }
     }
@@ -101,20 +103,21 @@ impl Search<'_> {
     ) -> String {
         let table = self.table;
         let (id, name, timestamp) = (&table.trace_id, &table.name, &table.timestamp);
-        let scan = match among {
-            TraceSet::Slices(slices) => slices.near(table, statement),
-            TraceSet::Window | TraceSet::Given(_) => scan.holding(table, statement),
-        };
+        let scan = scan.holding(table, statement);
         let [bounds, indexed, start, end, open] =
             ["bounds", "indexed", "start", "end", "open"].map(|name| statement.own(name));
         let mut text = format!(" FROM {name}");
         if let Some(index) = &self.index {
-            let traces = self.among(among, statement);
+            let traces = match among {
+                // Without reading the ids of the window once more.
+                TraceSet::Sample(sample) => sample.holds("`TraceId`"),
+                _ => format!("`TraceId` {}", self.among(among, statement)),
+            };
             let entries = self.bounds(index, statement).coarser(table.coarse);
             // With join_use_nulls = 0, a trace without an entry has an empty id here.
             text.push_str(&format!(
                 " GLOBAL LEFT ANY JOIN (SELECT `TraceId` AS {indexed}, {from} AS {start}, {to} AS {end}, {is_open} AS {open} \
-                 FROM {index} WHERE `TraceId` {traces} GROUP BY `TraceId` HAVING {known}) AS {bounds} \
+                 FROM {index} WHERE {traces} GROUP BY `TraceId` HAVING {known}) AS {bounds} \
                  ON {id} = {bounds}.{indexed}",
                 from = entries.from,
                 to = entries.to,
@@ -130,10 +133,11 @@ impl Search<'_> {
                 let ids = statement.strings(ids);
                 text.push_str(&format!(" AND {} IN {ids}", table.trace_id_column));
             }
-            TraceSet::Slices(slices) => {
-                let (column, inside) = (&table.trace_id_column, slices.inside(table, statement));
+            TraceSet::Sample(sample) => {
+                let column = &table.trace_id_column;
+                let (inside, sampled) = (self.inside(statement), sample.holds(&table.trace_id));
                 text.push_str(&format!(
-                    " AND {column} GLOBAL IN (SELECT {column} FROM {name} WHERE {inside})"
+                    " AND {column} GLOBAL IN (SELECT {column} FROM {name} WHERE {inside} AND {sampled})"
                 ));
             }
         }
@@ -189,7 +193,7 @@ impl Search<'_> {
         }
         text.push_str(&format!(" GROUP BY {trace} HAVING {}", Self::is_trace_with(&trace, &wanted)));
         let most = match among {
-            TraceSet::Window | TraceSet::Slices(_) => self.wanted,
+            TraceSet::Window | TraceSet::Sample(_) => self.wanted,
             TraceSet::Given(ids) => ids.len(),
         };
         text.push_str(&format!(" ORDER BY {tier} DESC, {position} DESC, {trace} ASC LIMIT {most}"));

@@ -152,7 +152,9 @@ impl TraceScan<'_> {
             let id = &search.table.trace_id_column;
             let (near, satisfied) =
                 (search.range(*range, statement), search.demands.satisfied(*only, search.table, statement)?);
-            spans.push_str(&format!(" AND {id} GLOBAL IN (SELECT {id} FROM {table} WHERE {near} AND {satisfied})"));
+            spans.push_str(&format!(
+                " AND {id} GLOBAL IN (SELECT {id} FROM {table} WHERE {near} AND {satisfied})"
+            ));
         }
         let others: Vec<RequiredPredicate> =
             search.demands.all().into_iter().filter(|demand| Some(*demand) != *only).collect();
@@ -225,7 +227,9 @@ fn long_traces(search: &Search<'_>, index: &TraceIndex) -> Statement {
         index = index.name,
         is_long = Search::is_trace_with(
             "`TraceId`",
-            &format!("({open} OR ({start} < {to} AND {end} > {from} AND ({start} < {low} OR {end} > {high})))")
+            &format!(
+                "({open} OR ({start} < {to} AND {end} > {from} AND ({start} < {low} OR {end} > {high})))"
+            )
         ),
     ));
     statement
@@ -243,12 +247,8 @@ fn by_span(
     let traces = grouped(search, of, &search.demands.all(), "", &spans, statement)?;
     let [trace, latest, readable, beyond] =
         ["trace", "latest", "readable", "beyond"].map(|name| statement.own(name));
-    let sampled = match among {
-        TraceSet::Slices(slices) => format!(" AND {}", slices.hold(&latest, statement)),
-        TraceSet::Window | TraceSet::Given(_) => String::new(),
-    };
     Ok(format!(
-        "SELECT {trace}, {latest}, {readable}, toUInt8(0) AS {beyond}{} FROM ({traces}{sampled})",
+        "SELECT {trace}, {latest}, {readable}, toUInt8(0) AS {beyond}{} FROM ({traces})",
         listed(of.names)
     ))
 }

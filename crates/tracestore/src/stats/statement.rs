@@ -211,7 +211,8 @@ fn per_trace(
         duration = shown.whole(search.table),
         is_odd = shown.is_invalid(),
         collected = match groups {
-            Groups::One(group) => format!("groupUniqArrayIf({group} AS {group_of_span}, {group_of_span}.1 != {NONE})"),
+            Groups::One(group) =>
+                format!("groupUniqArrayIf({group} AS {group_of_span}, {group_of_span}.1 != {NONE})"),
             Groups::Many(groups) => format!("groupUniqArrayArray({groups})"),
         },
         spans = spans(search, names, statement),
@@ -252,17 +253,13 @@ fn groups(
     let none = format!("(toUInt8({NONE}), emptyArrayString())");
     Ok(match values.as_slice() {
         [] => Groups::Many("CAST([], 'Array(Tuple(UInt8, Array(String)))')".to_owned()),
-        [Values::One { value, defined }] => {
-            Groups::One(if_defined(&[defined], &group(value, None), &none))
-        }
+        [Values::One { value, defined }] => Groups::One(if_defined(&[defined], &group(value, None), &none)),
         [Values::One { value, defined }, Values::One { value: second, defined: also }] => {
             Groups::One(if_defined(&[defined, also], &group(value, Some(second)), &none))
         }
-        [values] => Groups::Many(format!(
-            "arrayMap({one} -> {}, {})",
-            group(&of_element(&one), None),
-            values.array()
-        )),
+        [values] => {
+            Groups::Many(format!("arrayMap({one} -> {}, {})", group(&of_element(&one), None), values.array()))
+        }
         [values, others, ..] => Groups::Many(format!(
             "arrayFlatten(arrayMap({one} -> arrayMap({other} -> {}, {}), {}))",
             group(&of_element(&one), Some(&of_element(&other))),

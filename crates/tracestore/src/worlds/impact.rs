@@ -40,8 +40,8 @@ struct Seen {
     unchanged: u64,
     /// Changed traces that may not be read.
     unread: u64,
-    /// Changed traces of slices that are the whole window.
-    sliced: u64,
+    /// Changed traces of samples that are everything.
+    sampled: u64,
     only_shared: u64,
     hidden: u64,
     listed: u64,
@@ -61,10 +61,10 @@ impl Changes {
     }
 
     pub(super) fn enough(&self, worlds: usize) -> bool {
-        let Seen { gained, lost, unchanged, unread, sliced, .. } = self.seen;
+        let Seen { gained, lost, unchanged, unread, sampled, .. } = self.seen;
         let Seen { only_shared, hidden, listed, satisfied, unsatisfied, .. } = self.seen;
         let least =
-            [gained, lost, unchanged, unread, sliced, only_shared, hidden, listed, satisfied, unsatisfied];
+            [gained, lost, unchanged, unread, sampled, only_shared, hidden, listed, satisfied, unsatisfied];
         least.into_iter().all(|seen| seen > worlds as u64 / 2)
     }
 
@@ -170,10 +170,9 @@ pub(super) async fn of_changes(
         let window = Window::new(at(from), at(from + length)).unwrap();
         let whole = Looks::within(PATIENCE);
         let mut looks = vec![whole];
-        // Slices side by side, which see as far as the definitions do: whatever is in two of them, or in none, makes a difference.
-        if world.index.is_none() && length >= HOUR {
-            let margin = Some(MAX_TRACE_DURATION);
-            looks.push(Looks { whole: Duration::ZERO, first_share: 1.0, margin, ..whole });
+        // A sample that is everything, which sees as far as the definitions do.
+        if world.index.is_none() {
+            looks.push(Looks { whole: Duration::ZERO, first_share: Some(1.0), ..whole });
         }
         let round =
             Round { store, world, binding, model, asked: &asked, readable: &readable, window, looks: &looks };
@@ -238,7 +237,7 @@ impl Round<'_> {
             seen.lost += difference.lost;
             seen.unchanged += difference.unchanged;
             seen.unread += unread as u64;
-            seen.sliced += if self.looks.len() > 1 { difference.gained + difference.lost } else { 0 };
+            seen.sampled += if self.looks.len() > 1 { difference.gained + difference.lost } else { 0 };
             compared.push(difference);
         }
         for looks in self.looks {
@@ -259,7 +258,7 @@ impl Round<'_> {
             assert_eq!(found.compared, compared, "{context}");
             let traces = looked_at.iter().filter(counted).count() as u64;
             assert_eq!(found.traces, traces, "{context}");
-            // Slices are told as a sample, whatever they see; where nothing may be counted, nothing is looked at.
+            // A sample is told as one, whatever it sees; where nothing may be counted, nothing is looked at.
             let nothing = only_readable && readable.opens_nothing();
             assert_eq!(found.fraction < 1.0, looks.whole.is_zero() && !nothing, "{context}");
         }
@@ -345,7 +344,7 @@ impl Round<'_> {
             let found = store.impact_by(request, *looks).await.unwrap();
             let expressions: Vec<_> = numbers.iter().map(|number| &asked.expressions[*number]).collect();
             let context = format!("{looks:?}, {window:?}, {by:?}, {expressions:?}, {comparisons:?}");
-            // Slices are told as a sample, whatever they see; where nothing may be counted, nothing is looked at.
+            // A sample is told as one, whatever it sees; where nothing may be counted, nothing is looked at.
             let unopened = predicates.iter().all(|predicate| matches!(predicate, Predicate::False));
             let nothing = (comparisons.is_empty() && unopened) || (only_readable && readable.opens_nothing());
             assert_eq!(found.fraction < 1.0, looks.whole.is_zero() && !nothing, "{context}");

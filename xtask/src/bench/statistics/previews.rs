@@ -36,7 +36,7 @@ pub struct Previewed {
     pub seconds: u64,
     /// NaN where a round was not answered.
     pub took: f64,
-    /// The smallest share of the window that was read, 1 for all of it.
+    /// The smallest share of the traces that was read, 1 for all of them.
     pub fraction: f64,
     /// Members that were compared, the fewest.
     pub compared: u64,

@@ -114,7 +114,7 @@ fn previews(previewed: &[&Previewed]) -> String {
     let mut out = String::from(
         "A changed role over 24 hours, with 300 roles and 300 users, who all have it. By hand is one pass that counts the same for \
          the role\nalone, the quickest round; of the previews the slowest.\n\n\
-         | seconds allowed | taken | share of the window | members compared | one pass by hand, ms | |\n|---|---|---|---|---|---|\n",
+         | seconds allowed | taken | share of the traces | members compared | one pass by hand, ms | |\n|---|---|---|---|---|---|\n",
     );
     for one in previewed {
         let taken = if one.took.is_finite() { format!("{:.1}", one.took) } else { "not answered".to_owned() };

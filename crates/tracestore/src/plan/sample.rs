@@ -1,0 +1,43 @@
+//! A sample of the traces of a window, where counting all of them would take too long.
+
+/// One in so many traces, chosen by their ids: each has the same chance, is sampled whole, and is in the sample whenever the same
+/// question is asked. ClickHouse evaluates predicates for the spans of these alone; of a small sample, an index of ids leaves most
+/// granules out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Sample {
+    one_in: u64,
+}
+
+impl Sample {
+    /// About this share of all traces, at most all.
+    pub(crate) fn of(share: f64) -> Self {
+        Self { one_in: (1.0 / share).round().clamp(1.0, 1e15) as u64 }
+    }
+
+    /// The share of the traces that it is.
+    pub(crate) fn fraction(self) -> f64 {
+        1.0 / self.one_in as f64
+    }
+
+    /// SQL: whether a trace of this id, a string, is sampled.
+    pub(crate) fn holds(self, id: &str) -> String {
+        match self.one_in {
+            1 => "1".to_owned(),
+            one_in => format!("cityHash64({id}) % {one_in} = 0"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sample_is_a_share_or_everything() {
+        for (share, one_in) in [(1.0, 1), (7.0, 1), (0.25, 4), (1.0 / 64.0, 64), (0.0, 1_000_000_000_000_000)]
+        {
+            assert_eq!(Sample::of(share), Sample { one_in }, "{share}");
+        }
+        assert_eq!(Sample::of(0.125).fraction(), 0.125);
+    }
+}
