@@ -62,6 +62,14 @@ impl Statement {
         Self { chooses_rows: false, ..self }
     }
 
+    /// Writes a condition that chooses rows, into a statement whose others do not.
+    pub(crate) fn choosing_rows<T>(&mut self, write: impl FnOnce(&mut Self) -> T) -> T {
+        let before = std::mem::replace(&mut self.chooses_rows, true);
+        let written = write(self);
+        self.chooses_rows = before;
+        written
+    }
+
     pub(crate) fn chooses_rows(&self) -> bool {
         self.chooses_rows
     }

@@ -170,12 +170,15 @@ impl TraceStore {
             Some(scan) => scan,
             None => TraceScan::by_span(&search).await?,
         };
-        // Once more for each reason.
-        for _ in 0..2 {
+        // More traces by bounds, spans beyond these, and more traces by spans.
+        for _ in 0..3 {
             match count(&scan, chosen).await? {
                 Ok(stats) => return Ok(stats),
                 Err(Interrupted::MoreTraces) => chosen = Chosen::Newest,
-                Err(Interrupted::SpansBeyondBounds) => scan = TraceScan::by_span(&search).await?,
+                Err(Interrupted::SpansBeyondBounds) => {
+                    // How many traces there are is not certain either.
+                    (scan, chosen) = (TraceScan::by_span(&search).await?, Chosen::All);
+                }
             }
         }
         let stats = count(&scan, chosen).await?;

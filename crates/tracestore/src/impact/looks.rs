@@ -34,7 +34,7 @@ const ROWS: f64 = 8_192.0;
 /// The share of the time that reading a first sample may take.
 const READING_SHARE: f64 = 0.3;
 /// The share of the time that is left which a first sample may take.
-const FIRST_TRY: f64 = 0.8;
+const FIRST_TRY: f64 = 0.7;
 /// How much longer than samples suggest looking at everything may take.
 const SURE: f64 = 1.3;
 

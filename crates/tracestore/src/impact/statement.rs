@@ -267,7 +267,7 @@ impl Compared {
                 (false, false) => continue,
             };
             *count = count.saturating_add(traces);
-            if let Some(ids) = ids {
+            if let Some(ids) = ids.filter(|_| !first.is_empty()) {
                 ids.extend_from_slice(first);
                 ids.sort_unstable();
                 ids.truncate(self.samples);

@@ -110,7 +110,14 @@ impl Search<'_> {
         if let Some(index) = &self.index {
             let traces = match among {
                 // Without reading the ids of the window once more.
-                TraceSet::Sample(sample) => sample.holds("`TraceId`"),
+                TraceSet::Sample(sample) => {
+                    let near = index.entry_near(self.window, self.default, statement);
+                    let sampled = sample.holds("`TraceId`");
+                    format!(
+                        "`TraceId` GLOBAL IN (SELECT `TraceId` FROM {} WHERE {near} AND {sampled})",
+                        index.name
+                    )
+                }
                 _ => format!("`TraceId` {}", self.among(among, statement)),
             };
             let entries = self.bounds(index, statement).coarser(table.coarse);

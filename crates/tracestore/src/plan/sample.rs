@@ -1,8 +1,7 @@
 //! A sample of the traces of a window, where counting all of them would take too long.
 
-/// One in so many traces, chosen by their ids: each has the same chance, is sampled whole, and is in the sample whenever the same
-/// question is asked. ClickHouse evaluates predicates for the spans of these alone; of a small sample, an index of ids leaves most
-/// granules out.
+/// One in so many traces, a power of two, chosen by their ids: each has the same chance, and a larger sample holds the smaller ones.
+/// ClickHouse evaluates predicates for the spans of these alone; of a small sample, an index of ids leaves most granules out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Sample {
     one_in: u64,
@@ -11,7 +10,7 @@ pub(crate) struct Sample {
 impl Sample {
     /// About this share of all traces, at most all.
     pub(crate) fn of(share: f64) -> Self {
-        Self { one_in: (1.0 / share).round().clamp(1.0, 1e15) as u64 }
+        Self { one_in: 1 << (1.0 / share).log2().round().clamp(0.0, 50.0) as u32 }
     }
 
     /// The share of the traces that it is.
@@ -34,8 +33,7 @@ mod tests {
 
     #[test]
     fn a_sample_is_a_share_or_everything() {
-        for (share, one_in) in [(1.0, 1), (7.0, 1), (0.25, 4), (1.0 / 64.0, 64), (0.0, 1_000_000_000_000_000)]
-        {
+        for (share, one_in) in [(1.0, 1), (7.0, 1), (0.25, 4), (1.0 / 64.0, 64), (0.2, 4), (0.0, 1 << 50)] {
             assert_eq!(Sample::of(share), Sample { one_in }, "{share}");
         }
         assert_eq!(Sample::of(0.125).fraction(), 0.125);

@@ -150,8 +150,9 @@ impl TraceScan<'_> {
         let mut spans = format!(" FROM {table} WHERE {}", search.range(*range, statement));
         if let Some(only) = only {
             let id = &search.table.trace_id_column;
-            let (near, satisfied) =
-                (search.range(*range, statement), search.demands.satisfied(*only, search.table, statement)?);
+            let near = search.range(*range, statement);
+            let satisfied = statement
+                .choosing_rows(|statement| search.demands.satisfied(*only, search.table, statement))?;
             spans.push_str(&format!(
                 " AND {id} GLOBAL IN (SELECT {id} FROM {table} WHERE {near} AND {satisfied})"
             ));
@@ -167,7 +168,8 @@ impl TraceScan<'_> {
         let Bounds { from, to, open, .. } = search.bounds(index, statement).coarser(search.table.coarse);
         let of_indexed = search.of_indexed(index, statement);
         let held = format!("{first} >= {bounds}.{start} AND {last} < {bounds}.{end}");
-        let beyond_entry = match range.filter(|_| *range == search.default) {
+        let certain = search.certain().filter(|_| *range == search.default);
+        let beyond_entry = match certain {
             // All spans that can count are read.
             None => format!("NOT {bounds}.{is_open} AND NOT ({held})"),
             Some((low, high)) => {
@@ -190,6 +192,13 @@ impl TraceScan<'_> {
 }
 
 impl Search<'_> {
+    /// The range in which all spans of a trace are read for certain, if its bounds lie within. Shorter by a tick at both ends:
+    /// bounds may be finer than timestamps, which are rounded down.
+    fn certain(&self) -> Span {
+        let tick = self.table.nanos_per_tick;
+        self.default.map(|(low, high)| (low.saturating_add(tick), high.saturating_sub(tick)))
+    }
+
     /// Of several required predicates, the one that fewest granules may satisfy, by estimate.
     async fn rarest(&self, demands: &[RequiredPredicate]) -> Option<RequiredPredicate> {
         let asked: Vec<(SpanFilter, Span)> =
@@ -213,11 +222,13 @@ impl Search<'_> {
 /// The traces of the window that extend beyond the range that is read: each has an entry that does not lie within it.
 fn long_traces(search: &Search<'_>, index: &TraceIndex) -> Statement {
     let mut statement = Statement::default();
-    let Some((low, high)) = search.default else { return statement };
+    let Some((low, high)) = search.certain() else { return statement };
     let within = index.entry_within(search.window, (low.as_nanos(), high.as_nanos()), &mut statement);
     let of_indexed = search.of_indexed(index, &mut statement);
     let [low, high] = [low, high].map(|time| statement.time(time));
-    let (from, to) = (statement.time(search.window.from()), statement.time(search.window.to()));
+    let tick = search.table.nanos_per_tick;
+    let from = statement.time(search.window.from().saturating_sub(tick));
+    let to = statement.time(search.window.to().saturating_add(tick));
     let Bounds { from: start, to: end, open, .. } = search.bounds(index, &mut statement);
     statement.push(&format!(
         "SELECT `TraceId` FROM {index} \

@@ -2,7 +2,7 @@
 //! `worlds/stats.rs`.
 
 use tracewarden_model::{AccessModel, Caller, Display, FieldRef, Timestamp};
-use tracewarden_policy::{CompiledPolicies, authorise};
+use tracewarden_policy::{CompiledPolicies, RolePolicy, authorise};
 use tracewarden_testkit::local_store::LocalStore;
 
 use super::*;
@@ -307,4 +307,58 @@ async fn fields_are_those_of_the_table_as_it_is_now() {
         .await;
     let changed = ask(&store, &scope, &binding, |_| {}, &name).await;
     assert!(matches!(changed, Err(StoreError::FieldsChanged(_))), "{changed:?}");
+}
+
+/// Bounds may be finer than timestamps: a trace whose entry begins after the window ends, within the same second, is in it.
+#[tokio::test]
+async fn a_trace_in_the_last_tick_of_the_window_is_counted_as_it_is_listed() {
+    let local = LocalStore::start().unwrap();
+    let store = connect(&local);
+    for statement in [
+        "CREATE TABLE default.spans (Timestamp DateTime, TraceId String, SpanId String, ParentSpanId String, Name String) \
+         ENGINE = MergeTree ORDER BY Timestamp"
+            .to_owned(),
+        "CREATE TABLE default.bounds (TraceId String, Start DateTime64(9), End DateTime64(9)) \
+         ENGINE = MergeTree ORDER BY TraceId"
+            .to_owned(),
+        format!(
+            "INSERT INTO default.spans SELECT toDateTime({NOON}), 'late', 's', '', 'none' UNION ALL \
+             SELECT toDateTime({NOON}) + INTERVAL 3 DAY, 'late', 't', '', 'granted' UNION ALL \
+             SELECT toDateTime({NOON}) - INTERVAL 61 SECOND, 'early', 's', '', 'none' UNION ALL \
+             SELECT toDateTime({NOON}) - INTERVAL 3 DAY, 'early', 't', '', 'granted'"
+        ),
+        format!(
+            "INSERT INTO default.bounds SELECT 'late', toDateTime64({NOON}, 9) + INTERVAL 333 MILLISECOND, \
+             toDateTime64({NOON}, 9) + INTERVAL 3 DAY UNION ALL SELECT 'early', toDateTime64({NOON}, 9) - INTERVAL 3 DAY, \
+             toDateTime64({NOON}, 9) - INTERVAL 61 SECOND"
+        ),
+    ] {
+        execute(&local, statement).await;
+    }
+    let binding = Binding { trace_index: Some("bounds".to_owned()), ..binding("default", "spans") };
+    let name = fields(&store, &["Name"], LogicalType::String).await;
+    let model = AccessModel { version: 1, binding: None, fields: name.clone() };
+    let policy = RolePolicy { role: "r", title: "t", expression: "Name == 'granted'" };
+    let scope = authorise([policy], None, &Caller::default(), &model, &CompiledPolicies::new()).unwrap();
+    let at = |millis: i64| Timestamp::from_nanos(NOON * 1_000_000_000 + millis * 1_000_000);
+    for (from, to, ids) in
+        [(-60_000, 100, vec!["late"]), (-61_000, 0, vec!["early"]), (-61_000, 100, vec!["late", "early"])]
+    {
+        let window = Window::new(at(from), at(to)).unwrap();
+        let filter = Filter::default();
+        let selecting = SelectRequest {
+            binding: &binding,
+            scope: &scope,
+            filter: &filter,
+            window,
+            limit: 10,
+            after: None,
+            progress: None,
+        };
+        let listed = store.select(selecting).await.unwrap();
+        let listed: Vec<&str> = listed.traces.iter().map(|trace| trace.id.as_str()).collect();
+        assert_eq!(listed, ids);
+        let found = ask(&store, &scope, &binding, |request| request.window = window, &[]).await.unwrap();
+        assert_eq!(found.total.traces, ids.len() as u64, "{ids:?}");
+    }
 }

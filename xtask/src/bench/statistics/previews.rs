@@ -88,7 +88,7 @@ pub fn measure(bench: &Bench<'_>, previewed: &mut Vec<Previewed>) -> Result<()> 
             one.took = f64::NAN;
         }
         match &one.failure {
-            None => eprintln!("preview, {seconds} s: {:.1} s, {:.3} of the window", one.took, one.fraction),
+            None => eprintln!("preview, {seconds} s: {:.1} s, {:.3} of the traces", one.took, one.fraction),
             Some(failure) => eprintln!("preview, {seconds} s: {failure}"),
         }
         previewed.push(one);
