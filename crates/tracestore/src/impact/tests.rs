@@ -76,7 +76,12 @@ struct Asking<'a> {
     rests_on: &'a [Arc<MarkedField>],
 }
 
-impl Asking<'_> {
+impl<'a> Asking<'a> {
+    /// Of all traces, with no field that policies rest on.
+    fn of_all(predicates: &'a [Predicate], comparisons: &'a [Comparison], readable: &'a AccessScope) -> Self {
+        Self { predicates, comparisons, readable, only_readable: false, rests_on: &[] }
+    }
+
     async fn impact(&self, store: &TraceStore, table: &str, looks: Looks) -> Result<Impact, StoreError> {
         let Self { predicates, comparisons, readable, only_readable, rests_on } = *self;
         let request = ImpactRequest {
@@ -212,13 +217,8 @@ async fn what_takes_too_long_is_stopped_and_no_number_is_made_up() {
     )
     .await;
     let (predicates, comparisons) = ([Predicate::True], [comparison(&[], &[0])]);
-    let asking = Asking {
-        predicates: &predicates,
-        comparisons: &comparisons,
-        readable: &everything(),
-        only_readable: false,
-        rests_on: &[],
-    };
+    let readable = everything();
+    let asking = Asking::of_all(&predicates, &comparisons, &readable);
     let begun = Instant::now();
     let late = asking.impact(&store, "endless", Looks::within(Duration::from_secs(2))).await;
     assert!(matches!(late, Err(StoreError::Timeout(_))), "{late:?}");
@@ -359,13 +359,8 @@ async fn there_may_be_many_comparisons_of_large_predicates() {
     let (compared, _) = distinct(&comparisons);
     let asked = parts(&compared, Some(sharing), &predicates);
     assert!(asked.len() > 1 && asked.iter().filter(|part| part.sharing.is_some()).count() == 1);
-    let asking = Asking {
-        predicates: &predicates,
-        comparisons: &comparisons,
-        readable: &everything(),
-        only_readable: false,
-        rests_on: &[],
-    };
+    let readable = everything();
+    let asking = Asking::of_all(&predicates, &comparisons, &readable);
     let found = asking.impact(&store, "spans", Looks::within(Duration::from_secs(600))).await.unwrap();
     for (number, difference) in found.compared.iter().enumerate() {
         let opens = |predicate: usize| predicate != 2;
@@ -420,13 +415,8 @@ async fn hundreds_of_predicates_are_compared_at_once() {
     };
     let comparisons: Vec<Comparison> =
         (0..300).map(|_| Comparison { before: some(), after: some() }).collect();
-    let asking = Asking {
-        predicates: &predicates,
-        comparisons: &comparisons,
-        readable: &everything(),
-        only_readable: false,
-        rests_on: &[],
-    };
+    let readable = everything();
+    let asking = Asking::of_all(&predicates, &comparisons, &readable);
     let found = asking.impact(&store, "spans", Looks::within(Duration::from_secs(600))).await.unwrap();
     let open = |numbers: &[usize]| -> BTreeSet<usize> {
         numbers.iter().map(|number| number % teams.len()).filter(|team| *team < 10).collect()
