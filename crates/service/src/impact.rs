@@ -510,4 +510,14 @@ mod tests {
         assert_eq!(estimate(1, 0.3), 3);
         assert_eq!(estimate(0, 0.001), 0);
     }
+
+    #[test]
+    fn a_sample_says_how_far_its_numbers_may_be_off() {
+        let note = of_sample(8_920, 1.0 / 64.0);
+        assert!(
+            note.contains("a sample of 8920 traces, one in 64: 19 times out of 20, one near 6400 is"),
+            "{note}"
+        );
+        assert!(note.ends_with("within 20 %, one near 25600 within 10 %"), "{note}");
+    }
 }

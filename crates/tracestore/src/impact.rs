@@ -4,6 +4,7 @@
 //! Counts leave the store for traces that nobody was asked about reading, so whoever asks has to answer for it, as for those of
 //! [`recent_reach`](TraceStore::recent_reach). Ids of traces leave only where a scope opens them.
 
+mod counts;
 mod looks;
 mod masks;
 mod sharing;
@@ -23,9 +24,9 @@ use crate::plan::{Search, TraceScan, Tuning};
 use crate::select::{SEARCHES_MAX, SelectRequest, Tables};
 use crate::table::BoundTable;
 use crate::{StoreError, TraceStore};
+use counts::Counts;
 pub(crate) use looks::Looks;
 pub use sharing::{MAX_OPENINGS, Shared, SharedValue, Sharing, Spread};
-use statement::Counts;
 
 /// Most predicates of one question.
 pub const MAX_IMPACT_PREDICATES: usize = 1_000;

@@ -152,3 +152,73 @@ impl Batch<'_> {
         place
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use tracewarden_model::{ColumnType, FieldRef, FieldSource, LogicalType, MarkedField};
+    use tracewarden_policy::predicate::{Atom, Relation, Text};
+
+    use super::super::people::Access;
+    use super::*;
+
+    fn team(number: usize) -> Predicate {
+        let field = MarkedField {
+            field: FieldRef::column("Team"),
+            source: FieldSource::Column,
+            logical: LogicalType::String,
+            column_type: ColumnType::parse("String"),
+            filterable: true,
+            policy: true,
+            column: None,
+        };
+        let team = Text::Literal(number.to_string());
+        Predicate::atom(Atom::CompareText(Relation::Eq, Text::Field(Arc::new(field)), team))
+    }
+
+    /// So many members of a role whose policy changes, each with a policy of their own.
+    fn members(many: usize) -> People {
+        let access = |of_role: usize, own: usize| {
+            let mut access = Access::default();
+            access.of_role = vec![team(of_role)];
+            access.all = vec![team(of_role), team(own)];
+            access
+        };
+        let person = |number: usize| Person {
+            username: format!("member-{number}"),
+            before: access(0, number + 2),
+            after: access(1, number + 2),
+        };
+        let compared: Vec<Person> = (0..many).map(person).collect();
+        let mut people = People::default();
+        (people.members, people.compared) = (many as u64, compared);
+        people
+    }
+
+    #[test]
+    fn a_role_with_many_policies_of_members_is_asked_about_first() {
+        let few = members(MANY - 2);
+        let batches_of_few = batches(&few, true);
+        assert_eq!(batches_of_few.len(), 1, "one statement reads the spans once");
+        assert!(batches_of_few[0].role.is_some() && batches_of_few[0].people.len() == MANY - 2);
+
+        let many = members(300);
+        let batches = batches(&many, true);
+        let sizes: Vec<_> = batches
+            .iter()
+            .map(|batch| (batch.role.is_some(), batch.people.len(), batch.predicates.len()))
+            .collect();
+        assert_eq!(sizes, [(true, 0, 2), (false, 300, 302)]);
+    }
+
+    #[test]
+    fn members_beyond_what_one_statement_takes_are_asked_about_in_several() {
+        let many = members(MAX_IMPACT_PREDICATES + 10);
+        let batches = batches(&many, false);
+        assert_eq!(batches.len(), 2);
+        assert!(batches.iter().all(|batch| batch.role.is_none()));
+        assert!(batches.iter().all(|batch| batch.predicates.len() <= MAX_IMPACT_PREDICATES));
+        assert_eq!(batches.iter().map(|batch| batch.people.len()).sum::<usize>(), MAX_IMPACT_PREDICATES + 10);
+    }
+}

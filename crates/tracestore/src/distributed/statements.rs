@@ -254,7 +254,7 @@ pub(super) async fn ask(store: &TraceStore, table: &str, mut then: impl FnMut(&'
         };
         let Impact { compared, traces, fraction, .. } = store.impact_by(request, looks).await.unwrap();
         assert!(compared[0].gained > 0 && compared[0].lost > 0, "{compared:?}");
-        // A sample is told as one, whatever it sees.
+        // A sample says that it is one, whatever it reads.
         assert_eq!(fraction < 1.0, looks.whole.is_zero());
         answered(titles[0], format!("{compared:?} of {traces}"));
         let by = Spread::Column("ServiceName");

@@ -5,17 +5,17 @@ use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
 use super::Counting;
-use super::statement::Counts;
+use super::counts::Counts;
 use crate::StoreError;
 use crate::plan::{Sample, Search, SpanFilter, TraceScan, TraceSet};
 
-/// The share of the patience that looking at all traces may take before a sample was looked at.
+/// The share of the patience that counting all traces may take before a sample was counted.
 const WHOLE_SHARE: f64 = 0.6;
 /// Seconds that a granule of spans takes to read, which is 8,192 rows, and to evaluate with each predicate: measured on two cores
 /// with predicates about two maps.
 const GRANULE_READ: f64 = 1.4e-3;
 const GRANULE_EVALUATED: f64 = 5.3e-5;
-/// The share of the traces that is looked at first when there is no time for all, but for reading what is needed of all of them.
+/// The share of the traces that is sampled first when there is time to read what is needed of all, and not to evaluate it.
 const FIRST_SHARE: f64 = 1.0 / 64.0;
 /// Samples that come to nothing before it is given up: where the store refuses at once, smaller ones are refused as well.
 const MOST_FAILED: u32 = 8;
@@ -45,7 +45,7 @@ pub(crate) struct Looks {
     pub(crate) whole: Duration,
     /// In all.
     pub(crate) all: Duration,
-    /// The share of the traces that is looked at first when there is no time for all; nothing for what is affordable.
+    /// The share of the traces that is sampled first when there is no time for all; nothing for what is affordable.
     pub(crate) first_share: Option<f64>,
 }
 
@@ -92,7 +92,7 @@ impl Looks {
             let scan = TraceScan::BySpan { among: TraceSet::Sample(sample), scan: search.default.into() };
             match by(deadline, counting.count(search, &scan)).await? {
                 Some(counts) => {
-                    // Of a trace, what is beyond the range that is looked at of any is not read.
+                    // Of a trace, spans beyond the range that is read are missed.
                     let fraction = sample.fraction().min(SAMPLED);
                     best = Some((counts, fraction));
                     let took = now.elapsed().as_secs_f64().max(1e-3);
@@ -123,12 +123,12 @@ impl Looks {
     }
 }
 
-/// How long everything takes, in seconds, if the time grows with the share that is looked at as between two samples.
+/// How long everything takes, in seconds, if the time grows with the share as between two samples.
 fn of_all((share, took): (f64, f64), (larger, longer): (f64, f64)) -> Option<f64> {
     (larger > share).then(|| longer + ((longer - took) / (larger - share)).max(0.0) * (1.0 - larger))
 }
 
-/// Granules that hold what is looked at, by the store's estimate; none without one.
+/// Granules that hold the spans, by the store's estimate; none without one.
 async fn granules(search: &Search<'_>) -> f64 {
     let granules = search.granules(&[(SpanFilter::All, search.default)]).await;
     granules.and_then(|granules| granules.first().copied()).unwrap_or_default().selected as f64

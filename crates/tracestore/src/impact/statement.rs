@@ -2,28 +2,26 @@
 //! trace it keeps a bit for each predicate that any span satisfies, and its values with the same of the spans that have them.
 //! Traces with the same bits are compared together.
 //!
-//! The comparisons themselves are made of these rows here: in the statement, each was an expression, and ClickHouse took seconds to
-//! plan hundreds of them. So does each further sub-query around hundreds of predicates, so there are few.
-
-use std::collections::BTreeSet;
+//! The comparisons themselves are made of these rows in the service (`counts.rs`): in the statement, each was an expression, and
+//! ClickHouse took seconds to plan hundreds of them. It plans each further sub-query over all predicates anew, so there are few.
 
 use tracewarden_policy::Predicate;
 
 use super::masks::Masks;
-use super::sharing::{Shared, SharedValue, Sharing, UNSHOWN};
-use super::{Difference, ImpactRequest, MAX_SAMPLES, Part};
+use super::sharing::{Sharing, UNSHOWN};
+use super::{ImpactRequest, MAX_SAMPLES, Part};
 use crate::StoreError;
 use crate::plan::{Aggregates, MAX_LONG, Search, TraceScan};
 use crate::sql::Statement;
 
 /// What a row is about: all traces that are compared; of an opening the total, a value that can be listed, or, with one more,
 /// one that no list can show.
-const COMPARED: u8 = 0;
-const TOTAL: u8 = 1;
+pub(super) const COMPARED: u8 = 0;
+pub(super) const TOTAL: u8 = 1;
 const LISTED: u8 = 2;
 
 /// Most different sets of satisfied predicates that one statement answers with.
-const MAX_MASKS: u64 = 100_000;
+pub(super) const MAX_MASKS: u64 = 100_000;
 
 /// Number of the opening; kind and value; traces, and those where a matching span has the value; of the opening, different
 /// values, only shared ones, and listable ones; traces that have spans which may not count, not all of them. Of traces that are
@@ -170,124 +168,9 @@ fn told(counted: &str, limit: u64, statement: &Statement) -> String {
     )
 }
 
-/// What the statements say, one after the other.
-#[derive(Debug, Default)]
-pub(super) struct Counts {
-    pub(super) traces: u64,
-    pub(super) compared: Vec<Difference>,
-    pub(super) shared: Vec<Shared>,
-    /// Traces that were looked at and have spans which may not count, at most one more than [`MAX_LONG`]. Where there is any,
-    /// the rest means nothing.
-    pub(super) beyond: BTreeSet<String>,
-}
-
-impl Counts {
-    /// Adds what a statement counted.
-    ///
-    /// # Errors
-    /// When that cannot be compared, or something is missing.
-    pub(super) fn add(&mut self, rows: Vec<Row>, part: &Part<'_>, samples: u32) -> Result<(), StoreError> {
-        if rows.len() as u64 > MAX_MASKS {
-            return Err(StoreError::TooLarge(
-                "traces satisfy too many different sets of predicates".to_owned(),
-            ));
-        }
-        let openings = part.sharing.map_or(0, |sharing| sharing.openings.len());
-        let mut found: Vec<Option<(Shared, u64)>> = vec![None; openings];
-        let mut compared = Compared::new(part, samples);
-        let mut traces_compared = 0_u64;
-        for (row, (mask, first)) in rows {
-            let (number, kind, value, traces, matching_traces, distinct, only_shared, listable, odd) = row;
-            self.beyond.extend(odd);
-            if kind == COMPARED {
-                traces_compared = traces_compared.saturating_add(traces);
-                compared.add(&mask, traces, &first);
-                continue;
-            }
-            let short = || StoreError::Short("the total is missing".to_owned());
-            match found.get_mut(usize::from(number)).ok_or_else(short)? {
-                Some((shared, listable)) => {
-                    if (shared.values.len() as u64) < *listable {
-                        shared.values.push(SharedValue { value, traces, matching_traces });
-                    }
-                }
-                none if kind == TOTAL => {
-                    let hidden_values = distinct.saturating_sub(listable);
-                    let values = Vec::new();
-                    *none = Some((Shared { traces, values, distinct, hidden_values, only_shared }, listable));
-                }
-                _ => return Err(short()),
-            }
-        }
-        if part.compares() {
-            self.traces = traces_compared;
-        }
-        self.shared
-            .extend(found.into_iter().map(|found| found.map(|(shared, _)| shared).unwrap_or_default()));
-        self.compared.extend(compared.differences());
-        Ok(())
-    }
-}
-
-/// Differences, as traces are added by what they satisfy.
-struct Compared {
-    /// Of each comparison, in words.
-    sides: Vec<(Vec<u64>, Vec<u64>)>,
-    differences: Vec<Difference>,
-    /// Of each, gained and lost traces.
-    ids: Vec<[Vec<(i64, String)>; 2]>,
-    samples: usize,
-}
-
-impl Compared {
-    fn new(part: &Part<'_>, samples: u32) -> Self {
-        let masks = Masks::of(&part.used);
-        let sides: Vec<(Vec<u64>, Vec<u64>)> = part
-            .comparisons
-            .iter()
-            .map(|comparison| (masks.mask(&comparison.before), masks.mask(&comparison.after)))
-            .collect();
-        let many = sides.len();
-        Self {
-            sides,
-            differences: vec![Difference::default(); many],
-            ids: vec![<[Vec<(i64, String)>; 2]>::default(); many],
-            samples: samples as usize,
-        }
-    }
-
-    fn add(&mut self, mask: &[u64], traces: u64, first: &[(i64, String)]) {
-        let meets = |side: &[u64]| side.iter().zip(mask).any(|(side, mask)| side & mask != 0);
-        let places = self.sides.iter().zip(&mut self.differences).zip(&mut self.ids);
-        for (((before, after), difference), [gained, lost]) in places {
-            let (count, ids) = match (meets(before), meets(after)) {
-                (false, true) => (&mut difference.gained, Some(gained)),
-                (true, false) => (&mut difference.lost, Some(lost)),
-                (true, true) => (&mut difference.unchanged, None),
-                (false, false) => continue,
-            };
-            *count = count.saturating_add(traces);
-            if let Some(ids) = ids.filter(|_| !first.is_empty()) {
-                ids.extend_from_slice(first);
-                ids.sort_unstable();
-                ids.truncate(self.samples);
-            }
-        }
-    }
-
-    fn differences(self) -> impl Iterator<Item = Difference> {
-        let ids = |ids: Vec<(i64, String)>| ids.into_iter().map(|(_, id)| id).collect();
-        self.differences.into_iter().zip(self.ids).map(move |(difference, [gained, lost])| Difference {
-            gained_ids: ids(gained),
-            lost_ids: ids(lost),
-            ..difference
-        })
-    }
-}
-
 impl Part<'_> {
     /// Whether all traces of the window are counted, and not only those that are opened.
-    fn compares(&self) -> bool {
+    pub(super) fn compares(&self) -> bool {
         self.sharing.is_none() || !self.comparisons.is_empty()
     }
 }

@@ -258,7 +258,7 @@ impl Round<'_> {
             assert_eq!(found.compared, compared, "{context}");
             let traces = looked_at.iter().filter(counted).count() as u64;
             assert_eq!(found.traces, traces, "{context}");
-            // A sample is told as one, whatever it sees; where nothing may be counted, nothing is looked at.
+            // A sample says that it is one, whatever it reads; where nothing may be counted, nothing is read.
             let nothing = only_readable && readable.opens_nothing();
             assert_eq!(found.fraction < 1.0, looks.whole.is_zero() && !nothing, "{context}");
         }
@@ -344,7 +344,7 @@ impl Round<'_> {
             let found = store.impact_by(request, *looks).await.unwrap();
             let expressions: Vec<_> = numbers.iter().map(|number| &asked.expressions[*number]).collect();
             let context = format!("{looks:?}, {window:?}, {by:?}, {expressions:?}, {comparisons:?}");
-            // A sample is told as one, whatever it sees; where nothing may be counted, nothing is looked at.
+            // A sample says that it is one, whatever it reads; where nothing may be counted, nothing is read.
             let unopened = predicates.iter().all(|predicate| matches!(predicate, Predicate::False));
             let nothing = (comparisons.is_empty() && unopened) || (only_readable && readable.opens_nothing());
             assert_eq!(found.fraction < 1.0, looks.whole.is_zero() && !nothing, "{context}");

@@ -1,0 +1,145 @@
+//! Counts made of the rows of a statement: what is shared as it is told, and the comparisons from the traces of each set of satisfied
+//! predicates.
+
+use std::collections::BTreeSet;
+
+use super::masks::Masks;
+use super::sharing::{Shared, SharedValue};
+use super::statement::{COMPARED, MAX_MASKS, Row, TOTAL};
+use super::{Difference, Part};
+use crate::StoreError;
+
+/// What the statements say, one after the other.
+#[derive(Debug, Default)]
+pub(super) struct Counts {
+    pub(super) traces: u64,
+    pub(super) compared: Vec<Difference>,
+    pub(super) shared: Vec<Shared>,
+    /// Traces that have spans which may not count, at most one more than [`MAX_LONG`]. Where there is any,
+    /// the rest means nothing.
+    pub(super) beyond: BTreeSet<String>,
+}
+
+impl Counts {
+    /// Adds what a statement counted.
+    ///
+    /// # Errors
+    /// When that cannot be compared, or something is missing.
+    pub(super) fn add(&mut self, rows: Vec<Row>, part: &Part<'_>, samples: u32) -> Result<(), StoreError> {
+        if rows.len() as u64 > MAX_MASKS {
+            return Err(StoreError::TooLarge(
+                "traces satisfy too many different sets of predicates".to_owned(),
+            ));
+        }
+        let openings = part.sharing.map_or(0, |sharing| sharing.openings.len());
+        let mut found: Vec<Option<(Shared, u64)>> = vec![None; openings];
+        let mut compared = Compared::new(part, samples);
+        let mut traces_compared = 0_u64;
+        for (row, (mask, first)) in rows {
+            let (number, kind, value, traces, matching_traces, distinct, only_shared, listable, odd) = row;
+            self.beyond.extend(odd);
+            if kind == COMPARED {
+                traces_compared = traces_compared.saturating_add(traces);
+                compared.add(&mask, traces, &first);
+                continue;
+            }
+            let short = || StoreError::Short("the total is missing".to_owned());
+            match found.get_mut(usize::from(number)).ok_or_else(short)? {
+                Some((shared, listable)) => {
+                    if (shared.values.len() as u64) < *listable {
+                        shared.values.push(SharedValue { value, traces, matching_traces });
+                    }
+                }
+                none if kind == TOTAL => {
+                    let hidden_values = distinct.saturating_sub(listable);
+                    let values = Vec::new();
+                    *none = Some((Shared { traces, values, distinct, hidden_values, only_shared }, listable));
+                }
+                _ => return Err(short()),
+            }
+        }
+        if part.compares() {
+            self.traces = traces_compared;
+        }
+        self.shared
+            .extend(found.into_iter().map(|found| found.map(|(shared, _)| shared).unwrap_or_default()));
+        self.compared.extend(compared.differences());
+        Ok(())
+    }
+}
+
+/// Differences, as traces are added by what they satisfy.
+struct Compared {
+    /// Of each comparison, in words.
+    sides: Vec<(Vec<u64>, Vec<u64>)>,
+    differences: Vec<Difference>,
+    /// Of each, gained and lost traces.
+    ids: Vec<[Vec<(i64, String)>; 2]>,
+    samples: usize,
+}
+
+impl Compared {
+    fn new(part: &Part<'_>, samples: u32) -> Self {
+        let masks = Masks::of(&part.used);
+        let sides: Vec<(Vec<u64>, Vec<u64>)> = part
+            .comparisons
+            .iter()
+            .map(|comparison| (masks.mask(&comparison.before), masks.mask(&comparison.after)))
+            .collect();
+        let many = sides.len();
+        Self {
+            sides,
+            differences: vec![Difference::default(); many],
+            ids: vec![<[Vec<(i64, String)>; 2]>::default(); many],
+            samples: samples as usize,
+        }
+    }
+
+    fn add(&mut self, mask: &[u64], traces: u64, first: &[(i64, String)]) {
+        let meets = |side: &[u64]| side.iter().zip(mask).any(|(side, mask)| side & mask != 0);
+        let places = self.sides.iter().zip(&mut self.differences).zip(&mut self.ids);
+        for (((before, after), difference), [gained, lost]) in places {
+            let (count, ids) = match (meets(before), meets(after)) {
+                (false, true) => (&mut difference.gained, Some(gained)),
+                (true, false) => (&mut difference.lost, Some(lost)),
+                (true, true) => (&mut difference.unchanged, None),
+                (false, false) => continue,
+            };
+            *count = count.saturating_add(traces);
+            if let Some(ids) = ids.filter(|_| !first.is_empty()) {
+                ids.extend_from_slice(first);
+                ids.sort_unstable();
+                ids.truncate(self.samples);
+            }
+        }
+    }
+
+    fn differences(self) -> impl Iterator<Item = Difference> {
+        let ids = |ids: Vec<(i64, String)>| ids.into_iter().map(|(_, id)| id).collect();
+        self.differences.into_iter().zip(self.ids).map(move |(difference, [gained, lost])| Difference {
+            gained_ids: ids(gained),
+            lost_ids: ids(lost),
+            ..difference
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(traces: u64) -> Row {
+        ((0, COMPARED, String::new(), traces, 0, 0, 0, 0, Vec::new()), (vec![0], Vec::new()))
+    }
+
+    /// A statement leaves out what is beyond its limit, so that an answer that reaches it is none.
+    #[test]
+    fn an_answer_that_may_be_cut_is_no_answer() {
+        let part = Part { comparisons: &[], sharing: None, used: BTreeSet::new() };
+        let mut counts = Counts::default();
+        counts.add(vec![row(2); MAX_MASKS as usize], &part, 1).unwrap();
+        assert_eq!(counts.traces, 2 * MAX_MASKS);
+        let cut = counts.add(vec![row(2); MAX_MASKS as usize + 1], &part, 1);
+        assert!(matches!(cut, Err(StoreError::TooLarge(_))), "{cut:?}");
+    }
+}

@@ -1,0 +1,109 @@
+//! Many comparisons, and many predicates.
+
+use std::collections::BTreeSet;
+
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+use super::*;
+
+#[tokio::test]
+async fn there_may_be_many_comparisons_of_large_predicates() {
+    let local = LocalStore::start().unwrap();
+    let store = fill(&local, FEW).await;
+    let service = Arc::new(field("Service"));
+    let large = |prefix: &str| {
+        let equal = |number: u32| {
+            let literal =
+                Text::Literal(if number == 0 { prefix.to_owned() } else { format!("{prefix}{number}") });
+            Predicate::atom(Atom::CompareText(Relation::Eq, Text::Field(Arc::clone(&service)), literal))
+        };
+        Predicate::any((0..6_000).map(equal))
+    };
+    let predicates = [large("web"), large("cart"), large("none"), Predicate::True];
+    let comparisons: Vec<Comparison> =
+        (0..400).map(|number: usize| comparison(&[number % 3], &[number % 4])).collect();
+    let sharing = Sharing { openings: &[vec![3]], by: Spread::Column("Service"), limit: 1 };
+    let (compared, _) = distinct(&comparisons);
+    let asked = parts(&compared, Some(sharing), &predicates);
+    assert!(asked.len() > 1 && asked.iter().filter(|part| part.sharing.is_some()).count() == 1);
+    let readable = everything();
+    let asking = Asking::of_all(&predicates, &comparisons, &readable);
+    let found = asking.impact(&store, "spans", Looks::within(Duration::from_secs(600))).await.unwrap();
+    for (number, difference) in found.compared.iter().enumerate() {
+        let opens = |predicate: usize| predicate != 2;
+        let (before, after) = (opens(number % 3), opens(number % 4));
+        let all = |is: bool| if is { FEW } else { 0 };
+        let counts = (difference.gained, difference.lost, difference.unchanged);
+        assert_eq!(counts, (all(after && !before), all(before && !after), all(before && after)), "{number}");
+    }
+
+    let refused = Asking { predicates: &vec![Predicate::True; MAX_IMPACT_PREDICATES + 1], ..asking };
+    let refused = refused.impact(&store, "spans", sampling()).await;
+    assert!(matches!(refused, Err(StoreError::Internal(_))), "{refused:?}");
+    let refused = Asking { predicates: &vec![Predicate::True; MAX_OPENINGS + 1], ..asking };
+    let refused = refused.sharing(&store, "spans", sampling()).await;
+    assert!(matches!(refused, Err(StoreError::Internal(_))), "{refused:?}");
+    let refused = Asking { comparisons: &[comparison(&[], &[4])], ..asking };
+    let refused = refused.impact(&store, "spans", sampling()).await;
+    assert!(matches!(refused, Err(StoreError::Internal(_))), "{refused:?}");
+    // As many predicates as may be asked about, which differ in what they match.
+    let services = ["web", "cart", "db", "none"];
+    let expressions = (0..MAX_OPENINGS).map(|number| format!("Service == '{}'", services[number % 4]));
+    let many: Vec<Predicate> = expressions.map(|expression| scope(&expression).predicate().clone()).collect();
+    let asked = Asking { predicates: &many, ..asking };
+    let found = asked.sharing(&store, "spans", Looks::within(Duration::from_secs(600))).await.unwrap();
+    for (number, shared) in found.shared.iter().enumerate() {
+        let own: Vec<&str> = shared
+            .values
+            .iter()
+            .filter(|value| value.matching_traces > 0)
+            .map(|value| &*value.value)
+            .collect();
+        match services[number % 4] {
+            "none" => assert_eq!(shared, &Shared::default()),
+            service => assert_eq!((shared.traces, shared.only_shared, own), (FEW, 3, vec![service])),
+        }
+    }
+}
+
+/// Each trace is of one team of ten, so each predicate opens a tenth or nothing: bits of all words are met, alone and together.
+#[tokio::test]
+async fn hundreds_of_predicates_are_compared_at_once() {
+    let local = LocalStore::start().unwrap();
+    let store = fill(&local, FEW).await;
+    let teams: Vec<Predicate> =
+        (0..11).map(|team| scope(&format!("Team == '{team}'")).predicate().clone()).collect();
+    let predicates: Vec<Predicate> =
+        (0..MAX_IMPACT_PREDICATES).map(|number| teams[number % teams.len()].clone()).collect();
+    let mut random = ChaCha8Rng::seed_from_u64(1);
+    let mut some = || -> Vec<usize> {
+        let many = random.random_range(0..6);
+        (0..many).map(|_| random.random_range(0..MAX_IMPACT_PREDICATES)).collect()
+    };
+    let comparisons: Vec<Comparison> =
+        (0..300).map(|_| Comparison { before: some(), after: some() }).collect();
+    let readable = everything();
+    let asking = Asking::of_all(&predicates, &comparisons, &readable);
+    let found = asking.impact(&store, "spans", Looks::within(Duration::from_secs(600))).await.unwrap();
+    let open = |numbers: &[usize]| -> BTreeSet<usize> {
+        numbers.iter().map(|number| number % teams.len()).filter(|team| *team < 10).collect()
+    };
+    let mut changed = 0;
+    for (difference, Comparison { before, after }) in found.compared.iter().zip(&comparisons) {
+        let (before, after) = (open(before), open(after));
+        let traces = |teams: usize| teams as u64 * FEW / 10;
+        let expected = (
+            traces(after.difference(&before).count()),
+            traces(before.difference(&after).count()),
+            traces(before.intersection(&after).count()),
+        );
+        assert_eq!((difference.gained, difference.lost, difference.unchanged), expected);
+        let ids = difference.gained_ids.iter().map(|id| u64::from_str_radix(id, 16).unwrap() - 1);
+        let ids: BTreeSet<usize> = ids.map(|trace| (trace % 10) as usize).collect();
+        assert!(ids.iter().all(|team| after.contains(team) && !before.contains(team)), "{difference:?}");
+        assert_eq!(difference.gained_ids.len() as u64, difference.gained.min(50));
+        changed += usize::from(difference.gained > 0 && difference.lost > 0);
+    }
+    assert!(changed > 50, "{changed}");
+}
