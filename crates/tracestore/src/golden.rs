@@ -13,7 +13,7 @@ use tracewarden_model::{
 use tracewarden_policy::{AccessScope, CompiledPolicies, Restriction, RolePolicy, authorise};
 
 use crate::differential::connect_at;
-use crate::plan::{IndexSize, RemainingWindow, TraceSet, Tuning};
+use crate::plan::{Crossed, IndexSize, RemainingWindow, TraceSet, Tuning};
 use crate::predicate_sql::render;
 use crate::sql::Statement;
 use crate::table::{BoundTable, Column};
@@ -268,7 +268,7 @@ fn selection_of(scope: &AccessScope) -> String {
         .map(|size| search.step_statement(1_800_000_000_000_000_000, &remainder, size).unwrap());
     let index = index.unwrap();
     let [crossing, crossing_large] =
-        [small, large].map(|size| search.crossing_statement(&index, None, size).unwrap());
+        [small, large].map(|size| search.crossing_statement(&index, Crossed::All, size).unwrap());
     let around = Some((at(1_799_996_400), at(1_800_007_200))).into();
     let grouped = search.grouped_statement(TraceSet::Window, &around, request.after.as_ref()).unwrap();
     let mut text = String::new();

@@ -5,8 +5,8 @@
 //! | plan | finds | is fast where |
 //! |---|---|---|
 //! | [`Plan::Steps`] | backwards in time until the page is full; the last step covers the rest of the window | matches are dense; it never costs much more than one pass over the window |
-//! | [`Plan::Candidates`] | the traces that satisfy the rarest predicate, then decides them by id, in batches | one predicate
-//! is rare and a skip index covers it |
+//! | [`Plan::Candidates`] | the traces that satisfy a rare predicate, then decides them by id, in batches | one predicate is rare
+//! and a skip index covers it |
 //! | [`Plan::Grouped`] | all considered spans, grouped by trace | no trace index, or too many traces cross the window boundary;
 //! this is the reference definition |
 //!
@@ -30,10 +30,11 @@ mod trace_scan;
 
 use tracewarden_model::Timestamp;
 
-#[cfg(test)]
-pub(crate) use crossing::IndexSize;
+pub(crate) use candidates::Rare;
 #[cfg(not(test))]
 use crossing::IndexSize;
+#[cfg(test)]
+pub(crate) use crossing::{Crossed, IndexSize};
 pub(crate) use demands::{RequiredPredicate, RequiredPredicates};
 use found::{MatchingTrace, Page};
 pub(crate) use grouped::TraceSet;
@@ -53,8 +54,8 @@ use steps::StepOptions;
 pub(crate) enum Plan {
     /// Steps back in time.
     Steps(StepOptions),
-    /// The traces that satisfy the demand, then the others about them.
-    Candidates(RequiredPredicate),
+    /// The traces that satisfy a rare predicate, decided by id.
+    Candidates(Rare),
     /// One grouped pass.
     Grouped,
 }
@@ -95,8 +96,9 @@ impl Default for Tuning {
 const PARTS: [i64; 3] = [4, 16, 64];
 /// A day in nanoseconds, by which tables are partitioned.
 const DAY: i64 = 86_400 * 1_000_000_000;
-/// A predicate is rare if it selects at most one in this many granules.
-const RARE: u64 = 4;
+/// A predicate is rare if its matches are expected to be at most this many times the wanted traces: steps fill the page sooner
+/// with what is more frequent.
+const RARE: f64 = 16.0;
 
 impl Search<'_> {
     /// The traces behind the place where the page before ended, in order, as many as wanted.
@@ -118,7 +120,7 @@ impl Search<'_> {
         tracing::debug!(?plan, ?pace, "searching");
         match plan {
             Plan::Grouped => self.by_grouping(self.after.as_ref(), &mut page).await?,
-            Plan::Candidates(demand) if self.by_candidates(demand, pace.index_size, &mut page).await? => {}
+            Plan::Candidates(rare) if self.by_candidates(rare, pace.index_size, &mut page).await? => {}
             Plan::Candidates(_) | Plan::Steps(_) => self.by_steps(pace, &mut page).await?,
         }
         Ok(page.into_first(self.wanted))
@@ -167,13 +169,17 @@ impl Search<'_> {
             lengths.into_iter().zip(steps.iter().map(|granules| granules.selected)).collect();
         let index = index.first().map_or(0, |granules| granules.selected);
         let pace = self.pace(&steps, index);
-        let rarest = demands.iter().zip(of_demands).min_by_key(|(_, granules)| granules.selected);
         let whole = steps.first().map_or(0, |(_, granules)| *granules);
-        if let Some((demand, granules)) = rarest
+        let most = (self.wanted as f64 * RARE).min(self.tuning.candidates as f64);
+        let mut rare: Vec<(u64, RequiredPredicate)> = (demands.into_iter().zip(of_demands))
+            .filter(|(_, granules)| granules.selected <= whole && matches(**granules) <= most)
+            .map(|(demand, granules)| (granules.selected, demand))
+            .collect();
+        rare.sort_by_key(|(granules, _)| *granules);
+        if let Some((_, first)) = rare.first()
             && whole > self.tuning.small
-            && is_rare(*granules, whole)
         {
-            return (Plan::Candidates(*demand), pace);
+            return (Plan::Candidates(Rare(*first, rare.get(1).map(|(_, second)| *second))), pace);
         }
         if self.index.is_none() && pace.first == left {
             return (Plan::Grouped, pace);
@@ -212,11 +218,11 @@ fn lengths(begin: i64, left: i64) -> Vec<i64> {
     lengths
 }
 
-/// Whether a predicate is rare: skip indexes leave at most a quarter of the granules left by the primary key. A predicate
-/// narrowed only by the primary key may still match most traces.
-fn is_rare(of_demand: Granules, whole: u64) -> bool {
-    let selected = of_demand.selected.saturating_mul(RARE);
-    selected <= of_demand.by_key && selected <= whole
+/// The expected matches of a predicate, from the share of granules that skip indexes leave of those left by the primary key:
+/// matches spread at random over `n` granules leave the share `e^(-matches / n)` without any. Infinite without a skip index.
+fn matches(of_demand: Granules) -> f64 {
+    let without = 1.0 - of_demand.selected as f64 / of_demand.by_key.max(1) as f64;
+    -without.ln() * of_demand.by_key as f64
 }
 
 /// Where the whole of a page's traces is looked at, around a window.

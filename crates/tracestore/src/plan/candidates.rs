@@ -1,8 +1,8 @@
-//! Finds the traces that satisfy the rarest predicate and decides them by id in batches, latest end first.
+//! Finds the traces that satisfy a rare predicate and decides them by id in batches, latest end first.
 
 use std::collections::BTreeSet;
 
-use super::crossing::IndexSize;
+use super::crossing::{Crossed, IndexSize};
 use super::demands::RequiredPredicate;
 use super::found::Page;
 use super::search::Search;
@@ -15,60 +15,77 @@ use crate::sql::Statement;
 const WAVES: u32 = 2;
 const GROWTH: usize = 16;
 
+/// The predicate that fewest granules can satisfy, and the next. Granules are no traces: a predicate that follows the sorting
+/// key lies in few granules and fills them, so that the second may be satisfied by fewer traces than the first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Rare(pub(crate) RequiredPredicate, pub(crate) Option<RequiredPredicate>);
+
+impl Rare {
+    pub(crate) fn predicates(self) -> impl Iterator<Item = RequiredPredicate> {
+        std::iter::once(self.0).chain(self.1)
+    }
+}
+
 impl Search<'_> {
-    /// Fills the page if few enough traces satisfy the predicate. Otherwise returns `false` and leaves the page unchanged.
+    /// Fills the page if few enough traces satisfy one of the predicates. Otherwise returns `false` and leaves the page unchanged.
     pub(crate) async fn by_candidates(
         &self,
-        demand: RequiredPredicate,
+        rare: Rare,
         index_size: IndexSize,
         page: &mut Page,
     ) -> Result<bool, StoreError> {
-        let rows: Vec<(String, u8)> = self.rows(self.candidates_statement(demand)?).await?;
-        if rows.len() > self.tuning.candidates {
-            return Ok(false);
+        let Some(mut traces) = self.traces_of_rarest(rare).await? else { return Ok(false) };
+        let mut bounds = self.default_bounds();
+        if self.index.is_some() {
+            let of_candidates = self.trace_bounds(traces.iter().cloned().collect());
+            let (of_candidates, crossing) =
+                futures::future::join(of_candidates, self.crossing(Crossed::Indexed, index_size)).await;
+            let Some(crossing) = crossing? else {
+                self.by_grouping(self.after.as_ref(), page).await?;
+                return Ok(true);
+            };
+            bounds = of_candidates?;
+            bounds.extend(crossing.bounds);
+            traces.extend(crossing.traces);
         }
-        let mut traces: BTreeSet<String> =
-            rows.into_iter().filter(|row| row.1 == 1).map(|row| row.0).collect();
-        let bounds = match self.index {
-            None => self.default_bounds(),
-            Some(_) => {
-                let Some(crossing) = self.crossing(Some(demand), index_size, traces.len()).await? else {
-                    self.by_grouping(self.after.as_ref(), page).await?;
-                    return Ok(true);
-                };
-                traces.extend(crossing.lacking);
-                let asked = traces.iter().filter(|trace| !crossing.bounds.knows(trace)).cloned().collect();
-                let mut bounds = self.trace_bounds(asked).await?;
-                bounds.extend(crossing.bounds);
-                traces.extend(crossing.traces);
-                bounds
-            }
-        };
         self.in_waves(traces.into_iter().collect(), &bounds, page).await?;
         self.report(self.window.from().as_nanos(), page.len());
         Ok(true)
     }
 
-    /// Traces with a span in the window that satisfies the predicate. Without a trace index, the range also covers
-    /// `max_trace_duration` around the window.
-    fn candidates_statement(&self, demand: RequiredPredicate) -> Result<Statement, StoreError> {
+    /// The traces that satisfy the predicate of which there are fewest; `None` if there are too many of each.
+    async fn traces_of_rarest(&self, rare: Rare) -> Result<Option<BTreeSet<String>>, StoreError> {
+        let rows: Vec<(u8, String, u8)> = self.rows(self.candidates_statement(rare)?).await?;
+        let count = |number: u8| rows.iter().filter(|row| row.0 == number).count();
+        let counts = (0_u8..).zip(rare.predicates()).map(|(number, _)| (count(number), number));
+        let fewest = counts.filter(|(count, _)| *count <= self.tuning.candidates).min();
+        Ok(fewest.map(|(_, number)| {
+            let of_it = rows.into_iter().filter(|row| row.0 == number);
+            of_it.filter(|(_, _, is_trace)| *is_trace == 1).map(|(_, trace, _)| trace).collect()
+        }))
+    }
+
+    /// Traces with a span that satisfies a predicate, for each predicate: in the window and `max_trace_duration` around it, where
+    /// the spans of traces can be that the trace index lacks.
+    fn candidates_statement(&self, rare: Rare) -> Result<Statement, StoreError> {
         let mut statement = self.table.statement();
-        let satisfied = self.demands.satisfied(demand, self.table, &mut statement)?;
-        let range = match self.index {
-            Some(_) => self.inside(&mut statement),
-            None => self.range(self.default, &mut statement),
-        };
         let trace = statement.own("trace");
-        // `DISTINCT` streams ids and `LIMIT` stops it early; `GROUP BY` would not. Ids are validated in the outer query: an
-        // inner condition would read the id of every span.
-        statement.push(&format!(
-            "SELECT {trace}, toUInt8({is_trace}) \
-             FROM (SELECT DISTINCT {id} AS {trace} FROM {name} WHERE {range} AND {satisfied} LIMIT {limit})",
-            is_trace = Self::is_trace(&trace),
-            id = self.table.trace_id,
-            name = self.table.name,
-            limit = self.tuning.candidates.saturating_add(1),
-        ));
+        let mut branches = Vec::new();
+        for (number, demand) in rare.predicates().enumerate() {
+            let satisfied = self.demands.satisfied(demand, self.table, &mut statement)?;
+            let range = self.range(self.default, &mut statement);
+            // `DISTINCT` streams ids and `LIMIT` stops it early; `GROUP BY` would not. Ids are validated in the outer query: an
+            // inner condition would read the id of every span.
+            branches.push(format!(
+                "SELECT toUInt8({number}), {trace}, toUInt8({is_trace}) \
+                 FROM (SELECT DISTINCT {id} AS {trace} FROM {name} WHERE {range} AND {satisfied} LIMIT {limit})",
+                is_trace = Self::is_trace(&trace),
+                id = self.table.trace_id,
+                name = self.table.name,
+                limit = self.tuning.candidates.saturating_add(1),
+            ));
+        }
+        statement.push(&branches.join(" UNION ALL "));
         Ok(statement)
     }
 

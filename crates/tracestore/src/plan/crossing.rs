@@ -1,9 +1,11 @@
 //! Traces that cross a window boundary. Spans outside the window can decide whether they match. Traces whose ordering spans all
 //! lie outside the window sort last.
 
-use super::demands::RequiredPredicate;
-use super::found::Page;
+use std::collections::HashSet;
+
+use super::found::{MatchingTrace, Page};
 use super::search::Search;
+use super::settle::SETTLE;
 use super::trace_bounds::TraceBounds;
 use crate::StoreError;
 use crate::sql::Statement;
@@ -18,6 +20,26 @@ pub(crate) struct Crossing {
     /// Those that it may not know, with a span beyond the window that satisfies something. Of one with an entry within the window
     /// alone, a batch is missing in the index.
     pub(crate) lacking: Vec<String>,
+}
+
+/// Crossing traces, decided.
+#[derive(Debug, Default)]
+pub(crate) struct Decided {
+    /// All that were decided.
+    pub(crate) traces: HashSet<String>,
+    /// Those that belong to the answer.
+    pub(crate) matching: Vec<MatchingTrace>,
+    /// Still to be decided.
+    pub(crate) lacking: Vec<String>,
+}
+
+/// Which traces to find.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Crossed {
+    /// Those that cross an edge according to the trace index.
+    Indexed,
+    /// These, and those that the index may not know, with a span beyond the window on which the order depends.
+    All,
 }
 
 /// Size of the trace index; decides how many of its ids a set may hold in memory.
@@ -35,28 +57,48 @@ type Row = (String, u8, i64, i64, u8);
 impl Search<'_> {
     /// Adds the traces that sort after all matches inside the window.
     pub(crate) async fn by_crossing(&self, page: &mut Page) -> Result<(), StoreError> {
-        match self.crossing(None, IndexSize::Large, 0).await? {
-            Some(crossing) => self.settle(&[], crossing, page).await.map(drop),
+        match self.decided_crossing(IndexSize::Large).await? {
+            Some(decided) => self.settle(&[], usize::MAX, &decided, page).await.map(drop),
             None => self.by_grouping(self.after.as_ref(), page).await,
         }
     }
 
-    /// Traces with spans inside and outside the window. Unindexed traces need a span outside that satisfies `beyond` or, if
-    /// that is `None`, an ordering span. Returns `None` if with the traces that are `held` already there are too many for one
-    /// statement, or no trace index.
+    /// All crossing traces, decided; `None` if they are not known.
+    pub(crate) async fn decided_crossing(
+        &self,
+        index_size: IndexSize,
+    ) -> Result<Option<Decided>, StoreError> {
+        match self.crossing(Crossed::All, index_size).await? {
+            Some(crossing) => self.decided(crossing).await.map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// Decides the crossing traces that the trace index knows by id, unless that leaves no statements for the candidates of a
+    /// step: then they are decided with these.
+    async fn decided(&self, crossing: Crossing) -> Result<Decided, StoreError> {
+        let Crossing { mut traces, bounds, mut lacking } = crossing;
+        if self.statements_left() <= SETTLE {
+            lacking.append(&mut traces);
+        }
+        let matching = self.matching(&traces, &bounds).await?;
+        Ok(Decided { traces: traces.into_iter().collect(), matching, lacking })
+    }
+
+    /// Traces with spans inside and outside the window. Returns `None` if there are too many for one statement, or no trace
+    /// index.
     pub(crate) async fn crossing(
         &self,
-        beyond: Option<RequiredPredicate>,
+        crossed: Crossed,
         index_size: IndexSize,
-        held: usize,
     ) -> Result<Option<Crossing>, StoreError> {
         // Where nothing is required, a trace with a span inside is found by that.
         if self.demands.all().is_empty() {
             return Ok(Some(Crossing::default()));
         }
         let Some(index) = &self.index else { return Ok(None) };
-        let rows: Vec<Row> = self.rows(self.crossing_statement(index, beyond, index_size)?).await?;
-        if rows.len().saturating_add(held) > self.tuning.ids {
+        let rows: Vec<Row> = self.rows(self.crossing_statement(index, crossed, index_size)?).await?;
+        if rows.len() > self.tuning.ids {
             return Ok(None);
         }
         let mut crossing = Crossing { bounds: self.default_bounds(), ..Crossing::default() };
@@ -74,15 +116,11 @@ impl Search<'_> {
     pub(crate) fn crossing_statement(
         &self,
         index: &TraceIndex,
-        beyond: Option<RequiredPredicate>,
+        crossed: Crossed,
         index_size: IndexSize,
     ) -> Result<Statement, StoreError> {
         let table = self.table;
         let mut statement = table.statement();
-        let satisfied = match beyond {
-            None => self.demands.key(table, &mut statement)?,
-            Some(demand) => self.demands.satisfied(demand, table, &mut statement)?,
-        };
         let bounds = self.bounds(index, &mut statement);
         let ([start, end], open) = (bounds.nanos(), &bounds.open);
         let [trace, indexed, from, to, is_open] =
@@ -92,7 +130,8 @@ impl Search<'_> {
         let near = index.entry_near(self.window, self.default, &mut statement);
         let within = index.entry_within(self.window, (begin, finish), &mut statement);
         let (begin, finish) = (statement.int(begin), statement.int(finish));
-        let (inside, around) = (self.inside(&mut statement), self.range(self.default, &mut statement));
+        let inside = self.inside(&mut statement);
+        let limit = self.tuning.ids.saturating_add(1);
         let (tells_of_window, unusable_entry) = (index.tells_of(self.window), index.says_nothing());
         let (id, spans, index) = (&table.trace_id, &table.name, &index.name);
         let with_span_inside = format!("IN (SELECT {id} FROM {spans} WHERE {inside}");
@@ -121,11 +160,7 @@ impl Search<'_> {
         statement.push(&format!(
             "SELECT `TraceId` AS {trace}, toUInt8(1) AS {indexed}, {start} AS {from}, {end} AS {to}, toUInt8({open}) AS {is_open} \
              FROM {index} WHERE `TraceId` GLOBAL IN (SELECT `TraceId` FROM {index} WHERE NOT {within}{of_near}) GROUP BY `TraceId` \
-             HAVING {crosses} LIMIT {limit} \
-             UNION ALL SELECT {trace}, toUInt8(0), toInt64(0), toInt64(0), toUInt8(0) FROM (SELECT DISTINCT {id} AS {trace} \
-             FROM {spans} WHERE {around} AND NOT {inside} AND {satisfied}{of_inside} \
-             AND {id} GLOBAL NOT IN (SELECT `TraceId` FROM {index} WHERE {near} AND NOT {within}{of_near})) \
-             WHERE {is_trace} LIMIT {limit}",
+             HAVING {crosses} LIMIT {limit}",
             crosses = Self::is_trace_with(
                 &trace,
                 &format!(
@@ -134,9 +169,18 @@ impl Search<'_> {
                     bounds.known
                 )
             ),
-            is_trace = Self::is_trace(&trace),
-            limit = self.tuning.ids.saturating_add(1),
         ));
+        if crossed == Crossed::All {
+            let (inside, around) = (self.inside(&mut statement), self.range(self.default, &mut statement));
+            let key = self.demands.key(table, &mut statement)?;
+            statement.push(&format!(
+                " UNION ALL SELECT {trace}, toUInt8(0), toInt64(0), toInt64(0), toUInt8(0) FROM (SELECT DISTINCT {id} AS {trace} \
+                 FROM {spans} WHERE {around} AND NOT {inside} AND {key}{of_inside} \
+                 AND {id} GLOBAL NOT IN (SELECT `TraceId` FROM {index} WHERE {near} AND NOT {within}{of_near})) \
+                 WHERE {is_trace} LIMIT {limit}",
+                is_trace = Self::is_trace(&trace),
+            ));
+        }
         Ok(statement)
     }
 }

@@ -50,6 +50,11 @@ impl Page {
         self.found.insert(first, spans);
     }
 
+    /// Takes several traces.
+    pub(crate) fn extend(&mut self, found: impl IntoIterator<Item = MatchingTrace>) {
+        found.into_iter().for_each(|found| self.insert(found));
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.found.len()
     }

@@ -46,9 +46,7 @@ impl Search<'_> {
         page: &mut Page,
     ) -> Result<(), StoreError> {
         let scan = self.scan(TraceSet::Window).await?;
-        for found in self.grouped(TraceSet::Window, &scan, place).await? {
-            page.insert(found);
-        }
+        page.extend(self.grouped(TraceSet::Window, &scan, place).await?);
         Ok(())
     }
 

@@ -15,8 +15,8 @@ use crate::table::BoundTable;
 use crate::trace_index::{Bounds, TraceIndex};
 use crate::{OnProgress, SearchProgress, StoreError, TraceStore};
 
-/// Maximum statements of one search.
-const MAX_STATEMENTS: usize = 8;
+/// Maximum statements of one search. With the one that reads the table's columns, a page takes eight.
+const MAX_STATEMENTS: usize = 7;
 
 /// A range of time, its end exclusive; `None` for all of it.
 pub(crate) type Span = Option<(Timestamp, Timestamp)>;

@@ -1,13 +1,16 @@
 //! Decides candidates: from the step's own rows if those cover all considered spans, otherwise by a grouped pass restricted to
 //! their ids and time ranges.
 
-use super::crossing::Crossing;
+use super::crossing::Decided;
 use super::found::{MatchingTrace, Page};
 use super::grouped::TraceSet;
 use super::search::Search;
 use super::trace_bounds::TraceBounds;
 use crate::StoreError;
 use crate::select::Position;
+
+/// Maximum statements to settle candidates: their bounds and the decision by id.
+pub(crate) const SETTLE: usize = 2;
 
 /// A trace returned by a step.
 #[derive(Debug, Clone)]
@@ -30,13 +33,14 @@ impl Candidate {
 }
 
 impl Search<'_> {
-    /// Adds matching candidates, then matching crossing traces, until the page is full. Returns the position where it stopped
-    /// early, if it did: after enough candidates that satisfy all predicates or, without a trace index, when too many must be
-    /// decided by id.
+    /// Adds the matching ones of the decided traces, then of the candidates until the page is full, then of the traces that the
+    /// index lacks. Returns the position where it stopped early, if it did: after `enough` candidates that satisfy all predicates
+    /// or, without a trace index, when too many must be decided by id.
     pub(crate) async fn settle(
         &self,
         candidates: &[Candidate],
-        crossing: Crossing,
+        enough: usize,
+        decided: &Decided,
         page: &mut Page,
     ) -> Result<Option<Position>, StoreError> {
         let most = match self.index {
@@ -44,13 +48,14 @@ impl Search<'_> {
             None => self.wanted.saturating_mul(self.tuning.undecided).max(1),
         };
         let satisfying = candidates.iter().enumerate().filter(|(_, candidate)| candidate.satisfies_all);
-        let end = satisfying.map(|(at, _)| at + 1).nth(self.wanted.saturating_mul(2));
+        let end = satisfying.map(|(at, _)| at + 1).nth(enough);
         let (candidates, further) = candidates.split_at(end.unwrap_or(candidates.len()));
-        let read = candidates.iter().map(|candidate| candidate.trace.clone());
-        let mut bounds = self.trace_bounds(read.chain(crossing.lacking.iter().cloned()).collect()).await?;
-        bounds.extend(crossing.bounds);
+        page.extend(decided.matching.iter().cloned());
+        let open = || candidates.iter().filter(|candidate| !decided.traces.contains(&candidate.trace));
+        let traces = open().map(|candidate| &candidate.trace).chain(&decided.lacking);
+        let bounds = self.trace_bounds(traces.cloned().collect()).await?;
         let (mut undecided, mut last, mut is_full) = (Vec::new(), None, false);
-        for candidate in candidates {
+        for candidate in open() {
             let is_certain = self.is_certain(candidate, &bounds);
             if !is_certain && undecided.len() == most {
                 self.decide(&undecided, &bounds, page).await?;
@@ -68,11 +73,10 @@ impl Search<'_> {
             last = Some(position);
         }
         if !is_full && further.is_empty() {
-            undecided.extend(crossing.traces);
-            undecided.extend(crossing.lacking);
+            undecided.extend(decided.lacking.iter().cloned());
             undecided.sort_unstable();
             undecided.dedup();
-            undecided.retain(|trace| !page.holds(trace));
+            undecided.retain(|trace| !page.holds(trace) && !decided.traces.contains(trace));
         }
         self.decide(&undecided, &bounds, page).await?;
         Ok(last.filter(|_| !is_full && !further.is_empty()))
@@ -98,12 +102,21 @@ impl Search<'_> {
         bounds: &TraceBounds,
         page: &mut Page,
     ) -> Result<(), StoreError> {
+        page.extend(self.matching(traces, bounds).await?);
+        Ok(())
+    }
+
+    /// Those of the given traces that match, decided by id.
+    pub(crate) async fn matching(
+        &self,
+        traces: &[String],
+        bounds: &TraceBounds,
+    ) -> Result<Vec<MatchingTrace>, StoreError> {
+        let mut matching = Vec::new();
         for part in traces.chunks(self.tuning.ids.max(1)) {
             let scan = bounds.ranges(part.iter());
-            for found in self.grouped(TraceSet::Given(part), &scan, None).await? {
-                page.insert(found);
-            }
+            matching.extend(self.grouped(TraceSet::Given(part), &scan, None).await?);
         }
-        Ok(())
+        Ok(matching)
     }
 }

@@ -6,14 +6,16 @@
 //! extend beyond the step; only the latter are decided by id.
 
 use std::collections::HashSet;
+use std::pin::{Pin, pin};
 
+use futures::future::{Either, MaybeDone, maybe_done, select};
 use tracewarden_model::Timestamp;
 
-use super::crossing::{Crossing, IndexSize};
+use super::crossing::{Decided, IndexSize};
 use super::demands::RequiredPredicate;
 use super::found::Page;
 use super::search::Search;
-use super::settle::Candidate;
+use super::settle::{Candidate, SETTLE};
 use crate::StoreError;
 use crate::select::Position;
 use crate::sql::Statement;
@@ -22,9 +24,10 @@ use crate::trace_index::TraceIndex;
 /// Growth factor of a step after one that found nothing.
 const GROWTH: i64 = 8;
 
-/// Maximum statements from the last step on: the step, the candidates' bounds, the decision by id, and two for the grouped
-/// pass.
-const LAST_STEP: usize = 5;
+/// Maximum statements of the grouped pass.
+const GROUPED: usize = 2;
+/// Maximum statements from the last step on: the step, the crossing traces, and what settles the candidates or groups the rest.
+const LAST_STEP: usize = 4;
 
 /// A trace, its newest span, the oldest and the newest of what was read, the number of spans, and whether it satisfies everything.
 type Row = (String, i64, i64, i64, u64, u8);
@@ -45,6 +48,14 @@ pub(crate) struct RemainingWindow {
     pub(crate) top: i64,
     /// At its last tick, only traces after this position.
     pub(crate) after: Option<Position>,
+}
+
+/// Waits for the first future, and meanwhile drives the second as far as it gets.
+async fn beside<A: Future, B: Future>(first: A, second: Pin<&mut MaybeDone<B>>) -> A::Output {
+    match select(pin!(first), second).await {
+        Either::Left((output, _)) => output,
+        Either::Right((_, first)) => first.await,
+    }
 }
 
 impl Search<'_> {
@@ -76,15 +87,9 @@ impl Search<'_> {
                 return self.by_grouping(settled.as_ref(), page).await;
             }
             let step = self.step(bottom, &remainder, use_trace_index.then_some(index_size));
-            // Earlier steps did not fill the page, so crossing traces are probably needed: fetch them concurrently.
-            let held = candidates.len().saturating_add(self.max_candidates());
-            let (met, crossing) = if is_last && begin != remainder.top && left > LAST_STEP {
-                let (met, crossing) =
-                    futures::future::join(step, self.crossing(None, index_size, held)).await;
-                (met?, Some(crossing))
-            } else {
-                (step.await?, None)
-            };
+            // The last step seldom fills the page, and then crossing traces are needed: they are found meanwhile.
+            let mut crossing = pin!(maybe_done(self.decided_crossing(index_size)));
+            let met = if is_last { beside(step, crossing.as_mut()).await? } else { step.await? };
             let cut = met.len() >= self.max_candidates();
             let known: HashSet<String> = candidates.iter().map(|known| known.trace.clone()).collect();
             candidates.extend(met.into_iter().filter(|met| !known.contains(&met.trace)));
@@ -97,18 +102,20 @@ impl Search<'_> {
                 self.report(bottom, page.len());
                 continue;
             }
+            let can_group = self.statements_left() >= SETTLE.saturating_add(GROUPED);
             if is_short && is_last {
-                let crossing = match crossing {
-                    Some(crossing) => crossing?,
-                    None => self.crossing(None, index_size, held).await?,
-                };
-                let Some(crossing) = crossing else {
+                crossing.as_mut().await;
+                let Some(decided) = crossing.take_output().transpose()?.flatten() else {
                     return self.by_grouping(settled.as_ref(), page).await;
                 };
-                self.settle(&candidates, crossing, page).await?;
+                self.settle(&candidates, usize::MAX, &decided, page).await?;
                 return Ok(());
             }
-            let stopped = self.settle(&candidates, Crossing::default(), page).await?;
+            if cut && is_last && !can_group {
+                return self.by_grouping(settled.as_ref(), page).await;
+            }
+            let enough = if is_last && !can_group { usize::MAX } else { self.wanted.saturating_mul(2) };
+            let stopped = self.settle(&candidates, enough, &Decided::default(), page).await?;
             let cut = candidates.last().filter(|_| cut).map(Candidate::position);
             remainder = match stopped.or(cut) {
                 // Read the rest again with the trace index, which reaches the `LIMIT` later.
@@ -249,7 +256,7 @@ impl Search<'_> {
     }
 
     /// Of a span: whether the order depends on it, or it satisfies a predicate.
-    fn satisfies_any(&self, statement: &mut Statement) -> Result<String, StoreError> {
+    pub(crate) fn satisfies_any(&self, statement: &mut Statement) -> Result<String, StoreError> {
         let mut any = vec![self.demands.key(self.table, statement)?];
         for demand in self.not_implied() {
             // Spans that satisfy a filter condition are ordering spans.
@@ -267,6 +274,9 @@ impl Search<'_> {
             return read.saturating_mul(GROWTH);
         }
         let missing = self.wanted.saturating_sub(found).max(1);
-        ((read as f64 * missing as f64 / found as f64 * 1.5) as i64).max(1)
+        let length = ((read as f64 * missing as f64 / found as f64 * 1.5) as i64).max(1);
+        // A step that reads most of the rest is not worth another one for what is left then.
+        let rest = bottom.saturating_sub(self.window.from().as_nanos());
+        if length > rest / 2 { rest } else { length }
     }
 }

@@ -47,11 +47,6 @@ impl TraceBounds {
         }
     }
 
-    /// Whether the index was found to have a trace.
-    pub(crate) fn knows(&self, trace: &str) -> bool {
-        self.indexed.contains_key(trace)
-    }
-
     /// Whether spans of a trace from the one time to the other all count.
     pub(crate) fn holds(&self, trace: &str, oldest: i64, newest: i64) -> bool {
         self.of(trace).is_none_or(|(from, to)| from <= oldest && newest < to)

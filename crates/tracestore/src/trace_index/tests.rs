@@ -12,7 +12,7 @@ use tracewarden_testkit::local_store::LocalStore;
 use super::*;
 use crate::cancellation::binding;
 use crate::differential::{connect, execute};
-use crate::plan::{Choice, IndexSize, Plan, RequiredPredicate, StepOptions, Tuning};
+use crate::plan::{Choice, IndexSize, Plan, Rare, RequiredPredicate, StepOptions, Tuning};
 use crate::{SelectRequest, TraceStore};
 
 const NOON: i64 = 1_790_000_000;
@@ -152,7 +152,7 @@ async fn traces_beyond_the_index_are_found() {
         Choice::Best,
         Choice::Only(Plan::Steps(pace(IndexSize::Small))),
         Choice::Only(Plan::Steps(pace(IndexSize::Large))),
-        Choice::Only(Plan::Candidates(RequiredPredicate::Granted)),
+        Choice::Only(Plan::Candidates(Rare(RequiredPredicate::Granted, None))),
         Choice::Only(Plan::Grouped),
     ];
     for (timestamp, stored) in [

@@ -7,7 +7,7 @@ use rand::seq::{IndexedRandom, SliceRandom};
 use rand_chacha::ChaCha8Rng;
 
 use super::{HOUR, Query, SECOND};
-use crate::plan::{Choice, IndexSize, Plan, RequiredPredicates, StepOptions, Tuning};
+use crate::plan::{Choice, IndexSize, Plan, Rare, RequiredPredicates, StepOptions, Tuning};
 use crate::select::Position;
 use crate::{OnProgress, SelectRequest, TraceStore};
 
@@ -42,7 +42,9 @@ pub(super) async fn every_plan(
         index_size: *sizes.choose(random).unwrap(),
     });
     let steps = steps.map(|pace| Choice::Only(Plan::Steps(pace)));
-    let candidates = demands.iter().map(|&demand| Choice::Only(Plan::Candidates(demand)));
+    let second = demands.choose(random).copied();
+    let rare = |first| Rare(first, second.filter(|second| *second != first));
+    let candidates = demands.iter().map(|&demand| Choice::Only(Plan::Candidates(rare(demand))));
     let mut choices: Vec<Choice> = vec![Choice::Best, Choice::Only(Plan::Grouped)];
     choices.extend(candidates);
     choices.extend(steps.choose(random).copied());
@@ -134,7 +136,7 @@ async fn walk(
         let found = search.run(choice).await.unwrap();
         // Ids that do not fit into one statement are asked for in several.
         assert!(
-            search.sent.into_inner() <= 8 || tuning.ids < 1_000,
+            search.sent.into_inner() <= 7 || tuning.ids < 1_000,
             "{choice:?} sent too many statements, {tuning:?}"
         );
         let part = (to - from).max(1).unsigned_abs().div_ceil(64).max(SECOND as u64) as i64;
