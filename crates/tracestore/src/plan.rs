@@ -5,10 +5,8 @@
 //! | plan | finds | is fast where |
 //! |---|---|---|
 //! | [`Plan::Steps`] | backwards in time until the page is full; the last step covers the rest of the window | matches are dense; it never costs much more than one pass over the window |
-//! | [`Plan::Candidates`] | the traces that satisfy a rare predicate, then decides them by id, in batches | one predicate is rare
-//! and a skip index covers it |
-//! | [`Plan::Grouped`] | all considered spans, grouped by trace | no trace index, or too many traces cross the window boundary;
-//! this is the reference definition |
+//! | [`Plan::Candidates`] | the traces that satisfy a rare predicate, then decides them by id, in batches | one predicate is rare and a skip index covers it |
+//! | [`Plan::Grouped`] | all considered spans, grouped by trace | no trace index, or too many traces cross the window boundary; this is the reference definition |
 //!
 //! One `EXPLAIN` estimates the granules to read. The choice of plan cannot change the result: `worlds.rs` runs every plan over
 //! the same traces. Each statement documents its own invariants.
@@ -74,7 +72,7 @@ pub(crate) enum Choice {
 pub(crate) struct Tuning {
     /// Cost of one more statement, in granules. Below it, a shorter step gains nothing.
     pub(crate) small: u64,
-    /// Maximum traces of the rarest predicate; with more, steps take over.
+    /// Maximum traces of the rare predicate; with more, steps take over.
     pub(crate) candidates: usize,
     /// Minimum size of the first batch of candidates.
     pub(crate) wave: usize,
@@ -136,7 +134,7 @@ impl Search<'_> {
         self.begin().saturating_sub(self.window.from().as_nanos()).max(1)
     }
 
-    /// Chooses the plan, and the step options to use if the rarest predicate matches too many traces.
+    /// Chooses the plan, and the step options to use if rare predicates match too many traces.
     async fn plan(&self) -> (Plan, StepOptions) {
         let (begin, left) = (self.begin(), self.left());
         let lengths = lengths(begin, left);

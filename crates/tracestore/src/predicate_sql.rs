@@ -80,13 +80,17 @@ pub(crate) fn score(predicate: &Predicate, statement: &mut Statement) -> String 
 }
 
 /// All of some parts. That a field is present need not be asked of a row when a part holds only where it is: then it is
-/// there for indexes alone, or not at all where the part's own serve it.
+/// there for indexes alone, or not at all where the part's own serve it or none is used. Of every row it costs a tenth of a pass.
 fn all(parts: &[Predicate], statement: &mut Statement) -> String {
     let mut rendered = Vec::with_capacity(parts.len());
     for part in parts {
         match implied(part, parts) {
             None => rendered.push(render(part, statement)),
-            Some(field) if field.source == FieldSource::MapKey && fields::key_column(field).is_none() => {
+            Some(field)
+                if statement.chooses_rows()
+                    && field.source == FieldSource::MapKey
+                    && fields::key_column(field).is_none() =>
+            {
                 rendered.push(format!("indexHint({})", present(field, statement)));
             }
             Some(_) => {}

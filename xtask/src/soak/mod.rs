@@ -59,6 +59,12 @@ pub enum Soak {
         #[arg(long, default_value_t = 70)]
         worlds: u64,
     },
+    /// Search by every plan of the trace store, with conditions of any kind, on the engine and on a real server.
+    Searches {
+        /// Searches on each.
+        #[arg(long, default_value_t = 20_000)]
+        searches: u64,
+    },
     /// Ask for pages of windows of any kind while spans arrive, and look for traces that are not whole.
     Windows {
         /// Windows.
@@ -159,6 +165,10 @@ impl Soak {
                     of(SERVICE, &["--test", "understanding"], ""),
                 ];
             }
+            Self::Searches { searches } => {
+                let (variable, filter) = ("TRACEWARDEN_TEST_SEARCHES", "plan::tests::searches::");
+                run("searches", *searches, "searches on each store", variable, STORE, &["--lib"], filter)
+            }
             Self::Windows { windows } => {
                 let (variable, filter) = ("TRACEWARDEN_TEST_WINDOWS", "worlds::windows::");
                 run("windows", *windows, "windows", variable, STORE, &["--lib"], filter)
@@ -243,6 +253,7 @@ mod tests {
             Soak::TraceTiming { rounds: 1 },
             Soak::Policy { pairs: 1, texts: 1 },
             Soak::Worlds { worlds: 1 },
+            Soak::Searches { searches: 1 },
             Soak::Windows { windows: 1 },
             Soak::WriteErrors { step: 1 },
             Soak::Cuts { step: 1 },

@@ -26,11 +26,11 @@ pub(crate) use asked::{Asked, Verdict, by_both};
 pub(crate) use store::{connect, connect_at, execute, hex_literal, load, through_columns};
 
 /// A number that the environment can set, such as a seed.
-fn setting<T: FromStr>(name: &str, otherwise: T) -> T {
+pub(crate) fn setting<T: FromStr>(name: &str, otherwise: T) -> T {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
 }
 
 /// The seed of random tests.
-fn seed() -> u64 {
+pub(crate) fn seed() -> u64 {
     setting("TRACEWARDEN_TEST_SEED", 20_261_121)
 }

@@ -39,7 +39,7 @@ impl Search<'_> {
         if self.index.is_some() {
             let of_candidates = self.trace_bounds(traces.iter().cloned().collect());
             let (of_candidates, crossing) =
-                futures::future::join(of_candidates, self.crossing(Crossed::Indexed, index_size)).await;
+                futures::future::join(of_candidates, self.crossing(Crossed::Far, index_size)).await;
             let Some(crossing) = crossing? else {
                 self.by_grouping(self.after.as_ref(), page).await?;
                 return Ok(true);

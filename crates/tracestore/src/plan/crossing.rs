@@ -36,10 +36,11 @@ pub(crate) struct Decided {
 /// Which traces to find.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Crossed {
-    /// Those that cross an edge according to the trace index.
-    Indexed,
-    /// These, and those that the index may not know, with a span beyond the window on which the order depends.
+    /// Those that cross an edge according to the trace index, and those that it may not know, with a span beyond the window on
+    /// which the order depends.
     All,
+    /// Of those in the trace index, the ones with spans further from the window than `max_trace_duration`.
+    Far,
 }
 
 /// Size of the trace index; decides how many of its ids a set may hold in memory.
@@ -92,8 +93,8 @@ impl Search<'_> {
         crossed: Crossed,
         index_size: IndexSize,
     ) -> Result<Option<Crossing>, StoreError> {
-        // Where nothing is required, a trace with a span inside is found by that.
-        if self.demands.all().is_empty() {
+        // Where nothing is required, a trace with a span inside is found by that. Where nothing bounds a trace, none is far.
+        if self.demands.all().is_empty() || (crossed == Crossed::Far && self.default.is_none()) {
             return Ok(Some(Crossing::default()));
         }
         let Some(index) = &self.index else { return Ok(None) };
@@ -128,8 +129,15 @@ impl Search<'_> {
         let [begin, finish] =
             [self.window.from(), self.window.to()].map(|time| self.nanos(self.ticks_from(time.as_nanos())));
         let near = index.entry_near(self.window, self.default, &mut statement);
-        let within = index.entry_within(self.window, (begin, finish), &mut statement);
-        let (begin, finish) = (statement.int(begin), statement.int(finish));
+        let reach = match (crossed, self.default) {
+            (Crossed::Far, Some((from, to))) => {
+                [from, to].map(|time| self.nanos(self.ticks_from(time.as_nanos())))
+            }
+            _ => [begin, finish],
+        };
+        let within = index.entry_within(self.window, reach.into(), &mut statement);
+        let [low, high] = reach.map(|nanos| statement.int(nanos));
+        let [begin, finish] = [begin, finish].map(|nanos| statement.int(nanos));
         let inside = self.inside(&mut statement);
         let limit = self.tuning.ids.saturating_add(1);
         let (tells_of_window, unusable_entry) = (index.tells_of(self.window), index.says_nothing());
@@ -165,7 +173,7 @@ impl Search<'_> {
                 &trace,
                 &format!(
                     "{} AND ({is_unusable} OR (NOT {is_open} AND {from} < {finish} AND {to} > {begin} \
-                     AND ({from} < {begin} OR {to} > {finish})))",
+                     AND ({from} < {low} OR {to} > {high})))",
                     bounds.known
                 )
             ),

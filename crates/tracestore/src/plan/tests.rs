@@ -1,9 +1,8 @@
 //! Every plan over a table of a usual shape, with the sizes that an installation has, against the grouped pass; and tables on
 //! which a plan turned to another one at the wrong place.
 
-use rand::seq::{IndexedRandom as _, IteratorRandom as _};
-use rand::{RngExt as _, SeedableRng as _};
-use rand_chacha::ChaCha8Rng;
+mod searches;
+
 use tracewarden_model::{
     AccessModel, Binding, Caller, ColumnType, Condition, Display, FieldRef, FieldSource, Filter, LogicalType,
     MarkedField, Test, Timestamp, Window,
@@ -75,22 +74,26 @@ async fn create(local: &LocalStore) {
 
 /// The same, with other types of the timestamp and of the bounds of the trace index.
 async fn create_with(local: &LocalStore, timestamp: &str, bound: &str) {
-    execute(
-        local,
-        format!("CREATE TABLE default.spans (At {timestamp}, TraceId String, SpanId String, ParentSpanId String, \
-         Service LowCardinality(String), User String, Tenant String, Status LowCardinality(String), Team String, \
-         INDEX users User TYPE bloom_filter(0.01) GRANULARITY 1, INDEX traces TraceId TYPE bloom_filter(0.01) GRANULARITY 1) \
-         ENGINE = MergeTree PARTITION BY toDate(At) ORDER BY (Service, toDateTime(At)) SETTINGS index_granularity = 64"),
-    )
-    .await;
-    execute(
-        local,
+    for table in tables(timestamp, bound) {
+        execute(local, table).await;
+    }
+}
+
+/// The statements that create both tables.
+fn tables(timestamp: &str, bound: &str) -> [String; 2] {
+    [
+        format!(
+            "CREATE TABLE default.spans (At {timestamp}, TraceId String, SpanId String, ParentSpanId String, \
+             Service LowCardinality(String), User String, Tenant String, Status LowCardinality(String), Team String, \
+             INDEX users User TYPE bloom_filter(0.01) GRANULARITY 1, \
+             INDEX traces TraceId TYPE bloom_filter(0.01) GRANULARITY 1) \
+             ENGINE = MergeTree PARTITION BY toDate(At) ORDER BY (Service, toDateTime(At)) SETTINGS index_granularity = 64"
+        ),
         format!(
             "CREATE TABLE default.ends (TraceId String, Start {bound}, End {bound}) ENGINE = MergeTree \
-         PARTITION BY toDate(Start) ORDER BY (TraceId, Start)"
+             PARTITION BY toDate(Start) ORDER BY (TraceId, Start)"
         ),
-    )
-    .await;
+    ]
 }
 
 /// One search, its pages by `choice`, at most so many.
@@ -165,83 +168,6 @@ impl<'a> Asked<'a> {
 
 fn steps(first: i64, use_trace_index: bool, index_size: IndexSize) -> Choice {
     Choice::Only(Plan::Steps(StepOptions { first, use_trace_index, index_size }))
-}
-
-/// Traces of three days, most of them short, some of hours; and an index with an entry for each minute of a trace, as batches
-/// make them, that lacks some traces and some batches.
-async fn fill(local: &LocalStore) {
-    let spans = format!(
-        "INSERT INTO default.spans SELECT fromUnixTimestamp64Nano({BEGIN} + start + intDiv(cityHash64(t, i) % 1000 * long, 1000)) AS At, \
-         lower(hex(sipHash128(t))), lower(hex(cityHash64(t, i))), '', concat('s', toString(cityHash64(t, i, 4) % 12)), \
-         concat('u', toString(cityHash64(t, 7) % 400)), concat('t', toString(cityHash64(t, i, 8) % 20)), \
-         if(cityHash64(t, i, 9) % 40 = 0, 'Error', 'Ok'), concat('team', toString(cityHash64(t, i, 4) % 12 % 5)) \
-         FROM (SELECT number AS t, toInt64(cityHash64(t, 1) % 72000) * 3600 * 1000000 AS start, \
-         multiIf(t % 50 = 0, {long}, t % 12 = 0, {middle}, {short}) AS long, range(1 + cityHash64(t, 2) % 14) AS spans FROM numbers(9000)) \
-         ARRAY JOIN spans AS i",
-        long = 6 * HOUR,
-        middle = HOUR / 3,
-        short = 2 * SECOND,
-    );
-    execute(local, spans).await;
-    execute(
-        local,
-        "INSERT INTO default.ends SELECT TraceId, min(At), max(At) FROM default.spans WHERE cityHash64(TraceId) % 25 > 0 \
-         GROUP BY TraceId, toStartOfMinute(At) HAVING cityHash64(TraceId, min(At)) % 50 > 0"
-            .to_owned(),
-    )
-    .await;
-}
-
-#[tokio::test]
-async fn plans_agree_within_eight_statements() {
-    let local = LocalStore::start().unwrap();
-    let store = connect(&local);
-    create(&local).await;
-    fill(&local).await;
-    let mut random = ChaCha8Rng::seed_from_u64(28);
-    let (mut found, mut not_full) = (0, 0);
-    for number in 0..60 {
-        let value = |random: &mut ChaCha8Rng, column: &str| match column {
-            "Service" => format!("s{}", random.random_range(0..12)),
-            "User" => format!("u{}", random.random_range(0..400)),
-            "Tenant" => format!("t{}", random.random_range(0..20)),
-            "Status" => "Error".to_owned(),
-            _ => format!("team{}", random.random_range(0..5)),
-        };
-        let count = random.random_range(0..4);
-        let columns: Vec<&str> = COLUMNS.into_iter().sample(&mut random, count);
-        let values: Vec<(&str, String)> =
-            columns.into_iter().map(|column| (column, value(&mut random, column))).collect();
-        let conditions: Vec<(&str, &str)> =
-            values.iter().map(|(name, value)| (*name, value.as_str())).collect();
-        let policies: &[&str] = match random.random_range(0..4) {
-            0 => &["true"],
-            1 => &["Team == \"team3\" && Status == \"Ok\""],
-            2 => &["Team == \"team1\" && Status == \"Error\"", "User == \"u7\"", "Tenant == \"t4\""],
-            _ => &["User == \"u11\""],
-        };
-        let (filter, scope, binding) = (filter(&conditions), scope(policies), binding(number % 3 > 0));
-        let from = BEGIN + random.random_range(-1..60) * HOUR;
-        let length = *[HOUR / 10, HOUR, 12 * HOUR, 24 * HOUR, 80 * HOUR].choose(&mut random).unwrap();
-        let asked = Asked {
-            limit: *[1, 20, 20, 200].choose(&mut random).unwrap(),
-            pages: 4,
-            ..Asked::new(&store, &binding, &scope, &filter, window(from, from + length))
-        };
-        let demands =
-            RequiredPredicates::new(&scope, &filter.conditions, &asked.table().await).unwrap().all();
-        let mut choices = vec![Choice::Best];
-        choices.extend(
-            demands.choose(&mut random).map(|demand| Choice::Only(Plan::Candidates(Rare(*demand, None)))),
-        );
-        let first = *[length / 64, length / 7, length].choose(&mut random).unwrap();
-        let size = *[IndexSize::Small, IndexSize::Large].choose(&mut random).unwrap();
-        choices.push(steps(first, random.random_bool(0.7), size));
-        let traces = asked.same_by(&choices, Tuning::default()).await;
-        found += traces;
-        not_full += usize::from(traces > 0 && traces < asked.limit as usize);
-    }
-    assert!(found > 2_000 && not_full > 5, "{found} traces, {not_full} pages that are not full");
 }
 
 /// Spans as `VALUES`: seconds after the beginning, the trace, what is under the status, and the team.
