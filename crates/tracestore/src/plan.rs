@@ -97,6 +97,9 @@ const DAY: i64 = 86_400 * 1_000_000_000;
 /// A predicate is rare if its matches are expected to be at most this many times the wanted traces: steps fill the page sooner
 /// with what is more frequent.
 const RARE: f64 = 16.0;
+/// A predicate is rare, too, if it selects at most one in this many granules: bloom filters let one in a hundred through by
+/// mistake, which in a large table is more than any match.
+const RARE_SHARE: u64 = 32;
 
 impl Search<'_> {
     /// The traces behind the place where the page before ended, in order, as many as wanted.
@@ -170,7 +173,7 @@ impl Search<'_> {
         let whole = steps.first().map_or(0, |(_, granules)| *granules);
         let most = (self.wanted as f64 * RARE).min(self.tuning.candidates as f64);
         let mut rare: Vec<(u64, RequiredPredicate)> = (demands.into_iter().zip(of_demands))
-            .filter(|(_, granules)| granules.selected <= whole && matches(**granules) <= most)
+            .filter(|(_, granules)| granules.selected <= whole && is_rare(**granules, most))
             .map(|(demand, granules)| (granules.selected, demand))
             .collect();
         rare.sort_by_key(|(granules, _)| *granules);
@@ -214,6 +217,11 @@ fn lengths(begin: i64, left: i64) -> Vec<i64> {
     lengths.dedup();
     lengths.insert(0, left);
     lengths
+}
+
+/// Whether a predicate is expected to have at most so many matches, or leaves hardly anything to read.
+fn is_rare(of_demand: Granules, most: f64) -> bool {
+    matches(of_demand) <= most || of_demand.selected.saturating_mul(RARE_SHARE) <= of_demand.by_key
 }
 
 /// The expected matches of a predicate, from the share of granules that skip indexes leave of those left by the primary key:

@@ -349,3 +349,22 @@ async fn a_trace_of_a_broken_clock_is_left_alone_by_other_windows() {
         assert_eq!(crossing.traces, Vec::<String>::new());
     }
 }
+
+/// A user with ten traces in a table of 128 granules, and in one of 100,000 where bloom filters let 1,000 through by mistake; a
+/// tenant in each granule, and a service without a skip index.
+#[test]
+fn rare_predicates_are_those_with_few_matches() {
+    let of = |selected, by_key| Granules { selected, by_key };
+    for (granules, rare) in [
+        (of(10, 128), true),
+        (of(60, 128), true),
+        (of(1_010, 100_000), true),
+        (of(30_000, 100_000), false),
+        (of(128, 128), false),
+        (of(4, 4), false),
+        (of(0, 0), true),
+        (of(0, 128), true),
+    ] {
+        assert_eq!(is_rare(granules, 21.0 * RARE), rare, "{granules:?}: {} matches", matches(granules));
+    }
+}
