@@ -1,5 +1,5 @@
-//! Counts made of the rows of a statement: what is shared as it is told, and the comparisons from the traces of each set of satisfied
-//! predicates.
+//! Counts made of the rows of a statement: shared values as ClickHouse counts them, and the comparisons from the traces of each set
+//! of satisfied predicates.
 
 use std::collections::BTreeSet;
 
