@@ -111,7 +111,8 @@ impl Search<'_> {
                 self.settle(&candidates, usize::MAX, &decided, page).await?;
                 return Ok(());
             }
-            if cut && is_last && !can_group {
+            // Candidates that satisfy everything nearly always fill the page: then nothing is grouped.
+            if cut && is_last && !can_group && found < self.wanted {
                 return self.by_grouping(settled.as_ref(), page).await;
             }
             let enough = if is_last && !can_group { usize::MAX } else { self.wanted.saturating_mul(2) };
