@@ -13,7 +13,7 @@ use tracewarden_model::{
 use tracewarden_policy::{AccessScope, CompiledPolicies, Restriction, RolePolicy, authorise};
 
 use crate::differential::connect_at;
-use crate::plan::{Crossed, IndexSize, RemainingWindow, TraceSet, Tuning};
+use crate::plan::{BoundedTraces, Crossed, IndexSize, RemainingWindow, RequiredPredicate, TraceSet, Tuning};
 use crate::predicate_sql::render;
 use crate::sql::Statement;
 use crate::table::{BoundTable, Column};
@@ -271,6 +271,15 @@ fn selection_of(scope: &AccessScope) -> String {
         [small, large].map(|size| search.crossing_statement(&index, Crossed::All, size).unwrap());
     let around = Some((at(1_799_996_400), at(1_800_007_200))).into();
     let grouped = search.grouped_statement(TraceSet::Window, &around, request.after.as_ref()).unwrap();
+    let traces = ["abc", "abd", "abe"].map(str::to_owned);
+    let mut bounds = search.default_bounds();
+    let (from, to) = (1_799_999_000_000_000_000, 1_800_001_000_000_000_000);
+    bounds.insert(&table, "abc".to_owned(), (from, to, 0));
+    bounds.insert(&table, "abd".to_owned(), (from, to, 1));
+    let ranges = bounds.ranges(traces.iter().take(1));
+    let narrow = [RequiredPredicate::Condition(0)];
+    let decision = BoundedTraces { traces: &traces, bounds: &bounds, narrow: &narrow };
+    let decision = search.grouped_statement(TraceSet::Bounded(decision), &ranges, None).unwrap();
     let mut text = String::new();
     for (plan, statement) in [
         ("a step", step),
@@ -278,6 +287,7 @@ fn selection_of(scope: &AccessScope) -> String {
         ("a step with a large trace index", beside_large),
         ("traces that cross an edge, by a small trace index", crossing),
         ("traces that cross an edge, by a large trace index", crossing_large),
+        ("traces decided by id", decision),
         ("a grouped pass", grouped),
     ] {
         let mut sql = statement.text.clone();

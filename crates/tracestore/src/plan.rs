@@ -13,6 +13,7 @@
 
 mod candidates;
 mod crossing;
+mod decide;
 mod demands;
 mod estimates;
 mod found;
@@ -26,6 +27,9 @@ mod tests;
 mod trace_bounds;
 mod trace_scan;
 
+use std::sync::atomic::Ordering;
+
+use tokio::time::Instant;
 use tracewarden_model::Timestamp;
 
 pub(crate) use candidates::Rare;
@@ -33,6 +37,8 @@ pub(crate) use candidates::Rare;
 use crossing::IndexSize;
 #[cfg(test)]
 pub(crate) use crossing::{Crossed, IndexSize};
+#[cfg(test)]
+pub(crate) use decide::BoundedTraces;
 pub(crate) use demands::{RequiredPredicate, RequiredPredicates};
 use found::{MatchingTrace, Page};
 pub(crate) use grouped::TraceSet;
@@ -48,7 +54,7 @@ use estimates::Granules;
 use steps::StepOptions;
 
 /// A way to find the traces of a page.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Plan {
     /// Steps back in time.
     Steps(StepOptions),
@@ -59,7 +65,7 @@ pub(crate) enum Plan {
 }
 
 /// How the plan is chosen.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Choice {
     /// The cheapest plan by estimate.
     Best,
@@ -101,35 +107,45 @@ const RARE: f64 = 16.0;
 /// mistake, which in a large table is more than any match.
 const RARE_SHARE: u64 = 32;
 
+/// Maximum predicates whose traces are read as candidates.
+const READ: usize = 2;
+/// A predicate narrows the candidates of another if it selects at most one in this many granules: finding its traces among them
+/// costs less than what need not be decided any more.
+const NARROW: u64 = 4;
+
 impl Search<'_> {
     /// The traces behind the place where the page before ended, in order, as many as wanted.
     ///
     /// # Errors
     /// When the store fails. There is no partial answer.
-    pub(crate) async fn run(&self, choice: Choice) -> Result<Vec<MatchingTrace>, StoreError> {
+    pub(crate) async fn run(&self, choice: &Choice) -> Result<Vec<MatchingTrace>, StoreError> {
         let mut page = Page::new(self.after.as_ref());
         // Pages that begin behind all matches inside the window.
-        if choice != Choice::Only(Plan::Grouped) && self.after.as_ref().is_some_and(|after| after.tier == 0) {
+        if *choice != Choice::Only(Plan::Grouped) && self.after.as_ref().is_some_and(|after| after.tier == 0)
+        {
             self.by_crossing(&mut page).await?;
             return Ok(page.into_first(self.wanted));
         }
         let (plan, pace) = match choice {
             Choice::Best => self.plan().await,
-            Choice::Only(plan @ Plan::Steps(pace)) => (plan, pace),
-            Choice::Only(plan) => (plan, self.whole()),
+            Choice::Only(plan @ Plan::Steps(pace)) => (plan.clone(), *pace),
+            Choice::Only(plan) => (plan.clone(), self.whole()),
         };
         tracing::debug!(?plan, ?pace, "searching");
+        let begun = Instant::now();
         match plan {
             Plan::Grouped => self.by_grouping(self.after.as_ref(), &mut page).await?,
-            Plan::Candidates(rare) if self.by_candidates(rare, pace.index_size, &mut page).await? => {}
+            Plan::Candidates(rare) if self.by_candidates(&rare, pace.index_size, &mut page).await? => {}
             Plan::Candidates(_) | Plan::Steps(_) => self.by_steps(pace, &mut page).await?,
         }
+        let (statements, milliseconds) = (self.sent.load(Ordering::Relaxed), begun.elapsed().as_millis());
+        tracing::debug!(statements, milliseconds, traces = page.len(), "searched");
         Ok(page.into_first(self.wanted))
     }
 
     /// One step for all that is left of the window.
     fn whole(&self) -> StepOptions {
-        StepOptions { first: self.left(), use_trace_index: true, index_size: IndexSize::Large }
+        StepOptions { first: self.left(), statement: 0, use_trace_index: true, index_size: IndexSize::Large }
     }
 
     /// What is left of the window, in nanoseconds.
@@ -159,6 +175,7 @@ impl Search<'_> {
         let Some(granules) = self.granules(&asked).await else {
             let pace = StepOptions {
                 first: (left / 16).max(1),
+                statement: left / 4,
                 use_trace_index: true,
                 index_size: IndexSize::Large,
             };
@@ -171,16 +188,20 @@ impl Search<'_> {
         let index = index.first().map_or(0, |granules| granules.selected);
         let pace = self.pace(&steps, index);
         let whole = steps.first().map_or(0, |(_, granules)| *granules);
+        tracing::debug!(granules = whole, index_granules = index, predicates = ?of_demands, "estimated");
         let most = (self.wanted as f64 * RARE).min(self.tuning.candidates as f64);
-        let mut rare: Vec<(u64, RequiredPredicate)> = (demands.into_iter().zip(of_demands))
-            .filter(|(_, granules)| granules.selected <= whole && is_rare(**granules, most))
-            .map(|(demand, granules)| (granules.selected, demand))
-            .collect();
-        rare.sort_by_key(|(granules, _)| *granules);
-        if let Some((_, first)) = rare.first()
-            && whole > self.tuning.small
-        {
-            return (Plan::Candidates(Rare(*first, rare.get(1).map(|(_, second)| *second))), pace);
+        let mut by_granules: Vec<(RequiredPredicate, Granules)> =
+            demands.into_iter().zip(of_demands.iter().copied()).collect();
+        by_granules.sort_by_key(|(_, granules)| granules.selected);
+        let those = |chosen: &dyn Fn(Granules) -> bool| -> Vec<RequiredPredicate> {
+            let of_it = by_granules.iter().filter(|(_, granules)| chosen(*granules));
+            of_it.map(|(predicate, _)| *predicate).collect()
+        };
+        let mut read = those(&|granules| granules.selected <= whole && is_rare(granules, most));
+        if !read.is_empty() && whole > self.tuning.small {
+            read.truncate(READ);
+            let narrow = those(&|granules| granules.selected.saturating_mul(NARROW) <= whole);
+            return (Plan::Candidates(Rare { read, narrow }), pace);
         }
         if self.index.is_none() && pace.first == left {
             return (Plan::Grouped, pace);
@@ -201,6 +222,7 @@ impl Search<'_> {
         let is_small = |of: u64| index <= of.saturating_mul(2).max(self.tuning.small);
         StepOptions {
             first: chosen.0.max(1),
+            statement: (whole.0 as f64 * self.tuning.small as f64 / whole.1.max(1) as f64) as i64,
             use_trace_index: is_small(chosen.1),
             index_size: if is_small(whole.1) { IndexSize::Small } else { IndexSize::Large },
         }

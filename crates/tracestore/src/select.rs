@@ -261,7 +261,7 @@ impl TraceStore {
         }
         let mut search = self.prepare(request, &table, tables.index, Tuning::default())?;
         search.progress = progress;
-        let found = search.run(Choice::Best).await?;
+        let found = search.run(&Choice::Best).await?;
         let limit = request.limit as usize;
         let more = found.len() > limit;
         let chosen = found.into_iter().take(limit).map(|found| {
@@ -362,7 +362,7 @@ impl TraceStore {
             let mut search = store.search_for(demands, window, limit, &table, tables.index);
             search.deadline = search.deadline.min(Instant::now() + patience);
             let late = || StoreError::Timeout("the search takes longer than it may".to_owned());
-            tokio::time::timeout_at(search.deadline, search.run(Choice::Best))
+            tokio::time::timeout_at(search.deadline, search.run(&Choice::Best))
                 .await
                 .map_err(|_| late())??;
         }

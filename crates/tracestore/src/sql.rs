@@ -107,32 +107,32 @@ impl Statement {
 
     /// A list of strings as one value, or as several put together where one would be too long.
     pub(crate) fn strings(&mut self, values: &[String]) -> String {
-        let (mut lists, mut list, mut long) = (Vec::new(), String::new(), Vec::new());
+        let (quoted, long): (Vec<_>, Vec<_>) = (values.iter().map(|value| (value, quote_literal(value))))
+            .partition(|(_, quoted)| quoted.len() <= MAX_FIELD_BYTES);
+        let mut lists = self.lists("Array(String)", quoted.into_iter().map(|(_, quoted)| quoted));
+        lists.extend(long.into_iter().map(|(value, _)| format!("[{}]", self.string(value))));
+        concatenated(lists)
+    }
+
+    /// A list of integers, likewise.
+    pub(crate) fn ints(&mut self, values: &[i64]) -> String {
+        concatenated(self.lists("Array(Int64)", values.iter().map(i64::to_string)))
+    }
+
+    /// Encoded values in parameters of this type, at least one, each short enough.
+    fn lists(&mut self, kind: &str, values: impl Iterator<Item = String>) -> Vec<String> {
+        let (mut lists, mut list) = (Vec::new(), String::new());
         for value in values {
-            let quoted = quote_literal(value);
-            if quoted.len() > MAX_FIELD_BYTES {
-                long.push(value);
-                continue;
-            }
-            if !list.is_empty() && list.len() + quoted.len() > MAX_FIELD_BYTES {
+            if !list.is_empty() && list.len() + value.len() > MAX_FIELD_BYTES {
                 lists.push(std::mem::take(&mut list));
             }
             if !list.is_empty() {
                 list.push(',');
             }
-            list.push_str(&quoted);
+            list.push_str(&value);
         }
         lists.push(list);
-        let mut lists: Vec<String> =
-            lists.into_iter().map(|list| self.parameter("Array(String)", format!("[{list}]"))).collect();
-        lists.extend(long.into_iter().map(|value| format!("[{}]", self.string(value))));
-        let mut lists = lists.into_iter();
-        match (lists.next(), lists.collect::<Vec<_>>()) {
-            (Some(only), more) if more.is_empty() => only,
-            (first, more) => {
-                format!("arrayConcat({})", first.into_iter().chain(more).collect::<Vec<_>>().join(", "))
-            }
-        }
+        lists.into_iter().map(|list| self.parameter(kind, format!("[{list}]"))).collect()
     }
 
     pub(crate) fn int(&mut self, value: i64) -> String {
@@ -158,6 +158,14 @@ impl Statement {
             self.parameters.len() - 1
         });
         format!("{{p{at}:{kind}}}")
+    }
+}
+
+/// Arrays as one.
+fn concatenated(lists: Vec<String>) -> String {
+    match lists.as_slice() {
+        [only] => only.clone(),
+        several => format!("arrayConcat({})", several.join(", ")),
     }
 }
 

@@ -2,7 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use futures::future::join;
+
 use super::crossing::{Crossed, IndexSize};
+use super::decide::BoundedTraces;
 use super::demands::RequiredPredicate;
 use super::found::Page;
 use super::search::Search;
@@ -15,64 +18,78 @@ use crate::sql::Statement;
 const WAVES: u32 = 2;
 const GROWTH: usize = 16;
 
-/// The predicate that fewest granules can satisfy, and the next. Granules are no traces: a predicate that follows the sorting
-/// key lies in few granules and fills them, so that the second may be satisfied by fewer traces than the first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Rare(pub(crate) RequiredPredicate, pub(crate) Option<RequiredPredicate>);
+/// The predicates by which candidates are found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Rare {
+    /// The candidates are the traces of the one of which there are fewest. Granules are no traces: a predicate that follows the
+    /// sorting key lies in few granules and fills them, so that the first by granules may be satisfied by more traces than the
+    /// next.
+    pub(crate) read: Vec<RequiredPredicate>,
+    /// They leave out candidates before these are decided.
+    pub(crate) narrow: Vec<RequiredPredicate>,
+}
 
-impl Rare {
-    pub(crate) fn predicates(self) -> impl Iterator<Item = RequiredPredicate> {
-        std::iter::once(self.0).chain(self.1)
-    }
+/// The traces of a rare predicate.
+struct RareTraces {
+    traces: BTreeSet<String>,
+    /// What else they must satisfy that an index finds.
+    narrow: Vec<RequiredPredicate>,
 }
 
 impl Search<'_> {
     /// Fills the page if few enough traces satisfy one of the predicates. Otherwise returns `false` and leaves the page unchanged.
     pub(crate) async fn by_candidates(
         &self,
-        rare: Rare,
+        rare: &Rare,
         index_size: IndexSize,
         page: &mut Page,
     ) -> Result<bool, StoreError> {
-        let Some(mut traces) = self.traces_of_rarest(rare).await? else { return Ok(false) };
+        let Some(RareTraces { mut traces, narrow }) = self.traces_of_rarest(rare).await? else {
+            return Ok(false);
+        };
         let mut bounds = self.default_bounds();
         if self.index.is_some() {
             let of_candidates = self.trace_bounds(traces.iter().cloned().collect());
-            let (of_candidates, crossing) =
-                futures::future::join(of_candidates, self.crossing(Crossed::Far, index_size)).await;
-            let Some(crossing) = crossing? else {
+            let (of_candidates, far) = join(of_candidates, self.crossing(Crossed::Far, index_size)).await;
+            let Some(far) = far? else {
                 self.by_grouping(self.after.as_ref(), page).await?;
                 return Ok(true);
             };
             bounds = of_candidates?;
-            bounds.extend(crossing.bounds);
-            traces.extend(crossing.traces);
+            bounds.extend(far.bounds);
+            traces.extend(far.traces);
         }
-        self.in_waves(traces.into_iter().collect(), &bounds, page).await?;
+        let traces = traces.into_iter().collect();
+        self.in_waves(traces, &bounds, &narrow, page).await?;
         self.report(self.window.from().as_nanos(), page.len());
         Ok(true)
     }
 
     /// The traces that satisfy the predicate of which there are fewest; `None` if there are too many of each.
-    async fn traces_of_rarest(&self, rare: Rare) -> Result<Option<BTreeSet<String>>, StoreError> {
+    async fn traces_of_rarest(&self, rare: &Rare) -> Result<Option<RareTraces>, StoreError> {
         let rows: Vec<(u8, String, u8)> = self.rows(self.candidates_statement(rare)?).await?;
         let count = |number: u8| rows.iter().filter(|row| row.0 == number).count();
-        let counts = (0_u8..).zip(rare.predicates()).map(|(number, _)| (count(number), number));
+        let counts = (0_u8..).zip(rare.read.iter()).map(|(number, _)| (count(number), number));
         let fewest = counts.filter(|(count, _)| *count <= self.tuning.candidates).min();
         Ok(fewest.map(|(_, number)| {
+            let rarest = rare.read.get(usize::from(number));
+            let narrow = rare.narrow.iter().copied().filter(|other| Some(other) != rarest);
             let of_it = rows.into_iter().filter(|row| row.0 == number);
-            of_it.filter(|(_, _, is_trace)| *is_trace == 1).map(|(_, trace, _)| trace).collect()
+            RareTraces {
+                traces: of_it.filter(|(_, _, is_trace)| *is_trace == 1).map(|(_, trace, _)| trace).collect(),
+                narrow: narrow.collect(),
+            }
         }))
     }
 
     /// Traces with a span that satisfies a predicate, for each predicate: in the window and `max_trace_duration` around it, where
     /// the spans of traces can be that the trace index lacks.
-    fn candidates_statement(&self, rare: Rare) -> Result<Statement, StoreError> {
+    fn candidates_statement(&self, rare: &Rare) -> Result<Statement, StoreError> {
         let mut statement = self.table.statement();
         let trace = statement.own("trace");
         let mut branches = Vec::new();
-        for (number, demand) in rare.predicates().enumerate() {
-            let satisfied = self.demands.satisfied(demand, self.table, &mut statement)?;
+        for (number, demand) in rare.read.iter().enumerate() {
+            let satisfied = self.demands.satisfied(*demand, self.table, &mut statement)?;
             let range = self.range(self.default, &mut statement);
             // `DISTINCT` streams ids and `LIMIT` stops it early; `GROUP BY` would not. Ids are validated in the outer query: an
             // inner condition would read the id of every span.
@@ -95,6 +112,7 @@ impl Search<'_> {
         &self,
         mut traces: Vec<String>,
         bounds: &TraceBounds,
+        narrow: &[RequiredPredicate],
         page: &mut Page,
     ) -> Result<(), StoreError> {
         let last = |trace: &String| bounds.of(trace).map_or(i64::MAX, |(_, to)| to);
@@ -109,7 +127,7 @@ impl Search<'_> {
                 break;
             }
             let (now, later) = rest.split_at(if wave < WAVES { size.min(rest.len()) } else { rest.len() });
-            self.decide(now, bounds, page).await?;
+            page.extend(self.matching(BoundedTraces { traces: now, bounds, narrow }).await?);
             rest = later;
             size = size.saturating_mul(GROWTH);
         }

@@ -3,6 +3,7 @@
 
 use std::collections::HashSet;
 
+use super::decide::BoundedTraces;
 use super::found::{MatchingTrace, Page};
 use super::search::Search;
 use super::settle::SETTLE;
@@ -82,7 +83,7 @@ impl Search<'_> {
         if self.statements_left() <= SETTLE {
             lacking.append(&mut traces);
         }
-        let matching = self.matching(&traces, &bounds).await?;
+        let matching = self.matching(BoundedTraces { traces: &traces, bounds: &bounds, narrow: &[] }).await?;
         Ok(Decided { traces: traces.into_iter().collect(), matching, lacking })
     }
 

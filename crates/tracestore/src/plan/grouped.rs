@@ -3,6 +3,7 @@
 
 use tracewarden_model::Timestamp;
 
+use super::decide::BoundedTraces;
 use super::found::{MatchingTrace, Page};
 use super::sample::Sample;
 use super::search::{Search, Span};
@@ -18,6 +19,8 @@ pub(crate) enum TraceSet<'a> {
     Window,
     /// These.
     Given(&'a [String]),
+    /// These, with bounds that are known.
+    Bounded(BoundedTraces<'a>),
     /// A sample of these.
     Sample(Sample),
 }
@@ -76,7 +79,9 @@ impl Search<'_> {
     /// What stands behind a trace id that is one of theirs.
     pub(super) fn among(&self, among: TraceSet<'_>, statement: &mut Statement) -> String {
         match among {
-            TraceSet::Given(ids) => format!("IN {}", statement.strings(ids)),
+            TraceSet::Given(ids) | TraceSet::Bounded(BoundedTraces { traces: ids, .. }) => {
+                format!("IN {}", statement.strings(ids))
+            }
             TraceSet::Window => {
                 let inside = self.inside(statement);
                 format!("GLOBAL IN (SELECT {} FROM {} WHERE {inside})", self.table.trace_id, self.table.name)
@@ -98,10 +103,13 @@ impl Search<'_> {
         among: TraceSet<'_>,
         scan: &TimeRanges,
         statement: &mut Statement,
-    ) -> String {
+    ) -> Result<String, StoreError> {
         let table = self.table;
-        let (id, name, timestamp) = (&table.trace_id, &table.name, &table.timestamp);
         let scan = scan.holding(table, statement);
+        if let TraceSet::Bounded(traces) = among {
+            return self.spans_within_bounds(traces, &scan, statement);
+        }
+        let (id, name, timestamp) = (&table.trace_id, &table.name, &table.timestamp);
         let [bounds, indexed, start, end, open] =
             ["bounds", "indexed", "start", "end", "open"].map(|name| statement.own(name));
         let mut text = format!(" FROM {name}");
@@ -133,7 +141,7 @@ impl Search<'_> {
         }
         text.push_str(&format!(" WHERE {scan}"));
         match among {
-            TraceSet::Window => {}
+            TraceSet::Window | TraceSet::Bounded(_) => {}
             TraceSet::Given(ids) => {
                 let ids = statement.strings(ids);
                 text.push_str(&format!(" AND {} IN {ids}", table.trace_id_column));
@@ -153,7 +161,7 @@ impl Search<'_> {
                  AND {timestamp} < {bounds}.{end}))"
             ));
         }
-        text
+        Ok(text)
     }
 
     /// SQL: of a group of spans, where their trace is in the order, as columns of these names.
@@ -182,7 +190,7 @@ impl Search<'_> {
         let [trace, tier, position] = ["trace", "tier", "position"].map(|name| statement.own(name));
         let order = self.order(&tier, &position, &mut statement)?;
         let inside = self.inside(&mut statement);
-        let spans = self.spans_that_count(among, scan, &mut statement);
+        let spans = self.spans_that_count(among, scan, &mut statement)?;
         let id = &table.trace_id;
         let mut text = format!("SELECT {id} AS {trace}, {order}, count(){spans}");
         let mut wanted = format!(
@@ -199,7 +207,7 @@ impl Search<'_> {
         text.push_str(&format!(" GROUP BY {trace} HAVING {}", Self::is_trace_with(&trace, &wanted)));
         let most = match among {
             TraceSet::Window | TraceSet::Sample(_) => self.wanted,
-            TraceSet::Given(ids) => ids.len(),
+            TraceSet::Given(ids) | TraceSet::Bounded(BoundedTraces { traces: ids, .. }) => ids.len(),
         };
         text.push_str(&format!(" ORDER BY {tier} DESC, {position} DESC, {trace} ASC LIMIT {most}"));
         statement.push(&text);

@@ -1,9 +1,7 @@
-//! Decides candidates: from the step's own rows if those cover all considered spans, otherwise by a grouped pass restricted to
-//! their ids and time ranges.
+//! Decides candidates of a step: from the step's own rows if those cover all considered spans, otherwise by id.
 
 use super::crossing::Decided;
 use super::found::{MatchingTrace, Page};
-use super::grouped::TraceSet;
 use super::search::Search;
 use super::trace_bounds::TraceBounds;
 use crate::StoreError;
@@ -93,30 +91,5 @@ impl Search<'_> {
         candidate.satisfies_all
             && bounds.holds(&candidate.trace, self.nanos(oldest), self.nanos(newest))
             && !is_on_earlier_page()
-    }
-
-    /// Decides traces by id and adds the matching ones at their positions.
-    pub(crate) async fn decide(
-        &self,
-        traces: &[String],
-        bounds: &TraceBounds,
-        page: &mut Page,
-    ) -> Result<(), StoreError> {
-        page.extend(self.matching(traces, bounds).await?);
-        Ok(())
-    }
-
-    /// Those of the given traces that match, decided by id.
-    pub(crate) async fn matching(
-        &self,
-        traces: &[String],
-        bounds: &TraceBounds,
-    ) -> Result<Vec<MatchingTrace>, StoreError> {
-        let mut matching = Vec::new();
-        for part in traces.chunks(self.tuning.ids.max(1)) {
-            let scan = bounds.ranges(part.iter());
-            matching.extend(self.grouped(TraceSet::Given(part), &scan, None).await?);
-        }
-        Ok(matching)
     }
 }

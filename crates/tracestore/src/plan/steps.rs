@@ -37,6 +37,8 @@ type Row = (String, i64, i64, i64, u64, u8);
 pub(crate) struct StepOptions {
     /// Length of the first step, in nanoseconds.
     pub(crate) first: i64,
+    /// Length that costs as much as one more statement, in nanoseconds.
+    pub(crate) statement: i64,
     /// Whether the first step reads the trace index, which is worth it unless the index is much larger than the step.
     pub(crate) use_trace_index: bool,
     pub(crate) index_size: IndexSize,
@@ -73,7 +75,7 @@ impl Search<'_> {
         let from = self.window.from().as_nanos();
         let begin = self.begin();
         let mut remainder = RemainingWindow { top: begin, after: self.after.clone() };
-        let StepOptions { first: mut length, mut use_trace_index, index_size } = pace;
+        let StepOptions { first: mut length, statement, mut use_trace_index, index_size } = pace;
         // Candidates not yet resolved, in order.
         let mut candidates: Vec<Candidate> = Vec::new();
         // The page is complete up to here.
@@ -97,13 +99,13 @@ impl Search<'_> {
             let found = page.len().saturating_add(satisfying);
             let is_short = found < self.wanted && !cut;
             if is_short && !is_last && use_trace_index {
-                length = self.next_length(bottom, found);
+                length = self.next_length(bottom, found, statement);
                 remainder = RemainingWindow { top: bottom, after: None };
                 self.report(bottom, page.len());
                 continue;
             }
             let can_group = self.statements_left() >= SETTLE.saturating_add(GROUPED);
-            if is_short && is_last {
+            if is_last && !cut && (is_short || !can_group) {
                 crossing.as_mut().await;
                 let Some(decided) = crossing.take_output().transpose()?.flatten() else {
                     return self.by_grouping(settled.as_ref(), page).await;
@@ -111,8 +113,9 @@ impl Search<'_> {
                 self.settle(&candidates, usize::MAX, &decided, page).await?;
                 return Ok(());
             }
-            // Candidates that satisfy everything nearly always fill the page: then nothing is grouped.
-            if cut && is_last && !can_group && found < self.wanted {
+            // Twice as many as wanted fill the page, but for traces of which the index lacks spans: then grouping all the same
+            // takes one statement more than others.
+            if is_last && !can_group && found < self.wanted.saturating_mul(2) {
                 return self.by_grouping(settled.as_ref(), page).await;
             }
             let enough = if is_last && !can_group { usize::MAX } else { self.wanted.saturating_mul(2) };
@@ -135,7 +138,7 @@ impl Search<'_> {
                 return self.by_grouping(settled.as_ref(), page).await;
             }
             self.report(remainder.top, page.len());
-            length = self.next_length(bottom, page.len());
+            length = self.next_length(bottom, page.len(), statement);
             use_trace_index = true;
             candidates.clear();
         }
@@ -269,15 +272,15 @@ impl Search<'_> {
     }
 
     /// Length of the next step, extrapolated from the traces found so far.
-    fn next_length(&self, bottom: i64, found: usize) -> i64 {
+    fn next_length(&self, bottom: i64, found: usize, statement: i64) -> i64 {
         let read = self.begin().saturating_sub(bottom).max(1);
         if found == 0 {
             return read.saturating_mul(GROWTH);
         }
         let missing = self.wanted.saturating_sub(found).max(1);
         let length = ((read as f64 * missing as f64 / found as f64 * 1.5) as i64).max(1);
-        // A step that reads most of the rest is not worth another one for what is left then.
+        // What is left then must be worth a statement.
         let rest = bottom.saturating_sub(self.window.from().as_nanos());
-        if length > rest / 2 { rest } else { length }
+        if length.saturating_add(statement) > rest { rest } else { length }
     }
 }

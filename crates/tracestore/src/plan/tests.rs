@@ -97,6 +97,7 @@ fn tables(timestamp: &str, bound: &str) -> [String; 2] {
 }
 
 /// One search, its pages by `choice`, at most so many.
+#[derive(Clone, Copy)]
 struct Asked<'a> {
     store: &'a TraceStore,
     binding: &'a Binding,
@@ -137,7 +138,7 @@ impl<'a> Asked<'a> {
     }
 
     /// Traces with their positions, and the most statements that a page took.
-    async fn pages(&self, choice: Choice, tuning: Tuning) -> (Vec<Position>, usize) {
+    async fn pages(&self, choice: &Choice, tuning: Tuning) -> (Vec<Position>, usize) {
         let (mut positions, mut most, mut after) = (Vec::new(), 0, None);
         let (table, limit) = (self.table().await, self.limit as usize);
         for _ in 0..self.pages {
@@ -155,9 +156,10 @@ impl<'a> Asked<'a> {
     }
 
     async fn same_by(&self, choices: &[Choice], tuning: Tuning) -> usize {
-        let (expected, _) = self.pages(Choice::Only(Plan::Grouped), tuning).await;
+        let one_page = Self { limit: self.limit * self.pages as u32, pages: 1, ..*self };
+        let (expected, _) = one_page.pages(&Choice::Only(Plan::Grouped), tuning).await;
         for choice in choices {
-            let (found, most) = self.pages(*choice, tuning).await;
+            let (found, most) = self.pages(choice, tuning).await;
             let told = format!("{choice:?}, {:?}, {:?}, pages of {}", self.window, self.filter, self.limit);
             assert_eq!(found, expected, "{told}");
             assert!(most <= 7, "{most} statements: {told}");
@@ -167,7 +169,58 @@ impl<'a> Asked<'a> {
 }
 
 fn steps(first: i64, use_trace_index: bool, index_size: IndexSize) -> Choice {
-    Choice::Only(Plan::Steps(StepOptions { first, use_trace_index, index_size }))
+    Choice::Only(Plan::Steps(StepOptions { first, statement: 0, use_trace_index, index_size }))
+}
+
+/// A user is found by a skip index, a service by the sorting key, a tenant and a team by nothing.
+#[tokio::test]
+async fn rare_predicates_with_an_index_are_read_first_and_narrowed() {
+    let local = LocalStore::start().unwrap();
+    let store = connect(&local);
+    create(&local).await;
+    let spans = "INSERT INTO default.spans SELECT fromUnixTimestamp64Nano(BEGIN + number * 1000000000), \
+                 toString(intDiv(number, 8) + 1), toString(number), '', concat('s', toString(number % 40)), \
+                 concat('u', toString(cityHash64(number) % 4000)), concat('t', toString(cityHash64(number) % 20)), 'Ok', \
+                 concat('team', toString(cityHash64(number) % 5)) FROM numbers(40000)";
+    execute(&local, spans.replace("BEGIN", &BEGIN.to_string())).await;
+    let entries =
+        "INSERT INTO default.ends SELECT TraceId, min(At), max(At) FROM default.spans GROUP BY TraceId";
+    execute(&local, entries.to_owned()).await;
+    execute(&local, "OPTIMIZE TABLE default.spans FINAL".to_owned()).await;
+    let (all, team, user) = ("true", "Team == \"team3\"", "User == \"u9\"");
+    let service = ("Service", "s3");
+    let [granted, first, second] =
+        [RequiredPredicate::Granted, RequiredPredicate::Condition(0), RequiredPredicate::Condition(1)];
+    let case = |policy, conditions: &[(&'static str, &'static str)], read: &[_], narrow: &[_]| {
+        (policy, conditions.to_vec(), read.to_vec(), narrow.to_vec())
+    };
+    for (policy, conditions, read, narrow) in [
+        // The skip index leaves less than a statement costs.
+        case(all, &[("User", "u7")], &[], &[]),
+        case(all, &[service, ("User", "u7")], &[second], &[first, second]),
+        case(all, &[("Tenant", "t3"), ("User", "u7")], &[second], &[second]),
+        case(user, &[("User", "u7")], &[granted, first], &[granted, first]),
+        case(team, &[service, ("Tenant", "t3")], &[], &[]),
+        case(team, &[], &[], &[]),
+    ] {
+        let (scope, filter, binding) = (scope(&[policy]), filter(&conditions), binding(true));
+        let asked = Asked::new(&store, &binding, &scope, &filter, window(BEGIN, BEGIN + 12 * HOUR));
+        let table = asked.table().await;
+        let (plan, _) = asked.search(&table, None, Tuning::default()).await.plan().await;
+        match plan {
+            Plan::Candidates(rare) => {
+                let has_all = |found: &[RequiredPredicate], expected: &[RequiredPredicate]| {
+                    found.len() == expected.len() && expected.iter().all(|one| found.contains(one))
+                };
+                assert!(
+                    has_all(&rare.read, &read) && has_all(&rare.narrow, &narrow),
+                    "{conditions:?}: {rare:?}"
+                );
+            }
+            other => assert!(read.is_empty() && matches!(other, Plan::Steps(_)), "{conditions:?}: {other:?}"),
+        }
+        asked.same_by(&[Choice::Best], Tuning::default()).await;
+    }
 }
 
 /// Spans as `VALUES`: seconds after the beginning, the trace, what is under the status, and the team.
@@ -306,7 +359,7 @@ async fn odd_bounds_mean_the_same_to_every_plan() {
                 .filter(|trace| trace.4 && !(exact && trace.0 == "finer"))
                 .map(|trace| trace.0)
                 .collect();
-            let found = asked.pages(Choice::Only(Plan::Grouped), Tuning::default()).await.0;
+            let found = asked.pages(&Choice::Only(Plan::Grouped), Tuning::default()).await.0;
             let found: Vec<&str> = found.iter().map(|position| position.trace_id.as_str()).collect();
             assert_eq!(found, expected, "{timestamp} at {begin}");
             let choices = [
@@ -314,8 +367,14 @@ async fn odd_bounds_mean_the_same_to_every_plan() {
                 steps(HOUR, true, IndexSize::Small),
                 steps(600 * SECOND, true, IndexSize::Large),
                 steps(600 * SECOND, false, IndexSize::Large),
-                Choice::Only(Plan::Candidates(Rare(RequiredPredicate::Condition(0), None))),
-                Choice::Only(Plan::Candidates(Rare(RequiredPredicate::Granted, None))),
+                Choice::Only(Plan::Candidates(Rare {
+                    read: vec![RequiredPredicate::Condition(0)],
+                    narrow: vec![],
+                })),
+                Choice::Only(Plan::Candidates(Rare {
+                    read: vec![RequiredPredicate::Granted],
+                    narrow: vec![],
+                })),
             ];
             asked.same_by(&choices, Tuning::default()).await;
         }

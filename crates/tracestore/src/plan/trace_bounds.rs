@@ -52,6 +52,30 @@ impl TraceBounds {
         self.of(trace).is_none_or(|(from, to)| from <= oldest && newest < to)
     }
 
+    /// SQL: whether a span of these traces is within the bounds of its trace.
+    pub(crate) fn within(&self, traces: &[String], table: &BoundTable, statement: &mut Statement) -> String {
+        let ticks = |range: NanosRange| {
+            range.map_or((i64::MIN, i64::MAX), |(from, to)| {
+                (table.tick_from(from), table.tick_from(to).saturating_sub(1))
+            })
+        };
+        let entries = traces.iter().filter_map(|trace| self.indexed.get_key_value(trace));
+        let (ids, bounds): (Vec<String>, Vec<(i64, i64)>) =
+            entries.map(|(trace, bounds)| (trace.clone(), ticks(*bounds))).unzip();
+        if ids.is_empty() {
+            return TimeRanges::from(self.default).holding(table, statement);
+        }
+        let (firsts, lasts): (Vec<i64>, Vec<i64>) = bounds.into_iter().unzip();
+        let (first, last) = ticks(self.default.map(|(from, to)| (from.as_nanos(), to.as_nanos())));
+        let ids = statement.strings(&ids);
+        let mut of_trace = |bounds: &[i64], default| {
+            let (bounds, default) = (statement.ints(bounds), statement.int(default));
+            format!("transform({id}, {ids}, {bounds}, {default})", id = table.trace_id)
+        };
+        let (first, last) = (of_trace(&firsts, first), of_trace(&lasts, last));
+        format!("({ticks} >= {first} AND {ticks} <= {last})", ticks = table.ticks)
+    }
+
     /// The ranges of time that hold all that counts of these traces.
     pub(crate) fn ranges<'t>(&self, traces: impl Iterator<Item = &'t String>) -> TimeRanges {
         let bounds: Option<Vec<(i64, i64)>> = traces.map(|trace| self.of(trace)).collect();

@@ -254,7 +254,7 @@ fn by_span(
     scan: &TimeRanges,
     statement: &mut Statement,
 ) -> Result<String, StoreError> {
-    let spans = search.spans_that_count(among, scan, statement);
+    let spans = search.spans_that_count(among, scan, statement)?;
     let traces = grouped(search, of, &search.demands.all(), "", &spans, statement)?;
     let [trace, latest, readable, beyond] =
         ["trace", "latest", "readable", "beyond"].map(|name| statement.own(name));

@@ -97,7 +97,7 @@ async fn found(
     binding: &Binding,
     policy: &str,
     window: Window,
-    plan: Choice,
+    plan: &Choice,
 ) -> Vec<String> {
     let field = MarkedField {
         field: FieldRef::column("Place"),
@@ -147,12 +147,13 @@ async fn traces_beyond_the_index_are_found() {
         (LAST_SECOND * 1_000 - 1_000, LAST_SECOND * 1_000 + 5_000),
         (IN_2150 * 1_000 - hour, IN_2150 * 1_000 + hour),
     ];
-    let pace = |index_size| StepOptions { first: 1_000_000_000, use_trace_index: true, index_size };
+    let pace =
+        |index_size| StepOptions { first: 1_000_000_000, statement: 0, use_trace_index: true, index_size };
     let plans = [
         Choice::Best,
         Choice::Only(Plan::Steps(pace(IndexSize::Small))),
         Choice::Only(Plan::Steps(pace(IndexSize::Large))),
-        Choice::Only(Plan::Candidates(Rare(RequiredPredicate::Granted, None))),
+        Choice::Only(Plan::Candidates(Rare { read: vec![RequiredPredicate::Granted], narrow: vec![] })),
         Choice::Only(Plan::Grouped),
     ];
     for (timestamp, stored) in [
@@ -173,7 +174,7 @@ async fn traces_beyond_the_index_are_found() {
                 let mut expected: Vec<&str> =
                     TRACES.iter().filter(|(_, spans)| is_found(spans)).map(|(trace, _)| *trace).collect();
                 expected.sort_unstable();
-                for plan in plans {
+                for plan in &plans {
                     let found = found(&store, &binding, policy, window, plan).await;
                     assert_eq!(
                         found, expected,

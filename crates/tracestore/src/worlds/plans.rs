@@ -7,7 +7,9 @@ use rand::seq::{IndexedRandom, SliceRandom};
 use rand_chacha::ChaCha8Rng;
 
 use super::{HOUR, Query, SECOND};
-use crate::plan::{Choice, IndexSize, Plan, Rare, RequiredPredicates, StepOptions, Tuning};
+use crate::plan::{
+    Choice, IndexSize, Plan, Rare, RequiredPredicate, RequiredPredicates, StepOptions, Tuning,
+};
 use crate::select::Position;
 use crate::{OnProgress, SelectRequest, TraceStore};
 
@@ -38,18 +40,23 @@ pub(super) async fn every_plan(
     let sizes = [IndexSize::Small, IndexSize::Large];
     let steps = steps.map(|first| StepOptions {
         first,
+        statement: *[0, 600 * SECOND].choose(random).unwrap(),
         use_trace_index: random.random_bool(0.5),
         index_size: *sizes.choose(random).unwrap(),
     });
     let steps = steps.map(|pace| Choice::Only(Plan::Steps(pace)));
     let second = demands.choose(random).copied();
-    let rare = |first| Rare(first, second.filter(|second| *second != first));
+    let narrow: Vec<RequiredPredicate> = demands.iter().copied().filter(|_| random.random()).collect();
+    let rare = |first| {
+        let second = second.filter(|second| *second != first);
+        Rare { read: [first].into_iter().chain(second).collect(), narrow: narrow.clone() }
+    };
     let candidates = demands.iter().map(|&demand| Choice::Only(Plan::Candidates(rare(demand))));
     let mut choices: Vec<Choice> = vec![Choice::Best, Choice::Only(Plan::Grouped)];
     choices.extend(candidates);
-    choices.extend(steps.choose(random).copied());
+    choices.extend(steps.choose(random).cloned());
     choices.shuffle(random);
-    for choice in choices.iter().copied().take(2) {
+    for choice in choices.iter().take(2) {
         let tuning = tiny(random);
         let tuning = match choice {
             // However many there are.
@@ -59,7 +66,7 @@ pub(super) async fn every_plan(
             _ => tuning,
         };
         let limit = *[2, 5, 200].choose(random).unwrap();
-        let found = walk(store, query, limit, |_| (choice, tuning)).await;
+        let found = walk(store, query, limit, |_| (choice.clone(), tuning)).await;
         assert_eq!(found, expected, "{choice:?}, pages of {limit}, {tuning:?}");
         tried.count(choice, expected);
     }
@@ -67,14 +74,19 @@ pub(super) async fn every_plan(
     if query.binding.trace_index.is_some() && demands.len() > 1 {
         let first = *[60 * SECOND, 600 * SECOND, HOUR].choose(random).unwrap();
         let tuning = Tuning { chunk: 1_000, ids: 1_000, ..tiny(random) };
-        let pace = StepOptions { first, use_trace_index: true, index_size: *sizes.choose(random).unwrap() };
+        let pace = StepOptions {
+            first,
+            statement: 0,
+            use_trace_index: true,
+            index_size: *sizes.choose(random).unwrap(),
+        };
         let found = walk(store, query, 200, |_| (Choice::Only(Plan::Steps(pace)), tuning)).await;
         assert_eq!(found, expected, "steps of {first} ns with the trace index");
         tried.certified += usize::from(!expected.is_empty());
     }
     if random.random_bool(0.3) {
         let found = walk(store, query, 3, |page| {
-            let choice = choices.get(page % choices.len()).copied().unwrap_or(Choice::Best);
+            let choice = choices.get(page % choices.len()).cloned().unwrap_or(Choice::Best);
             (choice, Tuning::default())
         });
         assert_eq!(found.await, expected, "another plan on each page");
@@ -92,7 +104,7 @@ pub(super) struct Tried {
 }
 
 impl Tried {
-    fn count(&mut self, choice: Choice, expected: &[String]) {
+    fn count(&mut self, choice: &Choice, expected: &[String]) {
         *match choice {
             Choice::Best => &mut self.best,
             Choice::Only(Plan::Steps(_)) => &mut self.steps,
@@ -133,7 +145,7 @@ async fn walk(
         }
         let index = store.usable_trace_index(binding).await.unwrap();
         let search = store.prepare(&request, &table, index, tuning).unwrap();
-        let found = search.run(choice).await.unwrap();
+        let found = search.run(&choice).await.unwrap();
         // Ids that do not fit into one statement are asked for in several.
         assert!(
             search.sent.into_inner() <= 7 || tuning.ids < 1_000,

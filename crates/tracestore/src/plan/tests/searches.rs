@@ -1,6 +1,7 @@
 //! Generated searches by every plan, with most of them two to four conditions, on the engine and on a real server of the oldest
 //! supported version.
 
+use futures::{StreamExt as _, stream};
 use rand::seq::{IndexedRandom as _, IteratorRandom as _};
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
@@ -8,6 +9,9 @@ use tracewarden_testkit::clickhouse::{Options, PASSWORD, Server};
 
 use super::*;
 use crate::differential::{connect_at, seed, setting};
+
+/// Searches at a time.
+const AT_ONCE: usize = 4;
 
 /// Traces of three days, most of them short, some of hours; and an index with an entry for each minute of a trace, as batches
 /// make them, that lacks some traces and some batches.
@@ -49,61 +53,65 @@ async fn plans_agree_on_a_real_server() {
     agree(&connect_at(&server.url, PASSWORD), setting("TRACEWARDEN_TEST_SEARCHES", 30)).await;
 }
 
-/// So many searches, each by four plans, at most four pages of each.
+/// So many searches, each by four plans, some at once.
 async fn agree(store: &TraceStore, searches: usize) {
     let seed = seed();
     println!("TRACEWARDEN_TEST_SEED={seed}");
-    let mut random = ChaCha8Rng::seed_from_u64(seed);
+    let mut done = stream::iter(0..searches)
+        .map(|number| search(store, ChaCha8Rng::seed_from_u64(seed.wrapping_add(number as u64))))
+        .buffer_unordered(AT_ONCE)
+        .enumerate();
     let (mut found, mut not_full) = (0, 0);
-    for number in 0..searches {
-        let value = |random: &mut ChaCha8Rng, column: &str| match column {
-            "Service" => format!("s{}", random.random_range(0..12)),
-            "User" => format!("u{}", random.random_range(0..400)),
-            "Tenant" => format!("t{}", random.random_range(0..20)),
-            "Status" => "Error".to_owned(),
-            _ => format!("team{}", random.random_range(0..5)),
-        };
-        let count = *[0, 1, 2, 2, 3, 3, 4].choose(&mut random).unwrap();
-        let columns: Vec<&str> = COLUMNS.into_iter().sample(&mut random, count);
-        let values: Vec<(&str, String)> =
-            columns.into_iter().map(|column| (column, value(&mut random, column))).collect();
-        let conditions: Vec<(&str, &str)> =
-            values.iter().map(|(name, value)| (*name, value.as_str())).collect();
-        let policies: &[&str] = match random.random_range(0..4) {
-            0 => &["true"],
-            1 => &["Team == \"team3\" && Status == \"Ok\""],
-            2 => &["Team == \"team1\" && Status == \"Error\"", "User == \"u7\"", "Tenant == \"t4\""],
-            _ => &["User == \"u11\""],
-        };
-        let (filter, scope, binding) = (filter(&conditions), scope(policies), binding(number % 3 > 0));
-        let from = BEGIN + random.random_range(-1..60) * HOUR;
-        let length = *[HOUR / 10, HOUR, 12 * HOUR, 24 * HOUR, 80 * HOUR].choose(&mut random).unwrap();
-        let asked = Asked {
-            limit: *[1, 20, 20, 200].choose(&mut random).unwrap(),
-            pages: 4,
-            ..Asked::new(store, &binding, &scope, &filter, window(from, from + length))
-        };
-        let demands =
-            RequiredPredicates::new(&scope, &filter.conditions, &asked.table().await).unwrap().all();
-        let mut choices = vec![Choice::Best];
-        choices.extend(
-            demands.choose(&mut random).map(|demand| Choice::Only(Plan::Candidates(Rare(*demand, None)))),
-        );
-        let first = *[length / 64, length / 7, length].choose(&mut random).unwrap();
-        let size = *[IndexSize::Small, IndexSize::Large].choose(&mut random).unwrap();
-        choices.push(steps(first, random.random_bool(0.7), size));
-        let traces = asked.same_by(&choices, Tuning::default()).await;
+    while let Some((number, (traces, limit))) = done.next().await {
         found += traces;
+        not_full += usize::from(traces > 0 && traces < limit);
         if number % 500 == 499 {
-            println!(
-                "{} of {searches} searches, {found} traces, {not_full} pages that are not full",
-                number + 1
-            );
+            println!("{} of {searches} searches, {found} traces, {not_full} pages not full", number + 1);
         }
-        not_full += usize::from(traces > 0 && traces < asked.limit as usize);
     }
     assert!(
         found > searches * 10 && not_full > searches / 15,
-        "{found} traces of {searches} searches, {not_full} pages that are not full"
+        "{found} traces of {searches} searches, {not_full} pages not full"
     );
+}
+
+/// A search of up to four conditions, its first pages by four plans; the number of traces, and the limit.
+async fn search(store: &TraceStore, mut random: ChaCha8Rng) -> (usize, usize) {
+    let value = |random: &mut ChaCha8Rng, column: &str| match column {
+        "Service" => format!("s{}", random.random_range(0..12)),
+        "User" => format!("u{}", random.random_range(0..400)),
+        "Tenant" => format!("t{}", random.random_range(0..20)),
+        "Status" => "Error".to_owned(),
+        _ => format!("team{}", random.random_range(0..5)),
+    };
+    let count = *[0, 1, 2, 2, 3, 3, 4].choose(&mut random).unwrap();
+    let columns: Vec<&str> = COLUMNS.into_iter().sample(&mut random, count);
+    let values: Vec<(&str, String)> =
+        columns.into_iter().map(|column| (column, value(&mut random, column))).collect();
+    let conditions: Vec<(&str, &str)> = values.iter().map(|(name, value)| (*name, value.as_str())).collect();
+    let policies: &[&str] = match random.random_range(0..4) {
+        0 => &["true"],
+        1 => &["Team == \"team3\" && Status == \"Ok\""],
+        2 => &["Team == \"team1\" && Status == \"Error\"", "User == \"u7\"", "Tenant == \"t4\""],
+        _ => &["User == \"u11\""],
+    };
+    let (filter, scope, binding) = (filter(&conditions), scope(policies), binding(random.random_bool(0.7)));
+    let from = BEGIN + random.random_range(-1..60) * HOUR;
+    let length = *[HOUR / 10, HOUR, 12 * HOUR, 24 * HOUR, 80 * HOUR].choose(&mut random).unwrap();
+    let asked = Asked {
+        limit: *[1, 20, 20, 200].choose(&mut random).unwrap(),
+        pages: 2,
+        ..Asked::new(store, &binding, &scope, &filter, window(from, from + length))
+    };
+    let demands = RequiredPredicates::new(&scope, &filter.conditions, &asked.table().await).unwrap().all();
+    let mut choices = vec![Choice::Best];
+    let mut several = demands.sample(&mut random, 3).copied();
+    if let Some(first) = several.next() {
+        let rare = Rare { read: vec![first], narrow: several.collect() };
+        choices.push(Choice::Only(Plan::Candidates(rare)));
+    }
+    let first = *[length / 64, length / 7, length].choose(&mut random).unwrap();
+    let size = *[IndexSize::Small, IndexSize::Large].choose(&mut random).unwrap();
+    choices.push(steps(first, random.random_bool(0.7), size));
+    (asked.same_by(&choices, Tuning::default()).await, asked.limit as usize)
 }
