@@ -21,15 +21,15 @@ const GROWTH: usize = 16;
 /// The predicates by which candidates are found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Rare {
-    /// The candidates are the traces of the one of which there are fewest. Granules are no traces: a predicate that follows the
-    /// sorting key lies in few granules and fills them, so that the first by granules may be satisfied by more traces than the
-    /// next.
+    /// The candidates are the traces that satisfy all of them, but for those of which there are too many. Granules are not traces: a
+    /// predicate that follows the sorting key lies in few granules and fills them, so the first by granules may be satisfied by
+    /// more traces than the next.
     pub(crate) read: Vec<RequiredPredicate>,
     /// They leave out candidates before these are decided.
     pub(crate) narrow: Vec<RequiredPredicate>,
 }
 
-/// The traces of a rare predicate.
+/// The traces of rare predicates.
 struct RareTraces {
     traces: BTreeSet<String>,
     /// What else they must satisfy that an index finds.
@@ -44,7 +44,7 @@ impl Search<'_> {
         index_size: IndexSize,
         page: &mut Page,
     ) -> Result<bool, StoreError> {
-        let Some(RareTraces { mut traces, narrow }) = self.traces_of_rarest(rare).await? else {
+        let Some(RareTraces { mut traces, narrow }) = self.rare_traces(rare).await? else {
             return Ok(false);
         };
         let mut bounds = self.default_bounds();
@@ -65,21 +65,29 @@ impl Search<'_> {
         Ok(true)
     }
 
-    /// The traces that satisfy the predicate of which there are fewest; `None` if there are too many of each.
-    async fn traces_of_rarest(&self, rare: &Rare) -> Result<Option<RareTraces>, StoreError> {
+    /// The traces that satisfy every predicate of which there are few enough; `None` if there are too many of each.
+    async fn rare_traces(&self, rare: &Rare) -> Result<Option<RareTraces>, StoreError> {
         let rows: Vec<(u8, String, u8)> = self.rows(self.candidates_statement(rare)?).await?;
-        let count = |number: u8| rows.iter().filter(|row| row.0 == number).count();
-        let counts = (0_u8..).zip(rare.read.iter()).map(|(number, _)| (count(number), number));
-        let fewest = counts.filter(|(count, _)| *count <= self.tuning.candidates).min();
-        Ok(fewest.map(|(_, number)| {
-            let rarest = rare.read.get(usize::from(number));
-            let narrow = rare.narrow.iter().copied().filter(|other| Some(other) != rarest);
-            let of_it = rows.into_iter().filter(|row| row.0 == number);
-            RareTraces {
-                traces: of_it.filter(|(_, _, is_trace)| *is_trace == 1).map(|(_, trace, _)| trace).collect(),
-                narrow: narrow.collect(),
+        let (mut traces, mut narrow): (Option<BTreeSet<String>>, _) = (None, rare.narrow.clone());
+        for (number, predicate) in (0..).zip(&rare.read) {
+            let of_it = || rows.iter().filter(|row| row.0 == number);
+            if of_it().count() > self.tuning.candidates {
+                continue;
             }
-        }))
+            narrow.retain(|other| other != predicate);
+            let valid: BTreeSet<String> = of_it()
+                .filter(|(_, _, is_trace)| *is_trace == 1)
+                .map(|(_, trace, _)| trace.clone())
+                .collect();
+            traces = Some(match traces {
+                None => valid,
+                Some(mut traces) => {
+                    traces.retain(|trace| valid.contains(trace));
+                    traces
+                }
+            });
+        }
+        Ok(traces.map(|traces| RareTraces { traces, narrow }))
     }
 
     /// Traces with a span that satisfies a predicate, for each predicate: in the window and `max_trace_duration` around it, where
