@@ -1,16 +1,16 @@
-//! The access model: the bound table and the fields that filters and policies may name.
+//! The access model: the bound table and the fields that filters and policies may use.
 
 use crate::column_type::ColumnType;
 use crate::field::FieldRef;
 use crate::logical::LogicalType;
 use crate::nearest::nearest;
 
-/// The table that spans are read from, and what its columns mean.
+/// The table that spans are read from, and the roles of its columns.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Binding {
-    /// Database of the trace store.
+    /// Database in ClickHouse.
     pub database: String,
-    /// Table that holds one row a span.
+    /// Table with one row per span.
     pub table: String,
     /// Column with the trace id.
     pub trace_id: String,
@@ -22,7 +22,7 @@ pub struct Binding {
     pub parent_span_id: String,
     /// Table in the same database with the bounds of each trace in columns `TraceId`, `Start`, `End`.
     pub trace_index: Option<String>,
-    /// Columns that summaries show.
+    /// Columns shown in summaries.
     pub display: Display,
 }
 
@@ -33,7 +33,7 @@ impl Binding {
     }
 }
 
-/// Columns that summaries show; each may be absent.
+/// Columns shown in summaries; each may be absent.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Display {
     /// Operation name of a span.
@@ -48,10 +48,10 @@ pub struct Display {
     pub kind: Option<String>,
 }
 
-/// Where the value of a field is in a row.
+/// Location of a field's value in a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum FieldSource {
-    /// A column of its own, or a member of a nested one.
+    /// A column of its own, or a member of a nested column.
     Column,
     /// Under a key of a map column.
     MapKey,
@@ -60,10 +60,10 @@ pub enum FieldSource {
 }
 
 impl FieldSource {
-    /// All of them.
+    /// All sources.
     pub const ALL: [Self; 3] = [Self::Column, Self::MapKey, Self::JsonPath];
 
-    /// How it is stored.
+    /// Returns the stored spelling.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Column => "column",
@@ -72,37 +72,37 @@ impl FieldSource {
         }
     }
 
-    /// Reads the stored spelling.
+    /// Parses the stored spelling.
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|source| source.as_str() == text)
     }
 }
 
-/// A field that filters or policies may name.
+/// A field that filters or policies may use.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct MarkedField {
-    /// How people name it.
+    /// Reference to the field.
     pub field: FieldRef,
-    /// Where its value is in a row.
+    /// Location of the value in a row.
     pub source: FieldSource,
     /// Its type for filters and policies.
     pub logical: LogicalType,
-    /// Type of the column, of the map's values for a key, or of what is at the path: [`ColumnType::Dynamic`] when none
-    /// is declared for it.
+    /// Type of the column, of the map's values for a key, or of the value at the path: [`ColumnType::Dynamic`] if the
+    /// path has no declared type.
     pub column_type: ColumnType,
-    /// Whether filters may use it.
+    /// Whether filters may use the field.
     pub filterable: bool,
-    /// Whether policies may use it; never for numbers.
+    /// Whether policies may use the field; never for numbers.
     pub policy: bool,
-    /// For a key of a map: the adopted column, which policies read in place of the map. It holds what the map has under
-    /// the key, NULL where the key is absent. The field means the same with and without it.
+    /// For a key of a map: the adopted column, which policies read instead of the map. It holds the map's value under
+    /// the key, or NULL if the key is absent. The field has the same meaning with and without it.
     pub column: Option<String>,
 }
 
-/// The binding and the marked fields, as one version.
+/// One version of the binding and the marked fields.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct AccessModel {
-    /// Increases with every change; 0 before the first.
+    /// Version number, which increases with every change; 0 before the first.
     pub version: u64,
     /// The bound table, if any.
     pub binding: Option<Binding>,
@@ -111,13 +111,13 @@ pub struct AccessModel {
 }
 
 impl AccessModel {
-    /// The marked field with this name.
+    /// Returns the marked field with this name.
     pub fn field(&self, field: &FieldRef) -> Option<&MarkedField> {
         self.fields.iter().find(|marked| &marked.field == field)
     }
 
-    /// Fields for which `visible` holds and that `wanted` names in another form than theirs, at most three: a key without
-    /// its map, a reference as the name of a column or of a key, a key behind its map and a dot.
+    /// Returns at most three fields for which `visible` holds and that `wanted` names in another form than theirs: a
+    /// key without its map, a reference given as the name of a column or key, or a key after its map and a dot.
     pub fn meant(&self, wanted: &FieldRef, visible: impl Fn(&MarkedField) -> bool) -> Vec<FieldRef> {
         let read = FieldRef::parse(&wanted.name);
         let in_map = |field: &FieldRef| wanted.map.is_none() || wanted.map == field.map;
@@ -133,8 +133,8 @@ impl AccessModel {
         known.filter(|field| *field != wanted).filter(is_meant).take(3).cloned().collect()
     }
 
-    /// Names of marked fields for which `visible` holds and which resemble `wanted`: keys of the same map when there is
-    /// one that does, otherwise any.
+    /// Returns names of marked fields for which `visible` holds and that resemble `wanted`: keys of the same map if it
+    /// has any visible key, otherwise any fields.
     pub fn suggest(&self, wanted: &FieldRef, visible: impl Fn(&MarkedField) -> bool) -> Vec<String> {
         let known: Vec<&FieldRef> =
             self.fields.iter().filter(|field| visible(field)).map(|field| &field.field).collect();

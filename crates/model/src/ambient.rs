@@ -1,10 +1,10 @@
-//! Time and randomness, passed in: whoever needs them takes one of these traits, so that tests decide both.
+//! Traits for time and randomness. Code that needs them takes one of these traits, so that tests control both.
 
 use crate::time::Timestamp;
 
 /// A source of the current time.
 pub trait Clock: Send + Sync {
-    /// The current time.
+    /// Returns the current time.
     fn now(&self) -> Timestamp;
 }
 
@@ -13,7 +13,7 @@ pub trait Entropy: Send + Sync {
     /// Fills `bytes` with random bytes.
     ///
     /// # Errors
-    /// When the operating system has no randomness to give; the caller must refuse to go on.
+    /// When the operating system supplies no random bytes; the caller must not continue without them.
     fn fill(&self, bytes: &mut [u8]) -> Result<(), EntropyError>;
 }
 

@@ -1,4 +1,4 @@
-//! Who asks: the part of a user that policies can see.
+//! The caller: the part of a user that policies can read.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +13,7 @@ pub enum AttributeValue {
     Strings(Vec<String>),
 }
 
-/// What sort of value an attribute has.
+/// Kind of an attribute value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum AttributeKind {
     /// A string.
@@ -25,10 +25,10 @@ pub enum AttributeKind {
 }
 
 impl AttributeKind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Self; 3] = [Self::String, Self::Bool, Self::Strings];
 
-    /// For people.
+    /// Returns the name shown to users.
     pub fn name(self) -> &'static str {
         match self {
             Self::String => "a string",
@@ -39,7 +39,7 @@ impl AttributeKind {
 }
 
 impl AttributeValue {
-    /// What sort of value it is.
+    /// Returns the kind of the value.
     pub fn kind(&self) -> AttributeKind {
         match self {
             Self::String(_) => AttributeKind::String,

@@ -1,4 +1,4 @@
-//! ClickHouse column types, as far as fields can be made of them.
+//! ClickHouse column types, as far as fields can use them.
 
 mod parse;
 
@@ -7,17 +7,17 @@ use std::fmt;
 use crate::access_model::FieldSource;
 use crate::logical::LogicalType;
 
-/// A ClickHouse type, parsed from its name as `system.columns` gives it.
+/// A ClickHouse type, parsed from its name in `system.columns`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum ColumnType {
     /// `String`.
     String,
-    /// `FixedString(N)`: a string of at most `N` bytes, filled up with zero bytes.
+    /// `FixedString(N)`: a string of at most `N` bytes, padded with zero bytes.
     FixedString {
         /// Length in bytes.
         bytes: u32,
     },
-    /// `Enum8` or `Enum16`: one of some names.
+    /// `Enum8` or `Enum16`.
     Enum {
         /// The names, in the order of the type.
         names: Vec<String>,
@@ -30,7 +30,7 @@ pub enum ColumnType {
     Integer {
         /// Width in bits.
         bits: u16,
-        /// Whether negative numbers exist.
+        /// Whether the type has negative numbers.
         signed: bool,
     },
     /// `Float32`, `Float64`.
@@ -40,16 +40,16 @@ pub enum ColumnType {
     },
     /// `Decimal(P, S)`.
     Decimal {
-        /// Digits in all, 1 to 76.
+        /// Total number of digits, 1 to 76.
         precision: u8,
-        /// Digits after the point.
+        /// Number of digits after the decimal point.
         scale: u8,
     },
     /// `DateTime`, with or without a time zone.
     DateTime,
     /// `DateTime64`, with or without a time zone.
     DateTime64 {
-        /// Digits after the second, 0 to 9.
+        /// Number of fractional digits of the second, 0 to 9.
         precision: u8,
     },
     /// `LowCardinality(T)`.
@@ -65,12 +65,12 @@ pub enum ColumnType {
     Nested(Vec<(String, ColumnType)>),
     /// `JSON`.
     Json {
-        /// The paths that have a declared type, names joined by dots.
+        /// The paths with a declared type, as names joined by dots.
         typed: Vec<(String, ColumnType)>,
     },
-    /// `Dynamic`; the type of a path of a JSON column that has no declared type.
+    /// `Dynamic`; also the type of a path of a JSON column without a declared type.
     Dynamic,
-    /// Any type that no field is made of.
+    /// Any type that fields cannot use.
     Other(String),
 }
 
@@ -78,12 +78,12 @@ const FOR_STRING_VALUES: [LogicalType; 4] =
     [LogicalType::String, LogicalType::Number, LogicalType::Boolean, LogicalType::StringArray];
 
 impl ColumnType {
-    /// Reads a type name. Never fails: what is not known is [`ColumnType::Other`].
+    /// Parses a type name. Never fails: an unknown type is [`ColumnType::Other`].
     pub fn parse(text: &str) -> Self {
         parse::column_type(text, 0)
     }
 
-    /// Without `LowCardinality` and `Nullable` around it.
+    /// Returns the type without `LowCardinality` and `Nullable` around it.
     pub fn bare(&self) -> &Self {
         match self {
             Self::LowCardinality(inner) | Self::Nullable(inner) => inner.bare(),
@@ -100,18 +100,18 @@ impl ColumnType {
         }
     }
 
-    /// Whether this is a `String`, perhaps nullable or of low cardinality.
+    /// Whether this is a `String`, possibly `Nullable` or `LowCardinality`.
     pub fn is_string(&self) -> bool {
         matches!(self.bare(), Self::String)
     }
 
-    /// Whether values of this type are strings for filters and policies: an enumeration's value is its name, a
-    /// `FixedString`'s is what stands before its trailing zero bytes, a UUID's is its canonical text.
+    /// Whether filters and policies treat values of this type as strings: an enumeration's name, a `FixedString`
+    /// without its trailing zero bytes, or a UUID's canonical text.
     pub fn is_text(&self) -> bool {
         matches!(self.bare(), Self::String | Self::FixedString { .. } | Self::Enum { .. } | Self::Uuid)
     }
 
-    /// The logical types that a column of this type can be marked as; the first is the natural one.
+    /// Returns the logical types with which a column of this type can be marked, the natural one first.
     pub fn logical_types(&self) -> &'static [LogicalType] {
         match self.bare() {
             Self::String | Self::FixedString { .. } | Self::Enum { .. } | Self::Uuid => {
@@ -128,8 +128,8 @@ impl ColumnType {
         }
     }
 
-    /// For a map with string keys, the logical types that a key can be marked as, else none. Strings can stand for
-    /// values of every logical type.
+    /// Returns the logical types with which a key of a map with string keys can be marked; none for other types. String
+    /// values can represent values of every logical type.
     pub fn map_key_logical_types(&self) -> &'static [LogicalType] {
         match self {
             Self::Map(key, value) if key.is_string() && !key.is_nullable() => {
@@ -143,8 +143,8 @@ impl ColumnType {
         }
     }
 
-    /// What a key that is in the type's own words neither declared nor excluded can be marked as: of a map with string
-    /// keys, or a path of a JSON column.
+    /// Returns the logical types of a key that the type itself neither declares nor excludes: a key of a map with
+    /// string keys, or a path of a JSON column.
     pub fn key_logical_types(&self) -> &'static [LogicalType] {
         match self {
             Self::Json { .. } => &FOR_STRING_VALUES,
@@ -152,7 +152,7 @@ impl ColumnType {
         }
     }
 
-    /// The type of a map's values.
+    /// Returns the type of a map's values.
     pub fn map_value(&self) -> Option<&Self> {
         match self {
             Self::Map(_, value) => Some(value),
@@ -160,7 +160,8 @@ impl ColumnType {
         }
     }
 
-    /// The type of `Column.Member`: an array of the member's values in all elements of an unflattened nested column.
+    /// Returns the type of `Column.Member`: an array of the member's values in all elements of an unflattened nested
+    /// column.
     pub fn nested_member(&self, name: &str) -> Option<Self> {
         match self {
             Self::Nested(members) => {
@@ -171,11 +172,11 @@ impl ColumnType {
         }
     }
 
-    /// What a key of this map, or a path of this JSON column, is made of: where its value is in a row, the type of
-    /// that value, and the logical types that it can be marked as, the natural one first.
+    /// Resolves a key of this map or a path of this JSON column: the location of its value in a row, the type of the
+    /// value, and the logical types with which it can be marked, the natural one first.
     ///
     /// # Errors
-    /// Why no field can be made of it.
+    /// The reason why the key or path cannot be a field.
     pub fn within(&self, name: &str) -> Result<(FieldSource, Self, &'static [LogicalType]), String> {
         match self {
             Self::Map(_, value) if !self.map_key_logical_types().is_empty() => {
@@ -197,7 +198,7 @@ fn json_path(
     if path.split('.').any(str::is_empty) {
         return Err("a path has names joined by dots, none of them empty".to_owned());
     }
-    // However it is quoted, ``a.:`String` `` is the string at `a`, and ``^`a` `` the object there (seen with 26.7).
+    // With any quoting, ``a.:`String` `` is the string at `a`, and ``^`a` `` the object at `a` (observed with 26.7).
     if path.split('.').any(|name| name.starts_with([':', '^', '@'])) {
         return Err(
             "a name in a path that begins with `:`, `^` or `@` means something else to the trace store"
@@ -205,8 +206,8 @@ fn json_path(
         );
     }
     if let Some((_, declared)) = typed.iter().find(|(known, _)| known == path) {
-        // Of a row that was written without the column, the path has the number 0 (seen with 26.7): the store raises when
-        // it has no name for that, and again when it shows the document.
+        // In a row that was written without the column, the path has the number 0 (observed with 26.7). ClickHouse
+        // raises an error if the enumeration has no name for it, and another one when it shows the document.
         if matches!(declared, ColumnType::Enum { .. }) {
             return Err(
                 "a declared enumeration may hold a number without a name, at which the trace store raises; \
@@ -220,7 +221,7 @@ fn json_path(
         }
         return Ok((declared.clone(), possible));
     }
-    // What such a path means depends on the type that is declared above it.
+    // The meaning of such a path depends on the type declared for the path above it.
     let above = |known: &str| path.strip_prefix(known).is_some_and(|rest| rest.starts_with('.'));
     if let Some((known, declared)) = typed.iter().find(|(known, _)| above(known)) {
         return Err(format!("`{known}` is declared as {declared}, which has no paths below it"));
@@ -229,8 +230,8 @@ fn json_path(
 }
 
 impl fmt::Display for ColumnType {
-    /// As ClickHouse writes it, except that an enumeration is `Enum('a', 'b')` without numbers, a time has no zone, and
-    /// a JSON type has nothing but its declared paths. [`ColumnType::parse`] reads it back.
+    /// Writes the type as ClickHouse does, with three differences: an enumeration is `Enum('a', 'b')` without numbers,
+    /// a time has no zone, and a JSON type has only its declared paths. [`ColumnType::parse`] reads the text back.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let members = |f: &mut fmt::Formatter<'_>, members: &[(String, Self)]| {
             for (at, (name, member)) in members.iter().enumerate() {

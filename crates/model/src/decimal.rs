@@ -1,51 +1,51 @@
 //! Decimal numbers as they are written: the operands of comparisons.
 //!
-//! A condition compares exactly. A binary floating-point number on an operand's way would change it: a time in
+//! Conditions compare exactly. Conversion to a binary floating-point number would change an operand: a time in
 //! nanoseconds has 19 digits, a `Float64` keeps 15 to 17.
 
 use std::cmp::Ordering;
 use std::fmt;
 
-/// Most significant digits of a number: the largest `Float64`, written out, has 309.
+/// Maximum number of significant digits. The largest `Float64`, written out, has 309.
 const MAX_DIGITS: usize = 400;
-/// The point of the largest numbers: `1e308` is `0.1` times ten to the power of 309.
+/// Largest `point`: `1e308` is `0.1` times ten to the power of 309.
 const MAX_POINT: i32 = 309;
-/// The point of the numbers nearest to zero; the smallest `Float64` has -323.
+/// Smallest `point`. That of the smallest `Float64` is -323.
 const MIN_POINT: i32 = -400;
 
-/// A decimal number, exact. Equal numbers are equal however they were written: `5`, `5.0` and `50e-1`.
+/// An exact decimal number. Equal numbers compare equal regardless of their notation: `5`, `5.0` and `50e-1`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Decimal {
-    /// Never of zero.
+    /// Sign; never set for zero.
     negative: bool,
-    /// ASCII digits without zeros at either end; empty for zero.
+    /// ASCII digits without leading and trailing zeros; empty for zero.
     digits: String,
     /// The number is `0.digits` times ten to this power; 0 for zero.
     point: i32,
 }
 
-/// Why a text is not a number that can be compared.
+/// Reason why a text is not a comparable number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidDecimal {
-    /// Not written as JSON writes numbers.
+    /// Not a number in JSON's notation.
     #[error("not a number such as `-12.5` or `1e3`")]
     NotANumber,
-    /// Larger than any column can hold.
+    /// Larger than any column can store.
     #[error("the number is larger than any column can hold")]
     TooLarge,
-    /// Nearer to zero than any column can hold.
+    /// Nearer to zero than any column can store.
     #[error("the number is nearer to zero than any column can hold; write 0")]
     TooSmall,
-    /// More digits than a comparison takes.
+    /// More digits than a comparison supports.
     #[error("the number has more than {MAX_DIGITS} significant digits; round it")]
     TooLong,
 }
 
 impl Decimal {
-    /// Reads a number as JSON writes it.
+    /// Parses a number in JSON's notation.
     ///
     /// # Errors
-    /// When the text is anything else, or the number is too large, too small or too long.
+    /// When the text is not a number, or the number is too large, too small or too long.
     pub fn parse(text: &str) -> Result<Self, InvalidDecimal> {
         let not_a_number = || InvalidDecimal::NotANumber;
         let (negative, rest) = text.strip_prefix('-').map_or((false, text), |rest| (true, rest));
@@ -70,7 +70,7 @@ impl Decimal {
                     _ => (false, Some(text)),
                 };
                 let digits = digits.filter(|digits| is_digits(digits)).ok_or_else(not_a_number)?;
-                // What does not fit is beyond every bound.
+                // An exponent that does not fit is beyond every limit.
                 let size = digits.parse::<i32>().unwrap_or(i32::MAX);
                 if negative { -i64::from(size) } else { i64::from(size) }
             }
@@ -95,12 +95,12 @@ impl Decimal {
         }
     }
 
-    /// Zero.
+    /// Returns zero.
     pub const fn zero() -> Self {
         Self { negative: false, digits: String::new(), point: 0 }
     }
 
-    /// A whole number from its decimal digits; characters that are none do not count.
+    /// Builds a whole number from its decimal digits; other characters are ignored.
     pub fn whole(negative: bool, digits: &str) -> Self {
         let digits: String = digits.chars().filter(char::is_ascii_digit).collect();
         let significant = digits.trim_start_matches('0');
@@ -111,7 +111,7 @@ impl Decimal {
         Self { negative, digits: significant.trim_end_matches('0').to_owned(), point }
     }
 
-    /// Below zero (-1), zero (0) or above (1).
+    /// Returns -1 for a negative number, 0 for zero, and 1 for a positive number.
     pub fn signum(&self) -> i8 {
         match (self.digits.is_empty(), self.negative) {
             (true, _) => 0,
@@ -120,17 +120,17 @@ impl Decimal {
         }
     }
 
-    /// The significant digits, without zeros at either end; empty for zero.
+    /// Returns the significant digits, without leading and trailing zeros; empty for zero.
     pub fn digits(&self) -> &str {
         &self.digits
     }
 
-    /// The power of ten with which `0.digits` is multiplied.
+    /// Returns the power of ten by which `0.digits` is multiplied.
     pub fn point(&self) -> i32 {
         self.point
     }
 
-    /// The number times ten to the power of `places`.
+    /// Returns the number times ten to the power of `places`.
     pub fn shifted(&self, places: i32) -> Self {
         if self.digits.is_empty() {
             return Self::zero();
@@ -138,7 +138,7 @@ impl Decimal {
         Self { point: self.point.saturating_add(places), ..self.clone() }
     }
 
-    /// The largest whole number that is not above this one, and whether it is this one.
+    /// Returns the largest whole number not above this one, and whether the two are equal.
     pub fn floor(&self) -> (Self, bool) {
         let length = usize::try_from(self.point).unwrap_or(0);
         if length >= self.digits.len() {
@@ -149,12 +149,12 @@ impl Decimal {
         (floor, false)
     }
 
-    /// The nearest `Float64`, rounded once; infinite where the number is beyond all of them.
+    /// Returns the nearest `Float64`, rounded once; infinite if the number is out of range.
     pub fn to_f64(&self) -> f64 {
         self.scientific().parse().unwrap_or(f64::NAN)
     }
 
-    /// The nearest `Float32`, rounded once; infinite where the number is beyond all of them.
+    /// Returns the nearest `Float32`, rounded once; infinite if the number is out of range.
     pub fn to_f32(&self) -> f32 {
         self.scientific().parse().unwrap_or(f32::NAN)
     }
@@ -169,7 +169,7 @@ fn is_digits(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// The whole number after this one, both as digits.
+/// Returns the whole number that follows this one, both as digits.
 fn next(digits: &str) -> String {
     let kept = digits.trim_end_matches('9');
     let nines = digits.len().saturating_sub(kept.len());
@@ -211,14 +211,14 @@ impl PartialOrd for Decimal {
 }
 
 impl fmt::Display for Decimal {
-    /// Without an exponent: at most 810 characters. [`Decimal::parse`] reads it back.
+    /// Writes the number without an exponent, in at most 810 characters. [`Decimal::parse`] reads the text back.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.negative {
             f.write_str("-")?;
         }
         let length = usize::try_from(self.point).unwrap_or(0);
         match self.digits.split_at_checked(length) {
-            // All digits stand before the point.
+            // All digits are before the decimal point.
             None => {
                 let zeros = length.saturating_sub(self.digits.len());
                 write!(f, "{}{}", self.digits, "0".repeat(zeros))
@@ -268,7 +268,7 @@ mod tests {
         assert_eq!(read("9e308").to_f64(), f64::INFINITY);
         assert_eq!(read("-1e39").to_f32(), f32::NEG_INFINITY);
         assert_eq!((read("0.1").to_f64(), read("0.1").to_f32()), (0.1, 0.1));
-        // Halfway between two 32-bit numbers, and a little more: rounding to 64 bits first would lose the little.
+        // Slightly more than halfway between two 32-bit numbers: rounding to 64 bits first would lose the difference.
         assert_eq!(read("1.00000005960464477539062500001").to_f32(), 1.000_000_1);
     }
 

@@ -1,30 +1,30 @@
-//! References to fields, as people write them.
+//! References to fields, as users write them.
 
 use std::fmt;
 
 /// A column, one key of a map column, or one path of a JSON column.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FieldRef {
-    /// The map column that holds the key, or the JSON column that holds the path; `None` for a column of its own.
+    /// The map column of the key, or the JSON column of the path; `None` for a column.
     pub map: Option<String>,
-    /// The key within `map`, the path with its names joined by dots, or the column's name. A nested column's name holds
-    /// its dot: `Events.Name`.
+    /// The key within `map`, the path with its names joined by dots, or the column's name. The name of a nested column
+    /// contains its dot: `Events.Name`.
     pub name: String,
 }
 
 impl FieldRef {
-    /// A column of its own.
+    /// Creates a reference to a column.
     pub fn column(name: impl Into<String>) -> Self {
         Self { map: None, name: name.into() }
     }
 
-    /// A key of a map column.
+    /// Creates a reference to a key of a map column.
     pub fn key(map: impl Into<String>, key: impl Into<String>) -> Self {
         Self { map: Some(map.into()), name: key.into() }
     }
 }
 
-/// Words that CEL keeps for itself.
+/// Words that CEL reserves.
 const RESERVED: [&str; 21] = [
     "true",
     "false",
@@ -50,8 +50,8 @@ const RESERVED: [&str; 21] = [
 ];
 
 impl FieldRef {
-    /// Whether a policy can name the field: its column is an identifier of CEL, or several joined by dots, and does not
-    /// mean something else there.
+    /// Whether policies can name the field: its column is a CEL identifier, or several joined by dots, and CEL gives it
+    /// no other meaning.
     pub fn can_be_named(&self) -> bool {
         let column = self.map.as_deref().unwrap_or(&self.name);
         let identifier = |segment: &str| {
@@ -65,8 +65,8 @@ impl FieldRef {
 }
 
 impl FieldRef {
-    /// Reads a reference as [`FieldRef`] displays it: `Map["key"]`, with the key escaped as in CEL or JSON and in quotes
-    /// of either kind, or a column. Whatever else it is, it is the name of a column.
+    /// Parses a reference as [`FieldRef`] displays it: `Map["key"]`, with the key escaped as in CEL or JSON and in
+    /// single or double quotes, or a column. Any other text is the name of a column.
     pub fn parse(reference: &str) -> Self {
         let key = reference.strip_suffix(']').and_then(|rest| {
             rest.match_indices('[').find_map(|(at, _)| {
@@ -78,7 +78,7 @@ impl FieldRef {
     }
 }
 
-/// The text of a string literal with its quotes, as [`escape`] writes it, and JSON and CEL do; `None` where it is none.
+/// Unescapes a quoted string literal as [`escape`], JSON and CEL write it; `None` if it is not one.
 fn unescape(literal: &str) -> Option<String> {
     let quote = literal.chars().next().filter(|quote| matches!(quote, '"' | '\''))?;
     let mut rest = literal.strip_prefix(quote)?.strip_suffix(quote)?.chars();
@@ -111,14 +111,14 @@ fn unescape(literal: &str) -> Option<String> {
     Some(text)
 }
 
-/// So many hexadecimal digits as a number.
+/// Reads the given number of hexadecimal digits.
 fn code(characters: &mut std::str::Chars<'_>, digits: usize) -> Option<u32> {
     (0..digits).try_fold(0_u32, |code, _| Some(code << 4 | characters.next()?.to_digit(16)?))
 }
 
 impl fmt::Display for FieldRef {
-    /// `ServiceName`, or `SpanAttributes["tenant.id"]` with the key escaped as CEL does, so that the text can be
-    /// pasted into a policy.
+    /// Writes `ServiceName`, or `SpanAttributes["tenant.id"]` with the key escaped as in CEL, so that users can paste
+    /// the text into a policy.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.map {
             None => f.write_str(&self.name),

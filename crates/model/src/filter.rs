@@ -1,40 +1,40 @@
-//! Filters: what callers send, checked against the access model into what selection understands.
+//! Filters: checks the conditions of a request against the access model.
 
 use crate::access_model::{AccessModel, MarkedField};
 use crate::decimal::{Decimal, InvalidDecimal};
 use crate::field::FieldRef;
 use crate::logical::{LogicalType, Operator};
 
-/// One value of a condition as it was sent.
+/// One value of a condition, as sent.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Scalar {
     /// A string.
     String(String),
     /// A number.
     Number(Decimal),
-    /// A string of digits from a caller whose numbers may arrive as text: a string for a field of strings, a number for one
-    /// of numbers, unless no column could hold it.
+    /// A string of digits from a caller that may send numbers as text. It is a string for a field of strings and a
+    /// number for a field of numbers; the result is an error if no column can store the number.
     Digits(String, Result<Decimal, InvalidDecimal>),
     /// A boolean.
     Bool(bool),
 }
 
-/// A condition as it was sent.
+/// A condition, as sent.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RawCondition {
     /// The field.
     pub field: FieldRef,
     /// The member that named the field: `ref`, or `name` with or without `map`.
     pub named_by: NamedBy,
-    /// The operator's wire spelling.
+    /// The operator in its wire spelling.
     pub op: String,
-    /// `value`, if it was sent.
+    /// `value`, if present.
     pub value: Option<Scalar>,
-    /// `values`, if they were sent.
+    /// `values`, if present.
     pub values: Option<Vec<Scalar>>,
 }
 
-/// How a condition names its field. Both ways name the same fields.
+/// How a condition names its field. Both ways can name every field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NamedBy {
     /// `ref`.
@@ -44,7 +44,7 @@ pub enum NamedBy {
 }
 
 impl NamedBy {
-    /// The member of the condition.
+    /// Returns the member of the condition.
     pub fn member(self) -> &'static str {
         match self {
             Self::Ref => "ref",
@@ -53,29 +53,29 @@ impl NamedBy {
     }
 }
 
-/// Why the members of a condition name no field.
+/// Reason why the members of a condition do not name a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum UnnamedField {
-    /// Neither `ref` nor `name`.
+    /// Neither `ref` nor `name` is present.
     #[error("name the field: `ref` as the filter schema shows it, or `name`, with `map` for a key of a map")]
     Missing,
-    /// `ref` beside `name` or `map`.
+    /// `ref` is combined with `name` or `map`.
     #[error("name the field once: `ref` alone, or `name` with `map`")]
     Twice,
 }
 
 impl UnnamedField {
-    /// The member that is missing or superfluous.
+    /// Returns the missing or superfluous member.
     pub fn member(self) -> &'static str {
         "ref"
     }
 }
 
-/// The field that the members of a condition name. An empty `map` counts as absent: the filter schema shows a column with
-/// one.
+/// Returns the field that the members of a condition name. An empty `map` counts as absent, because the filter schema
+/// shows columns with an empty one.
 ///
 /// # Errors
-/// When not exactly one of `reference` and `name` is there, or `map` is beside `reference`.
+/// When not exactly one of `reference` and `name` is present, or `map` is combined with `reference`.
 pub fn named_field(
     reference: Option<&str>,
     map: Option<&str>,
@@ -92,40 +92,40 @@ pub fn named_field(
     }
 }
 
-/// What a condition tests, with operands of the right type.
+/// The test of a condition, with operands of the right type.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Test {
-    /// The string equals.
+    /// The string equals this value.
     StringEq(String),
-    /// The string is present and differs.
+    /// The string is present and differs from this value.
     StringNe(String),
-    /// The string is one of these.
+    /// The string is one of these values.
     StringIn(Vec<String>),
-    /// The string is present and none of these.
+    /// The string is present and none of these values.
     StringNotIn(Vec<String>),
-    /// The string begins with this.
+    /// The string begins with this prefix.
     Prefix(String),
     /// The key is present.
     Exists,
     /// The key is absent.
     NotExists,
-    /// The array holds this.
+    /// The array contains this value.
     Has(String),
-    /// The array holds at least one of these.
+    /// The array contains at least one of these values.
     HasAny(Vec<String>),
-    /// The array holds all of these.
+    /// The array contains all of these values.
     HasAll(Vec<String>),
-    /// The boolean equals.
+    /// The boolean equals this value.
     BoolEq(bool),
-    /// The boolean is present and differs.
+    /// The boolean is present and differs from this value.
     BoolNe(bool),
-    /// The number compares: one of eq, ne, gt, gte, lt, lte.
+    /// The number compares with this value: one of eq, ne, gt, gte, lt, lte.
     Compare(Operator, Decimal),
-    /// The number lies in the closed range.
+    /// The number is in the closed range.
     Between(Decimal, Decimal),
 }
 
-/// A condition that names a filterable field and an operator of its type.
+/// A checked condition: a filterable field, and an operator of the field's type.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Condition {
     /// The field.
@@ -134,53 +134,55 @@ pub struct Condition {
     pub test: Test,
 }
 
-/// Conditions that a trace must all match, each by some span.
+/// Conditions that a trace must all match, each in some span.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Filter {
     /// The conditions.
     pub conditions: Vec<Condition>,
 }
 
-/// Why a condition was refused.
+/// Reason why a condition was rejected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ConditionErrorKind {
-    /// No field of this name that the caller may know of; with the nearest names, of the first few such conditions.
+    /// No field with this name exists that the caller may know. Contains similar names, for the first few such
+    /// conditions.
     UnknownField(Vec<String>),
-    /// The name of a field in a form that does not name it, such as a key without its map; with the fields that it may mean.
+    /// The name of a field in a form that does not name it, such as a key without its map. Contains the possible
+    /// fields.
     MisnamedField(Vec<FieldRef>),
-    /// Known to the caller, yet not filterable; with filterable names like it.
+    /// The caller may know the field, but it is not filterable. Contains similar filterable names.
     NotFilterable(Vec<String>),
-    /// Not an operator of the field's type; with those that are.
+    /// The field's type does not have this operator. Contains that type.
     OperatorNotAllowed(LogicalType),
-    /// A value of another type than the operator takes.
+    /// The operator takes values of another type.
     ValueType(&'static str),
-    /// A number that no column can hold.
+    /// No column can store the number.
     Number(InvalidDecimal),
-    /// `value` or `values` missing, superfluous, or too few.
+    /// `value` or `values` is missing or superfluous, or has too few values.
     ValueCount(&'static str),
-    /// More values than allowed; with the limit.
+    /// More values than allowed. Contains the limit.
     TooManyValues(usize),
 }
 
-/// A refused condition.
+/// A rejected condition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConditionError {
     /// Position in the list of conditions.
     pub index: usize,
-    /// The offending member within the condition (`ref`, `name`, `op`, `value`, `values`), and the position in `values`.
+    /// The invalid member of the condition (`ref`, `name`, `op`, `value`, `values`), and the position in `values`.
     pub member: (&'static str, Option<usize>),
-    /// The field as it was named.
+    /// The field as named in the condition.
     pub field: FieldRef,
-    /// Why.
+    /// The reason.
     pub kind: ConditionErrorKind,
 }
 
 impl Filter {
-    /// Checks conditions against the model. `knows_policy_fields` says whether the caller may learn that a field that
-    /// is only a policy input exists (administrators may); to others it is unknown.
+    /// Checks conditions against the model. `knows_policy_fields` says whether the caller may learn that a field exists
+    /// which only policies may use. Administrators may; for other users such a field is unknown.
     ///
     /// # Errors
-    /// One for each condition that is refused.
+    /// One error for each rejected condition.
     pub fn check(
         conditions: &[RawCondition],
         model: &AccessModel,
@@ -203,7 +205,8 @@ impl Filter {
     }
 }
 
-/// Names that the nearest ones are looked for, of one filter: each is compared with every field.
+/// Maximum number of conditions of a filter for which similar names are searched. Each search compares with every
+/// field.
 const SUGGESTED_MAX: usize = 3;
 
 fn has_looked_for_names(error: &ConditionError) -> bool {

@@ -1,4 +1,4 @@
-//! Types of columns and times, as other programs write them.
+//! Fuzz targets for column types and times from other programs.
 
 #[path = "../../testkit/src/fuzzing.rs"]
 mod fuzzing;
@@ -10,9 +10,9 @@ use crate::{ColumnType, Timestamp};
 fn column_type(input: &[u8]) {
     let text = &*String::from_utf8_lossy(input);
     let read = soon(|| ColumnType::parse(text));
-    // Whatever is found in it can be asked for.
+    // Queries on any parsed type must not panic.
     let _ = (read.logical_types(), read.key_logical_types(), read.nested_member("a"), read.within("a"));
-    // What is not known, also within another, is kept as it was.
+    // An unknown type, also within another, keeps its text.
     if !format!("{read:?}").contains("Other(") {
         assert_eq!(ColumnType::parse(&read.to_string()), read);
     }

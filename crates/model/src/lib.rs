@@ -1,5 +1,5 @@
-//! The shared vocabulary of Tracewarden: logical types and operators, field references, the access model, filters,
-//! windows, callers. Nothing here does I/O, reads the clock or knows JSON: wire forms live with the transports.
+//! The domain model of Tracewarden: logical types and operators, field references, the access model, filters, windows,
+//! callers. This crate does no I/O, does not read the clock and has no JSON formats; those are in the transports.
 
 pub mod access_model;
 pub mod ambient;

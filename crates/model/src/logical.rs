@@ -1,19 +1,19 @@
-//! Logical types, the operators that each admits, and numbers as spans hold them.
+//! Logical types, their operators, and numbers as spans hold them.
 
 use std::fmt;
 
 use crate::decimal::Decimal;
 
-/// The type of a field as filters and policies see it, whatever its column's type.
+/// The type of a field in filters and policies, independent of its column's type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum LogicalType {
-    /// Text.
+    /// A string.
     String,
     /// An array of strings.
     StringArray,
     /// `true` or `false`.
     Boolean,
-    /// An integer or a floating-point number; only filters use it, policies refuse it.
+    /// An integer or a floating-point number. Filters only; policies reject it.
     Number,
 }
 
@@ -21,7 +21,7 @@ impl LogicalType {
     /// All logical types.
     pub const ALL: [Self; 4] = [Self::String, Self::StringArray, Self::Boolean, Self::Number];
 
-    /// The wire spelling.
+    /// Returns the wire spelling.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::String => "string",
@@ -31,12 +31,12 @@ impl LogicalType {
         }
     }
 
-    /// Reads the wire spelling.
+    /// Parses the wire spelling.
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|logical| logical.as_str() == text)
     }
 
-    /// The operators that a filter may use on a field of this type, in the order in which they are shown.
+    /// Returns the operators that filters may use on a field of this type, in display order.
     pub fn operators(self) -> &'static [Operator] {
         use Operator::*;
         match self {
@@ -54,7 +54,7 @@ impl fmt::Display for LogicalType {
     }
 }
 
-/// A filter operator. The spellings are part of the wire contract and of cursors: they never change.
+/// A filter operator. The spellings are part of the wire format and of cursors and never change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Operator {
     /// Exact match.
@@ -67,15 +67,15 @@ pub enum Operator {
     NotIn,
     /// Begins with.
     Prefix,
-    /// The key is present, whatever its value.
+    /// The key is present, with any value.
     Exists,
     /// The key is absent.
     NotExists,
-    /// The array holds one element.
+    /// The array contains the value.
     Has,
-    /// The array holds at least one of the elements.
+    /// The array contains at least one of the values.
     HasAny,
-    /// The array holds all of the elements.
+    /// The array contains all of the values.
     HasAll,
     /// Greater than.
     Gt,
@@ -109,7 +109,7 @@ impl Operator {
         Self::Between,
     ];
 
-    /// The wire spelling.
+    /// Returns the wire spelling.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Eq => "eq",
@@ -130,7 +130,7 @@ impl Operator {
         }
     }
 
-    /// Reads the wire spelling.
+    /// Parses the wire spelling.
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|operator| operator.as_str() == text)
     }
@@ -142,14 +142,14 @@ impl fmt::Display for Operator {
     }
 }
 
-/// A number as a span holds it; what filters compare it with is a [`Decimal`].
+/// A number in a span. Filters compare it with a [`Decimal`].
 #[derive(Debug, Clone, PartialEq)]
 pub enum Number {
     /// An integer.
     Int(i64),
     /// An integer that may be above `i64::MAX`.
     UInt(u64),
-    /// A binary floating-point number, perhaps none or infinite.
+    /// A binary floating-point number, possibly NaN or infinite.
     Float(f64),
     /// A time, or a number of a decimal column.
     Decimal(Decimal),

@@ -1,10 +1,10 @@
 //! Suggestions for misspelt names.
 
-/// Characters of a name beyond which nothing is suggested for it, and it is not suggested. Comparing takes as long as both
-/// lengths multiplied, for each known name, and what is wanted is whatever somebody sends.
+/// Maximum characters of a name for which, or as which, suggestions are made. A comparison takes time proportional to
+/// the product of both lengths, for each known name, and the wanted name comes from the request.
 const LONGEST: usize = 128;
 
-/// At most three of `known` that resemble `wanted`, best first.
+/// Returns at most three names of `known` that resemble `wanted`, best first.
 pub fn nearest<'a>(wanted: &str, known: impl IntoIterator<Item = &'a str>) -> Vec<String> {
     let is_short = |name: &str| name.chars().nth(LONGEST).is_none();
     if !is_short(wanted) {

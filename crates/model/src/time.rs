@@ -2,66 +2,66 @@
 
 use std::fmt;
 
-/// Nanoseconds since the Unix epoch; from the year 1677 to 2262.
+/// Nanoseconds since the Unix epoch, covering the years 1677 to 2262.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Timestamp(i64);
 
-/// Why a text is not a time.
+/// Reason why a text is not a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidTimestamp {
-    /// Not of the form of RFC 3339, or no time of the calendar.
+    /// Not in the form of RFC 3339, or not a valid date and time.
     #[error("not an RFC 3339 time such as `2026-01-31T13:45:00Z`")]
     Form,
-    /// The offset from UTC.
+    /// The offset from UTC is invalid.
     #[error(
         "not an RFC 3339 time: it ends with `Z`, or with an offset from `-23:59` to `+23:59` such as `+02:00`"
     )]
     Offset,
-    /// A part of a nanosecond.
+    /// More precise than a nanosecond.
     #[error("times have at most nine digits after the second, nanoseconds; further digits must be zeros")]
     TooFine,
 }
 
 impl Timestamp {
-    /// From nanoseconds since the epoch.
+    /// Creates a timestamp from nanoseconds since the epoch.
     pub const fn from_nanos(nanos: i64) -> Self {
         Self(nanos)
     }
 
-    /// From microseconds since the epoch, saturating.
+    /// Creates a timestamp from microseconds since the epoch, saturating.
     pub const fn from_micros(micros: i64) -> Self {
         Self(micros.saturating_mul(1_000))
     }
 
-    /// Nanoseconds since the epoch.
+    /// Returns nanoseconds since the epoch.
     pub const fn as_nanos(self) -> i64 {
         self.0
     }
 
-    /// The end of time, in the year 2262: what is later is moved here.
+    /// The latest timestamp, in the year 2262. Later times are clamped to it.
     pub const MAX: Self = Self(i64::MAX);
 
-    /// Microseconds since the epoch, rounded down.
+    /// Returns microseconds since the epoch, rounded down.
     pub const fn as_micros(self) -> i64 {
         self.0.div_euclid(1_000)
     }
 
-    /// Later by `nanos`, saturating at the ends of time.
+    /// Returns the timestamp `nanos` later, saturating.
     pub const fn saturating_add(self, nanos: i64) -> Self {
         Self(self.0.saturating_add(nanos))
     }
 
-    /// Earlier by `nanos`, saturating at the ends of time.
+    /// Returns the timestamp `nanos` earlier, saturating.
     pub const fn saturating_sub(self, nanos: i64) -> Self {
         Self(self.0.saturating_sub(nanos))
     }
 
-    /// Reads RFC 3339. A time outside the years 1677 to 2262 is moved to their nearest end: no span lies beyond it.
+    /// Parses an RFC 3339 time. Times outside the years 1677 to 2262 are clamped: no span is outside that range.
     ///
     /// # Errors
-    /// When the text is anything else.
+    /// When the text is not such a time.
     pub fn parse(text: &str) -> Result<Self, InvalidTimestamp> {
-        // The library reads several dialects of ISO 8601; the wire contract is RFC 3339 alone.
+        // The library accepts several variants of ISO 8601; the wire format is RFC 3339 only.
         let (clock, offset) = text.split_at_checked(19).ok_or(InvalidTimestamp::Form)?;
         let shaped = clock.bytes().zip(SHAPE).all(|(byte, shape)| match shape {
             b'0' => byte.is_ascii_digit(),
@@ -89,7 +89,7 @@ impl Timestamp {
         }
         let point = if fraction.is_empty() { "" } else { "." };
         let text = &format!("{clock}{point}{fraction}{offset}");
-        // The library's time ends a day before RFC 3339's.
+        // The library's range ends a day before that of RFC 3339.
         if let Some(rest) = text.strip_prefix("9999") {
             return Self::parse(&format!("2261{rest}")).map(|_| Self::MAX);
         }
@@ -99,10 +99,10 @@ impl Timestamp {
     }
 }
 
-/// A date and a time of RFC 3339, before its fraction.
+/// Shape of an RFC 3339 date and time up to the fraction.
 const SHAPE: &[u8] = b"0000-00-00T00:00:00";
 
-/// Whether this is `Z`, or hours and minutes ahead of UTC or behind it.
+/// Whether this is `Z`, or an offset from UTC in hours and minutes.
 fn is_offset(text: &str) -> bool {
     let digits = |from: usize, most: u8| {
         let part = text.get(from..from + 2).filter(|part| part.bytes().all(|byte| byte.is_ascii_digit()));
@@ -116,7 +116,7 @@ fn is_offset(text: &str) -> bool {
 }
 
 impl fmt::Display for Timestamp {
-    /// RFC 3339 in UTC, with as many fractional digits as needed, at most nine.
+    /// Writes RFC 3339 in UTC, with as many fractional digits as needed, at most nine.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match jiff::Timestamp::from_nanosecond(i128::from(self.0)) {
             Ok(timestamp) => timestamp.fmt(f),
@@ -132,16 +132,16 @@ pub struct Window {
     to: Timestamp,
 }
 
-/// `from` was not before `to`.
+/// `from` is not before `to`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("`from` must be before `to`")]
 pub struct InvalidWindow;
 
 impl Window {
-    /// How far before `to` the window begins when `from` is absent: 24 hours.
+    /// Length of the window if `from` is absent: 24 hours before `to`.
     pub const DEFAULT_NANOS: i64 = 24 * 3_600 * 1_000_000_000;
 
-    /// A window that holds at least one instant.
+    /// Creates a window that contains at least one instant.
     ///
     /// # Errors
     /// When `from` is not before `to`.
@@ -149,12 +149,12 @@ impl Window {
         if from < to { Ok(Self { from, to }) } else { Err(InvalidWindow) }
     }
 
-    /// The first instant inside.
+    /// Returns the first instant inside the window.
     pub fn from(&self) -> Timestamp {
         self.from
     }
 
-    /// The first instant after.
+    /// Returns the first instant after the window.
     pub fn to(&self) -> Timestamp {
         self.to
     }

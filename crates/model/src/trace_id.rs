@@ -1,31 +1,31 @@
-//! The notations in which a trace id is written: logs, headers and tools write one id in several.
+//! Notations of trace ids: logs, headers and tools write the same id in several ways.
 
-/// Longest trace id. What is longer belongs to no trace: cursors and lists of ids have to hold them.
+/// Maximum length of a trace id. Longer texts name no trace, because cursors and lists of ids must hold them.
 pub const TRACE_ID_BYTES_MAX: usize = 256;
 
-/// Hexadecimal digits of an id of 128 bits, and of 64.
+/// Number of hexadecimal digits of 128-bit and 64-bit ids.
 const WIDTHS: [usize; 2] = [32, 16];
 
-/// An id may be stored with any number of leading zeros up to this many digits. That is at most 31 further notations in
-/// either case, all in one statement.
+/// Maximum number of digits to which a stored id may be padded with leading zeros. That results in at most 31 further
+/// notations in either case, all in one statement.
 const PADDED_DIGITS_MAX: usize = 32;
 
-/// Hyphens of a UUID stand behind so many digits.
+/// Positions of a UUID's hyphens, as numbers of preceding digits.
 const UUID_HYPHENS: [usize; 4] = [8, 12, 16, 20];
 
-/// The ids under which a trace that is named by a text can be stored: the text itself first, then the same number in the
-/// notations that tables hold.
+/// The ids under which the trace named by a text may be stored: the text itself first, then the same number in the
+/// notations that tables contain.
 ///
-/// A text is read as a hexadecimal number, in upper or lower case, with or without hyphens, with any number of leading zeros
-/// up to 32 digits, with blanks around it, or within a W3C `traceparent`. Any other text is one id, with and without its
-/// blanks. Conditions of filters and policies never use this: there a value is compared as it is.
+/// A text is parsed as a hexadecimal number, in upper or lower case, with or without hyphens, with any number of
+/// leading zeros up to 32 digits, surrounded by blanks, or within a W3C `traceparent`. Any other text is one id, with
+/// and without its blanks. Conditions of filters and policies never use notations; they compare the value as given.
 ///
-/// It grants nothing: whichever of the ids is found, policies decide about its trace.
+/// Notations grant no access: for whichever id is found, policies decide about its trace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TraceIdNotations(Vec<String>);
 
 impl TraceIdNotations {
-    /// The notations of an id, as a caller writes it.
+    /// Returns the notations of an id as written by a caller.
     pub fn of(text: &str) -> Self {
         let mut notations = Self(Vec::new());
         notations.add(text.to_owned());
@@ -45,7 +45,7 @@ impl TraceIdNotations {
             .map(|width| format!("{number:0>width$}"))
             .collect();
         let uuid = padded.first().filter(|digits| digits.len() == WIDTHS[0]).map(|digits| as_uuid(digits));
-        // The common widths and the UUID first: of several such traces, the first notation is preferred.
+        // The common widths and the UUID come first: if several such traces exist, the first notation is preferred.
         let (common, others) = padded.split_at_checked(WIDTHS.len() + 2).unwrap_or((&padded, &[]));
         for notation in common.iter().cloned().chain(uuid).chain(others.iter().cloned()) {
             let upper = notation.to_ascii_uppercase();
@@ -55,7 +55,7 @@ impl TraceIdNotations {
         notations
     }
 
-    /// An id that is known to be written as it is stored.
+    /// Returns only the given id, which is known to be in its stored form.
     pub fn exactly(id: &str) -> Self {
         Self(vec![id.to_owned()])
     }
@@ -66,12 +66,13 @@ impl TraceIdNotations {
         }
     }
 
-    /// The ids, the one that is preferred first; none where the text cannot name a trace.
+    /// Returns the ids in order of preference; empty if the text cannot name a trace.
     pub fn ids(&self) -> &[String] {
         &self.0
     }
 
-    /// Of found ids the place of the one that is meant: the text itself, or else the first in the order of notations.
+    /// Returns the position of the best match among found ids: the text itself, otherwise the first in the order of
+    /// notations.
     pub fn best<'a>(&self, found: impl IntoIterator<Item = &'a str>) -> Option<usize> {
         let rank = |id: &str| self.0.iter().position(|known| known == id);
         let ranked = found.into_iter().enumerate().filter_map(|(place, id)| Some((rank(id)?, place)));
@@ -79,12 +80,12 @@ impl TraceIdNotations {
     }
 }
 
-/// Whether text may be the id of a trace at all; ids of other systems than OpenTelemetry are welcome.
+/// Whether the text can be the id of a trace. Ids of other systems than OpenTelemetry are allowed.
 fn is_trace_id(text: &str) -> bool {
     (1..=TRACE_ID_BYTES_MAX).contains(&text.len()) && !text.bytes().all(|byte| byte == b'0')
 }
 
-/// The trace id within a `traceparent`, of this version or a later one, with or without the header's name.
+/// Returns the trace id within a `traceparent` of this or a later version, with or without the header's name.
 fn of_traceparent(text: &str) -> Option<&str> {
     const NAME: &str = "traceparent";
     let value = match text.split_at_checked(NAME.len()) {
@@ -120,7 +121,7 @@ mod tests {
         TraceIdNotations::of(asked).ids().iter().any(|id| id == stored)
     }
 
-    /// An id in every notation that it is asked in.
+    /// Returns an id in every notation that callers use.
     fn written(number: u128) -> Vec<String> {
         let plain = format!("{number:032x}");
         let uuid = as_uuid(&plain);
@@ -139,7 +140,7 @@ mod tests {
         written
     }
 
-    /// An id in every notation that tables hold.
+    /// Returns an id in every notation that tables contain.
     fn stored(number: u128) -> Vec<String> {
         let plain = format!("{number:032x}");
         let mut stored = vec![as_uuid(&plain), plain];
@@ -176,7 +177,7 @@ mod tests {
                 assert!(finds(&asked.to_uppercase(), stored), "{asked} in upper case does not find {stored}");
             }
         }
-        // As many as the request has are one more notation, also beyond 32 digits.
+        // The number of zeros in the request is one more notation, also beyond 32 digits.
         assert!(finds(&format!("{:0>40}", "ABC"), &format!("{:0>40}", "abc")));
     }
 
@@ -195,11 +196,11 @@ mod tests {
         for text in ["", "0", &zeros, &"g".repeat(300), &"0".repeat(300)] {
             assert_eq!(TraceIdNotations::of(text).ids(), [""; 0]);
         }
-        // They stand for themselves, and not for a trace whose id is zero.
+        // Each is only its own notation, and does not match a trace whose id is zero.
         for text in [&*blanks, "-", "00000000-0000-0000-0000-000000000000"] {
             assert_eq!(TraceIdNotations::of(text).ids(), [text]);
         }
-        // What is too long for an id may still hold one.
+        // A text longer than the maximum may still contain an id.
         assert!(finds(&format!("{}7", "0".repeat(300)), "7"));
         assert!(finds(&format!("{}7{}", " ".repeat(300), " ".repeat(300)), "7"));
     }

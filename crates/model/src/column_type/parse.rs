@@ -1,10 +1,10 @@
-//! Reading the names of types: nested lists of arguments, in which quoted names may hold any character.
+//! Parser for type names: nested lists of arguments, in which quoted names may contain any character.
 
 use super::ColumnType;
 
-/// Names come from the trace store; a hostile one must not exhaust the stack.
+/// Maximum nesting. Names come from ClickHouse; a hostile one must not exhaust the stack.
 const MAX_DEPTH: u8 = 16;
-/// Arguments of a JSON type that are no paths, beside what it skips.
+/// Arguments of a JSON type that are not paths, besides `SKIP`.
 const LIMITS: [&str; 2] = ["max_dynamic_paths=", "max_dynamic_types="];
 
 pub(super) fn column_type(text: &str, depth: u8) -> ColumnType {
@@ -78,7 +78,7 @@ fn integer(name: &str) -> Option<ColumnType> {
     [8, 16, 32, 64, 128, 256].contains(&bits).then_some(ColumnType::Integer { bits, signed })
 }
 
-/// `'a' = 1, 'b' = 2`; the numbers may be left out.
+/// Parses `'a' = 1, 'b' = 2`; the numbers may be omitted.
 fn enum_names(arguments: &str) -> Option<Vec<String>> {
     let name = |part: &str| {
         let (name, rest) = unquote(part.trim(), '\'')?;
@@ -95,7 +95,7 @@ fn members(arguments: &str, depth: u8) -> Option<Vec<(String, ColumnType)>> {
     members.filter(|members| !members.is_empty())
 }
 
-/// `name Type`; the name may be several joined by dots, each perhaps in backquotes.
+/// Parses `name Type`; the name may consist of several names joined by dots, each possibly in backquotes.
 fn member(text: &str, depth: u8) -> Option<(String, ColumnType)> {
     let mut name = String::new();
     let mut rest = text;
@@ -118,12 +118,12 @@ fn member(text: &str, depth: u8) -> Option<(String, ColumnType)> {
         }
     }
     let type_text = rest.strip_prefix(' ')?;
-    // A member without a name, such as `Array(String)` or `DateTime64(9, 'UTC')`, is none.
+    // Without a name, as in `Array(String)` or `DateTime64(9, 'UTC')`, it is not a member.
     let named = !name.is_empty() && !name.contains(['(', ')', '\'']);
     named.then(|| (name, column_type(type_text, depth + 1)))
 }
 
-/// The parts between commas that stand neither in parentheses nor in quotes; `None` when those do not match.
+/// Splits at commas outside parentheses and quotes; `None` if these are unbalanced.
 fn split(arguments: &str) -> Option<Vec<&str>> {
     let mut parts = Vec::new();
     let (mut depth, mut quote, mut start) = (0_u32, None, 0);
@@ -149,7 +149,7 @@ fn split(arguments: &str) -> Option<Vec<&str>> {
     (depth == 0 && quote.is_none()).then_some(parts)
 }
 
-/// A quoted name and what follows it.
+/// Parses a quoted name and returns it with the rest of the text.
 fn unquote(text: &str, quote: char) -> Option<(String, &str)> {
     let mut name = String::new();
     let mut characters = text.strip_prefix(quote)?.chars();
@@ -163,7 +163,7 @@ fn unquote(text: &str, quote: char) -> Option<(String, &str)> {
                 't' => '\t',
                 '0' => '\0',
                 same @ ('\\' | '\'' | '`' | '"') => same,
-                // Bytes that are not UTF-8, perhaps: a name that cannot be told exactly is none.
+                // Possibly bytes that are not UTF-8: names that cannot be read exactly are rejected.
                 _ => return None,
             }),
             end if end == quote => return Some((name, characters.as_str())),
@@ -172,7 +172,7 @@ fn unquote(text: &str, quote: char) -> Option<(String, &str)> {
     }
 }
 
-/// A name in quotes; in backquotes only where it needs them.
+/// Quotes a name; with backquotes only if the name needs them.
 pub(super) fn quoted(name: &str, quote: char) -> String {
     let plain = |segment: &str| {
         segment.chars().next().is_some_and(|first| first == '_' || first.is_ascii_alphabetic())
